@@ -10,9 +10,9 @@ import time
 from typing import Any
 
 from relay.airspace.advisories.protocol import AdvisoryProtocol
-from relay.airspace.worktrees.merge import MergeOptions
+from relay.airspace.worktrees.actions import WorktreeActions
+from relay.airspace.worktrees.merging.proposal import MergeOptions
 from relay.airspace.worktrees.registry import WorktreeRegistry
-from relay.airspace.worktrees.turns import WorktreeActions
 from relay.airspace.worktrees.view import difference, rows
 from relay.airspace.worktrees.watcher import WorktreeWatcher
 from relay.git.run import GitError
@@ -25,18 +25,18 @@ _PROBE = "worktrees_asked"
 
 
 class WorktreesService:
-    """One room's worktrees. `lookout` and `protocol` are of a running room only: they know why changes are polled
+    """One room's worktrees. `watcher` and `protocol` are of a running room only: they know why changes are polled
     for, and whom an agent has the right of way over."""
 
     def __init__(
         self,
         store: Store,
         registry: WorktreeRegistry,
-        ground: WorktreeActions,
+        actions: WorktreeActions,
         watcher: WorktreeWatcher | None = None,
         protocol: AdvisoryProtocol | None = None,
     ) -> None:
-        self._store, self._registry, self._ground = store, registry, ground
+        self._store, self._registry, self._actions = store, registry, actions
         self._watcher, self._protocol = watcher, protocol
 
     async def state(self) -> dict[str, Any]:
@@ -70,29 +70,29 @@ class WorktreesService:
     async def propose(self, agent: str, by: str, squash: bool) -> dict[str, Any]:
         """What a merge would commit. Raises Refusal, as each that follows does."""
         await self._check_store()
-        return await self._ground.propose(agent, by, MergeOptions(squash=squash))
+        return await self._actions.propose(agent, by, MergeOptions(squash=squash))
 
     async def merge(
         self, agent: str, by: str, *, squash: bool = False, text: str = "", head: str = ""
     ) -> dict[str, Any]:
         await self._check_store()
-        return await self._ground.merge(agent, by, MergeOptions(squash, text, head))
+        return await self._actions.merge(agent, by, MergeOptions(squash, text, head))
 
     async def discard(self, agent: str, by: str) -> dict[str, Any]:
         await self._check_store()
-        return await self._ground.discard(agent, by)
+        return await self._actions.discard(agent, by)
 
     async def restore(self, agent: str, by: str, ref: str) -> dict[str, Any]:
         await self._check_store()
-        return await self._ground.restore(agent, by, ref)
+        return await self._actions.restore(agent, by, ref)
 
     async def abort(self, agent: str, by: str) -> dict[str, Any]:
         await self._check_store()
-        return await self._ground.abort(agent, by)
+        return await self._actions.abort(agent, by)
 
     async def remove(self, agent: str, by: str) -> dict[str, Any]:
         await self._check_store()
-        return await self._ground.remove(agent, by)
+        return await self._actions.remove(agent, by)
 
     async def _check_store(self) -> None:
         """Raises what keeps the database from taking a record of a change."""

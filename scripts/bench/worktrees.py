@@ -17,6 +17,7 @@ from typing import TypeVar
 
 from relay.airspace.worktrees.change_feed import ChangeFeed
 from relay.airspace.worktrees.registry import WorktreeRegistry
+from relay.airspace.worktrees.room import WorktreeRoom
 from relay.airspace.worktrees.watcher import WorktreeWatcher
 from relay.config import loading
 from relay.git.trial_merge import merge_trees
@@ -96,7 +97,9 @@ async def quiet(registry: WorktreeRegistry) -> None:
 
 def registry_of(folder: Path) -> WorktreeRegistry:
     agents = ",".join(f'{{"name": "{name}", "kind": "scripted", "script": "x.yaml"}}' for name in AGENTS)
-    return WorktreeRegistry(loading.parse(f'{{"agents": [{agents}]}}', folder / "config.json"))
+    return WorktreeRegistry(
+        loading.parse(f'{{"agents": [{agents}]}}', folder / "config.json"), WorktreeRoom()
+    )
 
 
 async def large(folder: Path, files: int, touched: int) -> list[Figure]:

@@ -15,8 +15,8 @@ from relay.airspace.advisories import table
 from relay.airspace.advisories.answers import AnswerFollower
 from relay.airspace.advisories.protocol import AdvisoryProtocol
 from relay.airspace.advisories.rules.advisory import Advisory
-from relay.airspace.advisories.rules.decision import Observation, observe_pair
 from relay.airspace.advisories.rules.hysteresis import Sample, ceiling
+from relay.airspace.advisories.rules.observation import Observation, observe_pair
 from relay.airspace.readings import Evidence, Reading, Thresholds, assess
 from relay.config.airspace import AirspaceSettings
 from relay.coordination.tasks.board import Board

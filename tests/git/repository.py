@@ -5,13 +5,19 @@ from __future__ import annotations
 import json
 import os
 import subprocess
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from relay.airspace.worktrees.actions import WorktreeActions
+from relay.airspace.worktrees.commit_message import WorkSummary
 from relay.airspace.worktrees.lifecycle import WorktreeChange
+from relay.airspace.worktrees.main_merges import MainMerges
 from relay.airspace.worktrees.registry import WorktreeRegistry
-from relay.airspace.worktrees.turns import WorktreeActions
+from relay.airspace.worktrees.room import WorktreeRoom
+from relay.airspace.worktrees.turns import TurnWorktrees
 from relay.config import loading
+from relay.git.trial_merge import Merge, Trial
 from relay.model.working_set import FileTouch, WorkingSet
 
 ENV = {
@@ -63,7 +69,7 @@ def repository(folder: Path, files: dict[str, str | bytes] | None = None) -> Pat
     return folder
 
 
-class Room:
+class Room(WorktreeRoom):
     """A registry of worktrees over a repository, opened by hand; `happened` is what it told."""
 
     def __init__(self, folder: Path, *agents: str, **more: Any) -> None:
@@ -81,11 +87,24 @@ class Room:
         path = folder / "config.json"
         self.settings = loading.parse(json.dumps(told), path)
         self.happened: list[WorktreeChange] = []
-        self.registry = WorktreeRegistry(self.settings, self._record)
-        self.ground = WorktreeActions(self.registry)
+        self.registry = WorktreeRegistry(self.settings, self)
+        self.main_merges = MainMerges(self.registry)
+        self.turns = TurnWorktrees(self.registry, self.main_merges)
+        self.actions = WorktreeActions(self.registry, self.main_merges)
+        #: What its agents' work is about.
+        self.about = WorkSummary()
 
-    async def _record(self, happened: WorktreeChange) -> None:
-        self.happened.append(happened)
+    async def record(self, change: WorktreeChange) -> None:
+        self.happened.append(change)
+
+    async def summary(self, agent: str, since: float) -> WorkSummary:
+        return self.about
+
+    async def trials(self) -> Mapping[str, Trial]:
+        return await self.registry.merge_trials.trials(await self.registry.target())
+
+    async def merges(self, pairs: Sequence[tuple[str, str]]) -> Mapping[tuple[str, str], Merge]:
+        return await self.registry.merge_trials.merges(pairs, await self.trials())
 
     async def open(self) -> Room:
         await self.registry.open()

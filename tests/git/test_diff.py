@@ -322,7 +322,7 @@ async def test_a_shallow_clone_and_a_clone_of_a_person(tmp_path: Path) -> None:
         "A": ["a.py"],
         "ANN": ["a.py"],
     }
-    assert (await one.registry.merges([("A", "ANN")]))["A", "ANN"].conflicts == ("a.py",)
+    assert (await one.merges([("A", "ANN")]))["A", "ANN"].conflicts == ("a.py",)
 
 
 async def test_a_sparse_checkout(tmp_path: Path) -> None:
@@ -360,9 +360,9 @@ async def test_a_first_commit_is_waited_for(tmp_path: Path) -> None:
     git(folder, "init", "-q", "-b", "main")
     one = await room(folder, "A")
     assert "no commit yet" in one.registry.trouble
-    assert await one.ground.before_turn("A") is None
+    assert await one.turns.before_turn("A") is None
     commit(folder, {"a.py": "1\n"})
-    place = await one.ground.before_turn("A")
+    place = await one.turns.before_turn("A")
     assert place is not None and (place.cwd / "a.py").read_text() == "1\n"
 
 

@@ -117,14 +117,14 @@ async def test_nothing_of_a_hostile_repository_runs(tmp_path: Path) -> None:
         "CODEX": ["a.py"],
         "ANN": ["b.py"],
     }
-    merges = await one.registry.merges([("CLAUDE", "CODEX"), ("CLAUDE", "ANN")])
+    merges = await one.merges([("CLAUDE", "CODEX"), ("CLAUDE", "ANN")])
     assert all(merge.clean for merge in merges.values()) and len(merges) == 2
-    place = await one.ground.before_turn("CLAUDE")
+    place = await one.turns.before_turn("CLAUDE")
     assert place is not None and place.cwd == claude
-    assert (await one.ground.after_turn("CLAUDE")) is None
+    assert (await one.turns.after_turn("CLAUDE")) is None
     with pytest.raises(Exception, match="git filter"):
-        await one.ground.merge("CLAUDE", "Bob")
-    removed = await one.ground.remove("CODEX", "Bob")
+        await one.actions.merge("CLAUDE", "Bob")
+    removed = await one.actions.remove("CODEX", "Bob")
     assert removed["kept"]
     assert sorted(one.name for one in marker.iterdir()) == []
     # The traps are armed: a plain git falls into them.
@@ -142,7 +142,7 @@ async def test_a_hostile_merge_runs_nothing(tmp_path: Path) -> None:
     set_traps(repo, marker)
     one = await room(repo, "CLAUDE")
     write(one.at("CLAUDE"), {"a.py": lines(1, 29) + "claude\n"})
-    done = await one.ground.merge("CLAUDE", "Bob")
+    done = await one.actions.merge("CLAUDE", "Bob")
     assert done["success"]
     assert (repo / "a.py").read_text().endswith("claude\n")
     assert sorted(one.name for one in marker.iterdir()) == []

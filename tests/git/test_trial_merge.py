@@ -30,7 +30,7 @@ def really(repo: Path, ours: str, theirs: str) -> tuple[str, ...]:
 async def agree(one: Room) -> tuple[str, ...]:
     """What the trial merge says of A and B, after a real merge said the same."""
     await one.look()
-    told = (await one.registry.merges([("A", "B")]))["A", "B"]
+    told = (await one.merges([("A", "B")]))["A", "B"]
     for name in "AB":
         commit(one.at(name))
     real = really(one.folder, "relay/a", "relay/b")
@@ -84,7 +84,7 @@ async def test_unrelated_histories_are_unknown(tmp_path: Path) -> None:
     git(one.at("B"), "checkout", "-q", "--orphan", "alone")
     commit(one.at("B"), {"a.py": "x\n"})
     await one.look()
-    assert await one.registry.merges([("A", "B"), ("A", "NOBODY")]) == {}
+    assert await one.merges([("A", "B"), ("A", "NOBODY")]) == {}
 
 
 async def test_nothing_is_left_in_the_repository(tmp_path: Path) -> None:
@@ -94,7 +94,7 @@ async def test_nothing_is_left_in_the_repository(tmp_path: Path) -> None:
     write(one.at("A"), {"a.py": "a\n"})
     write(one.at("B"), {"a.py": "b\n"})
     await one.look()
-    assert (await one.registry.merges([("A", "B")]))["A", "B"].conflicts
+    assert (await one.merges([("A", "B")]))["A", "B"].conflicts
     assert (git(repo, "count-objects", "-v"), git(repo, "for-each-ref")) == before
 
 

@@ -15,10 +15,10 @@ from typing import Any
 from relay.airspace.advisories import wording
 from relay.airspace.advisories.rules import forecasts
 from relay.airspace.advisories.rules.advisory import Advisory
-from relay.airspace.advisories.rules.decision import AirspaceState
 from relay.airspace.advisories.rules.edit_check import EditNotice
 from relay.airspace.advisories.rules.forecasts import Forecast
 from relay.airspace.advisories.rules.hysteresis import Rules, Track
+from relay.airspace.advisories.rules.observation import AirspaceState
 from relay.airspace.advisories.rules.outcomes import precision
 from relay.airspace.readings import Level
 from relay.log import events

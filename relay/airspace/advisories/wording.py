@@ -14,7 +14,7 @@ from relay.airspace.advisories.rules.advisory import Advisory
 from relay.airspace.advisories.rules.grouping import by_weight, evidence_of
 from relay.airspace.advisories.rules.set_back import CLEAN_AGAIN, SetBack
 from relay.airspace.readings import Evidence, Level
-from relay.airspace.worktrees.merge_wording import MOST_FILES, flat, listed, take_in
+from relay.airspace.worktrees.merging.wording import MOST_FILES, flat, listed, take_in
 from relay.base.durations import time_limit
 from relay.model import references
 from relay.model.working_set import FileTouch, joined

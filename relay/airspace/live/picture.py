@@ -5,7 +5,7 @@ Invariant: plain values; each has one JSON form, made here. Pure.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -159,6 +159,34 @@ def counts_json(agents: int, links: Mapping[Pair, Level], files: int) -> dict[st
         "advisory": near[0],
         "resolution": near[1],
         "files": files,
+    }
+
+
+def picture_json(
+    picture: Picture,
+    sets: Mapping[str, WorkingSet],
+    levels: Mapping[Pair, Level],
+    advisories: Iterable[Advisory],
+    agents: Collection[str],
+    branches: Mapping[str, str],
+) -> dict[str, Any]:
+    """Everything of GET /api/airspace that was seen. `agents`: those of the room; `branches`: by agent."""
+    return {
+        "agents": [
+            agent_json(
+                one,
+                # An agent that somebody runs beside the room has no checkout, only what it declares and locks.
+                person=one.agent not in agents and bool(one.files or one.agent in branches),
+                branch=branches.get(one.agent),
+                position=picture.positions.get(one.agent),
+            )
+            for one in sets.values()
+        ],
+        "links": [link_json(pair, found, levels[pair]) for pair, found in picture.links.items()],
+        "advisories": [wording.shown(one) for one in advisories],
+        "positions": points_json(picture.positions),
+        "fileCoordinates": points_json(picture.file_coordinates),
+        "counts": counts_json(len(sets), levels, picture.files),
     }
 
 

@@ -12,30 +12,30 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import deque
-from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
-from relay.airspace.advisories import intents, table, wording
+from relay.airspace.advisories import intents, table
 from relay.airspace.advisories.intents import Declared, Source
 from relay.airspace.advisories.lock_intents import LockIntents
 from relay.airspace.advisories.protocol import AdvisoryProtocol
 from relay.airspace.advisories.rules import edit_check
-from relay.airspace.advisories.rules.decision import Observation, PairObservation, observe_pair
 from relay.airspace.advisories.rules.hysteresis import Sample, ceiling, closing
+from relay.airspace.advisories.rules.observation import Observation, PairObservation, observe_pair
 from relay.airspace.globs import matches
 from relay.airspace.live import history, picture
+from relay.airspace.live.likeness import AskedTexts, WorkLikeness
 from relay.airspace.live.picture import Measure, Picture, PictureSample, Worktrees
-from relay.airspace.pair_facts import Likeness
+from relay.airspace.live.sets import with_intents, without
 from relay.airspace.readings import Assessment, Level
-from relay.airspace.words import Likenesses, text_of
 from relay.base.durations import iso
 from relay.config.airspace import AirspaceSettings
 from relay.git.trial_merge import Merge, Target, Trial, Verdict
 from relay.log import events
 from relay.log.follow import tail
-from relay.model.working_set import FileTouch, Pair, WorkingSet, all_paths
+from relay.model.working_set import Pair, WorkingSet, all_paths
 from relay.store.ports import Store
 
 #: Seconds between two frames of the live state at least (docs/airspace.md).
@@ -72,15 +72,13 @@ class Scanner:
         publish: Callable[[str, dict[str, Any]], None] = lambda type, data: None,
         after_tick: Callable[[], None] = lambda: None,
         held: LockIntents | None = None,
-        asked: Callable[[Collection[str]], Awaitable[Mapping[str, Sequence[str]]]] | None = None,
+        asked: AskedTexts | None = None,
         clock: Callable[[], float] = time.time,
     ) -> None:
         self._store = store
         self._after_tick = after_tick
         self._held = held
-        self._asked = asked
-        self._likenesses = Likenesses()
-        self._about: Mapping[str, str] = {}
+        self._likeness = WorkLikeness(worktrees, asked)
         self._protocol = protocol
         self._worktrees = worktrees
         self._measure = measure
@@ -242,33 +240,10 @@ class Scanner:
         measured = [without(one, settings.muted) for one in self._sets.values()]
         working = {one.agent for one in measured if one.files}
         self._merges = {pair: one for pair, one in self._merges.items() if set(pair) <= working}
-        words = await self._words(measured)
+        words = await self._likeness.between(measured)
         self._picture = await asyncio.to_thread(self._measure.scan, measured, self._merges, words)
         if await self._try_merges(measured, settings):
             self._picture = await asyncio.to_thread(self._measure.scan, measured, self._merges, words)
-
-    async def _words(self, measured: Sequence[WorkingSet]) -> Mapping[Pair, Likeness]:
-        """How alike what they were asked, and have said, is, of all that have something in hand or in mind."""
-        busy = {one.agent: one for one in measured if one.files or one.intent}
-        if len(busy) < 2:
-            return {}
-        asked = {} if self._asked is None else await self._asked(busy.keys())
-        self._about = {name: texts[0] for name, texts in asked.items() if texts}
-        branches, messages = self._worktrees.branches(), self._worktrees.messages()
-        texts = {
-            name: text_of(
-                asked=asked.get(name, ()),
-                intent=[touch.path for touch in one.intent],
-                branch=branches.get(name, ""),
-                commits=messages.get(name, ()),
-            )
-            for name, one in busy.items()
-        }
-        told = {name: "\n".join(asked.get(name, ())) for name in busy}
-        meant = {name: "\n".join(touch.path for touch in one.intent) for name, one in busy.items()}
-        return await asyncio.to_thread(
-            self._likenesses.between, texts, self._worktrees.vocabulary(), told, meant
-        )
 
     async def _try_merges(self, measured: Sequence[WorkingSet], settings: AirspaceSettings) -> bool:
         """Ask git about the pairs of an advisory, then about those that could collide, the riskiest first; True
@@ -367,7 +342,7 @@ class Scanner:
 
     def about(self, agent: str) -> str:
         """What it was asked last, as far as is known."""
-        return self._about.get(agent, "")
+        return self._likeness.about(agent)
 
     @property
     def forecasts(self) -> Mapping[Pair, Assessment]:
@@ -430,9 +405,8 @@ class Scanner:
         self, agents: Collection[str], branches: Mapping[str, str], precision: dict[str, Any]
     ) -> dict[str, Any]:
         settings, thresholds = self._settings(), self._measure.thresholds
-        seen, sets = self._picture, self._sets
-        links, levels = seen.links, self.levels(seen.links)
-        standing = self._protocol.state.advisories.values()
+        levels = self.levels(self._picture.links)
+        advisories = list(self._protocol.state.advisories.values())
         return {
             "profile": settings.profile,
             "enabled": settings.enabled,
@@ -441,21 +415,7 @@ class Scanner:
                 "resolution": thresholds.resolution,
                 "slack": thresholds.slack,
             },
-            "agents": [
-                picture.agent_json(
-                    one,
-                    # An agent that somebody runs beside the room has no checkout, only what it declares and locks.
-                    person=one.agent not in agents and bool(one.files or one.agent in branches),
-                    branch=branches.get(one.agent),
-                    position=seen.positions.get(one.agent),
-                )
-                for one in sets.values()
-            ],
-            "links": [picture.link_json(pair, found, levels[pair]) for pair, found in links.items()],
-            "advisories": [wording.shown(one) for one in standing],
-            "positions": picture.points_json(seen.positions),
-            "fileCoordinates": picture.points_json(seen.file_coordinates),
-            "counts": picture.counts_json(len(sets), levels, seen.files),
+            **picture.picture_json(self._picture, self._sets, levels, advisories, agents, branches),
             "graph": self._measure.graph(),
             "precision": precision,
             "at": iso(self._at or None),
@@ -484,28 +444,3 @@ def _running_loop() -> asyncio.AbstractEventLoop | None:
         return asyncio.get_running_loop()
     except RuntimeError:
         return None
-
-
-def with_intents(sets: Mapping[str, WorkingSet], declared: Declared) -> dict[str, WorkingSet]:
-    """The sets with what their agents have declared; one who has only declared something has a set too."""
-    made = dict(sets)
-    for agent, paths in declared.items():
-        before = made.get(agent, WorkingSet(agent))
-        new = set(paths) - all_paths(before.intent)
-        made[agent] = replace(
-            before,
-            intent=(
-                *before.intent,
-                *(FileTouch(path, locked=Source.LOCK in paths[path]) for path in paths if path in new),
-            ),
-        )
-    return dict(sorted(made.items()))
-
-
-def without(one: WorkingSet, globs: Sequence[str]) -> WorkingSet:
-    """The set without the muted files, so that what is measured is about the rest."""
-
-    def kept(files: Sequence[FileTouch]) -> tuple[FileTouch, ...]:
-        return tuple(touch for touch in files if not all(matches(path, globs) for path in touch.paths))
-
-    return replace(one, files=kept(one.files), intent=kept(one.intent))

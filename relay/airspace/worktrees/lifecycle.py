@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 import os
 import time
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -68,14 +68,6 @@ class WorktreeChange:
         """The outputs of the event `worktree.changed`."""
         told = {"change": self.what, "agent": self.agent, "branch": self.branch, "by": self.by}
         return {**told, "commit": self.commit, **self.details}
-
-
-#: Keeps what happened: an event, and what the room is told, in one transaction.
-Record = Callable[[WorktreeChange], Awaitable[None]]
-
-
-async def unrecorded(change: WorktreeChange) -> None:
-    """Without a room there is nobody to tell."""
 
 
 @dataclass(frozen=True, slots=True)

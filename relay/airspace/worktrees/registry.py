@@ -21,14 +21,12 @@ from relay.airspace.globs import matcher
 from relay.airspace.words import Vocabulary
 from relay.airspace.worktrees.change_feed import ChangeFeed
 from relay.airspace.worktrees.lifecycle import (
-    Record,
     WorktreeChange,
     WorktreeLifecycle,
     branch_name,
-    is_ancestor,
-    unrecorded,
 )
-from relay.airspace.worktrees.merge import MayLand, Tell
+from relay.airspace.worktrees.merge_trials import MergeTrials
+from relay.airspace.worktrees.room import WorktreeRoom
 from relay.airspace.worktrees.survey import Surveyor, Work, messages
 from relay.airspace.worktrees.tracked_worktree import TrackedWorktree, WorktreeGone
 from relay.config.airspace import AirspaceSettings
@@ -39,8 +37,8 @@ from relay.git.diff import Differ, Outline
 from relay.git.run import GitError
 from relay.git.scratch_repository import ScratchRepository
 from relay.git.snapshot import Snapshotter
-from relay.git.trial_merge import Merge, Target, Trial, TrialMerges, Verdict
-from relay.model.working_set import WorkingSet, could_collide
+from relay.git.trial_merge import Merge, Target
+from relay.model.working_set import WorkingSet
 
 log = structlog.get_logger(__name__)
 #: Of a main checkout that is on no branch since before anybody looked.
@@ -65,24 +63,20 @@ class WorktreeRegistry:
     def __init__(
         self,
         settings: Settings,
-        record: Record = unrecorded,
+        room: WorktreeRoom,
         *,
         outline: Outline | None = None,
         scratch: Path | None = None,
         make: bool = True,
     ) -> None:
         self.settings = settings
-        self.record = record
+        self.room = room
         #: Why no agent has a worktree; empty when they can.
         self.trouble = ""
         #: Why single ones have none, by name.
         self.troubles: dict[str, str] = {}
         self.differ = Differ(outline)
         self.scratch = ScratchRepository(scratch or settings.runtime_dir / "airspace.git")
-        #: Asked before a worktree is merged into the main branch (floor 4 asks the locks).
-        self.may_land: MayLand | None = None
-        #: Asked what an agent's work is about, for the message of its merge (floor 4 asks the room).
-        self.tell: Tell | None = None
         self.worktrees: dict[str, TrackedWorktree] = {}
         self.main: Checkout | None = None
         self.lifecycle: WorktreeLifecycle | None = None
@@ -95,7 +89,7 @@ class WorktreeRegistry:
         #: Agents whose turn runs, with the tree that it began with.
         self.turn_trees: dict[str, str] = {}
         self._make = make
-        self._speculation = TrialMerges(self.differ)
+        self.merge_trials = MergeTrials(self.scratch, self.differ, self.worktrees)
         self._surveyor = self._surveyor_of(settings)
         self._main_commit: str | None = None
         #: The branch that the main checkout was on when it last was on one.
@@ -147,7 +141,8 @@ class WorktreeRegistry:
         except (UnusableCheckout, GitError, OSError) as error:
             self.trouble = f"Agents have no worktrees, and only read: {error}."
             return
-        self.main, self._main_commit, self._main_branch = main, head.commit, head.branch
+        self.main = self.merge_trials.main = main
+        self._main_commit, self._main_branch = head.commit, head.branch
         self.lifecycle = WorktreeLifecycle(main, self.settings.worktrees_dir, self.scratch)
 
     async def _settle(self) -> None:
@@ -196,7 +191,7 @@ class WorktreeRegistry:
         await self._dock(agent.name, made.checkout.top, own=True)
         if made.how != "kept":
             log.info("worktree made", agent=agent.name, path=str(made.checkout.top), how=made.how)
-            await self.record(WorktreeChange(made.how, agent.name, branch_name(agent.name), "RELAY"))
+            await self.room.record(WorktreeChange(made.how, agent.name, branch_name(agent.name), "RELAY"))
 
     async def _dock(self, name: str, path: Path, *, own: bool) -> None:
         have = self.worktrees.get(name)
@@ -251,7 +246,7 @@ class WorktreeRegistry:
             for worktree in list(self.worktrees.values()):
                 await stack.enter_async_context(worktree.lock)
             await self.scratch.empty(self.main.hash)
-            self._speculation.forget()
+            self.merge_trials.forget()
             for worktree in self.worktrees.values():
                 worktree.snapshotter.forget()
                 worktree.mark_stale(None)
@@ -309,16 +304,9 @@ class WorktreeRegistry:
 
     async def _without_what_is_in(self, work: Work) -> Work:
         """The main branch may have all of it by other commits (a squash): then it has nothing in hand."""
-        if not work.records or not await self.has(work.main, work.snapshot.commit):
+        if not work.records or not await self.merge_trials.contains(work.main, work.snapshot.commit):
             return work
         return replace(work, records=(), committed=0, unsettled=work.snapshot.unsettled)
-
-    async def has(self, main: str, commit: str) -> bool:
-        """Would a merge of this commit change nothing in `main`? Raises GitError."""
-        if self.main is None:
-            return False
-        trial = await self._speculation.trial(self.scratch.git(self.main), commit, main, nothing=False)
-        return trial.verdict is Verdict.NOTHING
 
     def find(self, agent: str) -> TrackedWorktree | None:
         """By the agent's name, in any case."""
@@ -375,100 +363,6 @@ class WorktreeRegistry:
         self.no_main = "" if head.branch else f"{self.main.top} is on no branch, {UNSEEN}."
         return head
 
-    async def trials(self, target: Target | None = None) -> Mapping[str, Trial]:
-        """Of each worktree, would it merge into `target` (None: what it would really be merged into now) as it
-        stands, with what is not committed? Nothing of it is older than the target."""
-        target = target or await self.target()
-        if target is None or self.main is None:
-            return {}
-        git, gate = self.scratch.git(self.main), asyncio.Semaphore(AT_ONCE)
-        found: dict[str, Trial] = {}
-
-        async def ask(name: str, work: Work | None) -> None:
-            if work is None:
-                found[name] = Trial(None)
-                return
-            if work.unsettled:
-                # Its files have git's markers in them: whatever they would merge as, nobody wants it.
-                lines = {path: told for path, told in work.unsettled if told}
-                paths = tuple(path for path, _ in work.unsettled)
-                found[name] = Trial(Verdict.CONFLICTS, paths, lines, unsettled=True)
-                if work.snapshot.merging == (target.commit,):
-                    return
-            async with gate:
-                try:
-                    empty = not work.snapshot.dirty and (
-                        work.empty
-                        if work.main == target.commit
-                        else await is_ancestor(git, work.snapshot.commit, target.commit)
-                    )
-                    tried = await self._speculation.trial(
-                        git, work.snapshot.commit, target.commit, nothing=empty, lines=True
-                    )
-                    # What is not settled, and what the main branch has got since then.
-                    found[name] = tried.joined(found[name]) if name in found else tried
-                except GitError as error:
-                    log.warning("merge not tried", agent=name, reason=str(error))
-                    found.setdefault(name, Trial(None))
-
-        async with asyncio.TaskGroup() as group:
-            for name, worktree in list(self.worktrees.items()):
-                group.create_task(ask(name, worktree.work), name=f"trial-{name}")
-        return found
-
-    def pairs(self) -> list[tuple[str, str]]:
-        """The pairs that git is asked about, by whoever asks."""
-        works = {name: one.work for name, one in self.worktrees.items() if one.work is not None}
-        moved = {name for name, work in works.items() if any(one.new_path for one in work.records)}
-        return could_collide({name: work.paths for name, work in works.items()}, moved)
-
-    async def merges(
-        self,
-        pairs: Sequence[tuple[str, str]],
-        trials: Mapping[str, Trial] | None = None,
-        *,
-        most: int | None = None,
-    ) -> Mapping[tuple[str, str], Merge]:
-        """Of these pairs, those that git can tell: would the one worktree merge onto the other as they stand?
-
-        What one of a pair does not touch, and the main branch does not take from the other either, lies between
-        that other and the main branch (`trials`), not between the two; so does all of one that has nothing to merge.
-        `most`: pairs that are asked of git at most; those that are remembered cost nothing.
-        """
-        if self.main is None:
-            return {}
-        trials = await self.trials() if trials is None else trials
-        git, gate = self.scratch.git(self.main), asyncio.Semaphore(AT_ONCE)
-        found: dict[tuple[str, str], Merge] = {}
-
-        async def ask(pair: tuple[str, str], a: Work, b: Work) -> None:
-            async with gate:
-                merged = await self._speculation.merge(git, a.snapshot.commit, b.snapshot.commit)
-            if merged is not None:
-                # What has markers in it merges with nothing, whatever git makes of the markers.
-                held = dict.fromkeys(path for one in (a, b) for path, _ in one.unsettled)
-                tried = Merge(tuple(dict.fromkeys([*merged.merge.conflicts, *held])))
-                found[pair] = _between(tried, (a, b), [trials.get(name) for name in pair])
-
-        asked = 0
-        async with asyncio.TaskGroup() as group:
-            for pair in dict.fromkeys(pairs):
-                a, b = (self.worktrees[name].work if name in self.worktrees else None for name in pair)
-                if a is None or b is None:
-                    continue
-                verdicts = [one.verdict for name in pair if (one := trials.get(name))]
-                if Verdict.NOTHING in verdicts:
-                    # The one is as good as the main branch; of the other git has told, or it stays unknown.
-                    if None not in verdicts:
-                        found[pair] = Merge(())
-                    continue
-                if not self._speculation.knows(a.snapshot.commit, b.snapshot.commit):
-                    if most is not None and asked >= most:
-                        continue
-                    asked += 1
-                group.create_task(ask(pair, a, b), name=f"merge-{pair[0]}-{pair[1]}")
-        return found
-
     async def text(self, agent: str, path: str, *, base: bool = False) -> str | None:
         """A file as the agent has it now (`base`: as its base has it); None: not there, or not text."""
         worktree = self.worktrees.get(agent)
@@ -493,11 +387,14 @@ async def scan_repo(
         # Nothing of the room's is asked: where it would be is in the temporary folder.
         airspace = AirspaceSettings(half_life_s=half_life_s)
         settings = Settings(Path(made).resolve() / "config.json", airspace=airspace)
-        registry = WorktreeRegistry(settings, outline=outline, scratch=Path(made) / "scratch.git")
+        registry = WorktreeRegistry(
+            settings, WorktreeRoom(), outline=outline, scratch=Path(made) / "scratch.git"
+        )
         head = await head_of(main.git)
         if head.commit is None:
             raise UnusableCheckout(f"{main.top} has no commit yet: there is nothing to compare")
-        registry.main, registry._main_commit = main, head.commit
+        registry.main = registry.merge_trials.main = main
+        registry._main_commit = head.commit
         await registry.scratch.empty(main.hash)
         names: set[str] = set()
         for listed in await list_worktrees(main.git):
@@ -513,17 +410,7 @@ async def scan_repo(
             raise GitError("scan", 1, "; ".join(unread))
         pairs = [(a, b) for a in sorted(names) for b in sorted(names) if a < b]
         # No main branch stands apart here: each checkout is one of the sides.
-        return list(await registry.working_sets()), dict(await registry.merges(pairs, {}))
-
-
-def _between(merge: Merge, works: tuple[Work, Work], trials: Sequence[Trial | None]) -> Merge:
-    """The conflicts of a pair without those that the one has with the main branch, of which the other only has what
-    the main branch has."""
-    alone: set[str] = set()
-    for work, trial in zip(works, reversed(trials), strict=True):
-        if trial is not None and trial.conflicts:
-            alone |= set(trial.paths) - work.paths
-    return Merge(tuple(path for path in merge.conflicts if path not in alone)) if alone else merge
+        return list(await registry.working_sets()), dict(await registry.merge_trials.merges(pairs, {}))
 
 
 def _file_name(name: str) -> str:

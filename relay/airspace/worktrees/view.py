@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable
 from typing import Any
 
-from relay.airspace.worktrees.merge_order import best_order
+from relay.airspace.worktrees.merging.order import best_order
 from relay.airspace.worktrees.registry import WorktreeRegistry
 from relay.airspace.worktrees.survey import Work
 from relay.airspace.worktrees.tracked_worktree import TrackedWorktree
@@ -26,7 +26,7 @@ async def rows(
     yields: Callable[[str, str], bool] = lambda one, other: False,
     decided: Collection[str] = (),
 ) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
-    """One row for each worktree that was looked at, and the order to merge them in (`merge_order.best`)."""
+    """One row for each worktree that was looked at, and the order to merge them in (`best_order`)."""
     # Taken once: what is looked at meanwhile changes neither.
     surveyed = {
         name: (worktree, worktree.work)
@@ -34,9 +34,9 @@ async def rows(
         if worktree.work is not None
     }
     target = await registry.target()
-    trials = await registry.trials(target)
-    pairs = [pair for pair in registry.pairs() if set(pair) <= surveyed.keys()]
-    told = await registry.merges(pairs, trials, most=MOST_PAIRS)
+    trials = await registry.merge_trials.trials(target)
+    pairs = [pair for pair in registry.merge_trials.pairs() if set(pair) <= surveyed.keys()]
+    told = await registry.merge_trials.merges(pairs, trials, most=MOST_PAIRS)
     collisions = {pair: merge.conflicts for pair, merge in told.items() if merge.conflicts}
     untried = [pair for pair in pairs if pair not in told]
     into = target.branch if target is not None else None

@@ -87,15 +87,15 @@ class WorkingSetSource:
         return worktree.work.behind if worktree is not None and worktree.work is not None else None
 
     async def trials(self, target: Target) -> Mapping[str, Trial]:
-        return await self._registry.trials(target)
+        return await self._registry.merge_trials.trials(target)
 
     def pairs(self) -> Sequence[Pair]:
-        return self._registry.pairs()
+        return self._registry.merge_trials.pairs()
 
     async def merges(
         self, pairs: Sequence[Pair], trials: Mapping[str, Trial], *, most: int
     ) -> Mapping[Pair, Merge | None]:
-        return await self._registry.merges(pairs, trials, most=most)
+        return await self._registry.merge_trials.merges(pairs, trials, most=most)
 
     def branches(self) -> Mapping[str, str]:
         seen = {

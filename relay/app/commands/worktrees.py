@@ -150,12 +150,11 @@ async def _do(settings: Settings, args: argparse.Namespace, *, preview: bool = F
 @asynccontextmanager
 async def _here(settings: Settings) -> AsyncIterator[WorktreesService]:
     """The worktrees without a daemon: those that are there; none is made."""
+    from relay.airspace.worktrees.actions import WorktreeActions
+    from relay.airspace.worktrees.main_merges import MainMerges
     from relay.airspace.worktrees.registry import WorktreeRegistry
-    from relay.airspace.worktrees.turns import WorktreeActions
-    from relay.app.wiring.merge_permission import may_land
-    from relay.app.wiring.merge_words import tell
     from relay.app.wiring.schema import WINGS
-    from relay.app.wiring.worktree_events import recorder
+    from relay.app.wiring.worktree_room import StoredWorktreeRoom
     from relay.base.case_folding import folds_case
     from relay.coordination.writes.lock_check import LockJudge
     from relay.store.open import open_store
@@ -163,14 +162,11 @@ async def _here(settings: Settings) -> AsyncIterator[WorktreesService]:
     store = await open_store(settings, WINGS)
     try:
         with tempfile.TemporaryDirectory(prefix="relay-worktrees-") as made:
-            registry = WorktreeRegistry(
-                settings, recorder(store), scratch=Path(made) / "scratch.git", make=False
-            )
-            registry.may_land = may_land(store, LockJudge(fold=folds_case(settings.repo)))
-            registry.tell = tell(store)
+            room = StoredWorktreeRoom(store, LockJudge(fold=folds_case(settings.repo)))
+            registry = WorktreeRegistry(settings, room, scratch=Path(made) / "scratch.git", make=False)
             await registry.open()
             await registry.refresh()
-            yield WorktreesService(store, registry, WorktreeActions(registry))
+            yield WorktreesService(store, registry, WorktreeActions(registry, MainMerges(registry)))
     finally:
         await store.close()
 

@@ -22,16 +22,16 @@ from relay.airspace.live.scanner import Scanner
 from relay.airspace.live.service import AirspaceService
 from relay.airspace.scan.profile_registry import PROFILES
 from relay.airspace.scan.scan import Profile
+from relay.airspace.worktrees.actions import WorktreeActions
+from relay.airspace.worktrees.main_merges import MainMerges
 from relay.airspace.worktrees.registry import WorktreeRegistry
-from relay.airspace.worktrees.turns import WorktreeActions
+from relay.airspace.worktrees.turns import TurnWorktrees
 from relay.airspace.worktrees.watcher import WorktreeWatcher
 from relay.airspace.worktrees.working_sets import WorkingSetSource
 from relay.app.guard import git_hook
 from relay.app.guard.questions import Unasked
 from relay.app.wiring.asked import asked
-from relay.app.wiring.merge_permission import may_land
-from relay.app.wiring.merge_words import tell
-from relay.app.wiring.worktree_events import recorder, tell_trouble
+from relay.app.wiring.worktree_room import StoredWorktreeRoom
 from relay.config.airspace import AirspaceSettings
 from relay.config.settings import LiveSettings
 from relay.coordination.writes.lock_check import LockJudge
@@ -51,19 +51,19 @@ class WorktreeParts:
     """The agents' worktrees: made, watched and merged. `drain` knows who works, and where."""
 
     def __init__(self, store: Store, settings: LiveSettings, judge: LockJudge, drain: Drain) -> None:
-        self._store, self._settings, self._drain = store, settings, drain
-        self.registry = WorktreeRegistry(settings.current, recorder(store), outline=outline)
-        self.registry.may_land = may_land(store, judge)
-        self.registry.tell = tell(store)
-        self.ground = WorktreeActions(self.registry)
+        self._settings, self._drain = settings, drain
+        room = StoredWorktreeRoom(store, judge)
+        self.registry = WorktreeRegistry(settings.current, room, outline=outline)
+        self.main_merges = MainMerges(self.registry)
+        self.actions = WorktreeActions(self.registry, self.main_merges)
         self.watcher = WorktreeWatcher(self.registry)
-        drain.workplaces = self.ground
+        drain.workplaces = TurnWorktrees(self.registry, self.main_merges)
 
     async def run(self) -> None:
         """Make the worktrees, and watch them for ever."""
         await self.registry.open()
-        await tell_trouble(self._store, self.registry.trouble)
-        await self.ground.recover()
+        await self.registry.room.report_trouble(self.registry.trouble)
+        await self.main_merges.recover()
         await self.watcher.run()
 
     def root_of(self, agent: str) -> Path | None:
@@ -226,7 +226,7 @@ class AirspaceParts:
         listener = self._worktrees.registry.listen()
         try:
             async for agents in listener:
-                await self._worktrees.ground.give_up_stale(agents)
+                await self._worktrees.main_merges.give_up_stale(agents)
                 self.scanner.poke()
         finally:
             listener.close()

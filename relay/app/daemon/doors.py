@@ -105,7 +105,7 @@ def _app(parts: Parts) -> web.Application:
     )
     app.add_routes(HeldDoors(parts.room, reserved).table())
     service = WorktreesService(
-        store, worktrees.registry, worktrees.ground, worktrees.watcher, airspace.protocol
+        store, worktrees.registry, worktrees.actions, worktrees.watcher, airspace.protocol
     )
     app.add_routes(WorktreeDoors(service, reserved=reserved, owner=owner()).table())
     return app

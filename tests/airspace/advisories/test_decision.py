@@ -12,14 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from relay.airspace.advisories.rules.advisory import Advisory
-from relay.airspace.advisories.rules.decision import (
-    AirspaceState,
-    Decision,
-    Observation,
-    decide,
-    observe_pair,
-)
+from relay.airspace.advisories.rules.decision import decide
 from relay.airspace.advisories.rules.hysteresis import Rules, Sample
+from relay.airspace.advisories.rules.observation import AirspaceState, Decision, Observation, observe_pair
 from relay.airspace.advisories.rules.outcomes import at_merge, on_close, with_conflicts
 from relay.airspace.readings import Assessment, Evidence, Level, Reading
 from relay.model.working_set import Pair

@@ -12,8 +12,8 @@ import pytest
 
 from relay.airspace.advisories import intents, table, wording
 from relay.airspace.advisories.rules.advisory import Mark, Outcome, Steering
-from relay.airspace.advisories.rules.decision import PairObservation
 from relay.airspace.advisories.rules.hysteresis import Sample
+from relay.airspace.advisories.rules.observation import PairObservation
 from relay.airspace.live.picture import near_text
 from relay.airspace.readings import Evidence, Level
 from relay.log.follow import step

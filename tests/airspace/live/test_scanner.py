@@ -13,7 +13,7 @@ from relay.airspace.advisories import intents, table
 from relay.airspace.advisories.intents import Source
 from relay.airspace.live import history
 from relay.airspace.live.picture import PictureSample
-from relay.airspace.live.scanner import with_intents, without
+from relay.airspace.live.sets import with_intents, without
 from relay.airspace.readings import Level
 from relay.airspace.worktrees.view import rows
 from relay.airspace.worktrees.working_sets import WorkingSetSource
@@ -428,14 +428,13 @@ async def test_who_has_merged_holds_nobody_up_any_more(house: House) -> None:
 
 
 async def test_the_words_of_current_work_are_compared(house: House) -> None:
-    house.trees.sets = [work("CLAUDE", FILE), work("CODEX", "src/other.py"), work("ann", "docs/a.md")]
-    house.trees.commits = {"CODEX": ["Round the cart's total"]}
-
     async def asked(agents: Collection[str]) -> Mapping[str, Sequence[str]]:
         assert set(agents) == {"CLAUDE", "CODEX", "ann"}
         return {"CLAUDE": ["The cart's total is wrong"]}
 
-    house.scanner._asked = asked
+    house = House(house.room, asked=asked)
+    house.trees.sets = [work("CLAUDE", FILE), work("CODEX", "src/other.py"), work("ann", "docs/a.md")]
+    house.trees.commits = {"CODEX": ["Round the cart's total"]}
     await house.tick()
     # Of ann nothing is known: it is in no pair.
     assert house.measure.words.keys() == {PAIR}

@@ -95,7 +95,7 @@ async def test_who_was_squashed_into_main_collides_with_nobody(tmp_path: Path) -
     await one.look()
     seen = await shown(one)
     assert (seen["B"]["merges"], seen["A"]["collides"], seen["B"]["collides"]) == ("clean", [], [])
-    assert (await one.registry.merges([("A", "B")]))["A", "B"].clean
+    assert (await one.merges([("A", "B")]))["A", "B"].clean
 
 
 async def test_a_look_at_an_older_commit_is_no_other_main_branch(tmp_path: Path) -> None:
@@ -131,17 +131,17 @@ async def test_main_is_one_thing_for_all_while_head_is_detached(tmp_path: Path) 
     assert await RepoChanges(repo, one.registry).changed_files("A") == ["a.py"]
     # Its files cannot follow a branch that is not checked out; what needs no files goes on.
     with pytest.raises(Refusal, match=r"is on no branch.*`git switch main`"):
-        await one.ground.merge("B", "ann")
-    done = await one.ground.discard("B", "ann")
+        await one.actions.merge("B", "ann")
+    done = await one.actions.discard("B", "ann")
     assert done["commit"] == newest == git(repo, "rev-parse", "relay/b")
     # A new agent begins where main is, and a branch goes with its worktree only if main has it.
     both = await room(repo, "A", "B")
-    assert (await both.ground.remove("B", "ann"))["success"]
+    assert (await both.actions.remove("B", "ann"))["success"]
     assert "relay/b" in git(repo, "branch", "--list", "relay/b"), "nobody knows that main has it"
     git(repo, "branch", "-D", "relay/b")
     await one.registry.open()
     assert git(repo, "rev-parse", "relay/b") == newest
-    assert (await one.ground.remove("B", "ann"))["success"]
+    assert (await one.actions.remove("B", "ann"))["success"]
     assert git(repo, "branch", "--list", "relay/b") == ""
 
 
@@ -154,13 +154,13 @@ async def test_a_squash_by_others_forwards_the_branch_too(tmp_path: Path) -> Non
     main = commit(repo, message="squashed")
     await one.look()
     (one.at("A") / "open.txt").write_text("not committed\n")
-    await one.ground.before_turn("A")
-    await one.ground.after_turn("A")
+    await one.turns.before_turn("A")
+    await one.turns.after_turn("A")
     assert git(repo, "rev-parse", "relay/a") == work, "what is not committed stays where it was begun"
     (one.at("A") / "open.txt").unlink()
     for name in ("A", "B"):
-        await one.ground.before_turn(name)
-        await one.ground.after_turn(name)
+        await one.turns.before_turn(name)
+        await one.turns.after_turn(name)
     assert git(repo, "rev-parse", "relay/a") == main
     forwarded = one.happened[-1]
     assert (forwarded.what, forwarded.agent, forwarded.commit) == ("forwarded", "A", main)
@@ -182,15 +182,15 @@ async def test_after_a_start_on_no_branch_nobody_guesses_which_one_is_main(tmp_p
     assert await one.registry.target() is None
     seen = (await shown(one))["A"]
     assert (seen["merges"], seen["into"]) == (None, None)
-    state = await WorktreesService(UNRECORDED, one.registry, one.ground).state()
+    state = await WorktreesService(UNRECORDED, one.registry, one.actions).state()
     assert "is on no branch" in state["trouble"] and "is not known" in state["trouble"]
-    for act in (one.ground.merge, one.ground.discard):
+    for act in (one.actions.merge, one.actions.discard):
         with pytest.raises(Refusal, match=r"is on no branch.*is not known.*Check out the branch"):
             await act("A", "ann")
     assert await RepoChanges(repo, one.registry).changed_files("A") is None
     git(repo, "checkout", "-q", "main")
     assert (await shown(one))["A"]["into"] == "main"
-    assert (await WorktreesService(UNRECORDED, one.registry, one.ground).state())["trouble"] == ""
+    assert (await WorktreesService(UNRECORDED, one.registry, one.actions).state())["trouble"] == ""
 
 
 # -- made and found again
@@ -234,7 +234,7 @@ async def test_a_folder_deleted_while_the_room_runs(tmp_path: Path) -> None:
     shutil.rmtree(at)
     assert "A" not in await one.look("A")
     assert "gone" in one.registry.troubles["A"]
-    place = await one.ground.before_turn("A")
+    place = await one.turns.before_turn("A")
     assert place is not None and (place.cwd / "a.py").exists()
     assert one.registry.troubles == {}
 
@@ -268,7 +268,7 @@ async def test_a_branch_that_is_checked_out_elsewhere(tmp_path: Path) -> None:
         and str(tmp_path / "else") in one.registry.troubles["A"]
     )
     assert list(one.registry.worktrees) == ["B"]
-    assert await one.ground.before_turn("A") is None
+    assert await one.turns.before_turn("A") is None
 
 
 async def test_something_else_in_its_place(tmp_path: Path) -> None:
@@ -324,11 +324,11 @@ async def test_an_existing_checkout_is_named_instead(tmp_path: Path) -> None:
     seen = (await shown(one))["A"]
     assert (seen["own"], seen["branch"]) == (False, "topic")
     with pytest.raises(Refusal, match="uncommitted work"):
-        await one.ground.merge("A", "ann")
+        await one.actions.merge("A", "ann")
     commit(tmp_path / "mine")
-    assert (await one.ground.merge("A", "ann"))["success"]
+    assert (await one.actions.merge("A", "ann"))["success"]
     with pytest.raises(Refusal, match="not a worktree that relay made"):
-        await one.ground.remove("A", "ann")
+        await one.actions.remove("A", "ann")
 
 
 async def test_an_agent_that_is_taken_out_keeps_its_worktree(tmp_path: Path) -> None:
@@ -345,7 +345,7 @@ async def test_an_agent_that_is_taken_out_keeps_its_worktree(tmp_path: Path) -> 
 async def test_worktrees_can_be_switched_off(tmp_path: Path, worktrees: bool) -> None:
     repo = repository(tmp_path / "repo")
     one = await room(repo, "A", workspace={"worktrees": worktrees})
-    assert (await one.ground.before_turn("A") is not None) is worktrees
+    assert (await one.turns.before_turn("A") is not None) is worktrees
     assert (repo / ".relay" / "worktrees").exists() is worktrees
 
 
@@ -362,7 +362,7 @@ async def test_where_there_can_be_none_it_is_said(tmp_path: Path, kind: str) -> 
     assert "only read" in one.registry.trouble
     words = {"none": "not in a git repository", "bare": "bare repository", "inside": "git directory"}
     assert words[kind] in one.registry.trouble
-    assert await one.ground.before_turn("A") is None
+    assert await one.turns.before_turn("A") is None
 
 
 async def test_without_git_it_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -375,7 +375,7 @@ async def test_without_git_it_is_said(tmp_path: Path, monkeypatch: pytest.Monkey
 async def test_a_subfolder_is_the_same_subfolder(tmp_path: Path) -> None:
     repo = repository(tmp_path / "repo", {"pkg/a.py": "1\n"})
     one = await room(repo / "pkg", "A", "B", B={"cwd": "sub"})
-    a, b = await one.ground.before_turn("A"), await one.ground.before_turn("B")
+    a, b = await one.turns.before_turn("A"), await one.turns.before_turn("B")
     assert a is not None and b is not None
     assert (a.cwd, b.cwd) == (one.at("A") / "pkg", one.at("B") / "pkg" / "sub")
     assert a.may_edit and b.cwd.is_dir()
@@ -392,7 +392,7 @@ async def test_an_idle_clean_worktree_follows_the_main_branch(tmp_path: Path) ->
     head = commit(repo, {"a.py": "main\n", "new.py": "1\n"})
     (repo / "b.py").unlink()
     head = commit(repo)
-    await one.ground.before_turn("A")
+    await one.turns.before_turn("A")
     at = one.at("A")
     assert git(at, "rev-parse", "HEAD") == git(at, "rev-parse", "relay/a") == head
     assert sorted(path.name for path in at.iterdir()) == [".git", "a.py", "new.py"]
@@ -409,7 +409,7 @@ async def test_one_with_work_of_its_own_stays(tmp_path: Path) -> None:
     heads = {name: git(one.at(name), "rev-parse", "HEAD") for name in "ABC"}
     commit(repo, {"b.py": "main\n", "new.py": "of main\n"})
     for name in "ABC":
-        await one.ground.before_turn(name)
+        await one.turns.before_turn(name)
         assert git(one.at(name), "rev-parse", "HEAD") == heads[name]
     assert (one.at("B") / "new.py").read_text() == "untracked\n"
 
@@ -421,22 +421,22 @@ async def test_an_ignored_file_in_the_way_is_not_written_over(tmp_path: Path) ->
     write(repo, {"secret": "of main\n"})
     git(repo, "add", "-f", "secret")
     commit(repo)
-    await one.ground.before_turn("A")
+    await one.turns.before_turn("A")
     assert (one.at("A") / "secret").read_text() == "mine\n"
 
 
 async def test_what_a_turn_changed(tmp_path: Path) -> None:
     one = await room(repository(tmp_path / "repo"), "A")
     write(one.at("A"), {"b.py": "before the turn\n"})
-    await one.ground.before_turn("A")
+    await one.turns.before_turn("A")
     write(one.at("A"), {"a.py": "x\n" + lines(2, 20), "new.py": "1\n2\n"})
     commit(one.at("A"))
-    changes = await one.ground.after_turn("A")
+    changes = await one.turns.after_turn("A")
     assert changes is not None
     assert changes.as_json() == {"branch": "relay/a", "files": 2, "insertions": 3, "deletions": 1}
-    await one.ground.before_turn("A")
-    assert await one.ground.after_turn("A") is None
-    assert await one.ground.after_turn("A") is None
+    await one.turns.before_turn("A")
+    assert await one.turns.after_turn("A") is None
+    assert await one.turns.after_turn("A") is None
 
 
 # -- merged
@@ -451,7 +451,7 @@ async def test_a_merge_brings_open_work_into_main(tmp_path: Path) -> None:
     write(at, {"dir/new.py": "open\n"})
     commit(repo, {"a.py": "main\n" + lines(2, 20)})
     write(repo, {"mine.txt": "a person's, and no matter of the merge\n"})
-    done = await one.ground.merge("A", "ann")
+    done = await one.actions.merge("A", "ann")
     assert done["success"] and "ann merged relay/a of A into main: 3 files" in done["reason"]
     assert (repo / "a.py").read_text() == "main\n" + lines(2, 19) + "committed\n"
     assert (repo / "dir" / "new.py").read_text() == "open\n" and not (repo / "b.py").exists()
@@ -477,7 +477,7 @@ async def test_a_conflict_changes_nothing(tmp_path: Path) -> None:
         git(one.at("A"), "status", "--porcelain"),
     )
     with pytest.raises(Refusal, match=r"conflict in a\.py"):
-        await one.ground.merge("A", "ann")
+        await one.actions.merge("A", "ann")
     after = (
         git(repo, "for-each-ref"),
         git(repo, "status", "--porcelain"),
@@ -499,14 +499,14 @@ async def test_a_persons_open_work_is_never_written_over(tmp_path: Path, staged:
         git(repo, "add", "a.py")
     before = git(repo, "rev-parse", "main")
     with pytest.raises(Refusal, match=r"a\.py") as refused:
-        await one.ground.merge("A", "ann")
+        await one.actions.merge("A", "ann")
     assert "uncommitted work" in str(refused.value)
     assert git(repo, "rev-parse", "main") == before
     assert (repo / "a.py").read_text() == "person\n" + lines(2, 20)
     assert not (repo / "new.py").exists()
     # The agent's work is committed by then, and loses nothing by it.
     git(repo, "stash", "-q")
-    assert (await one.ground.merge("A", "ann"))["success"]
+    assert (await one.actions.merge("A", "ann"))["success"]
     assert (repo / "a.py").read_text() == lines(1, 19) + "agent\n"
 
 
@@ -516,7 +516,7 @@ async def test_open_work_elsewhere_stays_open(tmp_path: Path) -> None:
     write(one.at("A"), {"a.py": "agent\n"})
     write(repo, {"b.py": "person\n", "staged.py": "1\n"})
     git(repo, "add", "staged.py")
-    assert (await one.ground.merge("A", "ann"))["success"]
+    assert (await one.actions.merge("A", "ann"))["success"]
     assert git(repo, "status", "--porcelain").split("\n") == [" M b.py", "A  staged.py"]
 
 
@@ -528,7 +528,7 @@ async def test_a_file_that_git_does_not_know_is_not_written_over(tmp_path: Path,
     git(one.at("A"), "add", "-f", "new.py")
     write(repo, {"new.py": "person\n"})
     with pytest.raises(Refusal, match=r"untracked files.*new\.py"):
-        await one.ground.merge("A", "ann")
+        await one.actions.merge("A", "ann")
     assert (repo / "new.py").read_text() == "person\n"
 
 
@@ -538,29 +538,29 @@ async def test_what_is_under_way_is_ended_first(tmp_path: Path) -> None:
     write(one.at("A"), {"a.py": "x\n"})
     (repo / ".git" / "MERGE_HEAD").write_text(git(repo, "rev-parse", "HEAD") + "\n")
     with pytest.raises(Refusal, match="a merge is under way"):
-        await one.ground.merge("A", "ann")
+        await one.actions.merge("A", "ann")
     (repo / ".git" / "MERGE_HEAD").unlink()
     git(repo, "checkout", "-q", "--detach")
     with pytest.raises(Refusal, match="on no branch"):
-        await one.ground.merge("A", "ann")
+        await one.actions.merge("A", "ann")
 
 
 async def test_an_agent_at_work_is_left_alone(tmp_path: Path) -> None:
     one = await room(repository(tmp_path / "repo"), "A")
-    await one.ground.before_turn("A")
+    await one.turns.before_turn("A")
     write(one.at("A"), {"a.py": "x\n"})
-    for act in (one.ground.merge, one.ground.remove):
+    for act in (one.actions.merge, one.actions.remove):
         with pytest.raises(Refusal, match="at work"):
             await act("A", "ann")
-    await one.ground.after_turn("A")
-    assert (await one.ground.merge("A", "ann"))["success"]
+    await one.turns.after_turn("A")
+    assert (await one.actions.merge("A", "ann"))["success"]
 
 
 async def test_what_relay_would_not_commit_is_asked_about(tmp_path: Path) -> None:
     one = await room(repository(tmp_path / "repo"), "A")
     repository(one.at("A") / "nested")
     write(one.at("A"), {"a.py": "x\n"})
-    for act in (one.ground.merge, one.ground.remove):
+    for act in (one.actions.merge, one.actions.remove):
         with pytest.raises(Refusal, match="nested/"):
             await act("A", "ann")
     assert (one.at("A") / "nested" / "a.py").exists()
@@ -569,7 +569,7 @@ async def test_what_relay_would_not_commit_is_asked_about(tmp_path: Path) -> Non
 async def test_a_main_branch_that_moves_meanwhile_is_not_written_over(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from relay.airspace.worktrees import merge
+    from relay.airspace.worktrees.merging import merge
 
     repo = repository(tmp_path / "repo")
     one = await room(repo, "A")
@@ -582,7 +582,7 @@ async def test_a_main_branch_that_moves_meanwhile_is_not_written_over(
 
     monkeypatch.setattr(merge.BranchMerger, "commit_work", meanwhile)
     with pytest.raises(Refusal, match="changed while this ran"):
-        await one.ground.merge("A", "ann")
+        await one.actions.merge("A", "ann")
     assert git(repo, "log", "-1", "--format=%s") == "meanwhile"
     assert git(repo, "status", "--porcelain") == "" and (repo / "a.py").read_text() == lines(1, 20)
 
@@ -596,7 +596,7 @@ async def test_a_removed_worktree_leaves_its_work_in_git(tmp_path: Path) -> None
     at = one.at("A")
     head = commit(at, {"a.py": "committed\n"})
     write(at, {"b.py": "open\n", "new.py": "untracked\n"})
-    done = await one.ground.remove("A", "ann")
+    done = await one.actions.remove("A", "ann")
     assert not at.exists() and "kept in" in done["reason"]
     assert git(repo, "rev-parse", "relay/a") == head
     assert git(repo, "show", f"{done['kept']}:b.py") == "open"
@@ -609,7 +609,7 @@ async def test_a_removed_worktree_leaves_its_work_in_git(tmp_path: Path) -> None
 async def test_a_removed_worktree_without_work_leaves_nothing(tmp_path: Path) -> None:
     repo = repository(tmp_path / "repo")
     one = await room(repo, "A")
-    done = await one.ground.remove("A", "ann")
+    done = await one.actions.remove("A", "ann")
     assert done["kept"] is None
     assert git(repo, "for-each-ref", "--format=%(refname)") == "refs/heads/main"
 
@@ -619,7 +619,7 @@ async def test_commits_on_no_branch_are_kept(tmp_path: Path) -> None:
     one = await room(repo, "A")
     git(one.at("A"), "checkout", "-q", "--detach")
     head = commit(one.at("A"), {"a.py": "detached\n"})
-    done = await one.ground.remove("A", "ann")
+    done = await one.actions.remove("A", "ann")
     assert git(repo, "rev-parse", str(done["kept"])) == head
 
 
@@ -628,7 +628,7 @@ async def test_a_locked_one_is_not_removed(tmp_path: Path) -> None:
     one = await room(repo, "A")
     git(repo, "worktree", "lock", "--reason", "on a stick", str(one.at("A")))
     with pytest.raises(Refusal, match="on a stick"):
-        await one.ground.remove("A", "ann")
+        await one.actions.remove("A", "ann")
 
 
 # -- shown
@@ -658,7 +658,7 @@ async def test_the_scratch_is_emptied_and_filled_again(tmp_path: Path) -> None:
     loose = sum(1 for path in one.registry.scratch.folder.glob("objects/??/*"))
     assert loose < 50
     assert [file.path for file in again["A"].files] == [file.path for file in before["A"].files]
-    assert (await one.registry.merges([("A", "B")]))["A", "B"].conflicts == ("a.py",)
+    assert (await one.merges([("A", "B")]))["A", "B"].conflicts == ("a.py",)
     assert await one.registry.text("A", "a.py") == "a\n"
 
 
@@ -689,7 +689,7 @@ def test_the_command_wants_an_agent_where_one_is_meant(
 async def test_without_a_room_the_command_makes_nothing(tmp_path: Path) -> None:
     repo = repository(tmp_path / "repo")
     one = Room(repo, "A")
-    bare = WorktreeRegistry(one.settings, scratch=tmp_path / "scratch.git", make=False)
+    bare = WorktreeRegistry(one.settings, one, scratch=tmp_path / "scratch.git", make=False)
     await bare.open()
     assert bare.worktrees == {} and not (repo / ".relay" / "worktrees").exists()
     await one.open()
@@ -717,10 +717,10 @@ async def test_what_is_committed_in_a_clone_is_merged(tmp_path: Path) -> None:
     git(tmp_path, "clone", "-q", str(repo), "clone")
     commit(tmp_path / "clone", {"a.py": "theirs\n"})
     one = await room(repo, workspace={"checkouts": [{"name": "pat", "path": str(tmp_path / "clone")}]})
-    done = await one.ground.merge("pat", "ann")
+    done = await one.actions.merge("pat", "ann")
     assert done["success"] and (repo / "a.py").read_text() == "theirs\n"
     with pytest.raises(Refusal, match="nothing to merge"):
-        await one.ground.merge("pat", "ann")
+        await one.actions.merge("pat", "ann")
 
 
 async def test_a_change_of_the_same_size_in_the_same_second_is_seen_and_kept(tmp_path: Path) -> None:
@@ -736,5 +736,5 @@ async def test_a_change_of_the_same_size_in_the_same_second_is_seen_and_kept(tmp
     (at / "a.py").write_text("two\n")
     os.utime(at / "a.py", ns=(second, second))
     assert list(await one.files("A")) == ["a.py"]
-    done = await one.ground.remove("A", "ann")
+    done = await one.actions.remove("A", "ann")
     assert git(repo, "show", f"{done['kept']}:a.py") == "two"

@@ -10,9 +10,10 @@ from typing import Any
 
 import pytest
 
-from relay.airspace.worktrees import main_merge
-from relay.airspace.worktrees.main_merge import MainMerge
-from relay.airspace.worktrees.merge import BranchMerger, MergeOptions
+from relay.airspace.worktrees.merging import main_merge
+from relay.airspace.worktrees.merging.main_merge import MainMerge
+from relay.airspace.worktrees.merging.merge import BranchMerger
+from relay.airspace.worktrees.merging.proposal import MergeOptions
 from relay.airspace.worktrees.view import rows
 from relay.git.checkout import Checkout
 from relay.git.merge_state import unsettled_lines
@@ -46,10 +47,10 @@ async def merges(one: Room) -> tuple[object, object]:
 
 async def turn(one: Room, edits: Files, *, take_main: bool = True) -> str:
     """One turn of an agent that edits files and runs no git; what it was told."""
-    place = await one.ground.before_turn("A", take_main=take_main)
+    place = await one.turns.before_turn("A", take_main=take_main)
     assert place is not None
     write(one.at("A"), edits)
-    await one.ground.after_turn("A")
+    await one.turns.after_turn("A")
     return place.note
 
 
@@ -65,7 +66,7 @@ async def conflicting(tmp_path: Path) -> Room:
 async def test_what_is_settled_by_editing_is_committed_and_merges(tmp_path: Path) -> None:
     one = await conflicting(tmp_path)
     repo, at = tmp_path / "repo", one.at("A")
-    place = await one.ground.before_turn("A", take_main=True)
+    place = await one.turns.before_turn("A", take_main=True)
     assert place is not None and "a.py (lines 10-16)" in place.note
     text = (at / "a.py").read_text()
     assert all(mark in text for mark in ("<<<<<<<", "|||||||", "=======", ">>>>>>>")) and "line 10\n" in text
@@ -76,13 +77,13 @@ async def test_what_is_settled_by_editing_is_committed_and_merges(tmp_path: Path
     assert await merges(one) == ("conflicts", ["a.py"])
     write(at, {"a.py": BOTH})
     assert await merges(one) == ("clean", []), "settled, though not committed"
-    await one.ground.after_turn("A")
+    await one.turns.after_turn("A")
     assert git(at, "status", "--porcelain") == ""
     assert git(at, "rev-list", "--parents", "-1", "HEAD").split()[2] == git(repo, "rev-parse", "main")
     assert git(at, "log", "-1", "--format=%an|%s") == "A|Merge main into relay/a"
     assert not (at / "MERGE_HEAD").exists() and git(at, "for-each-ref", "refs/worktree") == ""
     assert await merges(one) == ("clean", [])
-    done = await one.ground.merge("A", "ann")
+    done = await one.actions.merge("A", "ann")
     assert done["success"] and (repo / "a.py").read_text() == BOTH
     assert (repo / "own.py").read_text() == "own\n"
 
@@ -107,14 +108,14 @@ async def test_a_clean_one_is_committed_at_once(tmp_path: Path) -> None:
 async def test_who_has_all_of_main_has_nothing_to_do(tmp_path: Path) -> None:
     one = await behind(tmp_path, {}, {"own.py": "own\n"}, {"new.py": "new\n"})
     for _ in range(2):
-        place = await one.ground.before_turn("A", take_main=True)
+        place = await one.turns.before_turn("A", take_main=True)
         assert place is not None and place.done == "relay/a has all of main: nothing is left to do"
-        await one.ground.after_turn("A")
-    place = await one.ground.before_turn("A")
+        await one.turns.after_turn("A")
+    place = await one.turns.before_turn("A")
     assert place is not None and not place.done
-    await one.ground.after_turn("A")
+    await one.turns.after_turn("A")
     commit(tmp_path / "repo", {"own.py": "other\n"})
-    place = await one.ground.before_turn("A", take_main=True)
+    place = await one.turns.before_turn("A", take_main=True)
     assert place is not None and not place.done and "own.py (lines 1-6)" in place.note
 
 
@@ -130,7 +131,7 @@ async def test_no_marker_is_ever_committed(tmp_path: Path, left: str) -> None:
     assert await merges(one) == ("conflicts", ["a.py"])
     assert "A has not settled a.py (line 22)" in one.happened[-1].text
     with pytest.raises(Refusal, match="a merge is under way"):
-        await one.ground.merge("A", "ann")
+        await one.actions.merge("A", "ann")
     # Staged by an agent that runs git, as it stands: still no.
     git(at, "add", "-A")
     note = await turn(one, {}, take_main=False)
@@ -159,7 +160,7 @@ async def test_a_file_that_one_side_deleted(tmp_path: Path, keep: bool, mine_is_
     write(at, {"own.py": "own\n"})
     commit(repo)
     await one.look()
-    place = await one.ground.before_turn("A", take_main=True)
+    place = await one.turns.before_turn("A", take_main=True)
     assert place is not None and "d.py (lines 1-5)" in place.note
     assert "no such file there" in (at / "d.py").read_text()
     assert await merges(one) == ("conflicts", ["d.py"])
@@ -167,7 +168,7 @@ async def test_a_file_that_one_side_deleted(tmp_path: Path, keep: bool, mine_is_
         write(at, {"d.py": "d\nmore\n"})
     else:
         (at / "d.py").unlink()
-    await one.ground.after_turn("A")
+    await one.turns.after_turn("A")
     assert git(at, "status", "--porcelain") == "" and (at / "d.py").exists() is keep
     assert (await merges(one))[0] == "clean"
 
@@ -237,7 +238,7 @@ async def test_a_merge_into_main_writes_no_file_of_a_filter_that_it_brings(tmp_p
     git(at, "commit", "-q", "-m", "by hand")
     await one.look()
     with pytest.raises(Refusal, match="git filter"):
-        await one.ground.merge("A", "ann")
+        await one.actions.merge("A", "ann")
     assert not (tmp_path / "repo" / "x.big").exists()
 
 
@@ -245,7 +246,7 @@ async def test_a_person_gives_it_up_and_nothing_is_lost(tmp_path: Path) -> None:
     one = await conflicting(tmp_path)
     at = one.at("A")
     await turn(one, {"a.py": BOTH + "<<<<<<< x\n", "more.py": "more\n"})
-    done = await one.ground.abort("A", "ann")
+    done = await one.actions.abort("A", "ann")
     assert (at / "a.py").read_text() == MINE and not (at / "new.py").exists()
     assert git(at, "status", "--porcelain") == "" and git(at, "log", "-1", "--format=%an") == "A"
     assert git(at, "show", f"{done['kept']}:more.py") == "more"
@@ -253,7 +254,7 @@ async def test_a_person_gives_it_up_and_nothing_is_lost(tmp_path: Path) -> None:
     assert await merges(one) == ("conflicts", ["a.py"])
     assert "ann gave up the merge of main into relay/a" in one.happened[-1].text
     with pytest.raises(Refusal, match="no merge under way"):
-        await one.ground.abort("A", "ann")
+        await one.actions.abort("A", "ann")
     assert "a.py (lines 10-16)" in await turn(one, {"a.py": BOTH})
     assert (await merges(one))[0] == "clean"
 
@@ -262,12 +263,12 @@ async def test_who_discards_the_work_gives_the_merge_up_first(tmp_path: Path) ->
     one = await conflicting(tmp_path)
     at = one.at("A")
     await turn(one, {"a.py": BOTH + "<<<<<<< x\n"})
-    done = await one.ground.discard("A", "ann")
+    done = await one.actions.discard("A", "ann")
     assert (at / "a.py").read_text() == THEIRS and git(at, "status", "--porcelain") == ""
     assert git(at, "show", f"{done['kept']}:a.py") == MINE.strip()
     kept = git(at, "for-each-ref", "--format=%(refname)", "refs/relay/kept").split()
     assert len(kept) == 2 and git(at, "show", f"{kept[0]}:a.py").endswith("<<<<<<< x")
-    await one.ground.restore("A", "ann")
+    await one.actions.restore("A", "ann")
     assert (at / "a.py").read_text() == MINE and (await merges(one))[0] == "conflicts"
 
 
@@ -276,7 +277,7 @@ async def test_a_main_branch_that_was_reset_is_not_taken_in(tmp_path: Path) -> N
     await turn(one, {})
     git(tmp_path / "repo", "reset", "-q", "--hard", "HEAD~1")
     await one.look()
-    await one.ground.give_up_stale(["A"])
+    await one.main_merges.give_up_stale(["A"])
     assert (one.at("A") / "a.py").read_text() == MINE
     assert (await merges(one))[0] == "clean"
     assert "has not the commit any more" in one.happened[-1].text
@@ -285,11 +286,11 @@ async def test_a_main_branch_that_was_reset_is_not_taken_in(tmp_path: Path) -> N
 async def test_an_agent_that_runs_git_itself(tmp_path: Path) -> None:
     one = await conflicting(tmp_path)
     at = one.at("A")
-    await one.ground.before_turn("A", take_main=True)
+    await one.turns.before_turn("A", take_main=True)
     write(at, {"a.py": BOTH})
     git(at, "add", "-A")
     git(at, "commit", "-q", "-m", "merged by me")
-    await one.ground.after_turn("A")
+    await one.turns.after_turn("A")
     assert git(at, "log", "-1", "--format=%s") == "merged by me"
     assert git(at, "for-each-ref", "refs/worktree") == "" and (await merges(one))[0] == "clean"
 
@@ -297,23 +298,23 @@ async def test_an_agent_that_runs_git_itself(tmp_path: Path) -> None:
 async def test_markers_that_an_agent_commits_are_not_settled(tmp_path: Path) -> None:
     one = await conflicting(tmp_path)
     at = one.at("A")
-    await one.ground.before_turn("A", take_main=True)
+    await one.turns.before_turn("A", take_main=True)
     git(at, "commit", "-q", "-a", "-m", "merged, I think")
-    await one.ground.after_turn("A")
+    await one.turns.after_turn("A")
     assert "A has committed conflict markers: a.py (lines 10-16)" in one.happened[-1].text
     assert await merges(one) == ("conflicts", ["a.py"])
     [row] = (await rows(one.registry))[0]
     assert (row["lines"], row["unsettled"], row["merging"]) == ({"a.py": [[10, 16]]}, True, False)
-    for act in (one.ground.merge("A", "ann"), one.ground.propose("A", "ann", MergeOptions())):
+    for act in (one.actions.merge("A", "ann"), one.actions.propose("A", "ann", MergeOptions())):
         with pytest.raises(Refusal, match=r"not settled in a.py \(lines 10-16\)"):
             await act
     # Asked again, it has something to do, though main is in its branch.
-    place = await one.ground.before_turn("A", take_main=True)
+    place = await one.turns.before_turn("A", take_main=True)
     assert place is not None and not place.done and "left in a.py (lines 10-16)" in place.note
     write(at, {"a.py": BOTH})
-    await one.ground.after_turn("A")
+    await one.turns.after_turn("A")
     assert await merges(one) == ("clean", [])
-    assert (await one.ground.merge("A", "ann"))["success"]
+    assert (await one.actions.merge("A", "ann"))["success"]
 
 
 async def test_markers_of_a_merge_that_relay_knows_nothing_of(tmp_path: Path) -> None:
@@ -344,7 +345,7 @@ async def test_markers_that_are_meant_merge(tmp_path: Path) -> None:
     assert await merges(one) == ("conflicts", ["new.txt"]), "old.txt had them before"
     write(one.at("A"), {".gitattributes": "new.txt conflict-marker-size=32\n"})
     assert await merges(one) == ("clean", [])
-    assert (await one.ground.merge("A", "ann"))["success"]
+    assert (await one.actions.merge("A", "ann"))["success"]
 
 
 async def test_a_heading_that_the_agent_adds_is_no_marker(tmp_path: Path) -> None:
@@ -380,14 +381,14 @@ async def test_what_is_ignored_is_not_written_over(tmp_path: Path) -> None:
     commit(repo)
     await one.look()
     await turn(one, {"conf.env": "of the run\n", "logs": "of the run\n"})
-    for act in (one.ground.abort, one.ground.discard):
+    for act in (one.actions.abort, one.actions.discard):
         with pytest.raises(Refusal, match=r"git does not know are .*: conf.env, logs/x\. Move them"):
             await act("A", "ann")
         assert (at / "conf.env").read_text() == (at / "logs").read_text() == "of the run\n"
         assert await merges(one) == ("conflicts", ["a.py"])
     for name in ("conf.env", "logs"):
         (at / name).rename(tmp_path / name)
-    await one.ground.abort("A", "ann")
+    await one.actions.abort("A", "ann")
     assert (at / "conf.env").read_text() == "template\n" and (at / "logs" / "x").exists()
 
 
@@ -407,11 +408,11 @@ async def test_what_is_ignored_is_not_written_over_by_who_goes_on(
 
     with monkeypatch.context() as patch, pytest.raises(Killed):
         patch.setattr(MainMerge, "_fill", dies)
-        await one.ground.before_turn("A", take_main=True)
+        await one.turns.before_turn("A", take_main=True)
     write(one.at("A"), {".gitignore": "conf.env\n", "conf.env": "of the run\n"})
     one = await room(repo, "A")
     for _ in range(2):
-        await one.ground.recover()
+        await one.main_merges.recover()
         assert (one.at("A") / "conf.env").read_text() == "of the run\n"
         assert await merges(one) == ("conflicts", ["a.py"])
     assert [each.text for each in one.happened if "conf.env. Move" in each.text] == [one.happened[-1].text]
@@ -428,7 +429,7 @@ async def test_while_another_branch_is_out_the_merge_waits(tmp_path: Path) -> No
     told = len(one.happened)
     git(repo, "switch", "-q", "old")
     await one.look()
-    await one.ground.give_up_stale(["A"])
+    await one.main_merges.give_up_stale(["A"])
     await turn(one, {}, take_main=False)
     assert (at / "a.py").read_text() == BOTH + "<<<<<<< x\n" and len(one.happened) == told
     assert await merges(one) == ("conflicts", ["a.py"])
@@ -515,7 +516,7 @@ async def test_a_daemon_that_is_killed_at_any_step(
         await turn(one, {"a.py": BOTH})
     monkeypatch.setattr(where, step, real)
     one = await room(tmp_path / "repo", "A")
-    await one.ground.recover()
+    await one.main_merges.recover()
     await turn(one, {"a.py": BOTH})
     at = one.at("A")
     assert (await merges(one))[0] == "clean"
@@ -527,16 +528,16 @@ async def test_a_daemon_that_is_killed_at_any_step(
 
 async def test_a_turn_that_is_cut_off_settles_nothing(tmp_path: Path) -> None:
     one = await conflicting(tmp_path)
-    await one.ground.before_turn("A", take_main=True)
+    await one.turns.before_turn("A", take_main=True)
     write(one.at("A"), {"a.py": MINE})
     one = await room(tmp_path / "repo", "A")
-    await one.ground.recover()
+    await one.main_merges.recover()
     head = git(one.at("A"), "rev-parse", "HEAD")
-    place = await one.ground.before_turn("A")
+    place = await one.turns.before_turn("A")
     assert place is not None and "no marker is left. Finish" in place.note
     assert git(one.at("A"), "rev-parse", "HEAD") == head and not one.happened[1:]
     write(one.at("A"), {"a.py": BOTH})
-    await one.ground.after_turn("A")
+    await one.turns.after_turn("A")
     assert git(one.at("A"), "show", "HEAD:a.py") == BOTH.strip() and (await merges(one))[0] == "clean"
 
 
@@ -564,23 +565,23 @@ async def test_who_is_cut_off_while_giving_up_drops_nothing_of_main(
 
     with monkeypatch.context() as patch, pytest.raises(Refusal if fails else Killed):
         patch.setattr(Git, "run", dies)
-        await one.ground.abort("A", "ann")
+        await one.actions.abort("A", "ann")
     if not fails:
         one = await room(repo, "A")
-        await one.ground.recover()
+        await one.main_merges.recover()
     await turn(one, {}, take_main=False)
     with suppress(Refusal):
-        await one.ground.merge("A", "ann")
+        await one.actions.merge("A", "ann")
     assert "theirs" in (repo / "a.py").read_text() and (repo / "new.py").exists()
     assert "<<<" not in (repo / "a.py").read_text()
     assert (await merges(one))[0] == "conflicts"
     kept = git(repo, "for-each-ref", "--format=%(refname)", "refs/relay/kept").split()
     assert (at / "more.py").exists() or any(git(repo, "ls-tree", one, "more.py") for one in kept)
     with suppress(Refusal):
-        await one.ground.abort("A", "ann")
+        await one.actions.abort("A", "ann")
     assert (at / "a.py").read_text() == MINE and (await merges(one))[0] == "conflicts"
     await turn(one, {"a.py": BOTH})
-    assert (await one.ground.merge("A", "ann"))["success"] and (repo / "a.py").read_text() == BOTH
+    assert (await one.actions.merge("A", "ann"))["success"] and (repo / "a.py").read_text() == BOTH
 
 
 async def test_files_that_were_half_written_are_written_again(
@@ -595,10 +596,10 @@ async def test_files_that_were_half_written_are_written_again(
 
     monkeypatch.setattr(MainMerge, "_fill", dies)
     with pytest.raises(Killed):
-        await one.ground.before_turn("A", take_main=True)
+        await one.turns.before_turn("A", take_main=True)
     monkeypatch.setattr(MainMerge, "_fill", real)
     one = await room(tmp_path / "repo", "A")
-    await one.ground.recover()
+    await one.main_merges.recover()
     assert await merges(one) == ("conflicts", ["a.py"])
     assert "a.py (lines 10-16)" in await turn(one, {"a.py": BOTH}, take_main=False)
     assert (await merges(one))[0] == "clean" and (one.at("A") / "new.py").read_text() == "new\n"

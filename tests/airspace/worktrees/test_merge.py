@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from relay.airspace.worktrees.commit_message import WorkSummary
-from relay.airspace.worktrees.merge import MergeOptions
+from relay.airspace.worktrees.merging.proposal import MergeOptions
 from relay.airspace.worktrees.view import rows
 from relay.model import Refusal
 from tests.git.repository import ENV, Room, commit, git, lines, repository, room, write
@@ -39,10 +39,7 @@ def knows(repo: Path) -> None:
 
 
 def told(one: Room, **more: object) -> None:
-    async def tell(agent: str, since: float) -> WorkSummary:
-        return WorkSummary(**more)  # type: ignore[arg-type]
-
-    one.registry.tell = tell
+    one.about = WorkSummary(**more)  # type: ignore[arg-type]
 
 
 def shown(repo: Path, commit: str = "main") -> list[str]:
@@ -59,7 +56,7 @@ async def test_the_person_commits_and_the_agent_is_the_author(tmp_path: Path) ->
         answer=DID,
     )
     write(one.at("A"), {"a.py": "agent\n" + lines(2, 20)})
-    done = await one.ground.merge("A", "ann")
+    done = await one.actions.merge("A", "ann")
     assert done["success"] and "no name" not in done["reason"]
     assert shown(repo) == [
         "A <a@relay>",
@@ -83,7 +80,7 @@ async def test_the_persons_own_configuration_counts(tmp_path: Path) -> None:
     (tmp_path / "home" / ".gitconfig").write_text("[user]\n\tname = Ann Lee\n\temail = ann@example.com\n")
     one = await room(repo, "A")
     write(one.at("A"), {"a.py": "agent\n"})
-    await one.ground.merge("A", "ann")
+    await one.actions.merge("A", "ann")
     assert shown(repo)[1] == ANN
 
 
@@ -94,8 +91,8 @@ async def test_without_an_identity_the_room_signs_and_says_so(tmp_path: Path, ha
         git(repo, "config", "user.name", "Ann Lee")
     one = await room(repo, "A")
     write(one.at("A"), {"a.py": "agent\n"})
-    before = await one.ground.propose("A", "ann", MergeOptions())
-    done = await one.ground.merge("A", "ann")
+    before = await one.actions.propose("A", "ann", MergeOptions())
+    done = await one.actions.merge("A", "ann")
     assert shown(repo)[:2] == ["A <a@relay>", "ann <ann@relay>"]
     for said in (before["note"], done["reason"], one.happened[-1].text):
         assert "git knows no name and e-mail address" in said and "git config --global user.name" in said
@@ -122,7 +119,7 @@ async def test_nobody_is_left_out_of_a_long_branch(tmp_path: Path) -> None:
     git(repo, "fast-import", "--quiet", "--force", input="\n".join(stream).encode())
     git(one.at("A"), "checkout", "-q", "relay/a")
     write(one.at("A"), {"a.py": "x\n"})
-    told_now = await one.ground.propose("A", "ann", SQUASH)
+    told_now = await one.actions.propose("A", "ann", SQUASH)
     assert told_now["commits"] == 1101
     assert told_now["trailers"] == [
         "Co-authored-by: Bo <bo@example.net>",
@@ -141,10 +138,10 @@ async def test_what_is_shown_is_what_is_committed(tmp_path: Path, method: str) -
     git(one.at("A"), "commit", "-q", "--allow-empty", "--author=Cy <cy@example.net>", "-m", "More")
     write(one.at("A"), {"b.py": "open\n"})
     wish = MergeOptions(squash=method == "squash")
-    before = await one.ground.propose("A", "ann", wish)
+    before = await one.actions.propose("A", "ann", wish)
     assert (before["method"], before["commits"], before["files"]) == (method, 3, 2)
     assert "".join((before["text"], "\n", *(f"{line}\n" for line in before["trailers"]))) == before["message"]
-    done = await one.ground.merge("A", "ann", wish)
+    done = await one.actions.merge("A", "ann", wish)
     assert git(repo, "log", "-1", "--format=%B").rstrip() == before["message"].rstrip()
     assert before["trailers"] == [
         "Co-authored-by: Ann <ann@example.org>",
@@ -164,7 +161,7 @@ async def test_a_message_of_ones_own_keeps_who_else_contributed(tmp_path: Path) 
     commit(one.at("A"), {"a.py": "x\n"})
     trailers = ["Refs: 12", "Co-authored-by: Ann <ann@example.org>"]
     text = "\n".join(["Round totals", "", "Cents only.", "", "", "", *trailers, ""])
-    await one.ground.merge("A", "ann", MergeOptions(squash=True, text=text))
+    await one.actions.merge("A", "ann", MergeOptions(squash=True, text=text))
     assert shown(repo)[2:] == [
         "Round totals",
         "",
@@ -175,21 +172,21 @@ async def test_a_message_of_ones_own_keeps_who_else_contributed(tmp_path: Path) 
     ]
     write(one.at("A"), {"b.py": "x\n"})
     with pytest.raises(Refusal, match="The message is empty"):
-        await one.ground.merge("A", "ann", MergeOptions(text=" \n\x07\n"))
+        await one.actions.merge("A", "ann", MergeOptions(text=" \n\x07\n"))
     with pytest.raises(Refusal, match="longer than"):
-        await one.ground.merge("A", "ann", MergeOptions(text="x" * 70_000))
+        await one.actions.merge("A", "ann", MergeOptions(text="x" * 70_000))
 
 
 async def test_work_that_changed_since_it_was_shown_is_not_merged(tmp_path: Path) -> None:
     repo = repository(tmp_path / "repo")
     one = await room(repo, "A")
     write(one.at("A"), {"a.py": "x\n"})
-    seen = (await one.ground.propose("A", "ann", MergeOptions()))["head"]
+    seen = (await one.actions.propose("A", "ann", MergeOptions()))["head"]
     write(one.at("A"), {"b.py": "y\n"})
     with pytest.raises(Refusal, match="has changed since it was shown"):
-        await one.ground.merge("A", "ann", MergeOptions(head=seen))
-    seen = (await one.ground.propose("A", "ann", MergeOptions()))["head"]
-    assert (await one.ground.merge("A", "ann", MergeOptions(head=seen)))["success"]
+        await one.actions.merge("A", "ann", MergeOptions(head=seen))
+    seen = (await one.actions.propose("A", "ann", MergeOptions()))["head"]
+    assert (await one.actions.merge("A", "ann", MergeOptions(head=seen)))["success"]
 
 
 async def test_a_squash_is_one_commit_and_the_branch_goes_on_from_it(tmp_path: Path) -> None:
@@ -201,7 +198,7 @@ async def test_a_squash_is_one_commit_and_the_branch_goes_on_from_it(tmp_path: P
     tip = commit(at, {"a.py": "2\n"}, "Two")
     write(at, {"new.py": "open\n"})
     main = commit(repo, {"b.py": "main\n"}, "meanwhile")
-    done = await one.ground.merge("A", "ann", SQUASH)
+    done = await one.actions.merge("A", "ann", SQUASH)
     assert git(repo, "rev-parse", "main^@") == main
     assert "as one commit" in done["reason"] and done["kept"] in done["reason"]
     assert shown(repo)[2:6] == ["One", "", "- One", "- Two"]
@@ -212,7 +209,7 @@ async def test_a_squash_is_one_commit_and_the_branch_goes_on_from_it(tmp_path: P
     assert git(repo, "show", f"{done['kept']}:new.py") == "open"
     await one.look()
     with pytest.raises(Refusal, match="nothing to merge"):
-        await one.ground.merge("A", "ann", SQUASH)
+        await one.actions.merge("A", "ann", SQUASH)
 
 
 async def test_a_squashed_checkout_of_a_persons_has_nothing_left_to_merge(tmp_path: Path) -> None:
@@ -222,13 +219,13 @@ async def test_a_squashed_checkout_of_a_persons_has_nothing_left_to_merge(tmp_pa
     git(tmp_path / "clone", "config", "user.email", "pat@example.com")
     commit(tmp_path / "clone", {"a.py": "theirs\n"})
     one = await room(repo, workspace={"checkouts": [{"name": "pat", "path": str(tmp_path / "clone")}]})
-    done = await one.ground.merge("pat", "ann", SQUASH)
+    done = await one.actions.merge("pat", "ann", SQUASH)
     assert shown(repo)[0] == "Pat <pat@example.com>"
     assert "still has its own commits" in done["reason"]
     await one.look()
     assert [row["merges"] for row in (await rows(one.registry))[0]] == ["nothing"]
     with pytest.raises(Refusal, match="nothing to merge"):
-        await one.ground.merge("pat", "ann")
+        await one.actions.merge("pat", "ann")
 
 
 @pytest.mark.parametrize("wish", [MergeOptions(), SQUASH])
@@ -240,10 +237,10 @@ async def test_no_hook_and_no_filter_runs(tmp_path: Path, wish: MergeOptions) ->
     set_traps(repo, tmp_path / "marker")
     git_config = ("trailer.co-authored-by.command", f"touch {tmp_path}/marker/trailer")
     git(repo, "config", *git_config)
-    assert (await one.ground.merge("A", "ann", wish))["success"]
+    assert (await one.actions.merge("A", "ann", wish))["success"]
     write(one.at("A"), {"c.txt": "x\n"})
-    discarded = await one.ground.discard("A", "ann")
-    await one.ground.restore("A", "ann", discarded["kept"])
+    discarded = await one.actions.discard("A", "ann")
+    await one.actions.restore("A", "ann", discarded["kept"])
     assert list((tmp_path / "marker").iterdir()) == []
 
 
@@ -253,19 +250,19 @@ async def test_a_branch_without_a_commit_takes_no_merge(tmp_path: Path) -> None:
     write(one.at("A"), {"a.py": "x\n"})
     git(repo, "checkout", "-q", "--orphan", "fresh")
     with pytest.raises(Refusal, match=r"The branch fresh in .* has no commit yet"):
-        await one.ground.merge("A", "ann")
+        await one.actions.merge("A", "ann")
     with pytest.raises(Refusal, match="no commit yet"):
-        await one.ground.propose("A", "ann", MergeOptions())
+        await one.actions.propose("A", "ann", MergeOptions())
     git(repo, "checkout", "-q", "-f", "--detach", "main")
     with pytest.raises(Refusal, match="on no branch"):
-        await one.ground.propose("A", "ann", MergeOptions())
+        await one.actions.propose("A", "ann", MergeOptions())
 
 
 async def test_an_agent_on_no_branch_is_not_merged_nor_discarded(tmp_path: Path) -> None:
     one = await room(repository(tmp_path / "repo"), "A")
     git(one.at("A"), "checkout", "-q", "--detach")
     commit(one.at("A"), {"a.py": "x\n"})
-    for act in (one.ground.merge, one.ground.discard):
+    for act in (one.actions.merge, one.actions.discard):
         with pytest.raises(Refusal, match="on no branch"):
             await act("A", "ann")
 
@@ -277,22 +274,22 @@ async def test_the_way_out_of_a_refusal_is_a_command_that_works(tmp_path: Path) 
     commit(repo, {"a.py": "theirs\n"})
     await one.look()
     with pytest.raises(Refusal, match=r"`/update @A` asks A to merge main"):
-        await one.ground.merge("A", "ann")
-    await one.ground.before_turn("A", take_main=True)
-    await one.ground.after_turn("A")
+        await one.actions.merge("A", "ann")
+    await one.turns.before_turn("A", take_main=True)
+    await one.turns.after_turn("A")
     with pytest.raises(Refusal, match=r"a merge is under way.*relay worktrees abort A`"):
-        await one.ground.merge("A", "ann")
-    await one.ground.abort("A", "ann")
+        await one.actions.merge("A", "ann")
+    await one.actions.abort("A", "ann")
     for folder in (one.at("A"), repo):
         other = "main" if folder != repo else "relay/a"
         with pytest.raises(subprocess.CalledProcessError):
             git(folder, "merge", "-q", other)
         with pytest.raises(Refusal, match="a merge is under way") as refused:
-            await one.ground.merge("A", "ann")
+            await one.actions.merge("A", "ann")
         [hint] = re.findall(r"`(git [^`]*--abort)`", str(refused.value))
         await asyncio.to_thread(subprocess.run, ["bash", "-c", hint], env=ENV, check=True)
     with pytest.raises(Refusal, match=r"conflict in a\.py"):
-        await one.ground.merge("A", "ann")
+        await one.actions.merge("A", "ann")
 
 
 # -- discarded
@@ -306,7 +303,7 @@ async def test_discarded_work_is_kept_and_comes_back(tmp_path: Path) -> None:
     tip = commit(at, {"a.py": "committed\n"})
     write(at, {"b.py": "open\n", "new.py": "untracked\n"})
     main = commit(repo, {"c.py": "main\n"})
-    done = await one.ground.discard("A", "ann")
+    done = await one.actions.discard("A", "ann")
     assert done["kept"].startswith("refs/relay/kept/a/")
     assert done["kept"] in done["reason"] and "worktrees restore A" in done["reason"]
     assert "1 commit, 3 files" in done["reason"]
@@ -317,8 +314,8 @@ async def test_discarded_work_is_kept_and_comes_back(tmp_path: Path) -> None:
     assert git(repo, "rev-parse", f"{done['kept']}^") == tip
     await one.look()
     with pytest.raises(Refusal, match="nothing to discard"):
-        await one.ground.discard("A", "ann")
-    back = await one.ground.restore("A", "ann")
+        await one.actions.discard("A", "ann")
+    back = await one.actions.restore("A", "ann")
     assert back["success"] and git(at, "rev-parse", "HEAD") == back["commit"]
     assert (at / "new.py").read_text() == "untracked\n" and (at / "a.py").read_text() == "committed\n"
     assert git(at, "status", "--porcelain") == ""
@@ -329,24 +326,24 @@ async def test_work_that_came_since_is_not_lost_to_what_comes_back(tmp_path: Pat
     repo = repository(tmp_path / "repo")
     one = await room(repo, "A")
     with pytest.raises(Refusal, match="There is no kept work of A"):
-        await one.ground.restore("A", "ann")
+        await one.actions.restore("A", "ann")
     write(one.at("A"), {"a.py": "first\n"})
-    first = (await one.ground.discard("A", "ann"))["kept"]
+    first = (await one.actions.discard("A", "ann"))["kept"]
     write(one.at("A"), {"a.py": "second\n"})
     with pytest.raises(Refusal, match="has other work"):
-        await one.ground.restore("A", "ann")
-    second = (await one.ground.discard("A", "ann"))["kept"]
+        await one.actions.restore("A", "ann")
+    second = (await one.actions.discard("A", "ann"))["kept"]
     assert first != second
-    await one.ground.restore("A", "ann", first)
+    await one.actions.restore("A", "ann", first)
     assert (one.at("A") / "a.py").read_text() == "first\n"
     with pytest.raises(Refusal, match="has no work of A"):
-        await one.ground.restore("A", "ann", "refs/heads/main")
+        await one.actions.restore("A", "ann", "refs/heads/main")
 
 
 async def test_a_squash_of_uncommitted_work_tells_of_no_commits_of_the_agents(tmp_path: Path) -> None:
     one = await room(repository(tmp_path / "repo"), "A")
     write(one.at("A"), {"a.py": "first\n"})
-    done = await one.ground.merge("A", "ann", SQUASH)
+    done = await one.actions.merge("A", "ann", SQUASH)
     assert f"relay/a as it was is kept in `{done['kept']}`" in done["reason"]
     assert "own commits" not in done["reason"]
 
@@ -354,13 +351,13 @@ async def test_a_squash_of_uncommitted_work_tells_of_no_commits_of_the_agents(tm
 async def test_what_the_branch_has_already_is_not_called_other_work(tmp_path: Path) -> None:
     one = await room(repository(tmp_path / "repo"), "A")
     write(one.at("A"), {"a.py": "first\n"})
-    await one.ground.discard("A", "ann")
-    await one.ground.restore("A", "ann")
+    await one.actions.discard("A", "ann")
+    await one.actions.restore("A", "ann")
     with pytest.raises(Refusal, match=r"relay/a has the work of refs/relay/kept/a/\S+ already"):
-        await one.ground.restore("A", "ann")
+        await one.actions.restore("A", "ann")
     write(one.at("A"), {"b.py": "more\n"})
     with pytest.raises(Refusal, match=r"relay/a has the work of .* already"):
-        await one.ground.restore("A", "ann")
+        await one.actions.restore("A", "ann")
     assert (one.at("A") / "b.py").read_text() == "more\n"
 
 
@@ -371,11 +368,11 @@ async def test_what_a_squash_merged_is_not_brought_back(
     repo = repository(tmp_path / "repo")
     one = await room(repo, "A")
     commit(one.at("A"), {"b.py": "agent\n"})
-    done = await one.ground.merge("A", "ann", SQUASH)
+    done = await one.actions.merge("A", "ann", SQUASH)
     if since:
         commit(repo, since)
     with pytest.raises(Refusal, match=r"main has the work of refs/relay/kept/a/\S+ already"):
-        await one.ground.restore("A", "ann")
+        await one.actions.restore("A", "ann")
     assert git(repo, "rev-parse", "relay/a") == done["commit"]
     assert [each.what for each in one.happened] == ["created", "merged"]
 
@@ -388,7 +385,7 @@ async def test_an_ignored_file_in_the_way_keeps_the_work_where_it_is(tmp_path: P
     git(repo, "add", "-f", "out")
     commit(repo)
     with pytest.raises(Refusal, match=r"stays in A's worktree.*refs/relay/kept/a/"):
-        await one.ground.discard("A", "ann")
+        await one.actions.discard("A", "ann")
     assert (one.at("A") / "out").read_text() == "the agent's\n" and (
         one.at("A") / "a.py"
     ).read_text() == "2\n"
@@ -400,5 +397,5 @@ async def test_a_checkout_that_relay_did_not_make_is_not_discarded(tmp_path: Pat
     one = await room(repo, "A", A={"worktree": str(tmp_path / "mine")})
     write(tmp_path / "mine", {"a.py": "x\n"})
     with pytest.raises(Refusal, match="not a worktree that relay made"):
-        await one.ground.discard("A", "ann")
+        await one.actions.discard("A", "ann")
     assert (tmp_path / "mine" / "a.py").read_text() == "x\n"

@@ -11,7 +11,7 @@ import pytest
 
 from relay.airspace.advisories import table, wording
 from relay.airspace.advisories.rules.advisory import Advisory, Outcome, Steering
-from relay.airspace.worktrees.merge_order import best_order
+from relay.airspace.worktrees.merging.order import best_order
 from relay.git.trial_merge import Target, Trial, Verdict
 from relay.model import Refusal
 from tests.airspace.parts import FILE, AirspaceRoom, near, open_airspace_store, work

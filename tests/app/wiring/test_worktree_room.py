@@ -7,8 +7,9 @@ from pathlib import Path
 import pytest
 
 from relay.airspace.worktrees.commit_message import BranchCommit, WorkSummary, asked_of, proposed_message
-from relay.app.wiring.merge_words import tell
 from relay.app.wiring.schema import WINGS
+from relay.app.wiring.worktree_room import StoredWorktreeRoom
+from relay.coordination.writes.lock_check import LockJudge
 from relay.log.events import Lane
 from relay.model import Kind
 from relay.room.journal import ledger
@@ -53,10 +54,10 @@ async def test_it_is_of_the_time_and_the_hands_of_the_work(tmp_path: Path) -> No
 
     try:
         await store.write(work)
-        assert await tell(store)("AVA", T0) == WorkSummary(
+        assert await StoredWorktreeRoom(store, LockJudge()).summary("AVA", T0) == WorkSummary(
             ("task 1", "task 2"), ("@AVA round the totals", "@AVA and test it"), "Tested, and it holds."
         )
-        assert await tell(store)("BEN", T0) == WorkSummary()
+        assert await StoredWorktreeRoom(store, LockJudge()).summary("BEN", T0) == WorkSummary()
     finally:
         await store.close()
 

@@ -14,7 +14,8 @@ from contextlib import suppress
 
 from relay.airspace.worktrees.commit_message import proposed_message
 from relay.airspace.worktrees.lifecycle import WorktreeLifecycle, filtered, in_the_way, is_ancestor
-from relay.airspace.worktrees.merge import BranchMerger, MergeSource, some_paths
+from relay.airspace.worktrees.merging.merge import BranchMerger, some_paths
+from relay.airspace.worktrees.merging.proposal import MergeSource
 from relay.git.checkout import Checkout, Head
 from relay.git.diff import attributes, parse_raw
 from relay.git.merge_state import (
@@ -221,7 +222,7 @@ class MainMerge:
         old = side.snapshot.head.commit or side.snapshot.tree
         raw = await git.run("diff-tree", "-r", "-z", "--raw", "--no-renames", old, side.snapshot.tree)
         paths = [name_of(one.last_path) for one in parse_raw(raw.out)]
-        about = await self._merger.tell(side.agent, side.since)
+        about = await self._merger.room.summary(side.agent, side.since)
         text = proposed_message(branch, True, about, [], paths, dirty=True)
         return await self._merger.commit_work(side, branch, text, await self._committer(side.agent))
 

@@ -11,17 +11,24 @@ from __future__ import annotations
 
 import asyncio
 import shlex
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from relay.airspace.worktrees.commit_message import (
-    BranchCommit,
-    WorkSummary,
     cleaned_message,
     proposed_message,
 )
 from relay.airspace.worktrees.lifecycle import WorktreeLifecycle, filtered, in_the_way, is_ancestor
+from relay.airspace.worktrees.merging.proposal import (
+    MOST_MESSAGE,
+    MergeOptions,
+    MergeSource,
+    Proposal,
+    branch_history,
+    unknown_person_note,
+    with_trailers,
+)
+from relay.airspace.worktrees.room import WorktreeRoom
 from relay.config.command_line import command
 from relay.git.checkout import Checkout, Head, head_of
 from relay.git.diff import Differ, Record, attributes, left_markers, parse_raw
@@ -29,14 +36,10 @@ from relay.git.merge_state import located, merge_heads, started_merge
 from relay.git.run import LONG_S, Git, GitError, name_of
 from relay.git.scratch_repository import ScratchRepository
 from relay.git.signing import Signature, of_person, of_relay, signed
-from relay.git.snapshot import Snapshot, commit_tree
+from relay.git.snapshot import commit_tree
 from relay.git.trial_merge import merge_trees
 from relay.model import Refusal
 
-#: Asked before a merge: whose branch, who merges, which paths. Raises Refusal.
-MayLand = Callable[[str, str, Sequence[str]], Awaitable[None]]
-#: What the room knows of the work of an agent, since a time in Unix seconds.
-Tell = Callable[[str, float], Awaitable[WorkSummary]]
 #: Names of files that a refusal lists.
 MOST_NAMED = 8
 #: What git keeps in a git directory while something is under way there.
@@ -47,71 +50,6 @@ _UNDER_WAY = {
     "rebase-merge": "a rebase",
     "rebase-apply": "a rebase",
 }
-
-
-#: Bytes of a commit's message that a person may write.
-MOST_MESSAGE = 65_536
-
-
-@dataclass(frozen=True, slots=True)
-class MergeSource:
-    """What is to be merged: `agent`'s checkout as it was seen. `own`: relay made this worktree; `person`: a person
-    works in it. `since`: when the work began, Unix seconds."""
-
-    agent: str
-    checkout: Checkout
-    snapshot: Snapshot
-    own: bool
-    person: bool = False
-    since: float = 0.0
-
-
-@dataclass(frozen=True, slots=True)
-class MergeOptions:
-    """How somebody wants it merged. `squash`: as one commit; `text`: the message, empty = the proposed one; `head`:
-    the work as it was shown, empty = as it is now."""
-
-    squash: bool = False
-    text: str = ""
-    head: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class Proposal:
-    """A merge that can be made, as a person decides on it. `message` is committed as it stands; `text` is what of it
-    a person may change, `trailers` the lines that name everybody else who contributed. `note` says whose name stands
-    in for one that git does not know; empty when git knows. `decided`: a person's word that another goes first."""
-
-    branch: str
-    into: str
-    squash: bool
-    head: str
-    text: str
-    trailers: tuple[str, ...]
-    message: str
-    author: Signature
-    committer: Signature
-    note: str
-    commits: int
-    files: int
-    decided: str = ""
-
-    def as_json(self) -> dict[str, Any]:
-        return {
-            "branch": self.branch,
-            "into": self.into,
-            "method": "squash" if self.squash else "merge",
-            "head": self.head,
-            "text": self.text,
-            "trailers": list(self.trailers),
-            "message": self.message,
-            "author": str(self.author),
-            "committer": str(self.committer),
-            "note": self.note,
-            "decided": self.decided,
-            "commits": self.commits,
-            "files": self.files,
-        }
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,15 +119,6 @@ class Conflict(Refusal):
         self.paths = tuple(paths)
 
 
-async def _anything(agent: str, by: str, paths: Sequence[str]) -> None:
-    """Nothing is locked."""
-
-
-async def _nothing(agent: str, since: float) -> WorkSummary:
-    """Without a room nobody knows what the work is about."""
-    return WorkSummary()
-
-
 @dataclass(frozen=True, slots=True)
 class _MergedTree:
     """What git says of a merge: its tree, and what of `main` it changes."""
@@ -211,11 +140,9 @@ class BranchMerger:
         head: Head,
         lifecycle: WorktreeLifecycle,
         scratch: ScratchRepository,
-        may_land: MayLand | None = None,
-        tell: Tell | None = None,
+        room: WorktreeRoom,
     ) -> None:
-        self._may_land = may_land or _anything
-        self.tell = tell or _nothing
+        self.room = room
         self._main, self._head = main, head
         self._lifecycle = lifecycle
         self._scratch = scratch
@@ -328,7 +255,7 @@ class BranchMerger:
                 )
                 + " Where they are meant: merge by hand, or give the file the attribute `conflict-marker-size`.",
             )
-        await self._may_land(side.agent, by, [name_of(one.path) for one in changed])
+        await self.room.check_merge(side.agent, by, [name_of(one.path) for one in changed])
         await self._can_write(changed, main, merged.tree)
         return await self._worded(
             side, by, options, _MergedTree(git, branch, into, main, merged.tree, changed)
@@ -340,10 +267,10 @@ class BranchMerger:
         """Who signs it, and in which words."""
         known = await of_person(self._main)
         committer = known or of_relay(by)
-        note = "" if known else _unknown(self._main, committer)
+        note = "" if known else unknown_person_note(self._main, committer)
         author = (await of_person(side.checkout) if side.person else None) or of_relay(side.agent)
-        commits, people = await _history(found.git, found.main, side.snapshot.head.commit)
-        about = await self.tell(side.agent, side.since)
+        commits, people = await branch_history(found.git, found.main, side.snapshot.head.commit)
+        about = await self.room.summary(side.agent, side.since)
         paths = [name_of(one.last_path) for one in found.changed]
         dirty = side.snapshot.dirty
         text = cleaned_message(options.text)
@@ -357,7 +284,7 @@ class BranchMerger:
         known_addresses = {author.email.lower(), committer.email.lower()}
         rest = [one for one in people if one.email.lower() not in known_addresses]
         trailers = tuple(f"Co-authored-by: {one}" for one in rest)
-        message = await _with_trailers(found.git, text, trailers)
+        message = await with_trailers(found.git, text, trailers)
         told = Proposal(
             branch=found.branch,
             into=found.into,
@@ -501,50 +428,6 @@ class BranchMerger:
         except GitError as error:
             return f"its worktree could not be updated ({_said(error)})"
         return ""
-
-
-async def _history(git: Git, main: str, head: str | None) -> tuple[list[BranchCommit], list[Signature]]:
-    """The commits that a branch has before the main branch, the oldest first, and everybody they name as author."""
-    if head is None:
-        return [], []
-    all_of = ("log", "--no-merges", "--topo-order", f"{main}..{head}")
-    told = "--format=%an%x00%ae%x00%s%x00%(trailers:key=Co-authored-by,valueonly,unfold)%x00"
-    parts = name_of((await git.run(*all_of, told, "--")).out).split("\0")[:-1]
-    # Only of a commit that stands alone does the body become the message.
-    body = name_of((await git.run(*all_of, "--format=%b", "--")).out) if len(parts) == 4 else ""
-    commits: list[BranchCommit] = []
-    people: dict[str, Signature] = {}
-    for at in range(len(parts) - 4, -1, -4):
-        name, email, subject, coauthors = parts[at : at + 4]
-        commits.append(BranchCommit(subject, body))
-        named_here = [(name.strip(), email), *(_person(line) for line in coauthors.splitlines())]
-        for who, address in named_here:
-            if who and address:
-                people.setdefault(address.lower(), Signature(who, address))
-    return commits, list(people.values())
-
-
-def _person(line: str) -> tuple[str, str]:
-    """`Name <address>` of a trailer; two empty texts for what is none."""
-    name, _, rest = line.strip().partition(" <")
-    return (name, rest[:-1]) if rest.endswith(">") and not set("<> ") & set(rest[:-1]) else ("", "")
-
-
-async def _with_trailers(git: Git, text: str, trailers: Sequence[str]) -> str:
-    """The message with these lines at its end, by git's own rules of where they stand; none twice. In the scratch,
-    where no configuration can name a command for a trailer."""
-    if not trailers:
-        return text
-    words = [word for one in trailers for word in ("--trailer", one)]
-    asked = ("interpret-trailers", "--no-divider", "--if-exists", "addIfDifferent", *words)
-    return (await git.run(*asked, stdin=text.encode())).out.decode()
-
-
-def _unknown(checkout: Checkout, committer: Signature) -> str:
-    return (
-        f"git knows no name and e-mail address in {checkout.top}, so {committer} is the committer. To set yours: "
-        '`git config --global user.name "Your Name"` and `git config --global user.email you@example.org`.'
-    )
 
 
 def _said(error: GitError) -> str:

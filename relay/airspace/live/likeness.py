@@ -1,0 +1,50 @@
+"""How alike the work of agents is by its words: what they were asked for, and what they have said of it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+
+from relay.airspace.live.picture import Worktrees
+from relay.airspace.pair_facts import Likeness
+from relay.airspace.words import Likenesses, text_of
+from relay.model.working_set import Pair, WorkingSet
+
+#: By agent, what people asked of it and the tasks behind its current work, the newest first.
+AskedTexts = Callable[[Collection[str]], Awaitable[Mapping[str, Sequence[str]]]]
+
+
+class WorkLikeness:
+    """Over the agents of one scan. Without `asked` only branches, commits and intents say what work is about."""
+
+    def __init__(self, worktrees: Worktrees, asked: AskedTexts | None) -> None:
+        self._worktrees, self._asked = worktrees, asked
+        self._likenesses = Likenesses()
+        self._about: Mapping[str, str] = {}
+
+    def about(self, agent: str) -> str:
+        """What it was asked last, as far as is known."""
+        return self._about.get(agent, "")
+
+    async def between(self, measured: Sequence[WorkingSet]) -> Mapping[Pair, Likeness]:
+        """How alike what they were asked, and have said, is, of all that have something in hand or in mind."""
+        busy = {one.agent: one for one in measured if one.files or one.intent}
+        if len(busy) < 2:
+            return {}
+        asked = {} if self._asked is None else await self._asked(busy.keys())
+        self._about = {name: texts[0] for name, texts in asked.items() if texts}
+        branches, messages = self._worktrees.branches(), self._worktrees.messages()
+        texts = {
+            name: text_of(
+                asked=asked.get(name, ()),
+                intent=[touch.path for touch in one.intent],
+                branch=branches.get(name, ""),
+                commits=messages.get(name, ()),
+            )
+            for name, one in busy.items()
+        }
+        told = {name: "\n".join(asked.get(name, ())) for name in busy}
+        meant = {name: "\n".join(touch.path for touch in one.intent) for name, one in busy.items()}
+        return await asyncio.to_thread(
+            self._likenesses.between, texts, self._worktrees.vocabulary(), told, meant
+        )

@@ -1,0 +1,223 @@
+"""Merging the main branch into the agents' own branches: begun, taken up again, settled, given up.
+
+Invariant: what cannot be done changes nothing and says why.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from typing import Any
+
+import structlog
+
+from relay.airspace.worktrees.lifecycle import (
+    ABORTED,
+    TAKEN_IN,
+    TAKING,
+    UNSETTLED,
+    WorktreeChange,
+    branch_name,
+    is_ancestor,
+)
+from relay.airspace.worktrees.merging.main_merge import MainMerge
+from relay.airspace.worktrees.merging.merge import BranchMerger, operation_under_way
+from relay.airspace.worktrees.merging.proposal import MergeSource
+from relay.airspace.worktrees.merging.wording import listed, taken_in, to_settle
+from relay.airspace.worktrees.registry import WorktreeRegistry
+from relay.airspace.worktrees.tracked_worktree import TrackedWorktree, WorktreeGone
+from relay.config.command_line import command
+from relay.git.merge_state import StartedMerge, started_merge
+from relay.git.run import GitError
+from relay.git.snapshot import Snapshot
+from relay.model import Refusal
+
+log = structlog.get_logger(__name__)
+#: Who gives up a merge of a commit that was taken back.
+GONE = "{0} has not the commit any more that was being merged, so relay"
+
+
+class MainMerges:
+    """On the worktrees of one registry. Only `recover` and `give_up_stale` take a worktree's lock themselves."""
+
+    def __init__(self, registry: WorktreeRegistry) -> None:
+        self._registry = registry
+        #: Of each agent, what the room was last told that it has not settled.
+        self._reported: dict[str, str] = {}
+
+    def forget_report(self, agent: str) -> None:
+        """Tell the room of it again: somebody asked."""
+        self._reported.pop(agent, None)
+
+    async def merger(self, worktree: TrackedWorktree) -> tuple[BranchMerger, MergeSource]:
+        registry = self._registry
+        assert registry.main is not None and registry.lifecycle is not None
+        snapshot = await worktree.take_snapshot(everything=True)
+        person = not worktree.own and registry.settings.agent(worktree.name) is None
+        since = worktree.work.started_at if worktree.work is not None else 0.0
+        source = MergeSource(worktree.name, worktree.checkout, snapshot, worktree.own, person, since)
+        head = await registry.main_head()
+        merger = BranchMerger(registry.main, head, registry.lifecycle, registry.scratch, registry.room)
+        return merger, source
+
+    async def main_merge(self, worktree: TrackedWorktree) -> tuple[MainMerge, MergeSource]:
+        registry = self._registry
+        assert registry.main is not None and registry.lifecycle is not None
+        merger, source = await self.merger(worktree)
+        return MainMerge(registry.main, registry.lifecycle, registry.scratch, merger), source
+
+    async def recover(self) -> None:
+        """At the start: go on where a daemon that was killed left a merge into an agent's own branch."""
+        for worktree in list(self._registry.worktrees.values()):
+            try:
+                async with worktree.lock:
+                    if (
+                        worktree.own
+                        and worktree.name not in self._registry.turn_trees
+                        and await started_merge(worktree.checkout)
+                    ):
+                        await self.take(worktree, await worktree.take_snapshot(everything=True), begin=False)
+                        worktree.mark_stale(None)
+            except (GitError, WorktreeGone, OSError) as error:
+                log.warning("merge not taken up again", agent=worktree.name, reason=str(error))
+        self._registry.wake.set()
+
+    async def give_up_stale(self, agents: Iterable[str]) -> None:
+        """Give up merges of commits that the main branch has not any more, as after a reset."""
+        for name in agents:
+            worktree = self._registry.worktrees.get(name)
+            if (
+                worktree is None
+                or not worktree.own
+                or worktree.snapshot is None
+                or not worktree.snapshot.merging
+            ):
+                continue
+            try:
+                async with worktree.lock:
+                    found = await started_merge(worktree.checkout)
+                    if name not in self._registry.turn_trees and found and await self.is_stale(found):
+                        await self.take(worktree, await worktree.take_snapshot(everything=True), begin=False)
+            except (GitError, WorktreeGone, OSError) as error:
+                log.warning("merge not given up", agent=name, reason=str(error))
+
+    async def is_stale(self, found: StartedMerge) -> bool:
+        """Has the branch that is being merged lost the commit? While another one is out nobody says so."""
+        target, main = await self._registry.target(), self._registry.main
+        if target is None or main is None or target.name != found.into:
+            return False
+        return not await is_ancestor(main.git, found.other, target.commit)
+
+    async def give_up(
+        self, worktree: TrackedWorktree, main_merge: MainMerge, found: StartedMerge, why: str
+    ) -> str:
+        """The ref that keeps what stood in the files."""
+        snapshot = await worktree.take_snapshot(everything=True)
+        kept = await main_merge.abort(worktree.name, worktree.checkout, snapshot, found)
+        worktree.mark_stale(None)
+        text = (
+            f"{why} gave up the merge of {found.into} into {snapshot.head.branch} of {worktree.name}: its files are "
+            f"as before the merge. What stood in them is kept in `{kept}`."
+        )
+        await self._record(ABORTED, worktree, text, found.head, kept=kept)
+        return kept
+
+    async def take(self, worktree: TrackedWorktree, snapshot: Snapshot, *, begin: bool) -> str:
+        """Go on with a merge of the main branch into the agent's, or begin one; what the agent is told of it."""
+        registry, target = self._registry, await self._registry.target()
+        if target is None or not (begin or await started_merge(worktree.checkout)):
+            return ""
+        main_merge, source = await self.main_merge(worktree)
+        try:
+            found = await main_merge.resume(worktree.name, worktree.checkout, source.snapshot)
+            if found is not None and await self.is_stale(found):
+                await self.give_up(worktree, main_merge, found, GONE.format(found.into))
+                found, source = None, replace(source, snapshot=await worktree.take_snapshot(everything=True))
+            if found is None:
+                if not begin or await operation_under_way(worktree.checkout):
+                    return ""
+                commit = await main_merge.begin(source, target)
+                if commit is None:
+                    return ""
+                if commit:
+                    branch = source.snapshot.head.branch
+                    text = f"relay merged {target.name} into {branch} of {worktree.name}: no conflict."
+                    await self._record(TAKEN_IN, worktree, text, commit)
+                    return taken_in(target.name)
+                found = await started_merge(worktree.checkout)
+                snapshot = await worktree.take_snapshot(everything=True)
+                text = (
+                    f"relay began to merge {target.name} into {snapshot.head.branch} of {worktree.name}. "
+                    f"In conflict: {listed(snapshot.unsettled)}. {worktree.name} settles it by editing; "
+                    "relay commits it."
+                )
+                await self._record(TAKING, worktree, text, None, [path for path, _ in snapshot.unsettled])
+            else:
+                snapshot = await worktree.take_snapshot(everything=True)
+            if found is None:
+                return ""
+            # Without a marker it is not committed here: a turn that was cut off may have left it half done.
+            return to_settle(found.into, snapshot.unsettled)
+        except Refusal as refusal:
+            text = f"relay could not merge {target.name} into the branch of {worktree.name}: {refusal}"
+            await self._record(UNSETTLED, worktree, text)
+            return ""
+        finally:
+            registry.wake.set()
+
+    async def conclude(self, worktree: TrackedWorktree, snapshot: Snapshot) -> Snapshot:
+        """At the end of a turn: commit a merge that is settled, or say what is not."""
+        found = await started_merge(worktree.checkout)
+        if found is None:
+            return snapshot
+        main_merge, _ = await self.main_merge(worktree)
+        if not await main_merge.is_under_way(worktree.checkout, found, snapshot.head):
+            return await worktree.take_snapshot(everything=True)
+        try:
+            if await self.is_stale(found):
+                await self.give_up(worktree, main_merge, found, GONE.format(found.into))
+                return await worktree.take_snapshot(everything=True)
+            if not snapshot.unsettled:
+                commit = await main_merge.conclude(worktree.name, worktree.checkout, snapshot, found)
+                worktree.mark_stale(None)
+                text = f"relay committed the merge of {found.into} into {snapshot.head.branch} of {worktree.name}."
+                await self._record(TAKEN_IN, worktree, text, commit)
+                return await worktree.take_snapshot(everything=True)
+            text = (
+                f"{worktree.name} has not settled {listed(snapshot.unsettled)}: the merge of {found.into} into "
+                f"{snapshot.head.branch} is still under way. `/update @{worktree.name}` asks again; "
+                f"{command(f'worktrees abort {worktree.name}')} gives the merge up."
+            )
+        except Refusal as refusal:
+            text = f"relay could not commit the merge of {found.into} into the branch of {worktree.name}: {refusal}"
+        await self._record(UNSETTLED, worktree, text, None, [path for path, _ in snapshot.unsettled])
+        return snapshot
+
+    async def report_committed_markers(self, worktree: TrackedWorktree, snapshot: Snapshot) -> None:
+        """Say which conflict markers an agent committed by itself."""
+        await self._registry.survey(worktree)
+        if left := worktree.work.unsettled if worktree.work else ():
+            text = (
+                f"{worktree.name} has committed conflict markers: {listed(left)}. {snapshot.head.branch} does not "
+                f"merge before they are resolved; `/update @{worktree.name}` asks for it."
+            )
+            await self._record(UNSETTLED, worktree, text, snapshot.head.commit, [path for path, _ in left])
+
+    async def _record(
+        self,
+        what: str,
+        worktree: TrackedWorktree,
+        text: str,
+        commit: str | None = None,
+        conflicts: Sequence[str] = (),
+        kept: str = "",
+    ) -> None:
+        if what == UNSETTLED and self._reported.get(worktree.name) == text:
+            return
+        self._reported[worktree.name] = text
+        branch = branch_name(worktree.name)
+        details: dict[str, Any] = {"conflicts": list(conflicts)} if conflicts else {}
+        details |= {"kept": kept} if kept else {}
+        await self._registry.room.record(
+            WorktreeChange(what, worktree.name, branch, "RELAY", text, commit, details)
+        )

@@ -1,0 +1,154 @@
+"""Would the worktrees merge, as they stand: each into the main branch, and each pair together?
+
+Invariant: git answers, and only for the worktrees' last surveys; what git could not tell is unknown, never clean.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+
+import structlog
+
+from relay.airspace.worktrees.lifecycle import (
+    is_ancestor,
+)
+from relay.airspace.worktrees.survey import Work
+from relay.airspace.worktrees.tracked_worktree import TrackedWorktree
+from relay.git.checkout import Checkout
+from relay.git.diff import Differ
+from relay.git.run import GitError
+from relay.git.scratch_repository import ScratchRepository
+from relay.git.trial_merge import Merge, Target, Trial, TrialMerges, Verdict
+from relay.model.working_set import could_collide
+
+log = structlog.get_logger(__name__)
+#: Calls of git that run at the same time.
+AT_ONCE = 2
+
+
+class MergeTrials:
+    """Tries merges of these worktrees in the scratch repository, and remembers the answers."""
+
+    def __init__(
+        self, scratch: ScratchRepository, differ: Differ, worktrees: Mapping[str, TrackedWorktree]
+    ) -> None:
+        self._scratch, self._worktrees = scratch, worktrees
+        #: The main checkout; None until the registry has found it.
+        self.main: Checkout | None = None
+        self._trials = TrialMerges(differ)
+
+    def forget(self) -> None:
+        """The scratch repository was emptied."""
+        self._trials.forget()
+
+    async def contains(self, main: str, commit: str) -> bool:
+        """Would a merge of this commit change nothing in `main`? Raises GitError."""
+        if self.main is None:
+            return False
+        trial = await self._trials.trial(self._scratch.git(self.main), commit, main, nothing=False)
+        return trial.verdict is Verdict.NOTHING
+
+    async def trials(self, target: Target | None) -> Mapping[str, Trial]:
+        """Of each worktree: would it merge into `target` as it stands, with what is not committed?
+
+        Nothing of it is older than the target. Empty without a target or a repository.
+        """
+        if target is None or self.main is None:
+            return {}
+        git, gate = self._scratch.git(self.main), asyncio.Semaphore(AT_ONCE)
+        found: dict[str, Trial] = {}
+
+        async def ask(name: str, work: Work | None) -> None:
+            if work is None:
+                found[name] = Trial(None)
+                return
+            if work.unsettled:
+                # Its files have git's markers in them: whatever they would merge as, nobody wants it.
+                lines = {path: told for path, told in work.unsettled if told}
+                paths = tuple(path for path, _ in work.unsettled)
+                found[name] = Trial(Verdict.CONFLICTS, paths, lines, unsettled=True)
+                if work.snapshot.merging == (target.commit,):
+                    return
+            async with gate:
+                try:
+                    empty = not work.snapshot.dirty and (
+                        work.empty
+                        if work.main == target.commit
+                        else await is_ancestor(git, work.snapshot.commit, target.commit)
+                    )
+                    tried = await self._trials.trial(
+                        git, work.snapshot.commit, target.commit, nothing=empty, lines=True
+                    )
+                    # What is not settled, and what the main branch has got since then.
+                    found[name] = tried.joined(found[name]) if name in found else tried
+                except GitError as error:
+                    log.warning("merge not tried", agent=name, reason=str(error))
+                    found.setdefault(name, Trial(None))
+
+        async with asyncio.TaskGroup() as group:
+            for name, worktree in list(self._worktrees.items()):
+                group.create_task(ask(name, worktree.work), name=f"trial-{name}")
+        return found
+
+    def pairs(self) -> list[tuple[str, str]]:
+        """The pairs that git is asked about, by whoever asks."""
+        works = {name: one.work for name, one in self._worktrees.items() if one.work is not None}
+        moved = {name for name, work in works.items() if any(one.new_path for one in work.records)}
+        return could_collide({name: work.paths for name, work in works.items()}, moved)
+
+    async def merges(
+        self,
+        pairs: Sequence[tuple[str, str]],
+        trials: Mapping[str, Trial],
+        *,
+        most: int | None = None,
+    ) -> Mapping[tuple[str, str], Merge]:
+        """Of these pairs, those that git can tell: would the one worktree merge onto the other as they stand?
+
+        What one of a pair does not touch, and the main branch does not take from the other either, lies between
+        that other and the main branch (`trials`), not between the two; so does all of one that has nothing to merge.
+        `most`: pairs that are asked of git at most; those that are remembered cost nothing.
+        """
+        if self.main is None:
+            return {}
+        git, gate = self._scratch.git(self.main), asyncio.Semaphore(AT_ONCE)
+        found: dict[tuple[str, str], Merge] = {}
+
+        async def ask(pair: tuple[str, str], a: Work, b: Work) -> None:
+            async with gate:
+                merged = await self._trials.merge(git, a.snapshot.commit, b.snapshot.commit)
+            if merged is not None:
+                # What has markers in it merges with nothing, whatever git makes of the markers.
+                held = dict.fromkeys(path for one in (a, b) for path, _ in one.unsettled)
+                tried = Merge(tuple(dict.fromkeys([*merged.merge.conflicts, *held])))
+                found[pair] = _between(tried, (a, b), [trials.get(name) for name in pair])
+
+        asked = 0
+        async with asyncio.TaskGroup() as group:
+            for pair in dict.fromkeys(pairs):
+                a, b = (self._worktrees[name].work if name in self._worktrees else None for name in pair)
+                if a is None or b is None:
+                    continue
+                verdicts = [one.verdict for name in pair if (one := trials.get(name))]
+                if Verdict.NOTHING in verdicts:
+                    # The one is as good as the main branch; of the other git has told, or it stays unknown.
+                    if None not in verdicts:
+                        found[pair] = Merge(())
+                    continue
+                if not self._trials.knows(a.snapshot.commit, b.snapshot.commit):
+                    if most is not None and asked >= most:
+                        continue
+                    asked += 1
+                group.create_task(ask(pair, a, b), name=f"merge-{pair[0]}-{pair[1]}")
+        return found
+
+
+def _between(merge: Merge, works: tuple[Work, Work], trials: Sequence[Trial | None]) -> Merge:
+    """The conflicts of a pair without those that the one has with the main branch, of which the other only has what
+    the main branch has."""
+    alone: set[str] = set()
+    for work, trial in zip(works, reversed(trials), strict=True):
+        if trial is not None and trial.conflicts:
+            alone |= set(trial.paths) - work.paths
+    return Merge(tuple(path for path in merge.conflicts if path not in alone)) if alone else merge

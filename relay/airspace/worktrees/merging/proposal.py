@@ -1,0 +1,123 @@
+"""What a person decides on before a merge: how it is wanted, its message, and whose names stand on it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from relay.airspace.worktrees.commit_message import (
+    BranchCommit,
+)
+from relay.git.checkout import Checkout
+from relay.git.run import Git, name_of
+from relay.git.signing import Signature
+from relay.git.snapshot import Snapshot
+
+#: Bytes of a commit's message that a person may write.
+MOST_MESSAGE = 65_536
+
+
+@dataclass(frozen=True, slots=True)
+class MergeSource:
+    """What is to be merged: `agent`'s checkout as it was seen. `own`: relay made this worktree; `person`: a person
+    works in it. `since`: when the work began, Unix seconds."""
+
+    agent: str
+    checkout: Checkout
+    snapshot: Snapshot
+    own: bool
+    person: bool = False
+    since: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class MergeOptions:
+    """How somebody wants it merged. `squash`: as one commit; `text`: the message, empty = the proposed one; `head`:
+    the work as it was shown, empty = as it is now."""
+
+    squash: bool = False
+    text: str = ""
+    head: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Proposal:
+    """A merge that can be made, as a person decides on it. `message` is committed as it stands; `text` is what of it
+    a person may change, `trailers` the lines that name everybody else who contributed. `note` says whose name stands
+    in for one that git does not know; empty when git knows. `decided`: a person's word that another goes first."""
+
+    branch: str
+    into: str
+    squash: bool
+    head: str
+    text: str
+    trailers: tuple[str, ...]
+    message: str
+    author: Signature
+    committer: Signature
+    note: str
+    commits: int
+    files: int
+    decided: str = ""
+
+    def as_json(self) -> dict[str, Any]:
+        return {
+            "branch": self.branch,
+            "into": self.into,
+            "method": "squash" if self.squash else "merge",
+            "head": self.head,
+            "text": self.text,
+            "trailers": list(self.trailers),
+            "message": self.message,
+            "author": str(self.author),
+            "committer": str(self.committer),
+            "note": self.note,
+            "decided": self.decided,
+            "commits": self.commits,
+            "files": self.files,
+        }
+
+
+async def branch_history(git: Git, main: str, head: str | None) -> tuple[list[BranchCommit], list[Signature]]:
+    """The commits that a branch has before the main branch, the oldest first, and everybody they name as author."""
+    if head is None:
+        return [], []
+    all_of = ("log", "--no-merges", "--topo-order", f"{main}..{head}")
+    told = "--format=%an%x00%ae%x00%s%x00%(trailers:key=Co-authored-by,valueonly,unfold)%x00"
+    parts = name_of((await git.run(*all_of, told, "--")).out).split("\0")[:-1]
+    # Only of a commit that stands alone does the body become the message.
+    body = name_of((await git.run(*all_of, "--format=%b", "--")).out) if len(parts) == 4 else ""
+    commits: list[BranchCommit] = []
+    people: dict[str, Signature] = {}
+    for at in range(len(parts) - 4, -1, -4):
+        name, email, subject, coauthors = parts[at : at + 4]
+        commits.append(BranchCommit(subject, body))
+        named_here = [(name.strip(), email), *(_person(line) for line in coauthors.splitlines())]
+        for who, address in named_here:
+            if who and address:
+                people.setdefault(address.lower(), Signature(who, address))
+    return commits, list(people.values())
+
+
+def _person(line: str) -> tuple[str, str]:
+    """`Name <address>` of a trailer; two empty texts for what is none."""
+    name, _, rest = line.strip().partition(" <")
+    return (name, rest[:-1]) if rest.endswith(">") and not set("<> ") & set(rest[:-1]) else ("", "")
+
+
+async def with_trailers(git: Git, text: str, trailers: Sequence[str]) -> str:
+    """The message with these lines at its end, by git's own rules of where they stand; none twice. In the scratch,
+    where no configuration can name a command for a trailer."""
+    if not trailers:
+        return text
+    words = [word for one in trailers for word in ("--trailer", one)]
+    asked = ("interpret-trailers", "--no-divider", "--if-exists", "addIfDifferent", *words)
+    return (await git.run(*asked, stdin=text.encode())).out.decode()
+
+
+def unknown_person_note(checkout: Checkout, committer: Signature) -> str:
+    return (
+        f"git knows no name and e-mail address in {checkout.top}, so {committer} is the committer. To set yours: "
+        '`git config --global user.name "Your Name"` and `git config --global user.email you@example.org`.'
+    )

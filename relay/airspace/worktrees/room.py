@@ -1,0 +1,28 @@
+"""What the worktrees ask of the room that they belong to.
+
+Invariant: a change that git has made is not undone because the room could not record it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from relay.airspace.worktrees.commit_message import WorkSummary
+from relay.airspace.worktrees.lifecycle import WorktreeChange
+
+
+class WorktreeRoom:
+    """This one stands for no room: it forbids nothing, knows nothing and records nothing (`relay airspace scan`)."""
+
+    async def check_merge(self, agent: str, by: str, paths: Sequence[str]) -> None:
+        """Raise Refusal when `by` must not merge these paths of the agent's branch now."""
+
+    async def summary(self, agent: str, since: float) -> WorkSummary:
+        """What the agent's work since then (Unix seconds) is about, for the message of its merge."""
+        return WorkSummary()
+
+    async def record(self, change: WorktreeChange) -> None:
+        """Keep an event of the change, and tell the room of it, in one transaction."""
+
+    async def report_trouble(self, trouble: str) -> None:
+        """Tell the room once why agents have no worktrees."""

@@ -1,0 +1,114 @@
+"""What the worktrees ask of a room with a database: may this be merged, what is it about, and keep what happened.
+
+Invariants:
+- the event `worktree.changed` and what the room says of it are one transaction. A database that cannot take them now
+  is waited for, a while; the change itself is in git already and is not undone for it;
+- what a branch changes and somebody else has locked is not merged. A merge writes the branch for its agent: the
+  agent's own locks, in any session, are no hindrance, nor are those of the person who merges;
+- a merge's message has only words of the time in which the work was made; an answer that changed no file says nothing
+  of it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Sequence
+
+import structlog
+
+from relay.airspace.advisories import table
+from relay.airspace.worktrees.commit_message import WorkSummary, asked_of
+from relay.airspace.worktrees.lifecycle import CHANGED, WorktreeChange
+from relay.airspace.worktrees.room import WorktreeRoom
+from relay.coordination.tasks import claims
+from relay.coordination.writes.guard import caller_of
+from relay.coordination.writes.lock_check import LockJudge
+from relay.log import events
+from relay.log.events import Lane, NewEvent
+from relay.model import LOCKED, Kind, Refusal
+from relay.room.journal import ledger
+from relay.store.ports import Store, StoreBusy, StoreError, Tx
+
+log = structlog.get_logger(__name__)
+_TOLD = "worktrees_trouble"
+#: Seconds between attempts: a database that is locked for longer is not waited for.
+WAITS_S = (0.1, 0.5, 2.0, 5.0)
+#: Answers and tasks that are looked at: the work of many days.
+_MOST = 200
+#: Seconds by which a file's time may be before that of the turn which wrote it: git keeps whole seconds.
+_COARSE_S = 2.0
+
+
+class StoredWorktreeRoom(WorktreeRoom):
+    """The room of this store; `judge` knows its locks."""
+
+    def __init__(self, store: Store, judge: LockJudge) -> None:
+        self._store, self._judge = store, judge
+
+    async def check_merge(self, agent: str, by: str, paths: Sequence[str]) -> None:
+        """Raises what the store raises when nobody can tell."""
+        caller = caller_of(agent, None)
+        refusals = await self._store.read(lambda tx: self._judge.refusals(tx, caller, paths))
+        locked = [one for one in refusals if one.code == LOCKED and one.locked_by not in (agent, by)]
+        if locked:
+            more = f" {len(locked) - 1} more of its files are locked too." if len(locked) > 1 else ""
+            holder, lock = locked[0].locked_by, locked[0].lock
+            raise Refusal(
+                f"{locked[0].text}{more}",
+                f"Wait, or take the lock from {holder} (`/unlock {lock} why`), and merge again.",
+            )
+
+    async def summary(self, agent: str, since: float) -> WorkSummary:
+        """Empty where the database cannot be read: the message is then made of what git knows."""
+
+        async def work(tx: Tx) -> WorkSummary:
+            tasks = await claims.taken_since(tx, agent, since - _COARSE_S, limit=_MOST)
+            answers = await ledger.answers_since(tx, agent, since - _COARSE_S, limit=_MOST)
+            made = [answer for answer in answers if "worktree" in answer.meta]
+            asked = [await ledger.message(tx, one.in_reply_to) for one in made if one.in_reply_to]
+            bodies = [message.body for message in asked if message is not None and message.kind == Kind.HUMAN]
+            requests = dict.fromkeys(asked_of(agent, body) for body in bodies)
+            advisories = (await table.load_state(tx)).advisories.values()
+            decided = next((words for one in advisories if (words := one.decided_against(agent))), "")
+            return WorkSummary(tuple(tasks), tuple(requests), made[-1].body if made else "", decided)
+
+        try:
+            return await self._store.read(work)
+        except (StoreError, self._store.transient, self._store.errors):
+            return WorkSummary()
+
+    async def record(self, change: WorktreeChange) -> None:
+        async def work(tx: Tx) -> None:
+            lane = Lane("room", f"worktree:{ledger.new_id()}", short=True)
+            new = NewEvent(
+                CHANGED, lane, outputs=change.as_json(), branch=change.branch, snapshot=change.commit
+            )
+            event = await events.append(tx, new)
+            if change.text:
+                meta = {"notice": "worktree", "agent": change.agent, "change": change.what}
+                await ledger.say(tx, change.text, now=time.time(), parents=[event.id], meta=meta)
+
+        for wait in (*WAITS_S, None):
+            try:
+                await self._store.write(work, durable=True)
+                return
+            except (StoreBusy, OSError, self._store.transient) as error:
+                if wait is None:
+                    log.warning("change of a worktree not recorded", error=str(error), **change.as_json())
+                    return
+                await asyncio.sleep(wait)
+
+    async def report_trouble(self, trouble: str) -> None:
+        """Again only when the reason is another."""
+
+        async def work(tx: Tx) -> None:
+            if await events.setting(tx, _TOLD) == trouble:
+                return
+            await events.put_setting(tx, _TOLD, trouble)
+            if trouble:
+                await ledger.say(tx, trouble, now=time.time(), meta={"notice": "worktrees"})
+
+        # Reading costs nothing; only news takes the write lock.
+        if (await self._store.read(lambda tx: events.setting(tx, _TOLD)) or "") != trouble:
+            await self._store.write(work)
