@@ -108,6 +108,15 @@ def test_the_tree_has_every_package(document: str) -> None:
     assert {name for name in packages if not re.search(rf"`?\b{name}/", text)} == set()
 
 
+def test_the_floors_name_folders_that_are_there() -> None:
+    for line in re.findall(r"^\| \d \|.*$", text_of(ROOT / "docs/architecture.md"), re.MULTILINE):
+        _, _, packages, what, _ = line.split("|")
+        for folder in re.findall(r"`(\w+)/`", what):
+            assert any(
+                (ROOT / "relay" / name / folder).is_dir() for name in re.findall(r"(\w+)/", packages)
+            ), folder
+
+
 def test_the_glossary_has_the_words_that_relay_explains_itself() -> None:
     """One source: `relay/model/terms.json`."""
     assert glossary() in text_of(ROOT / "docs/glossary.md")
