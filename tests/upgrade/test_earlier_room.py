@@ -13,10 +13,12 @@ from collections.abc import AsyncIterator, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
+import asyncpg
 import pytest
 
 from relay.app.wiring.schema import WINGS
 from relay.store.ports import load_migrations
+from tests import postgres
 from tests.outside import Json, Ran, eventually
 from tests.upgrade.earlier_room import STORES, EarlierRoom, earlier_room
 
@@ -65,6 +67,20 @@ async def test_a_second_open_changes_nothing(earlier: EarlierRoom) -> None:
     assert len(once["schema_migrations"]) == len(known)
     if applied == known:
         assert once == written
+
+
+async def test_row_level_security_holds_on_tables_that_are_new_since(tmp_path: Path) -> None:
+    async with earlier_room("postgres", tmp_path) as earlier:
+        await listed(earlier, "keys", "list")
+        connection = await asyncpg.connect(postgres.server().dsn(earlier.database))
+        try:
+            unsafe = await connection.fetch(
+                "SELECT relname FROM pg_class WHERE relnamespace = 'relay'::regnamespace AND relkind = 'r'"
+                " AND NOT relrowsecurity"
+            )
+        finally:
+            await connection.close()
+        assert unsafe == [], "a step of access/rights has to run relay_secure() (CONTRIBUTING.md, A table)"
 
 
 async def test_all_of_it_is_there_for_the_commands(earlier: EarlierRoom) -> None:
