@@ -69,5 +69,5 @@ async def _forget(tx: Tx, ids: Iterable[str]) -> None:
     for id in ids:
         row = await tx.one(Q.forget_key, id=id, maker=STEWARD)
         if row is not None:
-            told = {"key": {"id": id, "identity": row["identity"]}, "by": STEWARD}
-            await events.append(tx, NewEvent(REVOKED, Lane(MAKER.session, MAKER.agent), outputs=told))
+            outputs = {"key": {"id": id, "identity": row["identity"]}, "by": STEWARD}
+            await events.append(tx, NewEvent(REVOKED, Lane(MAKER.session, MAKER.agent), outputs=outputs))

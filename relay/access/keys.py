@@ -223,7 +223,7 @@ class Keys:
                 now=now,
                 expires_at=None if lives_s is None else now + lives_s,
             )
-            return await _told(tx, CREATED, caller, key_id, now)
+            return await _recorded(tx, CREATED, caller, key_id, now)
 
         shown = await self._store.write(work)
         return {"success": True, "key": text, **shown}
@@ -251,7 +251,7 @@ class Keys:
         async def work(tx: Tx) -> Json:
             now = await tx.now()
             if await tx.execute(Q.revoke_key, id=match["id"], now=now):
-                return await _told(tx, REVOKED, caller, match["id"], now)
+                return await _recorded(tx, REVOKED, caller, match["id"], now)
             row = await tx.one(Q.api_key, id=match["id"])
             if row is None:
                 raise Refusal(
@@ -284,7 +284,7 @@ class Keys:
         return name
 
 
-async def _told(tx: Tx, type: str, caller: Caller, key_id: str, now: float) -> Json:
+async def _recorded(tx: Tx, type: str, caller: Caller, key_id: str, now: float) -> Json:
     """Record what was done to a key; it as it stands now."""
     row = await tx.one(Q.api_key, id=key_id)
     assert row is not None

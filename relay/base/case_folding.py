@@ -26,8 +26,8 @@ def folds_case(folder: Path) -> bool:
         return _same(folder, folder.with_name(folder.name.swapcase()))
 
 
-def _same(one: Path, other: Path) -> bool:
+def _same(path: Path, other: Path) -> bool:
     try:
-        return one.samefile(other)
+        return path.samefile(other)
     except FileNotFoundError:
         return False

@@ -66,8 +66,8 @@ class Reading:
     known: tuple[str, ...] = ()
     problems: list[Problem] = field(default_factory=list)
 
-    def refuse(self, key: str, found: str, allowed: str = "", hint: str = "") -> _Bad:
-        self.problems.append(Problem(key, found, allowed, hint))
+    def refuse(self, key: str, what: str, allowed: str = "", hint: str = "") -> _Bad:
+        self.problems.append(Problem(key, what, allowed, hint))
         return _BAD
 
 

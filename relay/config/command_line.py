@@ -52,10 +52,10 @@ def _clone() -> Path:
     return Path(sys.prefix).parent
 
 
-def _option(found: Path, config: Path | None = None) -> str:
-    """` --config PATH` of `config` (None: the room this process is about); "" where `found` is that one."""
+def _option(default: Path, config: Path | None = None) -> str:
+    """` --config PATH` of `config` (None: the room this process is about); "" where `default` is that one."""
     path = config or _Room.config
-    return "" if path is None or path == found else f" --config {shlex.quote(str(path))}"
+    return "" if path is None or path == default else f" --config {shlex.quote(str(path))}"
 
 
 def command(words: str) -> str:

@@ -37,9 +37,10 @@ class RoomHolds:
     async def locks(self, tx: Tx) -> Sequence[Json]:
         """LOCK of each that holds now, the oldest first, with `waiting`: who stands in line for what meets it."""
         line = await wait_line.line(tx)
-        found = sorted(await table.living(tx), key=lambda lock: (lock.acquired_at, lock.path))
+        locks = sorted(await table.living(tx), key=lambda lock: (lock.acquired_at, lock.path))
         return [
-            {**lock.as_json(), "waiting": [_told(one) for one in line if _wants(one, lock)]} for lock in found
+            {**lock.as_json(), "waiting": [_waiter(wait) for wait in line if _wants(wait, lock)]}
+            for lock in locks
         ]
 
     async def meeting(self, tx: Tx, path: str) -> Sequence[Json]:
@@ -66,16 +67,16 @@ class RoomHolds:
         return [lock.as_json() for lock in taken]
 
 
-def _wants(one: Wait, lock: Lock) -> bool:
+def _wants(wait: Wait, lock: Lock) -> bool:
     """Does this wait stand before that lock?"""
-    if one.holder == lock.holder or (one.mode == lock.mode == "shared"):
+    if wait.holder == lock.holder or (wait.mode == lock.mode == "shared"):
         return False
-    return any(wanted.meets(lock.target.kind, lock.target.key) for wanted in one.wanted)
+    return any(wanted.meets(lock.target.kind, lock.target.key) for wanted in wait.wanted)
 
 
-def _told(one: Wait) -> Json:
-    told = one.as_json()
-    return {name: told[name] for name in ("agent", "session", "since", "until")}
+def _waiter(wait: Wait) -> Json:
+    fields = wait.as_json()
+    return {name: fields[name] for name in ("agent", "session", "since", "until")}
 
 
 async def _not_held(tx: Tx, meant: Target, met: Sequence[Lock]) -> Refusal:

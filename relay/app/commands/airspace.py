@@ -37,7 +37,7 @@ def main(words: list[str]) -> int:
     parser.add_argument("--json", action="store_true", help="print the room's answer as JSON")
     parser.set_defaults(command=_show)
     commands = parser.add_subparsers(metavar="COMMAND", help="without one: who is near whom now")
-    decisions = [_add_decision(commands, *one) for one in _DECISIONS]
+    decisions = [_add_decision(commands, *word) for word in _DECISIONS]
     for made in (airspace_scan.add(commands), airspace_risk.add(commands), _add_intent(commands), *decisions):
         # Every command takes it; these two need no room, and so no configuration.
         if not any(action.dest == "config" for action in made._actions):
@@ -85,7 +85,7 @@ def _show(args: argparse.Namespace) -> int:
     """What `/airspace` answers in the room."""
     settings = load(args.config)
     about(settings.path)
-    return _told(settings, "?files=touched", None, args.json, lambda answer: str(answer["text"]))
+    return _post_and_print(settings, "?files=touched", None, args.json, lambda answer: str(answer["text"]))
 
 
 def _decide(args: argparse.Namespace, action: str) -> int:
@@ -93,10 +93,10 @@ def _decide(args: argparse.Namespace, action: str) -> int:
     about(settings.path)
     name = args.name or git_person(settings.repo, settings.agent_names)
     body = {"action": action, "agent": args.agent.upper(), "name": name}
-    return _told(settings, "/decide", body, args.json, lambda answer: str(answer["reason"]))
+    return _post_and_print(settings, "/decide", body, args.json, lambda answer: str(answer["reason"]))
 
 
-def _told(
+def _post_and_print(
     settings: Settings,
     door: str,
     body: dict[str, Any] | None,
@@ -136,7 +136,7 @@ def _intent(args: argparse.Namespace) -> int:
         said = f"{args.agent} intends to touch {', '.join(answer.get('intent', args.paths)) or 'nothing'}."
         return "\n".join([said, *answer.get("in_hand", ())])
 
-    return _told(settings, "/intent", body, args.json, words)
+    return _post_and_print(settings, "/intent", body, args.json, words)
 
 
 def _post(url: str, key: str, body: dict[str, Any] | None) -> dict[str, Any]:
@@ -146,8 +146,8 @@ def _post(url: str, key: str, body: dict[str, Any] | None) -> dict[str, Any]:
     try:
         # The room is on this machine: a proxy from the environment has no business here.
         with build_opener(ProxyHandler({})).open(request, timeout=ANSWER_S) as answer:
-            told: dict[str, Any] = json.load(answer)
+            reply: dict[str, Any] = json.load(answer)
     except HTTPError as error:
         refused = json.load(error).get("error", {})
         return {"success": False, "reason": f"{refused.get('message', '')} {refused.get('fix', '')}".strip()}
-    return told
+    return reply

@@ -42,8 +42,8 @@ def add(commands: Any) -> argparse.ArgumentParser:
 def main(args: argparse.Namespace) -> int:
     """Exit code 0; 1 when the file cannot be read, 2 when it is not in the format."""
     try:
-        for told, bad in _in_order(lines(args.pairs, _PIECE), partial(_told, args.profile)):
-            sys.stdout.writelines(told)
+        for line, bad in _in_order(lines(args.pairs, _PIECE), partial(_assessed, args.profile)):
+            sys.stdout.writelines(line)
             if bad is not None:
                 raise bad
     except BadPairs as error:
@@ -78,18 +78,18 @@ def _in_order(pieces: Iterator[Lines], work: Callable[[Lines], Told]) -> Iterato
             pool.shutdown(wait=False, cancel_futures=True)
 
 
-def _told(profile: str, piece: Lines) -> Told:
+def _assessed(profile: str, piece: Lines) -> Told:
     """A line of output for each pair, and what is wrong with the first that is not in the format."""
-    told: list[str] = []
+    texts: list[str] = []
     try:
         with held_back():
             for pair in piece.pairs():
                 risk = _risk(profile, pair.full)
                 early = None if pair.early is None else _risk(profile, pair.early)
-                told.append(json.dumps({"id": pair.id, "risk": risk, "early_risk": early}) + "\n")
+                texts.append(json.dumps({"id": pair.id, "risk": risk, "early_risk": early}) + "\n")
     except BadPairs as error:
-        return told, error
-    return told, None
+        return texts, error
+    return texts, None
 
 
 def _risk(profile: str, sides: Sides) -> float:

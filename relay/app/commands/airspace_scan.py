@@ -62,13 +62,13 @@ def run(args: argparse.Namespace) -> int:
         reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8"
         return fail(f"{args.scenario} cannot be read: {reason}", 1)
     try:
-        told = json.loads(text)
-        read = scenario.read(told)
+        tree = json.loads(text)
+        read = scenario.read(tree)
     except (ValueError, RecursionError) as error:
         return fail(f"{args.scenario} is not JSON: {error}", 2)
     except ScenarioError as error:
         return fail(f"{args.scenario}: {error}", 2)
-    for key in scenario.unknown(told)[:20]:
+    for key in scenario.unknown(tree)[:20]:
         print(f"relay: {safe_line(key)} is not a key of a scenario, and was ignored", file=sys.stderr)
     space = PairScan()
     space.set_graph(read.adjacency)
@@ -88,7 +88,7 @@ def _scan_repo(folder: Path, profile: Profile, *, as_json_text: bool) -> int:
     except (UnusableCheckout, GitError, ListingError, OSError) as error:
         return fail(f"{folder} cannot be scanned: {error}", 1)
     # As in the live scan: who has nothing in hand has nothing that could collide.
-    busy = {one.agent for one in sets if one.files}
+    busy = {work.agent for work in sets if work.files}
     conflicts = {pair: merge.conflicts for pair, merge in sorted(merges.items()) if merge.conflicts}
     merges = {pair: merge for pair, merge in merges.items() if set(pair) <= busy}
     space = PairScan()
@@ -111,12 +111,12 @@ def _tell(
     scan = space.scan(profile, merges)
     if as_json_text:
         placed = Embedding().place(space.working_sets(), scan.links, space.graph)
-        told = as_json(agents, scan, placed)
+        result = as_json(agents, scan, placed)
         if conflicts is not None:
-            told["conflicts"] = [
+            result["conflicts"] = [
                 {"a": a, "b": b, "paths": list(paths)} for (a, b), paths in conflicts.items()
             ]
-        print(json.dumps(told))
+        print(json.dumps(result))
     else:
         show(scan, Console(highlight=False))
         for (a, b), paths in (conflicts or {}).items():
@@ -126,7 +126,7 @@ def _tell(
 
 def as_json(sets: Sequence[WorkingSet], scan: Scan, placed: Placement) -> dict[str, Any]:
     """As docs/airspace.md has it."""
-    agents = {one.agent: one for one in sets}
+    agents = {work.agent: work for work in sets}
     return {
         "advisories": [
             advisory(link, agents[link.a], agents[link.b])
@@ -158,12 +158,12 @@ def advisory(link: Link, a: WorkingSet, b: WorkingSet) -> dict[str, Any]:
         "steer": [steer.agent] if resolution else [],
         "hold": [hold.agent] if resolution else [],
         "reason": said,
-        "evidence": [one.as_json() for one in link.assessment.evidence],
+        "evidence": [item.as_json() for item in link.assessment.evidence],
     }
 
 
 def _counts(scan: Scan, files: int) -> dict[str, int]:
-    return counts_json(len(scan.agents), {(one.a, one.b): one.level for one in scan.links}, files)
+    return counts_json(len(scan.agents), {(link.a, link.b): link.level for link in scan.links}, files)
 
 
 def _worked(agent: WorkingSet) -> str:

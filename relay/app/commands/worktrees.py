@@ -176,7 +176,7 @@ async def _ask_room(
 ) -> dict[str, Any]:
     import aiohttp
 
-    action, one = args.action, f"/api/worktrees/{args.agent}"
+    action, door = args.action, f"/api/worktrees/{args.agent}"
     method = "squash" if args.squash else "merge"
     body: dict[str, str] | None = {"name": by}
     query: dict[str, str] = {}
@@ -184,16 +184,16 @@ async def _ask_room(
         case "list" | "order":
             verb, path, body = "GET", "/api/worktrees", None
         case "show":
-            verb, path, body = "GET", f"{one}/diff", None
+            verb, path, body = "GET", f"{door}/diff", None
         case "merge" if preview:
-            verb, path, body, query = "GET", f"{one}/merge", None, {"method": method, "name": by}
+            verb, path, body, query = "GET", f"{door}/merge", None, {"method": method, "name": by}
         case "merge":
-            verb, path = "POST", f"{one}/merge"
+            verb, path = "POST", f"{door}/merge"
             body = {"name": by, "method": method, "message": text, "head": args.head}
         case "restore":
-            verb, path, body = "POST", f"{one}/restore", {"name": by, "kept": args.kept or ""}
+            verb, path, body = "POST", f"{door}/restore", {"name": by, "kept": args.kept or ""}
         case _:
-            verb, path = "POST", f"{one}/{action}"
+            verb, path = "POST", f"{door}/{action}"
     try:
         url = json.loads(read_regular(settings.state_path))["url"]
         key = read_regular(settings.token_path).decode().strip()
@@ -285,24 +285,28 @@ def _row(worktree: dict[str, Any]) -> str:
     return f"{worktree['agent']}  {where}  {work}; {stands}; {_merges(worktree)}\n  {worktree['path']}"
 
 
-def _merges(one: dict[str, Any]) -> str:
+def _merges(worktree: dict[str, Any]) -> str:
     """Whether it merges, and with whom it would conflict: "merges clean into main; conflicts with BEN in a.py"."""
-    into = one["into"] or "the main checkout"
-    conflicts = "conflicts not settled" if one["unsettled"] else f"conflicts with {into}"
+    into = worktree["into"] or "the main checkout"
+    conflicts = "conflicts not settled" if worktree["unsettled"] else f"conflicts with {into}"
     words = {
         "clean": f"merges clean into {into}",
-        "conflicts": f"{conflicts} in {', '.join(_place(one, path) for path in one['conflicts'])}",
+        "conflicts": f"{conflicts} in {', '.join(_place(worktree, path) for path in worktree['conflicts'])}",
         "nothing": f"nothing to merge: {into} has all of it",
         None: f"git cannot tell whether it merges into {into}",
-    }[one["merges"]]
+    }[worktree["merges"]]
     parts = [
         words,
-        *(f"conflicts with {hit['agent']} in {', '.join(hit['paths'])}" for hit in one["collides"]),
+        *(f"conflicts with {hit['agent']} in {', '.join(hit['paths'])}" for hit in worktree["collides"]),
     ]
-    if one["untried"]:
-        parts.append(f"not tried yet with {', '.join(one['untried'])}")
-    if one["merging"]:
-        abort = command(f"worktrees abort {one['agent']}") if one["own"] else "`git merge --abort` there"
+    if worktree["untried"]:
+        parts.append(f"not tried yet with {', '.join(worktree['untried'])}")
+    if worktree["merging"]:
+        abort = (
+            command(f"worktrees abort {worktree['agent']}")
+            if worktree["own"]
+            else "`git merge --abort` there"
+        )
         parts.append(f"a merge into it is under way ({abort} gives it up)")
     return "; ".join(parts)
 

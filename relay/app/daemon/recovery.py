@@ -62,7 +62,7 @@ class Recovery:
             running=self._running,
             is_dead=holder_is_dead,
         )
-        return web.json_response({"repaired": [one.as_json() for one in repaired]})
+        return web.json_response({"repaired": [repair.as_json() for repair in repaired]})
 
     def _running(self) -> set[int]:
         """The jobs whose turns run here."""

@@ -93,7 +93,7 @@ class Supervisor:
         causes = error.exceptions if isinstance(error, ExceptionGroup) else (error,)
         away = is_away(error)
         # One database that is away is one trouble, however each that waits for it met it.
-        text = "; ".join(dict.fromkeys(_said(cause) for cause in (causes[-1:] if away else causes)))
+        text = "; ".join(dict.fromkeys(_error_text(cause) for cause in (causes[-1:] if away else causes)))
         before = self._troubles.pop(name, None)
         self._troubles[name] = Trouble(name, text, (before.times if before else 0) + 1, away=away)
         return text
@@ -108,6 +108,6 @@ class Supervisor:
             log.warning("failure not recorded", task=name, error=str(trouble))
 
 
-def _said(error: BaseException) -> str:
+def _error_text(error: BaseException) -> str:
     # A person is told what a store says; what else failed is told apart by its kind.
     return str(error) if is_away(error) else f"{type(error).__name__}: {error}"

@@ -36,8 +36,8 @@ class Trouble:
         # Where the database is away all tasks fail together, each in its own words: only the last one's are told.
         away = [task.error for task in tasks if task.away and not store][-1:]
         failing = [f"{task.task} fails: {task.error}" for task in tasks if not task.away]
-        found = [store, self._damage, self._token, *away, *failing, self._transcript.trouble]
-        return "; ".join(text for text in found if text)
+        texts = [store, self._damage, self._token, *away, *failing, self._transcript.trouble]
+        return "; ".join(text for text in texts if text)
 
     async def check_database(self) -> None:
         """Look once through the whole database, beside the room's work: its opening reads only little of it."""

@@ -216,5 +216,5 @@ AGENTS = ("AVA", "BEN", "CLEO")
 def job_for(agent: str, prompt: str) -> Job | None:
     """What the agent is asked for last in this prompt; None when for nothing it knows."""
     asked = [(prompt.rfind(f"({job.word})"), job) for job in JOBS if job.agent == agent]
-    latest = max(asked, key=lambda one: one[0], default=None)
+    latest = max(asked, key=lambda line: line[0], default=None)
     return latest[1] if latest is not None and latest[0] >= 0 else None

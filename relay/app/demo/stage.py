@@ -101,18 +101,18 @@ class Stage:
 
     async def get(self, path: str) -> Json:
         async with self._http.get(self.url + path) as answer:
-            return await self._told(answer, path)
+            return await self._answer_of(answer, path)
 
     async def post(self, path: str, body: Json | None = None) -> Json:
         async with self._http.post(self.url + path, json=body or {}) as answer:
-            return await self._told(answer, path)
+            return await self._answer_of(answer, path)
 
-    async def _told(self, answer: aiohttp.ClientResponse, path: str) -> Json:
-        told = await answer.json()
+    async def _answer_of(self, answer: aiohttp.ClientResponse, path: str) -> Json:
+        reply = await answer.json()
         if answer.status >= 400:
-            raise DemoError(f"{path}: {told.get('error', {}).get('message', answer.status)}")
-        assert isinstance(told, dict)
-        return told
+            raise DemoError(f"{path}: {reply.get('error', {}).get('message', answer.status)}")
+        assert isinstance(reply, dict)
+        return reply
 
     async def ask(self, text: str) -> str:
         """Post as a person; gives the message's id."""

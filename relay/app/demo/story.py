@@ -178,13 +178,13 @@ async def _work(stage: Stage, act: Act, narrator: Narrator, *, stubborn: bool) -
     await stage.ask(f"@{approach.agent} {approach.ask}")
     await stage.quiet()
     if act.airspace:
-        await _told(stage, act, "advisory")
+        await _until_level(stage, act, "advisory")
         await stage.quiet()
     narrator.scene(f"{collide.agent} goes on, into the lines that {approach.agent} has changed.")
     await stage.ask(f"@{collide.agent} {collide.ask}")
     await stage.quiet()
     if act.airspace:
-        await _told(stage, act, "resolution")
+        await _until_level(stage, act, "resolution")
         await stage.quiet()
         if stubborn:
             narrator.scene(f"{approach.agent} ignores it, and tries to go on in the same file.")
@@ -193,7 +193,7 @@ async def _work(stage: Stage, act: Act, narrator: Narrator, *, stubborn: bool) -
         await _outcome(stage, act)
 
 
-async def _told(stage: Stage, act: Act, level: str) -> None:
+async def _until_level(stage: Stage, act: Act, level: str) -> None:
     """Wait for an advisory that reached this level, at least; note what was said."""
 
     def reached(advisory: dict[str, Any]) -> bool:
@@ -207,18 +207,18 @@ async def _told(stage: Stage, act: Act, level: str) -> None:
 async def _outcome(stage: Stage, act: Act) -> None:
     """Wait until the resolution advisory is settled: the steering one has left, or a person was asked."""
 
-    def settled(one: dict[str, Any]) -> bool:
-        return one.get("steering") in ("left", "stayed")
+    def settled(meeting: dict[str, Any]) -> bool:
+        return meeting.get("steering") in ("left", "stayed")
 
-    one = await _wait(stage, settled)
+    meeting = await _wait(stage, settled)
     advisories = (await stage.get("/api/airspace/advisories?limit=50"))["advisories"]
     for advisory in advisories:
         for agent, answer in advisory["answers"].items():
             act.intents.setdefault(agent, sorted(answer["intent"]))
-    if one is not None:
-        act.steered = list(one["left"])
+    if meeting is not None:
+        act.steered = list(meeting["left"])
     page = await stage.get("/api/transcript?limit=500")
-    act.person_asked = any(one["people_asked_at"] for one in advisories)
+    act.person_asked = any(meeting["people_asked_at"] for meeting in advisories)
     act.refused_writes = sum("was refused:" in entry["body"] for entry in page["entries"])
 
 

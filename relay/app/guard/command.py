@@ -103,7 +103,7 @@ def _text(action: str, result: dict[str, Any]) -> str:
     if not bad:
         return f"{repo}: the room is asked before each commit and push ({result['hooks']})."
     return "\n".join(
-        f"{one['path']}: these hooks do not ask the room: {', '.join(one['missing'])}" for one in bad
+        f"{entry['path']}: these hooks do not ask the room: {', '.join(entry['missing'])}" for entry in bad
     )
 
 

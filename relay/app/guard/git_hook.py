@@ -64,11 +64,11 @@ _DIFF = (*_NAMES, "--no-relative", "--no-ext-diff", "--no-textconv", "--ignore-s
 
 def main(arguments: list[str]) -> int:
     """`pre-commit|pre-merge-commit|pre-push --config PATH [what git says]`; 0 = may be written, 1 = not."""
-    hook, told = arguments[0], arguments[1:]
-    if told[:1] != ["--config"] or len(told) < 2:
+    hook, rest = arguments[0], arguments[1:]
+    if rest[:1] != ["--config"] or len(rest) < 2:
         print(f"usage: {hook} --config PATH [what git says]", file=sys.stderr)
         return 1
-    config, words = told[1], told[2:]
+    config, words = rest[1], rest[2:]
     about(Path(config).absolute())
     asker, act = asker_of(config), HOOKS[hook]
     paths: list[str] = []
@@ -117,8 +117,8 @@ def git(
 ) -> bytes:
     """What a call of git prints. It runs nothing but git. `place`: git's own variables. Raises Unasked."""
     call = ["git", "--no-pager"]
-    for one in (*OVERRIDES, *config):
-        call += ["-c", one]
+    for setting in (*OVERRIDES, *config):
+        call += ["-c", setting]
     env = {name: place[name] for name in _PLACE if name in place}
     env |= {"PATH": os.environ.get("PATH", os.defpath), **ENVIRONMENT}
     try:
@@ -134,7 +134,7 @@ def git(
 
 def names(out: bytes) -> set[str]:
     """The paths in git's own form with -z. What is not UTF-8 keeps its folder, which may be locked."""
-    return {one.decode("utf-8", "replace") for one in out.split(b"\0") if one}
+    return {path.decode("utf-8", "replace") for path in out.split(b"\0") if path}
 
 
 def committed() -> list[str]:
@@ -173,16 +173,18 @@ def merge_heads() -> list[str]:
         with open(git("rev-parse", "--git-path", "MERGE_HEAD").rstrip(b"\n"), "rb") as file:  # noqa: PTH123
             return file.read().decode().split()
     except OSError:
-        found = (name.removeprefix("GITHEAD_") for name in os.environ if name.startswith("GITHEAD_"))
-        return [one for one in found if len(one) in (40, 64) and set(one) <= set("0123456789abcdef")]
+        commits = (name.removeprefix("GITHEAD_") for name in os.environ if name.startswith("GITHEAD_"))
+        return [
+            commit for commit in commits if len(commit) in (40, 64) and set(commit) <= set("0123456789abcdef")
+        ]
 
 
 def main_head() -> str | None:
     """The commit of the branch that the main checkout is on, which git lists first; None: it is on none, and which
     one is main is not known here."""
     first = git("worktree", "list", "--porcelain").decode("utf-8", "replace").split("\n\n")[0]
-    told = dict(line.partition(" ")[::2] for line in first.split("\n"))
-    return told.get("HEAD") if "branch" in told else None
+    fields = dict(line.partition(" ")[::2] for line in first.split("\n"))
+    return fields.get("HEAD") if "branch" in fields else None
 
 
 def pushed(words: Sequence[str], said: bytes) -> list[str]:
@@ -191,17 +193,17 @@ def pushed(words: Sequence[str], said: bytes) -> list[str]:
     `words`: the remote's name and address; `said`: what git writes to the hook, a line a ref.
     """
     remote = words[0] if words else ""
-    found: set[str] = set()
+    paths: set[str] = set()
     for line in said.decode("utf-8", "replace").split("\n")[:-1]:
         # What is pushed stands as it was typed (`HEAD@{1 day ago}`), and may hold blanks; the rest does not.
         _, local, name, old = line.rsplit(" ", 3)
         if not local.strip("0"):
-            found |= _of_deleted(name, old, remote)
+            paths |= _of_deleted(name, old, remote)
             continue
         if git("cat-file", "-t", f"{local}^{{}}").strip() != b"commit":
             continue  # a tag of something that is no commit
-        found |= _of_ref(local, old if old.strip("0") else "", remote)
-    return sorted(found)
+        paths |= _of_ref(local, old if old.strip("0") else "", remote)
+    return sorted(paths)
 
 
 def _of_ref(local: str, old: str, remote: str) -> set[str]:
@@ -213,8 +215,8 @@ def _of_ref(local: str, old: str, remote: str) -> set[str]:
     if not old and not known:
         return names(git("ls-tree", "-r", "-z", "--name-only", "--full-tree", local))
     there = [*([f"^{old}"] if old else []), *(["--not", f"--remotes={remote}"] if known else [])]
-    found = _of_commits(local, *there)
-    return found | _of_commits(old, f"^{local}") if old else found
+    paths = _of_commits(local, *there)
+    return paths | _of_commits(old, f"^{local}") if old else paths
 
 
 def _of_deleted(name: str, old: str, remote: str) -> set[str]:
@@ -300,18 +302,20 @@ def way_out(act: str, asker: Asker) -> list[str]:
 
 def refused(act: str, answer: dict[str, Any], asker: Asker) -> str:
     """What a person or a model reads."""
-    found = answer["refusals"]
-    codes = {one["code"] for one in found}
+    refusals = answer["refusals"]
+    codes = {refusal["code"] for refusal in refusals}
     stale, which = codes == {"stale_token"}, codes == {"which_session"}
     what = "your lock ran out (stale_token)" if stale else "another session holds what it changes"
     if which:
         what = "it is not known which of your sessions this is (which_session)"
     lines = [f"relay: this {act} is refused: {what}."]
-    lines += [f"  {_plain(one['message'])}" for one in found[:MOST_SHOWN]]
-    more = len(found[MOST_SHOWN:]) + int(answer.get("more") or 0)
+    lines += [f"  {_plain(refusal['message'])}" for refusal in refusals[:MOST_SHOWN]]
+    more = len(refusals[MOST_SHOWN:]) + int(answer.get("more") or 0)
     lines += [f"  and {more} more"] if more else []
     if "which_session" in codes:
-        lines.append(_plain(next(one["fix"] for one in found if one["code"] == "which_session")))
+        lines.append(
+            _plain(next(refusal["fix"] for refusal in refusals if refusal["code"] == "which_session"))
+        )
     if which:
         pass
     elif stale:

@@ -53,34 +53,34 @@ def main(arguments: list[str]) -> int:
     if arguments[1:2] in (["-h"], ["--help"]):
         print(USAGE)
         return 0
-    told = {"--format": "claude", "--agent": ""}
-    told["--config"] = os.environ.get("RELAY_CONFIG", "config.json")
+    options = {"--format": "claude", "--agent": ""}
+    options["--config"] = os.environ.get("RELAY_CONFIG", "config.json")
     words = iter(arguments[1:])
     for word in words:
         value = next(words, None)
-        if word not in told or value is None:
+        if word not in options or value is None:
             print(f"{USAGE}\nnot understood: {word}", file=sys.stderr)
             return 1
-        told[word] = value
-    if told["--format"] not in FORMATS:
+        options[word] = value
+    if options["--format"] not in FORMATS:
         print(f"{USAGE}\nrelay guard: --format must be claude, codex or gemini", file=sys.stderr)
         return 1
     try:
         edit = json.loads(sys.stdin.buffer.read().decode("utf-8", "replace"))
-        agent, session = whose(told["--config"], edit.get("session_id"))
-        agent = agent or told["--agent"]
+        agent, session = whose(options["--config"], edit.get("session_id"))
+        agent = agent or options["--agent"]
         if not agent:
             print(f"{USAGE}\nrelay guard: give --agent NAME, or set RELAY_AGENT_ID", file=sys.stderr)
             return 1
-        reasons, note, context = ask(edit, agent, session, told["--config"])
+        reasons, note, context = ask(edit, agent, session, options["--config"])
     except (CannotAsk, OSError, ValueError, AttributeError, TypeError) as error:
         print(f"relay guard: not asked, so the edit goes on: {error}", file=sys.stderr)
         return 0
     if note:
         print(f"relay guard: {note}", file=sys.stderr)
     if reasons:
-        print(json.dumps(refusal(told["--format"], " ".join(reasons))))
-    elif context and told["--format"] != "gemini":
+        print(json.dumps(refusal(options["--format"], " ".join(reasons))))
+    elif context and options["--format"] != "gemini":
         print(json.dumps(allowed(context)))
     elif context:
         # Gemini CLI takes no context before a tool; a person sees this.
@@ -125,12 +125,12 @@ def whose(config: str, client_session: object = None) -> tuple[str, str]:
         find_packages()
     from relay.app.mcp.parent_process import CLIENT_SESSION, sessions_here
 
-    told = client_session if isinstance(client_session, str) else os.environ.get(CLIENT_SESSION)
-    found = sessions_here(folder, agent=agent, key=key, client_session=told)
-    names = {one["agent"] or "" for one in found}
+    named = client_session if isinstance(client_session, str) else os.environ.get(CLIENT_SESSION)
+    sessions = sessions_here(folder, agent=agent, key=key, client_session=named)
+    names = {record["agent"] or "" for record in sessions}
     if not agent and not key and len(names) == 1:
         agent = names.pop()
-    return agent, session or (found[0]["session"] if len(found) == 1 else "")
+    return agent, session or (sessions[0]["session"] if len(sessions) == 1 else "")
 
 
 def ask(edit: dict[str, Any], agent: str, session: str, config: str) -> tuple[list[str], str, str]:
@@ -206,25 +206,25 @@ def look_it_up(
     try:
         from relay.app.guard.lookup import CannotTell, reasons_against
 
-        found = reasons_against(config, folder, places, agent, session or None)
+        reasons = reasons_against(config, folder, places, agent, session or None)
     except ImportError as missing:
         raise CannotAsk(f"{error}; and its locks cannot be looked up: {missing}") from None
     except CannotTell as unknown:
         raise CannotAsk(f"{error}; and {unknown}") from None
-    return found, f"advisories were not asked for: {error}"
+    return reasons, f"advisories were not asked for: {error}"
 
 
 def paths_of(given: dict[str, Any]) -> list[str]:
     """The files that a tool call names: by key, and for Codex in the text of its patch."""
     keys = ("file_path", "notebook_path", "absolute_path", "path")
-    found = [given[key] for key in keys if isinstance(given.get(key), str) and given[key]]
+    paths = [given[key] for key in keys if isinstance(given.get(key), str) and given[key]]
     for key in ("command", "input", "patch"):
         text = given.get(key)
         if isinstance(text, list):  # an argument list: ["apply_patch", "*** Begin Patch..."]
-            text = "\n".join(str(one) for one in text)
+            text = "\n".join(str(word) for word in text)
         if isinstance(text, str) and "*** Begin Patch" in text:
-            found += patched(text.splitlines())
-    return list(dict.fromkeys(found))
+            paths += patched(text.splitlines())
+    return list(dict.fromkeys(paths))
 
 
 def patched(lines: Iterable[str]) -> list[str]:

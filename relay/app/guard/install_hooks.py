@@ -90,8 +90,8 @@ class Repo:
 
     def worktrees(self) -> list[Path]:
         said = _git(self.top, "worktree", "list", "--porcelain")
-        found = [Path(line[9:]) for line in said.split("\n") if line.startswith("worktree ")]
-        return [one for one in found if one.is_dir()]
+        folders = [Path(line[9:]) for line in said.split("\n") if line.startswith("worktree ")]
+        return [folder for folder in folders if folder.is_dir()]
 
 
 def install(repo: Repo, config: Path) -> Path:
@@ -150,17 +150,17 @@ def _put_aside(file: Path) -> None:
 
 def uninstall(repo: Repo) -> bool:
     """Take the hooks away and put back what was there; False when there were none. Raises OSError."""
-    found = False
+    removed = False
     for name in ASKING:
         file = repo.plain / name
         if is_ours(file):
-            found = True
+            removed = True
             file.unlink()
             kept = file.with_name(file.name + BEFORE)
             if kept.exists() or kept.is_symlink():
                 kept.rename(file)
     if not repo.own.is_dir():
-        return found
+        return removed
     _, path = repo.hooks_path()
     if path and Path(path) == repo.own:
         before = _git(repo.top, "config", "--local", "--get", REMEMBERED, ok=(0, 1))
@@ -188,12 +188,12 @@ class Standing:
 
 def standing(repo: Repo) -> list[Standing]:
     """Do the hooks ask, in every worktree as git finds them there?"""
-    found = []
+    states = []
     for top in repo.worktrees():
         folder = Path(_git(top, "rev-parse", "--path-format=absolute", "--git-path", "hooks"))
         missing = tuple(name for name in ASKING if not is_ours(folder / name) or not _runs(folder / name))
-        found.append(Standing(top, folder, missing))
-    return found
+        states.append(Standing(top, folder, missing))
+    return states
 
 
 def is_ours(file: Path) -> bool:

@@ -118,8 +118,8 @@ async def verify_newest(store: Store, count: int, *, batch: int = _BATCH) -> lis
 
     while True:
         cursor = after
-        after, found = await store.read(lambda tx, cursor=cursor: work(tx, cursor))  # type: ignore[misc]
-        faults += found
+        after, damaged = await store.read(lambda tx, cursor=cursor: work(tx, cursor))  # type: ignore[misc]
+        faults += damaged
         if after == cursor:
             return faults
 
@@ -133,9 +133,9 @@ async def _know_what_lies_before(tx: Tx, rows: Sequence[Row], state: VerifyState
         except (ValueError, TypeError):
             continue  # verify_batch names it
     own = {row["id"] for row in rows}
-    found = await tx.all(Q.events_by_ids, ids=dumps(sorted(map(str, wanted - own - state.known))))
-    state.known.update(row["id"] for row in found)
-    there = {row["id"]: row for row in found}
+    parents = await tx.all(Q.events_by_ids, ids=dumps(sorted(map(str, wanted - own - state.known))))
+    state.known.update(row["id"] for row in parents)
+    there = {row["id"]: row for row in parents}
     for row in rows:
         lane, before = f"{row['session']}/{row['lane']}", there.get(row["prev"])
         if lane in state.heads or before is None or row["seq"] == 1:

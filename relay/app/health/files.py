@@ -96,9 +96,9 @@ async def transcript(scene: Scene) -> Check:
     elif not os.access(path, os.R_OK | os.W_OK):
         return Check("transcript", Status.FAILED, f"{path} is not writable", "Fix its owner or its mode.")
     else:
-        told = path.stat()
-        size = told.st_size
-        if last_line_is_open(path) and scene.now - told.st_mtime > LATE_S:
+        info = path.stat()
+        size = info.st_size
+        if last_line_is_open(path) and scene.now - info.st_mtime > LATE_S:
             fix = "The next entry starts a new line. If you wrote this line, end it with a line break."
             seen.append(Check("transcript", Status.WARNING, "its last line is not ended", fix))
     if scene.store is None:

@@ -146,10 +146,10 @@ def _folder(settings: Settings) -> list[Repaired]:
     if not path.exists():
         path.mkdir(mode=0o700, parents=True)
         mended.append(Repaired("folder", f"made {path.name}"))
-    for one, mode in ((path, 0o700), (settings.token_path, 0o600)):
-        if one.exists() and stat.S_IMODE(one.stat().st_mode) & 0o077:
-            one.chmod(mode)
-            mended.append(Repaired("folder", f"closed {one.name} to other users (mode {mode:o})"))
+    for place, mode in ((path, 0o700), (settings.token_path, 0o600)):
+        if place.exists() and stat.S_IMODE(place.stat().st_mode) & 0o077:
+            place.chmod(mode)
+            mended.append(Repaired("folder", f"closed {place.name} to other users (mode {mode:o})"))
     if settings.db_path.exists() and not os.path.lexists(settings.token_path):
         ensure_token(settings.token_path)
         mended.append(Repaired("folder", f"made {settings.token_path.name}"))

@@ -98,7 +98,7 @@ def main(words: list[str]) -> int:
         print(json.dumps(done))
     else:
         for result in done:
-            print(_said(result), file=sys.stderr if result["refused"] else sys.stdout)
+            print(_line(result), file=sys.stderr if result["refused"] else sys.stdout)
             if said := _of_hint(result):
                 print(said, file=sys.stderr if result["hint"]["refused"] else sys.stdout)
         if keyless := [result["program"] for result in done if result["needs_key"]]:
@@ -328,7 +328,7 @@ def _write(path: Path, text: str, *, private: bool) -> None:
     write_atomically(path, text, 0o600 if private else mode)
 
 
-def _said(result: Json) -> str:
+def _line(result: Json) -> str:
     title, before = PROGRAMS[result["program"]].title, result.get("room_before")
     if result["refused"]:
         said = f"{title}: {result['path']} is left as it is: {result['refused']}."

@@ -158,14 +158,14 @@ def read(path: Path) -> InstanceRecord | None:
 
 def _parse(text: str, path: Path) -> InstanceRecord:
     try:
-        told = json.loads(text)
+        fields = json.loads(text)
         record = InstanceRecord(
-            pid=told["pid"],
-            started_at=float(told["started_at"]),
-            host=told["host"],
-            heartbeat_at=float(told["heartbeat_at"]),
-            address=told.get("address"),
-            mark=told.get("mark", ""),
+            pid=fields["pid"],
+            started_at=float(fields["started_at"]),
+            host=fields["host"],
+            heartbeat_at=float(fields["heartbeat_at"]),
+            address=fields.get("address"),
+            mark=fields.get("mark", ""),
         )
     except (ValueError, KeyError, TypeError, AttributeError, OverflowError):
         raise DamagedRecord(f"{path} is not an instance record") from None

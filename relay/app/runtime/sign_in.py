@@ -41,7 +41,7 @@ def new_link(url: str, token_path: Path) -> str:
             raise NoLink(str(error)) from None
         except HTTPError as error:
             if error.code != 401 or over:
-                raise NoLink(f"the room at {url} gave no link: {_said(error)}") from None
+                raise NoLink(f"the room at {url} gave no link: {_error_text(error)}") from None
         except (OSError, HTTPException, ValueError, KeyError) as error:
             raise NoLink(f"the room at {url} does not answer ({getattr(error, 'reason', error)})") from None
         time.sleep(TOKEN_S / 20)
@@ -56,7 +56,7 @@ def _asked(url: str, token: str) -> str:
         return str(json.loads(answer.read())["url"])
 
 
-def _said(error: HTTPError) -> str:
+def _error_text(error: HTTPError) -> str:
     """The room's own words, as far as it has any."""
     try:
         refusal = json.loads(error.read())["error"]

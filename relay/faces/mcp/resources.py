@@ -135,9 +135,9 @@ async def read(
             code = types.INTERNAL_ERROR
         raise MCPError(code, str(rejected), {"uri": uri, **rejected.as_json()}) from None
     except Exception as error:
-        told = store_failed(error)
-        if told is not None:
-            raise MCPError(types.INTERNAL_ERROR, str(told), {"uri": uri, **told.as_json()}) from None
+        failure = store_failed(error)
+        if failure is not None:
+            raise MCPError(types.INTERNAL_ERROR, str(failure), {"uri": uri, **failure.as_json()}) from None
         log.exception("a resource failed", uri=uri)
         message = f"relay failed at {uri}; see its log."
         raise MCPError(types.INTERNAL_ERROR, message, {"uri": uri, "reason": "internal"}) from None
@@ -154,7 +154,7 @@ def find(uri: str) -> tuple[Resource, str]:
         if uri.startswith(prefix) and len(uri) > len(prefix):
             rest = uri[len(prefix) :]
             return resource, rest if prefix.endswith("?") else unquote(rest)
-    addresses = ", ".join(one.uri for one in RESOURCES)
+    addresses = ", ".join(known.uri for known in RESOURCES)
     raise Refusal(
         f"There is no resource {uri[:100]!r}.", f"There are: {addresses}.", Fault.UNKNOWN, "unknown_resource"
     )

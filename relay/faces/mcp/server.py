@@ -127,9 +127,9 @@ async def _call(
     except Refusal as rejected:
         return result(rejected.as_json(), error=rejected.fault is not Fault.REFUSED)
     except Exception as error:
-        told = store_failed(error)
-        if told is not None:
-            return result(told.as_json(), error=True)
+        failure = store_failed(error)
+        if failure is not None:
+            return result(failure.as_json(), error=True)
         log.exception("a tool failed", tool=name)
         failed = Refusal(
             f"relay failed at {name}; its log has the cause.", "See its log.", Fault.BUSY, "internal"

@@ -147,17 +147,17 @@ class RoomView:
             # Ours, written while the room was down: it has been on the screen since then.
             back = key in self._written and number
             self._written.discard(key)
-            told = f"· the room has read what you wrote ({references.message(number)})"
-            return [[("class:quiet", told)]] if back else []
+            notice = f"· the room has read what you wrote ({references.message(number)})"
+            return [[("class:quiet", notice)]] if back else []
         shown = [*self._new_day(entry), *entry_lines(entry, self._numbers)]
         ours = entry.get("kind") in ("system", "dispatcher", "advisory")
         return [*shown, *self._explain(str(entry.get("body") or ""))] if ours else shown
 
     def _explain(self, said: str) -> list[Fragments]:
         """One line for each word of the field that is on the screen for the first time."""
-        new = [one for one in used_in(said) if one.id not in self._explained]
-        self._explained |= {one.id for one in new}
-        return [[("class:quiet", f"  ? {one.text}")] for one in new]
+        new = [term for term in used_in(said) if term.id not in self._explained]
+        self._explained |= {term.id for term in new}
+        return [[("class:quiet", f"  ? {term.text}")] for term in new]
 
     def _remember(self, key: str, number: int) -> None:
         self._numbers[key] = number
@@ -352,9 +352,9 @@ def entry_lines(
     body = str(entry.get("body") or "")
     if today is not None:
         day = f"{at:%Y-%m-%d} " if at and at.date() != today else ""
-        told = f" ({', '.join(marks)})" if marks else ""
+        suffix = f" ({', '.join(marks)})" if marks else ""
         first, *rest = safe(body).split("\n")
-        head = f"{day}{f'{at:%H:%M} ' if at else ''}{speaker}{told}: {first}"
+        head = f"{day}{f'{at:%H:%M} ' if at else ''}{speaker}{suffix}: {first}"
         return [[("", head)], *([("", f"  {line}")] for line in rest)]
     quiet = kind in ("system", "dispatcher")
     base = {"system": "class:quiet", "dispatcher": "class:quiet", "advisory": "class:warn"}.get(str(kind), "")

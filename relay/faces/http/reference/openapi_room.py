@@ -32,9 +32,9 @@ _STATES: Json = {"enum": ["pending", "active", "done", "failed", "skipped", "dea
 _STATUS = ["pending", "in_progress", "done"]
 
 
-def not_both(one: str, other: str) -> dict[str, Any]:
+def not_both(first: str, other: str) -> dict[str, Any]:
     """Of two fields one is left out, or null."""
-    return {"anyOf": [{"properties": {name: {"type": "null"}}} for name in (one, other)]}
+    return {"anyOf": [{"properties": {name: {"type": "null"}}} for name in (first, other)]}
 
 
 def at_least_one(*fields: str) -> dict[str, Any]:

@@ -112,24 +112,24 @@ def _row(name: str, schema: Json, required: bool, place: str) -> str:
 def _kind(schema: Json) -> str:
     """A schema in a few words."""
     if "enum" in schema:
-        return " | ".join(json.dumps(one) for one in schema["enum"])
+        return " | ".join(json.dumps(part) for part in schema["enum"])
     if "anyOf" in schema:
-        return " | ".join(_kind(one) for one in schema["anyOf"] if one.get("type") != "null")
+        return " | ".join(_kind(part) for part in schema["anyOf"] if part.get("type") != "null")
     if "$ref" in schema:
         return str(schema["$ref"]).rpartition("/")[2]
     kind = schema.get("type", "any JSON")
-    words = [one for one in kind if one != "null"] if isinstance(kind, list) else [str(kind)]
+    words = [part for part in kind if part != "null"] if isinstance(kind, list) else [str(kind)]
     inner = f" of {_kind(schema['items'])}" if isinstance(schema.get("items"), dict) else ""
     return " | ".join(words) + inner
 
 
-def _answer(told: Json, response: Json) -> str:
+def _answer(described: Json, response: Json) -> str:
     schema = next(iter(response["content"].values()))["schema"]
     listed = schema.get("type") == "array"
     inner = schema["items"] if listed else schema
     if "$ref" not in inner:
         return escape(_kind(schema))
-    fields = told["components"]["schemas"][inner["$ref"].rpartition("/")[2]].get("properties", {})
+    fields = described["components"]["schemas"][inner["$ref"].rpartition("/")[2]].get("properties", {})
     shown = ", ".join(f"<code>{escape(name)}</code>" for name in fields)
     return f"{'a list of ' if listed else ''}{{{shown}}}"
 

@@ -74,10 +74,10 @@ class Hosts:
         match = _HOST.fullmatch(host.lower())
         if match is None:
             return False
-        name, told = match.groups()
+        name, named_port = match.groups()
         if name in self.named:
             return True
-        return int(told or 80) == port and (name in self.own or name == _bracketed(address))
+        return int(named_port or 80) == port and (name in self.own or name == _bracketed(address))
 
 
 def _bracketed(name: str) -> str:
@@ -165,14 +165,14 @@ class Gate:
             )
 
     async def _credential(self, request: web.Request) -> Credential:
-        found: Credential | None = None
+        credential: Credential | None = None
         key = _key(request)
         if key is not None:
-            found = await self._auth.of_key(key)
+            credential = await self._auth.of_key(key)
         elif cookie := request.cookies.get(cookie_name(request)):
-            found = await self._auth.of_cookie(cookie)
-        if found is not None:
-            return found
+            credential = await self._auth.of_cookie(cookie)
+        if credential is not None:
+            return credential
         wait = self._refused.take(request.remote or "")
         if wait:
             raise too_many(wait)

@@ -77,7 +77,7 @@ class McpDoor:
         agent = speaker(credential, {}, self._reserved(), self._owner)
         caller = caller_of(credential, agent, session=_session(request))
         body = await read_bytes(request, MAX_BODY, self._limits.body_s)
-        said = _said(body)
+        said = _message_of(body)
         method, id = _asked(said)
         if method == "notifications/cancelled":
             self._cancel(credential.key, caller.session, id)
@@ -170,7 +170,7 @@ def _session(request: web.Request) -> str | None:
     return session_of(request, said[0] if said else None)
 
 
-def _said(body: bytes) -> Json:
+def _message_of(body: bytes) -> Json:
     """The message, as far as it is one: the SDK says what is wrong with any other."""
     try:
         said = json.loads(body)

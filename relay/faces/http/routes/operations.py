@@ -51,7 +51,7 @@ class OperationDoors:
     def table(self) -> list[web.RouteDef]:
         """The routes of all operations; fixed paths stand before those with a parameter."""
         ends = [(end, operation) for operation in OPERATIONS.values() for end in operation.endpoints]
-        ends.sort(key=lambda one: "{" in one[0][1])
+        ends.sort(key=lambda route: "{" in route[0][1])
         fixed = [path for (_, path), _ in ends if "{" not in path]
         routes = [
             web.route(method, _route(path, fixed), self._door(operation))
@@ -70,10 +70,10 @@ class OperationDoors:
             caller = self.caller(request, values)
             for field in WHO:
                 values.pop(field, None)
-            told = await perform(self._services, caller, operation, values)
-            response = answer(told)
-            if isinstance(told, Page) and told.next is not None:
-                response.headers[NEXT] = told.next
+            result = await perform(self._services, caller, operation, values)
+            response = answer(result)
+            if isinstance(result, Page) and result.next is not None:
+                response.headers[NEXT] = result.next
             return response
 
         return door
@@ -117,13 +117,13 @@ def _route(path: str, fixed: Sequence[str]) -> str:
     """A path with its parameters as aiohttp reads them. What is a path of its own is no parameter's value: else it
     would have the methods of both."""
 
-    def place(found: re.Match[str]) -> str:
-        if found[1] in _WHOLE:
-            return _WHOLE[found[1]]
-        before = path[: found.start()]
-        taken = [one.removeprefix(before) for one in fixed if one.startswith(before)]
-        taken = [re.escape(one) for one in taken if one and "/" not in one]
-        return f"{{{found[1]}:(?!(?:{'|'.join(taken)})$)[^/]+}}" if taken else found[0]
+    def place(match: re.Match[str]) -> str:
+        if match[1] in _WHOLE:
+            return _WHOLE[match[1]]
+        before = path[: match.start()]
+        taken = [part.removeprefix(before) for part in fixed if part.startswith(before)]
+        taken = [re.escape(part) for part in taken if part and "/" not in part]
+        return f"{{{match[1]}:(?!(?:{'|'.join(taken)})$)[^/]+}}" if taken else match[0]
 
     return _PLACE.sub(place, path)
 
@@ -165,16 +165,16 @@ def session_of(request: web.Request, said: str | None = None) -> str | None:
     return named[0][1] if named else None
 
 
-def sessions_differ(one: tuple[str, str], other: tuple[str, str]) -> Refusal:
+def sessions_differ(first: tuple[str, str], other: tuple[str, str]) -> Refusal:
     """The refusal of a request that names two sessions, each by (where, which)."""
-    message = f"{one[0]} says session {one[1][:128]!r}, and {other[0]} says {other[1][:128]!r}."
-    told = [{"by": where, "session": session[:128]} for where, session in (one, other)]
+    message = f"{first[0]} says session {first[1][:128]!r}, and {other[0]} says {other[1][:128]!r}."
+    sessions = [{"by": where, "session": session[:128]} for where, session in (first, other)]
     return Refusal(
         message,
         "Name one session, or leave one of the two out.",
         Fault.MALFORMED,
         "sessions_differ",
-        details={"sessions": told},
+        details={"sessions": sessions},
     )
 
 
