@@ -13,14 +13,12 @@ import asyncpg
 import pytest
 
 from relay.app.wiring.schema import WINGS
-from relay.config.coordination import CoordinationSettings
-from relay.coordination.locks.service import Locks
-from relay.coordination.sessions import Heartbeat
 from relay.model import Caller
 from relay.store.postgres import store as postgres_store
 from relay.store.postgres.address import read_address
 from relay.store.postgres.store import PostgresStore
 from tests import postgres
+from tests.coordination.desk import over
 
 DOCS = Path(__file__).parents[2] / "docs" / "postgres.md"
 ROLES = ("relay_acting", "relay_agent", "relay_anon", "relay_service")
@@ -144,7 +142,7 @@ async def test_an_owner_who_may_not_make_roles_runs_with_its_own_rights_and_says
         names = [server.new_database() for _ in range(4)]
         server.own(names[0], "plain")
         store = await open_as(server, names[0], "plain")
-        locks = Locks(store, Heartbeat(CoordinationSettings()))
+        locks = over(store).locks
         for _ in range(2):  # the second call is a function's
             assert (await locks.acquire(Caller("ann", "s1"), ["a"]))["success"]
         assert not store.rights.held and "row-level security is not enforced" in store.notes[0]

@@ -92,14 +92,15 @@ async def joined(address: str) -> Desk:
     return over(await engines.join(address, WINGS, clock=clock), clock)
 
 
-def over(store: Store, clock: Clock) -> Desk:
+def over(store: Store, clock: Clock | None = None) -> Desk:
+    """The wing's services on a store; `clock`: the one that it was opened with, if a test moves it."""
     settings = CoordinationSettings()
     heartbeat = Heartbeat(settings)
     locks, sessions = Locks(store, heartbeat), Sessions(store, heartbeat)
     work = WorkQueue(store, settings, heartbeat=heartbeat, locks=locks)
     sessions.at_end(work.claims.give_back_all)
     sessions.at_end(locks.release_of_session)
-    return Desk(store, clock, sessions, locks, work, Board(claims=work.claims))
+    return Desk(store, clock or Clock(START), sessions, locks, work, Board(claims=work.claims))
 
 
 async def refused(doing: Any) -> Refusal:

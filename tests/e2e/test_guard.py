@@ -8,11 +8,11 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 from relay.access.keys import Q as KEYS
-from relay.app.wiring.schema import WINGS
 from relay.coordination.locks.service import Locks
-from relay.coordination.sessions import Heartbeat
 from relay.model import Caller
-from relay.store.sqlite.store import SqliteStore, open_store
+from relay.store.ports import Store
+from tests import engines
+from tests.coordination.desk import over
 from tests.e2e.conftest import Open
 from tests.e2e.test_worktrees import in_git
 from tests.git.repository import git
@@ -41,11 +41,11 @@ print("told " + json.dumps(told))
 
 
 @asynccontextmanager
-async def locks_of(one: Outside) -> AsyncIterator[tuple[SqliteStore, Locks]]:
+async def locks_of(one: Outside) -> AsyncIterator[tuple[Store, Locks]]:
     """The locks of the room, as another process on its database has them."""
-    store = await open_store(one.runtime / "events.db", WINGS)
+    store = await engines.join(str(one.runtime / "events.db"), engines.WINGS)
     try:
-        yield store, Locks(store, Heartbeat())
+        yield store, over(store).locks
     finally:
         await store.close()
 

@@ -9,13 +9,12 @@ import pytest
 
 from relay.coordination.locks import wait_line
 from relay.coordination.locks.lock import wish
-from relay.coordination.locks.service import Locks
 from relay.coordination.paths.targets import targets
-from relay.coordination.sessions import Heartbeat, Sessions
 from relay.faces.room_locks import RoomHolds
 from relay.model import Caller, Refusal
 from relay.room.journal.frames import frames_of
 from relay.store.ports import Tx
+from tests.coordination.desk import over
 from tests.engines import Clock, all_events
 from tests.room.parts import open_room
 
@@ -25,8 +24,8 @@ CLAUDE, CODEX, BEN = Caller("CLAUDE", "c1"), Caller("CODEX", "x1"), Caller("BEN"
 async def test_what_is_held_and_who_waits(tmp_path: Path) -> None:
     clock = Clock()
     store = await open_room(tmp_path, clock=clock)
-    beat = Heartbeat()
-    locks, sessions, holds = Locks(store, beat), Sessions(store, beat), RoomHolds()
+    desk = over(store, clock)
+    locks, sessions, holds = desk.locks, desk.sessions, RoomHolds()
 
     async def held() -> list[tuple[Any, ...]]:
         told = await store.read(holds.locks)

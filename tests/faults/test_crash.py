@@ -14,8 +14,6 @@ import asyncpg
 import pytest
 
 from relay.app.wiring.schema import WINGS
-from relay.coordination.locks.service import Locks
-from relay.coordination.sessions import Heartbeat
 from relay.coordination.writes.lock_check import LockJudge
 from relay.log import events
 from relay.log.verify import verify
@@ -23,6 +21,7 @@ from relay.model import Caller
 from relay.store.ports import Store, StoreError
 from relay.store.postgres import store as postgres_store
 from tests import postgres
+from tests.coordination.desk import over
 
 pytestmark = pytest.mark.faults
 
@@ -78,7 +77,7 @@ async def until_back(store: Store) -> None:
 async def test_no_token_and_no_cursor_is_given_twice(server: postgres.Server, crash: Any) -> None:
     name = server.new_database(WINGS)
     stores = [await postgres_store.open_store(server.address(name), WINGS) for _ in range(2)]
-    locks = [Locks(store, Heartbeat()) for store in stores]
+    locks = [over(store).locks for store in stores]
     given: list[int] = []
     lost = 0
     try:

@@ -22,13 +22,14 @@ from relay.app.wiring.schema import WINGS
 from relay.config import loading
 from relay.config.settings import LiveSettings
 from relay.coordination.locks.service import Locks
-from relay.coordination.sessions import ENDED, Heartbeat, Sessions
+from relay.coordination.sessions import ENDED
 from relay.coordination.writes.guard import OVERRIDDEN, REFUSED, Answer, caller_of
 from relay.faces.services import services_of
 from relay.log import follow
 from relay.model import LOCKED, Caller, LockRefusal
 from relay.store.ports import Store
 from tests import engines
+from tests.coordination.desk import over
 from tests.engines import Clock, all_events
 from tests.room.parts import all_messages, until
 
@@ -114,7 +115,7 @@ async def test_a_session_of_a_turn_that_runs_lives_on(desk: Desk) -> None:
         desk.clock.move(40.0)
         await desk.desk.beat()
     await desk.desk.sweep()
-    alive = await Sessions(desk.store, Heartbeat()).list(Caller("ann", "w", person=True), all=True)
+    alive = await over(desk.store).sessions.list(Caller("ann", "w", person=True), all=True)
     assert {one["agent_id"]: one["alive"] for one in alive} == {"CLAUDE": True, "CODEX": False, "ann": True}
     assert [one["session"]["agent_id"] for one in await desk.outputs(ENDED)] == ["CODEX"]
     # Once it is dead, a turn that goes on does not bring it back: it was told to nobody that it lived.

@@ -19,13 +19,11 @@ import relay
 from relay import cli
 from relay.app.daemon.coordination import take_in
 from relay.app.guard.lookup import reasons_against
-from relay.app.wiring.schema import WINGS
-from relay.config.coordination import CoordinationSettings
 from relay.coordination.locks.service import Locks
-from relay.coordination.sessions import Heartbeat
-from relay.coordination.tasks.service import WorkQueue
 from relay.model import Caller
-from relay.store.sqlite.store import SqliteStore, open_store
+from relay.store.ports import Store
+from tests import engines
+from tests.coordination.desk import over
 from tests.engines import all_events
 
 PACKAGE = str(Path(relay.__file__).parent.parent)
@@ -42,7 +40,7 @@ class Site:
     extra: dict[str, str] = field(default_factory=dict)
     loop: asyncio.AbstractEventLoop = field(default_factory=asyncio.new_event_loop)
     clock: float = 0.0
-    _store: SqliteStore | None = None
+    _store: Store | None = None
 
     @property
     def config(self) -> Path:
@@ -96,9 +94,9 @@ class Site:
         return self.git("commit", "-m", "work", ok=ok, **env)
 
     @property
-    def store(self) -> SqliteStore:
+    def store(self) -> Store:
         if self._store is None:
-            opened = open_store(self.database, WINGS, clock=lambda: time.time() + self.clock)
+            opened = engines.join(str(self.database), engines.WINGS, clock=lambda: time.time() + self.clock)
             self._store = self.loop.run_until_complete(opened)
         return self._store
 
@@ -109,7 +107,7 @@ class Site:
 
     def run(self, work: Callable[[Locks], Awaitable[Any]]) -> Any:
         """Do something to the room's locks."""
-        return self.loop.run_until_complete(work(Locks(self.store, Heartbeat())))
+        return self.loop.run_until_complete(work(over(self.store).locks))
 
     def lock(self, *paths: str, by: Caller = CODEX, **more: Any) -> dict[str, Any]:
         answer: dict[str, Any] = self.run(lambda locks: locks.acquire(by, paths, **more))
@@ -242,7 +240,7 @@ def test_a_session_whose_lease_ran_out_is_refused(guarded: Site) -> None:
 
     # So is one whose claim was lost in its sleep, though another came and went.
     async def claimed(locks: Locks) -> None:
-        work = WorkQueue(guarded.store, CoordinationSettings(), heartbeat=Heartbeat(), locks=locks)
+        work = over(guarded.store).work
         await work.submit(CODEX, "fix", "x", files=["b.py"])
         guarded.clock = -120.0
         await work.get(CLAUDE, lease_s=60.0)

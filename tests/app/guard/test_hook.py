@@ -16,15 +16,12 @@ import pytest_asyncio
 
 from relay import guard_cli
 from relay.app.guard import hook as edit_hook
-from relay.app.wiring.schema import WINGS
-from relay.coordination.locks.service import Locks
-from relay.coordination.sessions import Heartbeat
 from relay.coordination.writes.guard import LockGuard
 from relay.coordination.writes.lock_check import LockJudge
 from relay.faces.http.routes.guard import GuardDoor
 from relay.model import LOCKED, STALE, Caller, GuardDecision, Location, LockRefusal, Unguarded
-from relay.store.sqlite.store import open_store
 from tests import engines
+from tests.coordination.desk import over
 from tests.engines import BOTH, Clock
 from tests.faces.house import House, house
 from tests.standing import REASON, Folders, Standing, with_agents
@@ -172,12 +169,12 @@ async def test_an_agent_that_somebody_else_runs_is_answered_by_the_same_rules(
         (folder / "src").mkdir(parents=True)
         (folder / ".git").write_text(told)
     clock = Clock()
-    store = await engines.open_store(tmp_path / "log", WINGS, clock=clock)
+    store = await engines.open_store(tmp_path / "log", engines.WINGS, clock=clock)
     judge, sky = LockJudge(), Standing("src/b.py")
     guard = LockGuard(store, judge, sky)
     door = GuardDoor(guard, Folders(tree, {"BOT": tree}), with_agents("BOT"))
     try:
-        locks = Locks(store, Heartbeat())
+        locks = over(store).locks
         dev, bot = Caller("dev", "d1"), Caller("BOT", "b1")
         assert (await locks.acquire(bot, ["src/a.py"], reason="a move"))["success"]
         assert (await locks.acquire(dev, ["own.py"], ttl_s=60.0))["success"]
@@ -309,8 +306,8 @@ async def test_the_locks_of_a_room_that_is_down_still_hold(tree: Path, tmp_path:
     folder.mkdir()
     (folder / "config.json").write_text('{"agents": [{"name": "CODEX"}]}')
     (tree / ".git").mkdir()
-    store = await open_store(folder / ".relay" / "events.db", WINGS)
-    locks = Locks(store, Heartbeat())
+    store = await engines.join(str(folder / ".relay" / "events.db"), engines.WINGS)
+    locks = over(store).locks
     try:
         assert (await locks.acquire(Caller("CODEX", "s1"), ["src/*.py"], reason="a move"))["success"]
         config, deep = folder / "config.json", tree / "src"
