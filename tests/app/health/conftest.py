@@ -17,7 +17,8 @@ from relay.app.health.repair import repair_live
 from relay.app.health.scene import Check, Status
 from relay.app.runtime import instance
 from relay.app.runtime.instance import InstanceRecord
-from relay.config.settings import Settings, load
+from relay.config.loading import load
+from relay.config.settings import Settings
 from relay.coordination.tasks.board import Board
 from relay.coordination.tasks.projection import TasksFile
 from relay.log.events import Lane
