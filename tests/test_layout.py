@@ -34,12 +34,8 @@ LONGER = {
     "coordination/locks/service.py": 472,
     "coordination/tasks/service.py": 545,
     "log/events.py": 488,
-    "room/dispatch/queue.py": 676,
-    "room/dispatch/worker.py": 516,
-    "room/journal/ledger.py": 456,
-    "room/service.py": 519,
+    "room/dispatch/queue.py": 657,
     "room/steward/answers.py": 545,
-    "room/transcript/tail.py": 485,
 }
 
 

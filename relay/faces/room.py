@@ -15,8 +15,9 @@ from relay.coordination.sessions import Sessions
 from relay.faces.room_locks import RoomHolds
 from relay.model import Caller, Fault, Refusal
 from relay.model.pages import PAGE
-from relay.room.callers import Seat, Voices
-from relay.room.journal.ledger import Rules
+from relay.room.callers import Callers
+from relay.room.dispatch.roster import Member, Policy, Roster
+from relay.room.journal.rules import Rules
 from relay.store.ports import Store, Tx
 
 if TYPE_CHECKING:
@@ -28,10 +29,10 @@ _MOST_PAIRS = 500
 
 
 def rules_of(settings: Settings) -> Rules:
-    """What admitting a message depends on, by the configuration."""
+    """What admitting a message depends on, by the configuration. `Roster` adds the agents."""
     jitter = settings.jitter
     return Rules(
-        agents=settings.agent_names,
+        max_entry_bytes=settings.workspace.max_entry_bytes,
         busy=jitter.busy,
         medium=jitter.medium,
         busy_s=jitter.busy_s,
@@ -42,31 +43,33 @@ def rules_of(settings: Settings) -> Rules:
     )
 
 
+def roster_of(settings: Settings) -> Roster:
+    """The agents of the configuration, in a process that neither probes nor runs them."""
+    members = {
+        agent.name: Member(
+            agent.name, agent.kind, Policy(agent.name), agent.preset, agent.model, enabled=agent.enabled
+        )
+        for agent in settings.agents
+    }
+    return Roster(members, rules_of(settings))
+
+
 class RoomService:
     """The room as an operation asks for it: post, read, who is here, what the airspace says."""
 
-    def __init__(self, store: Store, settings: LiveSettings, sessions: Sessions) -> None:
+    def __init__(self, store: Store, settings: LiveSettings, sessions: Sessions, roster: Roster) -> None:
         self._store, self._settings, self._sessions = store, settings, sessions
-        self._voices = Voices(
-            store,
-            lambda: rules_of(settings.current),
-            lambda: [
-                Seat(one.name, one.kind, one.preset, one.model, one.enabled)
-                for one in settings.current.agents
-            ],
-            max_entry_bytes=lambda: settings.current.workspace.max_entry_bytes,
-            sessions=RoomHolds().sessions,
-        )
+        self._callers = Callers(store, roster, RoomHolds())
 
     async def post(
         self, caller: Caller, body: str, *, in_reply_to: str | None = None, client_id: str | None = None
     ) -> Json:
-        return await self._voices.post(caller, body, in_reply_to=in_reply_to, client_id=client_id)
+        return await self._callers.post(caller, body, in_reply_to=in_reply_to, client_id=client_id)
 
     async def read(
         self, caller: Caller, *, cursor: str | None = None, limit: int = 50, to_me: bool = False
     ) -> Json:
-        return await self._voices.read(caller, cursor=cursor, limit=limit, to_me=to_me)
+        return await self._callers.read(caller, cursor=cursor, limit=limit, to_me=to_me)
 
     async def who(self, caller: Caller) -> Json:
         you = {
@@ -78,7 +81,7 @@ class RoomService:
         }
         # The call itself makes the caller's session known, so it comes first.
         sessions = list(await self._sessions.list(caller, limit=PAGE))
-        return {"you": you, **await self._voices.who(), "sessions": sessions}
+        return {"you": you, **await self._callers.who(), "sessions": sessions}
 
     async def airspace(self, caller: Caller) -> Json:
         """`{enabled, advisories, near: [{agents, level}], intents: {agent: [path]}}`."""

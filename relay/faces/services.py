@@ -24,9 +24,10 @@ from relay.coordination.sessions import Heartbeat, Sessions
 from relay.coordination.tasks.service import WorkQueue
 from relay.coordination.writes.changesets import Changesets
 from relay.coordination.writes.lock_check import LockJudge
-from relay.faces.room import IntentService, RoomService
+from relay.faces.room import IntentService, RoomService, roster_of
 from relay.memory.episodic import EpisodicMemory
 from relay.model import Caller, ChangedFiles
+from relay.room.dispatch.roster import Roster
 from relay.store.ports import Store
 
 
@@ -56,15 +57,17 @@ def services_of(
     store: Store,
     settings: LiveSettings,
     *,
+    roster: Roster | None = None,
     fold: bool | None = None,
     changes: ChangedFiles | None = None,
     root_of: Callable[[str], Path | None] = lambda agent: None,
 ) -> Services:
     """The services of one room.
 
-    `fold`: the repository's file system folds case; None = it is asked (a look into one folder, which blocks a
-    moment). `changes` tells what an agent changed; None = git in the repository, between revisions only. `root_of`
-    gives the top of the checkout that an agent works in; None = the main one.
+    `roster`: the agents as they are now; None = as the settings have them. `fold`: the repository's file system folds
+    case; None = it is asked (a look into one folder, which blocks a moment). `changes` tells what an agent changed;
+    None = git in the repository, between revisions only. `root_of` gives the top of the checkout that an agent works
+    in; None = the main one.
     """
     now = settings.current
     fold = folds(now) if fold is None else fold
@@ -83,7 +86,7 @@ def services_of(
         memory=EpisodicMemory(store, sessions=heartbeat, once=once),
         changesets=Changesets(store, LockJudge(fold=fold), changes, heartbeat.touch, locks.target, fold=fold),
         intents=IntentService(store, settings),
-        room=RoomService(store, settings, sessions),
+        room=RoomService(store, settings, sessions, roster or roster_of(now)),
         keys=keys,
     )
 

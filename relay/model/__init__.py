@@ -31,7 +31,7 @@ from relay.model.names import (
     Program,
 )
 from relay.model.permits import Nobody, PermissionAnswer, PermissionOption, PermissionRequest, Permits
-from relay.model.ports import Airspace, Board, BoardChange, BoardTask, Holds, Spoken, Voice
+from relay.model.ports import AgentConfig, Airspace, Board, BoardChange, BoardTask, Holds, Spoken, Voice
 from relay.model.refusals import SESSION_ID, Caller, Fault, Refusal
 from relay.model.turns import (
     Agent,
@@ -48,7 +48,7 @@ from relay.model.turns import (
     TurnLimits,
     UsagePart,
 )
-from relay.model.workplaces import TAKE_MAIN, Changes, Workplace, Workplaces
+from relay.model.workplaces import TAKE_MAIN, Changes, Workplace
 
 __all__ = [
     "ADMIN",
@@ -65,6 +65,7 @@ __all__ = [
     "TASK_STATUSES",
     "WHICH",
     "Agent",
+    "AgentConfig",
     "Airspace",
     "Availability",
     "Board",
@@ -103,5 +104,4 @@ __all__ = [
     "UsagePart",
     "Voice",
     "Workplace",
-    "Workplaces",
 ]

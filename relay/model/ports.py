@@ -132,6 +132,14 @@ class Voice(Protocol):
     async def message(self, tx: Any, message_id: str) -> Message | None: ...
 
 
+class AgentConfig(Protocol):
+    """The agents' entries in config.json."""
+
+    async def set_agent(self, agent: str, changes: Mapping[str, Any]) -> dict[str, Any]:
+        """Write an agent's model, effort or `enabled`, and take it over: `{success}`. Raises a room's refusal."""
+        ...
+
+
 class Airspace(Protocol):
     """What the room's commands ask of the airspace."""
 

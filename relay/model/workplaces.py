@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 #: The field of an advisory's `meta` that names the agents whose turn takes the main branch in.
 TAKE_MAIN = "take_main"
@@ -40,16 +40,3 @@ class Changes:
             "insertions": self.insertions,
             "deletions": self.deletions,
         }
-
-
-class Workplaces(Protocol):
-    """Who gives agents a place to work in. Neither method raises."""
-
-    async def before_turn(self, agent: str, *, take_main: bool = False) -> Workplace | None:
-        """Where the turn that begins now works; None: where its configuration says. `take_main`: the turn is to take
-        the main branch into the agent's own."""
-        ...
-
-    async def after_turn(self, agent: str) -> Changes | None:
-        """What the turn that ends now changed; None: nothing, or nobody knows."""
-        ...

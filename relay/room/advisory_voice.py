@@ -6,7 +6,7 @@ budget, pause and retry apply to them as to any other (`relay.model.Voice`).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from relay.log.events import Lane
@@ -21,12 +21,12 @@ from relay.store.ports import Tx
 class RoomVoice:
     """Speaks in the room as RELAY."""
 
-    def __init__(self, roster: Callable[[], Roster]) -> None:
+    def __init__(self, roster: Roster) -> None:
         self._roster = roster
 
     async def reach(self, tx: Tx, names: Sequence[str]) -> Mapping[str, str | None]:
         paused = {row["name"] for row in await tx.all(Q.agents) if row["paused"]}
-        members = self._roster().members
+        members = self._roster.members
         found: dict[str, str | None] = {}
         for name in names:
             member = members.get(name)

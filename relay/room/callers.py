@@ -11,17 +11,17 @@ Invariants:
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from typing import Any
 
 from relay.log.events import Lane, dumps, loads
-from relay.model import Caller, Fault, Kind, Message, Refusal, references
+from relay.model import Caller, Fault, Holds, Kind, Message, Refusal, references
 from relay.model.messages import checked_body
 from relay.model.speaker_names import posing_as
+from relay.room.dispatch.roster import Roster
 from relay.room.journal import hop_limit, ledger, pages
 from relay.room.journal.agent_mentions import pass_on
-from relay.room.journal.ledger import NewMessage, Q, Rules
+from relay.room.journal.ledger import NewMessage, Q
 from relay.room.journal.routing_notes import NOBODY, Present, why
 from relay.room.journal.values import message_of_row
 from relay.room.journal.visitors import people, visitors
@@ -35,32 +35,11 @@ MOST_SEEN = 50
 MOST_HEARD = 200
 
 
-@dataclass(frozen=True, slots=True)
-class Seat:
-    """An agent of the configuration, as `who` shows it."""
+class Callers:
+    """The room for callers of an operation."""
 
-    name: str
-    kind: str
-    preset: str | None
-    model: str | None
-    enabled: bool
-
-
-class Voices:
-    """The room for callers. `rules` and `seats` are asked anew each time; `max_entry_bytes` of one entry; `sessions`
-    gives SESSION (docs/coordination.md) of each that lives."""
-
-    def __init__(
-        self,
-        store: Store,
-        rules: Callable[[], Rules],
-        seats: Callable[[], Sequence[Seat]],
-        *,
-        max_entry_bytes: Callable[[], int],
-        sessions: Callable[[Tx], Awaitable[Sequence[Json]]],
-    ) -> None:
-        self._store, self._rules, self._seats, self._most = store, rules, seats, max_entry_bytes
-        self._sessions = sessions
+    def __init__(self, store: Store, roster: Roster, holds: Holds) -> None:
+        self._store, self._roster, self._holds = store, roster, holds
 
     async def post(
         self, caller: Caller, body: str, *, in_reply_to: str | None = None, client_id: str | None = None
@@ -70,7 +49,7 @@ class Voices:
         `{success, id, number, cursor, asked, why?}`: `asked` are the agents that get a turn for it, `why` says in
         sentences why nobody does, or not everybody whom it names, or not now.
         """
-        text = checked_body(body, self._most(), fix_empty="Say something in body.")
+        text = checked_body(body, self._roster.rules.max_entry_bytes, fix_empty="Say something in body.")
 
         async def work(tx: Tx) -> Json:
             known = await _known(tx, caller, client_id)
@@ -99,7 +78,7 @@ class Voices:
         said = why(
             message.body,
             asked,
-            self._rules(),
+            self._roster.rules,
             speaker=caller.agent,
             person=_is_person(caller),
             number=message.number,
@@ -110,8 +89,8 @@ class Voices:
         return told if said is None else told | {"why": said}
 
     async def _present(self, tx: Tx) -> Present:
-        sessions = await self._sessions(tx)
-        found = visitors(sessions, [seat.name for seat in self._seats()])
+        sessions = await self._holds.sessions(tx)
+        found = visitors(sessions, self._roster.names)
         return Present([one.name for one in found], people(sessions, await _spoke(tx)))
 
     async def _away(self, tx: Tx) -> dict[str, str]:
@@ -120,7 +99,7 @@ class Voices:
         away = dict.fromkeys(open_ones, "failed several times in a row, so its turn may be skipped")
         paused = [row["name"] for row in await tx.all(Q.agents) if row["paused"]]
         away |= dict.fromkeys(paused, "is paused, so its turn waits for `/resume`")
-        off = [seat.name for seat in self._seats() if not seat.enabled]
+        off = [member.name for member in self._roster.members.values() if not member.enabled]
         return away | dict.fromkeys(off, "is switched off, so its turn is skipped")
 
     async def _person(
@@ -135,7 +114,7 @@ class Voices:
             in_reply_to=reply["id"] if reply else None,
             client_id=client_id,
         )
-        here = people(await self._sessions(tx))
+        here = people(await self._holds.sessions(tx))
         if (other := posing_as(caller.agent, here)) is not None:
             raise Refusal(
                 f"{caller.agent} reads like {other}, who is here.",
@@ -144,7 +123,7 @@ class Voices:
                 "reserved",
             )
         present = await self._present(tx) if "@" in body else NOBODY
-        message = await ledger.admit(tx, new, self._rules(), visitors=present.visitors)
+        message = await ledger.admit(tx, new, self._roster.rules, visitors=present.visitors)
         await hop_limit.reset(tx)
         jobs = await tx.all(Q.jobs_of_message, message_id=message.id)
         return message, [row["agent"] for row in jobs]
@@ -152,7 +131,7 @@ class Voices:
     async def _agent(
         self, tx: Tx, caller: Caller, body: str, reply: Row | None, client_id: str | None
     ) -> tuple[Message, Sequence[str]]:
-        now, rules = await tx.now(), self._rules()
+        now, rules = await tx.now(), self._roster.rules
         mark = await tx.one(Q.read_mark, agent=caller.agent, session=caller.session)
         message, event = await ledger.put_message(
             tx,
@@ -219,8 +198,8 @@ class Voices:
         VISITOR of each that works on its own; the names of the persons who are connected, or spoke of late."""
 
         async def work(tx: Tx) -> Json:
-            sessions = await self._sessions(tx)
-            found = visitors(sessions, [seat.name for seat in self._seats()])
+            sessions = await self._holds.sessions(tx)
+            found = visitors(sessions, self._roster.names)
             return {
                 "agents": await self._agents(tx),
                 "visitors": [one.as_json() for one in found],
@@ -236,17 +215,17 @@ class Voices:
         working = {row["agent"] for row in await tx.all(Q.active_jobs)}
         return [
             {
-                "name": seat.name,
-                "kind": seat.kind,
-                "preset": seat.preset,
-                "model": seat.model,
-                "enabled": seat.enabled,
-                "paused": bool(seat.name in states and states[seat.name]["paused"]),
-                "breaker": breakers.get(seat.name, "closed"),
-                "working": seat.name in working,
-                "queued": waiting.get(seat.name, 0),
+                "name": member.name,
+                "kind": member.kind,
+                "preset": member.preset,
+                "model": member.model,
+                "enabled": member.enabled,
+                "paused": bool(member.name in states and states[member.name]["paused"]),
+                "breaker": breakers.get(member.name, "closed"),
+                "working": member.name in working,
+                "queued": waiting.get(member.name, 0),
             }
-            for seat in self._seats()
+            for member in self._roster.members.values()
         ]
 
 

@@ -25,8 +25,8 @@ from relay.log.follow import step
 from relay.model import Kind, Message
 from relay.model.working_set import FileTouch, Pair, Span, WorkingSet
 from relay.room.advisory_voice import RoomVoice
-from relay.room.dispatch.queue import Outcome, Plan, Policy
-from relay.room.dispatch.roster import Member, Roster
+from relay.room.dispatch.queue import Outcome, Plan
+from relay.room.dispatch.roster import Member, Policy, Roster
 from relay.room.journal.values import Job
 from relay.store.ports import Store
 from tests import engines
@@ -79,7 +79,7 @@ class AirspaceRoom:
 
     def __post_init__(self) -> None:
         self.members = self.members or {name: Member(name, "played", self.policy(name)) for name in NAMES}
-        self.voice = RoomVoice(lambda: Roster(self.members))
+        self.voice = RoomVoice(Roster(self.members))
         self.board = Board()
         self.protocol = self.another()
         self.answers = AnswerFollower(self.voice, clock=self.clock)

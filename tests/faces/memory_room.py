@@ -1,7 +1,6 @@
 """A room in memory, for the doors' tests: real values, cursors without gaps, frames for ever; no agents.
 
-It keeps the contract of `relay.faces.http.requests.room_port.RoomApi`; a door that works with it relies on nothing
-else.
+It has the parts of `relay.room.service.Room`; an interface that works with it relies on nothing else.
 """
 
 from __future__ import annotations
@@ -10,6 +9,7 @@ import asyncio
 from collections import deque
 from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import contextmanager
+from types import SimpleNamespace
 from typing import Any
 
 from relay.model import Fault, Kind, Message, Refusal
@@ -55,7 +55,9 @@ class MemoryRoom:
         self.acts: list[tuple[Any, ...]] = []
         self.tasks_kept: list[dict[str, Any]] = []
         self.fail: Exception | None = None
-        self.health = (True, "")
+        self.health = SimpleNamespace(trouble="")
+        # One object is all the parts of a room.
+        self.reader = self.poster = self.actions = self.status = self.live = self
         self.readers = 0
         self._batch = batch
         self._by_client: dict[str, Posted] = {}
@@ -137,7 +139,7 @@ class MemoryRoom:
     async def tasks(self) -> list[dict[str, Any]]:
         return self.tasks_kept
 
-    async def state(self) -> dict[str, Any]:
+    async def as_json(self) -> dict[str, Any]:
         if self.fail is not None:
             raise self.fail
         return {"room": {"name": "memory", "cursor": str(await self.last_cursor())}, "agents": []}
@@ -205,7 +207,7 @@ class MemoryRoom:
         finally:
             self.readers -= 1
 
-    def live(self) -> MemoryFeed:
+    def feed(self) -> MemoryFeed:
         return MemoryFeed(self._feeds)
 
     def say_live(self, frame: Frame) -> None:
@@ -216,12 +218,9 @@ class MemoryRoom:
         return (self.stored[-1].cursor or 0) if self.stored else 0
 
     @contextmanager
-    def person_here(self, name: str) -> Iterator[None]:
+    def here(self, name: str) -> Iterator[None]:
         self.people.append(name)
         try:
             yield
         finally:
             self.people.remove(name)
-
-    def healthy(self) -> tuple[bool, str]:
-        return self.health

@@ -8,13 +8,16 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from relay.model import Availability, EndPart, Kind, Message, Part, TextPart, Turn
-from relay.room.dispatch.queue import Idle, Outcome, Plan, Policy, claim_next_dispatch, finish
+from relay.room.dispatch.queue import Idle, Outcome, Plan, claim_next_dispatch, finish
+from relay.room.dispatch.roster import Member, Policy, Roster
 from relay.room.journal import ledger
-from relay.room.journal.ledger import NewMessage, Q, Rules
+from relay.room.journal.ledger import NewMessage, Q
+from relay.room.journal.rules import Rules
 from relay.room.journal.values import Job, message_of_row
 from relay.room.transcript.tail import Transcript
 from relay.store.ports import Store
@@ -59,6 +62,12 @@ async def job_states(store: Store) -> list[tuple[str, bool]]:
     return [(row["state"], bool(row["interrupted"])) for row in rows]
 
 
+def roster_of(rules: Rules, max_entry_bytes: int = 4 << 20) -> Roster:
+    """A roster of agents that only have names, those of `rules`."""
+    members = {name: Member(name, "played", Policy(name)) for name in rules.agents}
+    return Roster(members, replace(rules, max_entry_bytes=max_entry_bytes))
+
+
 async def waiting_cycles(store: Store) -> list[str]:
     return [row["message_id"] for row in await store.read(lambda tx: tx.all(Q.routing))]
 
@@ -93,7 +102,7 @@ def transcript(
 ) -> Transcript:
     """The tail of a room's file, as a daemon has it."""
     rules = Rules(agents=tuple(agents))
-    return Transcript(store, file, lock, rules=lambda: rules, max_entry_bytes=1 << 20)
+    return Transcript(store, file, lock, roster_of(rules, 1 << 20))
 
 
 async def end(store: Store, plan: Plan, outcome: Outcome, now: float, chance: float = 0.0) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -9,9 +10,11 @@ import pytest
 from relay.log import events
 from relay.log.events import Event
 from relay.model import Caller, Fault, Kind, Refusal
-from relay.room.callers import MOST_SEEN, Seat, Voices
+from relay.room.callers import MOST_SEEN, Callers
+from relay.room.dispatch.roster import Member, Policy, Roster
 from relay.room.journal import hop_limit, ledger
-from relay.room.journal.ledger import Q, Rules
+from relay.room.journal.ledger import Q
+from relay.room.journal.rules import Rules
 from relay.room.journal.values import message_of_row
 from relay.store.ports import Store
 from tests.engines import BOTH
@@ -31,13 +34,18 @@ SESSIONS = [
 ]
 
 
-def voices(store: Store, rules: Rules = RULES) -> Voices:
-    seats = [Seat("ALPHA", "command", "claude", None, True), Seat("BETA", "command", None, None, False)]
-
-    async def sessions(tx: Any) -> list[dict[str, Any]]:
+class Shelf:
+    async def sessions(self, tx: Any) -> list[dict[str, Any]]:
         return SESSIONS
 
-    return Voices(store, lambda: rules, lambda: seats, max_entry_bytes=lambda: 1000, sessions=sessions)
+
+def voices(store: Store, rules: Rules = RULES) -> Callers:
+    members = [
+        Member("ALPHA", "command", Policy("ALPHA"), "claude"),
+        Member("BETA", "command", Policy("BETA"), enabled=False),
+    ]
+    roster = Roster({member.name: member for member in members}, replace(rules, max_entry_bytes=1000))
+    return Callers(store, roster, Shelf())  # type: ignore[arg-type]
 
 
 async def event_of(store: Store, message_id: str) -> Event:

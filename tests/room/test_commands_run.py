@@ -15,13 +15,15 @@ from relay.log.events import Lane, NewEvent
 from relay.model import STEWARD, FailureClass, Kind, Message, Part, Refusal, Turn
 from relay.room.dispatch import queue
 from relay.room.dispatch.budget import Budget
-from relay.room.dispatch.queue import Outcome, Policy
-from relay.room.dispatch.roster import Member, Roster
-from relay.room.dispatch.worker import Drain, Seat
+from relay.room.dispatch.queue import Outcome
+from relay.room.dispatch.roster import Member, Policy, Roster
+from relay.room.dispatch.running import RunningTurns, TurnHooks
+from relay.room.dispatch.worker import WorkerPool
 from relay.room.journal import ledger
 from relay.room.journal.frames import frames_of, summary
-from relay.room.journal.ledger import NewMessage, Q, Rules
+from relay.room.journal.ledger import NewMessage, Q
 from relay.room.journal.live_bus import Live
+from relay.room.journal.rules import Rules
 from relay.room.parsing.actions import AddTask, ForceRelease
 from relay.room.steward.handlers import Acts
 from relay.room.steward.worker import Desk, Surroundings
@@ -75,13 +77,16 @@ class Office:
         self.shelf = Shelf()
         self.store, self.clock = store, clock
         self.board = Board()
-        self.drain = Drain(store, Live(), holder="me", clock=clock)
+        self.roster, self.turns = Roster(ROSTER.members), RunningTurns()
+        self.workers = WorkerPool(
+            store, Live(), self.roster, self.turns, TurnHooks(), holder="me", clock=clock
+        )
         self.desk = Desk(
             store,
-            Acts(self.board, lambda: ROSTER, holds=self.shelf),
+            Acts(self.board, self.roster, holds=self.shelf),
             self.board,
-            self.drain,
-            lambda: ROSTER,
+            self.turns,
+            self.roster,
             lambda: Surroundings(["ann"], {"state": "ok", "model": "m"}, "http://127.0.0.1:1", "config.json"),
             holds=self.shelf,
             clock=clock,
@@ -120,7 +125,7 @@ async def office(store: Store, clock: Clock) -> AsyncIterator[Office]:
     assert not running.done(), running
     running.cancel()
     await asyncio.gather(running, return_exceptions=True)
-    await one.drain.stop(0.0)
+    await one.workers.stop(0.0)
 
 
 async def test_tasks_are_made_moved_cleared_and_brought_back(office: Office) -> None:
@@ -332,7 +337,7 @@ async def test_a_retry_that_could_only_be_skipped_is_refused(
 ) -> None:
     policy = Policy("ALPHA", max_attempts=1, budget=Budget(turns_per_hour=1))
     roster = Roster({"ALPHA": Member("ALPHA", "played", policy)})
-    monkeypatch.setattr(office.desk._acts, "_roster", lambda: roster)
+    monkeypatch.setattr(office.desk._acts, "_roster", roster)
     asked = await office.post("@ALPHA go")
     await end(
         office.store,
@@ -345,7 +350,7 @@ async def test_a_retry_that_could_only_be_skipped_is_refused(
     assert "budget" in told.body and "it can work again at" in told.body
     assert "asked again" not in told.body and "Trying" not in told.body
     unable = Roster({"ALPHA": Member("ALPHA", "played", Policy("ALPHA", unable="it is not installed"))})
-    monkeypatch.setattr(office.desk._acts, "_roster", lambda: unable)
+    monkeypatch.setattr(office.desk._acts, "_roster", unable)
     assert "it is not installed" in (await office.ask(f"/retry #{asked.number}")).body
 
 
@@ -384,9 +389,10 @@ async def test_cancel_ends_the_running_turn_and_what_waits(office: Office) -> No
         yield  # type: ignore[misc]
 
     agent = Played("ALPHA", play)
-    office.drain.set_seats({"ALPHA": Seat(agent, lambda: Policy("ALPHA"))})
+    office.roster.update({"ALPHA": Member("ALPHA", "played", Policy("ALPHA"), agent=agent)}, Rules())
+    office.workers.update()
     first = await office.post("@ALPHA one")
-    office.drain.poke("ALPHA")
+    office.workers.poke("ALPHA")
     await begun.wait()
     second = await office.post("@ALPHA two")
     answer = await office.ask("/cancel @ALPHA", by="bob")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 from collections.abc import AsyncIterator, Callable
 from dataclasses import replace
@@ -12,7 +11,7 @@ import pytest
 
 from relay.agents.factory import AgentSpec, Permissions, build_agent
 from relay.model import Agent
-from relay.room.dispatch.worker import Seat
+from relay.room.dispatch.roster import Member
 from relay.store.ports import Store
 from tests.room.dispatch.test_worker import Floor
 from tests.room.parts import all_jobs, until
@@ -43,8 +42,7 @@ async def floor(store: Store) -> AsyncIterator[Floor]:
 
 def sit(floor: Floor, agent: Agent, folder: Path) -> None:
     policy = replace(floor.policy, agent="ALPHA", max_attempts=1, threshold=1)
-    floor.drain.set_seats({"ALPHA": Seat(agent, lambda: policy, cwd=folder)})
-    floor.loop = asyncio.create_task(floor.drain.dispatch_drain_loop())
+    floor.set_members(Member("ALPHA", agent.kind, policy, agent=agent, cwd=folder))
 
 
 async def when(look: Callable[[], bool]) -> None:
@@ -60,7 +58,7 @@ async def test_a_program_is_ended_with_all_it_started_and_begins_again(floor: Fl
     await floor.ask("@ALPHA go")
     child = tmp_path / "child"
     await when(lambda: child.exists() and child.read_text().strip() != "")
-    assert await floor.drain.interrupt("ALPHA", ADVICE)
+    assert await floor.turns.interrupt("ALPHA", ADVICE)
     assert not Path(f"/proc/{child.read_text().strip()}").exists()
     (job,) = await floor.reach("done")
     assert job.attempts == 1 and await floor.answers() == ["I steer. Cut off before: 1"]
@@ -73,8 +71,8 @@ async def test_a_scripted_agent_takes_the_rule_of_the_advice(floor: Floor, tmp_p
     )
     sit(floor, build_agent(spec), tmp_path)
     await floor.ask("@ALPHA go")
-    await when(lambda: "ALPHA" in floor.drain.running)
-    assert await floor.drain.interrupt("ALPHA", ADVICE)
+    await when(lambda: "ALPHA" in floor.turns.by_agent)
+    assert await floor.turns.interrupt("ALPHA", ADVICE)
     await floor.reach("done")
     assert await floor.answers() == ["I steer."]
     assert [str(job.state) for job in await all_jobs(floor.store)] == ["done"]

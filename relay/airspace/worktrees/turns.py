@@ -32,7 +32,7 @@ log = structlog.get_logger(__name__)
 
 
 class TurnWorktrees:
-    """Is `relay.model.Workplaces`."""
+    """Where each turn works, and what it changed there (`relay.room.dispatch.running.TurnHooks`)."""
 
     def __init__(self, registry: WorktreeRegistry, main_merges: MainMerges) -> None:
         self._registry, self._main_merges = registry, main_merges

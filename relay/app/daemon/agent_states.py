@@ -8,9 +8,9 @@ from collections.abc import Collection
 
 from relay.log import events
 from relay.log.follow import tail
-from relay.room.dispatch import roster
 from relay.room.dispatch.roster import Roster
-from relay.room.dispatch.worker import Drain
+from relay.room.dispatch.running import RunningTurns
+from relay.room.dispatch.view_queries import agents_json
 from relay.room.journal import ledger
 from relay.room.journal.frames import LOCK_EVENTS, SHOWN, TASK_EVENTS
 from relay.room.journal.live_bus import Live
@@ -23,8 +23,8 @@ GATHER_S = 0.05
 class AgentStates:
     """Publishes the agents' states. Bursts become one."""
 
-    def __init__(self, store: Store, live: Live, members: Roster, drain: Drain) -> None:
-        self._store, self._live, self._roster, self._drain = store, live, members, drain
+    def __init__(self, store: Store, live: Live, roster: Roster, turns: RunningTurns) -> None:
+        self._store, self._live, self._roster, self._turns = store, live, roster, turns
         self._changed = asyncio.Event()
         self._names: set[str] = set()
 
@@ -36,8 +36,8 @@ class AgentStates:
     async def publish(self, only: Collection[str] | None = None) -> None:
         """Tell the states of these agents now; None: of all."""
         names = None if only is None else sorted(only)
-        running, now = self._drain.running, time.time()
-        states = await self._store.read(lambda tx: roster.agents_json(tx, self._roster, running, now, names))
+        running, now = self._turns.by_agent, time.time()
+        states = await self._store.read(lambda tx: agents_json(tx, self._roster.members, running, now, names))
         for state in states:
             self._live.publish("agent", state)
 

@@ -8,8 +8,8 @@ from __future__ import annotations
 import asyncio
 import os
 import sys
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 
 import relay
@@ -19,11 +19,10 @@ from relay.agents.ollama import OllamaAgent
 from relay.agents.setup.hooks import GuardHook
 from relay.agents.setup.mcp import McpServer
 from relay.config.settings import AgentSettings, Settings
-from relay.model import Agent, Availability, EndPart, FailureClass, Guard, Part, Permits, Turn
+from relay.faces.room import rules_of
+from relay.model import Agent, Availability, Guard, Permits
 from relay.room.dispatch.budget import Budget
-from relay.room.dispatch.queue import Policy
-from relay.room.dispatch.roster import Member, Roster
-from relay.room.dispatch.worker import Seat
+from relay.room.dispatch.roster import Member, Policy, Roster
 
 #: One line for the dispatcher on what an agent is good at.
 ABOUT = {
@@ -131,8 +130,8 @@ def policy_of(settings: Settings, one: AgentSettings, names: tuple[str, ...], un
 
 
 class Agents:
-    """The agents of the room as they are now: built from the settings, probed, entered into the roster and handed to
-    the workers."""
+    """The agents of the room as they are now: built from the settings, probed, entered into the roster with what
+    runs each."""
 
     def __init__(
         self,
@@ -217,42 +216,14 @@ class Agents:
                 fix=known.fix,
                 version=known.version,
                 about=ABOUT.get(settings.preset or "", ""),
+                agent=one.agent,
+                timeout_s=settings.timeout_s,
+                cwd=settings.cwd or self.settings.repo,
+                may_edit=_may_edit(settings),
+                guarded=_guarded(settings),
             )
-        self.roster.members = members
+        self.roster.update(members, rules_of(self.settings))
 
     def types(self) -> Mapping[str, str]:
         """What each agent is, by its name, as its programs say it (RELAY_AGENT_TYPE)."""
         return {name: one.settings.preset or one.settings.kind for name, one in self._built.items()}
-
-    def seats(self) -> Mapping[str, Seat]:
-        """What the drain runs. A seat asks for its policy anew, so a probe needs no new seat."""
-        return {
-            name: Seat(
-                agent=one.agent or _Unbuilt(name, one.settings.kind, one.trouble),
-                policy=lambda name=name: self._policy(name),  # type: ignore[misc]
-                timeout_s=one.settings.timeout_s,
-                cwd=one.settings.cwd or self.settings.repo,
-                may_edit=_may_edit(one.settings),
-                guarded=_guarded(one.settings),
-            )
-            for name, one in self._built.items()
-        }
-
-    def _policy(self, name: str) -> Policy:
-        member = self.roster.members.get(name)
-        if member is not None:
-            return member.policy
-        return replace(Policy(name), unable="it is not in the configuration any more")
-
-
-class _Unbuilt:
-    """Stands in for an agent that could not be built; its policy keeps every turn from beginning."""
-
-    def __init__(self, name: str, kind: str, trouble: str) -> None:
-        self.name, self.kind, self._trouble = name, kind, trouble
-
-    async def probe(self) -> Availability:
-        return Availability(False, self._trouble)
-
-    async def run(self, turn: Turn) -> AsyncIterator[Part]:
-        yield EndPart(FailureClass.NOT_INSTALLED, f"{turn.agent} could not be built: {self._trouble}")

@@ -40,7 +40,7 @@ from relay.log import follow
 from relay.model import Board
 from relay.room.advisory_voice import RoomVoice
 from relay.room.dispatch.roster import Roster
-from relay.room.dispatch.worker import Drain
+from relay.room.dispatch.running import RunningTurns
 from relay.room.journal.live_bus import Live
 from relay.store.ports import Store
 
@@ -48,16 +48,16 @@ Start = Callable[[str, Callable[[], Awaitable[None]]], None]
 
 
 class WorktreeParts:
-    """The agents' worktrees: made, watched and merged. `drain` knows who works, and where."""
+    """The agents' worktrees: made, watched and merged."""
 
-    def __init__(self, store: Store, settings: LiveSettings, judge: LockJudge, drain: Drain) -> None:
-        self._settings, self._drain = settings, drain
+    def __init__(self, store: Store, settings: LiveSettings, judge: LockJudge, roster: Roster) -> None:
+        self._settings, self._roster = settings, roster
         room = StoredWorktreeRoom(store, judge)
         self.registry = WorktreeRegistry(settings.current, room, outline=outline)
         self.main_merges = MainMerges(self.registry)
         self.actions = WorktreeActions(self.registry, self.main_merges)
         self.watcher = WorktreeWatcher(self.registry)
-        drain.workplaces = TurnWorktrees(self.registry, self.main_merges)
+        self.turns = TurnWorktrees(self.registry, self.main_merges)
 
     async def run(self) -> None:
         """Make the worktrees, and watch them for ever."""
@@ -68,11 +68,11 @@ class WorktreeParts:
 
     def root_of(self, agent: str) -> Path | None:
         """The top of the checkout that an agent's edits are in; None for a name that is no agent's."""
-        seat = self._drain.seat(agent)
-        if seat is None:
+        member = self._roster.members.get(agent)
+        if member is None:
             return None
         repo = self._settings.current.repo
-        top, own = self.home(), seat.cwd or repo
+        top, own = self.home(), member.cwd or repo
         worktree = self.registry.worktrees.get(agent)
         if worktree is not None:
             return worktree.checkout.top
@@ -122,12 +122,13 @@ class AirspaceParts:
         worktrees: WorktreeParts,
         *,
         roster: Roster,
-        drain: Drain,
+        turns: RunningTurns,
         live: Live,
         board: Board,
         judge: LockJudge,
     ) -> None:
-        self._store, self._settings, self._worktrees, self._drain = store, settings, worktrees, drain
+        self._store, self._settings, self._worktrees = store, settings, worktrees
+        self._roster, self._turns = roster, turns
         self._applied = asyncio.Event()
         self.working_sets = WorkingSetSource(worktrees.registry, self._working, changed=self._poke)
         self.graph_keeper = GraphKeeper(store, lambda: self.measure, self.working_sets.text, self._poke)
@@ -135,7 +136,7 @@ class AirspaceParts:
         self.measure = LiveMeasure(
             self._profile, lambda: self._current().floor, graph_state=self.graph_keeper.state
         )
-        voice = RoomVoice(lambda: roster)
+        voice = RoomVoice(roster)
         self.protocol = AdvisoryProtocol(
             store, voice, self._current, thresholds=lambda: self._profile().thresholds, board=board
         )
@@ -167,13 +168,12 @@ class AirspaceParts:
             self._current,
             working=self._working,
             guarded=self._guarded,
-            interrupt=drain.interrupt,
+            interrupt=turns.interrupt,
         )
         self.followers: tuple[follow.Follower, ...] = (
             AnswerFollower(voice, in_hand=lambda agent, paths, but: self.live.in_hand(agent, paths, but=but)),
             MergeOutcomes(self.protocol, self.scanner.merged),
         )
-        drain.touched = self.working_sets.named
 
     def start(self, start: Start) -> None:
         """Start all that runs for ever."""
@@ -202,11 +202,11 @@ class AirspaceParts:
         return PROFILES[self._current().profile]
 
     def _working(self) -> Mapping[str, float]:
-        return {name: running.plan.started_at for name, running in self._drain.running.items()}
+        return {name: turn.plan.started_at for name, turn in self._turns.by_agent.items()}
 
     def _guarded(self, agent: str) -> bool:
-        seat = self._drain.seat(agent)
-        return seat is not None and seat.guarded
+        member = self._roster.members.get(agent)
+        return member is not None and member.guarded
 
     def _poke(self) -> None:
         self.scanner.poke()

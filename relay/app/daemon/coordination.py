@@ -27,7 +27,7 @@ from relay.faces.services import Services
 from relay.log import events, follow
 from relay.log.events import Lane, NewEvent
 from relay.model import SESSION_ID, Caller, LockRefusal
-from relay.room.dispatch.worker import Drain
+from relay.room.dispatch.running import RunningTurns
 from relay.store.ports import Store, StoreError, Tx, is_away
 
 log = structlog.get_logger(__name__)
@@ -44,8 +44,8 @@ MOST_KEPT = 1_048_576
 class CoordinationTasks:
     """The tasks of a running room that concern its locks, sessions and tasks."""
 
-    def __init__(self, store: Store, settings: LiveSettings, services: Services, drain: Drain) -> None:
-        self._store, self._settings, self._services, self._drain = store, settings, services, drain
+    def __init__(self, store: Store, settings: LiveSettings, services: Services, turns: RunningTurns) -> None:
+        self._store, self._settings, self._services, self._turns = store, settings, services, turns
         self._waiting: deque[tuple[Caller, tuple[LockRefusal, ...]]] = deque()
         self._refused = asyncio.Event()
         self.followers: tuple[follow.Follower, ...] = (
@@ -94,9 +94,9 @@ class CoordinationTasks:
 
     async def beat(self) -> None:
         """Keep the sessions of running turns alive, though they say nothing for long. Once."""
-        for agent, running in list(self._drain.running.items()):
+        for agent, turn in list(self._turns.by_agent.items()):
             try:
-                await self._services.sessions.keep_alive(Caller(agent, running.plan.session))
+                await self._services.sessions.keep_alive(Caller(agent, turn.plan.session))
             except (StoreError, self._store.transient) as error:
                 if not is_away(error):
                     log.warning("heartbeat put off", agent=agent, error=str(error))

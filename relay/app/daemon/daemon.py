@@ -132,7 +132,7 @@ class Daemon:
             await self._stop.wait()
             drain_s = 0.0 if self._replaced else self.settings.stop.drain_s
             log.info("stopping", drain_s=drain_s)
-            await parts.drain.stop(drain_s)
+            await parts.workers.stop(drain_s)
         finally:
             await doors.close()
             await parts.supervisor.stop()
@@ -151,8 +151,8 @@ class Daemon:
         start("token", lambda: parts.trouble.keep_token(settings.token_path))
         start("database-check", parts.trouble.check_database)
         start("sole", lambda: self._stay_sole(parts.store))
-        start("transcript", lambda: self._tail(parts))
-        start("queue", parts.drain.dispatch_drain_loop)
+        start("transcript", parts.transcript.run)
+        start("queue", parts.workers.run)
         start("steward", parts.desk.run)
         start("router", lambda: self._route(parts))
         start("agents", lambda: self._probe(parts))
@@ -167,7 +167,7 @@ class Daemon:
             "metrics",
             lambda: parts.metrics.run(parts.store, parts.roster, parts.transcript, doors.hub, watchdog),
         )
-        parts.drain.set_seats(dict(parts.agents.seats()))
+        parts.workers.update()
 
     # -- tasks
 
@@ -193,11 +193,6 @@ class Daemon:
             self._replaced = error
             self.ask_to_stop()
 
-    async def _tail(self, parts: Parts) -> None:
-        await parts.transcript.sync()
-        parts.room.catching_up = False
-        await parts.transcript.run()
-
     async def _route(self, parts: Parts) -> None:
         """Nobody is called "not installed" before the first look, but a program that hangs holds nobody up."""
         with contextlib.suppress(TimeoutError):
@@ -207,7 +202,7 @@ class Daemon:
 
     async def _probe(self, parts: Parts) -> None:
         async def changed() -> None:
-            parts.drain.poke()
+            parts.workers.poke()
             await parts.states.publish()
 
         while True:

@@ -99,9 +99,9 @@ def _app(parts: Parts) -> web.Application:
     )
     app.router.add_post("/api/repair", parts.recovery.repair)
     app.add_routes(GuardDoor(parts.guard, worktrees, parts.settings).table())
-    app.add_routes(PermissionDoors(lambda: parts.permissions.pending, parts.room, reserved).table())
+    app.add_routes(PermissionDoors(parts.permissions, parts.room.actions, reserved).table())
     app.add_routes(
-        AirspaceDoors(airspace.live, parts.room, reserved, agents=lambda: parts.roster.names).table()
+        AirspaceDoors(airspace.live, parts.room.actions, reserved, agents=lambda: parts.roster.names).table()
     )
     app.add_routes(HeldDoors(parts.room, reserved).table())
     service = WorktreesService(

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any
 
 import relay
 from relay.access.agent_keys import AgentKeys
@@ -19,6 +17,7 @@ from relay.app.daemon.metrics import Metrics
 from relay.app.daemon.recovery import Recovery
 from relay.app.daemon.supervisor import Supervisor
 from relay.app.daemon.trouble import Trouble
+from relay.app.daemon.turn_hooks import DaemonHooks
 from relay.app.runtime.instance import InstanceRecord, holder_is_dead
 from relay.base.durations import now_iso
 from relay.base.git_checkouts import top_of
@@ -33,13 +32,17 @@ from relay.faces.services import services_of
 from relay.log import follow
 from relay.room.dispatch.permissions import PermissionDesk
 from relay.room.dispatch.roster import Roster
-from relay.room.dispatch.worker import Drain
+from relay.room.dispatch.running import RunningTurns
+from relay.room.dispatch.worker import WorkerPool
 from relay.room.journal import ledger
 from relay.room.journal.live_bus import Live
 from relay.room.parsing import line_format
+from relay.room.person_actions import PersonActions
+from relay.room.poster import Poster
+from relay.room.reader import Reader
 from relay.room.routing.dispatcher import Dispatcher
 from relay.room.routing.router import Router
-from relay.room.service import About, Room
+from relay.room.service import About, Health, Room, Status
 from relay.room.steward.handlers import Acts
 from relay.room.steward.worker import Desk, Surroundings
 from relay.room.transcript.tail import Transcript
@@ -57,20 +60,18 @@ class Parts:
         #: Where the page is; empty until the doors are open.
         self.url = ""
         self.store, self.settings = store, settings
-        self.live, self.roster, self.metrics = Live(), Roster(), Metrics()
+        self.live, self.metrics = Live(), Metrics()
+        self.roster, self.turns = Roster(rules=rules_of(now)), RunningTurns()
         self.supervisor = Supervisor(store)
         self.judge = judge = LockJudge(fold=fold)
         holds = RoomHolds(fold=fold, root=top_of(now.repo))
 
-        self.drain = Drain(store, self.live, holder=record.holder)
-        self.states = AgentStates(store, self.live, self.roster, self.drain)
-        self.drain.turn_seconds = self.metrics.turn_ended
-        self.drain.changed = self.states.changed
-
-        self.worktrees = WorktreeParts(store, settings, judge, self.drain)
+        self.states = AgentStates(store, self.live, self.roster, self.turns)
+        self.worktrees = WorktreeParts(store, settings, judge, self.roster)
         services = services_of(
             store,
             settings,
+            roster=self.roster,
             fold=fold,
             changes=RepoChanges(now.repo, self.worktrees.registry),
             root_of=self.worktrees.root_of,
@@ -81,16 +82,16 @@ class Parts:
             settings,
             self.worktrees,
             roster=self.roster,
-            drain=self.drain,
+            turns=self.turns,
             live=self.live,
             board=board,
             judge=judge,
         )
         self.services = replace(services, intents=IntentService(store, settings, self.airspace.live))
-        self.coordination = CoordinationTasks(store, settings, self.services, self.drain)
+        self.coordination = CoordinationTasks(store, settings, self.services, self.turns)
         follow.check_acyclic([*self.airspace.followers, *self.coordination.followers])
 
-        self.permissions = PermissionDesk(self.live, self._say)
+        self.permissions = PermissionDesk(store, self.live)
         self.guard = LockGuard(
             store, judge, self.airspace.guard, self.coordination.refused, self.worktrees.brought
         )
@@ -99,52 +100,45 @@ class Parts:
             now, self.roster, guard=self.guard, permits=self.permissions, keys=self.agent_keys
         )
 
-        self.router = Router(store, self.live, _dispatcher(now), lambda: self.roster)
-        self.router.decided = self.metrics.decided
         self.transcript = Transcript(
             store,
             now.transcript_path,
             line_format.lock_path(now.runtime_dir, now.transcript_path),
-            rules=lambda: rules_of(settings.current),
-            max_entry_bytes=now.workspace.max_entry_bytes,
+            self.roster,
         )
-        self.drain.before_end = self.transcript.before_end
+        hooks = DaemonHooks(self.transcript, self.worktrees, self.airspace, self.metrics, self.states)
+        self.workers = WorkerPool(store, self.live, self.roster, self.turns, hooks, holder=record.holder)
+        self.router = Router(store, self.live, _dispatcher(now), self.roster, hooks)
         acts = Acts(
             board,
-            lambda: self.roster,
+            self.roster,
             airspace=self.airspace.live,
             permissions=self.permissions,
             holds=holds,
         )
-        self.desk = Desk(store, acts, board, self.drain, lambda: self.roster, self._surroundings, holds=holds)
+        self.desk = Desk(store, acts, board, self.turns, self.roster, self._surroundings, holds=holds)
 
         self.auth = Auth(token, store, keys=services.keys)
         self.trouble = Trouble(store, self.supervisor, self.transcript, self.auth)
-        self.recovery = Recovery(store, settings, self.drain, record.holder)
+        self.recovery = Recovery(store, settings, self.turns, record.holder)
         self.reload = Reload(settings, self)
+        about = About(
+            name=now.room_name,
+            version=relay.__version__,
+            started_at=now_iso(),
+            repo=now.repo,
+            engine=store.engine,
+            database=store.place if now.storage == "postgres" else str(now.db_path),
+        )
+        reader = Reader(store, self.roster, self.turns, board, holds)
+        poster = Poster(store, self.roster, self.live, holds)
         self.room = Room(
-            store,
-            About(
-                name=now.room_name,
-                version=relay.__version__,
-                started_at=now_iso(),
-                repo=now.repo,
-                config=now.path,
-                engine=store.engine,
-                database=store.place if now.storage == "postgres" else str(now.db_path),
-                max_entry_bytes=now.workspace.max_entry_bytes,
-            ),
-            live=self.live,
-            board=board,
-            drain=self.drain,
-            router=self.router,
-            desk=self.desk,
-            transcript=self.transcript,
-            roster=lambda: self.roster,
-            rules=lambda: rules_of(settings.current),
-            set_agent=self.reload.set_agent,
-            trouble=self.trouble.text,
-            holds=holds,
+            reader,
+            poster,
+            PersonActions(reader, poster, self.desk, board, self.reload),
+            self.live,
+            Status(about, reader, self.live, self.router, self.transcript),
+            Health(poster, self.trouble),
         )
 
     async def take_over(self, before: Settings) -> None:
@@ -152,7 +146,7 @@ class Parts:
         now = self.settings.current
         self.agents.apply(now)
         await self.agent_keys.provide(self.agents.types())
-        self.drain.set_seats(dict(self.agents.seats()))
+        self.workers.update()
         # Worktrees take their time: a turn that needs one waits for it itself.
         self.supervisor.start("worktrees-settle", self.airspace.apply)
         if before.dispatcher != now.dispatcher:
@@ -164,16 +158,14 @@ class Parts:
 
     async def notice(self, text: str) -> None:
         """Say in the room what became of a changed configuration."""
-        await self._say(text, {"notice": "config"})
+        meta = {"notice": "config"}
+        await self.store.write(lambda tx: ledger.say(tx, text, now=time.time(), meta=meta))
 
     async def close(self) -> None:
         """End what the parts hold, once their tasks have ended."""
         await self.airspace.close()
         await self.agent_keys.close()
         await self.router.dispatcher.close()
-
-    async def _say(self, text: str, meta: Mapping[str, Any]) -> None:
-        await self.store.write(lambda tx: ledger.say(tx, text, now=time.time(), meta=meta))
 
     def _surroundings(self) -> Surroundings:
         path = str(self.settings.current.path)

@@ -11,7 +11,7 @@ from aiohttp import web
 from relay.app.runtime.instance import holder_is_dead
 from relay.config.settings import LiveSettings
 from relay.room.dispatch import queue
-from relay.room.dispatch.worker import Drain
+from relay.room.dispatch.running import RunningTurns
 from relay.store.ports import Store, Tx
 
 log = structlog.get_logger(__name__)
@@ -22,8 +22,8 @@ RECOVER_EVERY_S = 30.0
 class Recovery:
     """`holder` is how this daemon signs its own jobs."""
 
-    def __init__(self, store: Store, settings: LiveSettings, drain: Drain, holder: str) -> None:
-        self._store, self._settings, self._drain, self._holder = store, settings, drain, holder
+    def __init__(self, store: Store, settings: LiveSettings, turns: RunningTurns, holder: str) -> None:
+        self._store, self._settings, self._turns, self._holder = store, settings, turns, holder
 
     async def recover(self) -> None:
         """Make the jobs of dead daemons pending again, and skip those of agents that are not there any more. Once."""
@@ -36,7 +36,7 @@ class Recovery:
                 stale_after_s=settings.queue.stale_after_s,
                 holder=self._holder,
                 is_dead=holder_is_dead,
-                running=self._running(),
+                running=self._turns.jobs,
             )
             await queue.skip_unknown(tx, settings.agent_names, now=time.time())
             return len(jobs)
@@ -59,11 +59,7 @@ class Recovery:
             self._settings.current,
             time.time(),
             holder=self._holder,
-            running=self._running,
+            running=lambda: self._turns.jobs,
             is_dead=holder_is_dead,
         )
         return web.json_response({"repaired": [repair.as_json() for repair in repaired]})
-
-    def _running(self) -> set[int]:
-        """The jobs whose turns run here."""
-        return {job.id for turn in self._drain.running.values() for job in turn.plan.jobs}

@@ -35,7 +35,7 @@ from relay.faces.http.requests.middleware import (
     too_many,
 )
 from relay.faces.http.requests.parsing import Body, Query, bad, numbered, read_body
-from relay.faces.http.requests.room_port import Json, RoomApi, entry_json
+from relay.faces.http.requests.room_port import Json, entry_json
 from relay.faces.http.routes.mcp import McpDoor
 from relay.faces.http.routes.operations import OperationDoors, caller_of, session_of
 from relay.faces.http.static_files import PageFiles
@@ -46,6 +46,7 @@ from relay.model.messages import check_client_id
 from relay.model.references import Thing
 from relay.room.journal.values import JobState
 from relay.room.parsing.actions import Action, Cancel, Pause, Resume, TryNow, Undo
+from relay.room.service import Room
 
 #: The connected clients, for `/metrics`: `app[HUB].clients`.
 HUB = web.AppKey("hub", Hub)
@@ -62,7 +63,7 @@ _MOST_MESSAGES = 150
 
 
 def create_app(
-    room: RoomApi,
+    room: Room,
     auth: Auth,
     *,
     settings: Settings,
@@ -134,7 +135,7 @@ class _Doors:
 
     def __init__(
         self,
-        room: RoomApi,
+        room: Room,
         auth: Auth,
         *,
         settings: Settings,
@@ -181,11 +182,11 @@ class _Doors:
 
     async def health(self, request: web.Request) -> web.Response:
         """Anybody hears whether the room is well; who has the room's token, also what is wrong."""
-        ok, reason = self._room.healthy()
-        told: Json = {"ok": ok}
-        if not ok and self._auth.is_token(request.headers.get("X-API-Key", "")):
-            told["trouble"] = reason
-        return answer(told, status=200 if ok else 503)
+        trouble = self._room.health.trouble
+        health: Json = {"ok": not trouble}
+        if trouble and self._auth.is_token(request.headers.get("X-API-Key", "")):
+            health["trouble"] = trouble
+        return answer(health, status=503 if trouble else 200)
 
     async def sign_in(self, request: web.Request) -> web.Response:
         remote = request.remote or ""
@@ -239,7 +240,7 @@ class _Doors:
         return web.Response(body=self._metrics(), headers={"Content-Type": kind})
 
     async def state(self, _request: web.Request) -> web.Response:
-        return answer(await self._room.state())
+        return answer(await self._room.status.as_json())
 
     async def transcript(self, request: web.Request) -> web.Response:
         query = Query(request, "after", "before", "around", "limit")
@@ -248,9 +249,9 @@ class _Doors:
             raise bad("after, before and around exclude each other.", "Send one of them.")
         limit = query.whole("limit", 100, high=1000)
         if around is None:
-            page = await self._room.transcript(after=after, before=before, limit=limit)
+            page = await self._room.reader.transcript(after=after, before=before, limit=limit)
         elif around.strip():
-            page = await self._room.around(around.strip(), limit=limit)
+            page = await self._room.reader.around(around.strip(), limit=limit)
         else:
             raise bad("around is empty.", "Send a message's id, its number as %2312, or a cursor.")
         told = {
@@ -265,7 +266,7 @@ class _Doors:
         text = query.text("q")
         if text is None or not text.strip():
             raise bad("q is missing.", "Send what to look for: /api/search?q=TEXT.")
-        found = await self._room.search(text, limit=query.whole("limit", 50, high=1000))
+        found = await self._room.reader.search(text, limit=query.whole("limit", 50, high=1000))
         return answer({"entries": [entry_json(message, snippet=snippet) for message, snippet in found]})
 
     async def queue(self, request: web.Request) -> web.Response:
@@ -280,23 +281,23 @@ class _Doors:
                 f"messages names {len(messages)}.", f"Send 1 to {_MOST_MESSAGES} ids, with commas between."
             )
         limit = query.whole("limit", 200, high=1000)
-        jobs = await self._room.jobs(state=state, messages=messages, limit=limit)
+        jobs = await self._room.reader.jobs(state=state, messages=messages, limit=limit)
         return answer({"jobs": [job.as_json() for job in jobs]})
 
     async def tasks(self, request: web.Request) -> web.Response:
         status = Query(request, "status").text("status")
         if status is not None and status not in TASK_STATUSES:
             raise bad(f"status is {status[:40]!r}.", f"It is one of: {', '.join(TASK_STATUSES)}.")
-        tasks = await self._room.tasks()
+        tasks = await self._room.reader.tasks()
         return answer({"tasks": [task for task in tasks if status in (None, task["status"])]})
 
     async def agent_log(self, request: web.Request) -> web.Response:
         limit = Query(request, "limit").whole("limit", 200, high=2000)
-        lines = await self._room.agent_log(request.match_info["agent"], limit=limit)
+        lines = await self._room.reader.agent_log(request.match_info["agent"], limit=limit)
         return answer({"lines": list(lines)})
 
     async def why(self, request: web.Request) -> web.Response:
-        return answer({"chain": list(await self._room.why(request.match_info["event"]))})
+        return answer({"chain": list(await self._room.reader.why(request.match_info["event"]))})
 
     # --- writing ------------------------------------------------------------------------------------------
 
@@ -317,7 +318,7 @@ class _Doors:
         name, reply = self._by(request, body), body.maybe_text("in_reply_to")
         if not request[CREDENTIAL].person:
             return await self._post_as_agent(request, name, text, reply, client_id)
-        posted = await self._room.post(text, name=name, in_reply_to=reply, client_id=client_id)
+        posted = await self._room.poster.post(text, name=name, in_reply_to=reply, client_id=client_id)
         cursor = str(posted.cursor)
         return answer({"id": posted.id, "cursor": cursor, "number": posted.number}, status=201)
 
@@ -334,13 +335,15 @@ class _Doors:
     async def route(self, request: web.Request) -> web.Response:
         body = await self._body(request, "agents", *_WHO)
         agents = body.names("agents")
-        done = await self._room.route(request.match_info["message"], agents, by=self._by(request, body))
+        done = await self._room.actions.route(
+            request.match_info["message"], agents, by=self._by(request, body)
+        )
         return answer(done.as_json())
 
     async def retry(self, request: web.Request) -> web.Response:
         job = _number(request, "job", Thing.JOB)
         body = await self._body(request, *_WHO, optional=True)
-        return answer((await self._room.retry(job, by=self._by(request, body))).as_json())
+        return answer((await self._room.actions.retry(job, by=self._by(request, body))).as_json())
 
     async def pause(self, request: web.Request) -> web.Response:
         return await self._act(request, Pause(_agents(request)))
@@ -363,11 +366,11 @@ class _Doors:
         if not changes:
             raise bad("There is nothing to change.", "Send model, effort or enabled.")
         by = self._by(request, body)
-        return answer(await self._room.set_agent(request.match_info["agent"], changes, by=by))
+        return answer(await self._room.actions.set_agent(request.match_info["agent"], changes, by=by))
 
     async def create_task(self, request: web.Request) -> web.Response:
         body = await self._body(request, "title", *_WHO)
-        task = await self._room.create_task(body.text("title"), by=self._by(request, body))
+        task = await self._room.actions.create_task(body.text("title"), by=self._by(request, body))
         return answer({"task": task}, status=201)
 
     async def change_task(self, request: web.Request) -> web.Response:
@@ -379,7 +382,7 @@ class _Doors:
         if changes.get("status", "done") not in TASK_STATUSES:
             raise bad(f"status is {changes['status'][:40]!r}.", f"It is one of: {', '.join(TASK_STATUSES)}.")
         by = self._by(request, body)
-        return answer({"task": await self._room.change_task(number, changes, by=by)})
+        return answer({"task": await self._room.actions.change_task(number, changes, by=by)})
 
     async def undo_tasks(self, request: web.Request) -> web.Response:
         return await self._act(request, Undo())
@@ -389,7 +392,7 @@ class _Doors:
     async def _act(self, request: web.Request, action: Action) -> web.Response:
         """Do an action of which the body says only who orders it."""
         body = await self._body(request, *_WHO, optional=True)
-        return answer((await self._room.act(action, by=self._by(request, body))).as_json())
+        return answer((await self._room.actions.act(action, by=self._by(request, body))).as_json())
 
     async def _body(
         self, request: web.Request, *fields: str, limit: int | None = None, optional: bool = False

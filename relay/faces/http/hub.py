@@ -26,8 +26,8 @@ from typing import NamedTuple
 
 import structlog
 
-from relay.faces.http.requests.room_port import RoomApi
 from relay.room.journal.values import Frame
+from relay.room.service import Room
 from relay.store.ports import is_away
 
 log = structlog.get_logger(__name__)
@@ -129,7 +129,7 @@ class Client:
 class Hub:
     """Follows the room once and tells every client. `start` it, and keep `run` running."""
 
-    def __init__(self, room: RoomApi) -> None:
+    def __init__(self, room: Room) -> None:
         self._room = room
         self._ring: deque[Wire] = deque()
         self._ring_bytes = 0
@@ -148,7 +148,7 @@ class Hub:
 
     async def start(self) -> None:
         """Take the place to begin at."""
-        self.floor = self.head = max(0, await self._room.last_cursor() - SEED)
+        self.floor = self.head = max(0, await self._room.reader.last_cursor() - SEED)
 
     async def run(self) -> None:
         """Follow the room for ever."""
@@ -158,7 +158,7 @@ class Hub:
 
     async def _follow_stored(self) -> None:
         try:
-            frames = self._room.frames(self.head)
+            frames = self._room.reader.frames(self.head)
             try:
                 async for batch in frames:
                     self._take(batch)
@@ -179,7 +179,7 @@ class Hub:
                 await self._came.wait()
 
     async def _follow_live(self) -> None:
-        feed = self._room.live()
+        feed = self._room.live.feed()
         try:
             async for frame in feed:
                 self._due.append(Wire.of(frame))

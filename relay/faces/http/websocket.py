@@ -24,9 +24,9 @@ from relay.faces.http.requests.errors import HttpRefusal
 from relay.faces.http.requests.limits import Limits
 from relay.faces.http.requests.middleware import CREDENTIAL
 from relay.faces.http.requests.parsing import whole
-from relay.faces.http.requests.room_port import RoomApi
 from relay.model import Fault, Refusal
 from relay.room.journal.values import Frame
+from relay.room.service import Room
 from relay.store.ports import StoreAway, StoreBusy
 
 log = structlog.get_logger(__name__)
@@ -86,7 +86,7 @@ class SocketDoor:
     """`open` is the handler of `/ws`. `reserved` gives the names that no person has."""
 
     def __init__(
-        self, room: RoomApi, auth: Auth, hub: Hub, limits: Limits, reserved: Callable[[], Collection[str]]
+        self, room: Room, auth: Auth, hub: Hub, limits: Limits, reserved: Callable[[], Collection[str]]
     ) -> None:
         self._room, self._auth, self._hub, self._limits, self._reserved = room, auth, hub, limits, reserved
         self._opened = 0
@@ -101,7 +101,9 @@ class SocketDoor:
                 "too_many_sockets",
                 headers={"Retry-After": "5"},
             )
-        await self._room.last_cursor()  # the hub may not know yet that the database is away; this fails then
+        await (
+            self._room.reader.last_cursor()
+        )  # the hub may not know yet that the database is away; this fails then
         socket = web.WebSocketResponse(
             timeout=self._limits.close_s,
             heartbeat=self._limits.heartbeat_s,
@@ -184,11 +186,11 @@ class SocketDoor:
             raise _Refused(BAD_FIRST_FRAME, "name is not a person's name") from None
 
     def _presence(self, name: str | None) -> AbstractContextManager[Any]:
-        return nullcontext() if name is None else self._room.person_here(name)
+        return nullcontext() if name is None else self._room.live.here(name)
 
     async def _start(self, after: int | None) -> int:
         """The cursor to go on from. One from a moment ago may be ahead of what the room has published."""
-        last = await self._room.last_cursor()
+        last = await self._room.reader.last_cursor()
         if after is None:
             return max(last, self._hub.head)
         give_up = asyncio.get_running_loop().time() + NEW_CURSOR_S
@@ -196,7 +198,7 @@ class SocketDoor:
             if asyncio.get_running_loop().time() > give_up:
                 raise _Refused(UNKNOWN_CURSOR.code, UNKNOWN_CURSOR.reason)
             await asyncio.sleep(0.05)
-            last = await self._room.last_cursor()
+            last = await self._room.reader.last_cursor()
         return after
 
     async def _follow(
@@ -244,7 +246,9 @@ class SocketDoor:
                 rest = self._hub.behind(client.cursor, client.partly)
                 if rest is None:
                     if stored is None:
-                        stored = self._room.frames(client.cursor - 1 if client.partly else client.cursor)
+                        stored = self._room.reader.frames(
+                            client.cursor - 1 if client.partly else client.cursor
+                        )
                     wires = [Wire.of(frame) for frame in await anext(stored)]
                     await line.send(
                         client, [one for one in wires if one.follows(client.cursor, client.partly)]

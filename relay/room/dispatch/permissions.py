@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import secrets
 import time
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,7 +19,9 @@ import structlog
 from relay.base.durations import iso
 from relay.base.terminal_text import flat
 from relay.model import PermissionAnswer, PermissionOption, PermissionRequest, Refusal, references
+from relay.room.journal import ledger
 from relay.room.journal.live_bus import Live
+from relay.store.ports import Store
 
 log = structlog.get_logger(__name__)
 #: Seconds in which the room says at most once of one agent that nobody was there to answer it.
@@ -27,7 +29,6 @@ NOTICE_EVERY_S = 60.0
 ALLOW = ("allow_once", "allow_always")
 REJECT = ("reject_once", "reject_always")
 _HERE = "GET /api/permissions lists the open ones."
-Say = Callable[[str, Mapping[str, Any]], Awaitable[None]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,10 +84,10 @@ class Pending:
 
 
 class PermissionDesk:
-    """`relay.model.Permits`. `say` posts a notice in the room."""
+    """`relay.model.Permits`."""
 
-    def __init__(self, live: Live, say: Say, *, clock: Callable[[], float] = time.time) -> None:
-        self._live, self._say, self._clock = live, say, clock
+    def __init__(self, store: Store, live: Live, *, clock: Callable[[], float] = time.time) -> None:
+        self._store, self._live, self._clock = store, live, clock
         self._run = secrets.token_hex(2)
         self._count = 0
         self._open: dict[int, tuple[Pending, asyncio.Future[PermissionAnswer]]] = {}
@@ -167,8 +168,10 @@ class PermissionDesk:
 
     async def _notice(self, text: str, one: Pending | None, *, agent: str = "") -> None:
         meta = {"notice": "permission", "agent": one.request.agent if one else agent}
+        if one:
+            meta["permission"] = one.id
         try:
-            await self._say(text, {**meta, "permission": one.id} if one else meta)
+            await self._store.write(lambda tx: ledger.say(tx, text, now=self._clock(), meta=meta))
         except Exception as error:  # the question stands in the page all the same
             log.warning("permission notice not posted", error=str(error))
 

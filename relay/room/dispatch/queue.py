@@ -24,11 +24,12 @@ from relay.log import events
 from relay.log.events import Lane, NewEvent, dumps
 from relay.model import STEWARD, Changes, FailureClass, Kind, Message, UsagePart, references
 from relay.room.dispatch.breaker import BreakerState, CircuitBreaker, Fate, Verdict, backoff_s, fate
-from relay.room.dispatch.budget import DAY_S, HOUR_S, Budget, Exhausted, Spent, exhausted
-from relay.room.journal import hop_limit as hops
-from relay.room.journal import ledger
+from relay.room.dispatch.budget import DAY_S, HOUR_S, Exhausted, Spent, exhausted
+from relay.room.dispatch.roster import Policy
+from relay.room.journal import hop_limit, ledger
 from relay.room.journal.agent_mentions import pass_on
 from relay.room.journal.ledger import Q
+from relay.room.journal.rules import Rules
 from relay.room.journal.values import Job, JobState, message_of_row
 from relay.room.parsing.handoff_footer import footer
 from relay.store.ports import Row, Tx
@@ -42,26 +43,6 @@ LOST_AFTER_S = 30.0
 ADVISORY = "advisory"
 #: Interruptions after which a job is dead.
 MOST_INTERRUPTIONS = 20
-
-
-@dataclass(frozen=True, slots=True)
-class Policy:
-    """What the configuration says of one agent's dispatches. Times in seconds, `context_len` in characters."""
-
-    agent: str
-    threshold: int = 3
-    reset_timeout: float = 300.0
-    max_attempts: int = 3
-    backoff_s: float = 2.0
-    backoff_max_s: float = 60.0
-    lease_s: float = 30.0
-    context_len: int = 6000
-    budget: Budget = field(default_factory=Budget)
-    #: Why it cannot take a turn at all (not installed), with the fix; empty when it can.
-    unable: str = ""
-    agent_mentions: bool = False
-    hop_limit: int = 4
-    names: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -289,7 +270,7 @@ async def probe_now(tx: Tx, policy: Policy) -> None:
 
 
 async def _begin(tx: Tx, policy: Policy, jobs: list[Job], state: Any, *, holder: str, now: float) -> Plan:
-    await hops.worked(tx)
+    await hop_limit.worked(tx)
     session = state["session"] or new_session(policy.agent)
     if not state["session"]:
         await tx.execute(Q.set_session, name=policy.agent, session=session, resume=None)
@@ -594,11 +575,11 @@ async def _agent_state(
     )
 
 
-async def lift_hops(tx: Tx, rules: ledger.Rules, *, now: float, parents: Sequence[str]) -> str:
+async def lift_hops(tx: Tx, rules: Rules, *, now: float, parents: Sequence[str]) -> str:
     """`/continue`: the count begins anew, and what was held back is dispatched. Says what was done."""
-    await hops.reset(tx)
+    await hop_limit.reset(tx)
     told: list[str] = []
-    for held in await hops.release(tx):
+    for held in await hop_limit.release(tx):
         message = await ledger.message(tx, held.message_id)
         if message is None:
             continue

@@ -1,40 +1,50 @@
-"""Who is in the room to work, as known while it runs, joined with what the database keeps of each.
+"""The agents of the room and the rules for its messages, as they are now.
 
-Invariant: `members` is replaced as a whole when the configuration or a probe changes, and never changed in place.
+Invariant: `members` and `rules` of a `Roster` are replaced whole when the configuration or a probe changes. A reader
+that takes one of them holds a snapshot.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
 
-from relay.base.durations import iso, parse_iso
-from relay.log.events import dumps
-from relay.room.dispatch import budget, queue
+from relay.model import Agent
 from relay.room.dispatch.budget import Budget
-from relay.room.dispatch.queue import Policy
-from relay.room.dispatch.view import (
-    AgentView,
-    BudgetView,
-    DispatcherView,
-    JobView,
-    LockView,
-    RunningView,
-    StewardView,
-    TaskView,
-    VisitorView,
-)
-from relay.room.dispatch.worker import Running
 from relay.room.journal.ledger import Q
-from relay.room.journal.values import Job
-from relay.room.journal.visitors import visitors
+from relay.room.journal.rules import Rules
 from relay.store.ports import Tx
 
 
 @dataclass(frozen=True, slots=True)
+class Policy:
+    """What the configuration says of one agent's dispatches. Times in seconds, `context_len` in characters."""
+
+    agent: str
+    threshold: int = 3
+    reset_timeout: float = 300.0
+    max_attempts: int = 3
+    backoff_s: float = 2.0
+    backoff_max_s: float = 60.0
+    lease_s: float = 30.0
+    context_len: int = 6000
+    budget: Budget = field(default_factory=Budget)
+    #: Why it cannot take a turn at all (not installed), with the fix; empty when it can.
+    unable: str = ""
+    agent_mentions: bool = False
+    hop_limit: int = 4
+    names: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class Member:
-    """An agent of the configuration and what its last probe said."""
+    """An agent of the configuration, the result of its last probe, and what runs its turns.
+
+    `agent` is None in a process that runs no turns, and when the agent could not be built (`detail` says why).
+    `timeout_s` limits a turn. `cwd` and `may_edit` hold for a turn without a worktree. `guarded`: the agent asks
+    before each edit.
+    """
 
     name: str
     kind: str
@@ -48,199 +58,35 @@ class Member:
     fix: str = ""
     version: str = ""
     about: str = ""
+    agent: Agent | None = None
+    timeout_s: float = 600.0
+    cwd: Path | None = None
+    may_edit: bool = False
+    guarded: bool = False
 
     @property
     def budget(self) -> Budget:
         return self.policy.budget
 
 
-@dataclass(slots=True)
 class Roster:
-    """The members by name, in the order of the configuration."""
+    """The members by name, in the order of the configuration, and the rules. One object for the life of a room."""
 
-    members: Mapping[str, Member] = field(default_factory=dict)
+    def __init__(self, members: Mapping[str, Member] | None = None, rules: Rules | None = None) -> None:
+        self.members: Mapping[str, Member] = {}
+        self.rules = Rules()
+        self.update(members or {}, rules or Rules())
+
+    def update(self, members: Mapping[str, Member], rules: Rules) -> None:
+        """Take over these members and rules; `rules.agents` becomes the members' names."""
+        self.members, self.rules = members, replace(rules, agents=tuple(members))
 
     @property
     def names(self) -> tuple[str, ...]:
-        return tuple(self.members)
+        return self.rules.agents
 
     async def active(self, tx: Tx) -> list[Member]:
         """Who can be given work at all: enabled, installed and not paused."""
+        members = self.members
         paused = {row["name"] for row in await tx.all(Q.agents) if row["paused"]}
-        return [m for m in self.members.values() if m.enabled and m.installed and m.name not in paused]
-
-
-async def agents_json(
-    tx: Tx, roster: Roster, running: Mapping[str, Running], now: float, only: Sequence[str] | None = None
-) -> list[dict[str, Any]]:
-    """The AGENT shapes of docs/http.md, of all members or of `only` some."""
-    states = {row["name"]: row for row in await tx.all(Q.agents)}
-    waiting = {row["agent"]: row["waiting"] for row in await tx.all(Q.open_counts)}
-    shown = []
-    for member in roster.members.values():
-        if only is not None and member.name not in only:
-            continue
-        breaker = await queue.load_breaker(tx, member.policy)
-        spent = await queue.load_spent(tx, member.name, now) if member.budget.any else budget.Spent()
-        parked = breaker.parked_until
-        turn = running.get(member.name)
-        shown.append(
-            {
-                "name": member.name,
-                "kind": member.kind,
-                "preset": member.preset,
-                "model": member.model,
-                "effort": member.effort,
-                "enabled": member.enabled,
-                "paused": bool(member.name in states and states[member.name]["paused"]),
-                "installed": member.installed,
-                "detail": member.detail,
-                "fix": member.fix,
-                "version": member.version,
-                "breaker": {
-                    "state": str(breaker.state),
-                    "failures": breaker.failures,
-                    "threshold": breaker.threshold,
-                    "retry_at": iso(breaker.retry_at),
-                },
-                "parked_until": iso(parked) if parked and parked > now else None,
-                "running": turn
-                and {
-                    "job": turn.plan.primary.id,
-                    "message_id": turn.plan.asked.id,
-                    "number": turn.plan.asked.number,
-                    "since": iso(turn.plan.started_at),
-                },
-                "queued": waiting.get(member.name, 0),
-                "budget": budget.as_json(member.budget, spent),
-            }
-        )
-    return shown
-
-
-async def steward_view(
-    tx: Tx,
-    roster: Roster,
-    running: Mapping[str, Running],
-    *,
-    now: float,
-    asker: str,
-    people: Sequence[str],
-    tasks: Sequence[Mapping[str, Any]],
-    locks: Sequence[Mapping[str, Any]] = (),
-    sessions: Sequence[Mapping[str, Any]] = (),
-    dispatcher: Mapping[str, Any],
-    address: str,
-    config: str,
-) -> StewardView:
-    """The room at this moment, for the steward's answers."""
-    agents = await agents_json(tx, roster, running, now)
-    rows = [*await tx.all(Q.open_jobs), *await tx.all(Q.last_skips, limit=20)]
-    jobs = [Job.of_row(row) for row in rows]
-    numbers = {job.message_id: 0 for job in jobs}
-    for row in await tx.all(Q.messages_by_ids, ids=dumps(list(numbers))):
-        numbers[row["id"]] = row["number"]
-    return StewardView(
-        asker=asker,
-        agents=tuple(_agent_view(agent, roster, running, now) for agent in agents),
-        people=tuple(people),
-        tasks=_task_views(tasks),
-        locks=tuple(_lock_view(lock, now) for lock in locks),
-        visitors=tuple(
-            VisitorView(one.name, one.kind, _since(one.heard_at, now), one.holds)
-            for one in visitors(sessions, roster.names)
-        ),
-        jobs=tuple(
-            JobView(
-                job.id,
-                numbers[job.message_id],
-                job.agent,
-                str(job.state),
-                job.error or "",
-                max(0.0, now - (job.ended_at or job.started_at or job.created_at)),
-                max(0.0, job.not_before - now),
-            )
-            for job in jobs
-        ),
-        dispatcher=DispatcherView(
-            str(dispatcher.get("state", "unknown")),
-            str(dispatcher.get("model", "")),
-            str(dispatcher.get("detail", "")),
-        ),
-        address=address,
-        config=config,
-    )
-
-
-def _task_views(tasks: Sequence[Mapping[str, Any]]) -> tuple[TaskView, ...]:
-    unmet = {t["id"] for t in tasks if t["status"] != "done" or t.get("badge")}
-    return tuple(
-        TaskView(
-            t["number"],
-            t["title"],
-            t["status"],
-            t.get("badge") or "",
-            t.get("assignee") or "",
-            why=t.get("error_message") or t.get("note") or "",
-            waits_for=tuple(one["number"] for one in t.get("depends_on") or () if one["id"] in unmet),
-            attempt=(t.get("attempts") or 0) + 1,
-            attempts=t.get("max_attempts") or 0,
-        )
-        for t in tasks
-    )
-
-
-def _lock_view(lock: Mapping[str, Any], now: float) -> LockView:
-    return LockView(
-        path=lock["file_path"],
-        holder=lock["locked_by"],
-        session=lock["session"],
-        shared=lock["mode"] == "shared",
-        reason=lock.get("reason") or "",
-        held_s=_since(lock["acquired_at"], now),
-        left_s=_from_now(lock["expires_at"], now),
-        waiting=tuple(dict.fromkeys(str(one["agent"]) for one in lock.get("waiting") or ())),
-    )
-
-
-def _agent_view(
-    agent: Mapping[str, Any], roster: Roster, running: Mapping[str, Running], now: float
-) -> AgentView:
-    member = roster.members[agent["name"]]
-    turn = running.get(member.name)
-    breaker = agent["breaker"]
-    words = {
-        "turns_per_hour": "turns an hour",
-        "tokens": "tokens a day, cache reads apart",
-        "usd": "US dollars a day",
-    }
-    return AgentView(
-        name=member.name,
-        kind=member.kind,
-        preset=member.preset or "",
-        model=member.model or "",
-        installed=member.installed,
-        detail=member.detail,
-        fix=member.fix,
-        enabled=member.enabled,
-        paused=agent["paused"],
-        breaker=breaker["state"],
-        retry_in_s=_from_now(breaker["retry_at"], now),
-        parked_s=_from_now(agent["parked_until"], now),
-        budgets=tuple(
-            BudgetView(words[key], meter["used"], meter["limit"])
-            for key, meter in agent["budget"].items()
-            if meter
-        ),
-        running=None if turn is None else RunningView(turn.plan.asked.number, now - turn.plan.started_at),
-        queued=agent["queued"],
-    )
-
-
-def _since(at: str, now: float) -> float:
-    return max(0.0, now - parse_iso(at))
-
-
-def _from_now(at: str | None, now: float) -> float:
-    """Seconds from `now` until the time `at` (as `iso` writes it); 0 for none, and for one that has passed."""
-    return 0.0 if at is None else max(0.0, parse_iso(at) - now)
+        return [m for m in members.values() if m.enabled and m.installed and m.name not in paused]

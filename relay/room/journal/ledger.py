@@ -22,8 +22,8 @@ from relay.base.durations import iso
 from relay.log import events
 from relay.log.events import Event, Lane, NewEvent, dumps
 from relay.model import DISPATCHER, STEWARD, Kind, Message, references
-from relay.room.journal import debounce
 from relay.room.journal import hop_limit as hops
+from relay.room.journal.rules import Rules
 from relay.room.journal.values import CycleState, Job, JobState, message_of_row
 from relay.room.journal.visitors import told_apart
 from relay.room.parsing import commands, line_format
@@ -44,31 +44,6 @@ TURN_ENDED = "turn.ended"
 AGENT_STATE = "agent_state"
 #: With one of these comes every change of the room's tables (messages, outbox, cycles, jobs, breakers).
 OF_THE_ROOM = (POSTED, QUEUED, CHANGED, DECIDED, TURN_STARTED, TURN_ENDED, AGENT_STATE)
-
-
-@dataclass(frozen=True, slots=True)
-class Rules:
-    """What admitting a message depends on: the configured agents' names, the jitter's bounds, the hops."""
-
-    agents: tuple[str, ...] = ()
-    busy: int = 5
-    medium: int = 3
-    busy_s: float = debounce.BUSY_S
-    medium_s: float = debounce.MEDIUM_S
-    quiet_s: float = debounce.QUIET_S
-    hop_limit: int = 4
-    agent_mentions: bool = False
-
-    def delay_s(self, entries_last_minute: int) -> float:
-        """Seconds to wait before a cycle (002, section 2)."""
-        return debounce.delay_s(
-            entries_last_minute,
-            self.busy,
-            self.medium,
-            busy_s=self.busy_s,
-            medium_s=self.medium_s,
-            quiet_s=self.quiet_s,
-        )
 
 
 @dataclass(frozen=True, slots=True)

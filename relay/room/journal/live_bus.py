@@ -12,6 +12,7 @@ from collections.abc import AsyncIterator, Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from relay.model.speaker_names import posing_as
 from relay.room.journal.values import Frame
 
 #: Frames that a feed holds for a reader that is busy.
@@ -72,7 +73,11 @@ class Live:
 
     @contextmanager
     def here(self, name: str) -> Iterator[None]:
-        """While this is open, the person is in the room; several windows of one person are one."""
+        """While this is open, the person is in the room. Several windows of one person count as one. A name that
+        reads like that of somebody who is here is not listed."""
+        if posing_as(name, self.people) is not None:
+            yield
+            return
         self._people[name] += 1
         if self._people[name] == 1:
             self.publish("people", {"people": self.people})

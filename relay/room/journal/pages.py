@@ -24,6 +24,9 @@ _WORDS = 16
 MOST_LOOKED = 5000
 _CURSOR = re.compile(r"[0-9]{1,18}")
 
+#: The `fix` where an id names no message.
+IDS_FIX = "GET /api/transcript lists the messages with their ids."
+
 
 async def page(tx: Tx, *, after: int | None, before: int | None, limit: int) -> Page:
     """At most `limit` entries: behind `after`, or before `before`, or the newest."""

@@ -21,6 +21,7 @@ from relay.model import DISPATCHER, STEWARD, Message
 from relay.room.dispatch import queue
 from relay.room.dispatch.breaker import Verdict
 from relay.room.dispatch.roster import Member, Roster
+from relay.room.dispatch.running import TurnHooks
 from relay.room.journal import ledger
 from relay.room.journal.ledger import Q
 from relay.room.journal.live_bus import Live
@@ -55,7 +56,8 @@ class Router:
         store: Store,
         live: Live,
         dispatcher: Dispatcher,
-        roster: Callable[[], Roster],
+        roster: Roster,
+        hooks: TurnHooks,
         *,
         clock: Callable[[], float] = time.time,
     ) -> None:
@@ -63,12 +65,12 @@ class Router:
         self._live = live
         self.dispatcher = dispatcher
         self._roster = roster
+        self._hooks = hooks
         self._clock = clock
         self._fallback = Fallback()
         self._known = False
         #: Why it cannot decide, by the latest decision or look; None since it was seen to.
         self._trouble: DispatcherUnavailable | None = None
-        self.decided: Callable[[str], None] = lambda action: None
 
     def state_json(self) -> dict[str, Any]:
         """The dispatcher as the doors show it."""
@@ -124,7 +126,7 @@ class Router:
 
     async def _able(self, tx: Tx) -> list[Member]:
         """Whom a message can go to: the active ones, without those whose circuit is open while there are others."""
-        active = await self._roster().active(tx)
+        active = await self._roster.active(tx)
         now = self._clock()
         able = []
         for member in active:
@@ -145,7 +147,7 @@ class Router:
             message = await ledger.message(tx, cycle["message_id"])
             rows = await tx.all(Q.messages_between, after=0, upto=cycle["number"] - 1, limit=RECENT)
             recent = [RoomLine(row["speaker"], row["body"]) for row in reversed(rows)]
-            every = [member.name for member in await self._roster().active(tx)]
+            every = [member.name for member in await self._roster.active(tx)]
             return message, recent, await self._able(tx), every
 
         message, recent, active, every = await self._store.read(look)
@@ -166,7 +168,7 @@ class Router:
             if error.cause is not Cause.DISABLED:
                 self._found(error)
             log.info("dispatcher falls back", cause=str(error.cause), message=message.id)
-            self.decided("fallback")
+            self._hooks.cycle_decided("fallback")
             what = "off" if not self.dispatcher.enabled else "fallback"
             reason = "the dispatcher is off: every active agent is asked"
             if what == "fallback":
@@ -175,7 +177,7 @@ class Router:
             shown = {"action": what, "agents": every, "reason": reason}
             await self._settle(message, CycleState.ROUTED, shown, every, error=error)
             return
-        self.decided(str(decision.action))
+        self._hooks.cycle_decided(str(decision.action))
         await self._carry_out(message, decision)
 
     async def _carry_out(self, message: Message, decision: Decision) -> None:

@@ -16,10 +16,11 @@ from relay.model import STEWARD, Airspace, Board, Holds, Message, Refusal, refer
 from relay.room.dispatch import queue
 from relay.room.dispatch.breaker import BreakerState
 from relay.room.dispatch.permissions import ALLOW, REJECT, PermissionDesk, code_span
-from relay.room.dispatch.roster import Roster
+from relay.room.dispatch.roster import Policy, Roster
 from relay.room.dispatch.view import StewardView
 from relay.room.journal import ledger
-from relay.room.journal.ledger import Q, Rules
+from relay.room.journal.ledger import Q
+from relay.room.journal.rules import Rules
 from relay.room.journal.values import Job, JobState, message_of_row
 from relay.room.parsing import actions, commands
 from relay.room.parsing.actions import Action
@@ -72,7 +73,7 @@ class Acts:
     def __init__(
         self,
         board: Board,
-        roster: Callable[[], Roster],
+        roster: Roster,
         airspace: Airspace | None = None,
         permissions: PermissionDesk | None = None,
         holds: Holds | None = None,
@@ -111,7 +112,7 @@ class Acts:
             case actions.TryNow(agents):
                 return await self.try_now(tx, agents, act)
             case actions.Continue():
-                rules = Rules(agents=self._roster().names)
+                rules = Rules(agents=self._roster.names)
                 return Done(await queue.lift_hops(tx, rules, now=act.now, parents=[act.event_id]))
             case actions.ShowAirspace():
                 return Done(self._sky().who_is_near())
@@ -265,10 +266,10 @@ class Acts:
             )
         return Done(" ".join(texts))
 
-    def _policy(self, agent: str) -> queue.Policy:
-        member = self._roster().members.get(agent)
+    def _policy(self, agent: str) -> Policy:
+        member = self._roster.members.get(agent)
         if member is None:
-            return queue.Policy(agent, unable="it is not in the configuration any more")
+            return Policy(agent, unable="it is not in the configuration any more")
         return member.policy
 
     async def cancel(self, tx: Tx, agents: Sequence[str], act: Act) -> Done:
@@ -317,7 +318,7 @@ class Acts:
 
     async def pause(self, tx: Tx, agents: Sequence[str], act: Act) -> Done:
         """Give these agents no new turn; a running one goes on."""
-        names = self._known(agents or self._roster().names)
+        names = self._known(agents or self._roster.names)
         for name in names:
             await tx.execute(Q.set_paused, name=name, paused=1)
             await self._say_state(tx, name, "paused", act)
@@ -325,7 +326,7 @@ class Acts:
 
     async def resume(self, tx: Tx, agents: Sequence[str], act: Act) -> Done:
         """Give these agents turns again; also closes an open breaker and ends a rate limit's wait."""
-        names = self._known(agents or self._roster().names)
+        names = self._known(agents or self._roster.names)
         for name in names:
             await tx.execute(Q.set_paused, name=name, paused=0)
             await tx.execute(
@@ -351,7 +352,7 @@ class Acts:
         )
 
     def _known(self, agents: Sequence[str], *, none: bool = False) -> list[str]:
-        names = self._roster().names
+        names = self._roster.names
         for name in agents:
             if name not in names:
                 have = ", ".join(names) or "none"

@@ -19,9 +19,9 @@ from relay.config.command_line import command
 from relay.log import events
 from relay.log.events import NewEvent
 from relay.model import STEWARD, Board, Holds, Message, Refusal
-from relay.room.dispatch import roster
 from relay.room.dispatch.roster import Roster
-from relay.room.dispatch.worker import Drain
+from relay.room.dispatch.running import RunningTurns
+from relay.room.dispatch.view_queries import steward_view
 from relay.room.journal import ledger
 from relay.room.journal.ledger import Q
 from relay.room.journal.values import Job
@@ -53,8 +53,8 @@ class Desk:
         store: Store,
         acts: Acts,
         board: Board,
-        drain: Drain,
-        roster: Callable[[], Roster],
+        turns: RunningTurns,
+        roster: Roster,
         surroundings: Callable[[], Surroundings],
         *,
         holds: Holds | None = None,
@@ -63,7 +63,7 @@ class Desk:
         self._store = store
         self._acts = acts
         self._board = board
-        self._drain = drain
+        self._turns = turns
         self._roster = roster
         self._surroundings = surroundings
         self._holds = holds
@@ -110,7 +110,7 @@ class Desk:
             answer = Answer(False, done.text)
             await self._store.write(lambda tx: self._end(tx, job, answer.text, {"error": True}))
         for turn in done.cancel:
-            self._drain.cancel(*turn)
+            self._turns.cancel(*turn)
         if done.after is not None:
             done.after()
         awaited = self._awaited.get(job.message_id)
@@ -157,7 +157,7 @@ class Desk:
         ordered = (cause.outputs or {}).get("action") if cause is not None else None
         if ordered is not None:
             return actions.of_json(ordered)
-        agents = dict.fromkeys([*self._roster().names, *self._drain.running])
+        agents = dict.fromkeys([*self._roster.names, *self._turns.by_agent])
         parsed = commands.parse(message.body, agents)
         if isinstance(parsed, commands.Problem):
             raise Refusal(parsed.text)
@@ -166,10 +166,10 @@ class Desk:
     async def view(self, tx: Tx, asker: str) -> Any:
         """The room as the steward sees it now."""
         around = self._surroundings()
-        return await roster.steward_view(
+        return await steward_view(
             tx,
-            self._roster(),
-            self._drain.running,
+            self._roster.members,
+            self._turns.by_agent,
             now=self._clock(),
             asker=asker,
             people=around.people,

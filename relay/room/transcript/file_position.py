@@ -178,3 +178,32 @@ def answered_until(path: Path, most: int = 64 << 20) -> int:
             return base + end
         end = start
     return base
+
+
+def append_at_end(path: Path, lock: Path, here: Place, lines: bytes) -> Place | None:
+    """Append when the tail stands at the end of the file, under the append lock.
+
+    The new place; None when there is something unread (read it, then come again), or when others wrote around
+    our lines without the lock (the tail then reads ours like any other).
+    """
+    with line_format.holding(lock):
+        try:
+            size = path.stat().st_size
+        except FileNotFoundError:
+            size = 0
+        if size != here.offset and not _only_unfinished(path, here.offset):
+            return None
+        end = line_format.append_held(path, lines)
+        if end - len(lines) != here.offset:
+            return None
+        return stand_at(path, end, here.history_until)
+
+
+def _only_unfinished(path: Path, offset: int) -> bool:
+    """Is all that is unread one line without an end? Then waiting for it would keep everybody waiting."""
+    with reading(path) as file:
+        file.seek(offset)
+        while data := file.read(1 << 20):
+            if b"\n" in data:
+                return False
+    return True

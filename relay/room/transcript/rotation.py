@@ -20,6 +20,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from relay.log import events
+from relay.room.journal import ledger
 from relay.room.journal.ledger import Q
 from relay.room.parsing import line_format
 from relay.room.transcript import file_position
@@ -109,3 +110,18 @@ def _is_there(path: Path, swap: Swap) -> bool:
     return (told.st_dev, told.st_ino) == (swap.device, swap.inode) and file_position.continues(
         path, swap.after
     )
+
+
+async def begin_anew(tx: Tx, here: Place, size: int, *, now: float) -> Place:
+    """The file is not the one that was read to `here`: its `size` bytes are history, and the room hears it.
+
+    Raises PlaceMoved.
+    """
+    fresh = Place(history_until=size)
+    await move(tx, here, fresh)
+    text = (
+        "The transcript file was replaced or cut. What is in it now is shown as history and starts no work; "
+        "new lines are read as usual."
+    )
+    await ledger.say(tx, text, now=now, meta={"notice": "transcript_replaced"})
+    return fresh

@@ -23,12 +23,14 @@ from typing import Any
 
 import structlog
 
-from relay.base.files import NotRegular, reading
+from relay.base.files import NotRegular
 from relay.log.events import Lane, dumps
 from relay.model import Kind, TurnLimits
 from relay.model.speaker_names import is_reserved
+from relay.room.dispatch.roster import Roster
 from relay.room.journal import ledger
-from relay.room.journal.ledger import NewMessage, Q, Rules
+from relay.room.journal.ledger import NewMessage, Q
+from relay.room.journal.rules import Rules
 from relay.room.parsing import line_format
 from relay.room.parsing.line_format import Entry, Junk, Parsed, Plain, Reason
 from relay.room.transcript import file_position, rotation
@@ -57,7 +59,7 @@ _QUIET = (Reason.BLANK, Reason.EMPTY)
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
+class Progress:
     """How far the tail is, for the state and the health check. `size`: bytes in the file."""
 
     offset: int
@@ -73,21 +75,6 @@ class Notice:
     what: str
 
 
-async def begin_anew(tx: Tx, here: Place, size: int, *, now: float) -> Place:
-    """The file is not the one that was read to `here`: its `size` bytes are history, and the room hears it.
-
-    Raises PlaceMoved.
-    """
-    fresh = Place(history_until=size)
-    await rotation.move(tx, here, fresh)
-    text = (
-        "The transcript file was replaced or cut. What is in it now is shown as history and starts no work; "
-        "new lines are read as usual."
-    )
-    await ledger.say(tx, text, now=now, meta={"notice": "transcript_replaced"})
-    return fresh
-
-
 class Transcript:
     """Reads the file into the room and writes the room's outbox into the file."""
 
@@ -96,16 +83,15 @@ class Transcript:
         store: Store,
         path: Path,
         lock: Path,
+        roster: Roster,
         *,
-        rules: Callable[[], Rules],
-        max_entry_bytes: int,
         clock: Callable[[], float] = time.time,
     ) -> None:
         self._store = store
         self.path = path
         self._lock = lock
-        self._rules = rules
-        self._max_entry_bytes = max_entry_bytes
+        self._roster = roster
+        self._max_entry_bytes = max_entry_bytes = roster.rules.max_entry_bytes
         # A body may grow sixfold as JSON, and an agent's answer has a limit of its own: what is longer than this
         # cannot be a line of ours.
         self._largest_line = 6 * max(max_entry_bytes, TurnLimits().max_output_bytes) + (64 << 10)
@@ -118,15 +104,19 @@ class Transcript:
         #: Bytes up to here may be an agent's: they were there when its turn ended.
         self._agents_until = 0
         self._size = 0
+        #: The file was read to its end once.
+        self._caught_up = False
         self.ingested = 0
         self._trouble = ""
         # When the step began that is under way, on the monotonic clock in seconds; None between two.
         self._step: float | None = None
 
     @property
-    def standing(self) -> Standing:
+    def progress(self) -> Progress:
         offset = self._place.offset if self._place else 0
-        return Standing(offset, self._size, self._size > offset + self._max_entry_bytes)
+        return Progress(
+            offset, self._size, not self._caught_up or self._size > offset + self._max_entry_bytes
+        )
 
     @property
     def trouble(self) -> str:
@@ -149,6 +139,7 @@ class Transcript:
             while True:
                 try:
                     await self.sync(outbox=self._outbox)
+                    self._caught_up = True
                     self._trouble = ""
                 except OSError as error:
                     self._trouble = f"the transcript {self.path} cannot be used: {error.strerror}"
@@ -273,7 +264,9 @@ class Transcript:
     async def _replaced(self, before: Place, chunk: Chunk) -> Place:
         """The file is another one now: all that is in it is history."""
         self._agents_until = 0
-        fresh = await self._store.write(lambda tx: begin_anew(tx, before, chunk.size, now=self._clock()))
+        fresh = await self._store.write(
+            lambda tx: rotation.begin_anew(tx, before, chunk.size, now=self._clock())
+        )
         log.warning("transcript replaced", path=str(self.path), offset=before.offset, size=chunk.size)
         return fresh
 
@@ -299,7 +292,7 @@ class Transcript:
             waiting = {row["message_id"]: row["line"] for row in rows}
             found = await tx.all(Q.known_among, ids=dumps(ids))
             known = {row["id"]: (row["speaker"], row["body"]) for row in found}
-        rules = self._rules()
+        rules = self._roster.rules
         notices: list[Notice] = []
         seen: list[str] = []
         admitted = 0
@@ -427,7 +420,7 @@ class Transcript:
         self._outbox = True
         lines = b"".join(row["line"] for row in rows)
         here = self._place or Place()
-        after = await asyncio.to_thread(_append_at_end, self.path, self._lock, here, lines)
+        after = await asyncio.to_thread(file_position.append_at_end, self.path, self._lock, here, lines)
         if after is None:
             return True
         ids = [row["message_id"] for row in rows]
@@ -447,35 +440,6 @@ class Transcript:
 
 def _parse(lines: Sequence[Line]) -> list[Parsed | None]:
     return [None if line.text is None else line_format.decode(line.text) for line in lines]
-
-
-def _append_at_end(path: Path, lock: Path, here: Place, lines: bytes) -> Place | None:
-    """Append when the tail stands at the end of the file, under the append lock.
-
-    The new place; None when there is something unread (read it, then come again), or when others wrote around
-    our lines without the lock (the tail then reads ours like any other).
-    """
-    with line_format.holding(lock):
-        try:
-            size = path.stat().st_size
-        except FileNotFoundError:
-            size = 0
-        if size != here.offset and not _only_unfinished(path, here.offset):
-            return None
-        end = line_format.append_held(path, lines)
-        if end - len(lines) != here.offset:
-            return None
-        return file_position.stand_at(path, end, here.history_until)
-
-
-def _only_unfinished(path: Path, offset: int) -> bool:
-    """Is all that is unread one line without an end? Then waiting for it would keep everybody waiting."""
-    with reading(path) as file:
-        file.seek(offset)
-        while data := file.read(1 << 20):
-            if b"\n" in data:
-                return False
-    return True
 
 
 def _inode(path: Path) -> int:

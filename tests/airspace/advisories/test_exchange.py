@@ -44,9 +44,9 @@ class Flight(House):
         self.interrupter = Interrupter(
             room.protocol,
             lambda: room.settings,
-            working=lambda: {name: one.plan.started_at for name, one in self.floor.drain.running.items()},
+            working=lambda: {name: one.plan.started_at for name, one in self.floor.turns.by_agent.items()},
             guarded=lambda _agent: False,
-            interrupt=self.floor.drain.interrupt,
+            interrupt=self.floor.turns.interrupt,
         )
         super().__init__(room, after_tick=self.interrupter.look)
         self.store = store
@@ -55,7 +55,7 @@ class Flight(House):
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
-        self.played = {name: self.floor.seat(name, self._turn) for name in AGENTS}
+        self.played = {name: self.floor.add(name, self._turn) for name in AGENTS}
         async with asyncio.TaskGroup() as group:
             answers = follow.run(self.store, self.room.answers)
             tasks = [group.create_task(run) for run in (self.scanner.run(), answers, self.interrupter.run())]
@@ -132,7 +132,7 @@ async def test_a_turn_under_way_is_cut_off_and_goes_on_with_the_advisory(flight:
     await post(flight.store, "@CODEX hold on", 1.0, agents=AGENTS)
 
     async def at_work() -> bool:
-        return "CODEX" in flight.floor.drain.running
+        return "CODEX" in flight.floor.turns.by_agent
 
     await until(at_work)
     flight.trees.sets = [work("CLAUDE", FILE, committed=2.0), work("CODEX", FILE)]

@@ -228,7 +228,7 @@ async def test_a_persons_intent_is_answered_with_what_is_in_hand(airspace: Airsp
     house.trees.sets = [work("GEMINI", "src/free.py")]
     await house.tick()
     message = await parts.post(airspace.store, "/intent @CODEX src/free.py", airspace.clock())
-    acts = Acts(airspace.board, lambda: Roster(airspace.members), airspace=house.live)
+    acts = Acts(airspace.board, Roster(airspace.members), airspace=house.live)
     act = Act("ann", message, (await engines.all_events(airspace.store))[-1].id, True, airspace.clock())
     command = DeclareIntent("CODEX", ("src/free.py",))
 

@@ -16,8 +16,7 @@ from relay.airspace.readings import Level
 from relay.app.wiring.schema import WINGS
 from relay.model import Message, Refusal
 from relay.room.dispatch.roster import Roster
-from relay.room.dispatch.worker import Drain
-from relay.room.journal.live_bus import Live
+from relay.room.dispatch.running import RunningTurns
 from relay.room.steward.handlers import Acts
 from relay.room.steward.worker import Desk, Surroundings
 from relay.store.ports import Store, Tx
@@ -151,11 +150,10 @@ class Office:
     def __init__(self, store: Store) -> None:
         self.house = House(AirspaceRoom(store, Clock()))
         room = self.house.room
-        roster = lambda: Roster(room.members)  # noqa: E731
+        roster = Roster(room.members)
         acts = Acts(room.board, roster, self.house.live)
         around = Surroundings([], {}, "", "config.json")
-        drain = Drain(store, Live(), holder="me", clock=room.clock)
-        self.desk = Desk(store, acts, room.board, drain, roster, lambda: around, clock=room.clock)
+        self.desk = Desk(store, acts, room.board, RunningTurns(), roster, lambda: around, clock=room.clock)
 
     async def ask(self, body: str) -> Message:
         room = self.house.room

@@ -35,7 +35,7 @@ class Slow:
     def __init__(self, seats: Agents, name: str, found: Availability) -> None:
         self.asked, self.go = asyncio.Event(), asyncio.Event()
         self._found = found
-        agent: Any = seats.seats()[name].agent
+        agent: Any = seats.roster.members[name].agent
         agent.probe = self._probe
 
     async def _probe(self) -> Availability:
@@ -82,4 +82,4 @@ async def test_an_old_answer_says_nothing_of_an_agent_that_was_built_anew(tmp_pa
 )
 def test_a_script_may_edit_when_its_permissions_say_so(tmp_path: Path, permissions: str, may: bool) -> None:
     seats = Agents(settings(tmp_path, bot("BOT", permissions=permissions)), Roster())
-    assert seats.seats()["BOT"].may_edit is may
+    assert seats.roster.members["BOT"].may_edit is may

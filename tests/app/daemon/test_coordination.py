@@ -66,9 +66,9 @@ async def desk(tmp_path: Path) -> AsyncIterator[Desk]:
     settings = LiveSettings(loading.parse(text, tmp_path / "config.json"))
     store = await engines.open_store(tmp_path, WINGS, clock=clock)
     services = services_of(store, settings, fold=False)
-    drain: Any = SimpleNamespace(running=running)
+    turns: Any = SimpleNamespace(by_agent=running)
     yield Desk(
-        store, CoordinationTasks(store, settings, services, drain), services.locks, clock, tmp_path, running
+        store, CoordinationTasks(store, settings, services, turns), services.locks, clock, tmp_path, running
     )
     await store.close()
 

@@ -22,6 +22,7 @@ class Holding:
 
     def __init__(self) -> None:
         self.taken: list[tuple[Action, str]] = []
+        self.reader = self.actions = self
 
     async def held(self) -> dict[str, Any]:
         return {"locks": [{"file_path": "src/app.py"}], "sessions": [], "now": "2027-01-15T08:00:00.000Z"}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +15,9 @@ from relay.model import PermissionOption, PermissionRequest
 from relay.room.dispatch.permissions import PermissionDesk
 from relay.room.journal.live_bus import Live
 from relay.room.parsing.actions import Action, Answer, Permit
+from relay.store.ports import Store
 from tests.faces.house import House, house
+from tests.room.parts import open_room
 
 OPTIONS = (PermissionOption("ok/1", "Yes", "allow_once"), PermissionOption("no", "No", "reject_once"))
 REQUEST = PermissionRequest("CLAUDE", "rm -r build", "execute", (), OPTIONS)
@@ -24,13 +26,11 @@ REQUEST = PermissionRequest("CLAUDE", "rm -r build", "execute", (), OPTIONS)
 class Counter:
     """The desk, one request on it, and the actions that the door gave."""
 
-    def __init__(self) -> None:
+    def __init__(self, store: Store) -> None:
         self.live = Live()
-        self.desk = PermissionDesk(self.live, self._say)
+        self.desk = PermissionDesk(store, self.live)
         self.orders: list[tuple[Action, str]] = []
         self.success = True
-
-    async def _say(self, text: str, meta: Mapping[str, Any]) -> None: ...
 
     async def act(self, action: Action, *, by: str) -> Answer:
         self.orders.append((action, by))
@@ -38,8 +38,15 @@ class Counter:
 
 
 @pytest.fixture
-async def counter() -> AsyncIterator[Counter]:
-    one = Counter()
+async def store(tmp_path: Path) -> AsyncIterator[Store]:
+    opened = await open_room(tmp_path)
+    yield opened
+    await opened.close()
+
+
+@pytest.fixture
+async def counter(store: Store) -> AsyncIterator[Counter]:
+    one = Counter(store)
     with one.live.here("ann"):
         asking = asyncio.create_task(one.desk.ask(REQUEST, timeout_s=600))
         await asyncio.sleep(0)
@@ -50,7 +57,7 @@ async def counter() -> AsyncIterator[Counter]:
 
 @pytest_asyncio.fixture
 async def home(tmp_path: Path, counter: Counter) -> AsyncIterator[House]:
-    doors = PermissionDoors(lambda: counter.desk.pending, counter, lambda: {"CLAUDE", "RELAY"})
+    doors = PermissionDoors(counter.desk, counter, lambda: {"CLAUDE", "RELAY"})  # type: ignore[arg-type]
     async with house(tmp_path, routes=doors.table()) as one:
         yield one
 

@@ -16,8 +16,8 @@ from relay.room.parsing.commands import Problem, parse
 from relay.room.steward.handlers import Acts
 from relay.store.ports import Store
 from tests.engines import BOTH, Clock
-from tests.room.parts import until
-from tests.room.test_commands_run import ROSTER, Office
+from tests.room.parts import notices, until
+from tests.room.test_commands_run import Office
 
 pytestmark = BOTH
 
@@ -30,13 +30,13 @@ REQUEST = PermissionRequest("ALPHA", "run `npm test`", "execute", ("a.py",), (AL
 class Front:
     """A desk with a person before it, and what was said."""
 
-    def __init__(self) -> None:
-        self.live, self.clock = Live(), Clock()
-        self.said: list[tuple[str, Mapping[str, Any]]] = []
-        self.desk = PermissionDesk(self.live, self._say, clock=self.clock)
+    def __init__(self, store: Store) -> None:
+        self.live, self.clock, self._store = Live(), Clock(), store
+        self.desk = PermissionDesk(store, self.live, clock=self.clock)
 
-    async def _say(self, text: str, meta: Mapping[str, Any]) -> None:
-        self.said.append((text, meta))
+    async def said(self) -> list[tuple[str, Mapping[str, Any]]]:
+        """The notices of the room, oldest first."""
+        return [(notice.body, notice.meta) for notice in await notices(self._store)]
 
     async def begin(self, timeout_s: float = 60.0, request: PermissionRequest = REQUEST) -> Any:
         before = len(self.desk.pending)
@@ -50,8 +50,8 @@ class Front:
 
 
 @pytest.fixture
-def front() -> Front:
-    return Front()
+def front(store: Store) -> Front:
+    return Front(store)
 
 
 async def test_a_persons_answer_reaches_the_agent(front: Front) -> None:
@@ -77,7 +77,7 @@ async def test_a_persons_answer_reaches_the_agent(front: Front) -> None:
         assert not front.desk.answer(one.id, NO, "ben"), "one request has one answer"
         assert await asking == PermissionAnswer(YES, "ann")
     assert front.desk.pending == []
-    ((text, meta),) = front.said
+    ((text, meta),) = await front.said()
     assert "`run 'npm test'`" in text and "/allow p1" in text and meta["permission"] == one.id
 
 
@@ -85,17 +85,17 @@ async def test_without_an_answer_it_is_refused(front: Front) -> None:
     with front.live.here("ann"):
         answer = await front.desk.ask(REQUEST, timeout_s=0.02)
     assert answer.option is None and "nobody answered within 0.02 s" in answer.reason
-    assert front.desk.pending == [] and "Nobody answered ALPHA" in front.said[-1][0]
+    assert front.desk.pending == [] and "Nobody answered ALPHA" in (await front.said())[-1][0]
 
 
 async def test_with_nobody_there_it_is_refused_at_once_and_said_once(front: Front) -> None:
     for _ in range(3):
         answer = await front.desk.ask(REQUEST, timeout_s=1000)
         assert answer.option is None and "nobody who could answer is connected" in answer.reason
-    assert len(front.said) == 1
+    assert len(await front.said()) == 1
     front.clock.move(61)
     await front.desk.ask(REQUEST, timeout_s=1000)
-    assert len(front.said) == 2
+    assert len(await front.said()) == 2
 
 
 async def test_a_turn_that_ends_takes_its_request_back(front: Front) -> None:
@@ -188,10 +188,8 @@ async def office(store: Store) -> AsyncIterator[tuple[Office, PermissionDesk, Li
     one = Office(store, Clock())
     live = Live()
 
-    async def say(text: str, meta: Mapping[str, Any]) -> None: ...
-
-    desk = PermissionDesk(live, say)
-    one.desk._acts = Acts(one.board, lambda: ROSTER, permissions=desk)
+    desk = PermissionDesk(store, live)
+    one.desk._acts = Acts(one.board, one.roster, permissions=desk)
     running = asyncio.create_task(one.desk.run())
     yield one, desk, live
     running.cancel()

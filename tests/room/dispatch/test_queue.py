@@ -14,9 +14,11 @@ from relay.log import events
 from relay.model import FailureClass, Kind, Message, UsagePart
 from relay.room.dispatch import queue
 from relay.room.dispatch.budget import Budget
-from relay.room.dispatch.queue import Idle, Outcome, Plan, Policy
+from relay.room.dispatch.queue import Idle, Outcome, Plan
+from relay.room.dispatch.roster import Policy
 from relay.room.journal import ledger
-from relay.room.journal.ledger import NewMessage, Q, Rules
+from relay.room.journal.ledger import NewMessage, Q
+from relay.room.journal.rules import Rules
 from relay.room.journal.values import Job, JobState
 from relay.store.ports import Queries, Store, Tx
 from relay.store.postgres import store as postgres_store

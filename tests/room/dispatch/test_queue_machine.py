@@ -25,7 +25,8 @@ from relay.model import FailureClass, Kind
 from relay.room.dispatch import queue
 from relay.room.dispatch.breaker import BreakerState
 from relay.room.dispatch.budget import Budget
-from relay.room.dispatch.queue import Outcome, Plan, Policy
+from relay.room.dispatch.queue import Outcome, Plan
+from relay.room.dispatch.roster import Policy
 from relay.room.journal import ledger
 from relay.room.journal.ledger import Q
 from relay.room.journal.values import Job, JobState

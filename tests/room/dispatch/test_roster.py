@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 
 from relay.model import FailureClass
-from relay.room.dispatch.queue import Outcome, Policy
-from relay.room.dispatch.roster import Member, Roster, steward_view
+from relay.room.dispatch.queue import Outcome
+from relay.room.dispatch.roster import Member, Policy, Roster
+from relay.room.dispatch.view_queries import steward_view
 from relay.room.steward import answers
 from relay.store.ports import Store
 from tests.engines import BOTH, Clock
@@ -18,7 +19,16 @@ pytestmark = BOTH
 async def who(store: Store, roster: Roster, now: float) -> str:
     view = await store.read(
         lambda tx: steward_view(
-            tx, roster, {}, now=now, asker="ann", people=[], tasks=[], dispatcher={}, address="", config=""
+            tx,
+            roster.members,
+            {},
+            now=now,
+            asker="ann",
+            people=[],
+            tasks=[],
+            dispatcher={},
+            address="",
+            config="",
         )
     )
     return answers.render_who(view)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -29,12 +29,14 @@ from relay.model import (
     Workplace,
 )
 from relay.room.advisory_voice import RoomVoice
-from relay.room.dispatch.queue import Policy, load_spent
-from relay.room.dispatch.roster import Roster
+from relay.room.dispatch.queue import load_spent
+from relay.room.dispatch.roster import Member, Policy, Roster
+from relay.room.dispatch.running import RunningTurns, TurnHooks
 from relay.room.dispatch.tool_locations import within
-from relay.room.dispatch.worker import Drain, Seat
+from relay.room.dispatch.worker import WorkerPool
 from relay.room.journal.ledger import Q
 from relay.room.journal.live_bus import Live, LiveFeed
+from relay.room.journal.rules import Rules
 from relay.room.journal.values import Frame, Job
 from relay.store.ports import Store, Tx
 from tests.engines import BOTH, SQLITE, Blocker
@@ -51,22 +53,32 @@ class Floor:
     def __init__(self, store: Store) -> None:
         self.store = store
         self.live = Live()
-        self.drain = Drain(store, self.live, holder="me")
+        self.roster, self.turns, self.hooks = Roster(), RunningTurns(), TurnHooks()
+        self.use(self.hooks)
         self.agents: dict[str, Played] = {}
         self.policy = Policy("", backoff_s=0.01, backoff_max_s=0.02, names=("ALPHA", "BETA"))
         self.loop: asyncio.Task[None] | None = None
 
-    def seat(self, name: str, play: Play | None = None, **more: Any) -> Played:
+    def use(self, hooks: TurnHooks) -> None:
+        """Run the turns with these hooks. Before the first agent is added."""
+        self.workers = WorkerPool(self.store, self.live, self.roster, self.turns, hooks, holder="me")
+
+    def add(self, name: str, play: Play | None = None, **more: Any) -> Played:
         agent = Played(name, play)
         self.agents[name] = agent
-        seats = {
-            one: Seat(played, lambda one=one: replace(self.policy, agent=one), **more)  # type: ignore[misc]
-            for one, played in self.agents.items()
-        }
-        self.drain.set_seats(seats)
-        if self.loop is None:
-            self.loop = asyncio.create_task(self.drain.dispatch_drain_loop())
+        self.set_members(
+            *(
+                Member(one, "played", replace(self.policy, agent=one), agent=played, **more)
+                for one, played in self.agents.items()
+            )
+        )
         return agent
+
+    def set_members(self, *members: Member) -> None:
+        self.roster.update({member.name: member for member in members}, Rules())
+        self.workers.update()
+        if self.loop is None:
+            self.loop = asyncio.create_task(self.workers.run())
 
     async def ask(self, body: str) -> str:
         return (await post(self.store, body, 1.0)).id
@@ -76,7 +88,7 @@ class Floor:
         lane = Lane("room", "airspace")
 
         async def work(tx: Tx) -> None:
-            await RoomVoice(Roster).say(
+            await RoomVoice(Roster()).say(
                 tx,
                 f"{agent}: merge main into your branch",
                 now=1.0,
@@ -102,7 +114,7 @@ class Floor:
         return [m.body for m in await all_messages(self.store) if m.kind is Kind.AGENT]
 
     async def close(self) -> None:
-        await self.drain.stop(0.0)
+        await self.workers.stop(0.0)
         if self.loop is not None:
             self.loop.cancel()
             await asyncio.gather(self.loop, return_exceptions=True)
@@ -138,8 +150,8 @@ def saying(*parts: Part) -> Play:
 
 async def test_a_slow_agent_holds_nobody_up(floor: Floor) -> None:
     gate = asyncio.Event()
-    floor.seat("ALPHA", held(gate))
-    floor.seat("BETA")
+    floor.add("ALPHA", held(gate))
+    floor.add("BETA")
     await floor.ask("@all hello")
     await floor.ask("@BETA and you")
     await floor.reach("active", "done", "done")
@@ -155,15 +167,15 @@ async def test_agents_work_at_the_same_time(floor: Floor) -> None:
         yield TextPart("met")
         yield EndPart()
 
-    floor.seat("ALPHA", play)
-    floor.seat("BETA", play)
+    floor.add("ALPHA", play)
+    floor.add("BETA", play)
     await floor.ask("@all meet")
     await floor.reach("done", "done")
 
 
 async def test_what_arrives_during_a_turn_is_one_next_turn(floor: Floor) -> None:
     gate, begun = asyncio.Event(), asyncio.Event()
-    agent = floor.seat("ALPHA", held(gate, begun))
+    agent = floor.add("ALPHA", held(gate, begun))
     await floor.ask("@ALPHA one")
     await begun.wait()
     await floor.ask("@ALPHA two")
@@ -179,27 +191,27 @@ async def test_what_arrives_during_a_turn_is_one_next_turn(floor: Floor) -> None
 
 async def test_cancel_ends_the_turn_and_the_agent_goes_on(floor: Floor) -> None:
     gate, begun = asyncio.Event(), asyncio.Event()
-    agent = floor.seat("ALPHA", held(gate, begun))
+    agent = floor.add("ALPHA", held(gate, begun))
     await floor.ask("@ALPHA one")
     await begun.wait()
-    assert floor.drain.cancel("ALPHA", "ann")
-    assert not floor.drain.cancel("ALPHA", "ann")
+    assert floor.turns.cancel("ALPHA", "ann")
+    assert not floor.turns.cancel("ALPHA", "ann")
     (job,) = await floor.reach("skipped")
     assert (job.error_class, job.error) == ("cancelled", "cancelled by ann")
     assert agent.ended == 1
     gate.set()
     await floor.ask("@ALPHA two")
     await floor.reach("skipped", "done")
-    assert not floor.drain.cancel("ALPHA", "ann")
+    assert not floor.turns.cancel("ALPHA", "ann")
 
 
 @pytest.mark.parametrize("drain_s", [0.0, PATIENT_S])
 async def test_a_stop_waits_and_then_cuts_off(floor: Floor, drain_s: float) -> None:
     gate, begun = asyncio.Event(), asyncio.Event()
-    agent = floor.seat("ALPHA", held(gate, begun))
+    agent = floor.add("ALPHA", held(gate, begun))
     await floor.ask("@ALPHA one")
     await begun.wait()
-    stopping = asyncio.create_task(floor.drain.stop(drain_s))
+    stopping = asyncio.create_task(floor.workers.stop(drain_s))
     if drain_s:
         await asyncio.sleep(0.05)
         assert not stopping.done()
@@ -227,13 +239,13 @@ async def test_a_turn_that_was_cut_off_goes_on_in_its_conversation(store: Store)
         await never.wait()
 
     first = Floor(store)
-    first.seat("ALPHA", play)
+    first.add("ALPHA", play)
     await first.ask("@ALPHA long work")
     await begun.wait()
     await first.close()
     second = Floor(store)
     try:
-        agent = second.seat("ALPHA")
+        agent = second.add("ALPHA")
         await second.reach("done")
         (turn,) = agent.turns
         assert (turn.interrupted, turn.resume) == (True, "conversation-7")
@@ -247,7 +259,7 @@ async def test_an_agent_that_raises_is_a_crash_and_its_worker_lives(floor: Floor
         raise RuntimeError("broken inside")
 
     floor.policy = replace(floor.policy, max_attempts=2, threshold=10)
-    agent = floor.seat("ALPHA", play)
+    agent = floor.add("ALPHA", play)
     await floor.ask("@ALPHA go")
     (job,) = await floor.reach("dead")
     assert (job.error_class, job.attempts, job.error) == ("crash", 2, "RuntimeError: broken inside")
@@ -267,7 +279,7 @@ async def test_an_agent_that_raises_is_a_crash_and_its_worker_lives(floor: Floor
 )
 async def test_failures_are_classed(floor: Floor, parts: tuple[Part, ...], error_class: str) -> None:
     floor.policy = replace(floor.policy, max_attempts=1)
-    floor.seat("ALPHA", saying(*parts))
+    floor.add("ALPHA", saying(*parts))
     await floor.ask("@ALPHA go")
 
     async def ended() -> list[Job]:
@@ -288,7 +300,7 @@ async def test_an_agent_that_ignores_its_timeout_is_cut_off(
         await asyncio.Event().wait()
 
     floor.policy = replace(floor.policy, max_attempts=1)
-    agent = floor.seat("ALPHA", play, timeout_s=0.05)
+    agent = floor.add("ALPHA", play, timeout_s=0.05)
     await floor.ask("@ALPHA go")
     (job,) = await floor.reach("dead")
     assert (job.error_class, agent.ended) == ("timeout", 1)
@@ -297,7 +309,7 @@ async def test_an_agent_that_ignores_its_timeout_is_cut_off(
 
 
 async def test_half_a_character_stops_nobody(floor: Floor) -> None:
-    floor.seat(
+    floor.add(
         "ALPHA",
         saying(
             ToolPart("read\ud800", "\udfff"),
@@ -310,12 +322,12 @@ async def test_half_a_character_stops_nobody(floor: Floor) -> None:
     await floor.ask("@ALPHA go")
     await floor.reach("done")
     assert await floor.answers() == ["half 😀 and \ufffd."]
-    assert "log \ufffd" in [line["text"] for line in floor.drain.log_of("ALPHA", 10)]
+    assert "log \ufffd" in [line["text"] for line in floor.turns.log_of("ALPHA", 10)]
 
 
 async def test_an_answer_that_cannot_be_recorded_is_a_failure_and_said(floor: Floor) -> None:
     floor.policy = replace(floor.policy, max_attempts=1)
-    floor.seat("ALPHA", saying(TextPart("x"), UsagePart(1 << 70, 0), EndPart()))
+    floor.add("ALPHA", saying(TextPart("x"), UsagePart(1 << 70, 0), EndPart()))
     await floor.ask("@ALPHA go")
     (job,) = await floor.reach("dead")
     assert "could not be recorded" in (job.error or "")
@@ -323,7 +335,7 @@ async def test_an_answer_that_cannot_be_recorded_is_a_failure_and_said(floor: Fl
 
 async def test_pieces_are_streamed_with_their_place(floor: Floor) -> None:
     feed = floor.live.feed()
-    floor.seat(
+    floor.add(
         "ALPHA",
         saying(TextPart("Hello, "), ToolPart("read", "a.py"), TextPart("wörld"), TextPart("!"), EndPart()),
     )
@@ -354,7 +366,7 @@ async def taken(feed: LiveFeed) -> list[Frame]:
 
 
 async def test_the_whole_text_at_the_end_replaces_the_pieces(floor: Floor) -> None:
-    floor.seat("ALPHA", saying(TextPart("thinking aloud"), EndPart(text="the answer", truncated=True)))
+    floor.add("ALPHA", saying(TextPart("thinking aloud"), EndPart(text="the answer", truncated=True)))
     await floor.ask("@ALPHA go")
     await floor.reach("done")
     (answer,) = [m for m in await all_messages(floor.store) if m.kind is Kind.AGENT]
@@ -365,7 +377,7 @@ async def test_a_locked_database_delays_the_answer_and_doubles_nothing(tmp_path:
     store = await open_room(tmp_path, busy_timeout_s=0.2)
     floor = Floor(store)
     gate, begun = asyncio.Event(), asyncio.Event()
-    agent = floor.seat("ALPHA", held(gate, begun))
+    agent = floor.add("ALPHA", held(gate, begun))
     try:
         await floor.ask("@ALPHA go")
         await begun.wait()
@@ -374,7 +386,7 @@ async def test_a_locked_database_delays_the_answer_and_doubles_nothing(tmp_path:
         gate.set()
 
         async def waits() -> bool:
-            return any("waits for the database" in one["text"] for one in floor.drain.log_of("ALPHA", 10))
+            return any("waits for the database" in one["text"] for one in floor.turns.log_of("ALPHA", 10))
 
         await until(waits)
         await asyncio.sleep(0.5)
@@ -398,7 +410,7 @@ async def test_a_session_that_cannot_be_kept_does_not_end_the_turn(tmp_path: Pat
         yield TextPart("done all the same")
         yield EndPart()
 
-    floor.seat("ALPHA", play)
+    floor.add("ALPHA", play)
     try:
         await floor.ask("@ALPHA go")
         await floor.reach("done")
@@ -412,7 +424,7 @@ async def test_a_cancel_while_the_end_is_recorded_loses_nothing(tmp_path: Path) 
     store = await open_room(tmp_path, busy_timeout_s=0.2)
     floor = Floor(store)
     gate, begun = asyncio.Event(), asyncio.Event()
-    floor.seat("ALPHA", held(gate, begun))
+    floor.add("ALPHA", held(gate, begun))
     try:
         await floor.ask("@ALPHA go")
         await begun.wait()
@@ -420,7 +432,7 @@ async def test_a_cancel_while_the_end_is_recorded_loses_nothing(tmp_path: Path) 
         await blocker.take()
         gate.set()
         await until(lambda: _noted(floor))
-        floor.drain.cancel("ALPHA", "ann")
+        floor.turns.cancel("ALPHA", "ann")
         await asyncio.sleep(0.05)
         await blocker.let_go()
         await floor.reach("done")
@@ -432,19 +444,19 @@ async def test_a_cancel_while_the_end_is_recorded_loses_nothing(tmp_path: Path) 
 
 
 async def _noted(floor: Floor) -> bool:
-    return bool(floor.drain.log_of("ALPHA", 10))
+    return bool(floor.turns.log_of("ALPHA", 10))
 
 
 async def test_a_turn_cancelled_before_its_first_step_ends(floor: Floor) -> None:
     """Between the claim and the turn's first step nothing of the turn runs that could record its end."""
-    agent = floor.seat("ALPHA")
+    agent = floor.add("ALPHA")
     asked = []
 
     def wish(name: str) -> None:
-        if not asked and name in floor.drain.running:
-            asked.append(floor.drain.cancel(name, "ann"))
+        if not asked and name in floor.turns.by_agent:
+            asked.append(floor.turns.cancel(name, "ann"))
 
-    floor.drain.changed = wish
+    floor.hooks.state_changed = wish  # type: ignore[method-assign]
     await floor.ask("@ALPHA one")
     await floor.reach("skipped")
     assert asked == [True]
@@ -454,8 +466,8 @@ async def test_a_turn_cancelled_before_its_first_step_ends(floor: Floor) -> None
 
 
 async def test_a_job_cancelled_while_it_is_claimed_does_not_begin(floor: Floor) -> None:
-    agent = floor.seat("ALPHA")
-    assert floor.drain.cancel("ALPHA", "ann", job=1) is False
+    agent = floor.add("ALPHA")
+    assert floor.turns.cancel("ALPHA", "ann", job=1) is False
     await floor.ask("@ALPHA one")
     jobs = await floor.reach("skipped")
     assert "cancelled by ann" in (jobs[0].error or "")
@@ -466,7 +478,7 @@ async def test_a_job_cancelled_while_it_is_claimed_does_not_begin(floor: Floor) 
 async def test_the_lease_of_a_running_turn_is_kept(floor: Floor, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("relay.room.dispatch.worker.RENEW_S", 0.1)
     gate, begun = asyncio.Event(), asyncio.Event()
-    floor.seat("ALPHA", held(gate, begun))
+    floor.add("ALPHA", held(gate, begun))
     await floor.ask("@ALPHA one")
     await begun.wait()
 
@@ -487,17 +499,22 @@ async def test_the_lease_of_a_running_turn_is_kept(floor: Floor, monkeypatch: py
 async def test_what_has_to_wait_wakes_nobody(floor: Floor) -> None:
     """A job of a paused agent is looked at when something changes, not round and round."""
     asked = 0
+    member = Member("ALPHA", "played", replace(floor.policy, agent="ALPHA"), agent=Played("ALPHA"))
 
-    def policy() -> Policy:
-        nonlocal asked
-        asked += 1
-        return replace(floor.policy, agent="ALPHA")
+    class Counting(Roster):
+        @property
+        def members(self) -> Mapping[str, Member]:
+            nonlocal asked
+            asked += 1
+            return {"ALPHA": member}
+
+        @members.setter
+        def members(self, members: Mapping[str, Member]) -> None: ...
 
     await floor.store.write(lambda tx: tx.execute(Q.set_paused, name="ALPHA", paused=1))
-    agent = Played("ALPHA", None)
-    floor.agents["ALPHA"] = agent
-    floor.drain.set_seats({"ALPHA": Seat(agent, policy)})
-    floor.loop = asyncio.create_task(floor.drain.dispatch_drain_loop())
+    floor.roster = Counting()
+    floor.use(floor.hooks)
+    floor.set_members()
     await floor.ask("@ALPHA one")
     await asyncio.sleep(0.5)
     assert 1 <= asked < 20
@@ -519,10 +536,10 @@ async def test_an_interrupted_turn_begins_again_at_once_with_the_advice(floor: F
         yield EndPart()
 
     floor.policy = replace(floor.policy, max_attempts=1, threshold=1)
-    agent = floor.seat("ALPHA", play)
+    agent = floor.add("ALPHA", play)
     await floor.ask("@ALPHA go")
     await begun.wait()
-    assert await floor.drain.interrupt("ALPHA", "STEER: BETA holds a.py")
+    assert await floor.turns.interrupt("ALPHA", "STEER: BETA holds a.py")
     (job,) = await floor.reach("done")
     first, second = agent.turns
     assert (first.interrupted, first.resume) == (False, None)
@@ -537,18 +554,18 @@ async def test_an_interrupted_turn_begins_again_at_once_with_the_advice(floor: F
 async def test_the_advice_of_an_interrupted_turn_survives_the_daemon(store: Store) -> None:
     first, begun = Floor(store), asyncio.Event()
     try:
-        first.seat("ALPHA", held(asyncio.Event(), begun))
+        first.add("ALPHA", held(asyncio.Event(), begun))
         await first.ask("@ALPHA go")
         await begun.wait()
-        first.drain.set_seats({})  # it takes no further turn
-        assert await first.drain.interrupt("ALPHA", "STEER clear of a.py")
+        first.set_members()  # it takes no further turn
+        assert await first.turns.interrupt("ALPHA", "STEER clear of a.py")
         (job,) = await all_jobs(store)
         assert (job.state, job.error, job.error_class) == ("pending", "STEER clear of a.py", "advisory")
     finally:
         await first.close()
     second = Floor(store)
     try:
-        agent = second.seat("ALPHA")
+        agent = second.add("ALPHA")
         await second.reach("done")
         assert agent.turns[0].prompt.startswith("[RELAY] STEER clear of a.py\n\n")
     finally:
@@ -557,13 +574,13 @@ async def test_the_advice_of_an_interrupted_turn_survives_the_daemon(store: Stor
 
 async def test_there_is_nothing_to_interrupt(floor: Floor) -> None:
     gate, begun = asyncio.Event(), asyncio.Event()
-    floor.seat("ALPHA", held(gate, begun))
-    assert not await floor.drain.interrupt("ALPHA", "no turn")
-    assert not await floor.drain.interrupt("NOBODY", "no such agent")
+    floor.add("ALPHA", held(gate, begun))
+    assert not await floor.turns.interrupt("ALPHA", "no turn")
+    assert not await floor.turns.interrupt("NOBODY", "no such agent")
     await floor.ask("@ALPHA go")
     await begun.wait()
-    floor.drain.cancel("ALPHA", "ann")
-    assert not await floor.drain.interrupt("ALPHA", "a person was quicker")
+    floor.turns.cancel("ALPHA", "ann")
+    assert not await floor.turns.interrupt("ALPHA", "a person was quicker")
     (job,) = await floor.reach("skipped")
     assert job.error_class == "cancelled"
 
@@ -572,11 +589,11 @@ async def test_a_turn_interrupted_before_its_first_step_begins_again(floor: Floo
     wishes: list[asyncio.Task[bool]] = []
 
     def wish(name: str) -> None:
-        if name in floor.drain.running and not wishes:
-            wishes.append(asyncio.create_task(floor.drain.interrupt(name, "at once")))
+        if name in floor.turns.by_agent and not wishes:
+            wishes.append(asyncio.create_task(floor.turns.interrupt(name, "at once")))
 
-    floor.drain.changed = wish
-    agent = floor.seat("ALPHA")
+    floor.hooks.state_changed = wish  # type: ignore[method-assign]
+    agent = floor.add("ALPHA")
     await floor.ask("@ALPHA go")
     await floor.reach("done")
     if await wishes[0]:
@@ -585,7 +602,7 @@ async def test_a_turn_interrupted_before_its_first_step_begins_again(floor: Floo
 
 async def test_the_places_that_tools_name_are_told(floor: Floor, tmp_path: Path) -> None:
     told: list[tuple[str, tuple[Location, ...]]] = []
-    floor.drain.touched = lambda agent, places: told.append((agent, tuple(places)))
+    floor.hooks.locations_named = lambda agent, places: told.append((agent, tuple(places)))  # type: ignore[method-assign]
     root = tmp_path / "tree"
     (root / "src").mkdir(parents=True)
     (root / "out").symlink_to(tmp_path)
@@ -596,7 +613,7 @@ async def test_the_places_that_tools_name_are_told(floor: Floor, tmp_path: Path)
         Location("../c.py"),
         Location("."),
     ]
-    floor.seat(
+    floor.add(
         "ALPHA",
         saying(
             ToolPart("edit", "a.py", (inside.path, "src/../b.py"), (inside, *outside)),
@@ -617,7 +634,7 @@ async def test_the_places_that_tools_name_are_told(floor: Floor, tmp_path: Path)
     assert answer.meta["tools"] == ["edit: a.py", "shell: make"]
 
 
-class Meadow:
+class Meadow(TurnHooks):
     """Gives every agent a folder of its own, and counts."""
 
     def __init__(
@@ -626,7 +643,7 @@ class Meadow:
         self.folder, self.changes, self.fails, self.done = folder, changes, fails, done
         self.told: list[str] = []
 
-    async def before_turn(self, agent: str, *, take_main: bool = False) -> Workplace | None:
+    async def before_turn(self, agent: str, *, take_main: bool) -> Workplace | None:
         self.told.append(f"before {agent}{' taking main' * take_main}")
         return Workplace(self.folder / agent, may_edit=True, done=self.done)
 
@@ -641,8 +658,8 @@ async def test_a_turn_works_in_its_place_and_its_answer_says_what_it_changed(
     floor: Floor, tmp_path: Path
 ) -> None:
     changes = Changes("relay/alpha", 2, 30, 4)
-    floor.drain.workplaces = meadow = Meadow(tmp_path, changes)
-    agent = floor.seat("ALPHA", cwd=tmp_path / "elsewhere")
+    floor.use(meadow := Meadow(tmp_path, changes))
+    agent = floor.add("ALPHA", cwd=tmp_path / "elsewhere")
     await floor.ask("@ALPHA change it")
     await floor.reach("done")
     assert [(turn.cwd, turn.may_edit) for turn in agent.turns] == [(tmp_path / "ALPHA", True)]
@@ -655,15 +672,15 @@ async def test_a_turn_in_which_nothing_is_left_to_do_is_skipped_with_the_reason(
     floor: Floor, tmp_path: Path
 ) -> None:
     why = "relay/alpha has all of main: nothing is left to do"
-    floor.drain.workplaces = meadow = Meadow(tmp_path, done=why)
-    agent = floor.seat("ALPHA")
+    floor.use(meadow := Meadow(tmp_path, done=why))
+    agent = floor.add("ALPHA")
     await floor.advise("ALPHA")
     (job,) = await floor.reach("skipped")
     assert (job.error, agent.turns, await floor.answers()) == (why, [], [])
     assert meadow.told == ["before ALPHA taking main", "after ALPHA"]
     # It reads of it in its next turn; a person's message begins one whatever the room has asked besides.
     begun, gate = asyncio.Event(), asyncio.Event()
-    agent = floor.seat("ALPHA", held(gate, begun))
+    agent = floor.add("ALPHA", held(gate, begun))
     await floor.ask("@ALPHA go on")
     await begun.wait()
     assert "merge main into your branch" in agent.turns[0].context
@@ -676,18 +693,18 @@ async def test_a_turn_in_which_nothing_is_left_to_do_is_skipped_with_the_reason(
 
 async def test_a_cancelled_turn_leaves_its_place_too(floor: Floor, tmp_path: Path) -> None:
     begun = asyncio.Event()
-    floor.drain.workplaces = meadow = Meadow(tmp_path)
-    floor.seat("ALPHA", held(asyncio.Event(), begun))
+    floor.use(meadow := Meadow(tmp_path))
+    floor.add("ALPHA", held(asyncio.Event(), begun))
     await floor.ask("@ALPHA change it")
     await begun.wait()
-    assert floor.drain.cancel("ALPHA", "ann")
+    assert floor.turns.cancel("ALPHA", "ann")
     await floor.reach("skipped")
     assert meadow.told == ["before ALPHA", "after ALPHA"]
 
 
 async def test_an_answer_is_worth_more_than_what_it_changed(floor: Floor, tmp_path: Path) -> None:
-    floor.drain.workplaces = Meadow(tmp_path, fails=True)
-    floor.seat("ALPHA")
+    floor.use(Meadow(tmp_path, fails=True))
+    floor.add("ALPHA")
     await floor.ask("@ALPHA change it")
     await floor.reach("done")
     assert len(await floor.answers()) == 1

@@ -11,8 +11,8 @@ import pytest
 
 from relay.log import events
 from relay.model import DISPATCHER, Kind, Message
-from relay.room.dispatch.queue import Policy
-from relay.room.dispatch.roster import Member, Roster
+from relay.room.dispatch.roster import Member, Policy, Roster
+from relay.room.dispatch.running import TurnHooks
 from relay.room.journal import ledger
 from relay.room.journal.ledger import Q
 from relay.room.journal.live_bus import Live
@@ -47,7 +47,7 @@ async def routing(
 ) -> AsyncIterator[Router]:
     """A router that runs."""
     dispatcher = Dispatcher("llama3.2", host=fake.url, timeout_s=timeout_s, enabled=enabled)
-    router = Router(store, Live(), dispatcher, lambda: roster, clock=clock)
+    router = Router(store, Live(), dispatcher, roster, TurnHooks(), clock=clock)
     running = asyncio.create_task(router.run())
     try:
         yield router

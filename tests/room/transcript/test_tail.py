@@ -17,9 +17,11 @@ from typing import Any
 import pytest
 
 from relay.model import Kind, Message
-from relay.room.dispatch.queue import Outcome, Policy, lift_hops
+from relay.room.dispatch.queue import Outcome, lift_hops
+from relay.room.dispatch.roster import Policy
 from relay.room.journal import ledger
-from relay.room.journal.ledger import Q, Rules
+from relay.room.journal.ledger import Q
+from relay.room.journal.rules import Rules
 from relay.room.parsing import line_format
 from relay.room.transcript.tail import Transcript
 from relay.store.ports import Store, Tx
@@ -34,6 +36,7 @@ from tests.room.parts import (
     open_room,
     plan_of,
     post,
+    roster_of,
     until,
     waiting_cycles,
 )
@@ -58,8 +61,7 @@ class Desk:
             self.store,
             self.file,
             self.lock,
-            rules=lambda: rules,
-            max_entry_bytes=LARGEST,
+            roster_of(rules, LARGEST),
             clock=self.clock,
             **more,
         )
@@ -562,8 +564,7 @@ async def test_a_daemon_that_ends_at_any_write_leaves_everything_once(
         StopsAt(desk.store, at, before),
         desk.file,
         desk.lock,
-        rules=lambda: Rules(agents=("ALPHA",)),
-        max_entry_bytes=LARGEST,
+        roster_of(Rules(agents=("ALPHA",)), LARGEST),
         clock=desk.clock,
     )
     with contextlib.suppress(Stopped):
@@ -592,18 +593,19 @@ DAEMON = """
 import asyncio, sys
 from pathlib import Path
 from tests import engines
-from tests.room.parts import WINGS
+from tests.room.parts import WINGS, roster_of
 from relay.model import Kind
 from relay.room.parsing import line_format as entry
 from relay.room.journal import ledger
-from relay.room.journal.ledger import NewMessage, Rules
+from relay.room.journal.ledger import NewMessage
+from relay.room.journal.rules import Rules
 from relay.room.transcript.tail import Transcript
 
 async def main(folder: Path, address: str, start: int) -> None:
     store = await engines.join(address, WINGS)
     file = folder / "transcript.log"
     rules = Rules(agents=("ALPHA",))
-    tail = Transcript(store, file, entry.lock_path(folder, file), rules=lambda: rules, max_entry_bytes=1 << 20)
+    tail = Transcript(store, file, entry.lock_path(folder, file), roster_of(rules, 1 << 20))
     async with asyncio.TaskGroup() as group:
         group.create_task(tail.run())
         n = start

@@ -17,9 +17,10 @@ from relay.faces.http.requests.errors import answer
 from relay.faces.http.requests.limits import Limits
 from relay.faces.http.requests.middleware import CREDENTIAL
 from relay.faces.http.requests.parsing import Body, Query, bad, read_body
-from relay.faces.http.requests.room_port import Acts, Json
+from relay.faces.http.requests.room_port import Json
 from relay.model import SESSION_ID, Fault, Refusal
 from relay.room.parsing.actions import Action, DeclareIntent, GoFirst, Stop, TakeMain
+from relay.room.person_actions import PersonActions
 
 _WHO = ("name", "agent_id")
 _MARKS = ("useful", "noise")
@@ -63,12 +64,12 @@ class AirspaceDoors:
     def __init__(
         self,
         airspace: AirspaceApi,
-        room: Acts,
+        actions: PersonActions,
         reserved: Callable[[], Collection[str]],
         limits: Limits | None = None,
         agents: Callable[[], Collection[str]] = tuple,
     ) -> None:
-        self._airspace, self._room, self._reserved, self._agents = airspace, room, reserved, agents
+        self._airspace, self._actions, self._reserved, self._agents = airspace, actions, reserved, agents
         self._limits = limits or Limits()
 
     def table(self) -> list[web.RouteDef]:
@@ -136,7 +137,7 @@ class AirspaceDoors:
                 "scope",
             )
         action = DeclareIntent(agent, tuple(dict.fromkeys(paths)))
-        done = await self._room.act(action, by=self._by(request, body))
+        done = await self._actions.act(action, by=self._by(request, body))
         told = {**done.as_json(), "agent": agent, "intent": paths if done.success else None}
         in_hand = self._airspace.in_hand(agent, paths) if done.success else []
         return answer({**told, "in_hand": in_hand} if in_hand else told)
@@ -155,7 +156,7 @@ class AirspaceDoors:
                 Fault.FORBIDDEN,
                 "scope",
             )
-        return answer((await self._room.act(decision(agent), by=self._by(request, body))).as_json())
+        return answer((await self._actions.act(decision(agent), by=self._by(request, body))).as_json())
 
     def _by_itself(self, request: web.Request, body: Body, agent: str) -> None:
         """A key speaks for its own identity only. Raises Refusal."""

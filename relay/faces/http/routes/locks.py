@@ -7,7 +7,6 @@ everybody sees who took what from whom, and why. (Programs have `/locks/...`: do
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
-from typing import Protocol
 
 from aiohttp import web
 
@@ -16,34 +15,22 @@ from relay.faces.http.requests.errors import answer
 from relay.faces.http.requests.limits import Limits
 from relay.faces.http.requests.middleware import CREDENTIAL
 from relay.faces.http.requests.parsing import Query, bad, numbered, read_body
-from relay.faces.http.requests.room_port import Acts, Json
 from relay.model import Fault, Refusal
 from relay.model.references import Thing
 from relay.room.parsing.actions import ForceRelease
 from relay.room.parsing.commands import MAX_REASON
+from relay.room.service import Room
 
 _WHO = ("name", "agent_id")
 #: Characters of a path with all its folders (PATH_MAX of Linux).
 MAX_PATH = 4096
 
 
-class HeldApi(Acts, Protocol):
-    """What the doors ask of the room."""
-
-    async def held(self) -> Json:
-        """`{locks, sessions, now}`."""
-        ...
-
-    async def task(self, number: int) -> Json:
-        """TASK with all that is known of it. Raises a room's refusal: not_found."""
-        ...
-
-
 class HeldDoors:
     """The handlers. `reserved`: names that no person has."""
 
     def __init__(
-        self, room: HeldApi, reserved: Callable[[], Collection[str]], *, limits: Limits | None = None
+        self, room: Room, reserved: Callable[[], Collection[str]], *, limits: Limits | None = None
     ) -> None:
         self._room, self._reserved = room, reserved
         self._limits = limits or Limits()
@@ -58,7 +45,7 @@ class HeldDoors:
     async def held(self, request: web.Request) -> web.Response:
         """`{locks: [LOCK + waiting], sessions: [SESSION], now}`."""
         Query(request)
-        return answer(await self._room.held())
+        return answer(await self._room.reader.held())
 
     async def task(self, request: web.Request) -> web.Response:
         """`{task}`."""
@@ -66,7 +53,7 @@ class HeldDoors:
         number = numbered(request.match_info["number"], Thing.TASK)
         if number is None:
             raise Refusal("There is no task with that number.", "A task has a number.", Fault.UNKNOWN)
-        return answer({"task": await self._room.task(number)})
+        return answer({"task": await self._room.reader.task(number)})
 
     async def release(self, request: web.Request) -> web.Response:
         """`{path, reason}` -> `{success, reason}`."""
@@ -86,5 +73,5 @@ class HeldDoors:
         for field, value, most in (("path", path, MAX_PATH), ("reason", reason, MAX_REASON)):
             if len(value) > most:
                 raise bad(f"{field} has {len(value)} characters.", f"At most {most}.")
-        done = await self._room.act(ForceRelease(path, " ".join(reason.split())), by=by)
+        done = await self._room.actions.act(ForceRelease(path, " ".join(reason.split())), by=by)
         return answer(done.as_json())

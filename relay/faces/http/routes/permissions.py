@@ -5,8 +5,7 @@ Invariant: an answer is a command of that person in the room, so everybody sees 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
-from typing import Protocol
+from collections.abc import Callable, Collection
 
 from aiohttp import web
 
@@ -15,45 +14,26 @@ from relay.faces.http.requests.errors import answer
 from relay.faces.http.requests.limits import Limits
 from relay.faces.http.requests.middleware import CREDENTIAL
 from relay.faces.http.requests.parsing import Query, bad, read_body
-from relay.faces.http.requests.room_port import Acts, Json
 from relay.model import Fault, Refusal
+from relay.room.dispatch.permissions import PermissionDesk
 from relay.room.parsing.actions import Permit
+from relay.room.person_actions import PersonActions
 
 _WHO = ("name", "agent_id")
 
 
-class Option(Protocol):
-    @property
-    def id(self) -> str: ...
-
-    @property
-    def kind(self) -> str: ...
-
-
-class Asked(Protocol):
-    """A request that waits."""
-
-    @property
-    def id(self) -> str: ...
-
-    @property
-    def options(self) -> Sequence[Option]: ...
-
-    def as_json(self) -> Json: ...
-
-
 class PermissionDoors:
-    """`pending` gives what waits."""
+    """The handlers. `desk` has the open requests; an answer is given by a person's command."""
 
     def __init__(
         self,
-        pending: Callable[[], Sequence[Asked]],
-        room: Acts,
+        desk: PermissionDesk,
+        actions: PersonActions,
         reserved: Callable[[], Collection[str]],
         *,
         limits: Limits | None = None,
     ) -> None:
-        self._pending, self._room, self._reserved = pending, room, reserved
+        self._desk, self._actions, self._reserved = desk, actions, reserved
         self._limits = limits or Limits()
 
     def table(self) -> list[web.RouteDef]:
@@ -65,7 +45,7 @@ class PermissionDoors:
     async def list(self, request: web.Request) -> web.Response:
         """`{requests: [...]}`, the oldest first."""
         Query(request)
-        return answer({"requests": [one.as_json() for one in self._pending()]})
+        return answer({"requests": [request.as_json() for request in self._desk.pending]})
 
     async def decide(self, request: web.Request) -> web.Response:
         """`{option}` -> `{success, reason}`."""
@@ -74,7 +54,7 @@ class PermissionDoors:
         wanted, claims = body.text("option"), {field: body.maybe_text(field) for field in _WHO}
         by = speaker(request[CREDENTIAL], claims, self._reserved(), owner())
         named = request.match_info["request"]
-        one = next((each for each in self._pending() if each.id == named), None)
+        one = next((each for each in self._desk.pending if each.id == named), None)
         if one is None:
             raise Refusal(
                 "There is no such open request: it was answered or has expired.",
@@ -85,5 +65,5 @@ class PermissionDoors:
             if option.id == wanted:
                 # By its place: its id is the agent's own text, and this stands in the room.
                 action = Permit(one.id, str(place), allow=option.kind.startswith("allow"))
-                return answer((await self._room.act(action, by=by)).as_json())
+                return answer((await self._actions.act(action, by=by)).as_json())
         raise bad(f"option is {wanted[:40]!r}.", f"One of: {', '.join(each.id for each in one.options)}.")

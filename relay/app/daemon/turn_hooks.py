@@ -1,0 +1,48 @@
+"""What the daemon does around each turn: the transcript, the agent's worktree, the airspace, the metrics."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from relay.app.daemon.agent_states import AgentStates
+from relay.app.daemon.airspace import AirspaceParts, WorktreeParts
+from relay.app.daemon.metrics import Metrics
+from relay.model import Changes, Location, Workplace
+from relay.room.dispatch.running import TurnHooks
+from relay.room.transcript.tail import Transcript
+
+
+class DaemonHooks(TurnHooks):
+    """Hands each call to the part of the daemon that it concerns."""
+
+    def __init__(
+        self,
+        transcript: Transcript,
+        worktrees: WorktreeParts,
+        airspace: AirspaceParts,
+        metrics: Metrics,
+        states: AgentStates,
+    ) -> None:
+        self._transcript, self._worktrees, self._airspace = transcript, worktrees, airspace
+        self._metrics, self._states = metrics, states
+
+    async def before_turn(self, agent: str, *, take_main: bool) -> Workplace | None:
+        return await self._worktrees.turns.before_turn(agent, take_main=take_main)
+
+    async def processes_ended(self) -> None:
+        await self._transcript.before_end()
+
+    async def after_turn(self, agent: str) -> Changes | None:
+        return await self._worktrees.turns.after_turn(agent)
+
+    def state_changed(self, agent: str) -> None:
+        self._states.changed(agent)
+
+    def locations_named(self, agent: str, locations: Sequence[Location]) -> None:
+        self._airspace.working_sets.named(agent, locations)
+
+    def turn_ended(self, agent: str, result: str, seconds: float) -> None:
+        self._metrics.turn_ended(agent, result, seconds)
+
+    def cycle_decided(self, action: str) -> None:
+        self._metrics.decided(action)

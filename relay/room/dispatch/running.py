@@ -1,0 +1,142 @@
+"""The turns that run in this process: who can see them, and how one is ended early.
+
+Invariant: a turn that a person has cancelled is not interrupted, and a turn is interrupted for one advice at a time.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from relay.base.durations import now_iso
+from relay.model import Changes, Location, Workplace
+from relay.room.dispatch.queue import Plan
+
+#: Lines kept of an agent's log.
+LOG_LINES = 500
+
+
+class TurnHooks:
+    """What the daemon does around turns and decisions. Every method does nothing here; a subclass overrides some.
+
+    The coroutines are awaited by the turn: a place to work in before it, and its changes after it.
+    """
+
+    async def before_turn(self, agent: str, *, take_main: bool) -> Workplace | None:
+        """Where the turn that begins works; None: where its configuration says. `take_main`: it is to merge the
+        main branch into the agent's own. Never raises."""
+        return None
+
+    async def processes_ended(self) -> None:
+        """A turn's processes have ended and its jobs have not: what they wrote is still the agent's."""
+
+    async def after_turn(self, agent: str) -> Changes | None:
+        """What the turn that ends changed in its worktree; None: nothing, or unknown."""
+        return None
+
+    def state_changed(self, agent: str) -> None:
+        """The agent begins or ends a turn."""
+
+    def locations_named(self, agent: str, locations: Sequence[Location]) -> None:
+        """A tool of the turn named these places. Paths are relative to the top of the checkout, none is outside."""
+
+    def turn_ended(self, agent: str, result: str, seconds: float) -> None:
+        """`result`: done, interrupted, or the class of the failure."""
+
+    def cycle_decided(self, action: str) -> None:
+        """The router decided who answers a message. `action`: route, absorb, clarify or fallback."""
+
+
+@dataclass(slots=True)
+class RunningTurn:
+    """A turn under way. `stopped_by` is the person who cancelled it, `advice` what it is interrupted for."""
+
+    plan: Plan
+    task: asyncio.Task[None]
+    text: list[str] = field(default_factory=list)
+    length: int = 0
+    stopped_by: str | None = None
+    advice: str = ""
+    #: It ended because of the advice.
+    cut_off: bool = False
+    over: asyncio.Event = field(default_factory=asyncio.Event)
+
+    @property
+    def jobs(self) -> frozenset[int]:
+        return frozenset(job.id for job in self.plan.jobs)
+
+
+class RunningTurns:
+    """The running turn of each agent, and the last lines of each agent's log."""
+
+    def __init__(self) -> None:
+        self.by_agent: dict[str, RunningTurn] = {}
+        #: The daemon stops: no turn is interrupted any more, since none begins again.
+        self.stopping = False
+        self._logs: dict[str, deque[dict[str, str]]] = {}
+        #: Jobs that were cancelled between their claim and the start of their turn, and by whom.
+        self._cancelled: dict[int, str] = {}
+
+    @property
+    def jobs(self) -> set[int]:
+        """The jobs whose turns run here."""
+        return {job for turn in self.by_agent.values() for job in turn.jobs}
+
+    def begin(self, plan: Plan, task: asyncio.Task[None]) -> None:
+        """The task of a claimed turn was made. It is cancelled if one of its jobs was cancelled meanwhile."""
+        self.by_agent[plan.agent] = RunningTurn(plan, task)
+        by = next((self._cancelled[job.id] for job in plan.jobs if job.id in self._cancelled), None)
+        self._cancelled.clear()
+        if by is not None:
+            self.cancel(plan.agent, by)
+
+    def end(self, agent: str) -> None:
+        self.by_agent.pop(agent).over.set()
+
+    def cancel(self, agent: str, by: str, job: int | None = None) -> bool:
+        """End the running turn of an agent, with `job` only if it is at that job; False when it has none.
+
+        A turn that is claimed and has not begun is ended as soon as it would begin.
+        """
+        turn = self.by_agent.get(agent)
+        if turn is None:
+            if job is not None:
+                self._cancelled[job] = by
+            return False
+        if turn.stopped_by is not None or (job is not None and job not in turn.jobs):
+            return False
+        turn.stopped_by = by
+        turn.task.cancel()
+        return True
+
+    async def interrupt(self, agent: str, advice: str) -> bool:
+        """Cut off the running turn of an agent. It begins again at once in the same conversation, with `advice` (not
+        empty) before its prompt. This is no failure: neither its attempts nor its breaker count it.
+
+        Returns when its processes have ended and its jobs wait again. False when there was nothing to interrupt: the
+        agent has no turn, its turn is being cancelled, or it has just ended.
+        """
+        turn = self.by_agent.get(agent)
+        if turn is None or self.stopping or turn.stopped_by is not None or turn.advice:
+            return False
+        turn.advice = advice
+        turn.task.cancel()
+        await turn.over.wait()
+        return turn.cut_off
+
+    def log_of(self, agent: str, limit: int) -> list[dict[str, str]]:
+        """The last lines of an agent's log, oldest first: `[{ts, text}]`."""
+        return list(self._logs.get(agent, ()))[-limit:]
+
+    def note(self, agent: str, text: str) -> None:
+        """Append a line to an agent's log."""
+        lines = self._logs.setdefault(agent, deque(maxlen=LOG_LINES))
+        lines.append({"ts": now_iso(), "text": whole_text(text[:2000])})
+
+
+def whole_text(text: str) -> str:
+    """`text` without lone surrogates, which an agent's JSON may hold and no database or socket takes. A pair becomes
+    one character."""
+    return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")

@@ -1,0 +1,134 @@
+"""What people do in the page.
+
+Invariant: an action and its answer are messages of the room, as if the person had typed the command. So everybody
+sees who did what.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from relay.log.events import Lane
+from relay.model import TASK_STATUSES, AgentConfig, Board, Fault, Refusal, references
+from relay.room.journal import ledger
+from relay.room.parsing.actions import Action, AddTask, Answer, Cancel, MoveTask, Retry, Route, Status
+from relay.room.poster import Poster
+from relay.room.reader import Reader
+from relay.room.steward.worker import Desk
+from relay.store.ports import Tx
+
+#: Seconds that an action waits for the steward.
+ANSWER_S = 20.0
+
+
+class PersonActions:
+    """Every method raises Refusal. `by` is the person's name."""
+
+    def __init__(
+        self,
+        reader: Reader,
+        poster: Poster,
+        desk: Desk,
+        board: Board,
+        config: AgentConfig,
+        *,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self._reader, self._poster, self._desk = reader, poster, desk
+        self._board, self._config, self._clock = board, config, clock
+
+    async def act(self, action: Action, *, by: str) -> Answer:
+        """Do what a person orders, and give the room's answer."""
+        for agent in action.named():
+            # A turn may run on after its agent has left the configuration.
+            if not (isinstance(action, Cancel) and self._reader.is_working(agent)):
+                self._reader.require_agent(agent)
+        id = ledger.new_id()
+        with self._desk.answer_to(id) as answer:
+            await self._poster.post(action.line(), name=by, action=action, id=id)
+            try:
+                async with asyncio.timeout(ANSWER_S):
+                    return await answer
+            except TimeoutError:
+                raise Refusal(
+                    "The room has not processed it yet.", "It is queued: look in the room.", Fault.BUSY
+                ) from None
+
+    async def route(self, message_id: str, agents: Sequence[str], *, by: str) -> Answer:
+        message = await self._reader.message(message_id)
+        if not agents:
+            raise Refusal("No agent was named.", self._reader.agents_fix, Fault.MALFORMED)
+        return await self.act(Route(tuple(dict.fromkeys(agents)), message.number), by=by)
+
+    async def retry(self, job: int, *, by: str) -> Answer:
+        await self._reader.job(job)
+        return await self.act(Retry(job, "job"), by=by)
+
+    async def set_agent(self, agent: str, changes: Mapping[str, Any], *, by: str) -> dict[str, Any]:
+        """Write an agent's model, effort or `enabled` into the configuration; it applies at once."""
+        self._reader.require_agent(agent)
+        text = f"{by} set {agent}: {', '.join(f'{key} = {value}' for key, value in changes.items())}."
+        result = await self._config.set_agent(agent, changes)
+        if result.get("success"):
+            meta = {"notice": "agent_settings"}
+            await self._poster.write(lambda tx: ledger.say(tx, text, now=self._clock(), meta=meta))
+        return result
+
+    async def create_task(self, title: str, *, by: str) -> dict[str, Any]:
+        """A new task, as `/task` makes it."""
+        title = " ".join(title.split())
+        if not title:
+            raise Refusal("The title is empty.", "Give the task a title.", Fault.MALFORMED)
+        answer = await self.act(AddTask(title), by=by)
+        if not answer.success or answer.task is None:
+            raise Refusal(answer.text, "`/help /task` shows how.", Fault.MALFORMED)
+        task = await self._task(answer.task)
+        if task is None:
+            raise Refusal(
+                f"Task {references.task(answer.task)} was taken off the board meanwhile.",
+                "`/undo` brings it back.",
+                Fault.UNKNOWN,
+            )
+        return task
+
+    async def change_task(self, number: int, changes: Mapping[str, Any], *, by: str) -> dict[str, Any]:
+        """Move or rename a task. A refusal is a Refusal."""
+        task = await self._task(number)
+        if task is None:
+            raise Refusal(
+                f"There is no task {references.task(number)}.", "GET /api/tasks lists them.", Fault.UNKNOWN
+            )
+        status, title = changes.get("status"), changes.get("title")
+        if status is None and title is None:
+            raise Refusal("Nothing to change.", "Give `status` or `title`.", Fault.MALFORMED)
+        if status is not None and status not in TASK_STATUSES:
+            raise Refusal(
+                f"There is no status {status!r}.", f"One of: {', '.join(TASK_STATUSES)}.", Fault.MALFORMED
+            )
+        if title is not None and title != task["title"]:
+            await self._rename(number, str(title), by)
+        if status is not None and status != task["status"]:
+            answer = await self.act(MoveTask(number, Status(status)), by=by)
+            if not answer.success:
+                raise Refusal(answer.text, "GET /api/tasks shows the board.")
+        return await self._task(number) or task
+
+    async def _task(self, number: int) -> dict[str, Any] | None:
+        return next((task for task in await self._reader.tasks() if task["number"] == number), None)
+
+    async def _rename(self, number: int, title: str, by: str) -> None:
+        speaker = self._poster.person(by)
+
+        async def work(tx: Tx) -> None:
+            text = f"{speaker} renamed task {references.task(number)} to “{' '.join(title.split())}”."
+            _, event = await ledger.say(tx, text, now=self._clock(), meta={"notice": "task"})
+            lane = Lane(event.session, event.lane, short=True)
+            await self._board.rename(tx, number, title, by=speaker, lane=lane, cause=[event.id])
+
+        try:
+            await self._poster.write(work)
+        except Refusal as refusal:
+            raise Refusal(refusal.message, refusal.fix or "GET /api/tasks shows the board.") from None

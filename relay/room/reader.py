@@ -1,0 +1,185 @@
+"""Read the room: its messages, jobs, tasks, locks and agents, and the frames that connected clients are sent."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import AsyncIterator, Callable, Sequence
+from typing import Any
+
+from relay.base.durations import iso
+from relay.log import events
+from relay.log.events import Event, dumps
+from relay.log.follow import tail
+from relay.model import Board, Fault, Holds, Message, Refusal
+from relay.room.dispatch.roster import Roster
+from relay.room.dispatch.running import RunningTurns
+from relay.room.dispatch.view_queries import agents_json
+from relay.room.journal import ledger, pages
+from relay.room.journal.frames import SHOWN, TASK_EVENTS, frames_of, latest, summary
+from relay.room.journal.ledger import Q
+from relay.room.journal.pages import IDS_FIX
+from relay.room.journal.values import Frame, Job, JobState, Page
+from relay.store.ports import Store, Tx
+
+
+class Reader:
+    """Answers every question about the room. Nothing here writes."""
+
+    def __init__(
+        self,
+        store: Store,
+        roster: Roster,
+        turns: RunningTurns,
+        board: Board,
+        holds: Holds,
+        *,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self._store, self._roster, self._turns, self._board, self._holds = store, roster, turns, board, holds
+        self._clock = clock
+
+    @property
+    def agents_fix(self) -> str:
+        """What to do after a name that is no agent's: the names there are."""
+        return f"The room has: {', '.join(self._roster.names) or 'none'}."
+
+    def require_agent(self, name: str) -> None:
+        """Raises Refusal: unknown."""
+        if name not in self._roster.members:
+            raise Refusal(f"There is no agent {name}.", self.agents_fix, Fault.UNKNOWN)
+
+    def is_working(self, agent: str) -> bool:
+        return agent in self._turns.by_agent
+
+    async def last_cursor(self) -> int:
+        return await self._store.read(events.last_pos)
+
+    async def transcript(
+        self, *, after: int | None = None, before: int | None = None, limit: int = 100
+    ) -> Page:
+        """A page, oldest first: behind `after`, or before `before`, or the newest."""
+        return await self._store.read(lambda tx: pages.page(tx, after=after, before=before, limit=limit))
+
+    async def message(self, id: str) -> Message:
+        message = await self._store.read(lambda tx: ledger.message(tx, id))
+        if message is None:
+            raise Refusal(f"There is no message {id}.", IDS_FIX, Fault.UNKNOWN)
+        return message
+
+    async def around(self, place: str, *, limit: int = 100) -> Page:
+        """The entry at `place` (an id, `m12` or a cursor) among its neighbours."""
+        page = await self._store.read(lambda tx: pages.around(tx, place, limit=limit))
+        if page is None:
+            raise Refusal(f"There is no message {place[:60]}.", IDS_FIX, Fault.UNKNOWN)
+        return page
+
+    async def search(self, text: str, *, limit: int = 50) -> list[tuple[Message, str]]:
+        """Entries with all the words of `text`, newest first, each with a snippet around the hits."""
+        return await self._store.read(lambda tx: pages.search(tx, text, limit=limit), long=True)
+
+    async def jobs(
+        self, *, state: str | None = None, messages: Sequence[str] | None = None, limit: int = 200
+    ) -> list[Job]:
+        """Jobs, newest first: of one state, or of these messages, or all."""
+        if state is not None and state not in list(JobState):
+            allowed = ", ".join(JobState)
+            raise Refusal(f"There is no state {state!r}.", f"One of: {allowed}.", Fault.MALFORMED)
+
+        async def work(tx: Tx) -> list[Job]:
+            if messages is not None:
+                of_messages = await tx.all(Q.jobs_of_messages, ids=dumps(list(messages)), limit=limit)
+                rows = [row for row in of_messages if state in (None, row["state"])]
+            elif state is None:
+                rows = list(await tx.all(Q.jobs, limit=limit))
+            else:
+                rows = list(await tx.all(Q.jobs_in_state, state=state, limit=limit))
+            return [Job.of_row(row) for row in rows]
+
+        return await self._store.read(work)
+
+    async def job(self, id: int) -> Job:
+        row = await self._store.read(lambda tx: tx.one(Q.job, id=id))
+        if row is None:
+            raise Refusal(f"There is no job {id}.", "GET /api/queue lists them.", Fault.UNKNOWN)
+        return Job.of_row(row)
+
+    async def tasks(self) -> list[dict[str, Any]]:
+        async def work(tx: Tx) -> list[dict[str, Any]]:
+            return [task.as_json() for task in await self._board.list(tx)]
+
+        return await self._store.read(work)
+
+    async def task(self, number: int) -> dict[str, Any]:
+        """A task with all that is known of it, and what happened to it."""
+        try:
+            return dict(await self._store.read(lambda tx: self._board.story(tx, number), long=True))
+        except Refusal as refusal:
+            fix = refusal.fix or "GET /api/tasks lists them."
+            raise Refusal(refusal.message, fix, Fault.UNKNOWN) from None
+
+    async def held(self) -> dict[str, Any]:
+        """Who holds what, as of `now`: `{locks: [LOCK + waiting], sessions: [SESSION], now}`."""
+
+        async def work(tx: Tx) -> dict[str, Any]:
+            locks, sessions = await self._holds.locks(tx), await self._holds.sessions(tx)
+            return {"locks": list(locks), "sessions": list(sessions), "now": iso(await tx.now())}
+
+        return await self._store.read(work)
+
+    async def agents(self, only: Sequence[str] | None = None) -> list[dict[str, Any]]:
+        now = self._clock()
+        return await self._store.read(
+            lambda tx: agents_json(tx, self._roster.members, self._turns.by_agent, now, only)
+        )
+
+    async def agent_log(self, name: str, *, limit: int = 200) -> list[dict[str, str]]:
+        self.require_agent(name)
+        return self._turns.log_of(name, limit)
+
+    async def why(self, id: str) -> list[dict[str, Any]]:
+        """The causes of an event or a message, nearest first."""
+
+        async def work(tx: Tx) -> list[Event]:
+            row = await tx.one(Q.event_of_message, id=id)
+            return await events.why(tx, row["event_id"] if row else id)
+
+        chain = await self._store.read(work)
+        if not chain:
+            raise Refusal(f"There is no event or message {id}.", IDS_FIX, Fault.UNKNOWN)
+        return [
+            {
+                "id": event.id,
+                "type": event.type,
+                "lane": event.lane,
+                "at": event.at,
+                "summary": summary(event),
+            }
+            for event in chain
+        ]
+
+    async def frames(self, after: int | None) -> AsyncIterator[list[Frame]]:
+        """Stored frames behind the cursor (None: from now on), first the stored, then the live. Never ends."""
+        start = await self.last_cursor() if after is None else after
+        async for batch in tail(self._store, start, types=SHOWN):
+            frames: list[Frame] = []
+            for event in batch:
+                frames += frames_of(event)
+            frames = latest(frames)
+            task_events = [event for event in batch if event.type in TASK_EVENTS]
+            if task_events:
+                frames.append(Frame(batch[-1].pos, "task", await self._changed_tasks(task_events)))
+            if frames:
+                yield frames
+
+    async def _changed_tasks(self, task_events: Sequence[Event]) -> dict[str, Any]:
+        """The tasks of these events as they are now, and the ids of those that left the board."""
+        ids = list(
+            dict.fromkeys(task["after"]["id"] for event in task_events for task in event.outputs["tasks"])
+        )
+
+        async def work(tx: Tx) -> list[dict[str, Any]]:
+            return [task.as_json() for task in await self._board.among(tx, ids)]
+
+        changed = await self._store.read(work)
+        on_board = {task["id"] for task in changed}
+        return {"changed": changed, "gone": [id for id in ids if id not in on_board]}
