@@ -17,7 +17,6 @@ from relay.base.files import write_atomically
 from relay.config.settings import Settings
 from relay.faces.http.app import DOORWAY, HUB, create_app
 from relay.faces.http.hub import Hub
-from relay.faces.http.requests.auth import owner
 from relay.faces.http.routes.airspace import AirspaceDoors
 from relay.faces.http.routes.guard import GuardDoor
 from relay.faces.http.routes.locks import HeldDoors
@@ -107,5 +106,5 @@ def _app(parts: Parts) -> web.Application:
     service = WorktreesService(
         store, worktrees.registry, worktrees.actions, worktrees.watcher, airspace.protocol
     )
-    app.add_routes(WorktreeDoors(service, reserved=reserved, owner=owner()).table())
+    app.add_routes(WorktreeDoors(service, reserved).table())
     return app

@@ -20,7 +20,7 @@ from tests.git.repository import UNRECORDED, Room, commit, git, repository, room
 async def doors(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[tuple[House, Room]]:
     one = await room(repository(tmp_path / "repo"), "A")
     door = WorktreesService(UNRECORDED, one.registry, one.actions)
-    table = WorktreeDoors(door, reserved=lambda: RESERVED_NAMES | {"A"}, owner="owner").table()
+    table = WorktreeDoors(door, lambda: RESERVED_NAMES | {"A"}).table()
     from relay.faces.http import app as http
     from tests.faces import house as stands_in
 

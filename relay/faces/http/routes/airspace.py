@@ -7,22 +7,21 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Collection, Sequence
-from typing import Any, Protocol
+from typing import Protocol
 
 from aiohttp import web
 
 from relay.base.durations import parse_iso
-from relay.faces.http.requests.auth import owner, speaker
 from relay.faces.http.requests.errors import answer
 from relay.faces.http.requests.limits import Limits
 from relay.faces.http.requests.middleware import CREDENTIAL
-from relay.faces.http.requests.parsing import Body, Query, bad, read_body
+from relay.faces.http.requests.parsing import Body, Query, bad
+from relay.faces.http.requests.person import WHO, PersonRoutes
 from relay.faces.http.requests.room_port import Json
 from relay.model import SESSION_ID, Fault, Refusal
 from relay.room.parsing.actions import Action, DeclareIntent, GoFirst, Stop, TakeMain
 from relay.room.person_actions import PersonActions
 
-_WHO = ("name", "agent_id")
 _MARKS = ("useful", "noise")
 #: What a person decides where agents collide. Each is a command of the room of the same name.
 _DECISIONS: dict[str, Callable[[str], Action]] = {
@@ -58,7 +57,7 @@ class AirspaceApi(Protocol):
         ...
 
 
-class AirspaceDoors:
+class AirspaceDoors(PersonRoutes):
     """The handlers. `reserved` gives the names that no person has."""
 
     def __init__(
@@ -69,8 +68,8 @@ class AirspaceDoors:
         limits: Limits | None = None,
         agents: Callable[[], Collection[str]] = tuple,
     ) -> None:
-        self._airspace, self._actions, self._reserved, self._agents = airspace, actions, reserved, agents
-        self._limits = limits or Limits()
+        super().__init__(reserved, limits)
+        self._airspace, self._actions, self._agents = airspace, actions, agents
 
     def table(self) -> list[web.RouteDef]:
         return [
@@ -161,7 +160,7 @@ class AirspaceDoors:
     def _by_itself(self, request: web.Request, body: Body, agent: str) -> None:
         """A key speaks for its own identity only. Raises Refusal."""
         own = request[CREDENTIAL].identity
-        for field, name in (("agent", agent), *((one, body.maybe_text(one)) for one in _WHO)):
+        for field, name in (("agent", agent), *((one, body.maybe_text(one)) for one in WHO)):
             if own is not None and name is not None and name != own:
                 message = f"This key is {own}'s; {field} names another."
                 raise Refusal(
@@ -179,14 +178,6 @@ class AirspaceDoors:
         told = {"success": True, "agent": agent, "intent": list(kept)}
         in_hand = self._airspace.in_hand(agent, kept)
         return answer({**told, "in_hand": in_hand} if in_hand else told)
-
-    async def _body(self, request: web.Request, *fields: str) -> Body:
-        limits = self._limits
-        return await read_body(request, [*fields, *_WHO], limit=limits.body_bytes, within_s=limits.body_s)
-
-    def _by(self, request: web.Request, body: Body) -> str:
-        claims: dict[str, Any] = {field: body.maybe_text(field) for field in _WHO}
-        return speaker(request[CREDENTIAL], claims, self._reserved(), owner())
 
 
 def _time(query: Query, field: str) -> float | None:

@@ -10,30 +10,29 @@ from collections.abc import Callable, Collection
 
 from aiohttp import web
 
-from relay.faces.http.requests.auth import owner, speaker
 from relay.faces.http.requests.errors import answer
 from relay.faces.http.requests.limits import Limits
 from relay.faces.http.requests.middleware import CREDENTIAL
-from relay.faces.http.requests.parsing import Query, bad, numbered, read_body
+from relay.faces.http.requests.parsing import Query, bad, numbered
+from relay.faces.http.requests.person import PersonRoutes
 from relay.model import Fault, Refusal
 from relay.model.references import Thing
 from relay.room.parsing.actions import ForceRelease
 from relay.room.parsing.commands import MAX_REASON
 from relay.room.service import Room
 
-_WHO = ("name", "agent_id")
 #: Characters of a path with all its folders (PATH_MAX of Linux).
 MAX_PATH = 4096
 
 
-class HeldDoors:
+class HeldDoors(PersonRoutes):
     """The handlers. `reserved`: names that no person has."""
 
     def __init__(
         self, room: Room, reserved: Callable[[], Collection[str]], *, limits: Limits | None = None
     ) -> None:
-        self._room, self._reserved = room, reserved
-        self._limits = limits or Limits()
+        super().__init__(reserved, limits)
+        self._room = room
 
     def table(self) -> list[web.RouteDef]:
         return [
@@ -57,10 +56,7 @@ class HeldDoors:
 
     async def release(self, request: web.Request) -> web.Response:
         """`{path, reason}` -> `{success, reason}`."""
-        limits = self._limits
-        body = await read_body(
-            request, ("path", "reason", *_WHO), limit=limits.body_bytes, within_s=limits.body_s
-        )
+        body = await self._body(request, "path", "reason")
         credential = request[CREDENTIAL]
         if credential.identity is not None and not credential.person:
             raise Refusal(
@@ -68,7 +64,7 @@ class HeldDoors:
                 "Release your own, or ask in the room.",
                 Fault.FORBIDDEN,
             )
-        by = speaker(credential, {field: body.maybe_text(field) for field in _WHO}, self._reserved(), owner())
+        by = self._by(request, body)
         path, reason = body.text("path"), body.text("reason")
         for field, value, most in (("path", path, MAX_PATH), ("reason", reason, MAX_REASON)):
             if len(value) > most:

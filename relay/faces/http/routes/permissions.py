@@ -9,20 +9,17 @@ from collections.abc import Callable, Collection
 
 from aiohttp import web
 
-from relay.faces.http.requests.auth import owner, speaker
 from relay.faces.http.requests.errors import answer
 from relay.faces.http.requests.limits import Limits
-from relay.faces.http.requests.middleware import CREDENTIAL
-from relay.faces.http.requests.parsing import Query, bad, read_body
+from relay.faces.http.requests.parsing import Query, bad
+from relay.faces.http.requests.person import PersonRoutes
 from relay.model import Fault, Refusal
 from relay.room.dispatch.permissions import PermissionDesk
 from relay.room.parsing.actions import Permit
 from relay.room.person_actions import PersonActions
 
-_WHO = ("name", "agent_id")
 
-
-class PermissionDoors:
+class PermissionDoors(PersonRoutes):
     """The handlers. `desk` has the open requests; an answer is given by a person's command."""
 
     def __init__(
@@ -33,8 +30,8 @@ class PermissionDoors:
         *,
         limits: Limits | None = None,
     ) -> None:
-        self._desk, self._actions, self._reserved = desk, actions, reserved
-        self._limits = limits or Limits()
+        super().__init__(reserved, limits)
+        self._desk, self._actions = desk, actions
 
     def table(self) -> list[web.RouteDef]:
         return [
@@ -49,10 +46,8 @@ class PermissionDoors:
 
     async def decide(self, request: web.Request) -> web.Response:
         """`{option}` -> `{success, reason}`."""
-        limits = self._limits
-        body = await read_body(request, ("option", *_WHO), limit=limits.body_bytes, within_s=limits.body_s)
-        wanted, claims = body.text("option"), {field: body.maybe_text(field) for field in _WHO}
-        by = speaker(request[CREDENTIAL], claims, self._reserved(), owner())
+        body = await self._body(request, "option")
+        wanted, by = body.text("option"), self._by(request, body)
         named = request.match_info["request"]
         one = next((each for each in self._desk.pending if each.id == named), None)
         if one is None:

@@ -15,27 +15,25 @@ from relay.faces.http.requests.auth import speaker
 from relay.faces.http.requests.errors import answer
 from relay.faces.http.requests.limits import Limits
 from relay.faces.http.requests.middleware import CREDENTIAL
-from relay.faces.http.requests.parsing import Body, Query, bad, read_body
+from relay.faces.http.requests.parsing import Body, Query, bad
+from relay.faces.http.requests.person import PersonRoutes
 from relay.faces.worktrees import WorktreesService
 from relay.model import Fault, Refusal
 
-_WHO = ("name", "agent_id")
 METHODS = ("merge", "squash")
 
 
-class WorktreeDoors:
-    """The handlers. `owner` speaks when a request does not say who."""
+class WorktreeDoors(PersonRoutes):
+    """The handlers."""
 
     def __init__(
         self,
         worktrees: WorktreesService,
-        *,
         reserved: Callable[[], Collection[str]],
-        owner: str,
         limits: Limits | None = None,
     ) -> None:
-        self._worktrees, self._reserved, self._owner = worktrees, reserved, owner
-        self._limits = limits or Limits()
+        super().__init__(reserved, limits)
+        self._worktrees = worktrees
 
     def table(self) -> list[web.RouteDef]:
         return [
@@ -103,12 +101,8 @@ class WorktreeDoors:
         act: Callable[[str, str, Body], Awaitable[dict[str, Any]]],
         *fields: str,
     ) -> web.Response:
-        limits = self._limits
-        body = await read_body(
-            request, (*_WHO, *fields), limit=limits.body_bytes, within_s=limits.body_s, optional=True
-        )
-        claims = {field: body.maybe_text(field) for field in _WHO}
-        by = speaker(request[CREDENTIAL], claims, self._reserved(), self._owner)
+        body = await self._body(request, *fields, optional=True)
+        by = self._by(request, body)
         agent = self._agent(request)
         try:
             return answer(await act(agent, by, body))

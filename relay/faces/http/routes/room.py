@@ -1,0 +1,264 @@
+"""The routes of the room: what it says, and what people write and order (docs/http.md).
+
+Invariant: a handler reads the request, asks the room once and shows its answer; no rule of the domain lives here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+
+from aiohttp import web
+
+from relay.faces.http.requests.auth import Auth
+from relay.faces.http.requests.errors import answer
+from relay.faces.http.requests.limits import Limits
+from relay.faces.http.requests.middleware import (
+    CREDENTIAL,
+)
+from relay.faces.http.requests.parsing import Query, bad, numbered
+from relay.faces.http.requests.person import PersonRoutes
+from relay.faces.http.requests.room_port import Json, entry_json
+from relay.faces.http.routes.operations import caller_of, session_of
+from relay.faces.services import Services
+from relay.model import TASK_STATUSES, Fault, Refusal
+from relay.model.messages import check_client_id
+from relay.model.references import Thing
+from relay.room.journal.values import JobState
+from relay.room.parsing.actions import Action, Cancel, Pause, Resume, TryNow, Undo
+from relay.room.service import Room
+
+#: The word in the place of an agent's name that stands for all of them.
+_ALL = "ALL"
+#: Messages whose jobs may be asked for at once: what a line of HTTP holds of ids.
+_MOST_MESSAGES = 150
+
+
+class RoomRoutes(PersonRoutes):
+    """The handlers. `metrics` gives the Prometheus text; `services`: where an agent's message goes."""
+
+    def __init__(
+        self,
+        room: Room,
+        auth: Auth,
+        *,
+        max_entry: int,
+        metrics: Callable[[], bytes] | None,
+        reserved: Callable[[], Collection[str]],
+        limits: Limits,
+        services: Services | None,
+    ) -> None:
+        super().__init__(reserved, limits)
+        self._room, self._auth, self._metrics, self._services = room, auth, metrics, services
+        self._max_entry = max_entry
+
+    def table(self) -> list[web.RouteDef]:
+        return [
+            web.get("/health", self.health),
+            web.get("/metrics", self.metrics),
+            web.get("/api/state", self.state),
+            web.get("/api/transcript", self.transcript),
+            web.get("/api/search", self.search),
+            web.get("/api/queue", self.queue),
+            web.get("/api/tasks", self.tasks),
+            web.get("/api/agents/{agent}/log", self.agent_log),
+            web.get("/api/events/{event}/why", self.why),
+            web.post("/api/messages", self.post),
+            web.post("/api/messages/{message}/route", self.route),
+            web.post("/api/queue/{job}/retry", self.retry),
+            web.post("/api/agents/{agent}/pause", self.pause),
+            web.post("/api/agents/{agent}/resume", self.resume),
+            web.post("/api/agents/{agent}/try", self.try_now),
+            web.post("/api/agents/{agent}/cancel", self.cancel),
+            web.patch("/api/agents/{agent}", self.set_agent),
+            web.post("/api/tasks", self.create_task),
+            web.post("/api/tasks/undo", self.undo_tasks),
+            web.patch("/api/tasks/{number:[tT]?[0-9]+}", self.change_task),
+        ]
+
+    async def health(self, request: web.Request) -> web.Response:
+        """Anybody hears whether the room is well; who has the room's token, also what is wrong."""
+        trouble = self._room.health.trouble
+        health: Json = {"ok": not trouble}
+        if trouble and self._auth.is_token(request.headers.get("X-API-Key", "")):
+            health["trouble"] = trouble
+        return answer(health, status=503 if trouble else 200)
+
+    # --- reading ------------------------------------------------------------------------------------------
+
+    async def metrics(self, _request: web.Request) -> web.Response:
+        if self._metrics is None:
+            raise Refusal("This room has no metrics.", "", Fault.UNKNOWN)
+        kind = "text/plain; version=0.0.4; charset=utf-8"
+        return web.Response(body=self._metrics(), headers={"Content-Type": kind})
+
+    async def state(self, _request: web.Request) -> web.Response:
+        return answer(await self._room.status.as_json())
+
+    async def transcript(self, request: web.Request) -> web.Response:
+        query = Query(request, "after", "before", "around", "limit")
+        after, before, around = query.cursor("after"), query.cursor("before"), query.text("around")
+        if sum(one is not None for one in (after, before, around)) > 1:
+            raise bad("after, before and around exclude each other.", "Send one of them.")
+        limit = query.whole("limit", 100, high=1000)
+        if around is None:
+            page = await self._room.reader.transcript(after=after, before=before, limit=limit)
+        elif around.strip():
+            page = await self._room.reader.around(around.strip(), limit=limit)
+        else:
+            raise bad("around is empty.", "Send a message's id, its number as %2312, or a cursor.")
+        told = {
+            "entries": [entry_json(one) for one in page.entries],
+            "next": str(page.next),
+            "more": page.more,
+        }
+        return answer(told if around is None else {**told, "more_after": page.more_after})
+
+    async def search(self, request: web.Request) -> web.Response:
+        query = Query(request, "q", "limit")
+        text = query.text("q")
+        if text is None or not text.strip():
+            raise bad("q is missing.", "Send what to look for: /api/search?q=TEXT.")
+        found = await self._room.reader.search(text, limit=query.whole("limit", 50, high=1000))
+        return answer({"entries": [entry_json(message, snippet=snippet) for message, snippet in found]})
+
+    async def queue(self, request: web.Request) -> web.Response:
+        query = Query(request, "state", "messages", "limit")
+        state = query.text("state") or None
+        if state is not None and state not in list(JobState):
+            raise bad(f"state is {state[:40]!r}.", f"It is one of: {', '.join(JobState)}.")
+        named = query.text("messages")
+        messages = None if named is None else [one for one in named.split(",") if one]
+        if messages is not None and not 0 < len(messages) <= _MOST_MESSAGES:
+            raise bad(
+                f"messages names {len(messages)}.", f"Send 1 to {_MOST_MESSAGES} ids, with commas between."
+            )
+        limit = query.whole("limit", 200, high=1000)
+        jobs = await self._room.reader.jobs(state=state, messages=messages, limit=limit)
+        return answer({"jobs": [job.as_json() for job in jobs]})
+
+    async def tasks(self, request: web.Request) -> web.Response:
+        status = Query(request, "status").text("status")
+        if status is not None and status not in TASK_STATUSES:
+            raise bad(f"status is {status[:40]!r}.", f"It is one of: {', '.join(TASK_STATUSES)}.")
+        tasks = await self._room.reader.tasks()
+        return answer({"tasks": [task for task in tasks if status in (None, task["status"])]})
+
+    async def agent_log(self, request: web.Request) -> web.Response:
+        limit = Query(request, "limit").whole("limit", 200, high=2000)
+        lines = await self._room.reader.agent_log(request.match_info["agent"], limit=limit)
+        return answer({"lines": list(lines)})
+
+    async def why(self, request: web.Request) -> web.Response:
+        return answer({"chain": list(await self._room.reader.why(request.match_info["event"]))})
+
+    # --- writing ------------------------------------------------------------------------------------------
+
+    async def post(self, request: web.Request) -> web.Response:
+        limit = message_bytes(self._max_entry, self._limits)
+        fields = ("body", "in_reply_to", "client_id")
+        body = await self._body(request, *fields, limit=limit)
+        text = body.text("body")
+        if len(text.encode()) > self._max_entry:
+            raise Refusal(
+                f"An entry has {self._max_entry} bytes at most.",
+                "Send it in parts, or name a file; workspace.max_entry_bytes is the limit.",
+                Fault.MALFORMED,
+                "too_large",
+            )
+        client_id = body.maybe_text("client_id")
+        check_client_id(client_id)
+        name, reply = self._by(request, body), body.maybe_text("in_reply_to")
+        if not request[CREDENTIAL].person:
+            return await self._post_as_agent(request, name, text, reply, client_id)
+        posted = await self._room.poster.post(text, name=name, in_reply_to=reply, client_id=client_id)
+        cursor = str(posted.cursor)
+        return answer({"id": posted.id, "cursor": cursor, "number": posted.number}, status=201)
+
+    async def _post_as_agent(
+        self, request: web.Request, name: str, text: str, reply: str | None, client_id: str | None
+    ) -> web.Response:
+        """An agent's key speaks as its agent: the entry is an agent's, and opens what an agent's may."""
+        if self._services is None:
+            raise Refusal("An agent cannot post here.", "Use POST /room/messages.", Fault.FORBIDDEN, "scope")
+        caller = caller_of(request[CREDENTIAL], name, session=session_of(request))
+        told = await self._services.room.post(caller, text, in_reply_to=reply, client_id=client_id)
+        return answer({field: told[field] for field in ("id", "cursor", "number")}, status=201)
+
+    async def route(self, request: web.Request) -> web.Response:
+        body = await self._body(request, "agents")
+        agents = body.names("agents")
+        done = await self._room.actions.route(
+            request.match_info["message"], agents, by=self._by(request, body)
+        )
+        return answer(done.as_json())
+
+    async def retry(self, request: web.Request) -> web.Response:
+        job = _number(request, "job", Thing.JOB)
+        body = await self._body(request, optional=True)
+        return answer((await self._room.actions.retry(job, by=self._by(request, body))).as_json())
+
+    async def pause(self, request: web.Request) -> web.Response:
+        return await self._act(request, Pause(_agents(request)))
+
+    async def resume(self, request: web.Request) -> web.Response:
+        return await self._act(request, Resume(_agents(request)))
+
+    async def try_now(self, request: web.Request) -> web.Response:
+        return await self._act(request, TryNow((request.match_info["agent"],)))
+
+    async def cancel(self, request: web.Request) -> web.Response:
+        return await self._act(request, Cancel((request.match_info["agent"],)))
+
+    async def set_agent(self, request: web.Request) -> web.Response:
+        body = await self._body(request, "model", "effort", "enabled")
+        # null is said on purpose here: it takes the key out of the configuration.
+        changes: Json = {field: body.maybe_text(field) for field in ("model", "effort") if field in body}
+        if "enabled" in body:
+            changes["enabled"] = body.flag("enabled")
+        if not changes:
+            raise bad("There is nothing to change.", "Send model, effort or enabled.")
+        by = self._by(request, body)
+        return answer(await self._room.actions.set_agent(request.match_info["agent"], changes, by=by))
+
+    async def create_task(self, request: web.Request) -> web.Response:
+        body = await self._body(request, "title")
+        task = await self._room.actions.create_task(body.text("title"), by=self._by(request, body))
+        return answer({"task": task}, status=201)
+
+    async def change_task(self, request: web.Request) -> web.Response:
+        number = _number(request, "number", Thing.TASK)
+        body = await self._body(request, "status", "title")
+        changes: Json = {field: body.text(field) for field in ("status", "title") if field in body}
+        if not changes:
+            raise bad("There is nothing to change.", "Send status or title.")
+        if changes.get("status", "done") not in TASK_STATUSES:
+            raise bad(f"status is {changes['status'][:40]!r}.", f"It is one of: {', '.join(TASK_STATUSES)}.")
+        by = self._by(request, body)
+        return answer({"task": await self._room.actions.change_task(number, changes, by=by)})
+
+    async def undo_tasks(self, request: web.Request) -> web.Response:
+        return await self._act(request, Undo())
+
+    async def _act(self, request: web.Request, action: Action) -> web.Response:
+        """Do an action of which the body says only who orders it."""
+        body = await self._body(request, optional=True)
+        return answer((await self._room.actions.act(action, by=self._by(request, body))).as_json())
+
+
+def message_bytes(max_entry: int, limits: Limits) -> int:
+    """Of a request that holds an entry. A byte of it may need six in JSON (\\u0001); what the entry itself may hold
+    is asked where it is put into the room."""
+    return 6 * max_entry + limits.body_bytes
+
+
+def _agents(request: web.Request) -> tuple[str, ...]:
+    """The agent that the path names; none = all."""
+    agent = request.match_info["agent"]
+    return () if agent.upper() == _ALL else (agent,)
+
+
+def _number(request: web.Request, name: str, thing: Thing) -> int:
+    number = numbered(request.match_info[name], thing)
+    if number is None:
+        raise Refusal(f"There is no {name} with that number.", f"A {name} has a number.", Fault.UNKNOWN)
+    return number
