@@ -3,129 +3,34 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator
 from datetime import UTC, datetime
-from typing import Any
 
 import pytest
 
-from relay.coordination.tasks.board import Board
 from relay.log import events
-from relay.log.events import Lane, NewEvent
-from relay.model import STEWARD, FailureClass, Kind, Message, Part, Refusal, Turn
+from relay.model import STEWARD, FailureClass, Kind, Message, Part, Turn
 from relay.room.dispatch import queue
 from relay.room.dispatch.budget import Budget
 from relay.room.dispatch.queue import Outcome
 from relay.room.dispatch.roster import Member, Policy, Roster
-from relay.room.dispatch.running import RunningTurns, TurnHooks
-from relay.room.dispatch.worker import WorkerPool
 from relay.room.journal import ledger
 from relay.room.journal.frames import frames_of, summary
-from relay.room.journal.ledger import NewMessage, Q
-from relay.room.journal.live_bus import Live
+from relay.room.journal.ledger import Q
 from relay.room.journal.rules import Rules
 from relay.room.parsing.actions import AddTask, ForceRelease
-from relay.room.steward.handlers import Acts
-from relay.room.steward.worker import Desk, Surroundings
-from relay.store.ports import Store, Tx
+from relay.store.ports import Store
 from tests.engines import BOTH, Clock, all_events
+from tests.room.office import Office
 from tests.room.parts import Played, all_jobs, all_messages, claim, end, plan_of, until
 
 pytestmark = BOTH
 
-ROSTER = Roster({name: Member(name, "played", Policy(name)) for name in ("ALPHA", "BETA")})
-
-
-class Shelf:
-    """What agents hold, in memory: it keeps the promises of `relay.model.Holds`, and each change as an event."""
-
-    def __init__(self) -> None:
-        self.held: list[dict[str, Any]] = []
-
-    def put(self, path: str, holder: str, **more: Any) -> None:
-        at = {"acquired_at": "2027-01-15T08:00:00.000Z", "expires_at": "2027-01-15T08:30:00.000Z"}
-        lock = {"file_path": path, "locked_by": holder, "session": "s1", "mode": "exclusive", "reason": None}
-        self.held.append(lock | at | {"fencing_token": 1, "kind": "path", "waiting": []} | more)
-
-    async def locks(self, tx: Tx) -> list[dict[str, Any]]:
-        return self.held
-
-    async def meeting(self, tx: Tx, path: str) -> list[dict[str, Any]]:
-        return [lock for lock in self.held if lock["file_path"] == path]
-
-    async def sessions(self, tx: Tx) -> list[dict[str, Any]]:
-        return []
-
-    async def force_release(
-        self, tx: Tx, path: str, *, by: str, reason: str, cause: Sequence[str] = ()
-    ) -> list[dict[str, Any]]:
-        taken = [lock for lock in self.held if lock["file_path"] == path]
-        if not taken:
-            raise Refusal(f"Nobody holds {path}.", "Held near it: src/app.py.")
-        outputs = {"lock": taken[0], "by": by, "reason": reason}
-        await events.append(
-            tx, NewEvent(type="lock.forced", lane=Lane("-", by, short=True), parents=cause, outputs=outputs)
-        )
-        self.held = [lock for lock in self.held if lock not in taken]
-        return taken
-
-
-class Office:
-    """The desk at work, and a person before it."""
-
-    def __init__(self, store: Store, clock: Clock) -> None:
-        self.shelf = Shelf()
-        self.store, self.clock = store, clock
-        self.board = Board()
-        self.roster, self.turns = Roster(ROSTER.members), RunningTurns()
-        self.workers = WorkerPool(
-            store, Live(), self.roster, self.turns, TurnHooks(), holder="me", clock=clock
-        )
-        self.desk = Desk(
-            store,
-            Acts(self.board, self.roster, holds=self.shelf),
-            self.board,
-            self.turns,
-            self.roster,
-            lambda: Surroundings(["ann"], {"state": "ok", "model": "m"}, "http://127.0.0.1:1", "config.json"),
-            holds=self.shelf,
-            clock=clock,
-        )
-
-    async def post(self, body: str, *, by: str = "ann", verified: bool = True, **more: Any) -> Message:
-        meta: dict[str, Any] = {} if verified else {"unverified": True}
-        new = NewMessage(by, Kind.HUMAN, body, self.clock(), meta=meta, **more)
-        rules = Rules(agents=ROSTER.names)
-        return await self.store.write(lambda tx: ledger.admit(tx, new, rules))
-
-    async def answer_to(self, asked: Message) -> Message:
-        async def found() -> Message | None:
-            said = await all_messages(self.store)
-            return next((m for m in said if m.in_reply_to == asked.id and m.speaker == STEWARD), None)
-
-        answer: Message = await until(found)
-        return answer
-
-    async def ask(self, body: str, *, by: str = "ann", verified: bool = True) -> Message:
-        return await self.answer_to(await self.post(body, by=by, verified=verified))
-
-    async def tasks(self) -> list[tuple[int, str, str]]:
-        async def work(tx: Tx) -> list[tuple[int, str, str]]:
-            shown = [task.as_json() for task in await self.board.list(tx)]
-            return sorted((task["number"], task["title"], task["status"]) for task in shown)
-
-        return await self.store.read(work)
-
 
 @pytest.fixture
 async def office(store: Store, clock: Clock) -> AsyncIterator[Office]:
-    one = Office(store, clock)
-    running = asyncio.create_task(one.desk.run())
-    yield one
-    assert not running.done(), running
-    running.cancel()
-    await asyncio.gather(running, return_exceptions=True)
-    await one.workers.stop(0.0)
+    async with Office(store, clock).at_work() as office:
+        yield office
 
 
 async def test_tasks_are_made_moved_cleared_and_brought_back(office: Office) -> None:

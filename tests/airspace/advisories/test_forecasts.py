@@ -18,14 +18,11 @@ from relay.git.trial_merge import Merge, Trial, Verdict
 from relay.model import Location
 from relay.model.working_set import FileTouch, WorkingSet
 from relay.room.dispatch.roster import Roster
-from relay.room.parsing.actions import DeclareIntent
-from relay.room.steward.answers import StewardView
-from relay.room.steward.handlers import Act, Acts
-from tests import engines
 from tests.airspace.house import House
 from tests.airspace.parts import FILE, AirspaceRoom, near, open_airspace_store, touch, work
 from tests.engines import BOTH, Clock
 from tests.room import parts
+from tests.room.office import Office
 
 pytestmark = BOTH
 PAIR = ("CLAUDE", "CODEX")
@@ -227,15 +224,10 @@ async def test_a_persons_intent_is_answered_with_what_is_in_hand(airspace: Airsp
     house = House(AirspaceRoom(airspace.store, airspace.clock))
     house.trees.sets = [work("GEMINI", "src/free.py")]
     await house.tick()
-    message = await parts.post(airspace.store, "/intent @CODEX src/free.py", airspace.clock())
-    acts = Acts(airspace.board, Roster(airspace.members), airspace=house.live)
-    act = Act("ann", message, (await engines.all_events(airspace.store))[-1].id, True, airspace.clock())
-    command = DeclareIntent("CODEX", ("src/free.py",))
-
-    async def unseen() -> StewardView:
-        raise AssertionError("nobody looks at the room for this")
-
-    done = await airspace.store.write(lambda tx: acts.obey(tx, command, act, unseen))
-    said, _, told = done.text.partition("\n\n")
+    async with Office(
+        airspace.store, airspace.clock, Roster(airspace.members), airspace=house.live
+    ).at_work() as office:
+        answer = await office.ask("/intent @CODEX src/free.py")
+    said, _, told = answer.body.partition("\n\n")
     assert said == "CODEX intends to touch `src/free.py`."
     assert told.startswith("GEMINI changes src/free.py now, lines 1-10. What is your part?")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
 
@@ -14,16 +15,13 @@ from relay.airspace.advisories import intents
 from relay.airspace.advisories.intents import HOLDS_S, MOST_PATHS, Source, clean, declare, declared, parse
 from relay.airspace.readings import Level
 from relay.app.wiring.schema import WINGS
-from relay.model import Message, Refusal
+from relay.model import Refusal
 from relay.room.dispatch.roster import Roster
-from relay.room.dispatch.running import RunningTurns
-from relay.room.steward.handlers import Acts
-from relay.room.steward.worker import Desk, Surroundings
 from relay.store.ports import Store, Tx
 from tests.airspace.house import House
-from tests.airspace.parts import FILE, NAMES, AirspaceRoom, open_airspace_store, work
+from tests.airspace.parts import FILE, AirspaceRoom, open_airspace_store, work
 from tests.engines import BOTH, Clock, all_events, open_store
-from tests.room.parts import all_messages, post
+from tests.room.office import Office
 
 
 @pytest.mark.parametrize(
@@ -144,52 +142,41 @@ async def test_what_is_no_path_is_refused_whole(store: Store, paths: tuple[str, 
     assert await held(store) == {"a.py": ["command"]}
 
 
-class Office:
-    """The desk of a room with an airspace."""
-
-    def __init__(self, store: Store) -> None:
-        self.house = House(AirspaceRoom(store, Clock()))
-        room = self.house.room
-        roster = Roster(room.members)
-        acts = Acts(room.board, roster, self.house.live)
-        around = Surroundings([], {}, "", "config.json")
-        self.desk = Desk(store, acts, room.board, RunningTurns(), roster, lambda: around, clock=room.clock)
-
-    async def ask(self, body: str) -> Message:
-        room = self.house.room
-        asked = await post(room.store, body, room.clock(), agents=NAMES)
-        (job,) = [job for job in await room.jobs() if job.message_id == asked.id]
-        await self.desk._answer(job)
-        return (await all_messages(room.store))[-1]
+@asynccontextmanager
+async def commands(store: Store) -> AsyncIterator[tuple[House, Office]]:
+    """A room with an airspace, and a person's commands in it."""
+    house = House(AirspaceRoom(store, Clock()))
+    room = house.room
+    async with Office(store, room.clock, Roster(room.members), airspace=house.live).at_work() as office:
+        yield house, office
 
 
 @BOTH
 async def test_people_say_an_intent_in_the_room(store: Store) -> None:
-    office = Office(store)
-    house = office.house
-    house.trees.sets = [work("CLAUDE", FILE)]
-    told = await office.ask(f"/intent @codex {FILE} 'docs/a b.md'")
-    assert told.body == f"CODEX intends to touch `{FILE}`, `docs/a b.md`."
-    (event,) = await all_events(store, intents.DECLARED)
-    assert event.outputs["by"] == "ann" and event.parents
-    await house.tick()
-    assert (await house.room.only()).level is Level.TRAFFIC
-    near = await office.ask("/airspace")
-    assert near.body.startswith("**In the airspace:**") and FILE in near.body
-    assert (await office.ask("/intent @codex -")).body == "CODEX has no declared intent."
-    await house.tick()
-    assert (await office.ask("/airspace")).body == "All is clear: only CLAUDE works."
+    async with commands(store) as (house, office):
+        house.trees.sets = [work("CLAUDE", FILE)]
+        answer = await office.ask(f"/intent @codex {FILE} 'docs/a b.md'")
+        assert answer.body == f"CODEX intends to touch `{FILE}`, `docs/a b.md`."
+        (event,) = await all_events(store, intents.DECLARED)
+        assert event.outputs["by"] == "ann" and event.parents
+        await house.tick()
+        assert (await house.room.only()).level is Level.TRAFFIC
+        near = await office.ask("/airspace")
+        assert near.body.startswith("**In the airspace:**") and FILE in near.body
+        assert (await office.ask("/intent @codex -")).body == "CODEX has no declared intent."
+        await house.tick()
+        assert (await office.ask("/airspace")).body == "All is clear: only CLAUDE works."
 
 
 @BOTH
 async def test_a_wrong_intent_is_refused_and_changes_nothing(store: Store) -> None:
-    office = Office(store)
-    told = await office.ask("/intent @codex ../etc/passwd")
-    assert told.meta["error"] and "not a path inside the repository" in told.body
-    assert await all_events(store, intents.DECLARED) == []
-    office.house.room.settings = replace(office.house.room.settings, enabled=False)
-    assert "switched off" in (await office.ask("/intent @codex a.py")).body
-    assert "switched off" in (await office.ask("/airspace")).body
+    async with commands(store) as (house, office):
+        answer = await office.ask("/intent @codex ../etc/passwd")
+        assert answer.meta["error"] and "not a path inside the repository" in answer.body
+        assert await all_events(store, intents.DECLARED) == []
+        house.room.settings = replace(house.room.settings, enabled=False)
+        assert "switched off" in (await office.ask("/intent @codex a.py")).body
+        assert "switched off" in (await office.ask("/airspace")).body
 
 
 @BOTH

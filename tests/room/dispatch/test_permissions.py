@@ -13,11 +13,10 @@ from relay.room.dispatch.permissions import ALLOW, REJECT, PermissionDesk
 from relay.room.journal.live_bus import Live
 from relay.room.parsing.actions import Permit
 from relay.room.parsing.commands import Problem, parse
-from relay.room.steward.handlers import Acts
 from relay.store.ports import Store
 from tests.engines import BOTH, Clock
+from tests.room.office import Office
 from tests.room.parts import notices, until
-from tests.room.test_commands_run import Office
 
 pytestmark = BOTH
 
@@ -185,15 +184,10 @@ def test_a_command_without_a_number_is_not_understood(body: str) -> None:
 
 @pytest.fixture
 async def office(store: Store) -> AsyncIterator[tuple[Office, PermissionDesk, Live]]:
-    one = Office(store, Clock())
     live = Live()
-
     desk = PermissionDesk(store, live)
-    one.desk._acts = Acts(one.board, one.roster, permissions=desk)
-    running = asyncio.create_task(one.desk.run())
-    yield one, desk, live
-    running.cancel()
-    await asyncio.gather(running, return_exceptions=True)
+    async with Office(store, Clock(), permissions=desk).at_work() as office:
+        yield office, desk, live
 
 
 async def test_people_answer_by_commands(office: tuple[Office, PermissionDesk, Live]) -> None:
