@@ -63,6 +63,15 @@ class SharedTest:
 
 
 @dataclass(frozen=True, slots=True)
+class SymbolFindings:
+    """What symbols say about a pair, a's side first."""
+
+    hazards: tuple[Hazard, ...] = ()
+    calls: CallLink | None = None
+    tests: tuple[SharedTest, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class Likeness:
     """How alike the words are that both sides work by (`words.py`): a TF-IDF cosine in [0, 1], and the terms that
     both were asked about, the weightiest first; `declared`: that one of them at least only declared as its intent."""

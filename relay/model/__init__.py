@@ -31,7 +31,17 @@ from relay.model.names import (
     Program,
 )
 from relay.model.permits import Nobody, PermissionAnswer, PermissionOption, PermissionRequest, Permits
-from relay.model.ports import AgentConfig, Airspace, Board, BoardChange, BoardTask, Holds, Spoken, Voice
+from relay.model.ports import (
+    AgentConfig,
+    Airspace,
+    Board,
+    BoardChange,
+    BoardTask,
+    Holds,
+    Spoken,
+    TurnsAtWork,
+    Voice,
+)
 from relay.model.refusals import SESSION_ID, Caller, Fault, Refusal
 from relay.model.turns import (
     Agent,
@@ -100,6 +110,7 @@ __all__ = [
     "ToolPart",
     "Turn",
     "TurnLimits",
+    "TurnsAtWork",
     "Unguarded",
     "UsagePart",
     "Voice",

@@ -98,6 +98,22 @@ class Spoken:
     event_id: str
 
 
+class TurnsAtWork(Protocol):
+    """The turns that the room's agents are at."""
+
+    def working(self) -> Mapping[str, float]:
+        """Since when (Unix seconds) each agent at work is at its turn."""
+        ...
+
+    def guarded(self, agent: str) -> bool:
+        """Is this agent asked before its edits?"""
+        ...
+
+    async def interrupt(self, agent: str, text: str) -> bool:
+        """Begin an agent's turn anew, with this text in front; False when it is at none."""
+        ...
+
+
 class Voice(Protocol):
     """How a wing speaks in the room. Every method runs in the caller's transaction (`tx`)."""
 

@@ -23,10 +23,10 @@ from typing import Any
 import numpy as np
 
 from relay.airspace.live.embedding import Embedding, Placement, majorized, plain, wanted
-from relay.airspace.profiles.formulas import Formula
+from relay.airspace.profiles.formulas import Profile
 from relay.airspace.scan.import_distances import Dependencies, Floats
 from relay.airspace.scan.profile_registry import PROFILES
-from relay.airspace.scan.scan import Link, PairScan, Profile
+from relay.airspace.scan.scan import Link, PairScan
 from relay.model.working_set import Change, FileTouch, Span, WorkingSet
 from scripts.bench.figures import Figure, at_least, at_most, run, single, spread
 
@@ -45,7 +45,7 @@ def measure(folder: Path, quick: bool) -> Iterator[Figure]:
 
 def asked(profile: Profile) -> Profile:
     """The same profile as another object: the scan has nothing of it yet, and assesses every pair."""
-    return Formula(profile.name, profile.thresholds, profile.assess)
+    return Profile(profile.name, profile.thresholds, profile.assess)
 
 
 @dataclass(slots=True)

@@ -12,11 +12,11 @@ from pathlib import Path
 from typing import Any
 
 from relay.airspace.advisories import table
-from relay.airspace.advisories.answers import AnswerFollower
 from relay.airspace.advisories.protocol import AdvisoryProtocol
 from relay.airspace.advisories.rules.advisory import Advisory
 from relay.airspace.advisories.rules.hysteresis import Sample, ceiling
 from relay.airspace.advisories.rules.observation import Observation, observe_pair
+from relay.airspace.live.answers import AnswerFollower
 from relay.airspace.readings import Evidence, Reading, Thresholds, assess
 from relay.config.airspace import AirspaceSettings
 from relay.coordination.tasks.board import Board
@@ -76,6 +76,9 @@ class AirspaceRoom:
     sets: dict[str, WorkingSet] = field(default_factory=dict)
     seen: dict[Pair, Any] = field(default_factory=dict)
     files: set[str] = field(default_factory=lambda: {FILE, "src/free.py", "docs/a.md"})
+    #: As of a scanner: what lies ahead, and what agents were asked for.
+    forecasts: dict[Pair, Any] = field(default_factory=dict)
+    asked: dict[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.members = self.members or {name: Member(name, "played", self.policy(name)) for name in NAMES}
@@ -83,6 +86,11 @@ class AirspaceRoom:
         self.board = Board()
         self.protocol = self.another()
         self.answers = AnswerFollower(self.voice, clock=self.clock)
+
+    def about(self, agent: str) -> str:
+        return self.asked.get(agent, "")
+
+    def poke(self) -> None: ...
 
     def policy(self, name: str, **more: Any) -> Policy:
         return Policy(name, names=NAMES, agent_mentions=True, **more)

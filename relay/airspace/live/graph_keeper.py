@@ -16,13 +16,11 @@ import structlog
 from relay.airspace.live.embedding import Position, cloud
 from relay.airspace.live.measure import LiveMeasure
 from relay.airspace.scan import symbol_hazards
-from relay.airspace.scan.scan import SymbolFindings
 from relay.airspace.scan.symbol_hazards import SymbolFacts
 from relay.code.code_graph import CodeGraph
 from relay.code.read.extract import extract, unfit
 from relay.code.read.grammar import language_of
 from relay.code.service import GraphError, GraphService
-from relay.model.working_set import WorkingSet
 from relay.store.ports import Store
 
 log = structlog.get_logger(__name__)
@@ -30,20 +28,6 @@ log = structlog.get_logger(__name__)
 GATHER_S = 0.2
 #: Seconds until a graph that could not be built is tried again.
 AGAIN_S = 30.0
-
-
-class GraphSymbols:
-    """`relay.airspace.scan.scan.Symbols` over one graph. Its indexes are made by whoever asks first: in the scan's
-    thread, not on the event loop."""
-
-    def __init__(self, graph: CodeGraph, text: symbol_hazards.Text | None) -> None:
-        self._graph, self._text = graph, text
-        self._facts: SymbolFacts | None = None
-
-    def facts(self, a: WorkingSet, b: WorkingSet) -> SymbolFindings:
-        if self._facts is None:
-            self._facts = SymbolFacts(self._graph, self._text)
-        return SymbolFindings(*self._facts.facts(a, b))
 
 
 class GraphKeeper:
@@ -106,7 +90,7 @@ class GraphKeeper:
     async def _take(self, graph: CodeGraph) -> None:
         measure = self._measure()
         measure.take_graph(graph.adjacency())
-        measure.set_symbols(GraphSymbols(graph, self._text))
+        measure.set_symbols(SymbolFacts(graph, self._text))
         self._drawn()
 
     def state(self) -> dict[str, Any]:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 
-from relay.airspace.live.picture import Worktrees
 from relay.airspace.pair_facts import Likeness
 from relay.airspace.words import Likenesses, text_of
+from relay.airspace.worktrees.working_sets import WorkingSetSource
 from relay.model.working_set import Pair, WorkingSet
 
 #: By agent, what people asked of it and the tasks behind its current work, the newest first.
@@ -17,7 +17,7 @@ AskedTexts = Callable[[Collection[str]], Awaitable[Mapping[str, Sequence[str]]]]
 class WorkLikeness:
     """Over the agents of one scan. Without `asked` only branches, commits and intents say what work is about."""
 
-    def __init__(self, worktrees: Worktrees, asked: AskedTexts | None) -> None:
+    def __init__(self, worktrees: WorkingSetSource, asked: AskedTexts | None) -> None:
         self._worktrees, self._asked = worktrees, asked
         self._likenesses = Likenesses()
         self._about: Mapping[str, str] = {}

@@ -13,8 +13,10 @@ from typing import Any
 from relay.airspace.live.embedding import Embedding
 from relay.airspace.live.picture import Picture
 from relay.airspace.pair_facts import Likeness
+from relay.airspace.profiles.formulas import Profile
 from relay.airspace.readings import Thresholds
-from relay.airspace.scan.scan import PairScan, Profile, Symbols
+from relay.airspace.scan.scan import PairScan
+from relay.airspace.scan.symbol_hazards import SymbolFacts
 from relay.git.trial_merge import Merge
 from relay.model.working_set import Pair, WorkingSet
 
@@ -23,7 +25,7 @@ FEW = 100
 
 
 class LiveMeasure:
-    """`relay.airspace.live.picture.Measure` over `relay.airspace.scan.scan`. `profile` and `floor` are asked anew
+    """The scan over working sets that change. `profile` and `floor` are asked anew
     each scan."""
 
     def __init__(
@@ -40,7 +42,7 @@ class LiveMeasure:
         self._space = PairScan(floor=floor())
         self._agents: set[str] = set()
         self._graph: dict[str, tuple[str, ...]] = {}
-        self._symbols: Symbols | None = None
+        self._symbols: SymbolFacts | None = None
         self._lock = threading.Lock()
         self._waiting: list[Callable[[PairScan], None]] = []
 
@@ -83,7 +85,7 @@ class LiveMeasure:
 
         self._later(work)
 
-    def set_symbols(self, symbols: Symbols | None) -> None:
+    def set_symbols(self, symbols: SymbolFacts | None) -> None:
         """Whoever knows the symbols; once more when they changed."""
 
         def work(space: PairScan) -> None:

@@ -7,15 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any
 
 from relay.airspace.advisories import wording
 from relay.airspace.advisories.rules.advisory import Advisory
-from relay.airspace.pair_facts import Likeness
-from relay.airspace.readings import Assessment, Level, Thresholds
-from relay.airspace.words import Vocabulary
+from relay.airspace.readings import Assessment, Level
 from relay.base.durations import iso
-from relay.git.trial_merge import Merge, Target, Trial
 from relay.model.working_set import FileTouch, Pair, WorkingSet
 
 Point = tuple[float, float, float]
@@ -35,68 +32,6 @@ class Picture:
     positions: Mapping[str, Point] = field(default_factory=dict)
     file_coordinates: Mapping[str, Point] = field(default_factory=dict)
     files: int = 0
-
-
-class Measure(Protocol):
-    """Measures the airspace (relay.airspace.scan.scan). Runs in a thread, one scan at a time."""
-
-    @property
-    def thresholds(self) -> Thresholds: ...
-
-    def scan(
-        self, sets: Sequence[WorkingSet], merges: Mapping[Pair, Merge], words: Mapping[Pair, Likeness]
-    ) -> Picture:
-        """All sets as they are now; what did not change since the last scan is not measured again."""
-        ...
-
-    def graph(self) -> dict[str, Any]:
-        """`{files, edges, failed: [path], building}` of the dependency graph."""
-        ...
-
-
-class Worktrees(Protocol):
-    """Where the working sets come from."""
-
-    async def working_sets(self) -> Sequence[WorkingSet]: ...
-
-    async def target(self) -> Target | None:
-        """What worktrees are merged into at this moment; None: there is no repository."""
-        ...
-
-    def no_main(self) -> str:
-        """Why there is no target; empty when there is one."""
-        ...
-
-    def behind(self, agent: str) -> int | None:
-        """Commits of the main branch that an agent's branch lacks; None: it has no worktree, or nobody has looked."""
-        ...
-
-    async def trials(self, target: Target) -> Mapping[str, Trial]:
-        """Of each worktree: would it merge into the target as it stands?"""
-        ...
-
-    def pairs(self) -> Sequence[Pair]:
-        """The pairs that could not merge (`working_set.could_collide`)."""
-        ...
-
-    async def merges(
-        self, pairs: Sequence[Pair], trials: Mapping[str, Trial], *, most: int
-    ) -> Mapping[Pair, Merge | None]:
-        """Speculative merges of these pairs, `most` of them new ones; left out or None = it was not or could not be
-        tried."""
-        ...
-
-    def branches(self) -> Mapping[str, str]:
-        """The branch of each agent, where known."""
-        ...
-
-    def messages(self) -> Mapping[str, Sequence[str]]:
-        """Of each agent, the messages of its commits that the main branch has not got."""
-        ...
-
-    def vocabulary(self) -> Vocabulary:
-        """In how many of the main branch's messages each word is."""
-        ...
 
 
 def link_json(pair: Pair, found: Assessment, level: Level) -> dict[str, Any]:

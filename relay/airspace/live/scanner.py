@@ -27,9 +27,11 @@ from relay.airspace.advisories.rules.observation import Observation, PairObserva
 from relay.airspace.globs import matches
 from relay.airspace.live import history, picture
 from relay.airspace.live.likeness import AskedTexts, WorkLikeness
-from relay.airspace.live.picture import Measure, Picture, PictureSample, Worktrees
+from relay.airspace.live.measure import LiveMeasure
+from relay.airspace.live.picture import Picture, PictureSample
 from relay.airspace.live.sets import with_intents, without
 from relay.airspace.readings import Assessment, Level
+from relay.airspace.worktrees.working_sets import WorkingSetSource
 from relay.base.durations import iso
 from relay.config.airspace import AirspaceSettings
 from relay.git.trial_merge import Merge, Target, Trial, Verdict
@@ -64,8 +66,8 @@ class Scanner:
         self,
         store: Store,
         protocol: AdvisoryProtocol,
-        worktrees: Worktrees,
-        measure: Measure,
+        worktrees: WorkingSetSource,
+        measure: LiveMeasure,
         settings: Callable[[], AirspaceSettings],
         *,
         agents: Callable[[], Collection[str]] = tuple,

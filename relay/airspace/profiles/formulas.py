@@ -49,8 +49,8 @@ class Edit:
 
 
 @dataclass(frozen=True, slots=True)
-class Formula:
-    """A profile that is nothing but a formula (see relay.airspace.scan.profile_registry)."""
+class Profile:
+    """A formula with its thresholds. Its weights of dependency and tree are at most those of `seed`."""
 
     name: str
     thresholds: Thresholds
@@ -81,9 +81,9 @@ def coefficient(a: WorkingSet, b: WorkingSet, near: PairFacts) -> Assessment:
     )
 
 
-FORMULAS: Mapping[str, Formula] = {
-    "seed": Formula("seed", THRESHOLDS, seed),
-    "coefficient": Formula("coefficient", THRESHOLDS, coefficient),
+FORMULAS: Mapping[str, Profile] = {
+    "seed": Profile("seed", THRESHOLDS, seed),
+    "coefficient": Profile("coefficient", THRESHOLDS, coefficient),
 }
 
 

@@ -8,10 +8,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from relay.airspace.profiles.calibrated import NAME, THRESHOLDS, calibrated
-from relay.airspace.profiles.formulas import FORMULAS, Formula
-from relay.airspace.scan.scan import Profile
+from relay.airspace.profiles.formulas import FORMULAS, Profile
 
-PROFILES: Mapping[str, Profile] = {**FORMULAS, NAME: Formula(NAME, THRESHOLDS, calibrated)}
+PROFILES: Mapping[str, Profile] = {**FORMULAS, NAME: Profile(NAME, THRESHOLDS, calibrated)}
 
 
 def profile(name: str) -> Profile:

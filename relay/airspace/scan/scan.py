@@ -14,46 +14,20 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
-from typing import Protocol
 
-from relay.airspace.pair_facts import CallLink, Hazard, Likeness, PairFacts, SharedTest
-from relay.airspace.profiles.formulas import DEPENDENCY, TREE
-from relay.airspace.readings import Assessment, Level, Thresholds
+from relay.airspace.pair_facts import Likeness, PairFacts, SymbolFindings
+from relay.airspace.profiles.formulas import DEPENDENCY, TREE, Profile
+from relay.airspace.readings import Assessment, Level
 from relay.airspace.scan.candidate_pairs import Index, Moved, Places
 from relay.airspace.scan.coupling import Couplings, Kind
 from relay.airspace.scan.import_distances import Dependencies
+from relay.airspace.scan.symbol_hazards import SymbolFacts
 from relay.airspace.words import ALIKE
 from relay.base.gc_pause import held_back
 from relay.git.trial_merge import Merge
 from relay.model.working_set import Pair, WorkingSet
-
-
-class Profile(Protocol):
-    """A formula with its thresholds. Its weights of dependency and tree are at most those of `seed`."""
-
-    @property
-    def name(self) -> str: ...
-    @property
-    def thresholds(self) -> Thresholds: ...
-    @property
-    def assess(self) -> Callable[[WorkingSet, WorkingSet, PairFacts], Assessment]: ...
-
-
-@dataclass(frozen=True, slots=True)
-class SymbolFindings:
-    """What symbols say about a pair, a's side first (see relay.airspace.pair_facts)."""
-
-    hazards: tuple[Hazard, ...] = ()
-    calls: CallLink | None = None
-    tests: tuple[SharedTest, ...] = ()
-
-
-class Symbols(Protocol):
-    """Whoever knows the symbols. Asked once for a pair that touches, until a set or the graph changes."""
-
-    def facts(self, a: WorkingSet, b: WorkingSet) -> SymbolFindings: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,7 +113,7 @@ class PairScan:
         self._last: tuple[Profile | None, Mapping[Pair, Merge], Mapping[Pair, Likeness]] = (None, {}, {})
         self._partners: defaultdict[str, set[str]] = defaultdict(set)
         self._couplings = Couplings(Dependencies(), reach)
-        self._symbols: Symbols | None = None
+        self._symbols: SymbolFacts | None = None
 
     # -- what changed: noted here, taken in by the next scan
 
@@ -161,7 +135,7 @@ class PairScan:
         if self._couplings.graph.patch(path, imported):
             self._forget_facts()
 
-    def set_symbols(self, symbols: Symbols | None) -> None:
+    def set_symbols(self, symbols: SymbolFacts | None) -> None:
         """Whoever knows the symbols; call it again when they changed, and all is asked again."""
         self._symbols = symbols
         self._forget_facts()

@@ -14,10 +14,10 @@ import re
 from collections import Counter, OrderedDict
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
+from functools import cached_property
 from heapq import nsmallest
-from typing import Protocol
 
-from relay.airspace.pair_facts import CallLink, Hazard, SharedTest
+from relay.airspace.pair_facts import CallLink, Hazard, SharedTest, SymbolFindings
 from relay.code.call_graph import CallGraph, Node
 from relay.code.code_graph import CodeGraph
 from relay.code.read.extract import extract, unfit
@@ -42,13 +42,6 @@ _TEST = re.compile(
 #: (whose, path) -> the side's own text of a changed file, or its symbols where they were read elsewhere; None =
 #: not at hand.
 Text = Callable[[WorkingSet, str], str | FileSymbols | None]
-Facts = tuple[tuple[Hazard, ...], CallLink | None, tuple[SharedTest, ...]]
-
-
-class PairFacts(Protocol):
-    """Whoever gathers the facts of a pair asks for those of symbols here."""
-
-    def facts(self, a: WorkingSet, b: WorkingSet) -> Facts: ...
 
 
 def is_test(path: str) -> bool:
@@ -91,21 +84,25 @@ class SymbolSide:
 
 
 class SymbolFacts:
-    """The facts of pairs over one graph. Not for several threads at once."""
+    """The facts of pairs over one graph. Not for several threads at once; its index of calls is made by the first one
+    that asks: in the scan's thread, not on the event loop."""
 
     def __init__(self, graph: CodeGraph, text: Text | None = None) -> None:
         self._graph = graph
         self._text = text
-        self._calls = CallGraph(graph)
         self._sides: OrderedDict[int, tuple[WorkingSet, SymbolSide]] = OrderedDict()
 
-    def facts(self, a: WorkingSet, b: WorkingSet) -> Facts:
-        """(hazards, the nearest call link, shared tests), a's side first."""
+    @cached_property
+    def _calls(self) -> CallGraph:
+        return CallGraph(self._graph)
+
+    def facts(self, a: WorkingSet, b: WorkingSet) -> SymbolFindings:
+        """A's side first."""
         one, other = self.side(a), self.side(b)
         hazards = [*self._hazards(0, one, other), *self._hazards(1, other, one)]
         agents = (a.agent, b.agent)
         hazards.sort(key=lambda it: (*_rank(it), agents[it.writer]))
-        return tuple(hazards[:AT_MOST]), _link(one, other), _tests(one, other)
+        return SymbolFindings(tuple(hazards[:AT_MOST]), _link(one, other), _tests(one, other))
 
     def side(self, working_set: WorkingSet) -> SymbolSide:
         """What a working set does; worked out once for each object."""

@@ -7,7 +7,7 @@ runs that named it, and only for a file that the worktree does not show as chang
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -15,7 +15,7 @@ from pathlib import Path
 from relay.airspace.words import Vocabulary
 from relay.airspace.worktrees.registry import WorktreeRegistry
 from relay.git.trial_merge import Merge, Target, Trial
-from relay.model import Location
+from relay.model import Location, TurnsAtWork
 from relay.model.working_set import FileTouch, Pair, Span, WorkingSet, all_paths, recency
 
 #: Bytes of a changed file that is read for its symbols; the graph leaves larger ones out too.
@@ -25,18 +25,18 @@ MOST_PLACES = 200
 
 
 class WorkingSetSource:
-    """`relay.airspace.live.picture.Worktrees`. `working` names the agents whose turn runs."""
+    """What the scanner knows of the worktrees. `turns` says whose turn runs."""
 
     def __init__(
         self,
         registry: WorktreeRegistry,
-        working: Callable[[], Collection[str]],
+        turns: TurnsAtWork,
         *,
         changed: Callable[[], None] = lambda: None,
         clock: Callable[[], float] = time.time,
     ) -> None:
         self._registry = registry
-        self._working = working
+        self._turns = turns
         self._changed = changed
         self._clock = clock
         self._named: dict[str, dict[str, tuple[Location, float]]] = {}
@@ -56,7 +56,7 @@ class WorkingSetSource:
     async def working_sets(self) -> Sequence[WorkingSet]:
         await self._registry.catch_up()
         found = {one.agent: one for one in await self._registry.working_sets()}
-        working = set(self._working())
+        working = set(self._turns.working())
         self._named = {agent: places for agent, places in self._named.items() if agent in working}
         for agent, places in self._named.items():
             found[agent] = self._with(found.get(agent, WorkingSet(agent)), places)

@@ -20,14 +20,16 @@ from rich.text import Text
 
 from relay.airspace.advisories.rules.right_of_way import right_of_way
 from relay.airspace.live.embedding import Embedding, Placement
-from relay.airspace.live.graph_keeper import GraphSymbols, outline
+from relay.airspace.live.graph_keeper import outline
 from relay.airspace.live.picture import counts_json, link_json
 from relay.airspace.profiles.calibrated import NAME
+from relay.airspace.profiles.formulas import Profile
 from relay.airspace.readings import Level
 from relay.airspace.scan import scenario
 from relay.airspace.scan.profile_registry import PROFILES
-from relay.airspace.scan.scan import Link, PairScan, Profile, Scan
+from relay.airspace.scan.scan import Link, PairScan, Scan
 from relay.airspace.scan.scenario import ScenarioError
+from relay.airspace.scan.symbol_hazards import SymbolFacts
 from relay.airspace.worktrees.registry import scan_repo
 from relay.base.terminal_text import fail, safe_line
 from relay.code.build.listing import ListingError, listed, read_file, wanted
@@ -93,7 +95,7 @@ def _scan_repo(folder: Path, profile: Profile, *, as_json_text: bool) -> int:
     merges = {pair: merge for pair, merge in merges.items() if set(pair) <= busy}
     space = PairScan()
     space.set_graph(graph.adjacency())
-    space.set_symbols(GraphSymbols(graph, None))
+    space.set_symbols(SymbolFacts(graph))
     return _tell(sets, space, profile, merges, conflicts, as_json_text=as_json_text)
 
 

@@ -11,17 +11,17 @@ from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
 from pathlib import Path
 
-from relay.airspace.advisories.answers import AnswerFollower
-from relay.airspace.advisories.edit_guard import AirspaceGuard, Interrupter
 from relay.airspace.advisories.lock_intents import LockIntents
-from relay.airspace.advisories.merge_outcomes import MergeOutcomes
 from relay.airspace.advisories.protocol import AdvisoryProtocol
+from relay.airspace.live.answers import AnswerFollower
+from relay.airspace.live.edit_guard import AirspaceGuard, Interrupter
 from relay.airspace.live.graph_keeper import GraphKeeper, outline
 from relay.airspace.live.measure import LiveMeasure
+from relay.airspace.live.merge_outcomes import MergeOutcomes
 from relay.airspace.live.scanner import Scanner
 from relay.airspace.live.service import AirspaceService
+from relay.airspace.profiles.formulas import Profile
 from relay.airspace.scan.profile_registry import PROFILES
-from relay.airspace.scan.scan import Profile
 from relay.airspace.worktrees.actions import WorktreeActions
 from relay.airspace.worktrees.main_merges import MainMerges
 from relay.airspace.worktrees.registry import WorktreeRegistry
@@ -111,6 +111,21 @@ class WorktreeParts:
         return [*main, *(worktree.checkout.top for worktree in self.registry.worktrees.values())]
 
 
+class AgentTurns:
+    """The turns that the room's agents are at (`relay.model.TurnsAtWork`)."""
+
+    def __init__(self, roster: Roster, turns: RunningTurns) -> None:
+        self._roster, self._turns = roster, turns
+        self.interrupt = turns.interrupt
+
+    def working(self) -> Mapping[str, float]:
+        return {name: turn.plan.started_at for name, turn in self._turns.by_agent.items()}
+
+    def guarded(self, agent: str) -> bool:
+        member = self._roster.members.get(agent)
+        return member is not None and member.guarded
+
+
 class AirspaceParts:
     """What is measured between the agents, said to them and held against their edits. `close` it after its tasks have
     ended."""
@@ -128,9 +143,9 @@ class AirspaceParts:
         judge: LockJudge,
     ) -> None:
         self._store, self._settings, self._worktrees = store, settings, worktrees
-        self._roster, self._turns = roster, turns
+        at_work = AgentTurns(roster, turns)
         self._applied = asyncio.Event()
-        self.working_sets = WorkingSetSource(worktrees.registry, self._working, changed=self._poke)
+        self.working_sets = WorkingSetSource(worktrees.registry, at_work, changed=self._poke)
         self.graph_keeper = GraphKeeper(store, lambda: self.measure, self.working_sets.text, self._poke)
         worktrees.watcher.code = self.graph_keeper.changed
         self.measure = LiveMeasure(
@@ -155,24 +170,11 @@ class AirspaceParts:
         self.live = AirspaceService(
             store, self.protocol, self.scanner, self._current, cloud=self.graph_keeper.cloud
         )
-        self.guard = AirspaceGuard(
-            self.protocol,
-            lambda: self.scanner.sets,
-            self._current,
-            links=lambda: self.scanner.forecasts,
-            about=self.scanner.about,
-            changed=self._poke,
-        )
-        self.interrupter = Interrupter(
-            self.protocol,
-            self._current,
-            working=self._working,
-            guarded=self._guarded,
-            interrupt=turns.interrupt,
-        )
+        self.guard = AirspaceGuard(self.protocol, self.scanner, self._current)
+        self.interrupter = Interrupter(self.protocol, at_work, self._current)
         self.followers: tuple[follow.Follower, ...] = (
-            AnswerFollower(voice, in_hand=lambda agent, paths, but: self.live.in_hand(agent, paths, but=but)),
-            MergeOutcomes(self.protocol, self.scanner.merged),
+            AnswerFollower(voice, self.live),
+            MergeOutcomes(self.protocol, self.scanner),
         )
 
     def start(self, start: Start) -> None:
@@ -200,13 +202,6 @@ class AirspaceParts:
 
     def _profile(self) -> Profile:
         return PROFILES[self._current().profile]
-
-    def _working(self) -> Mapping[str, float]:
-        return {name: turn.plan.started_at for name, turn in self._turns.by_agent.items()}
-
-    def _guarded(self, agent: str) -> bool:
-        member = self._roster.members.get(agent)
-        return member is not None and member.guarded
 
     def _poke(self) -> None:
         self.scanner.poke()

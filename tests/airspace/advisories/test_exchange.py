@@ -12,14 +12,16 @@ from pathlib import Path
 import pytest
 
 from relay.airspace.advisories import intents
-from relay.airspace.advisories.edit_guard import Interrupter
 from relay.airspace.advisories.rules.advisory import Outcome, Steering
+from relay.airspace.live.edit_guard import Interrupter
+from relay.app.daemon.airspace import AgentTurns
 from relay.config.airspace import AirspaceSettings
 from relay.git.trial_merge import Merge
 from relay.log import follow
 from relay.log.follow import check_acyclic
 from relay.log.verify import verify
 from relay.model import EndPart, Kind, Part, TextPart, Turn
+from relay.room.dispatch.roster import Roster
 from relay.store.ports import Store
 from tests.airspace.house import House
 from tests.airspace.parts import FILE, AirspaceRoom, open_airspace_store, work
@@ -41,13 +43,8 @@ class Flight(House):
         )
         self.floor = Floor(store)
         self.floor.policy = room.policy("")
-        self.interrupter = Interrupter(
-            room.protocol,
-            lambda: room.settings,
-            working=lambda: {name: one.plan.started_at for name, one in self.floor.turns.by_agent.items()},
-            guarded=lambda _agent: False,
-            interrupt=self.floor.turns.interrupt,
-        )
+        at_work = AgentTurns(Roster({}), self.floor.turns)
+        self.interrupter = Interrupter(room.protocol, at_work, lambda: room.settings)
         super().__init__(room, after_tick=self.interrupter.look)
         self.store = store
         self.steers = True

@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from relay.airspace.advisories import intents, table, wording
-from relay.airspace.advisories.answers import AnswerFollower
-from relay.airspace.advisories.edit_guard import AirspaceGuard
 from relay.airspace.advisories.rules import forecasts
 from relay.airspace.advisories.rules.forecasts import Forecast, ForecastOutcome
+from relay.airspace.live.answers import AnswerFollower
+from relay.airspace.live.edit_guard import AirspaceGuard
 from relay.airspace.readings import Assessment, Evidence, Level, Reading
 from relay.git.trial_merge import Merge, Trial, Verdict
 from relay.model import Location
@@ -143,7 +143,7 @@ async def test_told_once_holds_over_a_restart(tmp_path: Path) -> None:
     house.trees.sets = [WorkingSet("CLAUDE", (FileTouch(FILE),)), work("CODEX", "src/free.py")]
 
     def guard() -> AirspaceGuard:
-        return AirspaceGuard(room.protocol, lambda: house.scanner.sets, lambda: room.settings)
+        return AirspaceGuard(room.protocol, house.scanner, lambda: room.settings)
 
     await house.tick()
     assert "CLAUDE changes" in (await guard().decide("CODEX", Location(FILE, None, True))).note
@@ -168,9 +168,8 @@ async def test_what_is_foretold_where_nobody_is_yet_is_told_once(airspace: Airsp
     airspace.sets |= {"CLAUDE": work("CLAUDE", "src/free.py"), "CODEX": work("CODEX", "docs/a.md")}
     reading = Reading(0.2, foretells=True, evidence=(Evidence(f"CODEX comes near {FILE}", FILE),))
     link = Assessment(0.2, Level.CLEAR, {"nearness": reading}, ahead=True)
-    guard = AirspaceGuard(
-        airspace.protocol, lambda: airspace.sets, lambda: airspace.settings, links=lambda: {PAIR: link}
-    )
+    airspace.forecasts = {PAIR: link}
+    guard = AirspaceGuard(airspace.protocol, airspace, lambda: airspace.settings)
     assert "may collide later" in (await guard.decide("CODEX", Location(FILE, None, True))).note
     assert (await guard.decide("CODEX", Location(FILE, None, True))).note == ""
 
@@ -205,11 +204,7 @@ async def test_an_intent_is_answered_with_what_is_in_hand(airspace: AirspaceRoom
     house = House(AirspaceRoom(airspace.store, airspace.clock))
     house.trees.sets = [work("GEMINI", "src/free.py")]
     await house.tick()
-    airspace.answers = AnswerFollower(
-        airspace.voice,
-        in_hand=lambda agent, paths, but: house.live.in_hand(agent, paths, but=but),
-        clock=airspace.clock,
-    )
+    airspace.answers = AnswerFollower(airspace.voice, house.live, clock=airspace.clock)
     await airspace.meet()
     await airspace.turn("CODEX", "INTENT: src/free.py, docs/a.md")
     bodies = [one.body for one in await parts.all_messages(airspace.store) if "your part?" in one.body]

@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import AsyncIterator, Collection, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -99,7 +100,7 @@ async def test_the_scanner_and_the_page_say_the_same_of_a_pair(
     commit(one.at("CODEX"), {"src/new.py": lines(1, 5)})  # git asks where it belongs now
     await one.look()
     house.room.settings = one.settings.airspace
-    house.scanner._worktrees = WorkingSetSource(one.registry, tuple)
+    house.scanner._worktrees = WorkingSetSource(one.registry, SimpleNamespace(working=dict))
     await house.tick()
     found = {row["agent"]: row["collides"] for row in (await rows(one.registry))[0]}
     (paths,) = [tuple(each["paths"]) for each in found["CLAUDE"]]

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from relay.airspace.pair_facts import CallLink, Hazard, SharedTest
-from relay.airspace.scan.symbol_hazards import Facts, SymbolFacts, is_test
+from relay.airspace.scan.symbol_hazards import SymbolFacts, is_test
 from relay.code.call_graph import CallGraph
 from relay.code.code_graph import CodeGraph, graph_of
 from relay.model.working_set import Change, FileTouch, Span, WorkingSet
@@ -34,9 +36,10 @@ def side(agent: str, path: str, *spans: tuple[int, int], change: Change = Change
     return WorkingSet(agent, (FileTouch(path, change, tuple(Span(start, end) for start, end in spans)),))
 
 
-def facts(a: WorkingSet, b: WorkingSet, texts: Texts | None = None) -> Facts:
+def facts(a: WorkingSet, b: WorkingSet, texts: Texts | None = None) -> tuple[Any, Any, Any]:
     known = texts or {}
-    return SymbolFacts(graph(), lambda whose, path: known.get((whose.agent, path))).facts(a, b)
+    found = SymbolFacts(graph(), lambda whose, path: known.get((whose.agent, path))).facts(a, b)
+    return found.hazards, found.calls, found.tests
 
 
 def edited(path: str, old: str, new: str) -> str:

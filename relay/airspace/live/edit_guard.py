@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Callable, Mapping
 
 import structlog
 
@@ -19,34 +19,21 @@ from relay.airspace.advisories import wording
 from relay.airspace.advisories.protocol import AdvisoryProtocol, Steer
 from relay.airspace.advisories.rules import edit_check
 from relay.airspace.globs import matches
-from relay.airspace.readings import Assessment
+from relay.airspace.live.scanner import Scanner
 from relay.config.airspace import AirspaceSettings
-from relay.model import GuardDecision, Location
+from relay.model import GuardDecision, Location, TurnsAtWork
 from relay.model.working_set import WorkingSet
 
 log = structlog.get_logger(__name__)
 
 
 class AirspaceGuard:
-    """`relay.model.Guard`. `sets` gives the working sets as they were last seen, `links` what lies between the pairs,
-    `about` what each agent was asked for; `changed` asks for a tick, which keeps what was told over a restart."""
+    """`relay.model.Guard`, from what `scanner` saw last; `poke` asks it for a tick, which keeps what was told."""
 
     def __init__(
-        self,
-        protocol: AdvisoryProtocol,
-        sets: Callable[[], Mapping[str, WorkingSet]],
-        settings: Callable[[], AirspaceSettings],
-        *,
-        links: Callable[[], Mapping[tuple[str, str], Assessment]] = dict,
-        about: Callable[[str], str] = lambda agent: "",
-        changed: Callable[[], None] = lambda: None,
+        self, protocol: AdvisoryProtocol, scanner: Scanner, settings: Callable[[], AirspaceSettings]
     ) -> None:
-        self._protocol = protocol
-        self._sets = sets
-        self._settings = settings
-        self._links = links
-        self._about = about
-        self._changed = changed
+        self._protocol, self._scanner, self._settings = protocol, scanner, settings
 
     async def decide(self, agent: str, location: Location, session: str | None = None) -> GuardDecision:
         """A standing resolution that tells this agent to keep off the file; else what this very edit would touch
@@ -59,7 +46,7 @@ class AirspaceGuard:
         steer = self._protocol.steer(agent, location.path)
         if steer is not None:
             return GuardDecision(True, wording.steer_off(steer.reason, location.path), steer.advisory)
-        sets, behind = self._sets(), self._protocol.behind(agent)
+        sets, behind = self._scanner.sets, self._protocol.behind(agent)
         mine = sets.get(agent, WorkingSet(agent))
         if location.lines is not None and location.path not in self._protocol.settles(agent):
             others = [one for name, one in sets.items() if name not in behind]
@@ -71,7 +58,7 @@ class AirspaceGuard:
     def _entering(self, mine: WorkingSet, sets: Mapping[str, WorkingSet], path: str) -> str:
         """Who has this file in hand, or with whom a collision is foretold there; '' when it was told before."""
         in_hand = edit_check.agents_changing(sets.values(), path)
-        links = self._links()
+        links = self._scanner.forecasts
         ahead_of = {*self._protocol.state.forecasts, *(pair for pair, one in links.items() if one.ahead)}
         here = {one for one in self._protocol.edit_notices if one[2] == path}
         before = self._protocol.edit_notices
@@ -90,9 +77,9 @@ class AirspaceGuard:
                 # It has entered before anybody looked: nothing is new but what is foretold.
                 theirs = None
             if theirs is not None or ahead:
-                notes.append(wording.entering(other, path, theirs, self._about(other), ahead))
+                notes.append(wording.entering(other, path, theirs, self._scanner.about(other), ahead))
         if self._protocol.edit_notices != before:
-            self._changed()
+            self._scanner.poke()
         return " ".join([*notes, "This edit is allowed."]) if notes else ""
 
 
@@ -100,25 +87,17 @@ class Interrupter:
     """Cuts off the turns of agents that cannot be asked before an edit, `airspace.interrupt_s` after a resolution
     told them to steer.
 
-    `working` gives since when (Unix seconds) each agent at work is at its turn; `guarded` says whether an agent
-    is asked before its edits; `interrupt` begins its turn anew with the text in front (`relay.room.dispatch.worker`).
     """
 
     def __init__(
         self,
         protocol: AdvisoryProtocol,
+        turns: TurnsAtWork,
         settings: Callable[[], AirspaceSettings],
         *,
-        working: Callable[[], Mapping[str, float]],
-        guarded: Callable[[str], bool],
-        interrupt: Callable[[str, str], Awaitable[bool]],
         clock: Callable[[], float] = time.time,
     ) -> None:
-        self._protocol = protocol
-        self._settings = settings
-        self._working = working
-        self._guarded = guarded
-        self._interrupt = interrupt
+        self._protocol, self._turns, self._settings = protocol, turns, settings
         self._clock = clock
         self._looked = asyncio.Event()
         self._done: dict[tuple[str, str], float] = {}
@@ -134,7 +113,7 @@ class Interrupter:
             self._looked.clear()
             for agent, steer in self._due():
                 self._done[(agent, steer.advisory)] = steer.since
-                cut = await self._interrupt(agent, wording.interrupted(steer.reason, steer.files))
+                cut = await self._turns.interrupt(agent, wording.interrupted(steer.reason, steer.files))
                 log.info("turn cut off for an advisory", agent=agent, advisory=steer.advisory, cut=cut)
 
     def _due(self) -> list[tuple[str, Steer]]:
@@ -143,8 +122,8 @@ class Interrupter:
         self._done = {key: since for key, since in self._done.items() if key[1] in standing}
         return [
             (agent, steer)
-            for agent, began in self._working().items()
-            if not self._guarded(agent)
+            for agent, began in self._turns.working().items()
+            if not self._turns.guarded(agent)
             for steer in self._protocol.steers(agent)
             if began < steer.since <= now - after and self._done.get((agent, steer.advisory)) != steer.since
         ]

@@ -7,13 +7,14 @@ to work.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
 from relay.airspace.advisories import intents, table, wording
 from relay.airspace.advisories.intents import Source
 from relay.airspace.advisories.rules.advisory import Advisory, Answer
+from relay.airspace.live.service import AirspaceService
 from relay.log.events import Event
 from relay.model import Message, Voice
 from relay.store.ports import Tx
@@ -26,8 +27,7 @@ MOST_TEXT = 500
 
 
 class AnswerFollower:
-    """A follower of the log (`relay.log.follow`). `in_hand`: who but
-    the third changes which of these files, for the first (`AirspaceService.in_hand`)."""
+    """A follower of the log (`relay.log.follow`). `service` knows who else changes the files of an intent."""
 
     name = "airspace-answers"
     reads = frozenset({TURN_ENDED, JOB_CHANGED})
@@ -36,14 +36,12 @@ class AnswerFollower:
     def __init__(
         self,
         voice: Voice,
+        service: AirspaceService | None = None,
         *,
-        in_hand: Callable[
-            [str, Sequence[str], Collection[str]], Sequence[str]
-        ] = lambda agent, paths, but: (),
         clock: Callable[[], float] = time.time,
     ) -> None:
         self._voice = voice
-        self._in_hand = in_hand
+        self._service = service
         self._clock = clock
 
     async def apply(self, tx: Tx, event: Event) -> None:
@@ -100,7 +98,8 @@ class AnswerFollower:
         )
         others = [other for other in one.roles.agents if other != agent]
         # Who is part of the advisory has been named in it.
-        if paths and (held := self._in_hand(agent, paths, others)):
+        held = self._service.in_hand(agent, paths, but=others) if paths and self._service is not None else ()
+        if held:
             lane, cause = table.lane_of(one.id), [one.event_id]
             await self._voice.say(tx, "\n\n".join(held), now=now, lane=lane, to=[agent], cause=cause)
         if paths and others and one.open:

@@ -10,6 +10,7 @@ from collections.abc import Callable
 
 from relay.airspace.advisories import intents, table
 from relay.airspace.advisories.protocol import AdvisoryProtocol
+from relay.airspace.live.scanner import Scanner
 from relay.airspace.worktrees.lifecycle import CHANGED, CONFLICTED, DISCARDED, MERGED
 from relay.base.durations import parse_iso
 from relay.log.events import Event
@@ -17,7 +18,7 @@ from relay.store.ports import Tx
 
 
 class MergeOutcomes:
-    """A follower of the log (`relay.log.follow`). `merged` is told of each agent whose branch was merged."""
+    """A follower of the log (`relay.log.follow`). `scanner` is told of each agent whose branch was merged."""
 
     name = "airspace-landings"
     reads = frozenset({CHANGED})
@@ -26,12 +27,12 @@ class MergeOutcomes:
     def __init__(
         self,
         protocol: AdvisoryProtocol,
-        merged: Callable[[str], None],
+        scanner: Scanner,
         *,
         clock: Callable[[], float] = time.time,
     ) -> None:
         self._protocol = protocol
-        self._merged = merged
+        self._scanner = scanner
         self._clock = clock
 
     async def apply(self, tx: Tx, event: Event) -> None:
@@ -48,4 +49,4 @@ class MergeOutcomes:
         conflicts = tuple(told.get("conflicts", ()))
         await self._protocol.merged(tx, agent, conflicts, now=self._clock(), cause=[event.id])
         if change == MERGED:
-            self._merged(agent)
+            self._scanner.merged(agent)

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from relay.airspace.advisories.edit_guard import AirspaceGuard, Interrupter
+from relay.airspace.live.edit_guard import AirspaceGuard, Interrupter
 from relay.airspace.readings import Assessment, Evidence, Level, Reading
 from relay.model import Location
 from relay.model.working_set import FileTouch, Span, WorkingSet
@@ -28,7 +28,7 @@ async def airspace(tmp_path: Path) -> AsyncIterator[AirspaceRoom]:
 
 @pytest.fixture
 def guard(airspace: AirspaceRoom) -> AirspaceGuard:
-    return AirspaceGuard(airspace.protocol, lambda: airspace.sets, lambda: airspace.settings)
+    return AirspaceGuard(airspace.protocol, airspace, lambda: airspace.settings)
 
 
 async def test_a_standing_resolution_answers_for_who_steers(
@@ -75,13 +75,8 @@ async def test_of_two_one_may_always_go_on(airspace: AirspaceRoom, guard: Airspa
 
 
 async def test_who_enters_a_file_in_hand_is_told_once_and_goes_on(airspace: AirspaceRoom) -> None:
-    asked = {"CLAUDE": "Round the total\nof the cart"}
-    guard = AirspaceGuard(
-        airspace.protocol,
-        lambda: airspace.sets,
-        lambda: airspace.settings,
-        about=lambda agent: asked.get(agent, ""),
-    )
+    airspace.asked = {"CLAUDE": "Round the total\nof the cart"}
+    guard = AirspaceGuard(airspace.protocol, airspace, lambda: airspace.settings)
     held = FileTouch(FILE, lines=(Span(10, 30, new_count=21), Span(31, 40, new_count=3)))
     airspace.sets["CLAUDE"] = WorkingSet("CLAUDE", (held,))
     told = await guard.decide("CODEX", Location(FILE, (90, 91), True))
@@ -110,12 +105,8 @@ async def test_what_is_foretold_is_told_once_at_the_edit_it_is_about(airspace: A
     reading = Reading(0.15, foretells=True, evidence=(Evidence("both were asked about cart and total"),))
     nearness = Reading(0.1, foretells=True, evidence=(Evidence(f"both work in {FILE}", FILE),))
     link = Assessment(0.2, Level.CLEAR, {"words": reading, "nearness": nearness}, ahead=True)
-    guard = AirspaceGuard(
-        airspace.protocol,
-        lambda: airspace.sets,
-        lambda: airspace.settings,
-        links=lambda: {("CLAUDE", "CODEX"): link},
-    )
+    airspace.forecasts = {("CLAUDE", "CODEX"): link}
+    guard = AirspaceGuard(airspace.protocol, airspace, lambda: airspace.settings)
     assert (await guard.decide("CODEX", Location("src/free.py", None, True))).note == ""
     told = await guard.decide("CODEX", Location(FILE, (90, 91), True))
     # Both are in the file already: what is new is what is foretold.
@@ -131,17 +122,16 @@ class Turns:
     def __init__(self, airspace: AirspaceRoom) -> None:
         self.since: dict[str, float] = {}
         self.cut: list[tuple[str, str]] = []
-        self.guarded: set[str] = set()
-        self.one = Interrupter(
-            airspace.protocol,
-            lambda: airspace.settings,
-            working=lambda: self.since,
-            guarded=self.guarded.__contains__,
-            interrupt=self._interrupt,
-            clock=airspace.clock,
-        )
+        self.asked_before: set[str] = set()
+        self.one = Interrupter(airspace.protocol, self, lambda: airspace.settings, clock=airspace.clock)
 
-    async def _interrupt(self, agent: str, text: str) -> bool:
+    def working(self) -> dict[str, float]:
+        return self.since
+
+    def guarded(self, agent: str) -> bool:
+        return agent in self.asked_before
+
+    async def interrupt(self, agent: str, text: str) -> bool:
         self.cut.append((agent, text))
         return True
 
@@ -179,7 +169,7 @@ async def test_a_turn_that_began_after_it_or_is_asked_goes_on(airspace: Airspace
     assert turns.one._due() == []
     turns.since = {"CODEX": 0.0}
     assert [agent for agent, _ in turns.one._due()] == ["CODEX"]
-    turns.guarded.add("CODEX")
+    turns.asked_before.add("CODEX")
     assert turns.one._due() == []
 
 
