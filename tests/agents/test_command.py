@@ -338,7 +338,7 @@ async def test_a_daemon_killed_with_sigkill_leaves_no_process(make_agent: MakeAg
     code = (
         "import asyncio, json, sys\n"
         "from pathlib import Path\n"
-        "from relay.agents import AgentSpec, CommandAgent\n"
+        "from relay.agents.factory import AgentSpec, CommandAgent\n"
         "from relay.model import Turn\n"
         "env, path, cwd = json.loads(sys.argv[1])\n"
         "async def main():\n"

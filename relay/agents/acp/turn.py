@@ -379,13 +379,13 @@ class AcpTurn:
         return Verdict()
 
     def _end(self, verdict: Verdict) -> EndPart:
-        kept = self._outbox.kept
+        limit = self._outbox.output_limit
         text = None
         if verdict.failure is None and self._client.answer is not None:
-            kept.text = self._turn.limits.max_output_bytes
-            text = kept.cut(self._client.answer)
+            limit.text = self._turn.limits.max_output_bytes
+            text = limit.cut(self._client.answer)
         return EndPart(
-            verdict.failure, verdict.detail, text=text, retry_at=verdict.retry_at, truncated=kept.truncated
+            verdict.failure, verdict.detail, text=text, retry_at=verdict.retry_at, truncated=limit.truncated
         )
 
 

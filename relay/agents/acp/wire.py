@@ -14,8 +14,8 @@ from collections.abc import AsyncGenerator
 from typing import Any
 
 from relay.agents.command.command import LINE_LIMIT, STDERR_LINE_LIMIT, STDERR_TAIL
-from relay.agents.process.kept import Kept
 from relay.agents.process.lines import Lines
+from relay.agents.process.output_limit import OutputLimit
 from relay.agents.process.process import STDOUT, AgentProcess
 from relay.base.terminal_text import safe, safe_line
 from relay.model import LogPart, Part, TextPart
@@ -28,7 +28,7 @@ class Outbox:
     """The parts of a turn on their way to the room, with bounds on text and diagnostics."""
 
     def __init__(self, max_output_bytes: int) -> None:
-        self.kept = Kept(max_output_bytes)
+        self.output_limit = OutputLimit(max_output_bytes)
         self._parts: deque[Part] = deque()
         self.changed = asyncio.Event()
         self._room = asyncio.Event()
@@ -37,7 +37,7 @@ class Outbox:
     def put(self, part: Part) -> None:
         match part:
             case TextPart(text):
-                text = self.kept.cut(text)
+                text = self.output_limit.cut(text)
                 if text:
                     self._append(TextPart(text))
             case LogPart(line):
@@ -46,11 +46,11 @@ class Outbox:
                 self._append(part)
 
     def _log(self, line: str) -> None:
-        if self.kept.log <= 0 or not line.strip():
+        if self.output_limit.log <= 0 or not line.strip():
             return
-        self.kept.log -= len(line) + 1
+        self.output_limit.log -= len(line) + 1
         full = "the log of this turn is full: further diagnostics are dropped"
-        self._append(LogPart(line if self.kept.log > 0 else full))
+        self._append(LogPart(line if self.output_limit.log > 0 else full))
 
     def _append(self, part: Part) -> None:
         self._parts.append(part)
@@ -126,7 +126,7 @@ class Wire:
                 self._messages.append(message)
         if self._lines.dropped > self._dropped:
             self._dropped = self._lines.dropped
-            self._outbox.kept.truncated = True
+            self._outbox.output_limit.truncated = True
             self._outbox.put(LogPart(f"a message longer than {LINE_LIMIT} bytes was dropped"))
 
     def _diagnose(self, lines: list[str]) -> None:

@@ -20,8 +20,8 @@ from pathlib import Path
 
 from relay.agents.command.stream import STREAMS
 from relay.agents.process.failure import Verdict, classify
-from relay.agents.process.kept import Kept
 from relay.agents.process.lines import Lines
+from relay.agents.process.output_limit import OutputLimit
 from relay.agents.process.process import STDOUT, AgentProcess, Exit
 from relay.agents.setup.environment import environment
 from relay.agents.setup.hooks import GuardHook, guarded
@@ -236,7 +236,7 @@ class Attempt:
         self._errors = Lines(STDERR_LINE_LIMIT)
         self._stderr = ""
         self._tail = ""  # of plain text: a program without a stream of its own may put its error there
-        self._kept = Kept(turn.limits.max_output_bytes)
+        self._output_limit = OutputLimit(turn.limits.max_output_bytes)
         self._answered = False
 
     async def parts(self) -> AsyncGenerator[Part, None]:
@@ -295,7 +295,9 @@ class Attempt:
                 return
             except TimeoutError:
                 if not self._stream.completed:
-                    self.end = EndPart(FailureClass.TIMEOUT, text=None, truncated=self._kept.truncated)
+                    self.end = EndPart(
+                        FailureClass.TIMEOUT, text=None, truncated=self._output_limit.truncated
+                    )
                 return
             for part in self._read(fd, data):
                 yield part
@@ -323,7 +325,7 @@ class Attempt:
         for line in self._lines.end():
             parts += self._bounded(self._stream.read(line))
         if self._lines.dropped:
-            self._kept.truncated = True
+            self._output_limit.truncated = True
             parts.append(LogPart(f"{self._lines.dropped} lines of output were longer than allowed: dropped"))
         return parts + self._diagnose(self._errors.end())
 
@@ -340,7 +342,7 @@ class Attempt:
             match part:
                 case TextPart(text=text):
                     self._tail = (self._tail + text[-STDERR_TAIL:])[-STDERR_TAIL:]
-                    text = self._kept.cut(text)
+                    text = self._output_limit.cut(text)
                     self._answered = self._answered or bool(text.strip())
                     if text:
                         kept.append(TextPart(text))
@@ -354,10 +356,10 @@ class Attempt:
         return kept
 
     def _logged(self, line: str) -> list[Part]:
-        if self._kept.log <= 0:
+        if self._output_limit.log <= 0:
             return []
-        self._kept.log -= len(line) + 1
-        if self._kept.log > 0:
+        self._output_limit.log -= len(line) + 1
+        if self._output_limit.log > 0:
             return [LogPart(line)]
         return [LogPart("the log of this turn is full: further diagnostics are dropped")]
 
@@ -379,14 +381,14 @@ class Attempt:
         )
         text = None
         if verdict.failure is None and stream.answer is not None:
-            self._kept.text = self.turn.limits.max_output_bytes
-            text = self._kept.cut(stream.answer)
+            self._output_limit.text = self.turn.limits.max_output_bytes
+            text = self._output_limit.cut(stream.answer)
         self.end = EndPart(
             verdict.failure,
             self._detail(verdict),
             text=text,
             retry_at=verdict.retry_at,
-            truncated=self._kept.truncated,
+            truncated=self._output_limit.truncated,
         )
 
     def _detail(self, verdict: Verdict) -> str:

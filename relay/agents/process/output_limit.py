@@ -12,8 +12,8 @@ LOG_LIMIT = 65_536
 
 
 @dataclass(slots=True)
-class Kept:
-    """How much of the output may still be kept."""
+class OutputLimit:
+    """How much of a turn's output may still be kept: bytes of its `text`, characters of its `log`."""
 
     text: int
     log: int = LOG_LIMIT
