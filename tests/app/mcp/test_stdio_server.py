@@ -89,7 +89,7 @@ async def test_six_at_once_on_an_empty_folder(folder: Path) -> None:
 HEAVY = (
     *("mcp.client", "mcp.server.mcpserver", "httpx2", "cryptography", "rich.traceback"),
     *("aiohttp", "asyncpg", "numpy", "tree_sitter", "ollama", "acp", "prompt_toolkit"),
-    *("relay.app.daemon.daemon", "relay.agents", "relay.airspace.live.scanner", "relay.airspace.graph"),
+    *("relay.app.daemon.daemon", "relay.agents", "relay.airspace.live.scanner", "relay.code"),
 )
 
 
