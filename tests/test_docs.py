@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import ast
 import importlib.util
+import io
 import re
+import tokenize
 from functools import cache
 from pathlib import Path
 
@@ -20,6 +22,10 @@ LINK = re.compile(r"\[([^\]]+)\]\(([^)\s]+)\)")
 #: A path of this repository, in words or in code; not the end of another path (`.relay/x`, `~/relay/x`).
 PATH = re.compile(r"(?<![\w./~%>*-])(?:relay|tests|scripts|web|docs|\.ci)/[\w./*-]*\w[/*]?")
 MODULE = re.compile(r"-m ((?:relay|scripts)\.[\w.]*\w)")
+#: The full name of a module, or of what one defines.
+DOTTED = re.compile(r"(?<![\w./-])relay(?:\.\w+)+")
+#: An agent's branch, a setting of PostgreSQL, files of relay's and of another program.
+NOT_OURS = {"relay/claude", "relay.now", "relay.pid", "relay.log", "relay.json", "docs/tools/shell.md"}
 BARE = re.compile(r"(?<!\[)`(\w+\.(?:py|ts|tsx|sql|sh))`")
 
 
@@ -86,6 +92,43 @@ def test_paths_and_modules_are_there(document: Path) -> None:
     assert {path for path in paths if not any(ROOT.glob(path.rstrip("/")))} == set()
     modules = set(MODULE.findall(text))
     assert {module for module in modules if importlib.util.find_spec(module) is None} == set()
+
+
+def comments(file: Path) -> str:
+    """The comments and docstrings of a module, the comments of a file of statements."""
+    text = file.read_text("utf-8")
+    if file.suffix != ".py":
+        return "\n".join(re.findall(r"--.*", text))
+    tokens = tokenize.generate_tokens(io.StringIO(text).readline)
+    found = [token.string for token in tokens if token.type == tokenize.COMMENT]
+    documented = ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
+    nodes = [node for node in ast.walk(ast.parse(text)) if isinstance(node, documented)]
+    return "\n".join(found + [ast.get_docstring(node, clean=False) or "" for node in nodes])
+
+
+def is_there(dotted: str) -> bool:
+    """Is this a package, a module or what one defines?"""
+    parts = dotted.split(".")
+    for length in range(len(parts), 0, -1):
+        place, rest = ROOT.joinpath(*parts[:length]), ".".join(parts[length:])
+        if place.with_suffix(".py").is_file():
+            return not rest or rest in definitions(place.with_suffix(".py"))
+        if place.is_dir():
+            return not rest or rest in (place / "__init__.py").read_text("utf-8")
+    return False
+
+
+def test_what_a_comment_names_is_there() -> None:
+    """Other than in a migration, which never changes."""
+    wrong = []
+    for file in [*(ROOT / "relay").rglob("*.py"), *(ROOT / "relay").rglob("*.sql")]:
+        if file.parent.name == "migrations":
+            continue
+        text = comments(file)
+        names = [path for path in PATH.findall(text) if not any(ROOT.glob(path.rstrip("/")))]
+        names += [name for name in DOTTED.findall(text) if not is_there(name)]
+        wrong += [f"{file.relative_to(ROOT)}: {name}" for name in names if name not in NOT_OURS]
+    assert wrong == []
 
 
 def test_a_file_that_is_named_without_its_folder_is_the_only_one_of_its_name() -> None:

@@ -223,7 +223,7 @@ async def was_ended(tx: Tx, caller: Caller) -> str | None:
 
 
 class Sessions:
-    """The sessions of the room, as a service (`relay.faces.services.SessionsApi`)."""
+    """The sessions of the room, as a service."""
 
     def __init__(self, store: Store, heartbeat: Heartbeat) -> None:
         self._store = store

@@ -6,7 +6,7 @@ Invariants:
   at once: the look and the write are one transaction;
 - what is recalled comes in order of relevance, the newest first among equals, and none is below the least.
 
-(004, "Episodic Memory". Implements `relay.faces.services.MemoryApi`.)
+(004, "Episodic Memory".)
 """
 
 from __future__ import annotations

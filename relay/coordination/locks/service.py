@@ -1,4 +1,4 @@
-"""Locks: what two sessions would change at once, one of them holds (`relay.faces.services.LocksApi`).
+"""Locks: what two sessions would change at once, one of them holds.
 
 Invariants:
 - two locks that hold and meet belong to one session, or are both shared;

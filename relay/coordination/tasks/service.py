@@ -5,7 +5,7 @@ Invariants:
 - a refusal changes nothing else: it is decided before the first write;
 - a task that is over is over for agents: a second, different completion is refused and the stored result stays.
 
-(004, "Work Queue"; docs/coordination.md, "Work". Implements `relay.faces.services.WorkApi`.)
+(004, "Work Queue"; docs/coordination.md, "Work".)
 """
 
 from __future__ import annotations

@@ -45,7 +45,7 @@ Meant = Callable[[Caller, str], Awaitable[Target]]
 
 
 class Changesets:
-    """`relay.faces.services.ChangesetsApi`. `fold`: the repository's file system folds case."""
+    """The changesets of the room, as a service. `fold`: the repository's file system folds case."""
 
     def __init__(
         self,

@@ -52,7 +52,7 @@ def update_forecasts(
     now: float,
 ) -> dict[Pair, Forecast]:
     """Those that are another than before. `drawn`: the pairs that something is foretold of now; the rest as in
-    `relay.airspace.advisories.rules.decision.Observation`."""
+    `relay.airspace.advisories.rules.observation.Observation`."""
     found = {}
     for pair in sorted({*standing, *drawn}):
         before = standing.get(pair)
