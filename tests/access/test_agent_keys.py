@@ -6,9 +6,8 @@ from pathlib import Path
 
 from relay.access.agent_keys import AgentKeys
 from relay.access.keys import Keys
-from relay.app.wiring.schema import WINGS
 from tests import engines
-from tests.engines import all_events
+from tests.engines import WINGS, all_events
 
 AGENTS = ("CLAUDE", "CODEX")
 

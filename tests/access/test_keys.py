@@ -10,10 +10,9 @@ import pytest
 
 from relay.access.keys import LOOK_S, USED_EVERY_S, Keys, span_s
 from relay.app.commands.keys import _listed, main
-from relay.app.wiring.schema import WINGS
 from relay.model import ADMIN, SCOPES, Caller, Fault, Refusal
 from relay.store.ports import Store
-from tests.engines import BOTH, Clock, all_events, open_store
+from tests.engines import BOTH, WINGS, Clock, all_events, open_store
 
 ANN = Caller("ann", "person-ann", "person", person=True, scopes=SCOPES | {ADMIN})
 

@@ -11,8 +11,8 @@ import asyncpg
 import pytest
 import pytest_asyncio
 
-from relay.app.wiring.schema import WINGS
 from tests import postgres
+from tests.engines import WINGS
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 REFUSED = asyncpg.InsufficientPrivilegeError

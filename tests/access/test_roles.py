@@ -12,13 +12,13 @@ from typing import Any
 import asyncpg
 import pytest
 
-from relay.app.wiring.schema import WINGS
 from relay.model import Caller
 from relay.store.postgres import store as postgres_store
 from relay.store.postgres.address import read_address
 from relay.store.postgres.store import PostgresStore
 from tests import postgres
 from tests.coordination.desk import over
+from tests.engines import WINGS
 
 DOCS = Path(__file__).parents[2] / "docs" / "postgres.md"
 ROLES = ("relay_acting", "relay_agent", "relay_anon", "relay_service")

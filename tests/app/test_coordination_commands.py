@@ -10,7 +10,6 @@ from typing import Any
 
 import pytest
 
-from relay.app.wiring.schema import WINGS
 from relay.cli import main
 from relay.config.loading import load
 from relay.config.settings import LiveSettings
@@ -19,6 +18,7 @@ from relay.log import events
 from relay.model import Caller, Refusal
 from relay.store.open import open_store
 from relay.store.ports import Tx
+from tests.engines import WINGS
 from tests.git.repository import commit, git, repository
 
 CLAUDE, CODEX = Caller("CLAUDE", "c-1"), Caller("CODEX", "x-1")

@@ -22,7 +22,7 @@ from relay.store.ports import Queries
 from relay.store.postgres.transaction import drive
 from tests import engines
 from tests.coordination.conftest import WINGS
-from tests.coordination.desk import A, B, Desk, at
+from tests.coordination.desk import A, B, Desk, at, over
 from tests.engines import BOTH, all_events
 
 pytestmark = [BOTH, pytest.mark.parametrize("engine", ["postgres"], indirect=True)]
@@ -181,7 +181,7 @@ async def test_calls_that_come_together_are_one_transaction_and_keep_apart(tmp_p
     used = (await asyncio.gather(*(together(one) for one in (store, other))))[0]
     assert used["acquired"] >= 8 and used["blocked"] >= 8, used
     # Several of what stands now were taken in one transaction, and no two hold the same.
-    locks, callers = Locks(store, Heartbeat()), [Caller(f"own{number}", "s") for number in range(8)]
+    locks, callers = over(store).locks, [Caller(f"own{number}", "s") for number in range(8)]
     for who in callers:
         await locks.check(who)
         await locks.acquire(who, [f"{who.agent}/first"])
@@ -232,7 +232,7 @@ async def together(store: Any) -> dict[str, int]:
 async def test_a_joined_call_waits_for_nobody(tmp_path: Path) -> None:
     """What it does not get at once goes the general way: everybody waits for the order of events that it holds."""
     store = await engines.open_store(tmp_path, WINGS)
-    locks = Locks(store, Heartbeat())
+    locks = over(store).locks
     for who in (A, B):
         await locks.check(who)
         await locks.acquire(who, [f"{who.agent}.py"])
@@ -294,7 +294,7 @@ from relay.coordination.locks.service import Locks
 from relay.coordination.tasks.service import WorkQueue
 from relay.coordination.sessions import Heartbeat
 from relay.model import Caller
-from relay.app.wiring.schema import WINGS
+from tests.engines import WINGS
 from tests import engines
 
 async def loop(store, name):

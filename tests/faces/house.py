@@ -12,7 +12,6 @@ import aiohttp
 from aiohttp import web
 from aiohttp.test_utils import TestClient, TestServer
 
-from relay.app.wiring.schema import WINGS
 from relay.config import loading
 from relay.faces.http.app import create_app
 from relay.faces.http.requests.auth import Auth, ensure_token
@@ -20,7 +19,7 @@ from relay.faces.http.requests.limits import Limits
 from relay.faces.services import Services
 from relay.store.ports import Store
 from tests import engines
-from tests.engines import Clock
+from tests.engines import WINGS, Clock
 from tests.faces.memory_room import MemoryRoom
 
 CONFIG = '{"agents": [{"name": "CLAUDE", "preset": "claude"}], "workspace": {"max_entry_bytes": 4096}}'

@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from relay.app.wiring.schema import WINGS
 from relay.config import loading
 from relay.config.settings import LiveSettings
 from relay.faces.services import services_of
 from relay.model import Caller, Fault, Refusal
 from relay.store.open import open_store
+from tests.engines import WINGS
 
 BOT = Caller("bot", "s-1")
 TASK = "11111111-1111-4111-8111-111111111111"

@@ -13,7 +13,6 @@ from typing import Any
 import asyncpg
 import pytest
 
-from relay.app.wiring.schema import WINGS
 from relay.coordination.writes.lock_check import LockJudge
 from relay.log import events
 from relay.log.verify import verify
@@ -22,6 +21,7 @@ from relay.store.ports import Store, StoreError
 from relay.store.postgres import store as postgres_store
 from tests import postgres
 from tests.coordination.desk import over
+from tests.engines import WINGS
 
 pytestmark = pytest.mark.faults
 

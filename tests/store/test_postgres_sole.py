@@ -12,7 +12,6 @@ from typing import Any
 import asyncpg
 import pytest
 
-from relay.app.wiring.schema import WINGS
 from relay.log import events
 from relay.log.events import Lane, NewEvent
 from relay.store.ports import AnotherDaemon, Store, StoreAway
@@ -20,7 +19,7 @@ from relay.store.postgres import sole as postgres_sole
 from relay.store.postgres import store as postgres_store
 from relay.store.postgres.address import read_address
 from tests import engines
-from tests.engines import on_engine
+from tests.engines import WINGS, on_engine
 
 ME = f"pid {os.getpid()} on {socket.gethostname()}"
 

@@ -14,13 +14,12 @@ from hypothesis import strategies as st
 from relay.airspace.advisories import intents
 from relay.airspace.advisories.intents import HOLDS_S, MOST_PATHS, Source, clean, declare, declared, parse
 from relay.airspace.readings import Level
-from relay.app.wiring.schema import WINGS
 from relay.model import Refusal
 from relay.room.dispatch.roster import Roster
 from relay.store.ports import Store, Tx
 from tests.airspace.house import House
 from tests.airspace.parts import FILE, AirspaceRoom, open_airspace_store, work
-from tests.engines import BOTH, Clock, all_events, open_store
+from tests.engines import BOTH, WINGS, Clock, all_events, open_store
 from tests.room.office import Office
 
 

@@ -8,12 +8,11 @@ from relay.airspace.advisories import intents
 from relay.airspace.advisories.intents import Source
 from relay.airspace.advisories.lock_intents import LockIntents
 from relay.airspace.live.sets import with_intents
-from relay.app.wiring.schema import WINGS
 from relay.model import Caller
 from relay.model.working_set import FileTouch, WorkingSet
 from tests import engines
 from tests.coordination.conftest import Room
-from tests.engines import Clock
+from tests.engines import WINGS, Clock
 
 AGENTS = ("CLAUDE", "CODEX")
 

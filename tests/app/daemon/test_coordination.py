@@ -18,7 +18,6 @@ from relay.airspace.advisories.intents import Source
 from relay.app.daemon.coordination import CoordinationTasks, take_in
 from relay.app.daemon.notices import lines
 from relay.app.guard.lookup import KEPT, Room, keep
-from relay.app.wiring.schema import WINGS
 from relay.config import loading
 from relay.config.settings import LiveSettings
 from relay.coordination.locks.service import Locks
@@ -30,7 +29,7 @@ from relay.model import LOCKED, Caller, LockRefusal
 from relay.store.ports import Store
 from tests import engines
 from tests.coordination.desk import over
-from tests.engines import Clock, all_events
+from tests.engines import WINGS, Clock, all_events
 from tests.room.parts import all_messages, until
 
 AGENTS = ("CLAUDE", "CODEX")

@@ -20,9 +20,9 @@ from relay.access.keys import LOOK_S, Keys
 from relay.app.mcp import stdio_server
 from relay.app.mcp.stdio_server import DatabaseRoom, OpenRoom
 from relay.app.runtime.identity import Identity
-from relay.app.wiring.schema import WINGS
 from relay.model import Caller
 from relay.store.sqlite.store import open_store
+from tests.engines import WINGS
 from tests.faces.mcp.mcp_house import HELLO, Process
 
 NAMES = ("ANN", "BEN", "CY", "DEE", "EVE", "FAY")

@@ -8,13 +8,12 @@ from pathlib import Path
 import pytest
 
 from relay.app.wiring.asked import asked
-from relay.app.wiring.schema import WINGS
 from relay.model import Kind
 from relay.room.journal import ledger
 from relay.store.ports import Tx
 from tests.coordination import desk as desks
 from tests.coordination.desk import ANN, A, Desk
-from tests.engines import BOTH
+from tests.engines import BOTH, WINGS
 
 pytestmark = BOTH
 

@@ -7,14 +7,13 @@ from pathlib import Path
 import pytest
 
 from relay.airspace.worktrees.commit_message import BranchCommit, WorkSummary, asked_of, proposed_message
-from relay.app.wiring.schema import WINGS
 from relay.app.wiring.worktree_room import StoredWorktreeRoom
 from relay.coordination.writes.lock_check import LockJudge
 from relay.log.events import Lane
 from relay.model import Kind
 from relay.room.journal import ledger
 from relay.store.ports import Queries, Tx
-from tests.engines import BOTH, ENGINES, T0, open_store
+from tests.engines import BOTH, ENGINES, T0, WINGS, open_store
 
 TASK = """-- name: put_done
 INSERT INTO work_queue (id, number, task_type, task_description, rank, status, claimed_by, created_by, created_at,

@@ -10,7 +10,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from relay.app.wiring.schema import WINGS
 from relay.coordination import sqlite_functions
 from relay.coordination.locks.compare import compare
 from relay.coordination.locks.lock import wish
@@ -20,7 +19,7 @@ from relay.model import Refusal
 from relay.store.ports import Store, StoreError
 from tests import engines
 from tests.coordination.conftest import Room
-from tests.engines import BOTH, Clock
+from tests.engines import BOTH, WINGS, Clock
 
 
 async def test_the_patterns_of_one_request_are_bounded_together(room: Room) -> None:

@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 
-from relay.app.wiring.schema import WINGS
 from relay.base.git_checkouts import within
 from relay.config.coordination import CoordinationSettings
 from relay.coordination.locks.service import Locks
@@ -19,7 +18,7 @@ from relay.faces.room_locks import RoomHolds
 from relay.model import Caller, Refusal
 from relay.store.ports import Store
 from tests import engines
-from tests.engines import BOTH
+from tests.engines import BOTH, WINGS
 
 ANN, BEN = Caller("ANN", "s1"), Caller("BEN", "s2")
 

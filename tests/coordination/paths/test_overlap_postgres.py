@@ -8,11 +8,11 @@ import random
 
 import asyncpg
 
-from relay.app.wiring.schema import WINGS
 from relay.coordination.paths import targets as paths
 from relay.coordination.paths.overlap import overlaps, shape
 from relay.model import Refusal
 from tests import postgres
+from tests.engines import WINGS
 
 #: What the rules turn on: folders, extensions, dots, wildcards within a name and as one, alternatives, odd ones.
 NAMED = [

@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 
-from relay.app.wiring.schema import WINGS
 from relay.coordination.locks.service import Locks
 from relay.coordination.paths.targets import target
 from relay.coordination.sessions import Heartbeat, Sessions
@@ -21,7 +20,8 @@ from relay.coordination.writes.lock_check import FEW, LockJudge
 from relay.model import LOCKED, STALE, WHICH, Caller, Fault, GuardDecision, Location, LockRefusal, Refusal
 from relay.store.ports import Store, StoreBusy
 from tests import engines
-from tests.engines import BOTH, Clock, all_events
+from tests.coordination.desk import over
+from tests.engines import BOTH, WINGS, Clock, all_events
 from tests.standing import Standing
 
 pytestmark = BOTH
@@ -78,7 +78,7 @@ class Away(LockJudge):
 async def bench(tmp_path: Path) -> AsyncIterator[Bench]:
     clock = Clock()
     store = await engines.open_store(tmp_path, WINGS, clock=clock)
-    yield Bench(store, Locks(store, Heartbeat()), LockJudge(), clock)
+    yield Bench(store, over(store).locks, LockJudge(), clock)
     await store.close()
 
 

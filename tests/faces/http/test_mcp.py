@@ -16,7 +16,6 @@ from mcp import Client
 from mcp.client.streamable_http import streamable_http_client
 from mcp.shared._httpx_utils import create_mcp_http_client
 
-from relay.app.wiring.schema import WINGS
 from relay.config import loading
 from relay.faces.http.app import create_app
 from relay.faces.http.requests.auth import Auth, ensure_token
@@ -25,6 +24,7 @@ from relay.faces.http.routes.mcp import MAX_BODY
 from relay.faces.services import Services
 from relay.model import Caller
 from relay.store.sqlite.store import SqliteStore, open_store
+from tests.engines import WINGS
 from tests.faces.mcp.mcp_house import HELLO
 from tests.faces.mcp.mcp_toy import Toy
 from tests.faces.memory_room import MemoryRoom
