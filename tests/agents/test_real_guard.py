@@ -19,9 +19,9 @@ from relay.agents.setup.hooks import GuardHook, rooted
 from relay.faces.http.routes.guard import GuardDoor
 from relay.model import Turn, TurnLimits
 from tests.agents.conftest import collect, end, log
-from tests.faces.house import House, house
+from tests.faces.house import House, house, reader_of
 from tests.fakes.llm import FakeService
-from tests.standing import Folders, Standing, with_agents
+from tests.standing import Folders, Standing
 
 pytestmark = pytest.mark.real_agents
 LIMITS = TurnLimits(timeout_s=90)
@@ -44,7 +44,7 @@ def project(tmp_path: Path) -> Path:
 async def home(tmp_path: Path, project: Path, guard: Standing) -> AsyncIterator[House]:
     """A room that runs, as the hook finds it."""
     allows: Any = guard
-    door = GuardDoor(allows, Folders(project, {"BOT": project}), with_agents("BOT"))
+    door = GuardDoor(allows, Folders(project, {"BOT": project}), reader_of("BOT"))
     async with house(tmp_path / "room", routes=door.table()) as one:
         (tmp_path / "room" / ".relay" / "state.json").write_text(json.dumps({"url": f"http://{one.at}"}))
         yield one

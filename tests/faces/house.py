@@ -11,18 +11,33 @@ from typing import Any
 import aiohttp
 from aiohttp import web
 from aiohttp.test_utils import TestClient, TestServer
+from prometheus_client import CollectorRegistry, Gauge
 
 from relay.config import loading
+from relay.config.settings import LiveSettings
 from relay.faces.http.app import create_app
 from relay.faces.http.requests.auth import Auth, ensure_token
 from relay.faces.http.requests.limits import Limits
+from relay.faces.http.requests.reader import RequestReader
 from relay.faces.services import Services
 from relay.store.ports import Store
 from tests import engines
 from tests.engines import WINGS, Clock
 from tests.faces.memory_room import MemoryRoom
+from tests.standing import with_agents
 
 CONFIG = '{"agents": [{"name": "CLAUDE", "preset": "claude"}], "workspace": {"max_entry_bytes": 4096}}'
+
+
+def _metrics() -> CollectorRegistry:
+    registry = CollectorRegistry()
+    Gauge("up", "The room", registry=registry).set(1)
+    return registry
+
+
+def reader_of(*agents: str) -> RequestReader:
+    """Of a room with these agents."""
+    return RequestReader(with_agents(*agents))
 
 
 @dataclass
@@ -80,10 +95,9 @@ async def house(
     app = create_app(
         memory,
         auth,
-        settings=settings,
+        RequestReader(LiveSettings(settings), limits),
         static=folder / "static",
-        metrics=lambda: b"up 1\n",
-        limits=limits,
+        metrics=_metrics(),
         services=services(store) if services else None,
     )
     app.add_routes(list(routes))

@@ -17,13 +17,13 @@ from relay.base.files import write_atomically
 from relay.config.settings import Settings
 from relay.faces.http.app import DOORWAY, HUB, create_app
 from relay.faces.http.hub import Hub
+from relay.faces.http.requests.reader import RequestReader
 from relay.faces.http.routes.airspace import AirspaceDoors
 from relay.faces.http.routes.guard import GuardDoor
 from relay.faces.http.routes.locks import HeldDoors
 from relay.faces.http.routes.permissions import PermissionDoors
 from relay.faces.http.routes.worktrees import WorktreeDoors
 from relay.faces.worktrees import WorktreesService
-from relay.model import RESERVED_NAMES
 
 STATIC = Path(faces.__file__).parent / "static"
 #: Bytes of a request's first line: a path of 4096 characters, each of four bytes, each byte escaped, and the rest.
@@ -82,29 +82,18 @@ class Doors:
 
 
 def _app(parts: Parts) -> web.Application:
-    store, worktrees, airspace = parts.store, parts.worktrees, parts.airspace
-
-    def reserved() -> frozenset[str]:
-        return RESERVED_NAMES.union(parts.roster.names)
-
+    worktrees, airspace, actions = parts.worktrees, parts.airspace, parts.room.actions
+    reader = RequestReader(parts.settings)
+    service = WorktreesService(
+        parts.store, worktrees.registry, worktrees.actions, worktrees.watcher, airspace.protocol
+    )
     app = create_app(
-        parts.room,
-        parts.auth,
-        settings=parts.settings.current,
-        static=STATIC,
-        metrics=parts.metrics.text,
-        reserved=reserved,
-        services=parts.services,
+        parts.room, parts.auth, reader, static=STATIC, metrics=parts.metrics.registry, services=parts.services
     )
     app.router.add_post("/api/repair", parts.recovery.repair)
-    app.add_routes(GuardDoor(parts.guard, worktrees, parts.settings).table())
-    app.add_routes(PermissionDoors(parts.permissions, parts.room.actions, reserved).table())
-    app.add_routes(
-        AirspaceDoors(airspace.live, parts.room.actions, reserved, agents=lambda: parts.roster.names).table()
-    )
-    app.add_routes(HeldDoors(parts.room, reserved).table())
-    service = WorktreesService(
-        store, worktrees.registry, worktrees.actions, worktrees.watcher, airspace.protocol
-    )
-    app.add_routes(WorktreeDoors(service, reserved).table())
+    app.add_routes(GuardDoor(parts.guard, worktrees, reader).table())
+    app.add_routes(PermissionDoors(parts.permissions, actions, reader).table())
+    app.add_routes(AirspaceDoors(airspace.live, actions, reader).table())
+    app.add_routes(HeldDoors(parts.room, reader).table())
+    app.add_routes(WorktreeDoors(service, reader).table())
     return app

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
 from relay.app.daemon.watchdog import Watchdog
 from relay.faces.http.hub import Hub
@@ -60,9 +60,6 @@ class Metrics:
             "Times the event loop was blocked for more than 100 ms",
             registry=self.registry,
         )
-
-    def text(self) -> bytes:
-        return generate_latest(self.registry)
 
     def turn_ended(self, agent: str, result: str, seconds: float) -> None:
         self.turns.labels(agent, result).observe(max(0.0, seconds))

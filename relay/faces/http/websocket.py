@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Callable, Collection
+from collections.abc import AsyncIterator
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import Any
@@ -21,9 +21,9 @@ from relay import __version__
 from relay.faces.http.hub import AWAY, Client, Cut, Hub, Wire, Wires, close, wire
 from relay.faces.http.requests.auth import Auth, Credential, CredentialKind, person
 from relay.faces.http.requests.errors import HttpRefusal
-from relay.faces.http.requests.limits import Limits
 from relay.faces.http.requests.middleware import CREDENTIAL
 from relay.faces.http.requests.parsing import whole
+from relay.faces.http.requests.reader import RequestReader
 from relay.model import Fault, Refusal
 from relay.room.journal.values import Frame
 from relay.room.service import Room
@@ -83,12 +83,11 @@ class _Line:
 
 
 class SocketDoor:
-    """`open` is the handler of `/ws`. `reserved` gives the names that no person has."""
+    """`open` is the handler of `/ws`."""
 
-    def __init__(
-        self, room: Room, auth: Auth, hub: Hub, limits: Limits, reserved: Callable[[], Collection[str]]
-    ) -> None:
-        self._room, self._auth, self._hub, self._limits, self._reserved = room, auth, hub, limits, reserved
+    def __init__(self, room: Room, auth: Auth, hub: Hub, reader: RequestReader) -> None:
+        self._room, self._auth, self._hub, self._reader = room, auth, hub, reader
+        self._limits = reader.limits
         self._opened = 0
         self._silent: set[asyncio.Transport] = set()
 
@@ -181,7 +180,7 @@ class SocketDoor:
         if name is None or not credential.person:
             return None
         try:
-            return person(name if isinstance(name, str) else "", self._reserved())
+            return person(name if isinstance(name, str) else "", self._reader.reserved)
         except Refusal:
             raise _Refused(BAD_FIRST_FRAME, "name is not a person's name") from None
 

@@ -23,8 +23,8 @@ from relay.model import LOCKED, STALE, Caller, GuardDecision, Location, LockRefu
 from tests import engines
 from tests.coordination.desk import over
 from tests.engines import BOTH, Clock
-from tests.faces.house import House, house
-from tests.standing import REASON, Folders, Standing, with_agents
+from tests.faces.house import House, house, reader_of
+from tests.standing import REASON, Folders, Standing
 
 SCRIPT = str(Path(guard_cli.__file__))
 #: The script, run as itself, but for how long it waits: a loaded machine may take more than its two seconds.
@@ -59,9 +59,9 @@ async def home(
 ) -> AsyncIterator[House]:
     monkeypatch.setattr("relay.faces.http.routes.guard.GUARD_S", 50.0)
 
-    monkeypatch.setattr("relay.faces.http.routes.guard.owner", lambda: "owner")
+    monkeypatch.setattr("relay.faces.http.requests.reader.owner", lambda: "owner")
     allows: Any = guard
-    door = GuardDoor(allows, Folders(tree, {"BOT": tree}), with_agents("BOT"))
+    door = GuardDoor(allows, Folders(tree, {"BOT": tree}), reader_of("BOT"))
     async with house(tmp_path / "room", routes=door.table()) as one:
         (tmp_path / "room" / ".relay" / "state.json").write_text(json.dumps({"url": f"http://{one.at}"}))
         yield one
@@ -125,7 +125,7 @@ async def test_a_file_of_another_checkout_is_the_same_file(tmp_path: Path, guard
         (top / "src").mkdir(parents=True)
     allows: Any = guard
     folders = Folders(main, {"BOT": own, "TOP": main}, [main, own, other])
-    door = GuardDoor(allows, folders, with_agents())
+    door = GuardDoor(allows, folders, reader_of())
     async with house(tmp_path / "room", routes=door.table()) as one:
         for agent in ("BOT", "TOP"):
             for top in (main, own, other):
@@ -172,7 +172,7 @@ async def test_an_agent_that_somebody_else_runs_is_answered_by_the_same_rules(
     store = await engines.open_store(tmp_path / "log", engines.WINGS, clock=clock)
     judge, sky = LockJudge(), Standing("src/b.py")
     guard = LockGuard(store, judge, sky)
-    door = GuardDoor(guard, Folders(tree, {"BOT": tree}), with_agents("BOT"))
+    door = GuardDoor(guard, Folders(tree, {"BOT": tree}), reader_of("BOT"))
     try:
         locks = over(store).locks
         dev, bot = Caller("dev", "d1"), Caller("BOT", "b1")
@@ -227,7 +227,7 @@ async def test_a_guard_that_does_not_answer_holds_no_edit_up(
     stuck: Any = Stuck()
     monkeypatch.setattr("relay.faces.http.routes.guard.GUARD_S", 0.05)
     async with house(
-        tmp_path / "room", routes=GuardDoor(stuck, Folders(tree, {"BOT": tree}), with_agents("BOT")).table()
+        tmp_path / "room", routes=GuardDoor(stuck, Folders(tree, {"BOT": tree}), reader_of("BOT")).table()
     ) as one:
         _, told, _ = await one.ask("POST", "/api/guard", json={"agent": "BOT", "path": "src/a.py"})
         _, both, _ = await one.ask(

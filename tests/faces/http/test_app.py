@@ -262,7 +262,11 @@ async def test_search_and_queue_show_what_the_room_has(home: House) -> None:
 
 async def test_metrics_are_the_callables(home: House) -> None:
     status, text, response = await home.ask("GET", "/metrics")
-    assert (status, text) == (200, "up 1\n") and response.headers["Content-Type"].startswith("text/plain")
+    assert (
+        status == 200
+        and text.endswith("\nup 1.0\n")
+        and response.headers["Content-Type"].startswith("text/plain")
+    )
 
 
 async def test_health_is_open_and_says_no_more_than_yes_or_no(home: House) -> None:

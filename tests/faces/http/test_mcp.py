@@ -17,8 +17,10 @@ from mcp.client.streamable_http import streamable_http_client
 from mcp.shared._httpx_utils import create_mcp_http_client
 
 from relay.config import loading
+from relay.config.settings import LiveSettings
 from relay.faces.http.app import create_app
 from relay.faces.http.requests.auth import Auth, ensure_token
+from relay.faces.http.requests.reader import RequestReader
 from relay.faces.http.routes import mcp_once
 from relay.faces.http.routes.mcp import MAX_BODY
 from relay.faces.services import Services
@@ -49,7 +51,7 @@ class Place:
         app = create_app(
             MemoryRoom(),
             self.auth,
-            settings=self.settings,
+            RequestReader(LiveSettings(self.settings)),
             static=self.folder / "static",
             services=Services(*[toy] * 8),
         )

@@ -16,7 +16,7 @@ from relay.room.dispatch.permissions import PermissionDesk
 from relay.room.journal.live_bus import Live
 from relay.room.parsing.actions import Action, Answer, Permit
 from relay.store.ports import Store
-from tests.faces.house import House, house
+from tests.faces.house import House, house, reader_of
 from tests.room.parts import open_room
 
 OPTIONS = (PermissionOption("ok/1", "Yes", "allow_once"), PermissionOption("no", "No", "reject_once"))
@@ -57,7 +57,7 @@ async def counter(store: Store) -> AsyncIterator[Counter]:
 
 @pytest_asyncio.fixture
 async def home(tmp_path: Path, counter: Counter) -> AsyncIterator[House]:
-    doors = PermissionDoors(counter.desk, counter, lambda: {"CLAUDE", "RELAY"})  # type: ignore[arg-type]
+    doors = PermissionDoors(counter.desk, counter, reader_of("CLAUDE"))  # type: ignore[arg-type]
     async with house(tmp_path, routes=doors.table()) as one:
         yield one
 

@@ -6,18 +6,16 @@ Invariant: a handler reads the request, asks once and shows the answer; no rule 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Collection, Sequence
-from typing import Protocol
+from collections.abc import Callable, Sequence
 
 from aiohttp import web
 
+from relay.airspace.live.service import AirspaceService
 from relay.base.durations import parse_iso
 from relay.faces.http.requests.errors import answer
-from relay.faces.http.requests.limits import Limits
 from relay.faces.http.requests.middleware import CREDENTIAL
 from relay.faces.http.requests.parsing import Body, Query, bad
-from relay.faces.http.requests.person import WHO, PersonRoutes
-from relay.faces.http.requests.room_port import Json
+from relay.faces.http.requests.reader import SPEAKER, RequestReader
 from relay.model import SESSION_ID, Fault, Refusal
 from relay.room.parsing.actions import Action, DeclareIntent, GoFirst, Stop, TakeMain
 from relay.room.person_actions import PersonActions
@@ -31,45 +29,11 @@ _DECISIONS: dict[str, Callable[[str], Action]] = {
 }
 
 
-class AirspaceApi(Protocol):
-    """What the doors ask of the airspace."""
+class AirspaceDoors:
+    """The handlers."""
 
-    async def state(self, *, all_files: bool = True) -> Json:
-        """`all_files`: with the coordinates of all files, not only of those that somebody works on."""
-        ...
-
-    async def past(self, since: float | None, until: float | None) -> Sequence[Json]:
-        """Samples of that time (Unix seconds; None = as far as there is), oldest first."""
-        ...
-
-    async def advisories(self, limit: int) -> Json: ...
-
-    async def declare_own(self, agent: str, paths: Sequence[str], *, session: str = "") -> Sequence[str]:
-        """What a session of an agent says by itself. Raises Refusal."""
-        ...
-
-    def in_hand(self, agent: str, paths: Sequence[str]) -> list[str]:
-        """Who changes which of these files now, a text each."""
-        ...
-
-    async def mark(self, advisory_id: str, mark: str | None, *, by: str) -> Json | None:
-        """The advisory, None when there is none of that id."""
-        ...
-
-
-class AirspaceDoors(PersonRoutes):
-    """The handlers. `reserved` gives the names that no person has."""
-
-    def __init__(
-        self,
-        airspace: AirspaceApi,
-        actions: PersonActions,
-        reserved: Callable[[], Collection[str]],
-        limits: Limits | None = None,
-        agents: Callable[[], Collection[str]] = tuple,
-    ) -> None:
-        super().__init__(reserved, limits)
-        self._airspace, self._actions, self._agents = airspace, actions, agents
+    def __init__(self, airspace: AirspaceService, actions: PersonActions, reader: RequestReader) -> None:
+        self._airspace, self._actions, self._reader = airspace, actions, reader
 
     def table(self) -> list[web.RouteDef]:
         return [
@@ -102,13 +66,15 @@ class AirspaceDoors(PersonRoutes):
         return answer(await self._airspace.advisories(limit))
 
     async def mark(self, request: web.Request) -> web.Response:
-        body = await self._body(request, "mark")
+        body = await self._reader.body(request, "mark")
         if "mark" not in body:
             raise bad("mark is missing.", 'Send {"mark": "useful"}, "noise" or null.')
         mark = body.maybe_text("mark")
         if mark is not None and mark not in _MARKS:
             raise bad(f"mark is {mark[:40]!r}.", "It is useful, noise or null.")
-        found = await self._airspace.mark(request.match_info["advisory"], mark, by=self._by(request, body))
+        found = await self._airspace.mark(
+            request.match_info["advisory"], mark, by=self._reader.speaker(request, body)
+        )
         if found is None:
             raise Refusal(
                 "There is no advisory with that id.",
@@ -118,7 +84,7 @@ class AirspaceDoors(PersonRoutes):
         return answer(found)
 
     async def intent(self, request: web.Request) -> web.Response:
-        body = await self._body(request, "agent", "paths", "own")
+        body = await self._reader.body(request, "agent", "paths", "own")
         agent, paths = body.text("agent"), body.values.get("paths")
         if not isinstance(paths, list) or not all(isinstance(one, str) and one.strip() for one in paths):
             raise bad("paths is not a list of paths.", 'Send {"paths": ["src/app.py"]}, or [] for none.')
@@ -136,14 +102,14 @@ class AirspaceDoors(PersonRoutes):
                 "scope",
             )
         action = DeclareIntent(agent, tuple(dict.fromkeys(paths)))
-        done = await self._actions.act(action, by=self._by(request, body))
+        done = await self._actions.act(action, by=self._reader.speaker(request, body))
         told = {**done.as_json(), "agent": agent, "intent": paths if done.success else None}
         in_hand = self._airspace.in_hand(agent, paths) if done.success else []
         return answer({**told, "in_hand": in_hand} if in_hand else told)
 
     async def decide(self, request: web.Request) -> web.Response:
         """What a person decides where agents collide: the buttons, and the commands of the same name."""
-        body = await self._body(request, "action", "agent")
+        body = await self._reader.body(request, "action", "agent")
         action, agent = body.text("action"), body.text("agent")
         decision = _DECISIONS.get(action)
         if decision is None:
@@ -155,12 +121,14 @@ class AirspaceDoors(PersonRoutes):
                 Fault.FORBIDDEN,
                 "scope",
             )
-        return answer((await self._actions.act(decision(agent), by=self._by(request, body))).as_json())
+        return answer(
+            (await self._actions.act(decision(agent), by=self._reader.speaker(request, body))).as_json()
+        )
 
     def _by_itself(self, request: web.Request, body: Body, agent: str) -> None:
         """A key speaks for its own identity only. Raises Refusal."""
         own = request[CREDENTIAL].identity
-        for field, name in (("agent", agent), *((one, body.maybe_text(one)) for one in WHO)):
+        for field, name in (("agent", agent), *((one, body.maybe_text(one)) for one in SPEAKER)):
             if own is not None and name is not None and name != own:
                 message = f"This key is {own}'s; {field} names another."
                 raise Refusal(
@@ -169,7 +137,7 @@ class AirspaceDoors(PersonRoutes):
 
     async def _own_intent(self, agent: str, paths: Sequence[str], session: str) -> web.Response:
         """Said by a process of the agent's own, on this machine (`relay airspace intent`)."""
-        if agent not in self._agents():
+        if agent not in self._reader.settings.current.agent_names:
             raise Refusal(f"There is no agent {agent[:60]}.", "GET /api/state lists them.", Fault.UNKNOWN)
         try:
             kept = await self._airspace.declare_own(agent, paths, session=session)

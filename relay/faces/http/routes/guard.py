@@ -21,13 +21,11 @@ from aiohttp import web
 
 from relay.base.files import inside
 from relay.base.git_checkouts import within
-from relay.config.settings import LiveSettings
 from relay.coordination.writes.guard import LockGuard, caller_of
-from relay.faces.http.requests.auth import owner
 from relay.faces.http.requests.errors import answer
-from relay.faces.http.requests.limits import Limits
 from relay.faces.http.requests.middleware import CREDENTIAL
-from relay.faces.http.requests.parsing import Body, bad, read_body
+from relay.faces.http.requests.parsing import Body, bad
+from relay.faces.http.requests.reader import RequestReader
 from relay.model import Fault, GuardDecision, Location, Refusal
 from relay.model.speaker_names import MAX_AGENT_NAME, clean_name, spelled
 
@@ -56,13 +54,10 @@ class Checkouts(Protocol):
 
 
 class GuardDoor:
-    """`settings` know the agents. Who runs the room commits when a question does not say who."""
+    """The handlers. Who runs the room commits when a question does not say who."""
 
-    def __init__(
-        self, guard: LockGuard, checkouts: Checkouts, settings: LiveSettings, limits: Limits | None = None
-    ) -> None:
-        self._guard, self._checkouts, self._settings = guard, checkouts, settings
-        self._owner, self._limits = owner(), limits or Limits()
+    def __init__(self, guard: LockGuard, checkouts: Checkouts, reader: RequestReader) -> None:
+        self._guard, self._checkouts, self._reader = guard, checkouts, reader
 
     def table(self) -> list[web.RouteDef]:
         return [web.post("/api/guard", self.ask), web.post("/api/guard/write", self.write)]
@@ -72,7 +67,7 @@ class GuardDoor:
         advisory, code, locked_by, session, file_path, expires_at, fencing_token}`; with `paths` instead of `path`,
         for an edit of several files, `{decisions: [...]}`, such an answer on each in their order."""
         fields = ("agent", "path", "paths", "lines", "tool", "session")
-        body = await read_body(request, fields, limit=MOST_WRITE, within_s=self._limits.body_s)
+        body = await self._reader.exact_body(request, *fields, limit=MOST_WRITE)
         agent, session = self._name(body.text("agent")), body.maybe_text("session")
         body.maybe_text("tool")
         many = body.values.get("paths") is not None
@@ -115,14 +110,14 @@ class GuardDoor:
         """`{agent?, session?, paths: [...], act: commit|merge|push, override?}` -> `{decision: allow|locked|stale|
         overridden, refusals: [{path, code, locked_by, expires_at, message, fix, ...}], more, overridable}`."""
         fields = ("agent", "session", "paths", "act", "override")
-        body = await read_body(request, fields, limit=MOST_WRITE, within_s=self._limits.body_s)
+        body = await self._reader.exact_body(request, *fields, limit=MOST_WRITE)
         agent, act = body.maybe_text("agent"), body.text("act")
         if act not in ACTS:
             raise bad(f"act is {act[:40]!r}.", f"One of: {', '.join(ACTS)}.")
         paths = _paths(body)
         credential = request[CREDENTIAL]
         identity = credential.identity
-        who = identity or self._owner if agent is None else self._name(agent)
+        who = identity or self._reader.owner if agent is None else self._name(agent)
         _own(request, who)
         session, override = body.maybe_text("session"), body.maybe_text("override") or ""
         person = credential.person if identity is not None else agent is None
@@ -135,7 +130,7 @@ class GuardDoor:
 
     def _name(self, agent: str) -> str:
         try:
-            return spelled(clean_name(agent, most=MAX_AGENT_NAME), self._settings.current.agent_names)
+            return spelled(clean_name(agent, most=MAX_AGENT_NAME), self._reader.settings.current.agent_names)
         except ValueError as error:
             raise bad(f"agent is {agent[:60]!r}. {error}", "Send the agent's name.") from None
 

@@ -6,15 +6,12 @@ everybody sees who took what from whom, and why. (Programs have `/locks/...`: do
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
-
 from aiohttp import web
 
 from relay.faces.http.requests.errors import answer
-from relay.faces.http.requests.limits import Limits
 from relay.faces.http.requests.middleware import CREDENTIAL
 from relay.faces.http.requests.parsing import Query, bad, numbered
-from relay.faces.http.requests.person import PersonRoutes
+from relay.faces.http.requests.reader import RequestReader
 from relay.model import Fault, Refusal
 from relay.model.references import Thing
 from relay.room.parsing.actions import ForceRelease
@@ -25,14 +22,11 @@ from relay.room.service import Room
 MAX_PATH = 4096
 
 
-class HeldDoors(PersonRoutes):
-    """The handlers. `reserved`: names that no person has."""
+class HeldDoors:
+    """The handlers."""
 
-    def __init__(
-        self, room: Room, reserved: Callable[[], Collection[str]], *, limits: Limits | None = None
-    ) -> None:
-        super().__init__(reserved, limits)
-        self._room = room
+    def __init__(self, room: Room, reader: RequestReader) -> None:
+        self._room, self._reader = room, reader
 
     def table(self) -> list[web.RouteDef]:
         return [
@@ -56,7 +50,7 @@ class HeldDoors(PersonRoutes):
 
     async def release(self, request: web.Request) -> web.Response:
         """`{path, reason}` -> `{success, reason}`."""
-        body = await self._body(request, "path", "reason")
+        body = await self._reader.body(request, "path", "reason")
         credential = request[CREDENTIAL]
         if credential.identity is not None and not credential.person:
             raise Refusal(
@@ -64,7 +58,7 @@ class HeldDoors(PersonRoutes):
                 "Release your own, or ask in the room.",
                 Fault.FORBIDDEN,
             )
-        by = self._by(request, body)
+        by = self._reader.speaker(request, body)
         path, reason = body.text("path"), body.text("reason")
         for field, value, most in (("path", path, MAX_PATH), ("reason", reason, MAX_REASON)):
             if len(value) > most:

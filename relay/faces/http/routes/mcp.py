@@ -18,17 +18,16 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
-from collections.abc import AsyncIterator, Callable, Collection
+from collections.abc import AsyncIterator
 from typing import Any
 
 import structlog
 from aiohttp import web
 
-from relay.faces.http.requests.auth import owner, speaker
 from relay.faces.http.requests.errors import error_answer
-from relay.faces.http.requests.limits import Limits
 from relay.faces.http.requests.middleware import CREDENTIAL
 from relay.faces.http.requests.parsing import read_bytes
+from relay.faces.http.requests.reader import RequestReader
 from relay.faces.http.routes.operations import caller_of, session_of, sessions_differ
 from relay.faces.services import Services
 from relay.model import Caller
@@ -51,16 +50,10 @@ Asked = tuple[str, str, str]
 
 
 class McpDoor:
-    """The endpoint. `reserved` gives the names that only a key of their own speaks for."""
+    """The endpoint."""
 
-    def __init__(
-        self,
-        services: Services,
-        reserved: Callable[[], Collection[str]],
-        limits: Limits | None = None,
-    ) -> None:
-        self._services, self._reserved, self._limits = services, reserved, limits or Limits()
-        self._owner = owner()
+    def __init__(self, services: Services, reader: RequestReader) -> None:
+        self._services, self._reader = services, reader
         self._task: asyncio.Task[None] | None = None
         self._ready: asyncio.Future[Any]
         self._stop = asyncio.Event()
@@ -74,9 +67,9 @@ class McpDoor:
 
     async def handle(self, request: web.Request) -> web.StreamResponse:
         credential = request[CREDENTIAL]
-        agent = speaker(credential, {}, self._reserved(), self._owner)
+        agent = self._reader.claimed(request, {})
         caller = caller_of(credential, agent, session=_session(request))
-        body = await read_bytes(request, MAX_BODY, self._limits.body_s)
+        body = await read_bytes(request, MAX_BODY, self._reader.limits.body_s)
         said = _message_of(body)
         method, id = _asked(said)
         if method == "notifications/cancelled":

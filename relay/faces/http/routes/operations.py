@@ -8,17 +8,17 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 from urllib.parse import unquote_to_bytes
 
 from aiohttp import web
 
-from relay.faces.http.requests.auth import Credential, CredentialKind, owner, speaker
+from relay.faces.http.requests.auth import Credential, CredentialKind
 from relay.faces.http.requests.errors import answer
-from relay.faces.http.requests.limits import Limits
 from relay.faces.http.requests.middleware import CREDENTIAL
 from relay.faces.http.requests.parsing import Body, bad, read_values
+from relay.faces.http.requests.reader import RequestReader
 from relay.faces.operations.operation import Operation, perform
 from relay.faces.operations.registry import OPERATIONS
 from relay.faces.services import Services
@@ -40,13 +40,11 @@ _WHOLE = {"path": "{path:.+}"}
 
 
 class OperationDoors:
-    """The handlers. `reserved` gives the names that only a key of their own speaks for."""
+    """The handlers. `most`: bytes of a body."""
 
-    def __init__(
-        self, services: Services, reserved: Callable[[], Collection[str]], limits: Limits | None = None
-    ) -> None:
-        self._services, self._reserved, self._limits = services, reserved, limits or Limits()
-        self._owner = owner()
+    def __init__(self, services: Services, reader: RequestReader, most: int | None = None) -> None:
+        self._services, self._reader = services, reader
+        self._most = reader.limits.body_bytes if most is None else most
 
     def table(self) -> list[web.RouteDef]:
         """The routes of all operations; fixed paths stand before those with a parameter."""
@@ -87,9 +85,9 @@ class OperationDoors:
         else:
             if request.query_string:
                 raise bad("This needs its fields in the body.", "Send a JSON object, and no query.")
-            limits = self._limits
+            within_s = self._reader.limits.body_s
             values = await read_values(
-                request, limit=limits.body_bytes, within_s=limits.body_s, optional=not _required(operation)
+                request, limit=self._most, within_s=within_s, optional=not _required(operation)
             )
         for name, text in request.match_info.items():
             if name in fields:
@@ -103,7 +101,7 @@ class OperationDoors:
         credential = request[CREDENTIAL]
         said = Body(values)
         claims = {field: said.maybe_text(field) for field in ("agent_id", "name")}
-        agent = speaker(credential, claims, self._reserved(), self._owner, most=MAX_AGENT_NAME)
+        agent = self._reader.claimed(request, claims, most=MAX_AGENT_NAME)
         kind = said.maybe_text("agent_type")
         if kind is not None and not 0 < len(kind) <= _MOST_TYPE:
             raise bad(f"agent_type has 1 to {_MOST_TYPE} characters.", "Like claude_code, codex, person.")

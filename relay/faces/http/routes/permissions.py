@@ -5,33 +5,22 @@ Invariant: an answer is a command of that person in the room, so everybody sees 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
-
 from aiohttp import web
 
 from relay.faces.http.requests.errors import answer
-from relay.faces.http.requests.limits import Limits
 from relay.faces.http.requests.parsing import Query, bad
-from relay.faces.http.requests.person import PersonRoutes
+from relay.faces.http.requests.reader import RequestReader
 from relay.model import Fault, Refusal
 from relay.room.dispatch.permissions import PermissionDesk
 from relay.room.parsing.actions import Permit
 from relay.room.person_actions import PersonActions
 
 
-class PermissionDoors(PersonRoutes):
+class PermissionDoors:
     """The handlers. `desk` has the open requests; an answer is given by a person's command."""
 
-    def __init__(
-        self,
-        desk: PermissionDesk,
-        actions: PersonActions,
-        reserved: Callable[[], Collection[str]],
-        *,
-        limits: Limits | None = None,
-    ) -> None:
-        super().__init__(reserved, limits)
-        self._desk, self._actions = desk, actions
+    def __init__(self, desk: PermissionDesk, actions: PersonActions, reader: RequestReader) -> None:
+        self._desk, self._actions, self._reader = desk, actions, reader
 
     def table(self) -> list[web.RouteDef]:
         return [
@@ -46,8 +35,8 @@ class PermissionDoors(PersonRoutes):
 
     async def decide(self, request: web.Request) -> web.Response:
         """`{option}` -> `{success, reason}`."""
-        body = await self._body(request, "option")
-        wanted, by = body.text("option"), self._by(request, body)
+        body = await self._reader.body(request, "option")
+        wanted, by = body.text("option"), self._reader.speaker(request, body)
         named = request.match_info["request"]
         one = next((each for each in self._desk.pending if each.id == named), None)
         if one is None:

@@ -5,9 +5,8 @@ Invariant: a handler reads the request, asks the room once and shows its answer;
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
-
 from aiohttp import web
+from prometheus_client import CollectorRegistry, generate_latest
 
 from relay.faces.http.requests.auth import Auth
 from relay.faces.http.requests.errors import answer
@@ -16,7 +15,7 @@ from relay.faces.http.requests.middleware import (
     CREDENTIAL,
 )
 from relay.faces.http.requests.parsing import Query, bad, numbered
-from relay.faces.http.requests.person import PersonRoutes
+from relay.faces.http.requests.reader import RequestReader
 from relay.faces.http.requests.room_port import Json, entry_json
 from relay.faces.http.routes.operations import caller_of, session_of
 from relay.faces.services import Services
@@ -33,23 +32,21 @@ _ALL = "ALL"
 _MOST_MESSAGES = 150
 
 
-class RoomRoutes(PersonRoutes):
-    """The handlers. `metrics` gives the Prometheus text; `services`: where an agent's message goes."""
+class RoomRoutes:
+    """The handlers. `services`: where an agent's message goes; `max_entry`: bytes of one."""
 
     def __init__(
         self,
         room: Room,
         auth: Auth,
+        reader: RequestReader,
+        services: Services | None,
+        metrics: CollectorRegistry | None,
         *,
         max_entry: int,
-        metrics: Callable[[], bytes] | None,
-        reserved: Callable[[], Collection[str]],
-        limits: Limits,
-        services: Services | None,
     ) -> None:
-        super().__init__(reserved, limits)
-        self._room, self._auth, self._metrics, self._services = room, auth, metrics, services
-        self._max_entry = max_entry
+        self._room, self._auth, self._reader = room, auth, reader
+        self._services, self._metrics, self._max_entry = services, metrics, max_entry
 
     def table(self) -> list[web.RouteDef]:
         return [
@@ -89,7 +86,7 @@ class RoomRoutes(PersonRoutes):
         if self._metrics is None:
             raise Refusal("This room has no metrics.", "", Fault.UNKNOWN)
         kind = "text/plain; version=0.0.4; charset=utf-8"
-        return web.Response(body=self._metrics(), headers={"Content-Type": kind})
+        return web.Response(body=generate_latest(self._metrics), headers={"Content-Type": kind})
 
     async def state(self, _request: web.Request) -> web.Response:
         return answer(await self._room.status.as_json())
@@ -154,9 +151,9 @@ class RoomRoutes(PersonRoutes):
     # --- writing ------------------------------------------------------------------------------------------
 
     async def post(self, request: web.Request) -> web.Response:
-        limit = message_bytes(self._max_entry, self._limits)
+        limit = message_bytes(self._max_entry, self._reader.limits)
         fields = ("body", "in_reply_to", "client_id")
-        body = await self._body(request, *fields, limit=limit)
+        body = await self._reader.body(request, *fields, limit=limit)
         text = body.text("body")
         if len(text.encode()) > self._max_entry:
             raise Refusal(
@@ -167,7 +164,7 @@ class RoomRoutes(PersonRoutes):
             )
         client_id = body.maybe_text("client_id")
         check_client_id(client_id)
-        name, reply = self._by(request, body), body.maybe_text("in_reply_to")
+        name, reply = self._reader.speaker(request, body), body.maybe_text("in_reply_to")
         if not request[CREDENTIAL].person:
             return await self._post_as_agent(request, name, text, reply, client_id)
         posted = await self._room.poster.post(text, name=name, in_reply_to=reply, client_id=client_id)
@@ -185,17 +182,17 @@ class RoomRoutes(PersonRoutes):
         return answer({field: told[field] for field in ("id", "cursor", "number")}, status=201)
 
     async def route(self, request: web.Request) -> web.Response:
-        body = await self._body(request, "agents")
+        body = await self._reader.body(request, "agents")
         agents = body.names("agents")
         done = await self._room.actions.route(
-            request.match_info["message"], agents, by=self._by(request, body)
+            request.match_info["message"], agents, by=self._reader.speaker(request, body)
         )
         return answer(done.as_json())
 
     async def retry(self, request: web.Request) -> web.Response:
         job = _number(request, "job", Thing.JOB)
-        body = await self._body(request, optional=True)
-        return answer((await self._room.actions.retry(job, by=self._by(request, body))).as_json())
+        body = await self._reader.body(request, optional=True)
+        return answer((await self._room.actions.retry(job, by=self._reader.speaker(request, body))).as_json())
 
     async def pause(self, request: web.Request) -> web.Response:
         return await self._act(request, Pause(_agents(request)))
@@ -210,30 +207,32 @@ class RoomRoutes(PersonRoutes):
         return await self._act(request, Cancel((request.match_info["agent"],)))
 
     async def set_agent(self, request: web.Request) -> web.Response:
-        body = await self._body(request, "model", "effort", "enabled")
+        body = await self._reader.body(request, "model", "effort", "enabled")
         # null is said on purpose here: it takes the key out of the configuration.
         changes: Json = {field: body.maybe_text(field) for field in ("model", "effort") if field in body}
         if "enabled" in body:
             changes["enabled"] = body.flag("enabled")
         if not changes:
             raise bad("There is nothing to change.", "Send model, effort or enabled.")
-        by = self._by(request, body)
+        by = self._reader.speaker(request, body)
         return answer(await self._room.actions.set_agent(request.match_info["agent"], changes, by=by))
 
     async def create_task(self, request: web.Request) -> web.Response:
-        body = await self._body(request, "title")
-        task = await self._room.actions.create_task(body.text("title"), by=self._by(request, body))
+        body = await self._reader.body(request, "title")
+        task = await self._room.actions.create_task(
+            body.text("title"), by=self._reader.speaker(request, body)
+        )
         return answer({"task": task}, status=201)
 
     async def change_task(self, request: web.Request) -> web.Response:
         number = _number(request, "number", Thing.TASK)
-        body = await self._body(request, "status", "title")
+        body = await self._reader.body(request, "status", "title")
         changes: Json = {field: body.text(field) for field in ("status", "title") if field in body}
         if not changes:
             raise bad("There is nothing to change.", "Send status or title.")
         if changes.get("status", "done") not in TASK_STATUSES:
             raise bad(f"status is {changes['status'][:40]!r}.", f"It is one of: {', '.join(TASK_STATUSES)}.")
-        by = self._by(request, body)
+        by = self._reader.speaker(request, body)
         return answer({"task": await self._room.actions.change_task(number, changes, by=by)})
 
     async def undo_tasks(self, request: web.Request) -> web.Response:
@@ -241,8 +240,10 @@ class RoomRoutes(PersonRoutes):
 
     async def _act(self, request: web.Request, action: Action) -> web.Response:
         """Do an action of which the body says only who orders it."""
-        body = await self._body(request, optional=True)
-        return answer((await self._room.actions.act(action, by=self._by(request, body))).as_json())
+        body = await self._reader.body(request, optional=True)
+        return answer(
+            (await self._room.actions.act(action, by=self._reader.speaker(request, body))).as_json()
+        )
 
 
 def message_bytes(max_entry: int, limits: Limits) -> int:

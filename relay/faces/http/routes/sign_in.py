@@ -12,14 +12,15 @@ from relay.config.command_line import command
 from relay.faces.http.hub import Hub
 from relay.faces.http.requests.auth import Auth
 from relay.faces.http.requests.errors import answer
-from relay.faces.http.requests.limits import Buckets, Limits
+from relay.faces.http.requests.limits import Buckets
 from relay.faces.http.requests.middleware import (
     CREDENTIAL,
     cookie_name,
     set_cookie,
     too_many,
 )
-from relay.faces.http.requests.parsing import Body, bad, read_body
+from relay.faces.http.requests.parsing import bad
+from relay.faces.http.requests.reader import RequestReader
 from relay.faces.http.websocket import SIGNED_OUT
 from relay.model import Fault, Refusal
 
@@ -27,9 +28,9 @@ from relay.model import Fault, Refusal
 class SignInRoutes:
     """The handlers. `hub` has the sockets that a sign-out closes."""
 
-    def __init__(self, auth: Auth, hub: Hub, limits: Limits) -> None:
-        self._auth, self._hub, self._limits = auth, hub, limits
-        self._sign_ins = Buckets(limits.sign_ins)
+    def __init__(self, auth: Auth, hub: Hub, reader: RequestReader) -> None:
+        self._auth, self._hub, self._reader = auth, hub, reader
+        self._sign_ins = Buckets(reader.limits.sign_ins)
 
     def table(self) -> list[web.RouteDef]:
         return [
@@ -44,7 +45,7 @@ class SignInRoutes:
         wait = self._sign_ins.take(remote)
         if wait:
             raise too_many(wait)
-        body = await self._body(request, "link", "key", optional=False)
+        body = await self._reader.exact_body(request, "link", "key")
         link, key = body.maybe_text("link"), body.maybe_text("key")
         if (link is None) == (key is None):
             raise bad("A sign-in needs a link or a key.", 'Send {"link": "..."} or {"key": "..."}.')
@@ -66,7 +67,7 @@ class SignInRoutes:
         return response
 
     async def sign_out(self, request: web.Request) -> web.Response:
-        await self._body(request)
+        await self._reader.exact_body(request, optional=True)
         credential = request[CREDENTIAL]
         await self._auth.sign_out(credential)
         response = answer({"ok": True})
@@ -76,13 +77,7 @@ class SignInRoutes:
         return response
 
     async def new_link(self, request: web.Request) -> web.Response:
-        await self._body(request)
+        await self._reader.exact_body(request, optional=True)
         secret = await self._auth.new_link()
         url = f"{request.scheme}://{request.headers['Host']}/#link={secret}"
         return answer({"url": url, "expires_in_s": int(page_sessions.LINK_S)})
-
-    async def _body(self, request: web.Request, *fields: str, optional: bool = True) -> Body:
-        limits = self._limits
-        return await read_body(
-            request, fields, limit=limits.body_bytes, within_s=limits.body_s, optional=optional
-        )

@@ -6,34 +6,25 @@ is 200 with `success: false`; an agent without a worktree is 404.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Collection
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 from aiohttp import web
 
-from relay.faces.http.requests.auth import speaker
 from relay.faces.http.requests.errors import answer
-from relay.faces.http.requests.limits import Limits
-from relay.faces.http.requests.middleware import CREDENTIAL
 from relay.faces.http.requests.parsing import Body, Query, bad
-from relay.faces.http.requests.person import PersonRoutes
+from relay.faces.http.requests.reader import RequestReader
 from relay.faces.worktrees import WorktreesService
 from relay.model import Fault, Refusal
 
 METHODS = ("merge", "squash")
 
 
-class WorktreeDoors(PersonRoutes):
+class WorktreeDoors:
     """The handlers."""
 
-    def __init__(
-        self,
-        worktrees: WorktreesService,
-        reserved: Callable[[], Collection[str]],
-        limits: Limits | None = None,
-    ) -> None:
-        super().__init__(reserved, limits)
-        self._worktrees = worktrees
+    def __init__(self, worktrees: WorktreesService, reader: RequestReader) -> None:
+        self._worktrees, self._reader = worktrees, reader
 
     def table(self) -> list[web.RouteDef]:
         return [
@@ -65,7 +56,7 @@ class WorktreeDoors(PersonRoutes):
     async def propose(self, request: web.Request) -> web.Response:
         query = Query(request, "method", "name")
         squash = _squash(query.text("method"))
-        by = speaker(request[CREDENTIAL], {"name": query.text("name")}, self._reserved(), self._owner)
+        by = self._reader.claimed(request, {"name": query.text("name")})
         try:
             return answer(await self._worktrees.propose(self._agent(request), by, squash))
         except Refusal as error:
@@ -101,8 +92,8 @@ class WorktreeDoors(PersonRoutes):
         act: Callable[[str, str, Body], Awaitable[dict[str, Any]]],
         *fields: str,
     ) -> web.Response:
-        body = await self._body(request, *fields, optional=True)
-        by = self._by(request, body)
+        body = await self._reader.body(request, *fields, optional=True)
+        by = self._reader.speaker(request, body)
         agent = self._agent(request)
         try:
             return answer(await act(agent, by, body))

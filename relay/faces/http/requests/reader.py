@@ -1,0 +1,56 @@
+"""What a request says, and who says it: the part that all doors share."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from aiohttp import web
+
+from relay.config.settings import LiveSettings
+from relay.faces.http.requests.auth import owner, speaker
+from relay.faces.http.requests.limits import Limits
+from relay.faces.http.requests.middleware import CREDENTIAL
+from relay.faces.http.requests.parsing import Body, read_body
+from relay.model import RESERVED_NAMES
+from relay.model.speaker_names import MAX_NAME
+
+#: Who speaks: every writing request may say it.
+SPEAKER = ("name", "agent_id")
+
+
+class RequestReader:
+    """Reads bodies within the limits. `settings` know the agents, whose names no person takes. Who runs the room
+    speaks when a request does not say who."""
+
+    def __init__(self, settings: LiveSettings, limits: Limits | None = None) -> None:
+        self.settings = settings
+        self.limits = limits or Limits()
+        self.owner = owner()
+
+    @property
+    def reserved(self) -> frozenset[str]:
+        """The names that no person has: the room's and the agents'."""
+        return RESERVED_NAMES.union(self.settings.current.agent_names)
+
+    async def body(
+        self, request: web.Request, *fields: str, limit: int | None = None, optional: bool = False
+    ) -> Body:
+        """The body: an object of these fields and `SPEAKER`. `limit` in bytes, None = the usual; `optional`: it may
+        be missing. Raises Refusal."""
+        return await self.exact_body(request, *fields, *SPEAKER, limit=limit, optional=optional)
+
+    async def exact_body(
+        self, request: web.Request, *fields: str, limit: int | None = None, optional: bool = False
+    ) -> Body:
+        """The body: an object of these fields alone."""
+        limits = self.limits
+        most = limits.body_bytes if limit is None else limit
+        return await read_body(request, fields, limit=most, within_s=limits.body_s, optional=optional)
+
+    def speaker(self, request: web.Request, body: Body) -> str:
+        """Who speaks, as the body says in `SPEAKER`. Raises Refusal."""
+        return self.claimed(request, {field: body.maybe_text(field) for field in SPEAKER})
+
+    def claimed(self, request: web.Request, claims: Mapping[str, str | None], *, most: int = MAX_NAME) -> str:
+        """The name that the request's credential speaks under; see `auth.speaker`. Raises Refusal."""
+        return speaker(request[CREDENTIAL], claims, self.reserved, self.owner, most=most)
