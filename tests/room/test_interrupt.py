@@ -13,7 +13,7 @@ from relay.agents.factory import AgentSpec, Permissions, build_agent
 from relay.model import Agent
 from relay.room.dispatch.roster import Member
 from relay.store.ports import Store
-from tests.room.dispatch.test_worker import Floor
+from tests.room.floor import Floor
 from tests.room.parts import all_jobs, until
 
 ADVICE = "RESOLUTION ADVISORY: STEER clear of src/a.py"

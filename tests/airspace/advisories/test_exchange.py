@@ -26,7 +26,7 @@ from relay.store.ports import Store
 from tests.airspace.house import House
 from tests.airspace.parts import FILE, AirspaceRoom, open_airspace_store, work
 from tests.engines import BOTH, all_events
-from tests.room.dispatch.test_worker import Floor
+from tests.room.floor import Floor
 from tests.room.parts import all_jobs, all_messages, notices, post, until
 
 pytestmark = BOTH
