@@ -17,7 +17,7 @@ from relay.room.journal import ledger
 from relay.room.parsing.actions import Action, AddTask, Answer, Cancel, MoveTask, Retry, Route, Status
 from relay.room.poster import Poster
 from relay.room.reader import Reader
-from relay.room.steward.worker import Desk
+from relay.room.steward.worker import Steward
 from relay.store.ports import Tx
 
 #: Seconds that an action waits for the steward.
@@ -31,13 +31,13 @@ class PersonActions:
         self,
         reader: Reader,
         poster: Poster,
-        desk: Desk,
+        steward: Steward,
         board: Board,
         config: AgentConfig,
         *,
         clock: Callable[[], float] = time.time,
     ) -> None:
-        self._reader, self._poster, self._desk = reader, poster, desk
+        self._reader, self._poster, self._steward = reader, poster, steward
         self._board, self._config, self._clock = board, config, clock
 
     async def act(self, action: Action, *, by: str) -> Answer:
@@ -47,7 +47,7 @@ class PersonActions:
             if not (isinstance(action, Cancel) and self._reader.is_working(agent)):
                 self._reader.require_agent(agent)
         id = ledger.new_id()
-        with self._desk.answer_to(id) as answer:
+        with self._steward.answer_to(id) as answer:
             await self._poster.post(action.line(), name=by, action=action, id=id)
             try:
                 async with asyncio.timeout(ANSWER_S):

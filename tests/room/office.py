@@ -18,8 +18,8 @@ from relay.room.journal import ledger
 from relay.room.journal.ledger import NewMessage
 from relay.room.journal.live_bus import Live
 from relay.room.journal.rules import Rules
-from relay.room.steward.handlers import Acts
-from relay.room.steward.worker import Desk, Surroundings
+from relay.room.steward.handlers import ActionHandlers
+from relay.room.steward.worker import RoomInfo, Steward
 from relay.store.ports import Store, Tx
 from tests.engines import Clock
 from tests.room.parts import all_messages, until
@@ -72,13 +72,13 @@ class Office:
         self.workers = WorkerPool(
             store, Live(), self.roster, self.turns, TurnHooks(), holder="me", clock=clock
         )
-        self.desk = Desk(
+        self.steward = Steward(
             store,
-            Acts(self.board, self.roster, holds=self.shelf, **more),
+            ActionHandlers(self.board, self.roster, holds=self.shelf, **more),
             self.board,
             self.turns,
             self.roster,
-            lambda: Surroundings(["ann"], {"state": "ok", "model": "m"}, "http://127.0.0.1:1", "config.json"),
+            lambda: RoomInfo(["ann"], {"state": "ok", "model": "m"}, "http://127.0.0.1:1", "config.json"),
             holds=self.shelf,
             clock=clock,
         )
@@ -109,7 +109,7 @@ class Office:
 
     @asynccontextmanager
     async def at_work(self) -> AsyncIterator[Self]:
-        running = asyncio.create_task(self.desk.run())
+        running = asyncio.create_task(self.steward.run())
         try:
             yield self
             assert not running.done(), running

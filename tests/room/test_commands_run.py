@@ -242,7 +242,7 @@ async def test_a_retry_that_could_only_be_skipped_is_refused(
 ) -> None:
     policy = Policy("ALPHA", max_attempts=1, budget=Budget(turns_per_hour=1))
     roster = Roster({"ALPHA": Member("ALPHA", "played", policy)})
-    monkeypatch.setattr(office.desk._acts, "_roster", roster)
+    monkeypatch.setattr(office.steward._handlers, "_roster", roster)
     asked = await office.post("@ALPHA go")
     await end(
         office.store,
@@ -255,7 +255,7 @@ async def test_a_retry_that_could_only_be_skipped_is_refused(
     assert "budget" in told.body and "it can work again at" in told.body
     assert "asked again" not in told.body and "Trying" not in told.body
     unable = Roster({"ALPHA": Member("ALPHA", "played", Policy("ALPHA", unable="it is not installed"))})
-    monkeypatch.setattr(office.desk._acts, "_roster", unable)
+    monkeypatch.setattr(office.steward._handlers, "_roster", unable)
     assert "it is not installed" in (await office.ask(f"/retry #{asked.number}")).body
 
 
@@ -326,7 +326,7 @@ async def test_a_command_waits_through_a_restart_and_is_done_once(store: Store, 
     asked = await closed.post("/task Only once")
     for _ in range(2):
         opened = Office(store, clock)
-        running = asyncio.create_task(opened.desk.run())
+        running = asyncio.create_task(opened.steward.run())
         await opened.answer_to(asked)
         running.cancel()
         await asyncio.gather(running, return_exceptions=True)
@@ -337,17 +337,17 @@ async def test_a_command_waits_through_a_restart_and_is_done_once(store: Store, 
 async def test_an_action_of_a_door_is_carried_out_as_it_was_given(office: Office) -> None:
     office.shelf.put("a 'b\n\".py", "ALPHA")
     action = ForceRelease("a 'b\n\".py", "mine")
-    with office.desk.answer_to("one") as answer:
+    with office.steward.answer_to("one") as answer:
         asked = await office.post("/who", id="one", action=action)
         said = await answer
     assert office.shelf.held == []
     posted = await office.answer_to(asked)
     assert (said.success, said.text, said.task) == (True, posted.body, None)
-    with office.desk.answer_to("two") as answer:
+    with office.steward.answer_to("two") as answer:
         await office.post(action.line(), id="two", action=action)
         said = await answer
     assert not said.success and said.as_json()["reason"].startswith("Nobody holds a 'b")
-    with office.desk.answer_to("three") as answer:
+    with office.steward.answer_to("three") as answer:
         await office.post("/task Fix it", id="three")
         assert (await answer).as_json() == {"success": True, "reason": answer.result().text, "task": 1}
 
@@ -356,7 +356,7 @@ async def test_an_action_of_a_door_waits_through_a_restart(store: Store, clock: 
     closed = Office(store, clock)
     asked = await closed.post("/task By its line", action=AddTask("By a door"))
     opened = Office(store, clock)
-    running = asyncio.create_task(opened.desk.run())
+    running = asyncio.create_task(opened.steward.run())
     await opened.answer_to(asked)
     running.cancel()
     await asyncio.gather(running, return_exceptions=True)

@@ -153,7 +153,7 @@ class Daemon:
         start("sole", lambda: self._stay_sole(parts.store))
         start("transcript", parts.transcript.run)
         start("queue", parts.workers.run)
-        start("steward", parts.desk.run)
+        start("steward", parts.steward.run)
         start("router", lambda: self._route(parts))
         start("agents", lambda: self._probe(parts))
         start("recover", parts.recovery.run)

@@ -43,8 +43,8 @@ from relay.room.reader import Reader
 from relay.room.routing.dispatcher import Dispatcher
 from relay.room.routing.router import Router
 from relay.room.service import About, Health, Room, Status
-from relay.room.steward.handlers import Acts
-from relay.room.steward.worker import Desk, Surroundings
+from relay.room.steward.handlers import ActionHandlers
+from relay.room.steward.worker import RoomInfo, Steward
 from relay.room.transcript.tail import Transcript
 from relay.store.ports import Store
 
@@ -109,14 +109,14 @@ class Parts:
         hooks = DaemonHooks(self.transcript, self.worktrees, self.airspace, self.metrics, self.states)
         self.workers = WorkerPool(store, self.live, self.roster, self.turns, hooks, holder=record.holder)
         self.router = Router(store, self.live, _dispatcher(now), self.roster, hooks)
-        acts = Acts(
+        handlers = ActionHandlers(
             board,
             self.roster,
             airspace=self.airspace.live,
             permissions=self.permissions,
             holds=holds,
         )
-        self.desk = Desk(store, acts, board, self.turns, self.roster, self._surroundings, holds=holds)
+        self.steward = Steward(store, handlers, board, self.turns, self.roster, self._info, holds=holds)
 
         self.auth = Auth(token, store, keys=services.keys)
         self.trouble = Trouble(store, self.supervisor, self.transcript, self.auth)
@@ -135,7 +135,7 @@ class Parts:
         self.room = Room(
             reader,
             poster,
-            PersonActions(reader, poster, self.desk, board, self.reload),
+            PersonActions(reader, poster, self.steward, board, self.reload),
             self.live,
             Status(about, reader, self.live, self.router, self.transcript),
             Health(poster, self.trouble),
@@ -167,9 +167,9 @@ class Parts:
         await self.agent_keys.close()
         await self.router.dispatcher.close()
 
-    def _surroundings(self) -> Surroundings:
+    def _info(self) -> RoomInfo:
         path = str(self.settings.current.path)
-        return Surroundings(self.live.people, self.router.state_json(), self.url, path)
+        return RoomInfo(self.live.people, self.router.state_json(), self.url, path)
 
 
 def _dispatcher(settings: Settings) -> Dispatcher:

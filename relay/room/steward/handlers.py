@@ -1,8 +1,8 @@
 """Carries out what people order the room to do, through whichever interface.
 
 Invariant: an action, its events and the room's answer are one transaction. What reaches outside the database (ending
-a process) is returned in `Done` and done after the commit, so it is never done for an action that did not happen. An
-unverified entry may ask, but lifts no guard.
+a process) is returned in `Result` and done after the commit, so it is never done for an action that did not happen.
+An unverified entry may ask, but lifts no guard.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ GUARDED = (
 
 
 @dataclass(frozen=True, slots=True)
-class Act:
+class Order:
     """Who orders an action, in which message (its event is `event_id`). `now`: Unix seconds."""
 
     by: str
@@ -56,18 +56,18 @@ class Act:
 
 
 @dataclass(frozen=True, slots=True)
-class Done:
+class Result:
     """`text` is the room's answer. `cancel`: (agent, by whom, job) of the turns to be ended after the commit."""
 
     text: str
     cancel: tuple[tuple[str, str, int], ...] = ()
-    #: The room number of the task that the act is about.
+    #: The room number of the task that the action is about.
     task: int | None = None
     #: Called after the commit.
     after: Callable[[], object] | None = None
 
 
-class Acts:
+class ActionHandlers:
     """Carries out actions in the caller's transaction. Raises Refusal, with nothing changed."""
 
     def __init__(
@@ -84,80 +84,82 @@ class Acts:
         self._permissions = permissions
         self._holds = holds
 
-    async def obey(
-        self, tx: Tx, action: Action, act: Act, view: Callable[[], Awaitable[StewardView]]
-    ) -> Done:
+    async def handle(
+        self, tx: Tx, action: Action, order: Order, view: Callable[[], Awaitable[StewardView]]
+    ) -> Result:
         """Carry out the action. `view` reads the state of the room, which takes longer the larger the room is."""
         if isinstance(action, GUARDED):
-            _verify(action, act)
+            _verify(action, order)
         match action:
             case actions.ShowHelp(name):
-                return Done(answers.render_help(name))
+                return Result(answers.render_help(name))
             case actions.ShowWho():
-                return Done(answers.render_who(await view()))
+                return Result(answers.render_who(await view()))
             case actions.ShowQueue():
-                return Done(answers.render_queue(await view()))
+                return Result(answers.render_queue(await view()))
             case actions.ShowTasks():
-                return Done(answers.render_tasks(await view()))
+                return Result(answers.render_tasks(await view()))
             case actions.Route(agents, number):
-                return await self.route(tx, await _message(tx, number), list(agents), act)
+                return await self.route(tx, await _message(tx, number), list(agents), order)
             case actions.Retry(number, of):
-                return await self.retry(tx, await _jobs_of(tx, number, of), act)
+                return await self.retry(tx, await _jobs_of(tx, number, of), order)
             case actions.Cancel(agents):
-                return await self.cancel(tx, agents, act)
+                return await self.cancel(tx, agents, order)
             case actions.Pause(agents):
-                return await self.pause(tx, agents, act)
+                return await self.pause(tx, agents, order)
             case actions.Resume(agents):
-                return await self.resume(tx, agents, act)
+                return await self.resume(tx, agents, order)
             case actions.TryNow(agents):
-                return await self.try_now(tx, agents, act)
+                return await self.try_now(tx, agents, order)
             case actions.Continue():
                 rules = Rules(agents=self._roster.names)
-                return Done(await queue.lift_hops(tx, rules, now=act.now, parents=[act.event_id]))
+                return Result(await queue.lift_hops(tx, rules, now=order.now, parents=[order.event_id]))
             case actions.ShowAirspace():
-                return Done(self._sky().who_is_near())
+                return Result(self._require_airspace().who_is_near())
             case actions.DeclareIntent(agent, paths):
-                kept = await self._sky().declare(tx, agent, paths, by=act.by, cause=[act.event_id])
+                airspace = self._require_airspace()
+                kept = await airspace.declare(tx, agent, paths, by=order.by, cause=[order.event_id])
                 names = ", ".join(f"`{path}`" for path in kept)
                 text = f"{agent} intends to touch {names}." if kept else f"{agent} has no declared intent."
-                return Done("\n\n".join([text, *self._sky().in_hand(agent, kept)]))
+                return Result("\n\n".join([text, *airspace.in_hand(agent, kept)]))
             case actions.GoFirst(agent):
-                return Done(await self._sky().go_first(tx, agent, by=act.by, cause=[act.event_id]))
+                return Result(
+                    await self._require_airspace().go_first(tx, agent, by=order.by, cause=[order.event_id])
+                )
             case actions.Stop(agents):
-                return await self.stop(tx, agents, act)
+                return await self.stop(tx, agents, order)
             case actions.TakeMain(agents):
-                texts = [
-                    await self._sky().take_main(tx, name, by=act.by, cause=[act.event_id]) for name in agents
-                ]
-                return Done(" ".join(texts))
+                cause, airspace = [order.event_id], self._require_airspace()
+                texts = [await airspace.take_main(tx, name, by=order.by, cause=cause) for name in agents]
+                return Result(" ".join(texts))
             case actions.Permit():
-                return self._permit(action, act)
+                return self._permit(action, order)
             case actions.ShowLocks(path):
                 return await self._show_locks(tx, path, await view())
             case actions.ForceRelease(path, reason):
-                return await self._unlock(tx, path, reason, act)
+                return await self._unlock(tx, path, reason, order)
             case _:
-                return await self._board_action(tx, action, act)
+                return await self._board_action(tx, action, order)
 
-    async def _show_locks(self, tx: Tx, path: str | None, view: StewardView) -> Done:
+    async def _show_locks(self, tx: Tx, path: str | None, view: StewardView) -> Result:
         if path is None or self._holds is None:
-            return Done(answers.render_locks(view))
+            return Result(answers.render_locks(view))
         locks = await self._holds.meeting(tx, path)
         keys = frozenset(
             (str(lock["file_path"]), str(lock["locked_by"]), str(lock["session"])) for lock in locks
         )
-        return Done(answers.render_locks_at(view, path, keys))
+        return Result(answers.render_locks_at(view, path, keys))
 
-    async def _unlock(self, tx: Tx, path: str, reason: str, act: Act) -> Done:
+    async def _unlock(self, tx: Tx, path: str, reason: str, order: Order) -> Result:
         if self._holds is None:
             raise Refusal("This room has no locks.")
-        taken = await self._holds.force_release(tx, path, by=act.by, reason=reason, cause=[act.event_id])
+        taken = await self._holds.force_release(tx, path, by=order.by, reason=reason, cause=[order.event_id])
         names = list(dict.fromkeys(str(lock["locked_by"]) for lock in taken))
         verbs = ("holds", "is told") if len(names) == 1 else ("hold", "are told")
         shown = code_span(str(taken[0]["file_path"]))
-        return Done(f"{shown} is free: {_list(names)} no longer {verbs[0]} it, and {verbs[1]}.")
+        return Result(f"{shown} is free: {_list(names)} no longer {verbs[0]} it, and {verbs[1]}.")
 
-    def _permit(self, action: actions.Permit, act: Act) -> Done:
+    def _permit(self, action: actions.Permit, order: Order) -> Result:
         """Answer what an agent asks for. The agent gets the answer after the commit."""
         if self._permissions is None:
             raise Refusal("No agent in this room asks for permission.")
@@ -169,41 +171,41 @@ class Acts:
             word, other = ("refuses", "deny") if action.allow else ("allows", "allow")
             raise Refusal(f"That option {word} it.", f"`/{other} {references.request(pending.number)}` does.")
         if allowed:
-            _verify(action, act)
+            _verify(action, order)
         verb, request = "allows" if allowed else "refuses", pending.request
         name = f" ({code_span(option.name)})" if option is not None else ""
-        text = f"{act.by} {verb} {request.agent}: {code_span(request.title)}{name}."
-        return Done(text, after=lambda: desk.answer(pending.id, option, act.by))
+        text = f"{order.by} {verb} {request.agent}: {code_span(request.title)}{name}."
+        return Result(text, after=lambda: desk.answer(pending.id, option, order.by))
 
-    def _sky(self) -> Airspace:
+    def _require_airspace(self) -> Airspace:
         if self._airspace is None:
             raise Refusal(
                 "This room has no airspace.", "Set `airspace.enabled` to true and restart the room."
             )
         return self._airspace
 
-    async def _board_action(self, tx: Tx, action: Action, act: Act) -> Done:
-        lane, cause = ledger.cycle_lane(act.message.id), [act.event_id]
+    async def _board_action(self, tx: Tx, action: Action, order: Order) -> Result:
+        lane, cause = ledger.cycle_lane(order.message.id), [order.event_id]
         match action:
             case actions.AddTask(title):
                 if len(title) > MAX_TITLE:
                     wrong = f"The title has {len(title)} characters; at most {MAX_TITLE} fit on the board."
                     raise Refusal(commands.misused("/task", wrong))
-                change = await self._board.create(tx, title, by=act.by, lane=lane, cause=cause)
+                change = await self._board.create(tx, title, by=order.by, lane=lane, cause=cause)
             case actions.MoveTask(number, status):
-                change = await self._board.move(tx, number, str(status), by=act.by, lane=lane, cause=cause)
+                change = await self._board.move(tx, number, str(status), by=order.by, lane=lane, cause=cause)
             case actions.MoveAll(status):
-                change = await self._board.move_all(tx, str(status), by=act.by, lane=lane, cause=cause)
+                change = await self._board.move_all(tx, str(status), by=order.by, lane=lane, cause=cause)
             case actions.ClearAll():
-                change = await self._board.clear_all(tx, by=act.by, lane=lane, cause=cause)
+                change = await self._board.clear_all(tx, by=order.by, lane=lane, cause=cause)
             case actions.Undo():
-                change = await self._board.undo(tx, by=act.by, lane=lane, cause=cause)
+                change = await self._board.undo(tx, by=order.by, lane=lane, cause=cause)
             case _:
                 raise Refusal(f"The room does not know how to do {action!r}.")
         one_task = isinstance(action, actions.AddTask | actions.MoveTask)
-        return Done(f"{act.by} {change.summary()}", task=change.task.number if one_task else None)
+        return Result(f"{order.by} {change.summary()}", task=change.task.number if one_task else None)
 
-    async def route(self, tx: Tx, message: Message, agents: list[str], act: Act) -> Done:
+    async def route(self, tx: Tx, message: Message, agents: list[str], order: Order) -> Result:
         """Overrule the dispatcher for one message."""
         if message.kind != "human" or "claims" in message.meta:
             raise Refusal(
@@ -211,13 +213,15 @@ class Acts:
                 "Route one that a person wrote.",
             )
         self._known(agents)
-        asked = await router.overrule(tx, message, agents, by=act.by, now=act.now, parents=[act.event_id])
+        asked = await router.overrule(
+            tx, message, agents, by=order.by, now=order.now, parents=[order.event_id]
+        )
         named = ", ".join(agents)
         if not asked:
-            return Done(f"{references.message(message.number)} is with {named} already.")
-        return Done(f"{references.message(message.number)} goes to {named}.")
+            return Result(f"{references.message(message.number)} is with {named} already.")
+        return Result(f"{references.message(message.number)} goes to {named}.")
 
-    async def retry(self, tx: Tx, jobs: Sequence[Job], act: Act) -> Done:
+    async def retry(self, tx: Tx, jobs: Sequence[Job], order: Order) -> Result:
         """Queue those of the jobs again that ended badly."""
         again = [job for job in jobs if job.state in (JobState.DEAD, JobState.SKIPPED, JobState.FAILED)]
         if not again:
@@ -228,27 +232,27 @@ class Acts:
         refused: list[str] = []
         for job in again:
             policy = self._policy(job.agent)
-            prospect = await queue.prospect(tx, policy, act.now)
+            prospect = await queue.prospect(tx, policy, order.now)
             if not prospect.able:
                 refused.append(f"{job.agent} cannot be asked now: {prospect.why}.")
                 continue
             if prospect.probes:
                 await queue.probe_now(tx, policy)
             await ledger.change_job(
-                tx, job, JobState.PENDING, now=act.now, attempts=0, parents=[act.event_id]
+                tx, job, JobState.PENDING, now=order.now, attempts=0, parents=[order.event_id]
             )
             tried.append(job.agent)
             waits += [f"{job.agent}: {prospect.why}."] if prospect.why else []
         if not tried:
             raise Refusal(" ".join(dict.fromkeys(refused)), "`/who` shows how the agents are.")
-        return Done(" ".join([f"Trying again: {_list(tried)}.", *dict.fromkeys([*waits, *refused])]))
+        return Result(" ".join([f"Trying again: {_list(tried)}.", *dict.fromkeys([*waits, *refused])]))
 
-    async def try_now(self, tx: Tx, agents: Sequence[str], act: Act) -> Done:
+    async def try_now(self, tx: Tx, agents: Sequence[str], order: Order) -> Result:
         """The one attempt of an open circuit, at once: with the latest message that the agent could not answer."""
         texts = []
         for name in self._known(agents):
             policy = self._policy(name)
-            prospect = await queue.prospect(tx, policy, act.now)
+            prospect = await queue.prospect(tx, policy, order.now)
             if not prospect.probes:
                 why = f": {prospect.why}" if prospect.why else ": its circuit is closed, so it gets work"
                 raise Refusal(
@@ -257,14 +261,14 @@ class Acts:
             missed = [Job.of_row(row) for row in await tx.all(Q.last_skips, limit=LATEST)]
             latest = max((job for job in missed if job.agent == name), key=lambda job: job.id, default=None)
             if latest is not None:
-                texts.append((await self.retry(tx, [latest], act)).text)
+                texts.append((await self.retry(tx, [latest], order)).text)
                 continue
             await queue.probe_now(tx, policy)
             texts.append(
                 f"The next message for {name} is its one attempt: if it succeeds, the circuit closes and "
                 f"{name} gets work again."
             )
-        return Done(" ".join(texts))
+        return Result(" ".join(texts))
 
     def _policy(self, agent: str) -> Policy:
         member = self._roster.members.get(agent)
@@ -272,7 +276,7 @@ class Acts:
             return Policy(agent, unable="it is not in the configuration any more")
         return member.policy
 
-    async def cancel(self, tx: Tx, agents: Sequence[str], act: Act) -> Done:
+    async def cancel(self, tx: Tx, agents: Sequence[str], order: Order) -> Result:
         """End running turns, and skip what waits behind them."""
         active = await tx.all(Q.active_jobs)
         # An agent that was taken out of the configuration may still be at work.
@@ -282,16 +286,16 @@ class Acts:
         for name in agents:
             held = [row["id"] for row in active if row["agent"] == name]
             if held:
-                running.append((name, act.by, held[-1]))
+                running.append((name, order.by, held[-1]))
             for row in await tx.all(Q.open_jobs_of_agent, agent=name):
                 await ledger.change_job(
                     tx,
                     Job.of_row(row),
                     JobState.SKIPPED,
-                    now=act.now,
-                    reason=f"cancelled by {act.by}",
+                    now=order.now,
+                    reason=f"cancelled by {order.by}",
                     error_class="cancelled",
-                    parents=[act.event_id],
+                    parents=[order.event_id],
                 )
                 waiting.append(name)
         if not running and not waiting:
@@ -300,31 +304,31 @@ class Acts:
         if waiting:
             parts.append(f"{len(waiting)} waiting message{'s' * (len(waiting) != 1)} taken back")
         text = ", ".join(parts)
-        return Done(f"{text[0].upper()}{text[1:]}.", cancel=tuple(running))
+        return Result(f"{text[0].upper()}{text[1:]}.", cancel=tuple(running))
 
-    async def stop(self, tx: Tx, agents: Sequence[str], act: Act) -> Done:
+    async def stop(self, tx: Tx, agents: Sequence[str], order: Order) -> Result:
         """End running turns, skip what waits, and give these agents no new turn."""
         names = self._known(agents)
-        await self.pause(tx, names, act)
+        await self.pause(tx, names, order)
         try:
-            done = await self.cancel(tx, names, act)
+            done = await self.cancel(tx, names, order)
         except Refusal:
             # Nothing runs and nothing waits: then it is only kept from beginning anew.
-            done = Done("")
+            done = Result("")
         ended = f" {done.text}" if done.text else ""
         again = f"/resume {' '.join(f'@{name}' for name in names)}"
-        text = f"{act.by} stopped {_list(names)}.{ended} New messages wait until `{again}`."
-        return Done(text, cancel=done.cancel)
+        text = f"{order.by} stopped {_list(names)}.{ended} New messages wait until `{again}`."
+        return Result(text, cancel=done.cancel)
 
-    async def pause(self, tx: Tx, agents: Sequence[str], act: Act) -> Done:
+    async def pause(self, tx: Tx, agents: Sequence[str], order: Order) -> Result:
         """Give these agents no new turn; a running one goes on."""
         names = self._known(agents or self._roster.names)
         for name in names:
             await tx.execute(Q.set_paused, name=name, paused=1)
-            await self._say_state(tx, name, "paused", act)
-        return Done(f"{_list(names)} paused. New messages wait until `/resume`.")
+            await self._say_state(tx, name, "paused", order)
+        return Result(f"{_list(names)} paused. New messages wait until `/resume`.")
 
-    async def resume(self, tx: Tx, agents: Sequence[str], act: Act) -> Done:
+    async def resume(self, tx: Tx, agents: Sequence[str], order: Order) -> Result:
         """Give these agents turns again; also closes an open breaker and ends a rate limit's wait."""
         names = self._known(agents or self._roster.names)
         for name in names:
@@ -337,17 +341,17 @@ class Acts:
                 opened_at=None,
                 parked_until=None,
             )
-            await self._say_state(tx, name, "resumed", act)
-        return Done(f"{_list(names)} may work again.")
+            await self._say_state(tx, name, "resumed", order)
+        return Result(f"{_list(names)} may work again.")
 
-    async def _say_state(self, tx: Tx, agent: str, state: str, act: Act) -> None:
+    async def _say_state(self, tx: Tx, agent: str, state: str, order: Order) -> None:
         await events.append(
             tx,
             NewEvent(
                 type=ledger.AGENT_STATE,
-                lane=ledger.cycle_lane(act.message.id),
-                parents=[act.event_id],
-                outputs={"agent": agent, "state": state, "by": act.by},
+                lane=ledger.cycle_lane(order.message.id),
+                parents=[order.event_id],
+                outputs={"agent": agent, "state": state, "by": order.by},
             ),
         )
 
@@ -362,9 +366,9 @@ class Acts:
         return list(agents)
 
 
-def _verify(action: Action, act: Act) -> None:
+def _verify(action: Action, order: Order) -> None:
     """Raises Refusal when the action comes from an entry that proves nobody."""
-    if not act.verified:
+    if not order.verified:
         raise Refusal(
             f"`{action.line().split()[0]}` lifts a guard, and a line written straight into the transcript "
             "proves nobody.",

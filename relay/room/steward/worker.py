@@ -1,4 +1,4 @@
-"""The steward's desk: commands and what is asked of RELAY, answered by the room itself, without a model.
+"""The steward: commands and questions to RELAY, answered by the room itself, without a model.
 
 Invariant: a job of the steward is carried out, answered and ended in one transaction; killed at any instant, it
 is either done and answered or still waiting.
@@ -28,7 +28,7 @@ from relay.room.journal.values import Job
 from relay.room.parsing import actions, commands
 from relay.room.parsing.actions import Action, Answer
 from relay.room.steward import answers
-from relay.room.steward.handlers import Act, Acts, Done
+from relay.room.steward.handlers import ActionHandlers, Order, Result
 from relay.store.ports import Store, Tx
 
 log = structlog.get_logger(__name__)
@@ -36,8 +36,8 @@ POLL_S = 5.0
 
 
 @dataclass(frozen=True, slots=True)
-class Surroundings:
-    """What the steward can say of the room that is not in the database."""
+class RoomInfo:
+    """What the steward says of the room and is not in the database."""
 
     people: Sequence[str]
     dispatcher: Mapping[str, Any]
@@ -45,27 +45,27 @@ class Surroundings:
     config: str
 
 
-class Desk:
-    """Answers the steward's jobs, one after the other."""
+class Steward:
+    """Answers its jobs, one after the other. `info` gives what is not in the database."""
 
     def __init__(
         self,
         store: Store,
-        acts: Acts,
+        handlers: ActionHandlers,
         board: Board,
         turns: RunningTurns,
         roster: Roster,
-        surroundings: Callable[[], Surroundings],
+        info: Callable[[], RoomInfo],
         *,
         holds: Holds | None = None,
         clock: Callable[[], float] = time.time,
     ) -> None:
         self._store = store
-        self._acts = acts
+        self._handlers = handlers
         self._board = board
         self._turns = turns
         self._roster = roster
-        self._surroundings = surroundings
+        self._info = info
         self._holds = holds
         self._clock = clock
         #: Who waits for the answer to which message.
@@ -98,21 +98,21 @@ class Desk:
 
     async def _answer(self, job: Job) -> None:
         try:
-            done = await self._store.write(lambda tx: self._carry_out(tx, job))
-            if done is None:
+            result = await self._store.write(lambda tx: self._carry_out(tx, job))
+            if result is None:
                 return
-            answer = Answer(True, done.text, done.task)
+            answer = Answer(True, result.text, result.task)
         except self._store.transient:
             raise
         except Exception as error:
             # What the action had begun is rolled back; why is the answer.
-            done = Done(self._why_not(job, error))
-            answer = Answer(False, done.text)
+            result = Result(self._why_not(job, error))
+            answer = Answer(False, result.text)
             await self._store.write(lambda tx: self._end(tx, job, answer.text, {"error": True}))
-        for turn in done.cancel:
+        for turn in result.cancel:
             self._turns.cancel(*turn)
-        if done.after is not None:
-            done.after()
+        if result.after is not None:
+            result.after()
         awaited = self._awaited.get(job.message_id)
         if awaited is not None and not awaited.done():
             awaited.set_result(answer)
@@ -123,7 +123,7 @@ class Desk:
         log.error("steward failed", job=job.id, message=job.message_id, exc_info=error)
         return f"That went wrong inside the room ({type(error).__name__}); {command('log')} has the details."
 
-    async def _carry_out(self, tx: Tx, job: Job) -> Done | None:
+    async def _carry_out(self, tx: Tx, job: Job) -> Result | None:
         """Do what the job's message orders or asks, and end the job with the answer; None = the job has ended
         already. Raises Refusal."""
         row = await tx.one(Q.job, id=job.id)
@@ -132,23 +132,23 @@ class Desk:
             return None
         action = await self._action(tx, job, message)
         if action is None:
-            done = Done(answers.answer(message.body, await self.view(tx, message.speaker)))
-            await self._end(tx, job, done.text, {})
-            return done
+            result = Result(answers.answer(message.body, await self.view(tx, message.speaker)))
+            await self._end(tx, job, result.text, {})
+            return result
         event = await tx.one(Q.event_of_message, id=message.id)
-        act = Act(
+        order = Order(
             by=message.speaker,
             message=message,
             event_id=event["event_id"] if event else "",
             verified="unverified" not in message.meta,
             now=self._clock(),
         )
-        done = await self._acts.obey(tx, action, act, lambda: self.view(tx, message.speaker))
+        result = await self._handlers.handle(tx, action, order, lambda: self.view(tx, message.speaker))
         meta: dict[str, Any] = {"command": message.body.split(maxsplit=1)[0]}
-        if done.task is not None:
-            meta["task"] = done.task
-        await self._end(tx, job, done.text, meta)
-        return done
+        if result.task is not None:
+            meta["task"] = result.task
+        await self._end(tx, job, result.text, meta)
+        return result
 
     async def _action(self, tx: Tx, job: Job, message: Message) -> Action | None:
         """What the message orders: what a door put beside it, else what it says; None = it is a question. Raises
@@ -165,7 +165,7 @@ class Desk:
 
     async def view(self, tx: Tx, asker: str) -> Any:
         """The room as the steward sees it now."""
-        around = self._surroundings()
+        around = self._info()
         return await steward_view(
             tx,
             self._roster.members,
