@@ -34,8 +34,6 @@ LONGER = {
     "coordination/locks/service.py": 472,
     "coordination/tasks/service.py": 545,
     "log/events.py": 488,
-    "room/dispatch/queue.py": 657,
-    "room/steward/answers.py": 545,
 }
 
 

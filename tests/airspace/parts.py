@@ -25,8 +25,8 @@ from relay.log.follow import step
 from relay.model import Kind, Message
 from relay.model.working_set import FileTouch, Pair, Span, WorkingSet
 from relay.room.advisory_voice import RoomVoice
-from relay.room.dispatch.queue import Outcome, Plan
 from relay.room.dispatch.roster import Member, Policy, Roster
+from relay.room.dispatch.turns import Outcome, Plan
 from relay.room.journal.values import Job
 from relay.store.ports import Store
 from tests import engines

@@ -13,8 +13,10 @@ from pathlib import Path
 from typing import Any
 
 from relay.model import Availability, EndPart, Kind, Message, Part, TextPart, Turn
-from relay.room.dispatch.queue import Idle, Outcome, Plan, claim_next_dispatch, finish
+from relay.room.dispatch.queue import claim_next_dispatch
 from relay.room.dispatch.roster import Member, Policy, Roster
+from relay.room.dispatch.turn_end import finish
+from relay.room.dispatch.turns import Idle, Outcome, Plan
 from relay.room.journal import ledger
 from relay.room.journal.ledger import NewMessage, Q
 from relay.room.journal.rules import Rules

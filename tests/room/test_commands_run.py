@@ -12,8 +12,8 @@ from relay.log import events
 from relay.model import STEWARD, FailureClass, Kind, Message, Part, Turn
 from relay.room.dispatch import queue
 from relay.room.dispatch.budget import Budget
-from relay.room.dispatch.queue import Outcome
 from relay.room.dispatch.roster import Member, Policy, Roster
+from relay.room.dispatch.turns import Idle, Outcome
 from relay.room.journal import ledger
 from relay.room.journal.frames import frames_of, summary
 from relay.room.journal.ledger import Q
@@ -174,7 +174,7 @@ async def test_resume_closes_a_breaker(office: Office) -> None:
     plan = await plan_of(office.store, policy, office.clock())
     await end(office.store, plan, Outcome(failure=FailureClass.CRASH), office.clock())
     await office.post("@ALPHA go on")
-    assert await claim(office.store, policy, office.clock()) == queue.Idle()
+    assert await claim(office.store, policy, office.clock()) == Idle()
     await office.ask("/resume @ALPHA")
     asked = await office.post("@ALPHA and now")
     assert (await plan_of(office.store, policy, office.clock())).asked.id == asked.id
@@ -202,7 +202,7 @@ async def _broken(office: Office, policy: Policy) -> tuple[Message, Message]:
         office.clock(),
     )
     skipped = await office.post("@ALPHA go on")
-    assert await claim(office.store, policy, office.clock()) == queue.Idle()
+    assert await claim(office.store, policy, office.clock()) == Idle()
     return asked, skipped
 
 
@@ -212,7 +212,7 @@ async def test_trying_now_is_the_one_attempt_of_an_open_circuit(office: Office, 
     _, skipped = await _broken(office, policy)
     refused = await office.ask(how.format(skipped.number), verified=False)
     assert "lifts a guard" in refused.body
-    assert await claim(office.store, policy, office.clock()) == queue.Idle()
+    assert await claim(office.store, policy, office.clock()) == Idle()
     told = (await office.ask(how.format(skipped.number))).body
     assert "circuit" in told and "this attempt" in told
     again = await plan_of(office.store, policy, office.clock())

@@ -10,7 +10,7 @@ from aiohttp import web
 
 from relay.app.runtime.instance import holder_is_dead
 from relay.config.settings import LiveSettings
-from relay.room.dispatch import queue
+from relay.room.dispatch.recovery import recover_stale_active, skip_unknown
 from relay.room.dispatch.running import RunningTurns
 from relay.store.ports import Store, Tx
 
@@ -30,7 +30,7 @@ class Recovery:
         settings = self._settings.current
 
         async def work(tx: Tx) -> int:
-            jobs = await queue.recover_stale_active(
+            jobs = await recover_stale_active(
                 tx,
                 now=time.time(),
                 stale_after_s=settings.queue.stale_after_s,
@@ -38,7 +38,7 @@ class Recovery:
                 is_dead=holder_is_dead,
                 running=self._turns.jobs,
             )
-            await queue.skip_unknown(tx, settings.agent_names, now=time.time())
+            await skip_unknown(tx, settings.agent_names, now=time.time())
             return len(jobs)
 
         recovered = await self._store.write(work)

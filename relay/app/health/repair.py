@@ -27,7 +27,7 @@ from relay.base.files import read_regular, write_atomically
 from relay.config.settings import Settings
 from relay.coordination.tasks.projection import TasksFile, rebuild, strays
 from relay.faces.http.requests.auth import ensure_token
-from relay.room.dispatch import queue
+from relay.room.dispatch.recovery import recover_stale_active
 from relay.room.transcript import file_position
 from relay.room.transcript.rotation import PlaceMoved, begin_anew, kept_place
 from relay.store.open import has_saved, open_store, put_back
@@ -201,7 +201,7 @@ async def _give_back(
     holder: str = _NOBODY,
     running: Container[int] = (),
 ) -> list[Repaired]:
-    jobs = await queue.recover_stale_active(
+    jobs = await recover_stale_active(
         tx, now=now, stale_after_s=stale_after_s, holder=holder, is_dead=is_dead, running=running
     )
     text = "is pending again; its agent is told that it was cut off"

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 from relay.base.durations import now_iso
 from relay.model import Changes, Location, Workplace
-from relay.room.dispatch.queue import Plan
+from relay.room.dispatch.turns import Plan
 
 #: Lines kept of an agent's log.
 LOG_LINES = 500

@@ -36,10 +36,11 @@ from relay.model import (
     UsagePart,
 )
 from relay.room.dispatch import queue
-from relay.room.dispatch.queue import Idle, Outcome, Plan
 from relay.room.dispatch.roster import Member, Policy, Roster
 from relay.room.dispatch.running import RunningTurns, TurnHooks, whole_text
 from relay.room.dispatch.tool_locations import within
+from relay.room.dispatch.turn_end import finish
+from relay.room.dispatch.turns import Idle, Outcome, Plan
 from relay.room.journal import ledger
 from relay.room.journal.ledger import Q
 from relay.room.journal.live_bus import Live
@@ -359,7 +360,7 @@ class WorkerPool:
             now = self._clock()
             try:
                 kept = await self._store.write(
-                    lambda tx, now=now, outcome=outcome: queue.finish(  # type: ignore[misc]
+                    lambda tx, now=now, outcome=outcome: finish(  # type: ignore[misc]
                         tx, plan, outcome, now=now, chance=random.random()
                     ),
                     durable=True,

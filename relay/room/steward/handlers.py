@@ -16,6 +16,7 @@ from relay.model import STEWARD, Airspace, Board, Holds, Message, Refusal, refer
 from relay.room.dispatch import queue
 from relay.room.dispatch.breaker import BreakerState
 from relay.room.dispatch.permissions import ALLOW, REJECT, PermissionDesk, code_span
+from relay.room.dispatch.recovery import lift_hops
 from relay.room.dispatch.roster import Policy, Roster
 from relay.room.dispatch.view import StewardView
 from relay.room.journal import ledger
@@ -113,7 +114,7 @@ class ActionHandlers:
                 return await self.try_now(tx, agents, order)
             case actions.Continue():
                 rules = Rules(agents=self._roster.names)
-                return Result(await queue.lift_hops(tx, rules, now=order.now, parents=[order.event_id]))
+                return Result(await lift_hops(tx, rules, now=order.now, parents=[order.event_id]))
             case actions.ShowAirspace():
                 return Result(self._require_airspace().who_is_near())
             case actions.DeclareIntent(agent, paths):

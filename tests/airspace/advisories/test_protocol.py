@@ -20,8 +20,8 @@ from relay.log.follow import step
 from relay.log.verify import verify
 from relay.model import Kind
 from relay.model.working_set import FileTouch, WorkingSet
-from relay.room.dispatch.queue import Idle
-from relay.room.dispatch.queue import Outcome as TurnOutcome
+from relay.room.dispatch.turns import Idle
+from relay.room.dispatch.turns import Outcome as TurnOutcome
 from relay.room.journal.frames import SHOWN, frames_of
 from relay.room.journal.values import JobState
 from relay.store.ports import Tx

@@ -14,8 +14,10 @@ from relay.log import events
 from relay.model import FailureClass, Kind, Message, UsagePart
 from relay.room.dispatch import queue
 from relay.room.dispatch.budget import Budget
-from relay.room.dispatch.queue import Idle, Outcome, Plan
+from relay.room.dispatch.recovery import lift_hops, recover_stale_active
 from relay.room.dispatch.roster import Policy
+from relay.room.dispatch.turn_end import finish
+from relay.room.dispatch.turns import Idle, Outcome, Plan
 from relay.room.journal import ledger
 from relay.room.journal.ledger import NewMessage, Q
 from relay.room.journal.rules import Rules
@@ -398,7 +400,7 @@ async def recover(
     store: Store, now: float, dead: set[str], holder: str = "new", running: tuple[int, ...] = ()
 ) -> list[Job]:
     return await store.write(
-        lambda tx: queue.recover_stale_active(
+        lambda tx: recover_stale_active(
             tx, now=now, stale_after_s=600.0, holder=holder, is_dead=lambda one: one in dead, running=running
         )
     )
@@ -463,7 +465,7 @@ async def test_answer_and_end_are_one_transaction(store: Store, clock: Clock) ->
 
     async def work(tx: Tx) -> bool:
         # The id is taken: the insert of the answer fails after the jobs were ended.
-        return await queue.finish(tx, plan, Outcome(text="x"), now=clock(), chance=0.0, answer_id=asked.id)
+        return await finish(tx, plan, Outcome(text="x"), now=clock(), chance=0.0, answer_id=asked.id)
 
     with pytest.raises(store.errors):
         await store.write(work)
@@ -552,7 +554,7 @@ async def test_agents_ask_each_other_four_times_and_a_person_lifts_it(store: Sto
     assert await ping_pong(store, clock, 20) == 5
     (notice,) = await notices(store, "hop_limit")
     assert "`/continue`" in notice.body
-    told = await store.write(lambda tx: queue.lift_hops(tx, Rules(), now=clock(), parents=[]))
+    told = await store.write(lambda tx: lift_hops(tx, Rules(), now=clock(), parents=[]))
     assert "goes to ALPHA" in told or "goes to BETA" in told
     assert await ping_pong(store, clock, 20) == 5
     assert len(await notices(store, "hop_limit")) == 2
@@ -565,7 +567,7 @@ async def test_everything_that_the_limit_held_back_goes_on(store: Store, clock: 
         plan = await plan_of(store, replace(policy, **on), clock.move(1))
         await end(store, plan, Outcome(text=f"@{other} please"), clock.move(1))
     assert len(await all_jobs(store)) == 2
-    await store.write(lambda tx: queue.lift_hops(tx, Rules(), now=clock(), parents=[]))
+    await store.write(lambda tx: lift_hops(tx, Rules(), now=clock(), parents=[]))
     assert [job.agent for job in await all_jobs(store)] == ["ALPHA", "BETA", "BETA", "ALPHA"]
 
 

@@ -25,8 +25,9 @@ from relay.model import FailureClass, Kind
 from relay.room.dispatch import queue
 from relay.room.dispatch.breaker import BreakerState
 from relay.room.dispatch.budget import Budget
-from relay.room.dispatch.queue import Outcome, Plan
+from relay.room.dispatch.recovery import recover_stale_active
 from relay.room.dispatch.roster import Policy
+from relay.room.dispatch.turns import Outcome, Plan
 from relay.room.journal import ledger
 from relay.room.journal.ledger import Q
 from relay.room.journal.values import Job, JobState
@@ -110,7 +111,7 @@ class QueueMachine(RuleBasedStateMachine):
         self.plans.clear()
         self.do(
             self.store.write(
-                lambda tx: queue.recover_stale_active(
+                lambda tx: recover_stale_active(
                     tx, now=self.clock(), stale_after_s=600.0, holder=self.holder, is_dead=dead.__eq__
                 )
             )

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from relay.model import FailureClass
-from relay.room.dispatch.queue import Outcome
 from relay.room.dispatch.roster import Member, Policy, Roster
+from relay.room.dispatch.turns import Outcome
 from relay.room.dispatch.view_queries import steward_view
 from relay.room.steward import answers
 from relay.store.ports import Store

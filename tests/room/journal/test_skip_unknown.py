@@ -4,7 +4,7 @@ from pathlib import Path
 
 from relay.app.daemon.daemon import WINGS
 from relay.model import Kind
-from relay.room.dispatch import queue
+from relay.room.dispatch.recovery import skip_unknown
 from relay.room.journal import ledger
 from relay.room.journal.ledger import NewMessage, Q
 from relay.room.journal.rules import Rules
@@ -16,8 +16,8 @@ async def test_what_waits_for_an_agent_that_has_gone_is_skipped_aloud(tmp_path: 
     try:
         new = NewMessage("ann", Kind.HUMAN, "@OLD and @NEW, please", 1.0)
         await store.write(lambda tx: ledger.admit(tx, new, Rules(agents=("OLD", "NEW"))))
-        assert await store.write(lambda tx: queue.skip_unknown(tx, ("NEW",), now=2.0)) == ["OLD"]
-        assert await store.write(lambda tx: queue.skip_unknown(tx, ("NEW",), now=3.0)) == []
+        assert await store.write(lambda tx: skip_unknown(tx, ("NEW",), now=2.0)) == ["OLD"]
+        assert await store.write(lambda tx: skip_unknown(tx, ("NEW",), now=3.0)) == []
         jobs = {row["agent"]: row for row in await store.read(lambda tx: tx.all(Q.jobs, limit=9))}
         assert (jobs["OLD"]["state"], jobs["NEW"]["state"]) == ("skipped", "pending")
         said = await store.read(lambda tx: tx.one(Q.message_by_number, number=2))

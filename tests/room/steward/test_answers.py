@@ -6,8 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from relay.room.parsing.commands import COMMANDS
-from relay.room.steward.answers import (
+from relay.room.dispatch.view import (
     AgentView,
     BudgetView,
     DispatcherView,
@@ -16,6 +15,9 @@ from relay.room.steward.answers import (
     RunningView,
     StewardView,
     TaskView,
+)
+from relay.room.parsing.commands import COMMANDS
+from relay.room.steward.answers import (
     answer,
     no_agent_answer,
     render_help,

@@ -17,8 +17,9 @@ from typing import Any
 import pytest
 
 from relay.model import Kind, Message
-from relay.room.dispatch.queue import Outcome, lift_hops
+from relay.room.dispatch.recovery import lift_hops
 from relay.room.dispatch.roster import Policy
+from relay.room.dispatch.turns import Outcome
 from relay.room.journal import ledger
 from relay.room.journal.ledger import Q
 from relay.room.journal.rules import Rules

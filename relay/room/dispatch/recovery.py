@@ -1,0 +1,100 @@
+"""Jobs that nobody works on any more: their holder is dead, their agent is gone, or the hop limit holds them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Container, Sequence
+
+from relay.model import STEWARD, references
+from relay.room.dispatch.queue import skip_all
+from relay.room.journal import hop_limit, ledger
+from relay.room.journal.ledger import Q
+from relay.room.journal.rules import Rules
+from relay.room.journal.values import Job, JobState
+from relay.store.ports import Tx
+
+#: Seconds after which a job is given back that its living holder has not in hand.
+LOST_AFTER_S = 30.0
+#: Interruptions after which a job is dead.
+MOST_INTERRUPTIONS = 20
+
+
+async def recover_stale_active(
+    tx: Tx,
+    *,
+    now: float,
+    stale_after_s: float,
+    holder: str,
+    is_dead: Callable[[str], bool],
+    running: Container[int] = (),
+) -> list[Job]:
+    """Give back the jobs of holders that are dead, or that hold them for longer than `stale_after_s` with an
+    expired lease (002, section 1). The agent's next turn is told that it was cut off.
+
+    `running` are the jobs that `holder`, who asks, really has in hand: one that it only seems to hold (its end
+    could not be recorded) is given back like those of the dead.
+    """
+    recovered = []
+    for row in await tx.all(Q.active_jobs):
+        job = Job.of_row(row)
+        if job.holder == holder and (job.id in running or now - (job.started_at or 0.0) < LOST_AFTER_S):
+            continue
+        old = now - (job.started_at or 0.0) > stale_after_s and (row["lease_until"] or 0.0) < now
+        lost = job.holder is None or job.holder == holder or is_dead(job.holder)
+        if not (old or lost):
+            continue
+        times = job.interruptions + 1
+        if times >= MOST_INTERRUPTIONS:
+            # A turn that ends its daemon would do so at every start.
+            reason = f"its turn was cut off {times} times"
+            recovered.append(
+                await ledger.change_job(
+                    tx, job, JobState.DEAD, now=now, reason=reason, error_class="interrupted"
+                )
+            )
+            await ledger.say(
+                tx,
+                f"{job.agent} could not answer: {reason}. `/retry` tries again.",
+                now=now,
+                about=job.message_id,
+                meta={"notice": "dead", "agent": job.agent},
+            )
+            continue
+        # The end of a daemon is not the job's fault: the attempt is given back.
+        attempts = max(0, job.attempts - 1)
+        recovered.append(
+            await ledger.change_job(
+                tx, job, JobState.PENDING, now=now, interruptions=times, attempts=attempts
+            )
+        )
+    return recovered
+
+
+async def skip_unknown(tx: Tx, names: Sequence[str], *, now: float) -> list[str]:
+    """Skip what waits for agents that the configuration does not have any more, and say so in the room."""
+    gone = []
+    for row in await tx.all(Q.open_counts):
+        if row["agent"] not in names and row["agent"] != STEWARD:
+            jobs = [Job.of_row(one) for one in await tx.all(Q.open_jobs_of_agent, agent=row["agent"])]
+            await skip_all(tx, jobs, "it is not in the configuration any more", "not_configured", now=now)
+            gone.append(row["agent"])
+    return gone
+
+
+async def lift_hops(tx: Tx, rules: Rules, *, now: float, parents: Sequence[str]) -> str:
+    """`/continue`: the count begins anew, and what was held back is dispatched. Says what was done."""
+    await hop_limit.reset(tx)
+    told: list[str] = []
+    for held in await hop_limit.release(tx):
+        message = await ledger.message(tx, held.message_id)
+        if message is None:
+            continue
+        if held.agents:
+            jobs = await ledger.queue_jobs(tx, message.id, held.agents, parents=parents, now=now)
+            told += [f"{references.message(message.number)} goes to {job.agent}" for job in jobs]
+        elif await tx.one(Q.cycle, message_id=message.id) is None:
+            await ledger.open_cycle(tx, message, rules, now=now)
+            told.append(f"{references.message(message.number)} is routed")
+    if not told:
+        return "The hop limit starts again. Nothing was held."
+    more = f" and {len(told) - 20} more" if len(told) > 20 else ""
+    return f"Released: {', '.join(told[:20])}{more}."

@@ -1,0 +1,248 @@
+"""The end of a turn: its jobs, its answer or its failure, breaker and spending, in one transaction.
+
+Invariants:
+- a turn ends only the jobs that its holder still holds: a turn that was given up for dead cannot answer any more;
+- an answer and the end of its job are one transaction.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from typing import Any
+
+from relay.base.durations import clock_time
+from relay.log import events
+from relay.log.events import NewEvent, dumps
+from relay.model import FailureClass, Kind, Message, references
+from relay.room.dispatch.breaker import BreakerState, CircuitBreaker, Fate, backoff_s, fate
+from relay.room.dispatch.queue import ADVISORY, keep_breaker, load_breaker
+from relay.room.dispatch.turns import Outcome, Plan
+from relay.room.journal import ledger
+from relay.room.journal.agent_mentions import pass_on
+from relay.room.journal.ledger import Q
+from relay.room.journal.values import Job, JobState
+from relay.room.parsing.handoff_footer import footer
+from relay.store.ports import Row, Tx
+
+
+async def finish(
+    tx: Tx, plan: Plan, outcome: Outcome, *, now: float, chance: float, answer_id: str | None = None
+) -> bool:
+    """End a turn: its jobs, its answer or its failure, breaker and spending, in one transaction.
+
+    False when the jobs are not this holder's any more; nothing is changed then.
+    """
+    held = await tx.all(Q.held_jobs, ids=dumps([job.id for job in plan.jobs]), holder=plan.holder)
+    if len(held) != len(plan.jobs) or any(
+        row["started_at"] != job.started_at for row, job in zip(held, plan.jobs, strict=True)
+    ):
+        return False
+    if outcome.needless:
+        await _end(tx, plan, {JobState.SKIPPED: plan.jobs}, outcome, now=now)
+        return True
+    # Also of a turn that was cut off: what it cost is spent.
+    await tx.execute(
+        Q.put_turn,
+        agent=plan.agent,
+        job=plan.primary.id,
+        started_at=plan.started_at,
+        ended_at=now,
+        failure="interrupted" if outcome.interrupted else outcome.failure and str(outcome.failure),
+        **outcome.usage.as_json(),
+    )
+    if outcome.interrupted:
+        await _end(tx, plan, {JobState.PENDING: plan.jobs}, outcome, now=now, interrupted=True)
+        # Neither a stop of the daemon nor an advisory is the job's fault: the attempt is given back.
+        await tx.execute(Q.refund_attempt, ids=dumps([job.id for job in plan.jobs]))
+    elif outcome.failure is None:
+        await _answer(tx, plan, outcome, now=now, answer_id=answer_id or ledger.new_id())
+    else:
+        await _fail(tx, plan, outcome, outcome.failure, now=now, chance=chance)
+    return True
+
+
+async def _end(
+    tx: Tx,
+    plan: Plan,
+    ends: Mapping[JobState, Sequence[Job]],
+    outcome: Outcome,
+    *,
+    now: float,
+    answer_id: str | None = None,
+    retry_at: float = 0.0,
+    interrupted: bool = False,
+) -> events.Event:
+    """Bring the turn's jobs into the states of `ends`, with one event."""
+    rows: list[Row] = []
+    for state, jobs in ends.items():
+        rows += await tx.all(
+            Q.end_jobs,
+            ids=dumps([job.id for job in jobs]),
+            state=str(state),
+            error=outcome.advice or outcome.detail or None,
+            error_class=ADVISORY if outcome.advice else outcome.failure and str(outcome.failure),
+            answer_id=answer_id,
+            not_before=retry_at if state is JobState.FAILED else 0.0,
+            now=now,
+            primary_job=plan.primary.id,
+            holder=plan.holder,
+            interrupted=int(interrupted),
+        )
+    return await events.append(
+        tx,
+        NewEvent(
+            type=ledger.TURN_ENDED,
+            lane=plan.lane,
+            parents=[plan.event_id],
+            inputs={"turn": plan.event_id},
+            outputs={
+                "jobs": [Job.of_row(row).as_json() for row in sorted(rows, key=lambda row: int(row["id"]))],
+                "failure": outcome.failure and str(outcome.failure),
+                "usage": outcome.usage.as_json(),
+                "tools": list(outcome.tools),
+            },
+            role="agent",
+        ),
+    )
+
+
+async def _answer(tx: Tx, plan: Plan, outcome: Outcome, *, now: float, answer_id: str) -> None:
+    ended = await _end(tx, plan, {JobState.DONE: plan.jobs}, outcome, now=now, answer_id=answer_id)
+    meta: dict[str, Any] = {}
+    if outcome.tools:
+        meta["tools"] = list(outcome.tools)[-50:]
+    if outcome.usage.counted or outcome.usage.cache_read_tokens:
+        meta["usage"] = outcome.usage.as_json()
+    if outcome.truncated:
+        meta["truncated"] = True
+    if outcome.changes is not None:
+        meta["worktree"] = outcome.changes.as_json()
+    chips = footer(outcome.text)
+    if chips is not None:
+        meta["footer"] = chips.as_meta()
+    answer, event = await ledger.put_message(
+        tx,
+        ledger.NewMessage(
+            speaker=plan.agent,
+            kind=Kind.AGENT,
+            body=outcome.text,
+            at=now,
+            id=answer_id,
+            lane=plan.lane,
+            parents=[ended.id],
+            in_reply_to=plan.asked.id,
+            job=plan.primary.id,
+            meta=meta,
+        ),
+    )
+    await tx.execute(Q.set_shown, name=plan.agent, shown_number=plan.shown_number)
+    before = await load_breaker(tx, plan.policy)
+    after = before.succeeded()
+    if after != before:
+        await keep_breaker(tx, plan.agent, after)
+        if before.state is not BreakerState.CLOSED:
+            await _agent_state(tx, plan, "circuit_closed", [ended.id])
+            await ledger.say(
+                tx,
+                f"{plan.agent} answers again; its circuit is closed.",
+                now=now,
+                about=plan.asked.id,
+                parents=[ended.id],
+                meta={"notice": "circuit_closed", "agent": plan.agent},
+            )
+    # What an agent answers to an advisory alone sets nobody to work.
+    if plan.policy.agent_mentions and any(one.kind is not Kind.ADVISORY for one in plan.messages):
+        policy = plan.policy
+        await pass_on(tx, answer, event.id, names=policy.names, hop_limit=policy.hop_limit, now=now)
+
+
+async def _fail(
+    tx: Tx, plan: Plan, outcome: Outcome, failure: FailureClass, *, now: float, chance: float
+) -> None:
+    policy = plan.policy
+    # Each job by its own attempts: one that arrived meanwhile does not prolong those it was joined to.
+    fates = {job: fate(failure, job.attempts, policy.max_attempts) for job in plan.jobs}
+    before = await load_breaker(tx, policy)
+    after = before.failed(failure, now, outcome.retry_at)
+    if after != before:
+        await keep_breaker(tx, plan.agent, after)
+    wait = now + backoff_s(plan.primary.attempts, policy.backoff_s, policy.backoff_max_s, chance)
+    ends = {
+        _STATE_OF[what]: [job for job in plan.jobs if fates[job] is what]
+        for what in dict.fromkeys(fates.values())
+    }
+    ended = await _end(tx, plan, ends, outcome, now=now, retry_at=wait)
+    if failure is FailureClass.RATE_LIMIT:
+        # The limit is not the job's fault: the attempt is given back.
+        await tx.execute(Q.refund_attempt, ids=dumps([job.id for job in plan.jobs]))
+    for what in dict.fromkeys(fates.values()):
+        about = [message for job, message in zip(plan.jobs, plan.messages, strict=True) if fates[job] is what]
+        if text := _words(plan, outcome, failure, what, after, about, now):
+            await ledger.say(
+                tx,
+                text,
+                now=now,
+                about=about[-1].id,
+                parents=[ended.id],
+                job=plan.primary.id,
+                meta={"notice": str(what), "agent": plan.agent, "error": str(failure)},
+            )
+    # A probe that proved nothing (cancelled, rate limited) leaves open what was open: nothing new to be said.
+    if after.state is BreakerState.OPEN and after.failures > before.failures:
+        await _agent_state(tx, plan, "circuit_open", [ended.id], after)
+        await ledger.say(
+            tx,
+            f"{plan.agent}'s circuit is open after {after.failures} failures in a row: it gets no work until "
+            f"{clock_time(after.retry_at or now, now)}, then one attempt. `/try @{plan.agent}` makes it now.",
+            now=now,
+            about=plan.asked.id,
+            parents=[ended.id],
+            meta={"notice": "circuit_open", "agent": plan.agent},
+        )
+
+
+_STATE_OF = {
+    Fate.RETRY: JobState.FAILED,
+    Fate.PARK: JobState.PENDING,
+    Fate.SKIP: JobState.SKIPPED,
+    Fate.DEAD: JobState.DEAD,
+}
+
+
+def _words(
+    plan: Plan,
+    outcome: Outcome,
+    failure: FailureClass,
+    what: Fate,
+    breaker: CircuitBreaker,
+    about: Sequence[Message],
+    now: float,
+) -> str:
+    detail = outcome.detail.rstrip(". ") or str(failure).replace("_", " ")
+    if what is Fate.DEAD:
+        again = " or ".join(f"`/retry {references.message(message.number)}`" for message in about[-3:])
+        return f"{plan.agent} could not answer: {detail}. {again} tries again."
+    if what is Fate.SKIP:
+        return f"{plan.agent} was skipped: {detail}."
+    if what is Fate.PARK:
+        until = clock_time(breaker.parked_until or now, now)
+        return f"{plan.agent} is rate limited until {until}: {detail}. It continues then."
+    return ""
+
+
+async def _agent_state(
+    tx: Tx, plan: Plan, state: str, parents: Sequence[str], breaker: CircuitBreaker | None = None
+) -> None:
+    outputs: dict[str, Any] = {"agent": plan.agent, "state": state}
+    if breaker is not None:
+        outputs |= {key: value for key, value in asdict(breaker).items() if key != "state"}
+    await events.append(
+        tx,
+        NewEvent(
+            type=ledger.AGENT_STATE,
+            lane=ledger.cycle_lane(plan.asked.id),
+            parents=parents,
+            outputs=outputs,
+        ),
+    )

@@ -1,0 +1,106 @@
+"""A turn of an agent as it is claimed and as it ends, and the text of messages as agents read them. Plain values."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from dataclasses import dataclass, field
+
+from relay.base.terminal_text import lines, safe
+from relay.log.events import Lane
+from relay.model import STEWARD, Changes, FailureClass, Message, UsagePart
+from relay.room.dispatch.roster import Policy
+from relay.room.journal.values import Job
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """A turn that was claimed. `primary` is the newest of its jobs: the answer replies to its message."""
+
+    policy: Policy
+    holder: str
+    jobs: tuple[Job, ...]
+    messages: tuple[Message, ...]
+    context: str
+    shown_number: int
+    session: str
+    resume: str | None
+    event_id: str
+    started_at: float
+    #: What its last turn was cut off for; it stands in front of the prompt.
+    advice: str = ""
+
+    @property
+    def agent(self) -> str:
+        return self.policy.agent
+
+    @property
+    def primary(self) -> Job:
+        return self.jobs[-1]
+
+    @property
+    def asked(self) -> Message:
+        return self.messages[-1]
+
+    @property
+    def interrupted(self) -> bool:
+        return any(job.interruptions for job in self.jobs)
+
+    @property
+    def prompt(self) -> str:
+        asked = [message_text(message, indent=False) for message in self.messages]
+        return "\n\n".join([tagged_text(f"[{STEWARD}]", self.advice), *asked] if self.advice else asked)
+
+    @property
+    def lane(self) -> Lane:
+        return Lane(self.session, self.agent)
+
+
+@dataclass(frozen=True, slots=True)
+class Idle:
+    """No turn now. `until`: when to look again (Unix seconds), None = when something changes."""
+
+    until: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """How a turn ended. `failure` None: `text` is the answer."""
+
+    text: str = ""
+    failure: FailureClass | None = None
+    detail: str = ""
+    retry_at: float | None = None
+    truncated: bool = False
+    tools: tuple[str, ...] = ()
+    usage: UsagePart = field(default_factory=UsagePart)
+    #: The job waits for another turn, and its agent is told that it was cut off: the daemon stops, or there is
+    #: `advice` that it has to read before it goes on.
+    interrupted: bool = False
+    advice: str = ""
+    #: What the turn changed in its agent's worktree.
+    changes: Changes | None = None
+    #: The agent was not asked, since nothing was left to do (`detail`); it reads the messages in its next turn.
+    needless: bool = False
+
+
+def message_text(message: Message, *, indent: bool = True) -> str:
+    """A message as an agent reads it. No line of it but the first can pass for the beginning of another one."""
+    tag = f"[{message.speaker}, unverified]" if "unverified" in message.meta else f"[{message.speaker}]"
+    return tagged_text(tag, message.body, indent=indent or "unverified" in message.meta)
+
+
+def tagged_text(tag: str, text: str, *, indent: bool = True) -> str:
+    """`text` under a tag. Its further lines are moved in: all, or those that would pass for a tag of their own."""
+    first, *rest = lines(text)
+    moved = (f"  {line}" if indent or _POSES.match(_as_seen(line)) else line for line in rest)
+    return "\n".join([f"{tag} {first}", *moved])
+
+
+#: The first letter of the line stands behind a bracket.
+_POSES = re.compile(r"[\W_]*\[")
+
+
+def _as_seen(line: str) -> str:
+    """The line's beginning without what nobody sees, and with compatibility forms (a wide bracket) as plain ones."""
+    return unicodedata.normalize("NFKC", safe(line[:400]))
