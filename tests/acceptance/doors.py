@@ -49,7 +49,7 @@ class Door(Protocol):
 
 
 @dataclass
-class McpDoor:
+class McpRoutes:
     """`relay mcp` as a child process, spoken to line by line."""
 
     agent: str
@@ -59,7 +59,7 @@ class McpDoor:
     lines: list[str] = field(default_factory=list)
 
     @classmethod
-    async def open(cls, room: Outside, agent: str, **env: str) -> McpDoor:
+    async def open(cls, room: Outside, agent: str, **env: str) -> McpRoutes:
         process = await asyncio.create_subprocess_exec(
             sys.executable,
             "-m",

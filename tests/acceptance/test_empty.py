@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from tests.acceptance.doors import PLACES, HttpDoor, McpDoor
+from tests.acceptance.doors import PLACES, HttpDoor, McpRoutes
 from tests.acceptance.stores import STORES
 from tests.outside import room, settings
 
@@ -47,7 +47,7 @@ def known(answer: Any, expected: dict[str, Any] | list[Any], tool: str) -> None:
 @pytest.mark.parametrize("store", sorted(STORES))
 async def test_through_mcp_where_nothing_was(tmp_path: Path, store: str) -> None:
     async with STORES[store](tmp_path) as (more, env), room(tmp_path / "room", settings(**more)) as one:
-        door = await McpDoor.open(one, "first", **env)
+        door = await McpRoutes.open(one, "first", **env)
         tools = {tool["name"] for tool in (await door.request("tools/list"))["tools"]}
         assert tools == {tool for tool, _, _ in ASKED}
         for tool, said, expected in ASKED:

@@ -16,7 +16,7 @@ import pytest
 import pytest_asyncio
 from yarl import URL
 
-from tests.acceptance.doors import PLACES, HttpDoor, McpDoor
+from tests.acceptance.doors import PLACES, HttpDoor, McpRoutes
 from tests.acceptance.stores import STORES
 from tests.outside import Outside, room, settings
 
@@ -158,7 +158,7 @@ async def test_every_row_through_http(open_room: Outside) -> None:
 
 
 async def test_every_row_through_mcp(open_room: Outside) -> None:
-    door = await McpDoor.open(open_room, "probe-mcp", **ENVIRON[open_room.folder])
+    door = await McpRoutes.open(open_room, "probe-mcp", **ENVIRON[open_room.folder])
     for row in TABLE:
         operation, said, fault, reason = row
         result = await door.request("tools/call", {"name": operation, "arguments": said})

@@ -14,7 +14,7 @@ import pytest
 import pytest_asyncio
 
 from relay.coordination.writes.changesets import MOST_SUMMARY
-from tests.acceptance.doors import Door, HttpDoor, McpDoor
+from tests.acceptance.doors import Door, HttpDoor, McpRoutes
 from tests.acceptance.stores import STORES
 from tests.outside import Outside, eventually, room, settings
 
@@ -61,7 +61,7 @@ async def house(request: pytest.FixtureRequest, open_room: Outside) -> AsyncIter
             if request.param == "http":
                 doors.append(await HttpDoor.open(open_room, agent))
                 continue
-            door = await McpDoor.open(open_room, agent)
+            door = await McpRoutes.open(open_room, agent)
             stack.push_async_callback(door.close)
             doors.append(door)
         yield House(open_room, *doors)
@@ -228,7 +228,7 @@ async def test_task_with_unmet_dependencies(house: House) -> None:
 
 
 async def test_local_agent_connects_via_mcp(house: House) -> None:
-    local = await McpDoor.open(house.room, f"local-{uuid.uuid4().hex[:8]}")
+    local = await McpRoutes.open(house.room, f"local-{uuid.uuid4().hex[:8]}")
     listed = await local.request("tools/list")
     assert await local.close() == 0
     names = [tool["name"] for tool in listed["tools"]]
@@ -237,7 +237,7 @@ async def test_local_agent_connects_via_mcp(house: House) -> None:
 
 
 async def test_mcp_resource_access(house: House) -> None:
-    local = await McpDoor.open(house.room, f"local-{uuid.uuid4().hex[:8]}")
+    local = await McpRoutes.open(house.room, f"local-{uuid.uuid4().hex[:8]}")
     path, kind = new_path(), new_type()
     await house.alice.call("acquire_lock", file_path=path)
     task = await submit(house.alice, kind)

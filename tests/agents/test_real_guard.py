@@ -16,7 +16,7 @@ import pytest
 from relay import guard_cli
 from relay.agents.factory import AgentSpec, CommandAgent
 from relay.agents.setup.hooks import GuardHook, rooted
-from relay.faces.http.routes.guard import GuardDoor
+from relay.faces.http.routes.guard import GuardRoutes
 from relay.model import Turn, TurnLimits
 from tests.agents.conftest import collect, end, log
 from tests.faces.house import House, house, reader_of
@@ -44,7 +44,7 @@ def project(tmp_path: Path) -> Path:
 async def home(tmp_path: Path, project: Path, guard: Standing) -> AsyncIterator[House]:
     """A room that runs, as the hook finds it."""
     allows: Any = guard
-    door = GuardDoor(allows, Folders(project, {"BOT": project}), reader_of("BOT"))
+    door = GuardRoutes(allows, Folders(project, {"BOT": project}), reader_of("BOT"))
     async with house(tmp_path / "room", routes=door.table()) as one:
         (tmp_path / "room" / ".relay" / "state.json").write_text(json.dumps({"url": f"http://{one.at}"}))
         yield one

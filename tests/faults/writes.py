@@ -18,7 +18,7 @@ from typing import Any
 
 import aiohttp
 
-from tests.acceptance.doors import HttpDoor, McpDoor
+from tests.acceptance.doors import HttpDoor, McpRoutes
 from tests.acceptance.stores import STORES
 from tests.outside import PATIENCE_S, Json, Outside, room, settings
 
@@ -114,11 +114,11 @@ class McpAgent(Agent):
 
     def __init__(self, one: Outside, name: str, told: Told) -> None:
         super().__init__(one, name, told)
-        self.door: McpDoor | None = None
+        self.door: McpRoutes | None = None
 
     async def ask(self, operation: str, **said: Any) -> Any:
         if self.door is None or self.door.process.returncode is not None:
-            self.door = await McpDoor.open(self.room, self.name, RELAY_SESSION_ID=f"session-{self.name}")
+            self.door = await McpRoutes.open(self.room, self.name, RELAY_SESSION_ID=f"session-{self.name}")
         return await self.door.call(operation, **said)
 
     def kill(self) -> None:

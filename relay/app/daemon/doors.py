@@ -18,11 +18,11 @@ from relay.config.settings import Settings
 from relay.faces.http.app import DOORWAY, HUB, create_app
 from relay.faces.http.hub import Hub
 from relay.faces.http.requests.reader import RequestReader
-from relay.faces.http.routes.airspace import AirspaceDoors
-from relay.faces.http.routes.guard import GuardDoor
-from relay.faces.http.routes.locks import HeldDoors
-from relay.faces.http.routes.permissions import PermissionDoors
-from relay.faces.http.routes.worktrees import WorktreeDoors
+from relay.faces.http.routes.airspace import AirspaceRoutes
+from relay.faces.http.routes.guard import GuardRoutes
+from relay.faces.http.routes.locks import LockRoutes
+from relay.faces.http.routes.permissions import PermissionRoutes
+from relay.faces.http.routes.worktrees import WorktreeRoutes
 from relay.faces.worktrees import WorktreesService
 
 STATIC = Path(faces.__file__).parent / "static"
@@ -91,9 +91,9 @@ def _app(parts: Parts) -> web.Application:
         parts.room, parts.auth, reader, static=STATIC, metrics=parts.metrics.registry, services=parts.services
     )
     app.router.add_post("/api/repair", parts.recovery.repair)
-    app.add_routes(GuardDoor(parts.guard, worktrees, reader).table())
-    app.add_routes(PermissionDoors(parts.permissions, actions, reader).table())
-    app.add_routes(AirspaceDoors(airspace.live, actions, reader).table())
-    app.add_routes(HeldDoors(parts.room, reader).table())
-    app.add_routes(WorktreeDoors(service, reader).table())
+    app.add_routes(GuardRoutes(parts.guard, worktrees, reader).table())
+    app.add_routes(PermissionRoutes(parts.permissions, actions, reader).table())
+    app.add_routes(AirspaceRoutes(airspace.live, actions, reader).table())
+    app.add_routes(LockRoutes(parts.room, reader).table())
+    app.add_routes(WorktreeRoutes(service, reader).table())
     return app

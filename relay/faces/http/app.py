@@ -24,8 +24,8 @@ from relay.faces.http.requests.middleware import (
     secure,
 )
 from relay.faces.http.requests.reader import RequestReader
-from relay.faces.http.routes.mcp import McpDoor
-from relay.faces.http.routes.operations import OperationDoors
+from relay.faces.http.routes.mcp import McpRoutes
+from relay.faces.http.routes.operations import OperationRoutes
 from relay.faces.http.routes.room import RoomRoutes, message_bytes
 from relay.faces.http.routes.sign_in import SignInRoutes
 from relay.faces.http.static_files import PageFiles
@@ -68,9 +68,9 @@ def create_app(
     app.add_routes([*sign_in.table(), *routes.table()])
     app.router.add_get("/ws", sockets.open, allow_head=False)
     if services is not None:
-        app.add_routes(OperationDoors(services, reader, message_bytes(max_entry, limits)).table())
+        app.add_routes(OperationRoutes(services, reader, message_bytes(max_entry, limits)).table())
         app.add_routes(reference_doors())
-        McpDoor(services, reader).add_to(app)
+        McpRoutes(services, reader).add_to(app)
     app.on_response_prepare.append(secure)
     app.on_shutdown.append(_stop_sockets)
     app.cleanup_ctx.append(_run_hub)

@@ -18,7 +18,7 @@ from relay import guard_cli
 from relay.app.guard import hook as edit_hook
 from relay.coordination.writes.guard import LockGuard
 from relay.coordination.writes.lock_check import LockJudge
-from relay.faces.http.routes.guard import GuardDoor
+from relay.faces.http.routes.guard import GuardRoutes
 from relay.model import LOCKED, STALE, Caller, GuardDecision, Location, LockRefusal, Unguarded
 from tests import engines
 from tests.coordination.desk import over
@@ -61,7 +61,7 @@ async def home(
 
     monkeypatch.setattr("relay.faces.http.requests.reader.owner", lambda: "owner")
     allows: Any = guard
-    door = GuardDoor(allows, Folders(tree, {"BOT": tree}), reader_of("BOT"))
+    door = GuardRoutes(allows, Folders(tree, {"BOT": tree}), reader_of("BOT"))
     async with house(tmp_path / "room", routes=door.table()) as one:
         (tmp_path / "room" / ".relay" / "state.json").write_text(json.dumps({"url": f"http://{one.at}"}))
         yield one
@@ -125,7 +125,7 @@ async def test_a_file_of_another_checkout_is_the_same_file(tmp_path: Path, guard
         (top / "src").mkdir(parents=True)
     allows: Any = guard
     folders = Folders(main, {"BOT": own, "TOP": main}, [main, own, other])
-    door = GuardDoor(allows, folders, reader_of())
+    door = GuardRoutes(allows, folders, reader_of())
     async with house(tmp_path / "room", routes=door.table()) as one:
         for agent in ("BOT", "TOP"):
             for top in (main, own, other):
@@ -172,7 +172,7 @@ async def test_an_agent_that_somebody_else_runs_is_answered_by_the_same_rules(
     store = await engines.open_store(tmp_path / "log", engines.WINGS, clock=clock)
     judge, sky = LockJudge(), Standing("src/b.py")
     guard = LockGuard(store, judge, sky)
-    door = GuardDoor(guard, Folders(tree, {"BOT": tree}), reader_of("BOT"))
+    door = GuardRoutes(guard, Folders(tree, {"BOT": tree}), reader_of("BOT"))
     try:
         locks = over(store).locks
         dev, bot = Caller("dev", "d1"), Caller("BOT", "b1")
@@ -227,7 +227,7 @@ async def test_a_guard_that_does_not_answer_holds_no_edit_up(
     stuck: Any = Stuck()
     monkeypatch.setattr("relay.faces.http.routes.guard.GUARD_S", 0.05)
     async with house(
-        tmp_path / "room", routes=GuardDoor(stuck, Folders(tree, {"BOT": tree}), reader_of("BOT")).table()
+        tmp_path / "room", routes=GuardRoutes(stuck, Folders(tree, {"BOT": tree}), reader_of("BOT")).table()
     ) as one:
         _, told, _ = await one.ask("POST", "/api/guard", json={"agent": "BOT", "path": "src/a.py"})
         _, both, _ = await one.ask(

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import pytest_asyncio
 
-from relay.faces.http.routes.airspace import AirspaceDoors
+from relay.faces.http.routes.airspace import AirspaceRoutes
 from relay.model import Refusal
 from relay.room.parsing.actions import Action, Answer, DeclareIntent, GoFirst, Stop, TakeMain
 from tests.faces.house import House, house, reader_of
@@ -58,7 +58,7 @@ def air() -> PlayedAirspace:
 
 @pytest_asyncio.fixture
 async def home(tmp_path: Path, air: PlayedAirspace) -> AsyncIterator[House]:
-    doors = AirspaceDoors(air, air, reader_of("CLAUDE"))
+    doors = AirspaceRoutes(air, air, reader_of("CLAUDE"))
     async with house(tmp_path, routes=doors.table()) as one:
         yield one
 

@@ -9,7 +9,7 @@ import pytest
 from aiohttp import web
 
 from relay.faces.http.requests.auth import Credential, CredentialKind
-from relay.faces.http.routes.locks import HeldDoors
+from relay.faces.http.routes.locks import LockRoutes
 from relay.model import Fault, Refusal
 from relay.room.parsing.actions import Action, Answer, ForceRelease
 from tests.faces.house import house, reader_of
@@ -39,7 +39,7 @@ class Holding:
 
 async def test_what_is_held_is_read_and_taken(tmp_path: Path) -> None:
     room = Holding()
-    doors = HeldDoors(room, reader_of("CLAUDE")).table()
+    doors = LockRoutes(room, reader_of("CLAUDE")).table()
     path = "src/app.py"
     async with house(tmp_path, routes=doors) as made:
         for at, body, status, told in (
@@ -99,6 +99,6 @@ async def test_an_agents_key_takes_nothing() -> None:
     room = Holding()
     sent: Any = Sent(make_mocked_request("POST", "/api/locks/release"))
     with pytest.raises(Refusal) as refused:
-        await HeldDoors(room, reader_of()).release(sent)
+        await LockRoutes(room, reader_of()).release(sent)
     assert refused.value.fault is Fault.FORBIDDEN
     assert room.taken == []

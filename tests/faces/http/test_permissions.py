@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import pytest_asyncio
 
-from relay.faces.http.routes.permissions import PermissionDoors
+from relay.faces.http.routes.permissions import PermissionRoutes
 from relay.model import PermissionOption, PermissionRequest
 from relay.room.dispatch.permissions import PermissionDesk
 from relay.room.journal.live_bus import Live
@@ -57,7 +57,7 @@ async def counter(store: Store) -> AsyncIterator[Counter]:
 
 @pytest_asyncio.fixture
 async def home(tmp_path: Path, counter: Counter) -> AsyncIterator[House]:
-    doors = PermissionDoors(counter.desk, counter, reader_of("CLAUDE"))  # type: ignore[arg-type]
+    doors = PermissionRoutes(counter.desk, counter, reader_of("CLAUDE"))  # type: ignore[arg-type]
     async with house(tmp_path, routes=doors.table()) as one:
         yield one
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from relay.faces.http.routes.worktrees import WorktreeDoors
+from relay.faces.http.routes.worktrees import WorktreeRoutes
 from relay.faces.worktrees import WorktreesService
 from tests.faces.house import House, house, reader_of
 from tests.git.repository import UNRECORDED, Room, commit, git, repository, room, write
@@ -19,7 +19,7 @@ from tests.git.repository import UNRECORDED, Room, commit, git, repository, room
 async def doors(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[tuple[House, Room]]:
     one = await room(repository(tmp_path / "repo"), "A")
     door = WorktreesService(UNRECORDED, one.registry, one.actions)
-    table = WorktreeDoors(door, reader_of("A")).table()
+    table = WorktreeRoutes(door, reader_of("A")).table()
     from relay.faces.http import app as http
     from tests.faces import house as stands_in
 

@@ -29,7 +29,7 @@ _DECISIONS: dict[str, Callable[[str], Action]] = {
 }
 
 
-class AirspaceDoors:
+class AirspaceRoutes:
     """The handlers."""
 
     def __init__(self, airspace: AirspaceService, actions: PersonActions, reader: RequestReader) -> None:

@@ -53,7 +53,7 @@ class Checkouts(Protocol):
         ...
 
 
-class GuardDoor:
+class GuardRoutes:
     """The handlers. Who runs the room commits when a question does not say who."""
 
     def __init__(self, guard: LockGuard, checkouts: Checkouts, reader: RequestReader) -> None:

@@ -22,7 +22,7 @@ from relay.room.service import Room
 MAX_PATH = 4096
 
 
-class HeldDoors:
+class LockRoutes:
     """The handlers."""
 
     def __init__(self, room: Room, reader: RequestReader) -> None:

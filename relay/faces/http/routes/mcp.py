@@ -49,7 +49,7 @@ Json = dict[str, Any]
 Asked = tuple[str, str, str]
 
 
-class McpDoor:
+class McpRoutes:
     """The endpoint."""
 
     def __init__(self, services: Services, reader: RequestReader) -> None:

@@ -39,7 +39,7 @@ _NO_SESSION = re.compile(r"[^A-Za-z0-9._:@+-]")
 _WHOLE = {"path": "{path:.+}"}
 
 
-class OperationDoors:
+class OperationRoutes:
     """The handlers. `most`: bytes of a body."""
 
     def __init__(self, services: Services, reader: RequestReader, most: int | None = None) -> None:

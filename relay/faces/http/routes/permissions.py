@@ -16,7 +16,7 @@ from relay.room.parsing.actions import Permit
 from relay.room.person_actions import PersonActions
 
 
-class PermissionDoors:
+class PermissionRoutes:
     """The handlers. `desk` has the open requests; an answer is given by a person's command."""
 
     def __init__(self, desk: PermissionDesk, actions: PersonActions, reader: RequestReader) -> None:

@@ -20,7 +20,7 @@ from relay.model import Fault, Refusal
 METHODS = ("merge", "squash")
 
 
-class WorktreeDoors:
+class WorktreeRoutes:
     """The handlers."""
 
     def __init__(self, worktrees: WorktreesService, reader: RequestReader) -> None:
