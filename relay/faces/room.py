@@ -96,7 +96,7 @@ class RoomService:
             ]
             return {
                 "enabled": self._settings.current.airspace.enabled,
-                "advisories": [wording.shown(one) for one in standing.advisories.values()],
+                "advisories": [wording.shown(advisory) for advisory in standing.advisories.values()],
                 "near": near,
                 "intents": {agent: sorted(paths) for agent, paths in declared.items()},
             }
@@ -136,5 +136,5 @@ class IntentService:
             kept = await self._store.write(work)
         except Refusal as refusal:
             raise Refusal(refusal.message, refusal.fix, Fault.MALFORMED, "bad_path") from None
-        told = [] if self._airspace is None else self._airspace.in_hand(caller.agent, kept)
-        return {"success": True, "paths": list(kept), **({"in_hand": told} if told else {})}
+        in_hand = [] if self._airspace is None else self._airspace.in_hand(caller.agent, kept)
+        return {"success": True, "paths": list(kept), **({"in_hand": in_hand} if in_hand else {})}

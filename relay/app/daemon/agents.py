@@ -44,7 +44,7 @@ class Built:
 
 def build(
     settings: Settings,
-    one: AgentSettings,
+    agent: AgentSettings,
     guard: Guard | None = None,
     permits: Permits | None = None,
     keys: AgentKeys | None = None,
@@ -53,43 +53,53 @@ def build(
 
     `guard` and `permits` answer an agent that asks while it works; `keys` has its key of the room.
     """
-    if one.kind == "ollama":
+    if agent.kind == "ollama":
         host = settings.dispatcher.ollama_host
-        return Built(one, OllamaAgent(one.name, one.model or "", host=host))
+        return Built(agent, OllamaAgent(agent.name, agent.model or "", host=host))
     try:
         spec = AgentSpec(
-            name=one.name,
-            kind=one.kind,
-            preset=one.preset,
-            cmd=one.cmd or (),
-            args=one.args,
-            output=one.output,
-            model=one.model,
-            effort=one.effort,
-            timeout_s=one.timeout_s,
-            cwd=one.cwd or settings.repo,
-            env=_environment(one),
-            script=one.script,
-            permissions=Permissions(one.permissions),
-            guard=_guard(settings, one),
-            mcp=_mcp(settings) if one.mcp else None,
-            permission_timeout_s=one.permission_timeout_s,
-            key=lambda: keys.of(one.name) if keys is not None else "",
+            name=agent.name,
+            kind=agent.kind,
+            preset=agent.preset,
+            cmd=agent.cmd or (),
+            args=agent.args,
+            output=agent.output,
+            model=agent.model,
+            effort=agent.effort,
+            timeout_s=agent.timeout_s,
+            cwd=agent.cwd or settings.repo,
+            env=_environment(agent),
+            script=agent.script,
+            permissions=Permissions(agent.permissions),
+            guard=_guard(settings, agent),
+            mcp=_mcp(settings) if agent.mcp else None,
+            permission_timeout_s=agent.permission_timeout_s,
+            key=lambda: keys.of(agent.name) if keys is not None else "",
         )
-        return Built(one, build_agent(spec, guard=guard, permits=permits))
+        return Built(agent, build_agent(spec, guard=guard, permits=permits))
     except SpecError as error:
-        return Built(one, None, str(error))
+        return Built(agent, None, str(error))
 
 
-def _may_edit(one: AgentSettings) -> bool:
+def _may_edit(agent: AgentSettings) -> bool:
     """May its turns change files without a worktree? A script's own affair, since nothing else bounds it."""
-    return one.kind == "scripted" and one.permissions in ("edit", "skip-all-checks")
+    return agent.kind == "scripted" and agent.permissions in ("edit", "skip-all-checks")
 
 
-def _guard(settings: Settings, one: AgentSettings) -> GuardHook | None:
+def _guard(settings: Settings, agent: AgentSettings) -> GuardHook | None:
     """What its program runs before each edit: the guard as a plain script, since it starts before every one."""
     script = str(Path(relay.__file__).absolute().with_name("guard_cli.py"))
-    words = (sys.executable, "-I", "-S", script, "hook", "--agent", one.name, "--config", str(settings.path))
+    words = (
+        sys.executable,
+        "-I",
+        "-S",
+        script,
+        "hook",
+        "--agent",
+        agent.name,
+        "--config",
+        str(settings.path),
+    )
     return GuardHook(words, settings.runtime_dir / "guard")
 
 
@@ -99,21 +109,21 @@ def _mcp(settings: Settings) -> McpServer:
     return McpServer(words)
 
 
-def _guarded(one: AgentSettings) -> bool:
+def _guarded(agent: AgentSettings) -> bool:
     """Is it asked about each edit before it makes it? Gemini's program takes our hook from root only, and so not
     for sure."""
-    return one.kind == "acp" or (one.kind == "command" and one.preset in ("claude", "codex"))
+    return agent.kind == "acp" or (agent.kind == "command" and agent.preset in ("claude", "codex"))
 
 
-def _environment(one: AgentSettings) -> Mapping[str, str]:
-    passed = {name: os.environ[name] for name in one.env_pass if name in os.environ}
-    return {**passed, **one.env}
+def _environment(agent: AgentSettings) -> Mapping[str, str]:
+    passed = {name: os.environ[name] for name in agent.env_pass if name in os.environ}
+    return {**passed, **agent.env}
 
 
-def policy_of(settings: Settings, one: AgentSettings, names: tuple[str, ...], unable: str) -> Policy:
+def policy_of(settings: Settings, agent: AgentSettings, names: tuple[str, ...], unable: str) -> Policy:
     breaker, queue = settings.locks.circuit_breaker, settings.queue
     return Policy(
-        agent=one.name,
+        agent=agent.name,
         threshold=breaker.failure_threshold,
         reset_timeout=breaker.reset_timeout,
         max_attempts=queue.max_attempts,
@@ -121,7 +131,7 @@ def policy_of(settings: Settings, one: AgentSettings, names: tuple[str, ...], un
         backoff_max_s=queue.backoff_max_s,
         lease_s=queue.lease_s,
         context_len=settings.workspace.context_len,
-        budget=Budget(one.budget.turns_per_hour, one.budget.tokens_per_day, one.budget.usd_per_day),
+        budget=Budget(agent.budget.turns_per_hour, agent.budget.tokens_per_day, agent.budget.usd_per_day),
         unable=unable,
         agent_mentions=settings.room.agent_mentions,
         hop_limit=settings.room.hop_limit,
@@ -155,18 +165,18 @@ class Agents:
         around_same = before.dispatcher.ollama_host == settings.dispatcher.ollama_host
         around_same = around_same and before.airspace.enabled == settings.airspace.enabled
         built = {}
-        for one in settings.agents:
-            have = self._built.get(one.name)
-            same = have is not None and have.settings == one and around_same
-            built[one.name] = have if have is not None and same else self._build(settings, one)
+        for agent in settings.agents:
+            have = self._built.get(agent.name)
+            same = have is not None and have.settings == agent and around_same
+            built[agent.name] = have if have is not None and same else self._build(settings, agent)
             if not same:
-                self._probed.pop(one.name, None)
+                self._probed.pop(agent.name, None)
         self._built = built
-        self._probed = {name: found for name, found in self._probed.items() if name in built}
+        self._probed = {name: availability for name, availability in self._probed.items() if name in built}
         self._renew()
 
-    def _build(self, settings: Settings, one: AgentSettings) -> Built:
-        return build(settings, one, self._guard, self._permits, self._keys)
+    def _build(self, settings: Settings, agent: AgentSettings) -> Built:
+        return build(settings, agent, self._guard, self._permits, self._keys)
 
     async def probe(self, changed: Callable[[], Awaitable[None]] | None = None) -> bool:
         """Look which agents can run, and keep each answer as it comes; True when one is another than before.
@@ -176,33 +186,33 @@ class Agents:
         """
         before = dict(self._probed)
 
-        async def look(name: str, one: Built) -> None:
-            if one.agent is None:
-                found = Availability(False, one.trouble, "fix its entry in config.json")
+        async def look(name: str, built: Built) -> None:
+            if built.agent is None:
+                availability = Availability(False, built.trouble, "fix its entry in config.json")
             else:
-                found = await one.agent.probe()
-            if self._built.get(name) is not one or self._probed.get(name) == found:
+                availability = await built.agent.probe()
+            if self._built.get(name) is not built or self._probed.get(name) == availability:
                 return
-            self._probed[name] = found
+            self._probed[name] = availability
             self._renew()
             if changed is not None:
                 await changed()
 
         async with asyncio.TaskGroup() as group:
-            for name, one in self._built.items():
-                group.create_task(look(name, one), name=f"probe-{name}")
+            for name, built in self._built.items():
+                group.create_task(look(name, built), name=f"probe-{name}")
         return self._probed != before
 
     def _renew(self) -> None:
         names = tuple(self._built)
         members = {}
-        for name, one in self._built.items():
-            known = self._probed.get(name) or Availability(one.agent is not None, one.trouble)
+        for name, built in self._built.items():
+            known = self._probed.get(name) or Availability(built.agent is not None, built.trouble)
             fix = f" (`{known.fix}`)" if known.fix and known.fix not in known.detail else ""
             unable = "" if known.installed else f"{known.detail or 'it is not installed'}{fix}"
-            if not one.settings.enabled:
+            if not built.settings.enabled:
                 unable = "it is switched off in the configuration"
-            settings = one.settings
+            settings = built.settings
             members[name] = Member(
                 name=name,
                 kind=settings.kind,
@@ -216,7 +226,7 @@ class Agents:
                 fix=known.fix,
                 version=known.version,
                 about=ABOUT.get(settings.preset or "", ""),
-                agent=one.agent,
+                agent=built.agent,
                 timeout_s=settings.timeout_s,
                 cwd=settings.cwd or self.settings.repo,
                 may_edit=_may_edit(settings),
@@ -226,4 +236,4 @@ class Agents:
 
     def types(self) -> Mapping[str, str]:
         """What each agent is, by its name, as its programs say it (RELAY_AGENT_TYPE)."""
-        return {name: one.settings.preset or one.settings.kind for name, one in self._built.items()}
+        return {name: built.settings.preset or built.settings.kind for name, built in self._built.items()}

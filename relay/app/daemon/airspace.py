@@ -183,8 +183,8 @@ class AirspaceParts:
         start("airspace-changes", self._listen)
         start("airspace-graph", self._keep_graph)
         start("airspace-interrupts", self.interrupter.run)
-        for one in self.followers:
-            start(one.name, partial(follow.run, self._store, one))
+        for follower in self.followers:
+            start(follower.name, partial(follow.run, self._store, follower))
 
     async def apply(self) -> None:
         """Take over a changed configuration."""

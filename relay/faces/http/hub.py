@@ -234,14 +234,14 @@ class Hub:
         """The stored frames that follow `cursor`, up to `head`; None when the ring does not reach so far back."""
         if cursor < self.floor or (partly and cursor == self.floor):
             return None
-        found: Wires = []
+        wires: Wires = []
         for one in reversed(self._ring):
             if (one.cursor or 0) < cursor:
                 break
             if one.follows(cursor, partly):
-                found.append(one)
-        found.reverse()
-        return found
+                wires.append(one)
+        wires.reverse()
+        return wires
 
     def join(self, client: Client, rest: Wires) -> None:
         """Send the `rest` (what `behind` gave, in this same step of the loop), then all that comes."""

@@ -72,21 +72,21 @@ class AirspaceRoutes:
         mark = body.maybe_text("mark")
         if mark is not None and mark not in _MARKS:
             raise bad(f"mark is {mark[:40]!r}.", "It is useful, noise or null.")
-        found = await self._airspace.mark(
+        advisory = await self._airspace.mark(
             request.match_info["advisory"], mark, by=self._reader.speaker(request, body)
         )
-        if found is None:
+        if advisory is None:
             raise Refusal(
                 "There is no advisory with that id.",
                 "GET /api/airspace/advisories lists them.",
                 Fault.UNKNOWN,
             )
-        return answer(found)
+        return answer(advisory)
 
     async def intent(self, request: web.Request) -> web.Response:
         body = await self._reader.body(request, "agent", "paths", "own")
         agent, paths = body.text("agent"), body.values.get("paths")
-        if not isinstance(paths, list) or not all(isinstance(one, str) and one.strip() for one in paths):
+        if not isinstance(paths, list) or not all(isinstance(path, str) and path.strip() for path in paths):
             raise bad("paths is not a list of paths.", 'Send {"paths": ["src/app.py"]}, or [] for none.')
         if body.values.get("own") is True:
             self._by_itself(request, body, agent)
@@ -103,9 +103,9 @@ class AirspaceRoutes:
             )
         action = DeclareIntent(agent, tuple(dict.fromkeys(paths)))
         done = await self._actions.act(action, by=self._reader.speaker(request, body))
-        told = {**done.as_json(), "agent": agent, "intent": paths if done.success else None}
+        result = {**done.as_json(), "agent": agent, "intent": paths if done.success else None}
         in_hand = self._airspace.in_hand(agent, paths) if done.success else []
-        return answer({**told, "in_hand": in_hand} if in_hand else told)
+        return answer({**result, "in_hand": in_hand} if in_hand else result)
 
     async def decide(self, request: web.Request) -> web.Response:
         """What a person decides where agents collide: the buttons, and the commands of the same name."""
@@ -143,9 +143,9 @@ class AirspaceRoutes:
             kept = await self._airspace.declare_own(agent, paths, session=session)
         except Refusal as refusal:
             return answer({"success": False, "reason": str(refusal), "agent": agent, "intent": None})
-        told = {"success": True, "agent": agent, "intent": list(kept)}
+        result = {"success": True, "agent": agent, "intent": list(kept)}
         in_hand = self._airspace.in_hand(agent, kept)
-        return answer({**told, "in_hand": in_hand} if in_hand else told)
+        return answer({**result, "in_hand": in_hand} if in_hand else result)
 
 
 def _time(query: Query, field: str) -> float | None:

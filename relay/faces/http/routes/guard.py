@@ -123,10 +123,10 @@ class GuardRoutes:
         person = credential.person if identity is not None else agent is None
         try:
             caller = caller_of(who, session, person=person)
-            found = await self._guard.check(caller, paths, act=act, override=override)
+            verdict = await self._guard.check(caller, paths, act=act, override=override)
         except Refusal as error:
             raise bad(error.message, error.fix) from None
-        return answer(found.as_json())
+        return answer(verdict.as_json())
 
     def _name(self, agent: str) -> str:
         try:

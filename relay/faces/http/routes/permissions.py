@@ -38,16 +38,16 @@ class PermissionRoutes:
         body = await self._reader.body(request, "option")
         wanted, by = body.text("option"), self._reader.speaker(request, body)
         named = request.match_info["request"]
-        one = next((each for each in self._desk.pending if each.id == named), None)
-        if one is None:
+        pending = next((each for each in self._desk.pending if each.id == named), None)
+        if pending is None:
             raise Refusal(
                 "There is no such open request: it was answered or has expired.",
                 "GET /api/permissions.",
                 Fault.UNKNOWN,
             )
-        for place, option in enumerate(one.options, 1):
+        for place, option in enumerate(pending.options, 1):
             if option.id == wanted:
                 # By its place: its id is the agent's own text, and this stands in the room.
-                action = Permit(one.id, str(place), allow=option.kind.startswith("allow"))
+                action = Permit(pending.id, str(place), allow=option.kind.startswith("allow"))
                 return answer((await self._actions.act(action, by=by)).as_json())
-        raise bad(f"option is {wanted[:40]!r}.", f"One of: {', '.join(each.id for each in one.options)}.")
+        raise bad(f"option is {wanted[:40]!r}.", f"One of: {', '.join(each.id for each in pending.options)}.")

@@ -103,20 +103,20 @@ class RoomRoutes:
             page = await self._room.reader.around(around.strip(), limit=limit)
         else:
             raise bad("around is empty.", "Send a message's id, its number as %2312, or a cursor.")
-        told = {
+        shown = {
             "entries": [entry_json(one) for one in page.entries],
             "next": str(page.next),
             "more": page.more,
         }
-        return answer(told if around is None else {**told, "more_after": page.more_after})
+        return answer(shown if around is None else {**shown, "more_after": page.more_after})
 
     async def search(self, request: web.Request) -> web.Response:
         query = Query(request, "q", "limit")
         text = query.text("q")
         if text is None or not text.strip():
             raise bad("q is missing.", "Send what to look for: /api/search?q=TEXT.")
-        found = await self._room.reader.search(text, limit=query.whole("limit", 50, high=1000))
-        return answer({"entries": [entry_json(message, snippet=snippet) for message, snippet in found]})
+        hits = await self._room.reader.search(text, limit=query.whole("limit", 50, high=1000))
+        return answer({"entries": [entry_json(message, snippet=snippet) for message, snippet in hits]})
 
     async def queue(self, request: web.Request) -> web.Response:
         query = Query(request, "state", "messages", "limit")
@@ -178,8 +178,8 @@ class RoomRoutes:
         if self._services is None:
             raise Refusal("An agent cannot post here.", "Use POST /room/messages.", Fault.FORBIDDEN, "scope")
         caller = caller_of(request[CREDENTIAL], name, session=session_of(request))
-        told = await self._services.room.post(caller, text, in_reply_to=reply, client_id=client_id)
-        return answer({field: told[field] for field in ("id", "cursor", "number")}, status=201)
+        posted = await self._services.room.post(caller, text, in_reply_to=reply, client_id=client_id)
+        return answer({field: posted[field] for field in ("id", "cursor", "number")}, status=201)
 
     async def route(self, request: web.Request) -> web.Response:
         body = await self._reader.body(request, "agents")
