@@ -15,7 +15,7 @@ from dataclasses import replace
 
 import structlog
 
-from relay.app.daemon.doors import CannotListen, Doors
+from relay.app.daemon.http_server import CannotListen, HttpServer
 from relay.app.daemon.parts import Parts
 from relay.app.daemon.watchdog import Watchdog
 from relay.app.runtime import instance
@@ -120,21 +120,21 @@ class Daemon:
     # -- run and close
 
     async def _run(self, parts: Parts) -> None:
-        watchdog, doors = Watchdog(asyncio.get_running_loop()), Doors(parts)
+        watchdog, server = Watchdog(asyncio.get_running_loop()), HttpServer(parts)
         watchdog.start()
         try:
             try:
-                parts.url = await doors.open(self.settings)
+                parts.url = await server.open(self.settings)
             except CannotListen as error:
                 raise CannotStart(str(error)) from error
-            self._start(parts, doors, watchdog)
+            self._start(parts, server, watchdog)
             log.info("room is open", url=parts.url, agents=list(parts.roster.names), pid=os.getpid())
             await self._stop.wait()
             drain_s = 0.0 if self._replaced else self.settings.stop.drain_s
             log.info("stopping", drain_s=drain_s)
             await parts.workers.stop(drain_s)
         finally:
-            await doors.close()
+            await server.close()
             await parts.supervisor.stop()
             await parts.close()
             watchdog.stop()
@@ -144,7 +144,7 @@ class Daemon:
                 await parts.transcript.sync()
         log.info("room is closed")
 
-    def _start(self, parts: Parts, doors: Doors, watchdog: Watchdog) -> None:
+    def _start(self, parts: Parts, server: HttpServer, watchdog: Watchdog) -> None:
         """Start all that runs for ever."""
         start, settings = parts.supervisor.start, self.settings
         start("heartbeat", lambda: self._heartbeat(parts.url))
@@ -165,7 +165,7 @@ class Daemon:
         parts.coordination.start(start)
         start(
             "metrics",
-            lambda: parts.metrics.run(parts.store, parts.roster, parts.transcript, doors.hub, watchdog),
+            lambda: parts.metrics.run(parts.store, parts.roster, parts.transcript, server.hub, watchdog),
         )
         parts.workers.update()
 

@@ -15,7 +15,7 @@ from aiohttp.typedefs import Handler
 from prometheus_client import CollectorRegistry
 
 from relay.faces.http.hub import Hub
-from relay.faces.http.reference.pages import reference_doors
+from relay.faces.http.reference.pages import reference_routes
 from relay.faces.http.requests.auth import Auth
 from relay.faces.http.requests.connections import Doorway
 from relay.faces.http.requests.middleware import (
@@ -29,7 +29,7 @@ from relay.faces.http.routes.operations import OperationRoutes
 from relay.faces.http.routes.room import RoomRoutes, message_bytes
 from relay.faces.http.routes.sign_in import SignInRoutes
 from relay.faces.http.static_files import PageFiles
-from relay.faces.http.websocket import SocketDoor
+from relay.faces.http.websocket import SocketEndpoint
 from relay.faces.services import Services
 from relay.room.service import Room
 
@@ -37,7 +37,7 @@ from relay.room.service import Room
 HUB = web.AppKey("hub", Hub)
 #: Who may stay connected: the daemon listens through it.
 DOORWAY = web.AppKey("doorway", Doorway)
-_SOCKETS = web.AppKey("sockets", SocketDoor)
+_SOCKETS = web.AppKey("sockets", SocketEndpoint)
 
 
 def create_app(
@@ -55,7 +55,7 @@ def create_app(
     the room has none.
     """
     limits, now, hub = reader.limits, reader.settings.current, Hub(room)
-    sockets, sign_in = SocketDoor(room, auth, hub, reader), SignInRoutes(auth, hub, reader)
+    sockets, sign_in = SocketEndpoint(room, auth, hub, reader), SignInRoutes(auth, hub, reader)
     max_entry = now.workspace.max_entry_bytes
     routes = RoomRoutes(room, auth, reader, services, metrics, max_entry=max_entry)
     page = PageFiles(static)
@@ -69,7 +69,7 @@ def create_app(
     app.router.add_get("/ws", sockets.open, allow_head=False)
     if services is not None:
         app.add_routes(OperationRoutes(services, reader, message_bytes(max_entry, limits)).table())
-        app.add_routes(reference_doors())
+        app.add_routes(reference_routes())
         McpRoutes(services, reader).add_to(app)
     app.on_response_prepare.append(secure)
     app.on_shutdown.append(_stop_sockets)

@@ -82,7 +82,7 @@ class _Line:
         client.partly = False
 
 
-class SocketDoor:
+class SocketEndpoint:
     """`open` is the handler of `/ws`."""
 
     def __init__(self, room: Room, auth: Auth, hub: Hub, reader: RequestReader) -> None:

@@ -29,7 +29,7 @@ p { margin: .35rem 0 }
 """
 
 
-def reference_doors() -> list[web.RouteDef]:
+def reference_routes() -> list[web.RouteDef]:
     """The routes of the document and its page."""
     return [
         web.get("/openapi.json", _document),

@@ -5,6 +5,8 @@ Invariant: a handler reads the request, asks the room once and shows its answer;
 
 from __future__ import annotations
 
+from typing import Any
+
 from aiohttp import web
 from prometheus_client import CollectorRegistry, generate_latest
 
@@ -16,16 +18,16 @@ from relay.faces.http.requests.middleware import (
 )
 from relay.faces.http.requests.parsing import Query, bad, numbered
 from relay.faces.http.requests.reader import RequestReader
-from relay.faces.http.requests.room_port import Json, entry_json
 from relay.faces.http.routes.operations import caller_of, session_of
 from relay.faces.services import Services
-from relay.model import TASK_STATUSES, Fault, Refusal
+from relay.model import TASK_STATUSES, Fault, Message, Refusal
 from relay.model.messages import check_client_id
 from relay.model.references import Thing
 from relay.room.journal.values import JobState
 from relay.room.parsing.actions import Action, Cancel, Pause, Resume, TryNow, Undo
 from relay.room.service import Room
 
+Json = dict[str, Any]
 #: The word in the place of an agent's name that stands for all of them.
 _ALL = "ALL"
 #: Messages whose jobs may be asked for at once: what a line of HTTP holds of ids.
@@ -244,6 +246,11 @@ class RoomRoutes:
         return answer(
             (await self._room.actions.act(action, by=self._reader.speaker(request, body))).as_json()
         )
+
+
+def entry_json(message: Message, **more: Any) -> Json:
+    """ENTRY: the message with its cursor as the opaque text that clients send back."""
+    return {**message.as_json(), "cursor": str(message.cursor), **more}
 
 
 def message_bytes(max_entry: int, limits: Limits) -> int:

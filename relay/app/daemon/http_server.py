@@ -34,7 +34,7 @@ class CannotListen(Exception):
     """The address cannot be opened; the message says why and what to do."""
 
 
-class Doors:
+class HttpServer:
     """`open` it, and `close` it when the room ends."""
 
     def __init__(self, parts: Parts) -> None:
