@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import ast
 import graphlib
+import re
 from collections import defaultdict
 from pathlib import Path
 
@@ -110,3 +112,30 @@ def test_a_file_is_short() -> None:
         path: (n, lines.get(path)) for path, n in LONGER.items() if lines.get(path, 0) <= LINES_IN_A_FILE
     }
     assert shrunk == {}, "take it off the list"
+
+
+#: Words of our own for which the field has one. They come back in no name.
+PRIVATE_WORDS = {
+    *("berth", "fanout", "ground", "grounds", "hangar", "house", "lookout", "seat", "seats", "shortcuts"),
+    *("sighting", "sightings", "sky", "tower", "voices"),
+}
+
+
+def test_no_name_has_a_private_word() -> None:
+    names: dict[str, set[str]] = defaultdict(set)
+    for path in CODE.rglob("*.py"):
+        if "static" in path.parts:
+            continue
+        relative = path.relative_to(CODE)
+        found = {*relative.with_suffix("").parts}
+        for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+            match node:
+                case ast.Name(id=name) | ast.Attribute(attr=name) | ast.arg(arg=name):
+                    found.add(name)
+                case ast.ClassDef(name=name) | ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name):
+                    found.add(name)
+        for name in found:
+            words = {word.lower() for word in re.findall(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])", name)}
+            for word in words & PRIVATE_WORDS:
+                names[word].add(f"{relative}: {name}")
+    assert names == {}
