@@ -35,7 +35,7 @@ class Checkout:
 
 @dataclass(frozen=True, slots=True)
 class AirspaceSettings:
-    """How close agents may come before they are told. Risks are collision probabilities, 0 to 1."""
+    """How close agents may come before an advisory. Risks are collision probabilities, 0 to 1."""
 
     enabled: bool = setting("false = nothing is measured and nobody is told", True)
     profile: ProfileName = setting("the formula (docs/airspace.md)", "calibrated")

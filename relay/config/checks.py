@@ -25,7 +25,7 @@ class _Bad:
 
 
 _BAD = _Bad()
-#: What is told of the items of a list or an object.
+#: The rules for the items of a list or an object.
 _ITEM: Mapping[str, Any] = {"low": None, "high": None, "empty": True, "words": False}
 
 

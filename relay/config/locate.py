@@ -1,4 +1,4 @@
-"""Where a room's configuration is, when nobody names it: one rule for every command.
+"""Find a room's configuration when none is named: one rule for every command.
 
 Invariant: a room is never taken for another one. The nearest room upwards counts, as git looks for its repository;
 where that one's configuration has another name, it is named, and none above it is taken instead.

@@ -1,6 +1,6 @@
-"""Who wants to hear how a call waits: set by a door that can say something before it answers, asked by operations.
+"""The callback that hears how a call waits: an interface that can send progress sets it, operations read it.
 
-Invariant: what is told is a courtesy; who cannot hear it waits the same.
+Invariant: progress is optional. A call without it waits the same.
 """
 
 from __future__ import annotations

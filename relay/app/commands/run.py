@@ -98,7 +98,7 @@ async def _greet(settings: Settings) -> None:
 
 
 def _start(settings: Settings) -> int:
-    """Start a daemon of its own session, and wait until its doors answer."""
+    """Start a daemon in a session of its own, and wait until its HTTP server answers."""
     from relay.app.runtime import instance
     from relay.app.runtime.sign_in import NoLink, new_link
 

@@ -16,7 +16,7 @@ from relay.room.journal.frames import LOCK_EVENTS, SHOWN, TASK_EVENTS
 from relay.room.journal.live_bus import Live
 from relay.store.ports import Store
 
-#: Seconds in which several changes of an agent are told as one.
+#: Seconds in which several changes of an agent are published as one.
 GATHER_S = 0.05
 
 

@@ -82,7 +82,7 @@ def build(
 
 
 def _may_edit(agent: AgentSettings) -> bool:
-    """May its turns change files without a worktree? A script's own affair, since nothing else bounds it."""
+    """May its turns change files without a worktree? Only a script's, by its permissions: nothing else limits it."""
     return agent.kind == "scripted" and agent.permissions in ("edit", "skip-all-checks")
 
 
@@ -179,10 +179,10 @@ class Agents:
         return build(settings, agent, self._guard, self._permits, self._keys)
 
     async def probe(self, changed: Callable[[], Awaitable[None]] | None = None) -> bool:
-        """Look which agents can run, and keep each answer as it comes; True when one is another than before.
+        """Look which agents can run, and keep each answer as it arrives; True when an answer changed.
 
-        `changed` is called after each that is. What comes in for an agent that was built anew meanwhile is old,
-        and let go: whoever built it looks at it.
+        `changed` is called after each change. An answer for an agent that was rebuilt meanwhile is dropped: another
+        look follows the rebuild.
         """
         before = dict(self._probed)
 

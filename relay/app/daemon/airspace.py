@@ -212,7 +212,7 @@ class AirspaceParts:
     # -- tasks
 
     async def _scan(self) -> None:
-        """Scan for ever, once every worktree was surveyed at: what nobody has surveyed at is not clear."""
+        """Scan for ever, after the first survey of every worktree: before it, no pair counts as clear."""
         await self._worktrees.registry.surveyed.wait()
         await self.scanner.run()
 

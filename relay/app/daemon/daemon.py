@@ -194,7 +194,8 @@ class Daemon:
             self.ask_to_stop()
 
     async def _route(self, parts: Parts) -> None:
-        """Nobody is called "not installed" before the first look, but a program that hangs holds nobody up."""
+        """Route messages after the first look at the agents, so that none counts as missing before it. A hanging
+        program delays this by `FIRST_PROBE_S` at most."""
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(FIRST_PROBE_S):
                 await self._probed.wait()

@@ -114,7 +114,7 @@ def _overridden(outputs: Json, who: Callable[[object], str]) -> str:
 
 
 def _tasks(outputs: Json) -> list[str]:
-    """Tasks that are given up, or fail because of another: nobody did that, so nobody said it."""
+    """Tasks that are given up, or that fail because of another. No person or agent did that, so none said it."""
     how = {"dead": "is given up", "cascaded": "fails with one that it depends on"}.get(
         str(outputs.get("change"))
     )

@@ -1,4 +1,4 @@
-"""Give back the jobs that a daemon which died has left behind."""
+"""Make the jobs of a daemon that died pending again."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """Long-running tasks that are started again when they fail.
 
-Invariant: a task of the daemon never disappears. When it fails, that is an event, a line in the log and a line
-in the health; it starts again after a wait that doubles, and that is short again once it has run for a while. Where
-the database is away all fail together: that is in the health alone, since the store logs it once for all.
+Invariant: a task of the daemon never disappears. A failure is an event, a line in the log and a line in the health.
+The task starts again after a wait that doubles, and that is short again after a while without failure. While the
+database is away all tasks fail together: only the health says so, since the store logs it once for all.
 """
 
 from __future__ import annotations

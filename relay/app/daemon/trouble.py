@@ -33,7 +33,7 @@ class Trouble:
     def text(self) -> str:
         """All that is wrong now; empty when the room is well."""
         tasks, store = self._supervisor.troubles, self._store.trouble
-        # Where the database is away all tasks fail together, each in its own words: only the last one's are told.
+        # While the database is away all tasks fail together, each in its own words: only the last one is shown.
         away = [task.error for task in tasks if task.away and not store][-1:]
         failing = [f"{task.task} fails: {task.error}" for task in tasks if not task.away]
         texts = [store, self._damage, self._token, *away, *failing, self._transcript.trouble]

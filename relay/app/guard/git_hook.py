@@ -1,12 +1,12 @@
-"""What git asks before a commit, a merge commit and a push: does another session hold it, did a lease run out?
+"""git's hooks ask before a commit, a merge commit and a push: is a file locked elsewhere, did a lease run out?
 
-Invariant: fails closed. A write that the room refuses, or that nobody can be asked about, does not happen, and the
-words on standard error say who holds what, until when, and what to do. A person may let it through with
-RELAY_GUARD_OVERRIDE="why", which is recorded and told to the room (docs/guard.md); a shell that an agent's program
-opened is no person's. `git commit --no-verify` is git's own way round, and none of ours.
+Invariant: fails closed. A write that the room refuses, or that cannot be checked, does not happen. Standard error
+names the lock, its holder, its end, and what to do. A person may override with RELAY_GUARD_OVERRIDE="why": that is
+recorded, and the room is told (docs/guard.md). A shell that an agent's program opened is no person's.
+`git commit --no-verify` is git's own way around, not ours.
 
-A running room is asked over HTTP; one that does not run is looked up in its database. Starts before every commit, and
-so imports little.
+A running room is asked over HTTP. Without one its database is looked up. The program starts before every commit, so
+it imports little.
 """
 
 from __future__ import annotations

@@ -1,19 +1,19 @@
-"""`relay guard hook`: what Claude Code, Codex and Gemini CLI run before each edit, to ask the room about it.
+"""`relay guard hook`: Claude Code, Codex and Gemini CLI run it before each edit, to ask the room.
 
-Invariant: an edit waits for `ANSWER_S` seconds at most. A room that runs answers for its locks and its advisories;
-one that does not run still has its locks in its database, which are looked at here, and only its advisories are left
-out. What nobody can tell lets the edit through, with a note on standard error: the commit is asked about again, and
-there it is refused (`relay/app/guard/git_hook.py`). Nothing but the standard library is imported, and of that
-little: the
-program starts before every edit, and also runs as a plain script (`python -I -S relay/guard_cli.py hook ...`),
-which is how the presets call it.
+Invariants:
+- an edit waits for `ANSWER_S` seconds at most. A running room answers from its locks and its advisories. Without one
+  the locks are looked up in the database, and the advisories are left out;
+- an edit that cannot be checked goes on, with a note on standard error: the commit is checked again, and refused
+  there (`relay/app/guard/git_hook.py`);
+- only the standard library is imported, and little of it: the program starts before every edit. It also runs as a
+  plain script (`python -I -S relay/guard_cli.py hook ...`), as the presets start it.
 
-It runs as the user of the agent, on the room's machine. With RELAY_API_KEY it asks as that key's identity; without
+It runs as the user of the agent, on the room's machine. With RELAY_API_KEY it asks as that key's identity. Without
 one it reads the room's key from `.relay/` beside the configuration, which that user may read anyway.
 
 What the programs send and expect (looked up in Claude Code 2.1.330, Codex 0.169.0, Gemini CLI 0.61.0): a JSON
 object on standard input with `tool_name`, `tool_input` and `cwd`; exit code 0 with a JSON object on standard
-output. An edit that may go on gets no word, so that the program's own rules decide as they would without us.
+output. An edit that may go on gets no decision, so that the program's own rules decide as they would without us.
 """
 
 from __future__ import annotations
@@ -97,7 +97,7 @@ def find_packages() -> None:
 
 
 def refusal(form: str, reason: str) -> dict[str, Any]:
-    """How each program is told that the edit is refused; the reason reaches its model."""
+    """The refusal in the form of each program; the reason reaches its model."""
     if form == "gemini":
         return {"decision": "deny", "reason": reason}
     return {
@@ -110,7 +110,7 @@ def refusal(form: str, reason: str) -> dict[str, Any]:
 
 
 def allowed(context: str) -> dict[str, Any]:
-    """How Claude Code and Codex are told something beside an edit that goes on by their own rules."""
+    """A note in the form of Claude Code and Codex. The edit goes on by their own rules."""
     return {"hookSpecificOutput": {"hookEventName": "PreToolUse", "additionalContext": context}}
 
 

@@ -208,7 +208,7 @@ def keep(
 
 
 def keep_override(config: str, act: str, override: str, why: str, paths: Sequence[str]) -> Path:
-    """Keep a person's override of a question that nobody could answer. Raises OSError."""
+    """Keep a person's override of a question that could not be answered. Raises OSError."""
     room = Room(Path(config).absolute(), "unknown")
     me = caller_of(_user(), None, person=True)
     return keep(room, me, Answer(), act, override=override, unasked=why, paths=paths)

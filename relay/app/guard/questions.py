@@ -1,4 +1,4 @@
-"""Who asks before a commit, and that nobody could be asked."""
+"""Who is about to write, and the error when the question cannot be answered."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 
 class Unasked(Exception):
-    """Nobody could be asked; the message says why. `final`: the room runs and does not take the question."""
+    """The question has no answer; the message says why. `final`: the room runs and does not take the question."""
 
     def __init__(self, why: str, *, final: bool = False) -> None:
         super().__init__(why)

@@ -118,7 +118,7 @@ async def mend(scene: Scene) -> list[Repaired]:
 
 
 async def _token_again(scene: Scene) -> list[Repaired]:
-    """Without the token nobody may ask the daemon to mend; it writes it again by itself."""
+    """A repair by the daemon needs the token. The daemon writes a missing one again within seconds."""
     name, give_up = scene.settings.token_path.name, time.monotonic() + TOKEN_S
     if process.token(scene):
         return []

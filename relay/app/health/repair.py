@@ -34,7 +34,7 @@ from relay.store.open import has_saved, open_store, put_back
 from relay.store.ports import Store, StoreError, StoreMissing, Tx
 
 log = structlog.get_logger(__name__)
-#: Stands for "nobody" where a holder is asked for: every job is somebody else's.
+#: The holder of no daemon: every job belongs to another.
 _NOBODY = ""
 
 
@@ -87,7 +87,7 @@ async def repair_live(
 
 
 async def repair_stopped(settings: Settings, now: float) -> list[Repaired]:
-    """Mend a room whose daemon is gone."""
+    """Repair a room whose daemon is gone."""
     mended = await _each(
         StoreError,
         ("folder", lambda: asyncio.to_thread(_folder, settings)),

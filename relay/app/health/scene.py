@@ -83,7 +83,7 @@ class Scene:
 
     @property
     def live(self) -> bool:
-        """Is there a daemon, be it silent? Then nobody else mends its files."""
+        """Is there a daemon, even a silent one? Then no other process repairs its files."""
         return self.standing in (Standing.RUNNING, Standing.SILENT)
 
     @property

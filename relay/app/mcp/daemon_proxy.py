@@ -1,15 +1,15 @@
-"""`relay mcp` where the database's address is the daemon's secret: a thin wire to the `/mcp` of the running room.
+"""`relay mcp` without the database's address, which is the daemon's secret: it forwards to the room's `/mcp`.
 
 Invariants:
-- every request of the client is answered: by the daemon, or with the structured `busy` when it is away; the next one
-  tries again, wherever `.relay/state.json` says that the room is then;
-- nothing is sent twice: a call that was cut off is told as such, since it may have been done;
-- a request that its client cancels, or leaves behind, loses its connection, which ends it in the daemon too
-  (relay/faces/http/routes/mcp.py). The notification itself stays here: other processes of the session use the same
-  ids.
+- every request of the client gets an answer: the daemon's, or the structured `busy` while the daemon is away. The
+  next request tries again, at the address that `.relay/state.json` has then;
+- nothing is sent twice: the answer to a call that was cut off says so, since it may have been done;
+- a request that its client cancels or leaves loses its connection, which ends it in the daemon too
+  (relay/faces/http/routes/mcp.py). The notification itself is not forwarded: other processes of the session use the
+  same ids.
 
-The SDK's client transport is not used: it is bound to one address, and gives up where we try again. Its HTTP client
-and its reader of event streams are.
+The SDK's client transport is not used: it is bound to one address, and gives up where this one tries again. Its HTTP
+client and its reader of event streams are used.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Whose name a command gives to the room when nobody named one."""
+"""The name that a command gives to the room when its caller named none."""
 
 from __future__ import annotations
 

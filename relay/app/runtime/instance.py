@@ -43,7 +43,7 @@ class AlreadyRunning(InstanceError):
 
 
 class InstanceLost(InstanceError):
-    """The record is another daemon's by now; whoever finds this must stop."""
+    """The record is another daemon's by now. The daemon that finds this must stop."""
 
 
 class DamagedRecord(InstanceError):

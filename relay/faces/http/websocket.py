@@ -292,6 +292,6 @@ def _cursor(after: object) -> int | None:
 
 
 async def _listen(socket: web.WebSocketResponse) -> None:
-    """Hear the client out until it goes. It has nothing more to say, so what it says is let go."""
+    """Read from the client until it goes. Nothing is expected, so everything it sends is dropped."""
     async for _ in socket:
         pass

@@ -1,11 +1,11 @@
-"""Connections to the doors: how long one may say nothing, and how many may say nothing of who they are.
+"""Limits on connections: the time for a request, and the number without a credential.
 
 Invariants:
-- a connection has `header_s` seconds for its first request, and for each further one from its first byte on, which
-  aiohttp's keep-alive waits for;
-- of those that have shown no credential at most `strangers` stay: the oldest goes for a new one, so that nobody who
-  has a credential is kept out by those who have none;
-- what cannot be read as HTTP is answered in the form of every refusal, and is a line in the log now and then, never a
+- a connection has `header_s` seconds for its first request, and for each further one from its first byte on. Until
+  that byte, aiohttp's keep-alive applies;
+- at most `strangers` connections without a credential stay open. A new one replaces the oldest, so that they never
+  keep out a caller with a credential;
+- bytes that are not HTTP get an answer in the form of every refusal, and now and then a line in the log, never a
   traceback.
 """
 

@@ -48,7 +48,7 @@ STATUS = {
     # Without Retry-After: it does not help to ask again before a person has mended it.
     Fault.UNAVAILABLE: 503,
 }
-#: Codes that HTTP has a status of its own for.
+#: Codes for which HTTP has a status.
 STATUS_OF_CODE = {
     "bad_key": 401,
     "bad_link": 401,

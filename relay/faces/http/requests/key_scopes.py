@@ -1,8 +1,8 @@
-"""What an API key may do at the doors that are no operations: the room's own, which were built for people.
+"""What an API key may do on the routes that are no operations: those of the page, made for people.
 
-Invariants: what is not named here wants `admin`. The room's token and the page's cookie are a person's, and may all.
-No key makes a sign-in link, whatever its scopes: the page's session would know neither its name nor its end.
-An operation's own scope is checked where it runs (`relay.faces.operations.operation.need`).
+Invariants: a route that is not named here needs `admin`. The room's token and the page's cookie are a person's, and
+may do everything. No key makes a sign-in link, whatever its scopes: the page's session would know neither the key's
+name nor its end. An operation's own scope is checked where it runs (`relay.faces.operations.operation.need`).
 """
 
 from __future__ import annotations

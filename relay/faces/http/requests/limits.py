@@ -1,7 +1,7 @@
 """How much one caller may ask.
 
-Invariant: a bucket's level depends on the clock and its own takings only, and the memory of all buckets is
-bounded: a caller that was quiet until its bucket was full again is forgotten.
+Invariant: a bucket's level depends only on the clock and on what was taken from it. The memory of all buckets is
+bounded: a bucket that is full again is dropped.
 """
 
 from __future__ import annotations

@@ -177,7 +177,7 @@ class Gate:
         if wait:
             raise too_many(wait)
         message = "This needs a key." if key is None else "This key is unknown, expired or revoked."
-        # By the bare name: who has no key is told no place of this machine.
+        # By the bare name: an answer to a stranger names no path of this machine.
         fix = (
             "Send X-API-Key with a key that `relay keys create NAME` made or the text of .relay/token, or sign in "
             "with the link that `relay link` prints."

@@ -46,7 +46,7 @@ class AirspaceRoutes:
         ]
 
     async def state(self, request: web.Request) -> web.Response:
-        """`?files=touched` leaves out the coordinates of files that nobody works on: of 50,000 they are 3.5 MB."""
+        """`?files=touched` leaves out the coordinates of files without a change: those of 50,000 files are 3.5 MB."""
         files = Query(request, "files").text("files") or "all"
         if files not in ("all", "touched"):
             raise bad(f"files is {files[:40]!r}.", "One of: all, touched.")

@@ -82,7 +82,7 @@ class GuardRoutes:
         _own(request, agent)
         root = self._checkouts.root_of(agent)
         if root is None:
-            # Whose the lines are that were changed in a checkout, nobody knows of an agent without one of its own.
+            # An agent without its own checkout shares one: which of its changed lines are whose is not known.
             root, lines = self._checkouts.home(), None
         places = await asyncio.to_thread(_places, root, self._checkouts.checkouts(), paths)
         decisions: list[GuardDecision] = []

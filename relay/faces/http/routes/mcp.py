@@ -1,4 +1,4 @@
-"""The MCP server over streamable HTTP, at `/mcp` of the daemon: the same tools, for whoever shows a key.
+"""The MCP server over streamable HTTP, at `/mcp` of the daemon: the same tools, for callers with a key.
 
 Invariants:
 - who asks is decided by the gate (relay/faces/http/requests/middleware.py) and the credential before the SDK sees
@@ -45,7 +45,7 @@ LOOK_S = 0.5
 _QUICK = ("initialize", "ping", "server/discover", "tools/list", "resources/list", "resources/templates/list")
 Message = dict[str, Any]
 Json = dict[str, Any]
-#: One request that is under way: whose, in which session, under which id of JSON-RPC.
+#: A request that is under way: its credential, its session, its id of JSON-RPC.
 Asked = tuple[str, str, str]
 
 

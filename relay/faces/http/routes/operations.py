@@ -1,4 +1,4 @@
-"""The endpoints of the registry: each operation at its method and path, for whoever shows a credential.
+"""The endpoints of the registry: each operation at its method and path, for callers with a credential.
 
 Invariant: who asks is decided here, by the credential before all (docs/coordination.md, "Who asks"); what is asked,
 by the operation's declaration. No operation is named in this file.
