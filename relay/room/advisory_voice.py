@@ -27,18 +27,18 @@ class RoomVoice:
     async def reach(self, tx: Tx, names: Sequence[str]) -> Mapping[str, str | None]:
         paused = {row["name"] for row in await tx.all(Q.agents) if row["paused"]}
         members = self._roster.members
-        found: dict[str, str | None] = {}
+        reasons: dict[str, str | None] = {}
         for name in names:
             member = members.get(name)
             if member is None:
-                found[name] = None
+                reasons[name] = None
             elif not member.enabled:
-                found[name] = "switched off"
+                reasons[name] = "switched off"
             elif not member.installed:
-                found[name] = "not installed"
+                reasons[name] = "not installed"
             else:
-                found[name] = "paused" if name in paused else ""
-        return found
+                reasons[name] = "paused" if name in paused else ""
+        return reasons
 
     async def say(
         self,

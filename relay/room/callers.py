@@ -1,12 +1,11 @@
-"""Agents (and people) in the room by a call of their own, with or without a daemon: to speak, to read, to be seen.
+"""The room for agents and people that call an operation, with or without a daemon: post, read, and who is here.
 
 Invariants:
-- an entry, its event on its author's own lane and its place in the outbox commit together; a daemon brings it to the
-  transcript file, at once or when there is one again;
-- causality is what the author was shown: what a session read here, and what it replies to, is in its next entry's
-  clock, and nothing else;
-- an agent's entry sets agents to work by the rule of its answers (`room.agent_mentions`, the hop limit), a person's
-  by the rule of a person's message. A person is who came with a person's credential, never who says so.
+- an entry, its event on its author's lane and its row in the outbox commit together. A daemon appends it to the
+  transcript file, at once or when it next runs;
+- an entry's clock holds what its author was shown: what the session read here, and what it replies to;
+- an agent's entry gives turns by the rule of an agent's answer (`room.agent_mentions`, the hop limit), a person's
+  entry by the rule of a person's message. A caller is a person by its credential, never by its own word.
 """
 
 from __future__ import annotations
@@ -68,14 +67,14 @@ class Callers:
     async def _posted(
         self, tx: Tx, caller: Caller, message: Message, reply: Row | None, asked: Sequence[str]
     ) -> Json:
-        told = {
+        answer = {
             "success": True,
             "id": message.id,
             "number": message.number,
             "cursor": str(message.cursor),
             "asked": list(asked),
         }
-        said = why(
+        reason = why(
             message.body,
             asked,
             self._roster.rules,
@@ -86,12 +85,12 @@ class Callers:
             away=await self._away(tx) if asked else None,
             present=await self._present(tx) if "@" in message.body else NOBODY,
         )
-        return told if said is None else told | {"why": said}
+        return answer if reason is None else answer | {"why": reason}
 
     async def _present(self, tx: Tx) -> Present:
         sessions = await self._holds.sessions(tx)
-        found = visitors(sessions, self._roster.names)
-        return Present([one.name for one in found], people(sessions, await _spoke(tx)))
+        present_visitors = visitors(sessions, self._roster.names)
+        return Present([visitor.name for visitor in present_visitors], people(sessions, await _spoke(tx)))
 
     async def _away(self, tx: Tx) -> dict[str, str]:
         """Which agents take no turn up now, and what becomes of one (`queue.claim_next_dispatch`)."""
@@ -169,24 +168,29 @@ class Callers:
             )
         else:
             page = await self._store.read(lambda tx: pages.page(tx, after=after, before=None, limit=limit))
-        others = [one for one in page.entries if one.speaker != caller.agent]
+        others = [message for message in page.entries if message.speaker != caller.agent]
         if others and not _is_person(caller):
             # What was left out was not seen.
             await self._seen(caller, others, 0 if to_me else page.next)
         return {
-            "entries": [one.as_json() for one in page.entries],
+            "entries": [message.as_json() for message in page.entries],
             "next": str(page.next),
             # Without a cursor the page ends at the newest; what it has more of lies before it.
             "more": page.more and after is not None,
         }
 
     async def _seen(self, caller: Caller, entries: Sequence[Message], upto: int) -> None:
-        ids = [one.id for one in entries[-MOST_SEEN:]]
+        ids = [message.id for message in entries[-MOST_SEEN:]]
 
         async def work(tx: Tx) -> None:
             mark = await tx.one(Q.read_mark, agent=caller.agent, session=caller.session)
-            found = {row["id"]: row["event_id"] for row in await tx.all(Q.events_of_messages, ids=dumps(ids))}
-            seen = [*(loads(mark["seen"]) if mark else ()), *(found[one] for one in ids if one in found)]
+            event_ids = {
+                row["id"]: row["event_id"] for row in await tx.all(Q.events_of_messages, ids=dumps(ids))
+            }
+            seen = [
+                *(loads(mark["seen"]) if mark else ()),
+                *(event_ids[id] for id in ids if id in event_ids),
+            ]
             kept = list(dict.fromkeys(reversed(seen)))[:MOST_SEEN][::-1]
             await _mark(tx, caller, max(upto, mark["upto"] if mark else 0), kept)
 
@@ -199,10 +203,10 @@ class Callers:
 
         async def work(tx: Tx) -> Json:
             sessions = await self._holds.sessions(tx)
-            found = visitors(sessions, self._roster.names)
+            present_visitors = visitors(sessions, self._roster.names)
             return {
                 "agents": await self._agents(tx),
-                "visitors": [one.as_json() for one in found],
+                "visitors": [visitor.as_json() for visitor in present_visitors],
                 "people": list(people(sessions, await _spoke(tx))),
             }
 

@@ -1,8 +1,8 @@
-"""What agents ask people for while they work: who asked, what was answered, and what happens when nobody is there.
+"""The permission requests of agents at work, and people's answers.
 
-Invariant: a request has one answer: a person's, or none by its deadline, or none at once when nobody is connected;
-it is taken back when its turn ends. A request dies with the turn that asks and so with the daemon: it is in memory
-only; what people see of it, and what they answered, are messages of the room.
+Invariant: a request has one answer: a person's, or none by its deadline, or none at once when nobody is connected. A
+request is in memory only and ends with the turn that asks. What people see of it, and what they answer, are messages
+of the room.
 """
 
 from __future__ import annotations
@@ -48,17 +48,17 @@ class Pending:
 
     def as_json(self) -> dict[str, Any]:
         """As the doors show it (docs/airspace.md)."""
-        one = self.request
+        request = self.request
         return {
             "id": self.id,
-            "agent": one.agent,
-            "title": one.title,
-            "tool": one.tool,
-            "paths": list(one.paths),
-            "options": [{"id": o.id, "name": o.name, "kind": o.kind} for o in one.options],
+            "agent": request.agent,
+            "title": request.title,
+            "tool": request.tool,
+            "paths": list(request.paths),
+            "options": [{"id": o.id, "name": o.name, "kind": o.kind} for o in request.options],
             "asked_at": iso(self.asked_at),
             "deadline_at": iso(self.deadline_at),
-            "advisory": one.advisory,
+            "advisory": request.advisory,
         }
 
     def option(self, wanted: str | None, kinds: tuple[str, ...]) -> PermissionOption | None:
@@ -66,21 +66,21 @@ class Pending:
         without an option to reject it by is rejected by None. Raises Refusal."""
         options = self.options
         if wanted is None:
-            found = [one for kind in kinds for one in options if one.kind == kind]
-            if found or kinds == REJECT:
-                return found[0] if found else None
+            matching = [option for kind in kinds for option in options if option.kind == kind]
+            if matching or kinds == REJECT:
+                return matching[0] if matching else None
             raise Refusal(
                 f"{references.request(self.number)} has no option that allows it.", f"It has: {self._told()}."
             )
-        for place, one in enumerate(options, 1):
-            if wanted in (one.id, str(place)) or wanted.casefold() == one.name.casefold():
-                return one
+        for place, option in enumerate(options, 1):
+            if wanted in (option.id, str(place)) or wanted.casefold() == option.name.casefold():
+                return option
         raise Refusal(
             f"{references.request(self.number)} has no option `{wanted[:40]}`.", f"It has: {self._told()}."
         )
 
     def _told(self) -> str:
-        return ", ".join(f"{place} ({one.name})" for place, one in enumerate(self.request.options, 1))
+        return ", ".join(f"{place} ({option.name})" for place, option in enumerate(self.request.options, 1))
 
 
 class PermissionDesk:
@@ -96,14 +96,14 @@ class PermissionDesk:
     @property
     def pending(self) -> list[Pending]:
         """What waits for an answer, the oldest first."""
-        return [one for one, _ in self._open.values()]
+        return [request for request, _ in self._open.values()]
 
     def find(self, ref: str) -> Pending:
         """A waiting request by its number or its id. Raises Refusal."""
         named = references.read(ref, references.Thing.REQUEST)
-        for one in self.pending:
-            if ref == one.id or named == (references.Thing.REQUEST, one.number):
-                return one
+        for pending in self.pending:
+            if ref == pending.id or named == (references.Thing.REQUEST, pending.number):
+                return pending
         raise Refusal(
             f"There is no open permission request {ref[:20]}: it was answered or has expired.", _HERE
         )
@@ -115,17 +115,17 @@ class PermissionDesk:
             return PermissionAnswer(None, reason="nobody who could answer is connected")
         self._count += 1
         now = self._clock()
-        one = Pending(self._count, f"{self._run}-{self._count}", request, now, now + timeout_s)
+        pending = Pending(self._count, f"{self._run}-{self._count}", request, now, now + timeout_s)
         answered: asyncio.Future[PermissionAnswer] = asyncio.get_running_loop().create_future()
-        self._open[one.number] = one, answered
+        self._open[pending.number] = pending, answered
         state = "withdrawn"
         try:
-            self._tell(one, "open")
+            self._tell(pending, "open")
             await self._notice(
                 f"{request.agent} asks for permission: {code_span(request.title)}. "
-                f"`/allow {references.request(one.number)}` or `/deny {references.request(one.number)}`; "
+                f"`/allow {references.request(pending.number)}` or `/deny {references.request(pending.number)}`; "
                 f"without an answer it is refused in {timeout_s:g} s.",
-                one,
+                pending,
             )
             try:
                 async with asyncio.timeout(timeout_s):
@@ -135,25 +135,25 @@ class PermissionDesk:
                 state = "expired"
                 answer = PermissionAnswer(None, reason=f"nobody answered within {timeout_s:g} s")
         finally:
-            self._open.pop(one.number, None)
-            self._tell(one, state)
+            self._open.pop(pending.number, None)
+            self._tell(pending, state)
         if state == "expired":
             await self._notice(
-                f"Nobody answered {request.agent} in time: {code_span(request.title)} is refused.", one
+                f"Nobody answered {request.agent} in time: {code_span(request.title)} is refused.", pending
             )
         return answer
 
     def answer(self, id: str, option: PermissionOption | None, by: str) -> bool:
         """Answer a waiting request; None rejects it. False when it does not wait any more."""
-        for one, answered in self._open.values():
-            if one.id == id and not answered.done():
+        for pending, answered in self._open.values():
+            if pending.id == id and not answered.done():
                 reason = "" if option is not None else f"{by} refused it"
                 answered.set_result(PermissionAnswer(option, by, reason))
                 return True
         return False
 
-    def _tell(self, one: Pending, state: str) -> None:
-        self._live.publish("permission", {**one.as_json(), "state": state})
+    def _tell(self, pending: Pending, state: str) -> None:
+        self._live.publish("permission", {**pending.as_json(), "state": state})
 
     async def _nobody(self, request: PermissionRequest) -> None:
         now = self._clock()
@@ -166,10 +166,10 @@ class PermissionDesk:
             agent=request.agent,
         )
 
-    async def _notice(self, text: str, one: Pending | None, *, agent: str = "") -> None:
-        meta = {"notice": "permission", "agent": one.request.agent if one else agent}
-        if one:
-            meta["permission"] = one.id
+    async def _notice(self, text: str, pending: Pending | None, *, agent: str = "") -> None:
+        meta = {"notice": "permission", "agent": pending.request.agent if pending else agent}
+        if pending:
+            meta["permission"] = pending.id
         try:
             await self._store.write(lambda tx: ledger.say(tx, text, now=self._clock(), meta=meta))
         except Exception as error:  # the question stands in the page all the same

@@ -74,7 +74,7 @@ async def skip_unknown(tx: Tx, names: Sequence[str], *, now: float) -> list[str]
     gone = []
     for row in await tx.all(Q.open_counts):
         if row["agent"] not in names and row["agent"] != STEWARD:
-            jobs = [Job.of_row(one) for one in await tx.all(Q.open_jobs_of_agent, agent=row["agent"])]
+            jobs = [Job.of_row(job_row) for job_row in await tx.all(Q.open_jobs_of_agent, agent=row["agent"])]
             await skip_all(tx, jobs, "it is not in the configuration any more", "not_configured", now=now)
             gone.append(row["agent"])
     return gone
@@ -83,18 +83,18 @@ async def skip_unknown(tx: Tx, names: Sequence[str], *, now: float) -> list[str]
 async def lift_hops(tx: Tx, rules: Rules, *, now: float, parents: Sequence[str]) -> str:
     """`/continue`: the count begins anew, and what was held back is dispatched. Says what was done."""
     await hop_limit.reset(tx)
-    told: list[str] = []
+    released: list[str] = []
     for held in await hop_limit.release(tx):
         message = await ledger.message(tx, held.message_id)
         if message is None:
             continue
         if held.agents:
             jobs = await ledger.queue_jobs(tx, message.id, held.agents, parents=parents, now=now)
-            told += [f"{references.message(message.number)} goes to {job.agent}" for job in jobs]
+            released += [f"{references.message(message.number)} goes to {job.agent}" for job in jobs]
         elif await tx.one(Q.cycle, message_id=message.id) is None:
             await ledger.open_cycle(tx, message, rules, now=now)
-            told.append(f"{references.message(message.number)} is routed")
-    if not told:
+            released.append(f"{references.message(message.number)} is routed")
+    if not released:
         return "The hop limit starts again. Nothing was held."
-    more = f" and {len(told) - 20} more" if len(told) > 20 else ""
-    return f"Released: {', '.join(told[:20])}{more}."
+    more = f" and {len(released) - 20} more" if len(released) > 20 else ""
+    return f"Released: {', '.join(released[:20])}{more}."

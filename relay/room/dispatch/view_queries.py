@@ -110,8 +110,8 @@ async def steward_view(
         tasks=_task_views(tasks),
         locks=tuple(_lock_view(lock, now) for lock in locks),
         visitors=tuple(
-            VisitorView(one.name, one.kind, _since(one.heard_at, now), one.holds)
-            for one in visitors(sessions, members)
+            VisitorView(visitor.name, visitor.kind, _since(visitor.heard_at, now), visitor.holds)
+            for visitor in visitors(sessions, members)
         ),
         jobs=tuple(
             JobView(
@@ -136,20 +136,22 @@ async def steward_view(
 
 
 def _task_views(tasks: Sequence[Mapping[str, Any]]) -> tuple[TaskView, ...]:
-    unmet = {t["id"] for t in tasks if t["status"] != "done" or t.get("badge")}
+    unmet = {task["id"] for task in tasks if task["status"] != "done" or task.get("badge")}
     return tuple(
         TaskView(
-            t["number"],
-            t["title"],
-            t["status"],
-            t.get("badge") or "",
-            t.get("assignee") or "",
-            why=t.get("error_message") or t.get("note") or "",
-            waits_for=tuple(one["number"] for one in t.get("depends_on") or () if one["id"] in unmet),
-            attempt=(t.get("attempts") or 0) + 1,
-            attempts=t.get("max_attempts") or 0,
+            task["number"],
+            task["title"],
+            task["status"],
+            task.get("badge") or "",
+            task.get("assignee") or "",
+            why=task.get("error_message") or task.get("note") or "",
+            waits_for=tuple(
+                needed["number"] for needed in task.get("depends_on") or () if needed["id"] in unmet
+            ),
+            attempt=(task.get("attempts") or 0) + 1,
+            attempts=task.get("max_attempts") or 0,
         )
-        for t in tasks
+        for task in tasks
     )
 
 
@@ -162,7 +164,7 @@ def _lock_view(lock: Mapping[str, Any], now: float) -> LockView:
         reason=lock.get("reason") or "",
         held_s=_since(lock["acquired_at"], now),
         left_s=_from_now(lock["expires_at"], now),
-        waiting=tuple(dict.fromkeys(str(one["agent"]) for one in lock.get("waiting") or ())),
+        waiting=tuple(dict.fromkeys(str(wait["agent"]) for wait in lock.get("waiting") or ())),
     )
 
 

@@ -34,21 +34,21 @@ SHOWN = (
 
 def frames_of(event: Event) -> list[Frame]:
     """What clients are told of an event."""
-    told = event.outputs or {}
+    outputs = event.outputs or {}
     frames = []
-    if "message" in told:
-        entry = {**told["message"], "cursor": str(event.pos)}
+    if "message" in outputs:
+        entry = {**outputs["message"], "cursor": str(event.pos)}
         frames.append(Frame(event.pos, "entry", entry))
-    frames += [Frame(event.pos, "cycle", cycle) for cycle in told.get("cycles", ())]
-    frames += [Frame(event.pos, "receipt", job) for job in told.get("jobs", ())]
-    if "advisory" in told:
-        frames.append(Frame(event.pos, "advisory", told["advisory"]))
+    frames += [Frame(event.pos, "cycle", cycle) for cycle in outputs.get("cycles", ())]
+    frames += [Frame(event.pos, "receipt", job) for job in outputs.get("jobs", ())]
+    if "advisory" in outputs:
+        frames.append(Frame(event.pos, "advisory", outputs["advisory"]))
     change = event.type.partition(".")[2]
     if event.type in LOCK_EVENTS:
-        lock = {"change": change, "lock": told["lock"], "by": told.get("by")}
+        lock = {"change": change, "lock": outputs["lock"], "by": outputs.get("by")}
         frames.append(Frame(event.pos, "lock", lock))
     if event.type in SESSION_EVENTS:
-        frames.append(Frame(event.pos, "session", {"change": change, "session": told["session"]}))
+        frames.append(Frame(event.pos, "session", {"change": change, "session": outputs["session"]}))
     return frames
 
 
@@ -56,14 +56,14 @@ def latest(frames: Sequence[Frame]) -> list[Frame]:
     """The frames without those of a lock that a later one of them is about: an agent that takes and releases in a
     loop makes thousands a second, and only the last one says how it stands."""
     kept: list[Frame] = []
-    told: set[tuple[str, str, str]] = set()
+    newer: set[tuple[str, str, str]] = set()
     for frame in reversed(frames):
         if frame.type == "lock":
             lock = frame.data["lock"]
             key = (lock["file_path"], lock["locked_by"], lock["session"])
-            if key in told:
+            if key in newer:
                 continue
-            told.add(key)
+            newer.add(key)
         kept.append(frame)
     kept.reverse()
     return kept
@@ -71,18 +71,18 @@ def latest(frames: Sequence[Frame]) -> list[Frame]:
 
 def summary(event: Event) -> str:
     """What happened, in one line."""
-    told = event.outputs or {}
-    if "message" in told:
-        body = " ".join(told["message"]["body"].split())
-        return f"{told['message']['speaker']}: {body[:120]}"
-    if "cycles" in told:
-        chosen = told["cycles"][-1]
+    outputs = event.outputs or {}
+    if "message" in outputs:
+        body = " ".join(outputs["message"]["body"].split())
+        return f"{outputs['message']['speaker']}: {body[:120]}"
+    if "cycles" in outputs:
+        chosen = outputs["cycles"][-1]
         return f"{chosen.get('action', chosen['state'])}: {', '.join(chosen.get('agents', ()))}"
-    if told.get("jobs"):
-        return ", ".join(f"{job['agent']} {job['state']}" for job in told["jobs"])
+    if outputs.get("jobs"):
+        return ", ".join(f"{job['agent']} {job['state']}" for job in outputs["jobs"])
     if event.type in TASK_EVENTS:
-        numbers = ", ".join(references.task(one["after"]["number"]) for one in told["tasks"][:5])
-        return f"{told.get('by')} {told['change'].replace('_', ' ')} {numbers}"
+        numbers = ", ".join(references.task(task["after"]["number"]) for task in outputs["tasks"][:5])
+        return f"{outputs.get('by')} {outputs['change'].replace('_', ' ')} {numbers}"
     if event.type in LOCK_EVENTS:
-        return f"{told.get('by')} {event.type.partition('.')[2]} {told['lock']['file_path']}"
-    return dumps(told)[:160]
+        return f"{outputs.get('by')} {event.type.partition('.')[2]} {outputs['lock']['file_path']}"
+    return dumps(outputs)[:160]

@@ -4,7 +4,7 @@ Invariants:
 - a cycle commits with its message in the state `routing`, so a restart resumes it; the decision and the queue
   rows commit together;
 - only the latest waiting message opens a cycle: the earlier ones are folded into it and are in its context;
-- whatever is wrong with the dispatcher, every active agent gets the message, and the room hears it once.
+- when the dispatcher fails, every active agent gets the message, and the room says so once.
 """
 
 from __future__ import annotations

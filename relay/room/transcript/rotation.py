@@ -71,8 +71,8 @@ async def announced(tx: Tx) -> Swap | None:
     text = await events.setting(tx, _ANNOUNCED)
     if not text:
         return None
-    told = json.loads(text)
-    return Swap(Place(**told["after"]), told["device"], told["inode"])
+    values = json.loads(text)
+    return Swap(Place(**values["after"]), values["device"], values["inode"])
 
 
 async def announce(tx: Tx, here: Place, swap: Swap) -> None:
@@ -104,10 +104,10 @@ async def settle_held(store: Store, path: Path) -> None:
 
 def _is_there(path: Path, swap: Swap) -> bool:
     try:
-        told = path.stat()
+        status = path.stat()
     except FileNotFoundError:
         return False
-    return (told.st_dev, told.st_ino) == (swap.device, swap.inode) and file_position.continues(
+    return (status.st_dev, status.st_ino) == (swap.device, swap.inode) and file_position.continues(
         path, swap.after
     )
 

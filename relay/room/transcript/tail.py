@@ -213,8 +213,8 @@ class Transcript:
         """A turn's processes have ended and its jobs have not: what is in the file now may be theirs, a line too
         that has no end yet."""
         with contextlib.suppress(FileNotFoundError):
-            told = await asyncio.to_thread(self.path.stat)
-            self._agents_until = max(self._agents_until, told.st_size)
+            status = await asyncio.to_thread(self.path.stat)
+            self._agents_until = max(self._agents_until, status.st_size)
         await self.read_on()
 
     async def _read_on(self) -> None:
@@ -254,9 +254,9 @@ class Transcript:
         return chunk
 
     async def _first_place(self) -> Place:
-        found = await self._store.read(rotation.kept_place)
-        if found is not None:
-            return found
+        place = await self._store.read(rotation.kept_place)
+        if place is not None:
+            return place
         # A room that has never read this file answers what nobody has answered; the rest is history.
         until = await asyncio.to_thread(file_position.answered_until, self.path)
         return Place(history_until=until)
@@ -290,8 +290,8 @@ class Transcript:
         if ids:
             rows = await tx.all(Q.outbox_among, ids=dumps(ids))
             waiting = {row["message_id"]: row["line"] for row in rows}
-            found = await tx.all(Q.known_among, ids=dumps(ids))
-            known = {row["id"]: (row["speaker"], row["body"]) for row in found}
+            known_rows = await tx.all(Q.known_among, ids=dumps(ids))
+            known = {row["id"]: (row["speaker"], row["body"]) for row in known_rows}
         rules = self._roster.rules
         notices: list[Notice] = []
         seen: list[str] = []
