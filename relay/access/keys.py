@@ -94,7 +94,7 @@ class ApiKey:
 
 
 @dataclass(slots=True)
-class _Look:
+class _CachedKey:
     """What the database said of a key, and until when (monotonic) that is trusted."""
 
     key: ApiKey
@@ -112,7 +112,7 @@ class Keys:
         ticks: Callable[[], float] = time.monotonic,
     ) -> None:
         self._store, self._agents, self._ticks = store, agents, ticks
-        self._looks: dict[str, _Look] = {}
+        self._looks: dict[str, _CachedKey] = {}
 
     # -- who comes with a key
 
@@ -151,7 +151,7 @@ class Keys:
         message = f"The key of {caller.agent} is {state}: what it asked for is no longer granted."
         return Refusal(message, "Ask a person for a new key, and ask again.", Fault.FORBIDDEN, "bad_key")
 
-    async def _look(self, key_id: str, text_digest: str | None) -> _Look | None:
+    async def _look(self, key_id: str, text_digest: str | None) -> _CachedKey | None:
         began = self._ticks()
 
         async def work(tx: Tx) -> tuple[ApiKey | None, float]:
@@ -172,7 +172,7 @@ class Keys:
         left = LOOK_S if key.expires_at is None else min(LOOK_S, key.expires_at - now)
         if key_id not in self._looks and len(self._looks) >= _MOST_KEPT:
             self._looks.clear()
-        self._looks[key_id] = look = _Look(key, began + left)
+        self._looks[key_id] = look = _CachedKey(key, began + left)
         if text_digest is not None and (key.used_at is None or key.used_at <= now - USED_EVERY_S):
             await self._note_use(key_id)
         return look

@@ -30,7 +30,7 @@ RENEW_AFTER_S = 3600.0
 
 
 @dataclass(frozen=True, slots=True)
-class Session:
+class PageSession:
     """A page's session. `renewed`: its end was moved on just now, so the browser's cookie must be too."""
 
     digest: str
@@ -79,7 +79,7 @@ async def _begin(tx: Tx, at: float) -> str:
     return secret
 
 
-async def find_session(store: Store, secret: str, *, now: float | None = None) -> Session | None:
+async def find_session(store: Store, secret: str, *, now: float | None = None) -> PageSession | None:
     """The session of this secret, renewed by its use; None when there is none or its time is over."""
     at = time.time() if now is None else now
     key = digest(secret)
@@ -92,13 +92,13 @@ async def find_session(store: Store, secret: str, *, now: float | None = None) -
     if expires_at is None:
         return None
     if expires_at >= at + SESSION_S - RENEW_AFTER_S:
-        return Session(key)
+        return PageSession(key)
 
     async def renew(tx: Tx) -> int:
         # Finds nothing when the session was ended since the look, and then it stays ended.
         return await tx.execute(Q.renew_session, digest=key, now=at, expires_at=at + SESSION_S)
 
-    return Session(key, renewed=True) if await store.write(renew) else None
+    return PageSession(key, renewed=True) if await store.write(renew) else None
 
 
 async def is_alive(store: Store, key: str, *, now: float) -> bool:

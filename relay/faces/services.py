@@ -23,7 +23,7 @@ from relay.coordination.locks.service import Locks
 from relay.coordination.sessions import Heartbeat, Sessions
 from relay.coordination.tasks.service import WorkQueue
 from relay.coordination.writes.changesets import Changesets
-from relay.coordination.writes.lock_check import LockJudge
+from relay.coordination.writes.lock_check import LockCheck
 from relay.faces.room import IntentService, RoomService, roster_of
 from relay.memory.episodic import EpisodicMemory
 from relay.model import Caller, ChangedFiles
@@ -84,7 +84,7 @@ def services_of(
         work=work,
         sessions=sessions,
         memory=EpisodicMemory(store, sessions=heartbeat, once=once),
-        changesets=Changesets(store, LockJudge(fold=fold), changes, heartbeat.touch, locks.target, fold=fold),
+        changesets=Changesets(store, LockCheck(fold=fold), changes, heartbeat.touch, locks.target, fold=fold),
         intents=IntentService(store, settings),
         room=RoomService(store, settings, sessions, roster or roster_of(now)),
         keys=keys,

@@ -14,7 +14,7 @@ from relay.store.ports import Row, Store, Tx
 
 
 @dataclass(frozen=True, slots=True)
-class Fault:
+class LogFault:
     """Something `verify` found wrong with an event."""
 
     pos: int
@@ -33,13 +33,13 @@ class VerifyState:
     heads: dict[str, tuple[int, str]] = field(default_factory=dict)
 
 
-def verify_batch(rows: Sequence[Row], state: VerifyState) -> list[Fault]:
+def verify_batch(rows: Sequence[Row], state: VerifyState) -> list[LogFault]:
     """Check one batch of rows in `pos` order against what came before it. Pure; call it off the event loop."""
     faults = []
     for row in rows:
         fault = _fault_of(row, state)
         if fault:
-            faults.append(Fault(row["pos"], row["id"], fault))
+            faults.append(LogFault(row["pos"], row["id"], fault))
         state.known.add(row["id"])
         state.heads[f"{row['session']}/{row['lane']}"] = (row["seq"], row["id"])
     return faults
@@ -63,15 +63,15 @@ def _fault_of(row: Row, state: VerifyState) -> str | None:
     return None
 
 
-async def verify(store: Store, *, batch: int = 2000) -> list[Fault]:
+async def verify(store: Store, *, batch: int = 2000) -> list[LogFault]:
     """Check every event of the log: content, causes and lanes. Names each event that is not as it was recorded."""
     state = VerifyState()
-    faults: list[Fault] = []
+    faults: list[LogFault] = []
     after = 0
     while True:
         cursor = after
 
-        async def work(tx: Tx, cursor: int = cursor) -> tuple[int, list[Fault]]:
+        async def work(tx: Tx, cursor: int = cursor) -> tuple[int, list[LogFault]]:
             rows = await tx.all(Q.events_after, after=cursor, limit=batch)
             return (rows[-1]["pos"] if rows else cursor), verify_batch(rows, state)
 

@@ -15,7 +15,7 @@ from typing import Any
 
 from relay.config.loading import parse
 from relay.config.settings import LiveSettings, Settings
-from relay.coordination.writes.lock_check import LockJudge
+from relay.coordination.writes.lock_check import LockCheck
 from relay.faces.services import Services, services_of
 from relay.model import Caller
 from relay.store.ports import Store
@@ -178,7 +178,7 @@ async def recall(at: Desk, count: int, *, there: int, common: bool) -> list[floa
 async def may_write(at: Desk, files: int, count: int) -> list[float]:
     """The question of a hook (one file) or of a commit (many)."""
     paths: Sequence[str] = [f"src/module0/file{number}.py" for number in range(files)]
-    judge = LockJudge(fold=False)
+    judge = LockCheck(fold=False)
     who, took = caller(0), []
     for _ in range(count):
         began = time.perf_counter()

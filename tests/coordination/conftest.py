@@ -10,7 +10,7 @@ from relay.config.coordination import CoordinationSettings
 from relay.coordination.locks import wait_line
 from relay.coordination.locks.service import Locks
 from relay.coordination.sessions import Heartbeat, Sessions
-from relay.coordination.writes.lock_check import LockJudge
+from relay.coordination.writes.lock_check import LockCheck
 from relay.log.events import Event
 from relay.model import Caller
 from relay.store.ports import Store
@@ -39,7 +39,7 @@ class Room:
     def __post_init__(self) -> None:
         self.heartbeat = Heartbeat(self.settings)
         self.locks = Locks(self.store, self.heartbeat)
-        self.judge = LockJudge()
+        self.judge = LockCheck()
         self.sessions = Sessions(self.store, self.heartbeat)
         self.sessions.at_end(self.locks.release_of_session)
         self.ann, self.ann2 = Caller("ann", "s1"), Caller("ann", "s2")

@@ -13,7 +13,7 @@ from typing import Any
 import asyncpg
 import pytest
 
-from relay.coordination.writes.lock_check import LockJudge
+from relay.coordination.writes.lock_check import LockCheck
 from relay.log import events
 from relay.log.verify import verify
 from relay.model import Caller
@@ -104,7 +104,7 @@ async def test_no_token_and_no_cursor_is_given_twice(server: postgres.Server, cr
                 assert got["fencing_token"] > max(given), "a token was given twice"
                 given.append(got["fencing_token"])
                 (verdict,) = await stores[0].read(
-                    partial(LockJudge().verdicts, caller=ANN, paths=[path], fencing_token=held[path])
+                    partial(LockCheck().verdicts, caller=ANN, paths=[path], fencing_token=held[path])
                 )
                 assert verdict.verdict == "stale"
                 await locks[1].release(BOB, path)

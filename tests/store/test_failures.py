@@ -14,7 +14,7 @@ from relay.faces.http.requests.errors import refusal
 from relay.log import events
 from relay.store.failures import trouble_of
 from relay.store.ports import AwaitedOutside, StoreBusy, StoreError
-from relay.store.postgres.errors import Again, CommitUnknown, PostgresAway, PostgresFault
+from relay.store.postgres.errors import CommitUnknown, PostgresAway, PostgresFault, Retry
 from relay.store.sqlite.store import open_store
 
 
@@ -62,7 +62,7 @@ async def test_what_stays_broken_is_not_called_busy(tmp_path: Path) -> None:
 def test_what_a_server_says() -> None:
     for error, passes in (
         (StoreBusy("held"), True),
-        (PostgresAway("lost", "", Again.LOST), True),
+        (PostgresAway("lost", "", Retry.LOST), True),
         (PostgresAway("starting", "57P03"), True),
         (PostgresAway("no space left", "53100"), False),
         (PostgresFault("not let in", "28P01"), False),

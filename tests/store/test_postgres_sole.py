@@ -45,7 +45,7 @@ async def say(store: Store) -> None:
     await store.write(lambda tx: events.append(tx, NewEvent("test", Lane("room", "test"))))
 
 
-async def holder(connection: Any) -> postgres_sole.Holder | None:
+async def holder(connection: Any) -> postgres_sole.DaemonSession | None:
     return await postgres_sole.holder_of(connection, "relay")
 
 

@@ -14,15 +14,15 @@ import pytest
 from relay.store.ports import StoreError
 from relay.store.postgres.address import find_address, read_address
 from relay.store.postgres.errors import (
-    Again,
     PostgresAway,
     PostgresFault,
     PostgresLost,
+    Retry,
     cannot_connect,
     translated,
 )
 from relay.store.postgres.query import bends, changed_rows, translate
-from relay.store.postgres.server import Found, check_pooler
+from relay.store.postgres.server import ServerSettings, check_pooler
 
 
 @pytest.mark.parametrize(
@@ -145,25 +145,25 @@ def test_where_the_address_comes_from(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("error", "kind", "again"),
     [
-        (asyncpg.DeadlockDetectedError("x"), PostgresAway, Again.CONFLICT),
-        (asyncpg.SerializationError("x"), PostgresAway, Again.CONFLICT),
-        (asyncpg.LockNotAvailableError("x"), PostgresAway, Again.NO),
-        (asyncpg.ConnectionDoesNotExistError("x"), PostgresLost, Again.LOST),
-        (asyncpg.AdminShutdownError("x"), PostgresLost, Again.LOST),
+        (asyncpg.DeadlockDetectedError("x"), PostgresAway, Retry.CONFLICT),
+        (asyncpg.SerializationError("x"), PostgresAway, Retry.CONFLICT),
+        (asyncpg.LockNotAvailableError("x"), PostgresAway, Retry.NO),
+        (asyncpg.ConnectionDoesNotExistError("x"), PostgresLost, Retry.LOST),
+        (asyncpg.AdminShutdownError("x"), PostgresLost, Retry.LOST),
         (
             asyncpg.InternalClientError("cannot switch to state 15; another operation (2) is in progress"),
             PostgresLost,
-            Again.LOST,
+            Retry.LOST,
         ),
-        (ConnectionResetError("x"), PostgresLost, Again.LOST),
-        (TimeoutError(), PostgresLost, Again.LOST),
-        (asyncpg.InterfaceError("connection is closed"), PostgresLost, Again.LOST),
-        (asyncpg.DiskFullError("x"), PostgresAway, Again.NO),
-        (asyncpg.UniqueViolationError("x"), PostgresFault, Again.NO),
-        (asyncpg.DataError("x"), PostgresFault, Again.NO),
+        (ConnectionResetError("x"), PostgresLost, Retry.LOST),
+        (TimeoutError(), PostgresLost, Retry.LOST),
+        (asyncpg.InterfaceError("connection is closed"), PostgresLost, Retry.LOST),
+        (asyncpg.DiskFullError("x"), PostgresAway, Retry.NO),
+        (asyncpg.UniqueViolationError("x"), PostgresFault, Retry.NO),
+        (asyncpg.DataError("x"), PostgresFault, Retry.NO),
     ],
 )
-def test_errors_of_a_statement(error: BaseException, kind: type, again: Again) -> None:
+def test_errors_of_a_statement(error: BaseException, kind: type, again: Retry) -> None:
     fault = translated(error, "db/room")
     assert (type(fault), fault.again) == (kind, again)
     assert "db/room" in str(fault)
@@ -203,13 +203,13 @@ def test_errors_of_a_connection(error: BaseException, kind: type, told: str) -> 
 
 def test_a_server_that_no_room_can_live_in() -> None:
     for found, told in (
-        (Found(140000, "UTF8"), ""),
-        (Found(180004, "UTF8"), ""),
-        (Found(130016, "UTF8"), "is PostgreSQL 13.16; relay needs 14 or newer"),
-        (Found(150018, "LATIN1"), "ENCODING 'UTF8'"),
-        (Found(150018, "SQL_ASCII"), "ENCODING 'UTF8'"),
-        (Found(150018, "UTF8", standby=True, read_only=True), "target_session_attrs=primary"),
-        (Found(150018, "UTF8", read_only=True), "default_transaction_read_only = off"),
+        (ServerSettings(140000, "UTF8"), ""),
+        (ServerSettings(180004, "UTF8"), ""),
+        (ServerSettings(130016, "UTF8"), "is PostgreSQL 13.16; relay needs 14 or newer"),
+        (ServerSettings(150018, "LATIN1"), "ENCODING 'UTF8'"),
+        (ServerSettings(150018, "SQL_ASCII"), "ENCODING 'UTF8'"),
+        (ServerSettings(150018, "UTF8", standby=True, read_only=True), "target_session_attrs=primary"),
+        (ServerSettings(150018, "UTF8", read_only=True), "default_transaction_read_only = off"),
     ):
         wrong = found.unfit("db/room")
         assert told in wrong

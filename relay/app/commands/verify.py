@@ -11,7 +11,7 @@ from relay.base.terminal_text import fail, indented
 from relay.config.command_line import about
 from relay.config.loading import load
 from relay.config.settings import Settings
-from relay.log.verify import Fault, verify
+from relay.log.verify import LogFault, verify
 from relay.store.open import open_store
 from relay.store.ports import StoreMissing
 
@@ -48,7 +48,7 @@ def run(args: argparse.Namespace) -> int:
     return 1 if wrong else 0
 
 
-async def _faults(settings: Settings) -> tuple[list[str], list[Fault]]:
+async def _faults(settings: Settings) -> tuple[list[str], list[LogFault]]:
     """What is wrong with the database, and with the events in it, as far as they can be read."""
     store = await open_store(settings, WINGS, create=False)
     try:

@@ -156,13 +156,13 @@ async def _here(settings: Settings) -> AsyncIterator[WorktreesService]:
     from relay.app.wiring.schema import WINGS
     from relay.app.wiring.worktree_room import StoredWorktreeRoom
     from relay.base.case_folding import folds_case
-    from relay.coordination.writes.lock_check import LockJudge
+    from relay.coordination.writes.lock_check import LockCheck
     from relay.store.open import open_store
 
     store = await open_store(settings, WINGS)
     try:
         with tempfile.TemporaryDirectory(prefix="relay-worktrees-") as made:
-            room = StoredWorktreeRoom(store, LockJudge(fold=folds_case(settings.repo)))
+            room = StoredWorktreeRoom(store, LockCheck(fold=folds_case(settings.repo)))
             registry = WorktreeRegistry(settings, room, scratch=Path(made) / "scratch.git", make=False)
             await registry.open()
             await registry.refresh()

@@ -34,7 +34,7 @@ from relay.app.wiring.asked import asked
 from relay.app.wiring.worktree_room import StoredWorktreeRoom
 from relay.config.airspace import AirspaceSettings
 from relay.config.settings import LiveSettings
-from relay.coordination.writes.lock_check import LockJudge
+from relay.coordination.writes.lock_check import LockCheck
 from relay.git.merge_state import merge_heads
 from relay.log import follow
 from relay.model import Board
@@ -50,7 +50,7 @@ Start = Callable[[str, Callable[[], Awaitable[None]]], None]
 class WorktreeParts:
     """The agents' worktrees: made, watched and merged."""
 
-    def __init__(self, store: Store, settings: LiveSettings, judge: LockJudge, roster: Roster) -> None:
+    def __init__(self, store: Store, settings: LiveSettings, judge: LockCheck, roster: Roster) -> None:
         self._settings, self._roster = settings, roster
         room = StoredWorktreeRoom(store, judge)
         self.registry = WorktreeRegistry(settings.current, room, outline=outline)
@@ -140,7 +140,7 @@ class AirspaceParts:
         turns: RunningTurns,
         live: Live,
         board: Board,
-        judge: LockJudge,
+        judge: LockCheck,
     ) -> None:
         self._store, self._settings, self._worktrees = store, settings, worktrees
         at_work = AgentTurns(roster, turns)

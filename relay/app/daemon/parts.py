@@ -24,7 +24,7 @@ from relay.base.git_checkouts import top_of
 from relay.config.settings import LiveSettings, Settings
 from relay.coordination.tasks.board import Board
 from relay.coordination.writes.guard import LockGuard
-from relay.coordination.writes.lock_check import LockJudge
+from relay.coordination.writes.lock_check import LockCheck
 from relay.faces.http.requests.auth import Auth
 from relay.faces.room import IntentService, rules_of
 from relay.faces.room_locks import RoomHolds
@@ -63,7 +63,7 @@ class Parts:
         self.live, self.metrics = Live(), Metrics()
         self.roster, self.turns = Roster(rules=rules_of(now)), RunningTurns()
         self.supervisor = Supervisor(store)
-        self.judge = judge = LockJudge(fold=fold)
+        self.judge = judge = LockCheck(fold=fold)
         holds = RoomHolds(fold=fold, root=top_of(now.repo))
 
         self.states = AgentStates(store, self.live, self.roster, self.turns)

@@ -24,7 +24,7 @@ from relay.base.case_folding import folds_case
 from relay.base.files import open_regular, read_regular
 from relay.base.git_checkouts import top_of, within
 from relay.coordination.writes.guard import MOST_TOLD, OVERRIDDEN, REFUSED, Answer, caller_of, check, judged
-from relay.coordination.writes.lock_check import LockJudge
+from relay.coordination.writes.lock_check import LockCheck
 from relay.model import Caller, Refusal
 from relay.model.speaker_names import spelled
 from relay.store.ports import StoreError
@@ -83,7 +83,7 @@ def look_up(room: Room, caller: Caller, paths: Sequence[str], override: str = ""
     try:
         return look(
             room.database,
-            lambda tx: judged(tx, LockJudge(fold=fold), caller, paths, override=override),
+            lambda tx: judged(tx, LockCheck(fold=fold), caller, paths, override=override),
             wings=WINGS,
         )
     except StoreError as error:
@@ -159,7 +159,7 @@ def _by_store(config: str, caller: Caller, paths: Sequence[str], act: str, overr
         store = await open_store(load(config), create=False)
         try:
             return await check(
-                store, LockJudge(fold=folds_case(Path.cwd())), caller, paths, act=act, override=override
+                store, LockCheck(fold=folds_case(Path.cwd())), caller, paths, act=act, override=override
             )
         except (store.errors, store.transient) as error:
             raise CannotTell(f"the database says: {error}") from error

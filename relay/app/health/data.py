@@ -17,7 +17,7 @@ from relay.config.command_line import script
 from relay.coordination.tasks.projection import TasksFile, strays
 from relay.log import events
 from relay.log.events import dumps
-from relay.log.verify import Fault, VerifyState, verify_batch
+from relay.log.verify import LogFault, VerifyState, verify_batch
 from relay.model import STEWARD, references
 from relay.room.dispatch.breaker import BreakerState
 from relay.room.journal import ledger
@@ -104,12 +104,12 @@ async def log(scene: Scene) -> Check:
     return Check("log", Status.FAILED, text, "It cannot be repaired; restore a copy of the database.")
 
 
-async def verify_newest(store: Store, count: int, *, batch: int = _BATCH) -> list[Fault]:
+async def verify_newest(store: Store, count: int, *, batch: int = _BATCH) -> list[LogFault]:
     """`relay.log.verify.verify` over the newest `count` events only; what lies before is taken as found."""
     after = max(0, await store.read(events.last_pos) - count)
     state, faults = VerifyState(), []
 
-    async def work(tx: Tx, cursor: int) -> tuple[int, list[Fault]]:
+    async def work(tx: Tx, cursor: int) -> tuple[int, list[LogFault]]:
         rows = await tx.all(events.Q.events_after, after=cursor, limit=batch)
         if not rows:
             return cursor, []

@@ -23,7 +23,7 @@ from relay.airspace.worktrees.lifecycle import CHANGED, WorktreeChange
 from relay.airspace.worktrees.room import WorktreeRoom
 from relay.coordination.tasks import claims
 from relay.coordination.writes.guard import caller_of
-from relay.coordination.writes.lock_check import LockJudge
+from relay.coordination.writes.lock_check import LockCheck
 from relay.log import events
 from relay.log.events import Lane, NewEvent
 from relay.model import LOCKED, Kind, Refusal
@@ -43,7 +43,7 @@ _COARSE_S = 2.0
 class StoredWorktreeRoom(WorktreeRoom):
     """The room of this store; `judge` knows its locks."""
 
-    def __init__(self, store: Store, judge: LockJudge) -> None:
+    def __init__(self, store: Store, judge: LockCheck) -> None:
         self._store, self._judge = store, judge
 
     async def check_merge(self, agent: str, by: str, paths: Sequence[str]) -> None:

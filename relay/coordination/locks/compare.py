@@ -22,11 +22,11 @@ from relay.coordination.paths.targets import Target, above
 from relay.log.events import dumps
 
 #: A lock's kind, key and base, as the table has them.
-Held = tuple[str, str, str | None]
+LockKey = tuple[str, str, str | None]
 
 
 @dataclass(frozen=True, slots=True)
-class Compared:
+class Comparison:
     """Up to the fencing token `upto`: which locks (`kind:key`) meet each target."""
 
     upto: int = 0
@@ -38,30 +38,30 @@ class Compared:
         return {"compared": 0, "met": "[]"} if known is None else {"compared": self.upto, "met": known}
 
 
-NOTHING = Compared()
+NO_COMPARISON = Comparison()
 
 
-def compare(targets: Iterable[Target], held: Sequence[Held], upto: int) -> Compared:
+def compare(targets: Iterable[Target], held: Sequence[LockKey], upto: int) -> Comparison:
     """Blocking: for a thread."""
-    near = _Near(held)
+    near = _LocksByFolder(held)
     met = {
         target: dumps([f"{kind}:{key}" for kind, key, _ in near.to(target) if target.meets(kind, key)])
         for target in targets
         if target.kind != "key"
     }
-    return Compared(upto, met)
+    return Comparison(upto, met)
 
 
-class _Near:
+class _LocksByFolder:
     """Locks by the folder before their first wildcard (of a path: by the path)."""
 
-    def __init__(self, held: Sequence[Held]) -> None:
-        self._at: dict[str, list[Held]] = defaultdict(list)
+    def __init__(self, held: Sequence[LockKey]) -> None:
+        self._at: dict[str, list[LockKey]] = defaultdict(list)
         for kind, key, base in held:
             self._at[key if base is None else base].append((kind, key, base))
         self._places = sorted(self._at)
 
-    def to(self, target: Target) -> Iterator[Held]:
+    def to(self, target: Target) -> Iterator[LockKey]:
         """Those that may meet it: one of the two folders is in the other."""
         place = target.key if target.base is None else target.base
         for folder in ("", *above(place)):

@@ -14,7 +14,7 @@ from operator import itemgetter
 from typing import Any, Literal
 
 from relay.base.durations import iso, since, within
-from relay.coordination.locks.compare import NOTHING, Compared
+from relay.coordination.locks.compare import NO_COMPARISON, Comparison
 from relay.coordination.locks.wording import capital, named
 from relay.coordination.paths.overlap import stands_for
 from relay.coordination.paths.targets import Target
@@ -143,7 +143,7 @@ class Wait:
 
 
 @dataclass(frozen=True, slots=True)
-class Wish:
+class LockRequest:
     """What is asked for: all of `targets` (in order, each once) or none, for `ttl_s` seconds. `compared`: what of the
     locks on record was compared with it already."""
 
@@ -152,7 +152,7 @@ class Wish:
     ttl_s: float = DEFAULT_TTL_S
     reason: str | None = None
     task_id: str | None = None
-    compared: Compared = field(default=NOTHING, compare=False)
+    compared: Comparison = field(default=NO_COMPARISON, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -258,7 +258,7 @@ Outcome = Granted | Blocked
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class WriteVerdict:
     """May this file be written now? `locked`: `lock` is another's; `stale`: `lock` is the caller's own, whose
     lease is over (None: no lock of that token is left)."""
 
@@ -305,21 +305,21 @@ def stale(lock: Lock, now: float) -> Refusal:
     return Refusal(lost(lock, now), fix, Fault.REFUSED, "stale_token", details=details)
 
 
-def wish(
+def lock_request(
     targets: Sequence[Target],
     *,
     mode: str = "exclusive",
     ttl_s: float | None = None,
     reason: str | None = None,
     task_id: str | None = None,
-) -> Wish:
+) -> LockRequest:
     """A wish within the bounds. Raises Refusal (malformed)."""
     if mode not in ("exclusive", "shared"):
         raise _malformed("bad_mode", f"There is no mode {mode!r}.", "exclusive or shared.")
     reason = checked_reason(reason) if reason else None
     ttl = seconds("ttl_minutes", DEFAULT_TTL_S if ttl_s is None else ttl_s, MIN_TTL_S, MAX_TTL_S)
     exclusive: Mode = "exclusive" if mode == "exclusive" else "shared"
-    return Wish(tuple(targets), exclusive, ttl, reason, task_id)
+    return LockRequest(tuple(targets), exclusive, ttl, reason, task_id)
 
 
 def checked_reason(reason: str) -> str:

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from relay.coordination.critical.functions import Functions, Q
-from relay.coordination.locks.lock import Blocked, Granted, Lock, Outcome, Wish
+from relay.coordination.locks.lock import Blocked, Granted, Lock, LockRequest, Outcome
 from relay.coordination.locks.table import reach
 from relay.coordination.paths.targets import Target
 from relay.log.events import loads
 from relay.model import Caller
 
 
-async def acquire(functions: Functions, caller: Caller, wanted: Wish) -> Outcome | None:
+async def acquire(functions: Functions, caller: Caller, wanted: LockRequest) -> Outcome | None:
     """One path or logical key; several, and patterns, are general."""
     target = wanted.targets[0]
     if len(wanted.targets) > 1 or target.kind == "glob":

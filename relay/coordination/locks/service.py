@@ -19,7 +19,7 @@ from typing import TypeVar
 from relay.coordination.critical.functions import functions_of
 from relay.coordination.idempotency import forget, once
 from relay.coordination.locks import postgres_functions, table, wait_line
-from relay.coordination.locks.compare import Compared, Held, compare
+from relay.coordination.locks.compare import Comparison, LockKey, compare
 from relay.coordination.locks.lock import (
     DEFAULT_TTL_S,
     MAX_TTL_S,
@@ -28,18 +28,18 @@ from relay.coordination.locks.lock import (
     Granted,
     Json,
     Lock,
+    LockRequest,
     Loss,
     Outcome,
     Repeated,
     Wait,
-    Wish,
     checked_reason,
+    lock_request,
     seconds,
     stale,
-    wish,
 )
 from relay.coordination.locks.table import Q
-from relay.coordination.locks.wait import LetIn, Waiting
+from relay.coordination.locks.wait import LetIn, LockWait
 from relay.coordination.paths.links import followed, unlinked
 from relay.coordination.paths.targets import Target, above, named, targets
 from relay.coordination.sessions import Heartbeat
@@ -122,7 +122,7 @@ class Locks:
     ) -> Json:
         """All of these paths or none; see docs/coordination.md. `on_wait` is told where in line the caller stands,
         each time it changes. Raises Refusal (malformed)."""
-        wanted = wish(await self.targets(caller, paths), mode=mode, ttl_s=ttl_s, reason=reason)
+        wanted = lock_request(await self.targets(caller, paths), mode=mode, ttl_s=ttl_s, reason=reason)
         wait = seconds("wait_seconds", wait_s, 0, MAX_WAIT_S)
         if self._functions and idempotency_key is None and not wait:
             short = await postgres_functions.acquire(self._functions, caller, wanted)
@@ -141,7 +141,7 @@ class Locks:
                 await forget(tx, caller, "acquire_lock", idempotency_key)
 
         outcome = await (
-            Waiting(self._store, run, given_back, caller, wanted, self.let_in, on_wait).take_turn(wait)
+            LockWait(self._store, run, given_back, caller, wanted, self.let_in, on_wait).take_turn(wait)
             if wait
             else self._store.write(run, actor=caller)
         )
@@ -149,17 +149,17 @@ class Locks:
             raise outcome
         return outcome.as_json()
 
-    async def _compared(self, caller: Caller, wanted: Wish) -> Wish:
+    async def _compared(self, caller: Caller, wanted: LockRequest) -> LockRequest:
         """The wish, compared with what is on record now, outside of the writer's turn."""
 
-        async def look(tx: Tx) -> tuple[tuple[list[Held], int], list[Wait]]:
+        async def look(tx: Tx) -> tuple[tuple[list[LockKey], int], list[Wait]]:
             return await table.to_compare(tx, caller), await wait_line.line(tx)
 
         (held, upto), line = await self._store.read(look, actor=caller)
 
-        def work() -> Compared:
+        def work() -> Comparison:
             for one in line:
-                wait_line.compared(one, wanted)
+                wait_line.compare_ahead(one, wanted)
             return compare(wanted.targets, held, upto)
 
         return replace(wanted, compared=await asyncio.to_thread(work))
@@ -176,11 +176,11 @@ class Locks:
     ) -> Outcome:
         """All of these or none, in the caller's own transaction; `task_id`: they end with the claim of that task
         (`release_of_task`), except those that the session held before. Raises Refusal (malformed)."""
-        asked = wish(wanted, mode=mode, ttl_s=ttl_s, reason=reason, task_id=task_id)
+        asked = lock_request(wanted, mode=mode, ttl_s=ttl_s, reason=reason, task_id=task_id)
         return await self._acquire(tx, caller, asked)
 
     async def _acquire_once(
-        self, tx: Tx, caller: Caller, wanted: Wish, key: str | None, place: int | None, waits_on: bool
+        self, tx: Tx, caller: Caller, wanted: LockRequest, key: str | None, place: int | None, waits_on: bool
     ) -> Outcome | Repeated | Refusal:
         """`_acquire`, or what the request with this key was answered: while what it got still holds."""
         if key is None:
@@ -218,7 +218,7 @@ class Locks:
         )
 
     async def _acquire(
-        self, tx: Tx, caller: Caller, wanted: Wish, place: int | None = None, waits_on: bool = False
+        self, tx: Tx, caller: Caller, wanted: LockRequest, place: int | None = None, waits_on: bool = False
     ) -> Outcome:
         session = await self._heartbeat.touch(tx, caller)
         outcome = await self._grant(tx, caller, wanted, place, waits_on)
@@ -228,7 +228,7 @@ class Locks:
         return outcome
 
     async def _grant(
-        self, tx: Tx, caller: Caller, wanted: Wish, place: int | None, waits_on: bool
+        self, tx: Tx, caller: Caller, wanted: LockRequest, place: int | None, waits_on: bool
     ) -> Outcome:
         """Take all that is wished, or name what is in the way. `place` and `waits_on`: see `wait_line.obstacle`."""
         # One path, and nobody in line: the statement that takes it says all.
@@ -334,7 +334,7 @@ class Locks:
             locks = await table.meeting(tx, meant)
             line = await wait_line.line(tx)
             place = next((one.id for one in line if one.holder == holder and meant in one.wanted), None)
-            blocked = await wait_line.obstacle(tx, caller, Wish((meant,)), place)
+            blocked = await wait_line.obstacle(tx, caller, LockRequest((meant,)), place)
             mine, now = await table.own(tx, caller, meant), await tx.now()
             answer: Json = {
                 "success": True,

@@ -17,8 +17,8 @@ from pathlib import Path
 from typing import Any
 
 from relay.base.durations import iso
-from relay.coordination.locks.compare import NOTHING, Compared, Held
-from relay.coordination.locks.lock import Lock, Loss, Wish, stale
+from relay.coordination.locks.compare import NO_COMPARISON, Comparison, LockKey
+from relay.coordination.locks.lock import Lock, LockRequest, Loss, stale
 from relay.coordination.paths.containment import contains
 from relay.coordination.paths.overlap import shape, stands_for
 from relay.coordination.paths.targets import Target, above
@@ -75,7 +75,7 @@ async def meeting(
     *,
     mode: str = "exclusive",
     besides: tuple[str, str] = ("", ""),
-    compared: Compared = NOTHING,
+    compared: Comparison = NO_COMPARISON,
 ) -> list[Lock]:
     """The locks that hold now, meet the target and do not go beside one of that mode; without those of the holder
     `besides`. The one that lasts longest comes first. `compared`: with those of others than `besides`."""
@@ -95,7 +95,7 @@ async def meeting(
 
 
 async def take(
-    tx: Tx, caller: Caller, target: Target, wish: Wish, *, looked: bool
+    tx: Tx, caller: Caller, target: Target, wish: LockRequest, *, looked: bool
 ) -> tuple[Lock, bool] | None:
     """Take the lock, or refresh it where the caller holds it, with the event; and whether its lease is new.
 
@@ -134,7 +134,7 @@ async def take(
     return lock, fresh
 
 
-async def _take_over(tx: Tx, caller: Caller, target: Target, wish: Wish, now: float) -> None:
+async def _take_over(tx: Tx, caller: Caller, target: Target, wish: LockRequest, now: float) -> None:
     """Mark as lost what others held of this until their leases ran out: a clock that jumped may come back."""
     who = {"agent": caller.agent, "session": caller.session}
     about = {**reach(target), **wish.compared.of(target), "key": target.key, "kind": target.kind}
@@ -303,7 +303,7 @@ async def say(
     await events.record(tx, NewEvent(type=what, lane=lane, outputs=told, parents=cause))
 
 
-async def to_compare(tx: Tx, caller: Caller) -> tuple[list[Held], int]:
+async def to_compare(tx: Tx, caller: Caller) -> tuple[list[LockKey], int]:
     """What a wish of the caller's may have to be compared with, and up to which fencing token that is all."""
     rows = await tx.all(Q.to_compare, agent=caller.agent, session=caller.session)
     held = [(row["kind"], row["key"], row["base"]) for row in rows]

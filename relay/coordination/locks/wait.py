@@ -20,7 +20,7 @@ from dataclasses import replace
 from typing import Protocol
 
 from relay.coordination.locks import table, wait_line
-from relay.coordination.locks.lock import Blocked, Granted, Outcome, Repeated, Wish
+from relay.coordination.locks.lock import Blocked, Granted, LockRequest, Outcome, Repeated
 from relay.coordination.locks.wording import short
 from relay.coordination.sessions import was_ended
 from relay.model import Caller, Fault, Refusal
@@ -53,7 +53,7 @@ class Acquire(Protocol):
     def __call__(self, tx: Tx, place: int | None = None, waits_on: bool = False) -> Awaitable[Answer]: ...
 
 
-class Waiting:
+class LockWait:
     """The wait of one caller for one wish. `given_back` runs where what was granted is given up unheard; `heard` is
     told where in line it stands and behind whom, each time that changes."""
 
@@ -63,7 +63,7 @@ class Waiting:
         acquire: Acquire,
         given_back: Callable[[Tx], Awaitable[None]],
         caller: Caller,
-        wanted: Wish,
+        wanted: LockRequest,
         let_in: LetIn,
         heard: Callable[[str], None] | None = None,
     ) -> None:

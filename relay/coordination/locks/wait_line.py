@@ -17,7 +17,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Literal
 
-from relay.coordination.locks.lock import Blocked, Json, Lock, Wait, Wish
+from relay.coordination.locks.lock import Blocked, Json, Lock, LockRequest, Wait
 from relay.coordination.locks.table import STALE_S, Q, meeting
 from relay.coordination.paths.targets import Target
 from relay.log.events import dumps, loads
@@ -33,7 +33,7 @@ Holder = tuple[str, str]
 
 
 @dataclass(frozen=True, slots=True)
-class Need:
+class Obstacle:
     """What one waits for, and whose lock is in the way."""
 
     target: Target
@@ -47,16 +47,16 @@ def conflict(a: Wait, b: Wait) -> bool:
     return any(one.meets(other.kind, other.key) for one in a.wanted for other in b.wanted)
 
 
-def compared(one: Wait, wish: Wish) -> None:
+def compare_ahead(one: Wait, wish: LockRequest) -> None:
     """Compare a waiting one's wish with another, so that `conflict` of the two finds it done. Blocking."""
     for target in wish.targets:
         for other in one.wanted:
             target.meets(other.kind, other.key)
 
 
-def circle(me: Wait, needs: Mapping[Holder, Sequence[Need]]) -> tuple[Json, ...]:
+def wait_cycle(me: Wait, needs: Mapping[Holder, Sequence[Obstacle]]) -> tuple[Json, ...]:
     """The shortest circle of sessions that wait for each other's locks, from me on; empty when there is none."""
-    came: dict[Holder, tuple[Holder, Need]] = {}
+    came: dict[Holder, tuple[Holder, Obstacle]] = {}
     waiting = deque([me.holder])
     while waiting:
         one = waiting.popleft()
@@ -71,7 +71,7 @@ def circle(me: Wait, needs: Mapping[Holder, Sequence[Need]]) -> tuple[Json, ...]
     return ()
 
 
-def _told(me: Holder, came: Mapping[Holder, tuple[Holder, Need]]) -> tuple[Json, ...]:
+def _told(me: Holder, came: Mapping[Holder, tuple[Holder, Obstacle]]) -> tuple[Json, ...]:
     steps: list[Json] = []
     at = me
     while not steps or at != me:
@@ -88,7 +88,7 @@ def _told(me: Holder, came: Mapping[Holder, tuple[Holder, Need]]) -> tuple[Json,
     return tuple(reversed(steps))
 
 
-def in_front(me: Wait, waits: Sequence[Wait], needs: Mapping[Holder, Sequence[Need]]) -> list[Wait]:
+def in_front(me: Wait, waits: Sequence[Wait], needs: Mapping[Holder, Sequence[Obstacle]]) -> list[Wait]:
     """The earlier ones that I may not pass, in order. `waits` are all that live, without me, in order."""
     if not any(one.id < me.id and conflict(one, me) for one in waits):
         return []
@@ -132,19 +132,19 @@ async def line(tx: Tx) -> list[Wait]:
 
 
 async def obstacle(
-    tx: Tx, caller: Caller, wish: Wish, place: int | None, *, waits_on: bool = False
+    tx: Tx, caller: Caller, wish: LockRequest, place: int | None, *, waits_on: bool = False
 ) -> Blocked | None:
     """What keeps this wish from being granted now; None: nothing.
 
     `place`: the caller's own in line, None = it has none. `waits_on`: it stands in line, or wants to, so a circle
     is looked for.
     """
-    held: list[Need] = []
+    held: list[Obstacle] = []
     for target in wish.targets:
         met = await meeting(
             tx, target, mode=wish.mode, besides=(caller.agent, caller.session), compared=wish.compared
         )
-        held += [Need(target, lock) for lock in met]
+        held += [Obstacle(target, lock) for lock in met]
     standing = [one for one in await line(tx) if one.id != place]
     now = await tx.now()
     me = Wait(
@@ -153,7 +153,7 @@ async def obstacle(
     if not held and not any(conflict(one, me) for one in standing):
         return None
     needs = await _needs(tx, me, held, standing) if standing else {me.holder: held}
-    found = circle(me, needs) if waits_on and held else ()
+    found = wait_cycle(me, needs) if waits_on and held else ()
     front = in_front(me, standing, needs)
     reason: Literal["deadlock", "locked"] = "deadlock" if found else "locked"
     # Who does not wait has no place, and who may not wait neither.
@@ -170,19 +170,19 @@ async def obstacle(
 
 
 async def _needs(
-    tx: Tx, me: Wait, held: Sequence[Need], standing: Sequence[Wait]
-) -> dict[Holder, list[Need]]:
+    tx: Tx, me: Wait, held: Sequence[Obstacle], standing: Sequence[Wait]
+) -> dict[Holder, list[Obstacle]]:
     """Of each session that waits, and of me: whose locks are in its way."""
-    needs: dict[Holder, list[Need]] = {me.holder: list(held)}
+    needs: dict[Holder, list[Obstacle]] = {me.holder: list(held)}
     for one in standing:
         found = needs.setdefault(one.holder, [])
         for target in one.wanted:
             locks = await meeting(tx, target, mode=one.mode, besides=one.holder)
-            found += [Need(target, lock) for lock in locks]
+            found += [Obstacle(target, lock) for lock in locks]
     return needs
 
 
-async def stand(tx: Tx, caller: Caller, wish: Wish, until: float) -> int:
+async def stand(tx: Tx, caller: Caller, wish: LockRequest, until: float) -> int:
     """Go to the end of the line, until that time (Unix seconds); the place."""
     row = await tx.one(
         Q.put_wait,

@@ -45,7 +45,7 @@ Json = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
-class Held:
+class PassedOver:
     """A task that was passed over: who holds which of its files."""
 
     number: int
@@ -67,11 +67,11 @@ class Search:
     """What a search for work gave: the claimed task, or None, and the first tasks that were passed over."""
 
     task: Task | None = None
-    held: list[Held] = field(default_factory=list)
+    held: list[PassedOver] = field(default_factory=list)
 
     def passed(self, number: int, told: tuple[str, str, str]) -> None:
         if len(self.held) < MOST_TOLD:
-            self.held.append(Held(number, *told))
+            self.held.append(PassedOver(number, *told))
 
 
 def by(caller: Caller, cause: Sequence[str] = ()) -> By:

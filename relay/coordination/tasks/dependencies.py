@@ -62,7 +62,7 @@ class Needed:
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
+class DependencyStatus:
     """Where a task that nobody works on stands by its needs: `pending`, `blocked` or `failed`, and why in one
     sentence; None while nothing went wrong."""
 
@@ -70,21 +70,21 @@ class Standing:
     note: str | None = None
 
 
-def standing(needs: Iterable[Needed], policy: Policy) -> Standing:
+def dependency_status(needs: Iterable[Needed], policy: Policy) -> DependencyStatus:
     """Where a task with these needs stands."""
     found = list(needs)
     failed = [need for need in found if need.state is State.FAILED]
     if failed and policy is not Policy.IGNORE:
         why = ", ".join(need.told for need in failed)
         if policy is Policy.CASCADE:
-            return Standing(Status.FAILED, f"Failed with what it needs: {why}.")
-        return Standing(Status.BLOCKED, f"Blocked by what it needs: {why}.")
+            return DependencyStatus(Status.FAILED, f"Failed with what it needs: {why}.")
+        return DependencyStatus(Status.BLOCKED, f"Blocked by what it needs: {why}.")
     if any(need.state is State.OPEN for need in found):
-        return Standing(Status.BLOCKED)
-    return Standing(Status.PENDING)
+        return DependencyStatus(Status.BLOCKED)
+    return DependencyStatus(Status.PENDING)
 
 
-def circle(task: str, needs: Sequence[str], edges: Mapping[str, Sequence[str]]) -> list[str] | None:
+def find_cycle(task: str, needs: Sequence[str], edges: Mapping[str, Sequence[str]]) -> list[str] | None:
     """The way from `task` over its new `needs` back to itself, both ends named; None when there is none.
 
     `edges`: the needs of every task that can be reached from `needs`.

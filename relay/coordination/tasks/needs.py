@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 
-from relay.coordination.tasks.dependencies import circle
+from relay.coordination.tasks.dependencies import find_cycle
 from relay.coordination.tasks.task import Need, Task
 from relay.coordination.tasks.task_events import Q
 from relay.model import Fault, Refusal
@@ -101,7 +101,7 @@ async def rewired(tx: Tx, task: Task, references: Sequence[str]) -> tuple[Need, 
     edges: dict[str, list[str]] = {}
     for row in await tx.all(Q.needs_within, ids=json.dumps(ids)):
         edges.setdefault(row["task_id"], []).append(row["needs"])
-    way = circle(task.id, ids, edges)
+    way = find_cycle(task.id, ids, edges)
     if way is None:
         return needs
     numbers = {row["id"]: row["number"] for row in await tx.all(Q.tasks_by_id, ids=json.dumps(way))}

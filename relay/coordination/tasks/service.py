@@ -27,7 +27,7 @@ from relay.coordination.locks.service import Locks
 from relay.coordination.sessions import Heartbeat, Session
 from relay.coordination.tasks import postgres_functions, task_events, transitions
 from relay.coordination.tasks import task as work
-from relay.coordination.tasks.claims import MOST_RANK, Claims, Held, Search, by, no_claim
+from relay.coordination.tasks.claims import MOST_RANK, Claims, PassedOver, Search, by, no_claim
 from relay.coordination.tasks.completion import Completion
 from relay.coordination.tasks.needs import checked_needs, found_task, reference, rewired
 from relay.coordination.tasks.requests import (
@@ -319,7 +319,9 @@ class WorkQueue:
             told = {"success": True, "task_id": task.id, "fencing_token": after.fence}
             told |= {"lease_until": iso(after.lease_until or until)}
             # The claim goes on; its files are not all its own any more (it released one, or was forced to).
-            return told if held is None else told | {"files_held": [Held(after.number, *held).as_json()]}
+            return (
+                told if held is None else told | {"files_held": [PassedOver(after.number, *held).as_json()]}
+            )
 
         return await self._write_in(caller, run)
 

@@ -19,7 +19,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
-from relay.coordination.tasks.dependencies import Needed, Policy, standing
+from relay.coordination.tasks.dependencies import Needed, Policy, dependency_status
 from relay.coordination.tasks.task import Status, Task
 from relay.log import events
 from relay.log.events import Event, Lane, NewEvent
@@ -155,7 +155,7 @@ async def settle(tx: Tx, task: Task) -> Task:
     """The task as its needs let it stand; itself when nothing changes, somebody works on it, or it is over."""
     if not task.depends_on or task.archived_at is not None or task.status not in _FREE:
         return task
-    stands = standing(await needs_of(tx, task.id), Policy(task.on_failed))
+    stands = dependency_status(await needs_of(tx, task.id), Policy(task.on_failed))
     if stands.status is task.status and (stands.note == task.note or stands.status is Status.PENDING):
         return task
     now = await tx.now()

@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import Any
 
 from relay.base.durations import iso, within
-from relay.coordination.locks.lock import wish
+from relay.coordination.locks.lock import lock_request
 from relay.coordination.locks.service import Locks
 from relay.coordination.locks.wait_line import obstacle
 from relay.coordination.locks.wording import capital, named
@@ -94,7 +94,7 @@ async def _blocked(tx: Tx, task: Task) -> list[Json]:
 async def _held_files(tx: Tx, task: Task, caller: Caller, locks: Locks) -> list[Json]:
     found = []
     for target in locks.kept(task.files):
-        blocked = await obstacle(tx, caller, wish([target]), None)
+        blocked = await obstacle(tx, caller, lock_request([target]), None)
         if blocked is not None:
             told = blocked.as_json()
             kept = {

@@ -20,9 +20,9 @@ import uuid_utils
 
 from relay.base.durations import iso
 from relay.coordination.paths.targets import MAX_TARGETS, Target
-from relay.coordination.writes.declared import compared, file_of
+from relay.coordination.writes.declared import coverage, file_of
 from relay.coordination.writes.guard import against, ordered, record
-from relay.coordination.writes.lock_check import LockJudge
+from relay.coordination.writes.lock_check import LockCheck
 from relay.log import events
 from relay.log.events import Lane, NewEvent, dumps, loads
 from relay.model import STALE, Caller, ChangedFiles, Fault, LockRefusal, Refusal
@@ -50,7 +50,7 @@ class Changesets:
     def __init__(
         self,
         store: Store,
-        judge: LockJudge,
+        judge: LockCheck,
         changes: ChangedFiles,
         touch: Touch,
         meant: Meant,
@@ -81,7 +81,7 @@ class Changesets:
         changed = await self._changes.changed_files(caller.agent, base, head)
         undeclared = missing = None
         if changed is not None:
-            found = await asyncio.to_thread(compared, targets, changed, fold=self._fold)
+            found = await asyncio.to_thread(coverage, targets, changed, fold=self._fold)
             undeclared, missing = found.undeclared, found.missing
         row: Json = {
             "id": str(uuid_utils.uuid7()),

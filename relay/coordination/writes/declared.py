@@ -21,7 +21,7 @@ from relay.coordination.writes.lock_check import file_target
 
 
 @dataclass(frozen=True, slots=True)
-class Compared:
+class Coverage:
     """`undeclared`: what was changed and no declaration covers; `missing`: declarations of files that cover nothing
     that was changed, as they are shown."""
 
@@ -29,7 +29,7 @@ class Compared:
     missing: list[str]
 
 
-def compared(declared: Sequence[Target], changed: Sequence[str], *, fold: bool = False) -> Compared:
+def coverage(declared: Sequence[Target], changed: Sequence[str], *, fold: bool = False) -> Coverage:
     """`changed`: names as git tells them. `fold`: the file system folds case."""
     paths = {one.key for one in declared if one.kind == "path"}
     globs: dict[str, list[Target]] = defaultdict(list)
@@ -58,7 +58,7 @@ def compared(declared: Sequence[Target], changed: Sequence[str], *, fold: bool =
         for one in declared
         if (one.kind == "path" and one.key not in reached) or (one.kind == "glob" and one not in hit)
     ]
-    return Compared(undeclared, missing)
+    return Coverage(undeclared, missing)
 
 
 def file_of(declared: Target) -> str | None:

@@ -19,7 +19,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from relay.coordination.sessions import Q
-from relay.coordination.writes.lock_check import LockJudge
+from relay.coordination.writes.lock_check import LockCheck
 from relay.log import events
 from relay.log.events import Event, Lane, NewEvent
 from relay.model import LOCKED, STALE, WHICH, Caller, Guard, GuardDecision, Location, LockRefusal
@@ -61,7 +61,7 @@ def _holding(living: Sequence[Row]) -> list[str]:
 
 
 async def _refused(
-    tx: Tx, judge: LockJudge, caller: Caller, paths: Sequence[str]
+    tx: Tx, judge: LockCheck, caller: Caller, paths: Sequence[str]
 ) -> tuple[list[LockRefusal], list[Caller]]:
     """What stands against this write, another's lock first, and whose it may be (`_may_be`)."""
     living, who = await _may_be(tx, caller)
@@ -98,7 +98,7 @@ class LockGuard:
     def __init__(
         self,
         store: Store,
-        judge: LockJudge,
+        judge: LockCheck,
         then: Guard,
         refused: Callable[[Caller, Sequence[LockRefusal]], None] = lambda caller, found: None,
         brought: Callable[[str, str], Awaitable[bool]] | None = None,
@@ -172,7 +172,7 @@ class Answer:
 
 
 async def judged(
-    tx: Tx, judge: LockJudge, caller: Caller, paths: Sequence[str], *, override: str = ""
+    tx: Tx, judge: LockCheck, caller: Caller, paths: Sequence[str], *, override: str = ""
 ) -> Answer:
     """Looks, and records nothing. An override is a person's."""
     found, _ = await _refused(tx, judge, caller, paths)
@@ -180,7 +180,7 @@ async def judged(
 
 
 async def check(
-    store: Store, judge: LockJudge, caller: Caller, paths: Sequence[str], *, act: str, override: str = ""
+    store: Store, judge: LockCheck, caller: Caller, paths: Sequence[str], *, act: str, override: str = ""
 ) -> Answer:
     """May `caller` make this write (`act`: commit, push, ...)? What is refused or let through is recorded.
 

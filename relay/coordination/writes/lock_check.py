@@ -21,7 +21,7 @@ from contextlib import suppress
 
 from relay.coordination.locks import table
 from relay.coordination.locks.index import LockIndex, longest
-from relay.coordination.locks.lock import Lock, Verdict
+from relay.coordination.locks.lock import Lock, WriteVerdict
 from relay.coordination.paths.targets import Target, file, unfit
 from relay.model import LOCKED, STALE, Caller, HeldPath, LockRefusal, Refusal
 from relay.store.ports import Tx
@@ -31,7 +31,7 @@ from relay.store.ports import Tx
 FEW = 8
 
 
-class LockJudge:
+class LockCheck:
     """`fold`: the repository's file system folds case."""
 
     def __init__(self, *, fold: bool = False) -> None:
@@ -46,7 +46,7 @@ class LockJudge:
 
     async def verdicts(
         self, tx: Tx, caller: Caller, paths: Sequence[str | Target], fencing_token: int | None = None
-    ) -> list[Verdict]:
+    ) -> list[WriteVerdict]:
         """May these files be written by the caller now, one verdict each, in their order?
 
         `fencing_token`: of the lease that the write is done under; when this session does not hold it any more, all
@@ -57,12 +57,12 @@ class LockJudge:
         living = await _living(tx, caller, mine)
         if fencing_token is not None and fencing_token not in {lock.token for lock in living}:
             told = next((lock for lock in mine if lock.token == fencing_token), None)
-            return [Verdict(name, "stale", told, fencing_token) for name in names]
+            return [WriteVerdict(name, "stale", told, fencing_token) for name in names]
         files = [one if isinstance(one, Target) else file_target(one, self._fold) for one in paths]
         others = await self._others(tx, caller, files)
         had, have = LockIndex(mine), LockIndex(living)
         return [
-            Verdict(path, "ok")
+            WriteVerdict(path, "ok")
             if meant is None
             else _decide(path, other, had.concerning(meant), have.concerning(meant))
             for path, meant, other in zip(names, files, others, strict=True)
@@ -111,14 +111,14 @@ async def _living(tx: Tx, caller: Caller, mine: Sequence[Lock]) -> list[Lock]:
     return [lock for lock in mine if lock.expires_at > now]
 
 
-def _decide(path: str, other: Lock | None, mine: Sequence[Lock], living: Sequence[Lock]) -> Verdict:
+def _decide(path: str, other: Lock | None, mine: Sequence[Lock], living: Sequence[Lock]) -> WriteVerdict:
     """All of these concern the file. `other`: a living lock of another holder; `mine`: the rows of the writer;
     `living`: those of them that hold."""
     if other is not None:
-        return Verdict(path, "locked", other)
+        return WriteVerdict(path, "locked", other)
     if living or not mine:
-        return Verdict(path, "ok")
-    return Verdict(path, "stale", max(mine, key=lambda lock: lock.token))
+        return WriteVerdict(path, "ok")
+    return WriteVerdict(path, "stale", max(mine, key=lambda lock: lock.token))
 
 
 def file_target(path: str, fold: bool) -> Target | None:
@@ -140,7 +140,7 @@ def _covers(lock: Lock, fold: bool) -> Callable[[str], bool]:
     return covers
 
 
-def _refusal(one: Verdict, caller: Caller, now: float) -> LockRefusal:
+def _refusal(one: WriteVerdict, caller: Caller, now: float) -> LockRefusal:
     code = LOCKED if one.verdict == "locked" else STALE
     lock = one.lock
     if lock is None:

@@ -16,7 +16,7 @@ from asyncpg import exceptions as pg
 from relay.store.ports import OutcomeUnknown, StoreAway, StoreBusy, StoreError
 
 
-class Again(enum.Enum):
+class Retry(enum.Enum):
     """Why the work may be done once more."""
 
     NO = "no"
@@ -29,7 +29,7 @@ class Again(enum.Enum):
 class PostgresFault(StoreError):
     """The server, or the driver, refused a statement. `code` is its SQLSTATE, where there is one."""
 
-    again = Again.NO
+    again = Retry.NO
 
     def __init__(self, message: str, code: str = "") -> None:
         super().__init__(message)
@@ -39,7 +39,7 @@ class PostgresFault(StoreError):
 class PostgresAway(PostgresFault, StoreBusy):
     """The database is not available now: away, full, or held by another. Nothing was changed."""
 
-    def __init__(self, message: str, code: str = "", again: Again = Again.NO) -> None:
+    def __init__(self, message: str, code: str = "", again: Retry = Retry.NO) -> None:
         super().__init__(message, code)
         self.again = again
 
@@ -48,7 +48,7 @@ class PostgresLost(PostgresAway, StoreAway):
     """There is no connection: the server is down, starting, or cut off. Nothing was changed."""
 
     def __init__(self, message: str, code: str = "") -> None:
-        super().__init__(message, code, Again.LOST)
+        super().__init__(message, code, Retry.LOST)
 
 
 class CommitUnknown(PostgresFault, OutcomeUnknown, StoreAway):
@@ -88,7 +88,7 @@ def translated(error: BaseException, place: str) -> PostgresFault:
             code,
         )
     if isinstance(error, _CONFLICT):
-        return PostgresAway(f"{place}: another transaction was in the way; try again", code, Again.CONFLICT)
+        return PostgresAway(f"{place}: another transaction was in the way; try again", code, Retry.CONFLICT)
     closed = type(error) is asyncpg.InterfaceError and "closed" in str(error)
     # What is asked of a connection just as it is lost, the driver says so.
     torn = isinstance(error, asyncpg.InternalClientError) and "cannot switch to state" in str(error)

@@ -20,7 +20,7 @@ SELECT current_setting('server_version_num')::integer AS version, current_settin
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class ServerSettings:
     """A server as it says of itself."""
 
     version: int
@@ -54,7 +54,9 @@ class Found:
 async def check_server(connection: Any, place: str) -> bool:
     """Is there a pooler between? Raises StoreError where no room can live there."""
     row = await connection.fetchrow(_ASK)
-    if wrong := Found(row["version"], row["encoding"], row["standby"], row["read_only"]).unfit(place):
+    if wrong := ServerSettings(row["version"], row["encoding"], row["standby"], row["read_only"]).unfit(
+        place
+    ):
         raise StoreError(wrong)
     # Without one, the server's process is the one that the connection was told of at its start.
     return bool(row["pid"] != connection.get_server_pid())

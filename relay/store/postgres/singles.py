@@ -18,7 +18,7 @@ from typing import Any
 
 from relay.store.ports import Query, Row, StoreError
 from relay.store.postgres.connections import Loan
-from relay.store.postgres.errors import ENGINE, Again, CommitUnknown, PostgresAway, PostgresFault, translated
+from relay.store.postgres.errors import ENGINE, CommitUnknown, PostgresAway, PostgresFault, Retry, translated
 from relay.store.postgres.query import Statement, statement
 from relay.store.postgres.transaction import Bends, PostgresTx, bent, rollback
 
@@ -53,7 +53,7 @@ class _Line:
     waiting: deque[_Call] = field(default_factory=deque)
 
 
-class Singles:
+class SingleStatements:
     """`lent` gives a connection for a while; `wait_s`: nobody stands in line for longer. Raises PostgresFault."""
 
     def __init__(self, lent: Callable[[], Loan], place: str, types: Bends, wait_s: float) -> None:
@@ -136,7 +136,7 @@ class Singles:
             except PostgresAway as error:
                 # A database that cannot just now cannot for any of them. Only another's transaction in the way of one
                 # is worth a try by itself.
-                if error.again is not Again.CONFLICT:
+                if error.again is not Retry.CONFLICT:
                     raise
             except PostgresFault:
                 pass
@@ -167,7 +167,7 @@ class Singles:
                 if not isinstance(error, ENGINE):
                     raise
                 fault = translated(error, self._place)
-                if isinstance(fault, PostgresAway) and fault.again is Again.LOST:
+                if isinstance(fault, PostgresAway) and fault.again is Retry.LOST:
                     fault = CommitUnknown.on(self._place)
                 raise fault from error
             return rows
@@ -182,7 +182,7 @@ class SingleTx(PostgresTx):
 
     __slots__ = ("_singles",)
 
-    def __init__(self, singles: Singles, place: str) -> None:
+    def __init__(self, singles: SingleStatements, place: str) -> None:
         super().__init__(None, place=place, bends={}, single=True)
         self._singles = singles
 

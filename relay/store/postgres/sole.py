@@ -50,7 +50,7 @@ WHERE l.locktype = 'advisory' AND l.granted AND l.objsubid = 2
 
 
 @dataclass(frozen=True, slots=True)
-class Holder:
+class DaemonSession:
     """Who has the lock. `backend`: the server's process of its session."""
 
     backend: int
@@ -63,10 +63,10 @@ class Holder:
         return f"pid {found['pid']} on {found['host']}"
 
 
-async def holder_of(connection: Any, schema: str) -> Holder | None:
+async def holder_of(connection: Any, schema: str) -> DaemonSession | None:
     """Whose daemon the database has; None: nobody's."""
     row = await connection.fetchrow(_HOLDER, SOLE_LOCK, schema)
-    return None if row is None else Holder(row["pid"], row["name"])
+    return None if row is None else DaemonSession(row["pid"], row["name"])
 
 
 def _seconds() -> float:
@@ -74,7 +74,7 @@ def _seconds() -> float:
     return time.clock_gettime(getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC))
 
 
-class Sole:
+class DaemonLock:
     """The lock, as this process has it. `connect` makes a connection that is nobody else's."""
 
     def __init__(self, connect: Callable[[], Awaitable[Any]], schema: str, place: str) -> None:
@@ -169,7 +169,7 @@ class Sole:
             await asyncio.sleep(wait_s)
             wait_s = min(2 * wait_s, most_s)
 
-    async def _try(self) -> Holder | None:
+    async def _try(self) -> DaemonSession | None:
         """Take it on a new connection, or say who has it. A session of ours that the server still has is ended."""
         connection = await self._connect()
         try:
@@ -191,7 +191,7 @@ class Sole:
             if connection is not self._connection:
                 connection.terminate()
 
-    def _refusal(self, holder: Holder) -> AnotherDaemon:
+    def _refusal(self, holder: DaemonSession) -> AnotherDaemon:
         return AnotherDaemon(
             f"the database {self._place} has a daemon already: {holder}. A database is one room's, and has one "
             "daemon: use that one, or stop it there (bash stop.sh), or give this room a database of its own"

@@ -32,14 +32,14 @@ from relay.model import Caller
 from relay.store.ports import Size, StoreMissing, Work
 from relay.store.postgres.address import Address
 from relay.store.postgres.connections import CLOSE_S, SCHEMA, Connections
-from relay.store.postgres.errors import ENGINE, Again, CommitUnknown, PostgresAway, PostgresFault, translated
+from relay.store.postgres.errors import ENGINE, CommitUnknown, PostgresAway, PostgresFault, Retry, translated
 from relay.store.postgres.listen import Listener
 from relay.store.postgres.migrate import is_migrated, migrate
 from relay.store.postgres.query import DIALECT
 from relay.store.postgres.rights import Rights, rights_of
 from relay.store.postgres.server import check_pooler, check_server
-from relay.store.postgres.singles import Singles, SingleTx
-from relay.store.postgres.sole import Sole, holder_of
+from relay.store.postgres.singles import SingleStatements, SingleTx
+from relay.store.postgres.sole import DaemonLock, holder_of
 from relay.store.postgres.transaction import Bends, PostgresTx, drive, rollback
 from relay.store.wakeup import LocalWakeup, Subscribers, kept_up
 
@@ -86,13 +86,13 @@ class PostgresStore:
         self._open = Connections(
             address, most=connections, connect_s=connect_s, busy_timeout_s=busy_timeout_s
         )
-        self._singles = Singles(
+        self._singles = SingleStatements(
             lambda: self._open.lent(self._open.short), address.place, self._bends, busy_timeout_s
         )
         self._listener = Listener(
             self._open.connect, SCHEMA, self._subscribers.notify, lambda: self._open.writer_pid
         )
-        self._sole = Sole(self._open.connect, SCHEMA, address.place) if sole else None
+        self._sole = DaemonLock(self._open.connect, SCHEMA, address.place) if sole else None
         self._side: list[asyncio.Task[None]] = []
 
     # -- transactions
@@ -130,7 +130,7 @@ class PostgresStore:
                 return await once()
             except PostgresAway as error:
                 tried += 1
-                most = {Again.CONFLICT: TRIES_CONFLICT, Again.LOST: TRIES_LOST}.get(error.again, 0)
+                most = {Retry.CONFLICT: TRIES_CONFLICT, Retry.LOST: TRIES_LOST}.get(error.again, 0)
                 if tried >= most:
                     raise
             await asyncio.sleep(random.uniform(*_WAIT_S))
@@ -215,7 +215,7 @@ class PostgresStore:
             status = "ROLLBACK"
         except ENGINE as error:
             fault = translated(error, self.place)
-            if fault.again is Again.LOST:
+            if fault.again is Retry.LOST:
                 raise CommitUnknown.on(self.place) from error
             raise fault from error
         finally:

@@ -32,7 +32,7 @@ GROUP_S = 0.01
 
 
 @dataclass(slots=True, eq=False)
-class Wanted:
+class PendingWrite:
     """A write that is waited for. `give_up`: when it no longer waits for the lock, in seconds of the monotonic clock.
 
     Its answer: `result`, or `error`, the number of `rows` that it changed, and the types of the events that it
@@ -60,7 +60,9 @@ class Writer:
     busy_timeout_s: float
     files: DatabaseFiles
 
-    def carry_out(self, group: Sequence[Wanted]) -> tuple[Sequence[Wanted], Sequence[Wanted]]:
+    def carry_out(
+        self, group: Sequence[PendingWrite]
+    ) -> tuple[Sequence[PendingWrite], Sequence[PendingWrite]]:
         """Do these, in their order: those that have their answer, and those that are to be done next."""
         if len(group) < 2:
             for one in group:
@@ -74,7 +76,7 @@ class Writer:
                 one.alone, one.result, one.error, one.rows, one.appended = True, None, None, 0, {}
             return (), group
 
-    def _alone(self, one: Wanted) -> None:
+    def _alone(self, one: PendingWrite) -> None:
         if one.future.cancelled():
             return
         try:
@@ -82,7 +84,7 @@ class Writer:
         except BaseException as error:
             one.error = error
 
-    def _transaction(self, one: Wanted) -> tuple[Any, int, dict[int, str]]:
+    def _transaction(self, one: PendingWrite) -> tuple[Any, int, dict[int, str]]:
         begin(self.connection, self.busy_timeout_s, one.give_up)
         before = self.connection.total_changes
         tx = SqliteTx(self.connection, self.clock)
@@ -95,7 +97,9 @@ class Writer:
             raise
         return result, self.connection.total_changes - before, tx.appended
 
-    def _together(self, group: Sequence[Wanted]) -> tuple[Sequence[Wanted], Sequence[Wanted]]:
+    def _together(
+        self, group: Sequence[PendingWrite]
+    ) -> tuple[Sequence[PendingWrite], Sequence[PendingWrite]]:
         """As `carry_out`. Raises when the group is lost."""
         try:
             begin(self.connection, self.busy_timeout_s, min(one.give_up for one in group))
@@ -117,7 +121,7 @@ class Writer:
             raise
         return group[:done], group[done:]
 
-    def _in_savepoint(self, one: Wanted) -> None:
+    def _in_savepoint(self, one: PendingWrite) -> None:
         run = self.connection.execute
         run("SAVEPOINT one")
         before = self.connection.total_changes
@@ -150,7 +154,9 @@ class Writer:
                 self.connection.execute("PRAGMA synchronous=NORMAL")
 
 
-def _given_up(group: Sequence[Wanted], busy: StoreBusy) -> tuple[Sequence[Wanted], Sequence[Wanted]]:
+def _given_up(
+    group: Sequence[PendingWrite], busy: StoreBusy
+) -> tuple[Sequence[PendingWrite], Sequence[PendingWrite]]:
     """Those whose time is over, as of the lock that nobody got; who came later waits on."""
     now = time.monotonic()
     over = [one for one in group if one.give_up <= now]

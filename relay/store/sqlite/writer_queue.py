@@ -21,7 +21,7 @@ import aiosqlite
 
 from relay.store.ports import Work
 from relay.store.sqlite.files import DatabaseFiles
-from relay.store.sqlite.group_commit import Wanted, Writer
+from relay.store.sqlite.group_commit import PendingWrite, Writer
 
 T = TypeVar("T")
 #: Writes in a group at most: at that many the COMMIT is a small part of each.
@@ -45,8 +45,8 @@ class WriteQueue:
         self._writer = Writer(connection._conn, clock, busy_timeout_s, files)
         self._changed = changed
         self._loop = asyncio.get_running_loop()
-        self._waiting: deque[Wanted] = deque()
-        self._answered: deque[Wanted] = deque()
+        self._waiting: deque[PendingWrite] = deque()
+        self._answered: deque[PendingWrite] = deque()
         # Whether the thread is at it, or was told to; under the lock, so that none is left behind as it falls asleep.
         self._lock = threading.Lock()
         self._awake = False
@@ -62,7 +62,7 @@ class WriteQueue:
         # The wait counts from here: behind a lock that is held on, a queue of writers gives up together, not
         # one after the other.
         give_up = time.monotonic() + self._writer.busy_timeout_s
-        one = Wanted(work, durable, give_up, self._loop.create_future())
+        one = PendingWrite(work, durable, give_up, self._loop.create_future())
         self._waiting.append(one)
         if not self._answering:
             self._wake()
@@ -99,8 +99,8 @@ class WriteQueue:
             # Last, so that the loop need not share the processor with what is left to do here.
             self._tell()
 
-    def _next_group(self) -> list[Wanted]:
-        group: list[Wanted] = []
+    def _next_group(self) -> list[PendingWrite]:
+        group: list[PendingWrite] = []
         while self._waiting and len(group) < GROUP:
             if group and self._waiting[0].alone:
                 break

@@ -17,7 +17,7 @@ import pytest_asyncio
 from relay import guard_cli
 from relay.app.guard import hook as edit_hook
 from relay.coordination.writes.guard import LockGuard
-from relay.coordination.writes.lock_check import LockJudge
+from relay.coordination.writes.lock_check import LockCheck
 from relay.faces.http.routes.guard import GuardRoutes
 from relay.model import LOCKED, STALE, Caller, GuardDecision, Location, LockRefusal, Unguarded
 from tests import engines
@@ -170,7 +170,7 @@ async def test_an_agent_that_somebody_else_runs_is_answered_by_the_same_rules(
         (folder / ".git").write_text(told)
     clock = Clock()
     store = await engines.open_store(tmp_path / "log", engines.WINGS, clock=clock)
-    judge, sky = LockJudge(), Standing("src/b.py")
+    judge, sky = LockCheck(), Standing("src/b.py")
     guard = LockGuard(store, judge, sky)
     door = GuardRoutes(guard, Folders(tree, {"BOT": tree}), reader_of("BOT"))
     try:

@@ -8,7 +8,7 @@ import pytest
 
 from relay.airspace.worktrees.commit_message import BranchCommit, WorkSummary, asked_of, proposed_message
 from relay.app.wiring.worktree_room import StoredWorktreeRoom
-from relay.coordination.writes.lock_check import LockJudge
+from relay.coordination.writes.lock_check import LockCheck
 from relay.log.events import Lane
 from relay.model import Kind
 from relay.room.journal import ledger
@@ -53,10 +53,10 @@ async def test_it_is_of_the_time_and_the_hands_of_the_work(tmp_path: Path) -> No
 
     try:
         await store.write(work)
-        assert await StoredWorktreeRoom(store, LockJudge()).summary("AVA", T0) == WorkSummary(
+        assert await StoredWorktreeRoom(store, LockCheck()).summary("AVA", T0) == WorkSummary(
             ("task 1", "task 2"), ("@AVA round the totals", "@AVA and test it"), "Tested, and it holds."
         )
-        assert await StoredWorktreeRoom(store, LockJudge()).summary("BEN", T0) == WorkSummary()
+        assert await StoredWorktreeRoom(store, LockCheck()).summary("BEN", T0) == WorkSummary()
     finally:
         await store.close()
 

@@ -161,7 +161,9 @@ async def test_who_died_in_line_is_out_of_it(room: Room) -> None:
 
     async def stand(tx: Any) -> int:
         await room.heartbeat.touch(tx, room.bob)
-        return await wait_line.stand(tx, room.bob, wait_line.Wish(targets(["a"])), room.clock.now + 300)
+        return await wait_line.stand(
+            tx, room.bob, wait_line.LockRequest(targets(["a"])), room.clock.now + 300
+        )
 
     place = await room.store.write(stand)  # as a process leaves it that is killed
     await room.locks.release(room.ann, "a")

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from relay.coordination.tasks.dependencies import Needed, Policy, circle, standing
+from relay.coordination.tasks.dependencies import Needed, Policy, dependency_status, find_cycle
 from relay.coordination.tasks.task import Status
 from relay.model import Fault
 from tests.coordination.desk import ANN, A, B, Desk, refused
@@ -37,7 +37,7 @@ BLOCK, CASCADE, IGNORE = Policy
     ],
 )  # fmt: skip
 def test_where_a_task_stands(needs: list[Needed], policy: Policy, status: Status, note: str | None) -> None:
-    stands = standing(needs, policy)
+    stands = dependency_status(needs, policy)
     assert (stands.status, stands.note) == (status, note)
 
 
@@ -52,7 +52,7 @@ def test_where_a_task_stands(needs: list[Needed], policy: Policy, status: Status
     ],
 )
 def test_circles(needs: list[str], edges: dict[str, list[str]], way: list[str] | None) -> None:
-    assert circle("a", needs, edges) == way
+    assert find_cycle("a", needs, edges) == way
 
 
 @given(
@@ -67,7 +67,7 @@ def test_a_way_is_shown_exactly_when_there_is_one(pairs: list[tuple[int, int]], 
     reached = {str(need)}
     for _ in range(6):
         reached |= {other for one in reached for other in edges.get(one, ())}
-    way = circle(str(task), [str(need)], edges)
+    way = find_cycle(str(task), [str(need)], edges)
     assert (way is not None) == (str(task) in reached)
     if way:
         assert (way[0], way[-1], way[1]) == (str(task), str(task), str(need))

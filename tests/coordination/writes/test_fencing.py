@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from relay.coordination.locks.lock import Verdict
+from relay.coordination.locks.lock import WriteVerdict
 from relay.coordination.locks.table import RELEASED
 from relay.coordination.tasks.board import Board
 from relay.coordination.tasks.service import WorkQueue
@@ -15,7 +15,7 @@ from tests.engines import BOTH
 pytestmark = BOTH
 
 
-async def verdicts(room: Room, who: object, *paths: str, token: int | None = None) -> list[Verdict]:
+async def verdicts(room: Room, who: object, *paths: str, token: int | None = None) -> list[WriteVerdict]:
     return await room.store.read(lambda tx: room.judge.verdicts(tx, who, list(paths), token))  # type: ignore[arg-type]
 
 

@@ -16,7 +16,7 @@ from relay.coordination.writes import guard
 from relay.coordination.writes.changesets import MOST_SUMMARY, Changesets
 from relay.coordination.writes.declared import compared
 from relay.coordination.writes.guard import ANY_SESSION, LockGuard, caller_of, check
-from relay.coordination.writes.lock_check import FEW, LockJudge
+from relay.coordination.writes.lock_check import FEW, LockCheck
 from relay.model import LOCKED, STALE, WHICH, Caller, Fault, GuardDecision, Location, LockRefusal, Refusal
 from relay.store.ports import Store, StoreBusy
 from tests import engines
@@ -34,7 +34,7 @@ CLAUDE2, ANN = Caller("CLAUDE", "s2"), Caller("ann", "web", person=True)
 class Bench:
     store: Store
     locks: Locks
-    judge: LockJudge
+    judge: LockCheck
     clock: Clock
     refused: list[tuple[Caller, str]] = field(default_factory=list)
 
@@ -67,7 +67,7 @@ class Bench:
         return [one.outputs for one in found]
 
 
-class Away(LockJudge):
+class Away(LockCheck):
     """The locks of a database that cannot be read."""
 
     async def refusals(self, *asked: Any) -> list[LockRefusal]:
@@ -78,7 +78,7 @@ class Away(LockJudge):
 async def bench(tmp_path: Path) -> AsyncIterator[Bench]:
     clock = Clock()
     store = await engines.open_store(tmp_path, WINGS, clock=clock)
-    yield Bench(store, over(store).locks, LockJudge(), clock)
+    yield Bench(store, over(store).locks, LockCheck(), clock)
     await store.close()
 
 
@@ -134,7 +134,7 @@ async def test_who_is_refused_and_who_is_not(bench: Bench) -> None:
 
 
 async def test_a_file_system_that_folds_case(bench: Bench) -> None:
-    folding = LockJudge(fold=True)
+    folding = LockCheck(fold=True)
     locks = Locks(bench.store, Heartbeat(), fold=True)
     assert (await locks.acquire(CODEX, ["Src/A.py"]))["success"]
     found = await bench.store.read(lambda tx: folding.refusals(tx, CLAUDE, ["src/a.PY", "src/b.py"]))
