@@ -193,8 +193,8 @@ class Heartbeat:
             now=now,
             lease_until=lease_until,
         )
-        told = {"session": session.as_json(now)}
-        await events.append(tx, NewEvent(type=STARTED, lane=lane_of(caller), outputs=told))
+        outputs = {"session": session.as_json(now)}
+        await events.append(tx, NewEvent(type=STARTED, lane=lane_of(caller), outputs=outputs))
         return session
 
     async def _bury(self, tx: Tx, session: Session) -> None:
@@ -315,5 +315,5 @@ async def _sweep(tx: Tx) -> list[Json]:
 
 
 async def _say_ended(tx: Tx, session: Session, lane: Lane) -> None:
-    told = {"session": session.as_json(await tx.now()), "reason": session.end_reason}
-    await events.append(tx, NewEvent(type=ENDED, lane=lane, outputs=told))
+    outputs = {"session": session.as_json(await tx.now()), "reason": session.end_reason}
+    await events.append(tx, NewEvent(type=ENDED, lane=lane, outputs=outputs))

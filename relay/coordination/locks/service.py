@@ -122,26 +122,26 @@ class Locks:
     ) -> Json:
         """All of these paths or none; see docs/coordination.md. `on_wait` is told where in line the caller stands,
         each time it changes. Raises Refusal (malformed)."""
-        wanted = lock_request(await self.targets(caller, paths), mode=mode, ttl_s=ttl_s, reason=reason)
+        request = lock_request(await self.targets(caller, paths), mode=mode, ttl_s=ttl_s, reason=reason)
         wait = seconds("wait_seconds", wait_s, 0, MAX_WAIT_S)
         if self._functions and idempotency_key is None and not wait:
-            short = await postgres_functions.acquire(self._functions, caller, wanted)
+            short = await postgres_functions.acquire(self._functions, caller, request)
             if short is not None:
                 return short.as_json()
-        if len(wanted.targets) > 1 or wanted.targets[0].kind == "glob":
-            wanted = await self._compared(caller, wanted)
+        if len(request.targets) > 1 or request.targets[0].kind == "glob":
+            request = await self._compared(caller, request)
 
         async def run(
             tx: Tx, place: int | None = None, waits_on: bool = False
         ) -> Outcome | Repeated | Refusal:
-            return await self._acquire_once(tx, caller, wanted, idempotency_key, place, waits_on)
+            return await self._acquire_once(tx, caller, request, idempotency_key, place, waits_on)
 
         async def given_back(tx: Tx) -> None:
             if idempotency_key is not None:
                 await forget(tx, caller, "acquire_lock", idempotency_key)
 
         outcome = await (
-            LockWait(self._store, run, given_back, caller, wanted, self.let_in, on_wait).take_turn(wait)
+            LockWait(self._store, run, given_back, caller, request, self.let_in, on_wait).take_turn(wait)
             if wait
             else self._store.write(run, actor=caller)
         )
@@ -149,7 +149,7 @@ class Locks:
             raise outcome
         return outcome.as_json()
 
-    async def _compared(self, caller: Caller, wanted: LockRequest) -> LockRequest:
+    async def _compared(self, caller: Caller, request: LockRequest) -> LockRequest:
         """The wish, compared with what is on record now, outside of the writer's turn."""
 
         async def look(tx: Tx) -> tuple[tuple[list[LockKey], int], list[Wait]]:
@@ -158,11 +158,11 @@ class Locks:
         (held, upto), line = await self._store.read(look, actor=caller)
 
         def work() -> Comparison:
-            for one in line:
-                wait_line.compare_ahead(one, wanted)
-            return compare(wanted.targets, held, upto)
+            for wait in line:
+                wait_line.compare_ahead(wait, request)
+            return compare(request.targets, held, upto)
 
-        return replace(wanted, compared=await asyncio.to_thread(work))
+        return replace(request, compared=await asyncio.to_thread(work))
 
     async def acquire_in(
         self,
@@ -180,27 +180,27 @@ class Locks:
         return await self._acquire(tx, caller, asked)
 
     async def _acquire_once(
-        self, tx: Tx, caller: Caller, wanted: LockRequest, key: str | None, place: int | None, waits_on: bool
+        self, tx: Tx, caller: Caller, request: LockRequest, key: str | None, place: int | None, waits_on: bool
     ) -> Outcome | Repeated | Refusal:
         """`_acquire`, or what the request with this key was answered: while what it got still holds."""
         if key is None:
-            return await self._acquire(tx, caller, wanted, place, waits_on)
+            return await self._acquire(tx, caller, request, place, waits_on)
         await self._heartbeat.touch(tx, caller)
         done: list[Outcome] = []
 
         async def work() -> Json:
-            done.append(await self._acquire(tx, caller, wanted, place, waits_on))
+            done.append(await self._acquire(tx, caller, request, place, waits_on))
             return done[0].as_json()
 
-        request = {
+        same_request = {
             "session": caller.session,
-            "mode": wanted.mode,
-            "ttl_s": wanted.ttl_s,
-            "reason": wanted.reason,
+            "mode": request.mode,
+            "ttl_s": request.ttl_s,
+            "reason": request.reason,
         }
-        request["targets"] = [[one.kind, one.key] for one in wanted.targets]
+        same_request["targets"] = [[target.kind, target.key] for target in request.targets]
         try:
-            answer = await once(tx, caller, "acquire_lock", key, request, work)
+            answer = await once(tx, caller, "acquire_lock", key, same_request, work)
         except Refusal as refused:
             return refused
         if done:
@@ -218,49 +218,49 @@ class Locks:
         )
 
     async def _acquire(
-        self, tx: Tx, caller: Caller, wanted: LockRequest, place: int | None = None, waits_on: bool = False
+        self, tx: Tx, caller: Caller, request: LockRequest, place: int | None = None, waits_on: bool = False
     ) -> Outcome:
         session = await self._heartbeat.touch(tx, caller)
-        outcome = await self._grant(tx, caller, wanted, place, waits_on)
+        outcome = await self._grant(tx, caller, request, place, waits_on)
         if isinstance(outcome, Granted):
             until = max(lock.expires_at for lock in outcome.locks)
             await self._heartbeat.promise(tx, caller, session, until)
         return outcome
 
     async def _grant(
-        self, tx: Tx, caller: Caller, wanted: LockRequest, place: int | None, waits_on: bool
+        self, tx: Tx, caller: Caller, request: LockRequest, place: int | None, waits_on: bool
     ) -> Outcome:
         """Take all that is wished, or name what is in the way. `place` and `waits_on`: see `wait_line.obstacle`."""
         # One path, and nobody in line: the statement that takes it says all.
-        if len(wanted.targets) == 1:
-            taken = await table.take(tx, caller, wanted.targets[0], wanted, looked=False)
+        if len(request.targets) == 1:
+            taken = await table.take(tx, caller, request.targets[0], request, looked=False)
             if taken is not None:
                 return _granted([taken])
-        blocked = await wait_line.obstacle(tx, caller, wanted, place, waits_on=waits_on)
+        blocked = await wait_line.obstacle(tx, caller, request, place, waits_on=waits_on)
         if blocked is not None:
             return blocked
         got = {}
         # In one order, whatever was asked: two requests for the same never wait for each other's rows.
-        for one in sorted(wanted.targets, key=lambda one: (one.kind, one.key)):
-            taken = await table.take(tx, caller, one, wanted, looked=True)
+        for target in sorted(request.targets, key=lambda target: (target.kind, target.key)):
+            taken = await table.take(tx, caller, target, request, looked=True)
             if taken is None:
-                raise StoreError(f"{one.path} could not be taken, and nothing is in the way")
-            got[one] = taken
-        return _granted([got[one] for one in wanted.targets])
+                raise StoreError(f"{target.path} could not be taken, and nothing is in the way")
+            got[target] = taken
+        return _granted([got[target] for target in request.targets])
 
     async def release(self, caller: Caller, path: str, *, fencing_token: int | None = None) -> Json:
         """Free the caller's own lock on exactly this. Raises Refusal: not_held, not_yours, stale_token."""
-        meant = await self.target(caller, path)
-        freed: Json = {"success": True, "released": True, "file_path": meant.path}
+        target = await self.target(caller, path)
+        freed: Json = {"success": True, "released": True, "file_path": target.path}
         if self._functions and await postgres_functions.release(
-            self._functions, caller, meant, fencing_token
+            self._functions, caller, target, fencing_token
         ):
             return freed
 
         async def work(tx: Tx) -> Json | Refusal:
             await self._heartbeat.touch(tx, caller)
-            if await table.free(tx, caller, meant, fencing_token) is None:
-                return await table.why_not(tx, caller, meant, fencing_token)
+            if await table.free(tx, caller, target, fencing_token) is None:
+                return await table.why_not(tx, caller, target, fencing_token)
             return freed
 
         return await self._decided(caller, work)
@@ -268,14 +268,14 @@ class Locks:
     async def renew(self, caller: Caller, path: str, *, ttl_s: float | None = None) -> Json:
         """Let the caller's own lock last `ttl_s` seconds from now, if that is longer. Raises Refusal: not_held,
         not_yours, stale_token."""
-        meant = await self.target(caller, path)
+        target = await self.target(caller, path)
         ttl = seconds("ttl_minutes", DEFAULT_TTL_S if ttl_s is None else ttl_s, MIN_TTL_S, MAX_TTL_S)
 
         async def work(tx: Tx) -> Json | Refusal:
             session = await self._heartbeat.touch(tx, caller)
-            lock = await table.renew(tx, caller, meant, ttl)
+            lock = await table.renew(tx, caller, target, ttl)
             if lock is None:
-                return await table.why_not_renewed(tx, caller, meant)
+                return await table.why_not_renewed(tx, caller, target)
             await self._heartbeat.promise(tx, caller, session, lock.expires_at)
             return Granted((lock,), frozenset()).as_json()
 
@@ -291,13 +291,13 @@ class Locks:
     ) -> list[Json]:
         """LOCK of each that holds now: all (None), or those that meet these paths (of no paths: none). With a `limit`
         a Page of them, those near what the caller holds first: the same files, then their folders, then the rest."""
-        meant = None if paths is None else await self.targets(caller, paths) if paths else ()
+        wanted = None if paths is None else await self.targets(caller, paths) if paths else ()
 
         async def look(tx: Tx) -> list[Json]:
-            if meant is None:
+            if wanted is None:
                 found = await table.living(tx)
             else:
-                met = [lock for one in meant for lock in await table.meeting(tx, one)]
+                met = [lock for target in wanted for lock in await table.meeting(tx, target)]
                 found = list({(lock.target, lock.holder): lock for lock in met}.values())
             if limit is None:
                 return [lock.as_json() for lock in found]
@@ -310,15 +310,15 @@ class Locks:
 
     async def status(self, caller: Caller, path: str) -> Json:
         """`{file_path, locked, locks: [LOCK], waiting: [...]}`: what meets the path now, and who waits for it."""
-        meant = await self.target(caller, path)
+        target = await self.target(caller, path)
 
         async def look(tx: Tx) -> Json:
-            locks = await table.meeting(tx, meant)
+            locks = await table.meeting(tx, target)
             return {
-                "file_path": meant.path,
+                "file_path": target.path,
                 "locked": bool(locks),
                 "locks": [lock.as_json() for lock in locks],
-                "waiting": _line(wait_line.wanting(await wait_line.line(tx), meant)),
+                "waiting": _line(wait_line.wanting(await wait_line.line(tx), target)),
             }
 
         return await self._looked(caller, look)
@@ -327,23 +327,23 @@ class Locks:
         """What keeps the caller from holding this: `{success: true, file_path, free, yours, why: [sentence], locks,
         waiting, position?, lost?}`. `free`: no lock meets it, and it would get it now; `yours`: it holds all of this;
         `lost`: how it lost its own lease on exactly this."""
-        meant = await self.target(caller, path)
+        target = await self.target(caller, path)
 
         async def look(tx: Tx) -> Json:
             holder = (caller.agent, caller.session)
-            locks = await table.meeting(tx, meant)
+            locks = await table.meeting(tx, target)
             line = await wait_line.line(tx)
-            place = next((one.id for one in line if one.holder == holder and meant in one.wanted), None)
-            blocked = await wait_line.obstacle(tx, caller, LockRequest((meant,)), place)
-            mine, now = await table.own(tx, caller, meant), await tx.now()
+            place = next((wait.id for wait in line if wait.holder == holder and target in wait.wanted), None)
+            blocked = await wait_line.obstacle(tx, caller, LockRequest((target,)), place)
+            mine, now = await table.own(tx, caller, target), await tx.now()
             answer: Json = {
                 "success": True,
-                "file_path": meant.path,
+                "file_path": target.path,
                 "free": blocked is None and not locks,
-                "yours": any(lock.holder == holder and table.covers(lock.target, meant) for lock in locks),
+                "yours": any(lock.holder == holder and table.covers(lock.target, target) for lock in locks),
                 "locks": [lock.as_json() for lock in locks],
-                "waiting": _line(wait_line.wanting(line, meant)),
-                "why": [lock.told(meant, now, caller.agent) for lock in locks if lock.holder != holder],
+                "waiting": _line(wait_line.wanting(line, target)),
+                "why": [lock.told(target, now, caller.agent) for lock in locks if lock.holder != holder],
             }
             if any(lock.holder == holder for lock in locks):
                 answer["why"].append("This session holds an overlapping lock.")
@@ -368,21 +368,21 @@ class Locks:
             fix = "Ask a person in the room, or wait: check_locks says until when."
             message = f"Only a person takes a lock from its holder, and {caller.agent} is an agent."
             raise Refusal(message, fix, Fault.FORBIDDEN)
-        meant = await self.target(caller, path)
+        target = await self.target(caller, path)
         why = checked_reason(reason)
 
         async def work(tx: Tx) -> Json | Refusal:
             await self._heartbeat.touch(tx, caller)
-            taken, met = await table.force_release(tx, meant, by=caller.agent, reason=why)
+            taken, met = await table.force_release(tx, target, by=caller.agent, reason=why)
             if not taken:
                 near = ", ".join(sorted({lock.path for lock in met})) or "nothing"
                 fix = f"Name it as the list of locks shows it; what overlaps it now: {near}."
-                message = f"There is no lock on exactly {meant.path}."
+                message = f"There is no lock on exactly {target.path}."
                 return Refusal(message, fix, Fault.REFUSED, "not_held", details={"released": False})
             return {
                 "success": True,
                 "released": True,
-                "file_path": meant.path,
+                "file_path": target.path,
                 "locks": [lock.as_json() for lock in taken],
             }
 
@@ -405,7 +405,7 @@ class Locks:
         of the same session wants too, and goes on with. `lost`: its holder did not give it back, and its leases stay
         on record."""
         for row in await tx.all(Q.other_claims_of_session, task_id=task_id):
-            wanted = {(one.kind, one.key) for one in self.kept(loads(row["files"]))}
+            wanted = {(target.kind, target.key) for target in self.kept(loads(row["files"]))}
             for lock in await table.of_task(tx, task_id):
                 if (lock.target.kind, lock.target.key) in wanted:
                     await table.hand_on(tx, lock, row["id"])
@@ -449,8 +449,8 @@ def _granted(taken: Sequence[tuple[Lock, bool]]) -> Granted:
 def _places(found: Sequence[Lock], mine: Sequence[Lock]) -> list[str]:
     """Where each lock stands in a list for a session that holds `mine`: the same files, what is in, above or below
     their folders, and the rest; of these the oldest first."""
-    same = {(one.target.kind, one.target.key) for one in mine}
-    folders = {_folder(one.target) for one in mine if one.target.kind != "key"}
+    same = {(lock.target.kind, lock.target.key) for lock in mine}
+    folders = {_folder(lock.target) for lock in mine if lock.target.kind != "key"}
     around = {name for folder in folders for name in above(folder)} | folders
 
     def far(target: Target) -> int:
@@ -469,4 +469,4 @@ def _folder(of: Target) -> str:
 
 
 def _line(found: Sequence[Wait]) -> list[Json]:
-    return [one.as_json() | {"position": number} for number, one in enumerate(found, 1)]
+    return [wait.as_json() | {"position": number} for number, wait in enumerate(found, 1)]

@@ -95,7 +95,7 @@ async def meeting(
 
 
 async def take(
-    tx: Tx, caller: Caller, target: Target, wish: LockRequest, *, looked: bool
+    tx: Tx, caller: Caller, target: Target, request: LockRequest, *, looked: bool
 ) -> tuple[Lock, bool] | None:
     """Take the lock, or refresh it where the caller holds it, with the event; and whether its lease is new.
 
@@ -106,18 +106,18 @@ async def take(
     row = await tx.one(
         Q.take_lock,
         **reach(target),
-        **wish.compared.of(target),
+        **request.compared.of(target),
         key=target.key,
         kind=target.kind,
         agent=caller.agent,
         session=caller.session,
         path=target.path,
         base=target.base,
-        mode=wish.mode,
-        reason=wish.reason,
+        mode=request.mode,
+        reason=request.reason,
         now=now,
-        expires_at=now + wish.ttl_s,
-        task_id=wish.task_id,
+        expires_at=now + request.ttl_s,
+        task_id=request.task_id,
         looked=looked,
         seen=now - STALE_S,
     )
@@ -130,15 +130,15 @@ async def take(
     if row["lost_below"]:
         await _forget_lost(tx, caller, target, now)
     if fresh:
-        await _take_over(tx, caller, target, wish, now)
+        await _take_over(tx, caller, target, request, now)
     return lock, fresh
 
 
-async def _take_over(tx: Tx, caller: Caller, target: Target, wish: LockRequest, now: float) -> None:
+async def _take_over(tx: Tx, caller: Caller, target: Target, request: LockRequest, now: float) -> None:
     """Mark as lost what others held of this until their leases ran out: a clock that jumped may come back."""
     who = {"agent": caller.agent, "session": caller.session}
-    about = {**reach(target), **wish.compared.of(target), "key": target.key, "kind": target.kind}
-    found = await tx.all(Q.lapsed, **about, mode=wish.mode, now=now, **who)
+    about = {**reach(target), **request.compared.of(target), "key": target.key, "kind": target.kind}
+    found = await tx.all(Q.lapsed, **about, mode=request.mode, now=now, **who)
     if found:
         async with tx.as_room():  # they are rows of others
             for row in found:
@@ -332,31 +332,31 @@ async def hand_on(tx: Tx, lock: Lock, task_id: str) -> None:
     await tx.execute(Q.hand_on_lock, key=lock.target.key, kind=lock.target.kind, task_id=task_id, **who)
 
 
-async def why_not(tx: Tx, caller: Caller, meant: Target, token: int | None) -> Refusal:
+async def why_not(tx: Tx, caller: Caller, target: Target, token: int | None) -> Refusal:
     """Why the caller has no lock of exactly this (and of that token) to release."""
-    mine, now = await own(tx, caller, meant), await tx.now()
+    mine, now = await own(tx, caller, target), await tx.now()
     if mine is not None:
         if mine.expires_at <= now:
             return _of_release(stale(mine, now))
         return _of_release(
             Refusal(
-                f"Fencing token {token} is not that of your lock on {meant.path}, which is {mine.token}.",
+                f"Fencing token {token} is not that of your lock on {target.path}, which is {mine.token}.",
                 "Give the token of the lease that you hold, or none.",
                 Fault.REFUSED,
                 "stale_token",
                 details={"file_path": mine.path, "fencing_token": mine.token},
             )
         )
-    first = await _holder(tx, meant)
+    first = await _holder(tx, target)
     if first is not None:
         fix = "Only its holder can release a lock; a person can force a release."
-        return _of_release(_not_yours(first.told(meant, now, caller.agent), first, fix))
-    return _of_release(_not_held(meant, "check_locks shows what is held; give the path as it was acquired."))
+        return _of_release(_not_yours(first.told(target, now, caller.agent), first, fix))
+    return _of_release(_not_held(target, "check_locks shows what is held; give the path as it was acquired."))
 
 
-async def why_not_renewed(tx: Tx, caller: Caller, meant: Target) -> Refusal:
+async def why_not_renewed(tx: Tx, caller: Caller, target: Target) -> Refusal:
     """Why the caller has no lock of exactly this to renew."""
-    mine, now, first = await own(tx, caller, meant), await tx.now(), await _holder(tx, meant)
+    mine, now, first = await own(tx, caller, target), await tx.now(), await _holder(tx, target)
     line = "Wait in line for it (acquire_lock with wait_seconds), and look at what changed before you write."
     if mine is not None:
         lost = stale(mine, now)
@@ -364,22 +364,22 @@ async def why_not_renewed(tx: Tx, caller: Caller, meant: Target) -> Refusal:
             return lost
         details = lost.details | _held_by(first)
         return Refusal(
-            f"{lost.message} {first.told(meant, now, caller.agent)}",
+            f"{lost.message} {first.told(target, now, caller.agent)}",
             line,
             lost.fault,
             lost.code,
             details=details,
         )
     if first is not None:
-        return _not_yours(first.told(meant, now, caller.agent), first, line)
-    return _not_held(meant, "acquire_lock takes it; a lock is renewed by the path as it was acquired.")
+        return _not_yours(first.told(target, now, caller.agent), first, line)
+    return _not_held(target, "acquire_lock takes it; a lock is renewed by the path as it was acquired.")
 
 
-async def _holder(tx: Tx, meant: Target) -> Lock | None:
+async def _holder(tx: Tx, target: Target) -> Lock | None:
     """Who holds exactly this now."""
-    held = await meeting(tx, meant)
+    held = await meeting(tx, target)
     return next(
-        (lock for lock in held if (lock.target.kind, lock.target.key) == (meant.kind, meant.key)), None
+        (lock for lock in held if (lock.target.kind, lock.target.key) == (target.kind, target.key)), None
     )
 
 
@@ -392,8 +392,8 @@ def _not_yours(message: str, lock: Lock, fix: str) -> Refusal:
     return Refusal(message, fix, Fault.REFUSED, "not_yours", details=_held_by(lock))
 
 
-def _not_held(meant: Target, fix: str) -> Refusal:
-    return Refusal(f"This session holds no lock on {meant.path}.", fix, Fault.REFUSED, "not_held")
+def _not_held(target: Target, fix: str) -> Refusal:
+    return Refusal(f"This session holds no lock on {target.path}.", fix, Fault.REFUSED, "not_held")
 
 
 def _of_release(refused: Refusal) -> Refusal:

@@ -34,7 +34,7 @@ Holder = tuple[str, str]
 
 @dataclass(frozen=True, slots=True)
 class Obstacle:
-    """What one waits for, and whose lock is in the way."""
+    """A target that a session waits for, and the lock that is in its way."""
 
     target: Target
     lock: Lock
@@ -47,10 +47,10 @@ def conflict(a: Wait, b: Wait) -> bool:
     return any(one.meets(other.kind, other.key) for one in a.wanted for other in b.wanted)
 
 
-def compare_ahead(one: Wait, wish: LockRequest) -> None:
-    """Compare a waiting one's wish with another, so that `conflict` of the two finds it done. Blocking."""
-    for target in wish.targets:
-        for other in one.wanted:
+def compare_ahead(wait: Wait, request: LockRequest) -> None:
+    """Compare what a session waits for with a request, so that a later `conflict` of the two is quick. Blocking."""
+    for target in request.targets:
+        for other in wait.wanted:
             target.meets(other.kind, other.key)
 
 
@@ -59,12 +59,12 @@ def wait_cycle(me: Wait, needs: Mapping[Holder, Sequence[Obstacle]]) -> tuple[Js
     came: dict[Holder, tuple[Holder, Obstacle]] = {}
     waiting = deque([me.holder])
     while waiting:
-        one = waiting.popleft()
-        for need in needs.get(one, ()):
+        holder = waiting.popleft()
+        for need in needs.get(holder, ()):
             then = need.lock.holder
             if then in came:
                 continue
-            came[then] = (one, need)
+            came[then] = (holder, need)
             if then == me.holder:
                 return _told(me.holder, came)
             waiting.append(then)
@@ -90,18 +90,18 @@ def _told(me: Holder, came: Mapping[Holder, tuple[Holder, Obstacle]]) -> tuple[J
 
 def in_front(me: Wait, waits: Sequence[Wait], needs: Mapping[Holder, Sequence[Obstacle]]) -> list[Wait]:
     """The earlier ones that I may not pass, in order. `waits` are all that live, without me, in order."""
-    if not any(one.id < me.id and conflict(one, me) for one in waits):
+    if not any(wait.id < me.id and conflict(wait, me) for wait in waits):
         return []
     graph = {holder: {need.lock.holder for need in found} for holder, found in needs.items()}
-    for later in (*(one for one in waits if one.id < me.id), me):
+    for later in (*(wait for wait in waits if wait.id < me.id), me):
         passed_not = [
-            one
-            for one in waits
-            if one.id < later.id and conflict(one, later) and not _reaches(graph, one.holder, later.holder)
+            wait
+            for wait in waits
+            if wait.id < later.id and conflict(wait, later) and not _reaches(graph, wait.holder, later.holder)
         ]
         if later is me:
             return passed_not
-        graph.setdefault(later.holder, set()).update(one.holder for one in passed_not)
+        graph.setdefault(later.holder, set()).update(wait.holder for wait in passed_not)
     return []
 
 
@@ -109,12 +109,12 @@ def _reaches(graph: Mapping[Holder, set[Holder]], start: Holder, end: Holder) ->
     seen: set[Holder] = set()
     waiting = [start]
     while waiting:
-        one = waiting.pop()
-        if one == end:
+        holder = waiting.pop()
+        if holder == end:
             return True
-        if one not in seen:
-            seen.add(one)
-            waiting.extend(graph.get(one, ()))
+        if holder not in seen:
+            seen.add(holder)
+            waiting.extend(graph.get(holder, ()))
     return False
 
 
@@ -132,7 +132,7 @@ async def line(tx: Tx) -> list[Wait]:
 
 
 async def obstacle(
-    tx: Tx, caller: Caller, wish: LockRequest, place: int | None, *, waits_on: bool = False
+    tx: Tx, caller: Caller, request: LockRequest, place: int | None, *, waits_on: bool = False
 ) -> Blocked | None:
     """What keeps this wish from being granted now; None: nothing.
 
@@ -140,17 +140,23 @@ async def obstacle(
     is looked for.
     """
     held: list[Obstacle] = []
-    for target in wish.targets:
+    for target in request.targets:
         met = await meeting(
-            tx, target, mode=wish.mode, besides=(caller.agent, caller.session), compared=wish.compared
+            tx, target, mode=request.mode, besides=(caller.agent, caller.session), compared=request.compared
         )
         held += [Obstacle(target, lock) for lock in met]
-    standing = [one for one in await line(tx) if one.id != place]
+    standing = [wait for wait in await line(tx) if wait.id != place]
     now = await tx.now()
     me = Wait(
-        _LAST if place is None else place, caller.agent, caller.session, wish.targets, wish.mode, now, now
+        _LAST if place is None else place,
+        caller.agent,
+        caller.session,
+        request.targets,
+        request.mode,
+        now,
+        now,
     )
-    if not held and not any(conflict(one, me) for one in standing):
+    if not held and not any(conflict(wait, me) for wait in standing):
         return None
     needs = await _needs(tx, me, held, standing) if standing else {me.holder: held}
     found = wait_cycle(me, needs) if waits_on and held else ()
@@ -163,7 +169,7 @@ async def obstacle(
         return Blocked(first.target, first.lock, now, reason, position, found, caller.agent)
     if front:
         met_first = next(
-            target for target in wish.targets for one in front[0].wanted if target.meets(one.kind, one.key)
+            target for target in request.targets for one in front[0].wanted if target.meets(one.kind, one.key)
         )
         return Blocked(met_first, front[0], now, "queued", position, reader=caller.agent)
     return None
@@ -174,22 +180,22 @@ async def _needs(
 ) -> dict[Holder, list[Obstacle]]:
     """Of each session that waits, and of me: whose locks are in its way."""
     needs: dict[Holder, list[Obstacle]] = {me.holder: list(held)}
-    for one in standing:
-        found = needs.setdefault(one.holder, [])
-        for target in one.wanted:
-            locks = await meeting(tx, target, mode=one.mode, besides=one.holder)
-            found += [Obstacle(target, lock) for lock in locks]
+    for wait in standing:
+        obstacles = needs.setdefault(wait.holder, [])
+        for target in wait.wanted:
+            locks = await meeting(tx, target, mode=wait.mode, besides=wait.holder)
+            obstacles += [Obstacle(target, lock) for lock in locks]
     return needs
 
 
-async def stand(tx: Tx, caller: Caller, wish: LockRequest, until: float) -> int:
+async def stand(tx: Tx, caller: Caller, request: LockRequest, until: float) -> int:
     """Go to the end of the line, until that time (Unix seconds); the place."""
     row = await tx.one(
         Q.put_wait,
         agent=caller.agent,
         session=caller.session,
-        wanted=dumps([asdict(target) for target in wish.targets]),
-        mode=wish.mode,
+        wanted=dumps([asdict(target) for target in request.targets]),
+        mode=request.mode,
         now=await tx.now(),
         until=until,
     )
@@ -211,4 +217,4 @@ async def leave(tx: Tx, place: int) -> None:
 
 def wanting(waits: Sequence[Wait], target: Target) -> list[Wait]:
     """Those that wait for what meets the target, in order."""
-    return [one for one in waits if any(target.meets(wanted.kind, wanted.key) for wanted in one.wanted)]
+    return [wait for wait in waits if any(target.meets(wanted.kind, wanted.key) for wanted in wait.wanted)]

@@ -69,9 +69,9 @@ class Search:
     task: Task | None = None
     held: list[PassedOver] = field(default_factory=list)
 
-    def passed(self, number: int, told: tuple[str, str, str]) -> None:
+    def passed(self, number: int, blocked: tuple[str, str, str]) -> None:
         if len(self.held) < MOST_TOLD:
-            self.held.append(PassedOver(number, *told))
+            self.held.append(PassedOver(number, *blocked))
 
 
 def by(caller: Caller, cause: Sequence[str] = ()) -> By:
@@ -92,12 +92,12 @@ class Claims:
         search, index = Search(), None
         async for row in self._ready(tx, types):
             files = json.loads(row["files"])
-            told = None if index is None else self._in_the_way(index, files)
-            told = told or await self.lock_files(tx, caller, row["id"], row["number"], files, lease_s)
-            if told is None:
+            blocked = None if index is None else self._in_the_way(index, files)
+            blocked = blocked or await self.lock_files(tx, caller, row["id"], row["number"], files, lease_s)
+            if blocked is None:
                 search.task = await self._claim(tx, caller, row["id"], lease_s)
                 return search
-            search.passed(row["number"], told)
+            search.passed(row["number"], blocked)
             if index is None:
                 # From here on a task is locked only when nobody's lock meets its files.
                 me = (caller.agent, caller.session)
@@ -137,9 +137,9 @@ class Claims:
     def _in_the_way(self, index: LockIndex, files: Sequence[str]) -> tuple[str, str, str] | None:
         """(path, holder, until) of what meets these files."""
         for target in self._locks.kept(files) if files else ():
-            met = index.longest_meeting(target)
-            if met is not None:
-                return target.path, met.agent, iso(met.expires_at)
+            lock = index.longest_meeting(target)
+            if lock is not None:
+                return target.path, lock.agent, iso(lock.expires_at)
         return None
 
     async def _claim(self, tx: Tx, caller: Caller, task_id: str, lease_s: float) -> Task | None:
@@ -171,30 +171,30 @@ class Claims:
         why = f"for task {references.task(number)}"
         ttl_s = min(MAX_TTL_S, max(MIN_TTL_S, lease_s))
         outcome = await self._locks.acquire_in(tx, caller, wanted, "exclusive", ttl_s, why, task_id)
-        told = outcome.as_json()
-        if told["success"]:
+        answer = outcome.as_json()
+        if answer["success"]:
             return None
-        return told["file_path"], told["locked_by"], told["expires_at"]
+        return answer["file_path"], answer["locked_by"], answer["expires_at"]
 
     async def check_files(self, tx: Tx, caller: Caller, task: Task) -> None:
         """That no other session holds a file of this claim of an agent's by now. Raises Refusal: REFUSED
         `stale_token`."""
         for target in self._locks.kept(task.files) if task.files and not caller.person else ():
-            met = await table.meeting(tx, target, besides=(caller.agent, caller.session))
-            if met:
-                raise file_lost(task, met[0], await tx.now())
+            locks = await table.meeting(tx, target, besides=(caller.agent, caller.session))
+            if locks:
+                raise file_lost(task, locks[0], await tx.now())
 
     async def end(
-        self, tx: Tx, caller: Caller, task_id: str, status: Status, told: Json, token: int | None
+        self, tx: Tx, caller: Caller, task_id: str, status: Status, result: Json, token: int | None
     ) -> tuple[Task, Followed] | None:
-        """End the caller's claim with `completed` or `failed`; `told` has `result` and `error_message`. Gives the
+        """End the caller's claim with `completed` or `failed`; `result` has `result` and `error_message`. Gives the
         task and what followed; None when the caller has no such claim (any more)."""
         row = await tx.one(
             Q.end_claim,
             id=task_id,
             status=str(status),
-            result=None if told["result"] is None else json.dumps(told["result"], ensure_ascii=False),
-            error_message=told["error_message"],
+            result=None if result["result"] is None else json.dumps(result["result"], ensure_ascii=False),
+            error_message=result["error_message"],
             now=await tx.now(),
             agent=caller.agent,
             session=caller.session,
@@ -270,18 +270,18 @@ class Claims:
 
 async def no_claim(tx: Tx, task: Task, caller: Caller, token: int | None) -> Refusal:
     """Why the caller does not hold this task's claim, whose lease ends with its session."""
-    until = next((at for one, at, _ in await _lost(tx) if one.id == task.id), task.lease_until)
+    until = next((at for lost, at, _ in await _lost(tx) if lost.id == task.id), task.lease_until)
     return why_not(replace(task, lease_until=until), caller, token, await tx.now())
 
 
 async def _lost(tx: Tx) -> list[tuple[Task, float, str]]:
     """Each claim that is over and was not taken back: its task, since when (Unix seconds), and why."""
-    found = []
+    lost = []
     for row in await tx.all(Q.lost_claims, now=await tx.now()):
         task = Task.of_row(row)
         how = "the lease ran out" if row["expired"] else "the session ended"
-        found.append((task, float(row["lost_at"]), f"{how} of {task.claimed_by}"))
-    return found
+        lost.append((task, float(row["lost_at"]), f"{how} of {task.claimed_by}"))
+    return lost
 
 
 async def taken_since(tx: Tx, agent: str, since: float, *, limit: int) -> list[str]:

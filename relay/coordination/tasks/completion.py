@@ -36,28 +36,34 @@ class Completion:
 
 def why_not(task: Task, caller: Caller, token: int | None, now: float) -> Refusal:
     """Why the caller does not hold the task."""
-    told: dict[str, Any] = {"task_id": task.id, "status": str(task.status)}
+    details: dict[str, Any] = {"task_id": task.id, "status": str(task.status)}
     if task.status in _OVER:
-        told |= {"result": task.result, "error_message": task.error_message, "completed_by": task.claimed_by}
+        details |= {
+            "result": task.result,
+            "error_message": task.error_message,
+            "completed_by": task.claimed_by,
+        }
     mine = (task.claimed_by, task.claimed_session) == (caller.agent, caller.session)
     if task.status is Status.CLAIMED and mine and task.archived_at is None:
         if task.lease_until is not None and task.lease_until <= now:
             return _stale(
-                task, f"your lease ran out at {iso(task.lease_until)} ({since(task.lease_until, now)})", told
+                task,
+                f"your lease ran out at {iso(task.lease_until)} ({since(task.lease_until, now)})",
+                details,
             )
-        return _stale(task, f"your token is {task.fence}, not {token}", told)
+        return _stale(task, f"your token is {task.fence}, not {token}", details)
     if not mine and task.had(caller.agent, caller.session):
-        return _stale(task, _since(task), told | _holder(task))
+        return _stale(task, _since(task), details | _holder(task))
     if task.status in _OVER:
         return Refusal(
             f"{references.task(task.number)} is {task.status} already, and its result stays.",
             "Nothing is left to do; a person may reopen it.",
             Fault.REFUSED,
             "already_completed",
-            details=told,
+            details=details,
         )
     if mine and task.had(caller.agent, caller.session):
-        return _stale(task, _since(task), told)
+        return _stale(task, _since(task), details)
     who = task.claimed_by
     if who == caller.agent and task.claimed_session is not None:
         who = named(who, task.claimed_session, caller.agent)
@@ -65,7 +71,7 @@ def why_not(task: Task, caller: Caller, token: int | None, now: float) -> Refusa
     if task.status is Status.CLAIMED and task.lease_until is not None and task.lease_until <= now:
         until = f"{iso(task.lease_until)} ({since(task.lease_until, now)})"
         where = f"{who} had it until {until}, and now it is open to anyone"
-        fix, told = "`get_work` gives it to whoever asks first.", told | {"lease_over": True}
+        fix, details = "`get_work` gives it to whoever asks first.", details | {"lease_over": True}
     elif task.claimed_by:
         where = f"{who} works on it"
     return Refusal(
@@ -73,7 +79,7 @@ def why_not(task: Task, caller: Caller, token: int | None, now: float) -> Refusa
         fix,
         Fault.REFUSED,
         "not_yours",
-        details=told | _holder(task),
+        details=details | _holder(task),
     )
 
 
@@ -110,11 +116,11 @@ def _holder(task: Task) -> dict[str, Any]:
     return {"claimed_by": task.claimed_by, "claimed_session": task.claimed_session, "lease_until": until}
 
 
-def _stale(task: Task, why: str, told: dict[str, Any]) -> Refusal:
+def _stale(task: Task, why: str, details: dict[str, Any]) -> Refusal:
     return Refusal(
         f"You lost the claim on {references.task(task.number)}: {why}.",
         "Nothing was written; `get_work` gives you the next task.",
         Fault.REFUSED,
         "stale_token",
-        details=told,
+        details=details,
     )

@@ -72,14 +72,14 @@ class DependencyStatus:
 
 def dependency_status(needs: Iterable[Needed], policy: Policy) -> DependencyStatus:
     """Where a task with these needs stands."""
-    found = list(needs)
-    failed = [need for need in found if need.state is State.FAILED]
+    needs = list(needs)
+    failed = [need for need in needs if need.state is State.FAILED]
     if failed and policy is not Policy.IGNORE:
         why = ", ".join(need.told for need in failed)
         if policy is Policy.CASCADE:
             return DependencyStatus(Status.FAILED, f"Failed with what it needs: {why}.")
         return DependencyStatus(Status.BLOCKED, f"Blocked by what it needs: {why}.")
-    if any(need.state is State.OPEN for need in found):
+    if any(need.state is State.OPEN for need in needs):
         return DependencyStatus(Status.BLOCKED)
     return DependencyStatus(Status.PENDING)
 

@@ -20,17 +20,17 @@ async def story(tx: Tx, task: Task) -> Mapping[str, Any]:
     """TASK with `input_data`, `result`, `error_message` and `history`: `[{id, at, by, change, status, note}]`, oldest
     first. `more`: what happened before the part of the log that is looked through is not in it."""
     # As an event holds the task itself; one that needs it names it otherwise.
-    found = await events.about(tx, f'"id":{dumps(task.id)}', types=TYPES)
-    told = [step for event in reversed(found) if (step := _step(event, task.id)) is not None]
-    begun = bool(told) and told[0]["change"] in ("created", "submitted")
+    entries = await events.about(tx, f'"id":{dumps(task.id)}', types=TYPES)
+    history = [step for event in reversed(entries) if (step := _step(event, task.id)) is not None]
+    begun = bool(history) and history[0]["change"] in ("created", "submitted")
     more = {"input_data": task.input_data, "result": task.result, "error_message": task.error_message}
-    return {**task.as_json(), **more, "history": told, "more": not begun}
+    return {**task.as_json(), **more, "history": history, "more": not begun}
 
 
 def _step(event: Event, id: str) -> dict[str, Any] | None:
     """What this event did to the task."""
-    for one in event.outputs["tasks"]:
-        after = one["after"]
+    for change in event.outputs["tasks"]:
+        after = change["after"]
         if after["id"] == id:
             return {
                 "id": event.id,

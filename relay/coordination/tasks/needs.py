@@ -101,15 +101,15 @@ async def rewired(tx: Tx, task: Task, references: Sequence[str]) -> tuple[Need, 
     edges: dict[str, list[str]] = {}
     for row in await tx.all(Q.needs_within, ids=json.dumps(ids)):
         edges.setdefault(row["task_id"], []).append(row["needs"])
-    way = find_cycle(task.id, ids, edges)
-    if way is None:
+    cycle = find_cycle(task.id, ids, edges)
+    if cycle is None:
         return needs
-    numbers = {row["id"]: row["number"] for row in await tx.all(Q.tasks_by_id, ids=json.dumps(way))}
-    shown = " -> ".join(refs.task(numbers[one]) for one in way)
+    numbers = {row["id"]: row["number"] for row in await tx.all(Q.tasks_by_id, ids=json.dumps(cycle))}
+    shown = " -> ".join(refs.task(numbers[id]) for id in cycle)
     raise Refusal(
         f"That is a cycle: {shown}.",
         "Leave one of these out: none of them could ever begin.",
         Fault.REFUSED,
         "dependency_cycle",
-        details={"cycle": [{"id": one, "number": numbers[one]} for one in way]},
+        details={"cycle": [{"id": id, "number": numbers[id]} for id in cycle]},
     )

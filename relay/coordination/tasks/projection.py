@@ -52,8 +52,8 @@ class Folded:
 async def fold(tx: Tx) -> Folded:
     """Read every task event of the log. Runs in the caller's transaction."""
     folded, after = Folded(), 0
-    while found := await events.read_after(tx, after, types=sorted(TASK_EVENTS), limit=_BATCH):
-        for event in found:
+    while page := await events.read_after(tx, after, types=sorted(TASK_EVENTS), limit=_BATCH):
+        for event in page:
             after = event.pos
             for _, task in pairs_of(event):
                 folded.tasks[task.id] = task
@@ -72,17 +72,21 @@ async def fold(tx: Tx) -> Folded:
 async def strays(tx: Tx) -> list[str]:
     """Where the tables are not what the log says, for people; empty when they are."""
     folded = await fold(tx)
-    found = {row["id"]: Task.of_row(row) for row in await tx.all(Q.all_tasks)}
-    told = [
-        f"task {references.task((folded.tasks.get(one) or found[one]).number)} differs from the log"
-        for one in sorted({*folded.tasks, *found})
-        if _unleased(folded.tasks.get(one)) != _unleased(found.get(one))
+    stored = {row["id"]: Task.of_row(row) for row in await tx.all(Q.all_tasks)}
+    differences = [
+        f"task {references.task((folded.tasks.get(id) or stored[id]).number)} differs from the log"
+        for id in sorted({*folded.tasks, *stored})
+        if _unleased(folded.tasks.get(id)) != _unleased(stored.get(id))
     ]
     needs = {(row["task_id"], row["needs"]) for row in await tx.all(Q.all_needs)}
     if needs != {(task.id, need.id) for task in folded.tasks.values() for need in task.depends_on}:
-        told.append("the list of what tasks need differs from the log")
+        differences.append("the list of what tasks need differs from the log")
     changes = {row["event_id"]: dict(row) for row in await tx.all(Q.all_changes)}
-    return told if changes == folded.changes else [*told, "the list of task changes differs from the log"]
+    return (
+        differences
+        if changes == folded.changes
+        else [*differences, "the list of task changes differs from the log"]
+    )
 
 
 async def rebuild(tx: Tx) -> int:
@@ -117,12 +121,12 @@ async def render(tx: Tx) -> bytes:
     """The bytes that tasks.json must hold now: `{"version", "cursor", "tasks": [TASK...]}`; `cursor` is the
     place of the newest task event."""
     tasks = await Board().list(tx)
-    told: Mapping[str, Any] = {
+    content: Mapping[str, Any] = {
         "version": VERSION,
         "cursor": await _last_change(tx),
         "tasks": [task.as_json() for task in tasks],
     }
-    return (json.dumps(told, ensure_ascii=False, indent=1) + "\n").encode()
+    return (json.dumps(content, ensure_ascii=False, indent=1) + "\n").encode()
 
 
 class TasksFile:
@@ -186,8 +190,8 @@ def _stamp(path: Path) -> _Stamp | None:
         return None
 
 
-def _stamp_of(told: os.stat_result) -> _Stamp:
-    return told.st_ino, told.st_size, told.st_mtime_ns
+def _stamp_of(stat: os.stat_result) -> _Stamp:
+    return stat.st_ino, stat.st_size, stat.st_mtime_ns
 
 
 def _holds(path: Path, wanted: bytes) -> bool:

@@ -165,9 +165,9 @@ class Task:
 
     def record(self) -> dict[str, Any]:
         """The whole task as JSON values, for an event; what is not set is left out."""
-        told = {field.name: getattr(self, field.name) for field in fields(self)}
-        told |= {"status": str(self.status)} | {name: list(told[name]) for name in _LISTS}
-        return {name: value for name, value in told.items() if value is not None}
+        record = {field.name: getattr(self, field.name) for field in fields(self)}
+        record |= {"status": str(self.status)} | {name: list(record[name]) for name in _LISTS}
+        return {name: value for name, value in record.items() if value is not None}
 
     @classmethod
     def of_record(cls, record: Mapping[str, Any]) -> Task:
@@ -181,17 +181,17 @@ class Task:
 
     def columns(self) -> dict[str, Any]:
         """The values of the table's columns."""
-        told = {field.name: getattr(self, field.name) for field in fields(self)}
+        record = {field.name: getattr(self, field.name) for field in fields(self)}
         for name in _JSON:
-            told[name] = None if told[name] is None else json.dumps(told[name], ensure_ascii=False)
-        return {**told, "status": str(self.status)}
+            record[name] = None if record[name] is None else json.dumps(record[name], ensure_ascii=False)
+        return {**record, "status": str(self.status)}
 
     @classmethod
     def of_row(cls, row: Mapping[str, Any]) -> Task:
-        told = {field.name: row[field.name] for field in fields(cls)}
+        record = {field.name: row[field.name] for field in fields(cls)}
         for name in _JSON:
-            told[name] = None if told[name] is None else json.loads(told[name])
-        return cls.of_record(told)
+            record[name] = None if record[name] is None else json.loads(record[name])
+        return cls.of_record(record)
 
 
 def rank(created_at: float, priority: int) -> float:

@@ -129,11 +129,11 @@ async def log(
 ) -> Event:
     """The event of a change whose rows are written."""
     whole = change in BY_PEOPLE or change is Change.UNDONE
-    told = [
+    records = [
         {"before": before.record() if before and whole else None, "after": after.record()}
         for before, after in pairs
     ]
-    outputs: dict[str, Any] = {"change": str(change), "by": by.name, "tasks": told}
+    outputs: dict[str, Any] = {"change": str(change), "by": by.name, "tasks": records}
     if undid is not None:
         outputs["undid"] = undid
     type_ = CREATED if change in _CREATIONS else CHANGED
@@ -146,8 +146,8 @@ async def log(
 def pairs_of(event: Event) -> list[Pair]:
     """The tasks of a task event, each before and after; before is None for a new task and in what agents did."""
     return [
-        (Task.of_record(told["before"]) if told["before"] else None, Task.of_record(told["after"]))
-        for told in event.outputs["tasks"]
+        (Task.of_record(record["before"]) if record["before"] else None, Task.of_record(record["after"]))
+        for record in event.outputs["tasks"]
     ]
 
 

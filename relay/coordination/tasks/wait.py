@@ -56,9 +56,9 @@ class Try:
         """The answer to the caller. Raises Refusal."""
         if self.refusal is not None:
             raise self.refusal
-        found = self.answer or self.nothing
-        assert found is not None
-        return found
+        answer = self.answer or self.nothing
+        assert answer is not None
+        return answer
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,5 +145,5 @@ class WorkWait:
 
 def _is_final(tried: Try) -> bool:
     """Is the task that was named none that will ever be ready for this caller?"""
-    found = () if tried.refusal is None else tried.refusal.details.get("reasons", ())
-    return any(one["reason"] in ("finished", "archived") for one in found)
+    reasons = () if tried.refusal is None else tried.refusal.details.get("reasons", ())
+    return any(reason["reason"] in ("finished", "archived") for reason in reasons)

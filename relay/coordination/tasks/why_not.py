@@ -25,9 +25,9 @@ Json = dict[str, Any]
 
 async def reasons(tx: Tx, task: Task, caller: Caller, locks: Locks) -> list[Json]:
     """`[{reason, message, ...}]`, empty when nothing stands in the way."""
-    now, found = await tx.now(), list[Json]()
+    now, reasons = await tx.now(), list[Json]()
     if task.archived_at is not None:
-        found.append(
+        reasons.append(
             _told(
                 "archived",
                 f"{references.task(task.number)} was taken off the board; `/undo` may bring it back.",
@@ -35,17 +35,17 @@ async def reasons(tx: Tx, task: Task, caller: Caller, locks: Locks) -> list[Json
         )
     if task.status in (Status.COMPLETED, Status.FAILED, Status.DEAD):
         said = f" {task.note}" if task.note else ""
-        found.append(
+        reasons.append(
             _told(
                 "finished", f"{references.task(task.number)} is {task.status}.{said}", status=str(task.status)
             )
         )
     if task.status is Status.CLAIMED:
-        found.append(_claimed(task, caller, now))
+        reasons.append(_claimed(task, caller, now))
     if task.status is Status.BLOCKED:
-        found += await _blocked(tx, task)
+        reasons += await _blocked(tx, task)
     if task.status is Status.PENDING and task.not_before > now:
-        found.append(
+        reasons.append(
             _told(
                 "backing_off",
                 f"Attempt {task.attempts} failed; the next may begin at {iso(task.not_before)} "
@@ -54,8 +54,8 @@ async def reasons(tx: Tx, task: Task, caller: Caller, locks: Locks) -> list[Json
             )
         )
     if task.files and task.active and task.claim is None:
-        found += await _held_files(tx, task, caller, locks)
-    return found
+        reasons += await _held_files(tx, task, caller, locks)
+    return reasons
 
 
 def _told(reason: str, message: str, **more: Any) -> Json:
@@ -92,13 +92,13 @@ async def _blocked(tx: Tx, task: Task) -> list[Json]:
 
 
 async def _held_files(tx: Tx, task: Task, caller: Caller, locks: Locks) -> list[Json]:
-    found = []
+    reasons = []
     for target in locks.kept(task.files):
         blocked = await obstacle(tx, caller, lock_request([target]), None)
         if blocked is not None:
-            told = blocked.as_json()
+            answer = blocked.as_json()
             kept = {
-                name: told[name] for name in ("file_path", "locked_by", "locked_by_session", "expires_at")
+                name: answer[name] for name in ("file_path", "locked_by", "locked_by_session", "expires_at")
             }
-            found.append(_told("files_held", told["message"], **kept))
-    return found
+            reasons.append(_told("files_held", answer["message"], **kept))
+    return reasons

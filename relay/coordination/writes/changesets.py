@@ -50,14 +50,14 @@ class Changesets:
     def __init__(
         self,
         store: Store,
-        judge: LockCheck,
+        lock_check: LockCheck,
         changes: ChangedFiles,
         touch: Touch,
         meant: Meant,
         *,
         fold: bool = False,
     ) -> None:
-        self._store, self._judge, self._changes = store, judge, changes
+        self._store, self._lock_check, self._changes = store, lock_check, changes
         self._touch, self._meant, self._fold = touch, meant, fold
 
     async def record(
@@ -81,8 +81,8 @@ class Changesets:
         changed = await self._changes.changed_files(caller.agent, base, head)
         undeclared = missing = None
         if changed is not None:
-            found = await asyncio.to_thread(coverage, targets, changed, fold=self._fold)
-            undeclared, missing = found.undeclared, found.missing
+            compared = await asyncio.to_thread(coverage, targets, changed, fold=self._fold)
+            undeclared, missing = compared.undeclared, compared.missing
         row: Json = {
             "id": str(uuid_utils.uuid7()),
             "summary": summary,
@@ -109,22 +109,25 @@ class Changesets:
     async def _targets(self, caller: Caller, files: Sequence[str]) -> list[Target]:
         if len(files) > MOST_FILES:
             raise _malformed("files", f"are {MOST_FILES:,} at most", "Declare a folder or a pattern.")
-        found = {(one.kind, one.key): one for one in [await self._meant(caller, text) for text in files]}
-        if sum(one.kind == "glob" for one in found.values()) > MAX_TARGETS:
+        targets = [await self._meant(caller, text) for text in files]
+        declared = {(target.kind, target.key): target for target in targets}
+        if sum(target.kind == "glob" for target in declared.values()) > MAX_TARGETS:
             raise _malformed("files", f"have {MAX_TARGETS} patterns at most", "Declare wider ones.")
-        return sorted(found.values(), key=lambda one: one.path)
+        return sorted(declared.values(), key=lambda target: target.path)
 
     async def _put(
         self, tx: Tx, caller: Caller, row: Json, written: Sequence[str | Target]
     ) -> list[LockRefusal]:
         await self._touch(tx, caller)
-        found = ordered(against(await self._judge.refusals(tx, caller, written, row["token"]), caller))
-        if found:
-            await record(tx, caller, found, act="changeset")
-            return found
+        refusals = ordered(
+            against(await self._lock_check.refusals(tx, caller, written, row["token"]), caller)
+        )
+        if refusals:
+            await record(tx, caller, refusals, act="changeset")
+            return refusals
         now = await tx.now()
         await tx.execute(Q.put_changeset, **row, agent=caller.agent, session=caller.session, now=now)
-        told = {
+        changeset = {
             "changeset_id": row["id"],
             "agent_id": caller.agent,
             "session": caller.session,
@@ -133,13 +136,13 @@ class Changesets:
             "changed": loads(row["changed"]),
             "undeclared": loads(row["undeclared"]),
         }
-        touches = told["changed"]
+        touches = changeset["changed"]
         await events.append(
             tx,
             NewEvent(
                 RECORDED,
                 Lane(caller.session, caller.agent),
-                outputs={"changeset": told},
+                outputs={"changeset": changeset},
                 file_touches=touches,
             ),
         )
@@ -179,14 +182,14 @@ def _written(
     return list(asked)
 
 
-def refused(found: Sequence[LockRefusal]) -> Refusal:
+def refused(refusals: Sequence[LockRefusal]) -> Refusal:
     """The answer to a changeset that may not be: `locked` or `stale_token`."""
-    first = found[0]
+    first = refusals[0]
     details: Json = {
         "locked_by": first.locked_by,
         "expires_at": first.until,
         "file_path": first.path,
-        "refusals": [one.as_json() for one in found[:20]],
+        "refusals": [refusal.as_json() for refusal in refusals[:20]],
     }
     if first.code == STALE:
         details["fencing_token"] = first.fencing_token

@@ -31,32 +31,33 @@ class Coverage:
 
 def coverage(declared: Sequence[Target], changed: Sequence[str], *, fold: bool = False) -> Coverage:
     """`changed`: names as git tells them. `fold`: the file system folds case."""
-    paths = {one.key for one in declared if one.kind == "path"}
+    paths = {target.key for target in declared if target.kind == "path"}
     globs: dict[str, list[Target]] = defaultdict(list)
-    for one in declared:
-        if one.kind == "glob":
-            globs[one.base or ""].append(one)
-    hit: set[Target] = set()
-    reached: set[str] = set()
+    for target in declared:
+        if target.kind == "glob":
+            globs[target.base or ""].append(target)
+    used_globs: set[Target] = set()
+    used_paths: set[str] = set()
     undeclared = []
     for path in changed:
-        meant = file_target(path, fold)
-        if meant is None:
+        file = file_target(path, fold)
+        if file is None:
             undeclared.append(path)
             continue
-        folders = above(meant.key)
-        met = paths.intersection(folders)
+        folders = above(file.key)
+        covering = paths.intersection(folders)
         # Only patterns that begin with a folder of the file can stand for it: of a thousand, a few.
-        near = [one for folder in ("", *folders) for one in globs.get(folder, ())]
-        found = {one for one in near if stands_for(one.key, meant.key)}
-        reached |= met
-        hit |= found
-        if not met and not found:
+        near = [glob for folder in ("", *folders) for glob in globs.get(folder, ())]
+        matching = {glob for glob in near if stands_for(glob.key, file.key)}
+        used_paths |= covering
+        used_globs |= matching
+        if not covering and not matching:
             undeclared.append(path)
     missing = [
-        one.path
-        for one in declared
-        if (one.kind == "path" and one.key not in reached) or (one.kind == "glob" and one not in hit)
+        target.path
+        for target in declared
+        if (target.kind == "path" and target.key not in used_paths)
+        or (target.kind == "glob" and target not in used_globs)
     ]
     return Coverage(undeclared, missing)
 

@@ -39,7 +39,7 @@ Json = dict[str, Any]
 
 def against(refusals: Sequence[LockRefusal], caller: Caller) -> list[LockRefusal]:
     """Those that count for this caller: a person is one, in however many windows."""
-    return [found for found in refusals if not (caller.person and found.locked_by == caller.agent)]
+    return [refusal for refusal in refusals if not (caller.person and refusal.locked_by == caller.agent)]
 
 
 async def _may_be(tx: Tx, caller: Caller) -> tuple[int, list[Caller]]:
@@ -61,19 +61,19 @@ def _holding(living: Sequence[Row]) -> list[str]:
 
 
 async def _refused(
-    tx: Tx, judge: LockCheck, caller: Caller, paths: Sequence[str]
+    tx: Tx, lock_check: LockCheck, caller: Caller, paths: Sequence[str]
 ) -> tuple[list[LockRefusal], list[Caller]]:
     """What stands against this write, another's lock first, and whose it may be (`_may_be`)."""
     living, who = await _may_be(tx, caller)
-    by_session = [against(await judge.refusals(tx, one, paths), one) for one in who]
+    by_session = [against(await lock_check.refusals(tx, possible, paths), possible) for possible in who]
     if len(who) == 1:
         return ordered(by_session[0]), who
-    by_path = [{found.path: found for found in refusals} for refusals in by_session]
+    by_path = [{refusal.path: refusal for refusal in refusals} for refusals in by_session]
     every = [
-        found if all(found.path in one for one in by_path) else _which(found, caller, living)
+        refusal if all(refusal.path in refused for refused in by_path) else _which(refusal, caller, living)
         for path in dict.fromkeys(paths)
-        for found in [next((one[path] for one in by_path if path in one), None)]
-        if found is not None
+        for refusal in [next((refused[path] for refused in by_path if path in refused), None)]
+        if refusal is not None
     ]
     return ordered(every), who
 
@@ -98,12 +98,12 @@ class LockGuard:
     def __init__(
         self,
         store: Store,
-        judge: LockCheck,
+        lock_check: LockCheck,
         then: Guard,
         refused: Callable[[Caller, Sequence[LockRefusal]], None] = lambda caller, found: None,
         brought: Callable[[str, str], Awaitable[bool]] | None = None,
     ) -> None:
-        self._store, self._judge, self._then, self._refused = store, judge, then, refused
+        self._store, self._lock_check, self._then, self._refused = store, lock_check, then, refused
         self._brought = brought
 
     async def decide(self, agent: str, location: Location, session: str | None = None) -> GuardDecision:
@@ -120,29 +120,30 @@ class LockGuard:
             return await self._then.decide(agent, location, session)
         caller = caller_of(agent, session)
         try:
-            found, owns = await self._store.read(lambda tx: self._look(tx, caller, location.path))
+            refusals, owns = await self._store.read(lambda tx: self._look(tx, caller, location.path))
         except (StoreError, self._store.transient, self._store.errors) as error:
             decision = await self._then.decide(agent, location, session)
             note = f"The locks could not be read ({error}), so none was checked."
             return decision if decision.refused else replace(decision, reason=note)
-        if found:
-            return GuardDecision.of_lock(found[0])
+        if refusals:
+            return GuardDecision.of_lock(refusals[0])
         if owns:
             return GuardDecision(reason=f"You hold {location.path} exclusively.")
         return await self._then.decide(agent, location, session)
 
     async def check(self, caller: Caller, paths: Sequence[str], *, act: str, override: str = "") -> Answer:
         """May `caller` make this write? As the function `check`."""
-        return await check(self._store, self._judge, caller, paths, act=act, override=override)
+        return await check(self._store, self._lock_check, caller, paths, act=act, override=override)
 
     async def _look(self, tx: Tx, caller: Caller, path: str) -> tuple[list[LockRefusal], bool]:
-        found, who = await _refused(tx, self._judge, caller, [path])
-        return found, not found and any([await self._judge.owns(tx, one, path) for one in who])
+        refusals, callers = await _refused(tx, self._lock_check, caller, [path])
+        owns = [await self._lock_check.owns(tx, possible, path) for possible in callers if not refusals]
+        return refusals, any(owns)
 
 
-def ordered(found: Sequence[LockRefusal]) -> list[LockRefusal]:
+def ordered(refusals: Sequence[LockRefusal]) -> list[LockRefusal]:
     """Another's lock says more than an own lease that ran out: it comes first."""
-    return sorted(found, key=lambda one: one.code != LOCKED)
+    return sorted(refusals, key=lambda refusal: refusal.code != LOCKED)
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,34 +166,34 @@ class Answer:
         """As `POST /api/guard/write` answers (docs/guard.md)."""
         return {
             "decision": self.decision,
-            "refusals": [one.as_json() for one in self.refusals[:MOST_TOLD]],
+            "refusals": [refusal.as_json() for refusal in self.refusals[:MOST_TOLD]],
             "more": max(0, len(self.refusals) - MOST_TOLD),
             "overridable": self.overridable,
         }
 
 
 async def judged(
-    tx: Tx, judge: LockCheck, caller: Caller, paths: Sequence[str], *, override: str = ""
+    tx: Tx, lock_check: LockCheck, caller: Caller, paths: Sequence[str], *, override: str = ""
 ) -> Answer:
     """Looks, and records nothing. An override is a person's."""
-    found, _ = await _refused(tx, judge, caller, paths)
-    return Answer(tuple(found), override.strip()[:MOST_WHY] if caller.person else "", caller.person)
+    refusals, _ = await _refused(tx, lock_check, caller, paths)
+    return Answer(tuple(refusals), override.strip()[:MOST_WHY] if caller.person else "", caller.person)
 
 
 async def check(
-    store: Store, judge: LockCheck, caller: Caller, paths: Sequence[str], *, act: str, override: str = ""
+    store: Store, lock_check: LockCheck, caller: Caller, paths: Sequence[str], *, act: str, override: str = ""
 ) -> Answer:
     """May `caller` make this write (`act`: commit, push, ...)? What is refused or let through is recorded.
 
     Raises StoreError, or what the store's engine raises, when nobody can tell.
     """
-    found = await store.read(lambda tx: judged(tx, judge, caller, paths, override=override))
-    if not found.refusals:
-        return found
+    answer = await store.read(lambda tx: judged(tx, lock_check, caller, paths, override=override))
+    if not answer.refusals:
+        return answer
 
     async def work(tx: Tx) -> Answer:
         # Anew, since a lock may have gone or come between the two.
-        now = await judged(tx, judge, caller, paths, override=override)
+        now = await judged(tx, lock_check, caller, paths, override=override)
         if now.refusals:
             await record(tx, caller, now.refusals, act=act, override=now.override)
         return now
@@ -211,20 +212,20 @@ async def record(
     at: str | None = None,
 ) -> Event:
     """The event of a write that was refused, or let through over what stood against it."""
-    told = {
-        "paths": [one.path for one in refusals[:MOST_TOLD]],
+    outputs = {
+        "paths": [refusal.path for refusal in refusals[:MOST_TOLD]],
         "more": max(0, len(refusals) - MOST_TOLD),
         "reason": override or refusals[0].text,
         "by": caller.agent,
         "act": act,
-        "refusals": [one.as_json() for one in refusals[:MOST_TOLD]],
+        "refusals": [refusal.as_json() for refusal in refusals[:MOST_TOLD]],
     }
     return await events.append(
         tx,
         NewEvent(
             OVERRIDDEN if override else REFUSED,
             Lane(caller.session, caller.agent),
-            outputs=told,
+            outputs=outputs,
             role="human" if caller.person else "agent",
             source_key=source_key,
             at=at,

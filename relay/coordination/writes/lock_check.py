@@ -42,7 +42,7 @@ class LockCheck:
     ) -> list[LockRefusal]:
         verdicts = await self.verdicts(tx, caller, paths, fencing_token)
         now = await tx.now()
-        return [_refusal(one, caller, now) for one in verdicts if one.verdict != "ok"]
+        return [_refusal(verdict, caller, now) for verdict in verdicts if verdict.verdict != "ok"]
 
     async def verdicts(
         self, tx: Tx, caller: Caller, paths: Sequence[str | Target], fencing_token: int | None = None
@@ -52,20 +52,20 @@ class LockCheck:
         `fencing_token`: of the lease that the write is done under; when this session does not hold it any more, all
         are stale. A file is asked about by its name, a pattern or a key as a Target. Reads only; it is no heartbeat.
         """
-        names = [one.path if isinstance(one, Target) else one for one in paths]
+        names = [path.path if isinstance(path, Target) else path for path in paths]
         mine = await table.of_session(tx, caller)
         living = await _living(tx, caller, mine)
         if fencing_token is not None and fencing_token not in {lock.token for lock in living}:
-            told = next((lock for lock in mine if lock.token == fencing_token), None)
-            return [WriteVerdict(name, "stale", told, fencing_token) for name in names]
-        files = [one if isinstance(one, Target) else file_target(one, self._fold) for one in paths]
+            lost = next((lock for lock in mine if lock.token == fencing_token), None)
+            return [WriteVerdict(name, "stale", lost, fencing_token) for name in names]
+        files = [path if isinstance(path, Target) else file_target(path, self._fold) for path in paths]
         others = await self._others(tx, caller, files)
         had, have = LockIndex(mine), LockIndex(living)
         return [
             WriteVerdict(path, "ok")
-            if meant is None
-            else _decide(path, other, had.concerning(meant), have.concerning(meant))
-            for path, meant, other in zip(names, files, others, strict=True)
+            if target is None
+            else _decide(path, other, had.concerning(target), have.concerning(target))
+            for path, target, other in zip(names, files, others, strict=True)
         ]
 
     async def _others(self, tx: Tx, caller: Caller, files: Sequence[Target | None]) -> Sequence[Lock | None]:
@@ -74,12 +74,12 @@ class LockCheck:
         me = (caller.agent, caller.session)
         if len(files) > FEW:
             index = LockIndex(lock for lock in await table.living(tx) if lock.holder != me)
-            return [None if one is None else longest(index.concerning(one)) for one in files]
-        found = []
-        for one in files:
-            met = [] if one is None else await table.meeting(tx, one, besides=me)
-            found.append(longest([lock for lock in met if one is not None and lock.concerns(one)]))
-        return found
+            return [None if target is None else longest(index.concerning(target)) for target in files]
+        others = []
+        for target in files:
+            locks = [] if target is None else await table.meeting(tx, target, besides=me)
+            others.append(longest([lock for lock in locks if target is not None and lock.concerns(target)]))
+        return others
 
     async def owns(self, tx: Tx, caller: Caller, path: str) -> bool:
         target = file_target(path, self._fold)
