@@ -23,7 +23,8 @@ from relay.access.page_sessions import digest
 from relay.base.durations import iso, parse_amounts
 from relay.config.command_line import command
 from relay.log import events
-from relay.log.events import Lane, NewEvent, dumps
+from relay.log.encoding import dumps
+from relay.log.events import Lane, NewEvent
 from relay.model import ADMIN, RESERVED_NAMES, SCOPES, Caller, Fault, Refusal
 from relay.model.speaker_names import MAX_AGENT_NAME, clean_name, is_reserved, reads_like
 from relay.store.ports import Queries, Row, Store, StoreBusy, Tx

@@ -26,6 +26,7 @@ from relay.base.durations import iso
 from relay.config.coordination import CoordinationSettings
 from relay.coordination.paths.targets import targets
 from relay.log import events
+from relay.log.encoding import dumps, loads
 from relay.log.events import Lane, NewEvent
 from relay.model import Caller
 from relay.model.pages import Page
@@ -151,8 +152,8 @@ class Heartbeat:
         """Let every lock of the session on a file of its claims last as long as that claim: whatever it was taken
         for, the claim relies on it."""
         for row in await tx.all(Q.files_of_claims, **who):
-            names = [f"{one.kind}:{one.key}" for one in targets(events.loads(row["files"]), self._fold)]
-            await tx.execute(Q.extend_locks, **who, names=events.dumps(names), until=row["lease_until"])
+            names = [f"{one.kind}:{one.key}" for one in targets(loads(row["files"]), self._fold)]
+            await tx.execute(Q.extend_locks, **who, names=dumps(names), until=row["lease_until"])
 
     async def promise(self, tx: Tx, caller: Caller, session: Session, until: float) -> None:
         """Let a named session live until `until` at least (a lock was promised); a process says itself that it

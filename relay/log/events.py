@@ -15,15 +15,15 @@ Everything here runs in the caller's transaction.
 
 from __future__ import annotations
 
-import hashlib
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from relay.base.durations import now_iso
 from relay.base.vector_clock import brief_weight, merge
+from relay.log.encoding import dumps, event_id, quoted
 from relay.store.ports import Queries, Row, StoreError, Tx
 
 Q = Queries(Path(__file__).parent)
@@ -125,69 +125,6 @@ class Event:
         return f"{self.session}/{self.lane}"
 
 
-_NOTHING: dict[type, str] = {list: "[]", dict: "{}"}
-#: A text as the encoder writes it.
-_text = json.encoder.encode_basestring
-#: What `JSONEncoder(ensure_ascii=False, sort_keys=True, separators=(",", ":")).encode` works with, and makes anew at
-#: every call: for values as small as a clock that costs more than the encoding. (json/encoder.py of Python,
-#: `JSONEncoder.iterencode`: the arguments in its order.)
-_encode: Callable[[Any, int], Sequence[str]] = json.encoder.c_make_encoder(  # type: ignore[attr-defined]
-    None, json.JSONEncoder().default, _text, None, ":", ",", True, False, True
-)
-
-
-def _digest(payload: str) -> str:
-    return f'"{hashlib.sha256(payload.encode()).hexdigest()}"'
-
-
-#: How each column behind `at` is written in a body, in the order of its keys: lists, clocks and numbers as they are
-#: stored.
-_WRITTEN: dict[str, Callable[[Any], str]] = {
-    "branch": _text,
-    "causal_deps": str,
-    "clock": str,
-    "file_touches": str,
-    "inputs": _digest,
-    "lane": _text,
-    "outputs": _digest,
-    "parents": str,
-    "prev": _text,
-    "role": _text,
-    "seq": str,
-    "session": _text,
-    "snapshot": _text,
-    "source_key": _text,
-    "type": _text,
-    "v": str,
-}
-_BODY = tuple((name, f',"{name}":', how) for name, how in _WRITTEN.items())
-
-
-def dumps(value: Any) -> str:
-    """Compact JSON with sorted keys: the stored form of every list, clock and payload."""
-    if not value and type(value) in _NOTHING:
-        return _NOTHING[type(value)]
-    return "".join(_encode(value, 0))
-
-
-def loads(text: str) -> Any:
-    """The JSON value in `text`."""
-    return json.loads(text)
-
-
-def event_id(row: Row) -> str:
-    """The id that the stored columns of an event must have (64 hex digits)."""
-    # The body in its canonical form, its keys in order and what is absent left out, put together from what is
-    # stored: lists and clocks are kept as `dumps` wrote them.
-    body = f'{{"at":{_text(row["at"])}'
-    for name, key, how in _BODY:
-        value = row[name]
-        if value is None or (value == "[]" and name == "causal_deps"):
-            continue
-        body += key + how(value)
-    return hashlib.sha256(f"{body}}}".encode()).hexdigest()
-
-
 def from_row(row: Row) -> Event:
     """The event that a row of `events` holds."""
     return Event(
@@ -287,7 +224,7 @@ async def _head(tx: Tx, lane: Lane, row: Row) -> None:
 
 def _own_clock(new: NewEvent, lane: Row | None, seq: int) -> str | None:
     """The clock, as `dumps` writes it, of a lane that has seen nothing but itself and is shown nothing; else None."""
-    key = _text(new.lane.key)
+    key = quoted(new.lane.key)
     if new.parents or new.causal_deps or (lane and lane["clock"] != f"{{{key}:{lane['seq']}}}"):
         return None
     return f"{{{key}:{seq}}}"

@@ -13,7 +13,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from relay.log.events import Lane, dumps, loads
+from relay.log.encoding import dumps, loads
+from relay.log.events import Lane
 from relay.model import Caller, Fault, Holds, Kind, Message, Refusal, references
 from relay.model.messages import checked_body
 from relay.model.speaker_names import posing_as

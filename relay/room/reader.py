@@ -8,7 +8,8 @@ from typing import Any
 
 from relay.base.durations import iso
 from relay.log import events
-from relay.log.events import Event, dumps
+from relay.log.encoding import dumps
+from relay.log.events import Event
 from relay.log.follow import tail
 from relay.model import Board, Fault, Holds, Message, Refusal
 from relay.room.dispatch.roster import Roster

@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from relay.log import events
+from relay.log.encoding import dumps
 from relay.log.events import Lane, NewEvent
 from relay.store.ports import query_text
 from relay.store.sqlite.store import open_store
@@ -77,7 +78,7 @@ def raw_connection(path: Path) -> sqlite3.Connection:
 
 def raw_record(connection: sqlite3.Connection, lane: str, seq: int) -> None:
     """The rows of one event in one transaction: no hash, no clock, no lane to read, no other thread."""
-    text, id = events.dumps(SAID), uuid.uuid4().hex * 2
+    text, id = dumps(SAID), uuid.uuid4().hex * 2
     put_event, put_lane = (query_text(query, "sqlite") for query in (events.Q.put_event, events.Q.put_lane))
     row: Mapping[str, Any] = {
         **dict.fromkeys(("prev", "role", "branch", "snapshot", "file_touches", "inputs", "source_key")),

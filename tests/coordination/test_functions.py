@@ -16,6 +16,7 @@ from relay.coordination.locks.service import Locks
 from relay.coordination.sessions import Heartbeat
 from relay.coordination.tasks.projection import strays
 from relay.log import events
+from relay.log.encoding import dumps
 from relay.log.verify import verify
 from relay.model import Caller, Refusal
 from relay.store.ports import Queries
@@ -96,7 +97,7 @@ async def test_what_is_answered_and_recorded_is_what_the_general_way_says(tmp_pa
         )
         stored = await desk.store.read(lambda tx: tx.all(events.Q.events_after, after=0, limit=1000))
         # The stored bytes are the canonical form, whoever wrote them: no blank, keys in order, floats as Python's.
-        assert all(row["outputs"] == events.dumps(json.loads(row["outputs"])) for row in stored)
+        assert all(row["outputs"] == dumps(json.loads(row["outputs"])) for row in stored)
         assert await verify(desk.store) == []
         assert await desk.store.read(strays) == []
         if not general:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from relay.coordination.locks import wait_line
-from relay.coordination.locks.lock import wish
+from relay.coordination.locks.lock import lock_request
 from relay.coordination.paths.targets import targets
 from relay.faces.room_locks import RoomHolds
 from relay.model import Caller, Refusal
@@ -42,8 +42,10 @@ async def test_what_is_held_and_who_waits(tmp_path: Path) -> None:
         await locks.acquire(CODEX, ["docs/a.md"], mode="shared", ttl_s=60)
 
         async def stand(tx: Tx) -> None:
-            await wait_line.stand(tx, BEN, wish(targets(["src/auth/session.py"])), clock() + 60)
-            await wait_line.stand(tx, CODEX, wish(targets(["docs/a.md"]), mode="shared"), clock() + 60)
+            await wait_line.stand(tx, BEN, lock_request(targets(["src/auth/session.py"])), clock() + 60)
+            await wait_line.stand(
+                tx, CODEX, lock_request(targets(["docs/a.md"]), mode="shared"), clock() + 60
+            )
 
         await store.write(stand)
         assert await held() == [("src/auth/**", "CLAUDE", ["BEN"]), ("docs/a.md", "CODEX", [])]

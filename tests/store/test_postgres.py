@@ -18,6 +18,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from relay.log import events
+from relay.log.encoding import dumps
 from relay.log.events import Lane, LaneError, NewEvent
 from relay.log.follow import tail
 from relay.log.verify import verify
@@ -196,14 +197,14 @@ async def both_ways(store: PostgresStore, new: NewEvent) -> tuple[Any, Any]:
         raise Undo
 
     def listed(items: Any) -> str | None:
-        return None if items is None else events.dumps(list(items))
+        return None if items is None else dumps(list(items))
 
     async def by_function(tx: Tx) -> Any:
         row = await tx.one(
             HARM.append_event,
             type=new.type, session=new.lane.session, lane=new.lane.name, short=new.lane.short,
-            inputs=None if new.inputs is None else events.dumps(new.inputs),
-            outputs=None if new.outputs is None else events.dumps(new.outputs),
+            inputs=None if new.inputs is None else dumps(new.inputs),
+            outputs=None if new.outputs is None else dumps(new.outputs),
             parents=listed(new.parents), causal_deps=listed(new.causal_deps), role=new.role, branch=new.branch,
             snapshot=new.snapshot, file_touches=listed(new.file_touches), source_key=new.source_key, at=new.at,
         )  # fmt: skip

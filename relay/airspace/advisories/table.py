@@ -22,7 +22,8 @@ from relay.airspace.advisories.rules.observation import AirspaceState
 from relay.airspace.advisories.rules.outcomes import precision
 from relay.airspace.readings import Level
 from relay.log import events
-from relay.log.events import Lane, NewEvent, dumps, loads
+from relay.log.encoding import dumps, loads
+from relay.log.events import Lane, NewEvent
 from relay.model.working_set import Pair
 from relay.store.ports import Queries, Row, Tx
 

@@ -11,7 +11,8 @@ from typing import Any
 from relay.airspace.advisories.table import ROOM, Q
 from relay.airspace.live.picture import PictureSample
 from relay.log import events
-from relay.log.events import Lane, NewEvent, loads
+from relay.log.encoding import loads
+from relay.log.events import Lane, NewEvent
 from relay.store.ports import Tx
 
 SAMPLED = "airspace.sampled"

@@ -16,7 +16,7 @@ from relay.base.durations import clock_time
 from relay.config.command_line import script
 from relay.coordination.tasks.projection import TasksFile, strays
 from relay.log import events
-from relay.log.events import dumps
+from relay.log.encoding import dumps, loads
 from relay.log.verify import LogFault, VerifyState, verify_batch
 from relay.model import STEWARD, references
 from relay.room.dispatch.breaker import BreakerState
@@ -129,7 +129,7 @@ async def _know_what_lies_before(tx: Tx, rows: Sequence[Row], state: VerifyState
     wanted: set[str] = {row["prev"] for row in rows if row["prev"]}
     for row in rows:
         try:
-            wanted.update(events.loads(row["parents"]), events.loads(row["causal_deps"]))
+            wanted.update(loads(row["parents"]), loads(row["causal_deps"]))
         except (ValueError, TypeError):
             continue  # verify_batch names it
     own = {row["id"] for row in rows}

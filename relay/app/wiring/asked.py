@@ -10,7 +10,7 @@ from collections.abc import Collection, Mapping, Sequence
 
 from relay.airspace.words import newest_texts
 from relay.coordination import sessions
-from relay.log.events import dumps
+from relay.log.encoding import dumps
 from relay.room.journal import ledger
 from relay.store.ports import Store, Tx
 

@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from relay.coordination.paths.targets import Target, above
-from relay.log.events import dumps
+from relay.log.encoding import dumps
 
 #: A lock's kind, key and base, as the table has them.
 LockKey = tuple[str, str, str | None]

@@ -6,7 +6,7 @@ from relay.coordination.critical.functions import Functions, Q
 from relay.coordination.locks.lock import Blocked, Granted, Lock, LockRequest, Outcome
 from relay.coordination.locks.table import reach
 from relay.coordination.paths.targets import Target
-from relay.log.events import loads
+from relay.log.encoding import loads
 from relay.model import Caller
 
 

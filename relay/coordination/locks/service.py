@@ -43,7 +43,7 @@ from relay.coordination.locks.wait import LetIn, LockWait
 from relay.coordination.paths.links import followed, unlinked
 from relay.coordination.paths.targets import Target, above, named, targets
 from relay.coordination.sessions import Heartbeat
-from relay.log.events import loads
+from relay.log.encoding import loads
 from relay.model import Caller, Fault, Refusal
 from relay.model.pages import Page
 from relay.store.ports import Store, StoreError, Tx

@@ -24,7 +24,8 @@ from relay.coordination.paths.overlap import shape, stands_for
 from relay.coordination.paths.targets import Target, above
 from relay.coordination.sessions import lane_of, own_lane
 from relay.log import events
-from relay.log.events import Lane, NewEvent, dumps
+from relay.log.encoding import dumps
+from relay.log.events import Lane, NewEvent
 from relay.model import Caller, Fault, Refusal
 from relay.store.ports import Queries, Query, StoreError, Tx
 

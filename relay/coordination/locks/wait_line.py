@@ -20,7 +20,7 @@ from typing import Literal
 from relay.coordination.locks.lock import Blocked, Json, Lock, LockRequest, Wait
 from relay.coordination.locks.table import STALE_S, Q, meeting
 from relay.coordination.paths.targets import Target
-from relay.log.events import dumps, loads
+from relay.log.encoding import dumps, loads
 from relay.model import Caller
 from relay.store.ports import Row, StoreError, Tx
 

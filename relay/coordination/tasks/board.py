@@ -25,6 +25,7 @@ from relay.coordination.tasks.history import story
 from relay.coordination.tasks.task import Task
 from relay.coordination.tasks.task_events import CHANGED, CREATED, FOLDER, By, Change, Pair, Q, pairs_of
 from relay.log import events
+from relay.log.encoding import dumps
 from relay.log.events import Lane
 from relay.model import Refusal, references
 from relay.store.ports import StoreError, Tx
@@ -216,7 +217,7 @@ class Board:
 
     async def among(self, tx: Tx, ids: Sequence[str]) -> Sequence[Task]:
         """Those of these tasks that are not archived."""
-        rows = await tx.all(Q.tasks_by_id, ids=events.dumps(list(ids)))
+        rows = await tx.all(Q.tasks_by_id, ids=dumps(list(ids)))
         return await self._standing(tx, [Task.of_row(row) for row in rows if row["archived_at"] is None])
 
     async def list(self, tx: Tx) -> list[Task]:

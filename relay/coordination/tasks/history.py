@@ -10,7 +10,8 @@ from typing import Any
 
 from relay.coordination.tasks.task import Task
 from relay.log import events
-from relay.log.events import Event, dumps
+from relay.log.encoding import dumps
+from relay.log.events import Event
 from relay.store.ports import Tx
 
 TYPES = ("task.created", "task.changed")

@@ -513,8 +513,7 @@ def _same(one: str, other: str | None) -> bool:
 
 
 def _given(task: Task) -> Json:
-    until = iso(task.lease_until)
-    return _shown(task) | {"fencing_token": task.fence, "lease_until": until}
+    return _shown(task) | {"fencing_token": task.fence, "lease_until": iso(task.lease_until)}
 
 
 def _ended(task_id: str, status: Status, followed: Followed | None = None) -> Json:
@@ -540,8 +539,7 @@ async def _why_none(tx: Tx, types: Sequence[str] | None, search: Search) -> Json
     else:
         row = await tx.one(Q.work_counts_of_types, now=now, types=json.dumps(list(types)))
     counts = dict(row or {})
-    next_at = counts["next_at"]
     return counts | {
-        "next_at": iso(next_at),
+        "next_at": iso(counts["next_at"]),
         "files_held": [held.as_json() for held in search.held],
     }

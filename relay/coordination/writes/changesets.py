@@ -24,7 +24,8 @@ from relay.coordination.writes.declared import coverage, file_of
 from relay.coordination.writes.guard import against, ordered, record
 from relay.coordination.writes.lock_check import LockCheck
 from relay.log import events
-from relay.log.events import Lane, NewEvent, dumps, loads
+from relay.log.encoding import dumps, loads
+from relay.log.events import Lane, NewEvent
 from relay.model import STALE, Caller, ChangedFiles, Fault, LockRefusal, Refusal
 from relay.store.ports import Queries, Row, Store, Tx
 

@@ -16,7 +16,8 @@ from typing import Any
 
 from relay.base.durations import clock_time
 from relay.log import events
-from relay.log.events import Lane, NewEvent, dumps
+from relay.log.encoding import dumps
+from relay.log.events import Lane, NewEvent
 from relay.model import FailureClass, Message
 from relay.room.dispatch.breaker import BreakerState, CircuitBreaker, Verdict
 from relay.room.dispatch.budget import DAY_S, HOUR_S, Exhausted, Spent, exhausted

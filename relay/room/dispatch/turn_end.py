@@ -13,7 +13,8 @@ from typing import Any
 
 from relay.base.durations import clock_time
 from relay.log import events
-from relay.log.events import NewEvent, dumps
+from relay.log.encoding import dumps
+from relay.log.events import NewEvent
 from relay.model import FailureClass, Kind, Message, references
 from relay.room.dispatch.breaker import BreakerState, CircuitBreaker, Fate, backoff_s, fate
 from relay.room.dispatch.queue import ADVISORY, keep_breaker, load_breaker

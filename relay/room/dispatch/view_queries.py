@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from relay.base.durations import iso, parse_iso
-from relay.log.events import dumps
+from relay.log.encoding import dumps
 from relay.room.dispatch import budget, queue
 from relay.room.dispatch.roster import Member
 from relay.room.dispatch.running import RunningTurn

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from relay.log.events import Event, dumps
+from relay.log.encoding import dumps
+from relay.log.events import Event
 from relay.model import references
 from relay.room.journal import ledger
 from relay.room.journal.values import Frame

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from relay.log import events
-from relay.log.events import dumps
+from relay.log.encoding import dumps, loads
 from relay.store.ports import Queries, Tx
 
 Q = Queries(Path(__file__).parents[1])
@@ -73,4 +73,4 @@ async def release(tx: Tx) -> list[Held]:
     """What was held back, oldest first; it is not held any more."""
     rows = await tx.all(Q.held)
     await tx.execute(Q.release_held)
-    return [Held(row["message_id"], tuple(events.loads(row["agents"]))) for row in rows]
+    return [Held(row["message_id"], tuple(loads(row["agents"]))) for row in rows]

@@ -20,7 +20,8 @@ import uuid_utils
 
 from relay.base.durations import iso
 from relay.log import events
-from relay.log.events import Event, Lane, NewEvent, dumps
+from relay.log.encoding import dumps
+from relay.log.events import Event, Lane, NewEvent
 from relay.model import DISPATCHER, STEWARD, Kind, Message, references
 from relay.room.journal import hop_limit as hops
 from relay.room.journal.rules import Rules

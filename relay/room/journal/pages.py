@@ -10,7 +10,7 @@ import re
 import unicodedata
 
 from relay.log import events
-from relay.log.events import dumps
+from relay.log.encoding import dumps
 from relay.model import Message, references
 from relay.room.journal.ledger import Q
 from relay.room.journal.values import Page, message_of_row

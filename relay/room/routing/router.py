@@ -16,7 +16,7 @@ from typing import Any
 
 import structlog
 
-from relay.log.events import dumps
+from relay.log.encoding import dumps
 from relay.model import DISPATCHER, STEWARD, Message
 from relay.room.dispatch import queue
 from relay.room.dispatch.breaker import Verdict

@@ -20,6 +20,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from relay.log import events
+from relay.log.encoding import dumps
 from relay.room.journal import ledger
 from relay.room.journal.ledger import Q
 from relay.room.parsing import line_format
@@ -78,7 +79,7 @@ async def announced(tx: Tx) -> Swap | None:
 async def announce(tx: Tx, here: Place, swap: Swap) -> None:
     """Say, holding the append lock, that another file is about to be put there. Raises PlaceMoved."""
     await move(tx, here, here)
-    await events.put_setting(tx, _ANNOUNCED, events.dumps(asdict(swap)))
+    await events.put_setting(tx, _ANNOUNCED, dumps(asdict(swap)))
 
 
 async def settle(store: Store, path: Path, lock: Path) -> None:

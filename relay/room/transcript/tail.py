@@ -24,7 +24,8 @@ from typing import Any
 import structlog
 
 from relay.base.files import NotRegular
-from relay.log.events import Lane, dumps
+from relay.log.encoding import dumps
+from relay.log.events import Lane
 from relay.model import Kind, TurnLimits
 from relay.model.speaker_names import is_reserved
 from relay.room.dispatch.roster import Roster
