@@ -14,7 +14,7 @@ from relay.coordination.paths.targets import target
 from relay.coordination.sessions import Heartbeat, Sessions
 from relay.coordination.writes import guard
 from relay.coordination.writes.changesets import MOST_SUMMARY, Changesets
-from relay.coordination.writes.declared import compared
+from relay.coordination.writes.declared import coverage
 from relay.coordination.writes.guard import ANY_SESSION, LockGuard, caller_of, check
 from relay.coordination.writes.lock_check import FEW, LockCheck
 from relay.model import LOCKED, STALE, WHICH, Caller, Fault, GuardDecision, Location, LockRefusal, Refusal
@@ -357,10 +357,10 @@ def test_what_is_declared_covers_what_a_lock_on_it_would() -> None:
         (["SRC/A.py"], changed, changed, ["SRC/A.py"]),
     ]
     for declared, done, undeclared, missing in table:
-        found = compared([target(path) for path in declared], done)
+        found = coverage([target(path) for path in declared], done)
         assert (found.undeclared, found.missing) == (undeclared, missing), declared
     for declared in (["SRC/A.py", "Src/Deep", "srcX.py"], ["SRC/**", "SRCX.*"]):
-        folded = compared([target(path, fold=True) for path in declared], changed, fold=True)
+        folded = coverage([target(path, fold=True) for path in declared], changed, fold=True)
         assert folded.undeclared == folded.missing == [], declared
 
 
