@@ -51,7 +51,7 @@ OF_THE_ROOM = (POSTED, QUEUED, CHANGED, DECIDED, TURN_STARTED, TURN_ENDED, AGENT
 class NewMessage:
     """A message to be put into the room. `at` is Unix seconds. `in_file`: its line is in the transcript
     already, so it needs no place in the outbox. `lane` None: the speaker's own, as a person. `causal_deps`: event ids
-    of what its author was shown. `action`: what a door orders by it; `body` is its line."""
+    of what its author was shown. `action`: what the page orders by it; `body` is its line."""
 
     speaker: str
     kind: Kind

@@ -1,6 +1,6 @@
-"""The page's doors to what agents hold: locks and sessions, one task whole, and a person's forced release.
+"""The page's routes to what agents hold: locks and sessions, one task whole, and a person's forced release.
 
-Invariant: a forced release is a person's, never an agent's key's; it is a command of that person in the room, so
+Invariant: a forced release is a person's, never an agent's key's; it is an action of that person in the room, so
 everybody sees who took what from whom, and why. (Programs have `/locks/...`: docs/coordination.md.)
 """
 

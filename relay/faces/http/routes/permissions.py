@@ -1,6 +1,6 @@
-"""The doors for what agents ask people for (docs/airspace.md): the open requests, and a person's answer.
+"""The routes for what agents ask people for (docs/airspace.md): the open requests, and a person's answer.
 
-Invariant: an answer is a command of that person in the room, so everybody sees who allowed what.
+Invariant: an answer is an action of that person in the room, so everybody sees who allowed what.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from relay.room.person_actions import PersonActions
 
 
 class PermissionRoutes:
-    """The handlers. `desk` has the open requests; an answer is given by a person's command."""
+    """The handlers. `desk` has the open requests; `actions` takes a person's answer."""
 
     def __init__(self, desk: PermissionDesk, actions: PersonActions, reader: RequestReader) -> None:
         self._desk, self._actions, self._reader = desk, actions, reader
@@ -37,8 +37,8 @@ class PermissionRoutes:
         """`{option}` -> `{success, reason}`."""
         body = await self._reader.body(request, "option")
         wanted, by = body.text("option"), self._reader.speaker(request, body)
-        named = request.match_info["request"]
-        pending = next((each for each in self._desk.pending if each.id == named), None)
+        id = request.match_info["request"]
+        pending = next((waiting for waiting in self._desk.pending if waiting.id == id), None)
         if pending is None:
             raise Refusal(
                 "There is no such open request: it was answered or has expired.",
@@ -47,7 +47,8 @@ class PermissionRoutes:
             )
         for place, option in enumerate(pending.options, 1):
             if option.id == wanted:
-                # By its place: its id is the agent's own text, and this stands in the room.
+                # By its place: an option's id is the agent's own text, and the room shows the action.
                 action = Permit(pending.id, str(place), allow=option.kind.startswith("allow"))
                 return answer((await self._actions.act(action, by=by)).as_json())
-        raise bad(f"option is {wanted[:40]!r}.", f"One of: {', '.join(each.id for each in pending.options)}.")
+        known = ", ".join(option.id for option in pending.options)
+        raise bad(f"option is {wanted[:40]!r}.", f"One of: {known}.")
