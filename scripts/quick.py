@@ -4,7 +4,7 @@ The change is what differs from the branch that this one is pushed to, uncommitt
 nothing differs, it is the last commit. A test file is as near as its shortest chain of imports to a changed module.
 A test does not import what it starts as a process (tests/e2e, tests/browser and the like), so such a file comes only
 when it was changed itself; the whole run has the rest. To a change of the page (web/), the page's tests in front of a
-mock room are near.
+mock room are near; to one of relay's code or of a document, the tests of the layout and of the documents.
 """
 
 from __future__ import annotations
@@ -29,6 +29,8 @@ SLOW = (
 )
 #: The page's tests that need no daemon.
 PAGE = "tests/browser/mocked"
+#: They read all of the code and of the documents, in seconds.
+READERS = ("tests/test_docs.py", "tests/test_layout.py")
 #: Imports between a changed module and a test of it; further away nearly every test is.
 FAR = 3
 
@@ -82,6 +84,8 @@ def nearest(paths: Sequence[str]) -> list[str]:
     ]
     if any(path.startswith("web/") for path in paths):
         tests += [(1, str(path.relative_to(ROOT))) for path in (ROOT / PAGE).glob("test_*.py")]
+    if any(path.startswith("relay/") or path.endswith(".md") for path in paths):
+        tests += [(0, path) for path in READERS]
     return [path for _, path in sorted(set(tests))]
 
 

@@ -35,7 +35,12 @@ def test_what_is_no_module_counts_by_who_reads_it(path: str, wanted: str) -> Non
 
 
 def test_a_change_that_no_test_imports_has_none() -> None:
-    assert quick.nearest(["docs/design.md", "relay/gone.py"]) == []
+    assert quick.nearest(["pyproject.toml", "scripts/gone.py"]) == []
+
+
+def test_to_a_change_of_a_document_or_of_the_code_those_who_read_all_of_them_are_near() -> None:
+    for path in ("docs/design.md", "README.md", "relay/gone.py"):
+        assert quick.nearest([path]) == list(quick.READERS)
 
 
 def test_to_a_change_of_the_page_its_tests_in_front_of_a_mock_room_are_near() -> None:
