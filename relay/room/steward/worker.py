@@ -151,8 +151,8 @@ class Steward:
         return result
 
     async def _action(self, tx: Tx, job: Job, message: Message) -> Action | None:
-        """What the message orders: the action that was posted with it, else what its text says; None = it is a question.
-        Raises Refusal when the text is not understood."""
+        """What the message orders: the action that was posted with it, else what its text says; None = it is a
+        question. Raises Refusal when the text is not understood."""
         cause = await events.get(tx, job.cause_event)
         ordered = (cause.outputs or {}).get("action") if cause is not None else None
         if ordered is not None:
