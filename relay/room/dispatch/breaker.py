@@ -1,9 +1,13 @@
-"""One circuit breaker an agent (002, section 8), and what a failed turn means for its job.
+"""The circuit breaker of each agent (002, section 8), and what a failed turn means for its job.
 
-Invariant: pure values and decisions; the queue keeps them in the database, so a restart changes nothing.
-Closed: turns go through. Open after `threshold` failures in a row: no turn, and the room says so. Half-open
-once `reset_timeout` seconds have passed: exactly one probe; it closes the breaker or opens it again. An agent
-that is over its rate limit is parked until the time it named; it is not broken, and nothing is counted.
+Invariant: pure values and decisions; the queue stores them in the database, so a restart changes nothing.
+
+- Closed: turns run.
+- Open, after `threshold` failures in a row: no turn runs, and the room says so.
+- Half-open, once `reset_timeout` seconds have passed: exactly one attempt, which closes the breaker or opens it
+  again.
+
+An agent over its rate limit is parked until the time that it named. That is no failure, and nothing is counted.
 """
 
 from __future__ import annotations

@@ -2,9 +2,9 @@
 
 Invariants:
 - a job is held by one holder;
-- an agent has one turn at a time, in the order of its jobs; what arrived meanwhile becomes one next turn;
-- whatever keeps a turn from beginning (breaker, budget, not installed) is decided in the claim's transaction,
-  is a skip with its reason, and the room says so.
+- an agent has one turn at a time, in the order of its jobs. The jobs that arrive meanwhile become one next turn;
+- whatever keeps a turn from beginning (breaker, budget, not installed) is decided in the claim's transaction. The
+  jobs are skipped with the reason, and the room says so.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""The places in the code that an agent's tools name, as the rest of the room knows them.
+"""The places in the code that an agent's tools name.
 
-Invariant: a path that leaves here is relative to the top of the agent's checkout, with `/`, and is inside of it, also
-when a link leads out of it.
+Invariant: a path that is returned is relative to the top of the agent's checkout, with `/`, and inside it. A path
+that a link leads out of the checkout is dropped.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The room's agents, jobs, tasks and locks as the doors and the steward show them, read from the database.
+"""The room's agents, jobs, tasks and locks as the interfaces and the steward show them, read from the database.
 
 Every function runs in the caller's transaction.
 """

@@ -1,8 +1,8 @@
-"""What connected clients are told of the log: which events, and as which frames.
+"""Which events of the log connected clients are sent, and as which frames.
 
-Invariant: what is told is what the event holds, so whoever resumes is told the same again; only the board's is
-looked up (`Room.frames`), since a card shows more than its last change. What agents do with locks and sessions
-makes frames and no messages: the panel shows it, the transcript stays for what people say.
+Invariant: a frame holds what its event holds, so a client that resumes gets the same frames again. Only the tasks of
+the board are looked up (`Reader.frames`), since a card shows more than its last change. Events of locks and sessions
+become frames and no messages: the page's panel shows them, and the transcript is for what people say.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from relay.room.journal.values import Frame
 TASK_EVENTS = ("task.created", "task.changed")
 LOCK_EVENTS = ("lock.acquired", "lock.refreshed", "lock.released", "lock.forced")
 SESSION_EVENTS = ("session.started", "session.ended")
-#: What the log holds that a connected client is told.
+#: The events that a connected client is sent.
 SHOWN = (
     ledger.POSTED,
     ledger.QUEUED,
@@ -34,7 +34,7 @@ SHOWN = (
 
 
 def frames_of(event: Event) -> list[Frame]:
-    """What clients are told of an event."""
+    """The frames that an event becomes."""
     outputs = event.outputs or {}
     frames = []
     if "message" in outputs:
@@ -54,8 +54,8 @@ def frames_of(event: Event) -> list[Frame]:
 
 
 def latest(frames: Sequence[Frame]) -> list[Frame]:
-    """The frames without those of a lock that a later one of them is about: an agent that takes and releases in a
-    loop makes thousands a second, and only the last one says how it stands."""
+    """Drop each frame of a lock that a later frame is about. An agent that takes and releases in a loop makes
+    thousands a second, and only the last one says what holds."""
     kept: list[Frame] = []
     newer: set[tuple[str, str, str]] = set()
     for frame in reversed(frames):

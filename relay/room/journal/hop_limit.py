@@ -1,11 +1,11 @@
-"""How often agents may be set to work without a person: the hop limit.
+"""The hop limit: how often agents may get a turn without a person.
 
-Invariant: a turn that no verified person asked for is counted, whether an agent's mention asks for it or a line
-that was written past the doors, which an agent can write as well as anybody. Beyond the limit nothing is lost:
-what is held back waits for `/continue`.
+Invariant: each turn that no verified person asked for is counted, whether an agent's mention asks for it or a line
+that was appended to the file, which an agent can do as well as anybody. Beyond the limit nothing is lost: the message
+is held and waits for `/continue`.
 
-Lines that come before any agent has worked again are one hop: a person who writes five of them at once has not
-talked five times with an agent.
+Lines that arrive before any agent has worked again are one hop: a person who writes five lines at once has not talked
+five times with an agent.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ _WORKED = "hops_worked"
 
 
 @dataclass(frozen=True, slots=True)
-class Held:
-    """A message that was held back. `agents` are those it mentions; none: it opens a cycle."""
+class HeldMessage:
+    """A message that the limit holds. `agents` are those it mentions; none: it opens a cycle."""
 
     message_id: str
     agents: tuple[str, ...]
@@ -47,7 +47,7 @@ async def take(tx: Tx, limit: int) -> bool:
 
 
 async def take_line(tx: Tx, limit: int) -> bool:
-    """`take` for a line of nobody verified."""
+    """`take` for a line that no verified person wrote."""
     count = int(await events.setting(tx, _COUNT) or "0")
     if count and count <= limit and await events.setting(tx, _WORKED) == "0":
         return True
@@ -69,8 +69,8 @@ async def hold(tx: Tx, message_id: str, agents: Sequence[str]) -> bool:
     return first
 
 
-async def release(tx: Tx) -> list[Held]:
-    """What was held back, oldest first; it is not held any more."""
+async def release(tx: Tx) -> list[HeldMessage]:
+    """Take all held messages, oldest first; none is held any more."""
     rows = await tx.all(Q.held)
     await tx.execute(Q.release_held)
-    return [Held(row["message_id"], tuple(loads(row["agents"]))) for row in rows]
+    return [HeldMessage(row["message_id"], tuple(loads(row["agents"]))) for row in rows]

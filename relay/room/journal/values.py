@@ -1,4 +1,4 @@
-"""The values of the room that its parts and the doors share: jobs, cycles, pages, frames.
+"""The values of the room that its parts and the interfaces share: jobs, cycles, pages, frames.
 
 Invariant: plain values; each has one JSON form (docs/http.md), made here and nowhere else.
 """

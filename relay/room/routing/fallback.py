@@ -1,9 +1,8 @@
-"""What the room hears when the dispatcher cannot decide.
+"""The notices of the room when the dispatcher cannot decide.
 
-Invariant: while the dispatcher fails, messages go to all active agents and the room hears so once, not once
-a message; once more for each further cause in the same outage; and once when it decides again. A dispatcher
-that fails every other time is not announced every other time: an outage that follows soon on a recovery
-must see more decisions in a row before it counts as over.
+Invariant: while the dispatcher fails, messages go to all active agents. The room says so once for each cause of the
+outage, not for each message, and once when the dispatcher decides again. A dispatcher that fails every other time is
+not announced every other time: an outage soon after a recovery ends only after more decisions in a row.
 
 Pure: the caller keeps a `Fallback` and steps it after each decision and each probe.
 """

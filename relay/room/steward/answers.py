@@ -1,7 +1,6 @@
-"""The steward, RELAY: the one who always answers, with what the room knows and no model.
+"""What the steward, RELAY, answers from what the room knows, without a model.
 
 Invariant: an answer says only what the view says, and every trouble in it comes with what to do about it.
-Texts of people and agents enter the markdown escaped and on one line, so none of them can shape it.
 
 Pure. `answer` picks one of the renderings by the words of the question; the commands use the renderings
 directly.

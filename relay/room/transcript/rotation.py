@@ -1,11 +1,11 @@
 """The kept place of the tail, and how the file under it is exchanged for a shorter one.
 
 Invariants:
-- the kept place moves only from where its mover stands: who has read from another place, or from a file that
-  was exchanged meanwhile, gets `PlaceMoved`, commits nothing and reads again. So a daemon need not be told that
-  `relay archive` ran beside it;
+- the stored place moves only from the place that its mover has read from. A mover that has read from another place,
+  or from a file that was exchanged meanwhile, gets `PlaceMoved`, commits nothing and reads again. So a daemon need
+  not be told that `relay archive` ran beside it;
 - an exchange is announced in the database (the place in the new file, and its inode) before the file is put
-  there. While it is announced nobody moves the place without the append lock; whoever meets an announcement
+  there. While it is announced nobody moves the place without the append lock. A process that finds an announcement
   whose maker has died looks which file is there, and settles it. So a process killed at any instant leaves
   neither an unread line taken for history nor a read one to be read again.
 """

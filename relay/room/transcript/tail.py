@@ -1,13 +1,13 @@
-"""The tail of the transcript file: everything in it enters the room once, everything in the room enters it once.
+"""The tail of the transcript file: each line of it enters the room once, each message of the room enters it once.
 
 Invariants:
 - the offset commits in the same transaction as the messages that were read up to it;
 - before anything of ours is appended, the file is read to its end under the append lock; so an entry that a
   killed process had appended already is seen, and is not appended again;
-- what comes from the file was written past the doors: it is a person's word at most, marked unverified, and
-  it opens nothing in the name of an agent or of the room;
+- a line of the file proves nobody: it counts as a person's at most, marked unverified, and it opens nothing in
+  the name of an agent or of the room;
 - a file that is not the continuation of what was read is history: shown, opening no cycle, with one notice;
-- the place in memory is only a copy: it moves in the database, from where we stand, or we read again (`rotation.py`).
+- the place in memory is a copy. The stored one moves from there, or the tail reads again (`rotation.py`).
 """
 
 from __future__ import annotations
