@@ -15,6 +15,7 @@ from importlib import import_module
 from relay import __version__
 from relay.base.terminal_text import fail
 from relay.config.loading import ConfigError
+from relay.config.locate import add_config_option
 from relay.store.ports import StoreError
 
 #: The commands in the order of the help: module and summary. Those of `_OWN` have `main(words)` with a parser of
@@ -133,9 +134,7 @@ def parser(given: str = "") -> argparse.ArgumentParser:
         command = commands.add_parser(name, help=text, description=text, add_help=name not in _OWN)
         if name != given or name in _OWN:
             continue
-        command.add_argument(
-            "--config", help="the configuration (else RELAY_CONFIG, else the room this folder is in)"
-        )
+        add_config_option(command)
         command.set_defaults(run=import_module(module).run)
         import_module(module).arguments(command)
     return made

@@ -13,6 +13,10 @@ import os
 import shlex
 from collections.abc import Mapping
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from argparse import ArgumentParser
 
 CONFIG = "config.json"
 RUNTIME = ".relay"
@@ -102,3 +106,10 @@ def advice(folder: Path) -> str:
     if (room / RUNTIME).is_dir():
         return f"{room} has a room, but its configuration is missing: give --config PATH, or write {CONFIG} there"
     return 'give --config PATH or RELAY_CONFIG; the smallest configuration is {"agents": []}'
+
+
+def add_config_option(parser: ArgumentParser) -> None:
+    """The option of every command that names the room's configuration."""
+    parser.add_argument(
+        "--config", help="the configuration (else RELAY_CONFIG, else the room this folder is in)"
+    )

@@ -19,6 +19,7 @@ from relay.base.files import read_regular
 from relay.base.terminal_text import indented, safe
 from relay.config.command_line import about, script
 from relay.config.loading import load
+from relay.config.locate import add_config_option
 from relay.config.settings import Settings
 
 #: Seconds that the room gets to answer; the steward may have to finish another command first.
@@ -31,9 +32,7 @@ def main(words: list[str]) -> int:
 
     text = "How close agents are in the code."
     parser = argparse.ArgumentParser(prog="relay airspace", description=text)
-    parser.add_argument(
-        "--config", help="the configuration (else RELAY_CONFIG, else the room this folder is in)"
-    )
+    add_config_option(parser)
     parser.add_argument("--json", action="store_true", help="print the room's answer as JSON")
     parser.set_defaults(command=_show)
     commands = parser.add_subparsers(metavar="COMMAND", help="without one: who is near whom now")
@@ -53,9 +52,7 @@ def _add_intent(commands: Any) -> argparse.ArgumentParser:
     made.add_argument("paths", nargs="*", metavar="PATH", help="files, relative to the repository")
     named = os.environ.get("RELAY_AGENT_ID")
     made.add_argument("--agent", default=named, help="whose intent (else RELAY_AGENT_ID)")
-    made.add_argument(
-        "--config", help="the configuration (else RELAY_CONFIG, else the room this folder is in)"
-    )
+    add_config_option(made)
     made.add_argument("--json", action="store_true", help="print the room's answer as JSON")
     made.set_defaults(command=_intent)
     return made
@@ -73,9 +70,7 @@ def _add_decision(commands: Any, name: str, text: str) -> argparse.ArgumentParse
     made: argparse.ArgumentParser = commands.add_parser(name, help=text, description=text)
     made.add_argument("agent", metavar="AGENT", help="which agent")
     made.add_argument("--name", help="your name in the room (the one that git has for you)")
-    made.add_argument(
-        "--config", help="the configuration (else RELAY_CONFIG, else the room this folder is in)"
-    )
+    add_config_option(made)
     made.add_argument("--json", action="store_true", help="print the room's answer as JSON")
     made.set_defaults(command=lambda args: _decide(args, name))
     return made

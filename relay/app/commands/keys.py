@@ -18,6 +18,7 @@ from relay.app.runtime.git_person import git_person
 from relay.base.terminal_text import fail, safe, tame
 from relay.config.command_line import about, command
 from relay.config.loading import ConfigError, load
+from relay.config.locate import add_config_option
 from relay.config.settings import LiveSettings, Settings
 from relay.faces.services import Services
 from relay.model import ADMIN, SCOPES, STEWARD, Caller, Fault, Refusal
@@ -52,9 +53,7 @@ def _parser() -> argparse.ArgumentParser:
 
     def add(name: str, act: Any, text: Callable[[Any], str], about: str) -> argparse.ArgumentParser:
         made = acts.add_parser(name, help=about, description=about)
-        made.add_argument(
-            "--config", help="the configuration (else RELAY_CONFIG, else the room this folder is in)"
-        )
+        add_config_option(made)
         made.add_argument("--json", action="store_true", help="print it as JSON")
         made.set_defaults(act=act, text=text)
         return made

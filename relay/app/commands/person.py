@@ -20,6 +20,7 @@ from relay.base.durations import parse_iso, rough_duration
 from relay.base.terminal_text import fail, safe, safe_line, tame
 from relay.config.command_line import about
 from relay.config.loading import load
+from relay.config.locate import add_config_option
 from relay.config.settings import Settings
 from relay.faces.services import Services
 from relay.model import ADMIN, RESERVED_NAMES, SCOPES, Caller, Fault, Refusal
@@ -55,9 +56,7 @@ def parser(name: str, text: str, actions: Sequence[str]) -> argparse.ArgumentPar
     made.add_argument(
         "action", nargs="?", choices=actions, default=actions[0], help=f"what to do ({actions[0]})"
     )
-    made.add_argument(
-        "--config", help="the configuration (else RELAY_CONFIG, else the room this folder is in)"
-    )
+    add_config_option(made)
     made.add_argument("--name", help="your name in the room (the one that git has for you)")
     made.add_argument("--json", action="store_true", help="print the answer as JSON")
     return made

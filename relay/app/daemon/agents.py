@@ -168,15 +168,16 @@ class Agents:
         for agent in settings.agents:
             have = self._built.get(agent.name)
             same = have is not None and have.settings == agent and around_same
-            built[agent.name] = have if have is not None and same else self._build(settings, agent)
+            built[agent.name] = (
+                have
+                if have is not None and same
+                else build(settings, agent, self._guard, self._permits, self._keys)
+            )
             if not same:
                 self._probed.pop(agent.name, None)
         self._built = built
         self._probed = {name: availability for name, availability in self._probed.items() if name in built}
         self._renew()
-
-    def _build(self, settings: Settings, agent: AgentSettings) -> Built:
-        return build(settings, agent, self._guard, self._permits, self._keys)
 
     async def probe(self, changed: Callable[[], Awaitable[None]] | None = None) -> bool:
         """Look which agents can run, and keep each answer as it arrives; True when an answer changed.

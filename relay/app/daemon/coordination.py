@@ -49,7 +49,7 @@ class CoordinationTasks:
         self._waiting: deque[tuple[Caller, tuple[LockRefusal, ...]]] = deque()
         self._refused = asyncio.Event()
         self.followers: tuple[follow.Follower, ...] = (
-            Notices(lambda: settings.current.agent_names),
+            Notices(settings),
             EndedIntents(),
         )
 

@@ -13,6 +13,7 @@ from typing import Any
 
 from relay.airspace.advisories import intents
 from relay.base.terminal_text import flat
+from relay.config.settings import LiveSettings
 from relay.log.events import Event
 from relay.model import references
 from relay.room.dispatch.permissions import code_span
@@ -33,19 +34,17 @@ Json = Mapping[str, Any]
 
 
 class Notices:
-    """A follower of the log (`relay.log.follow`). `agents`: the names of the room's agents."""
+    """A follower of the log (`relay.log.follow`). `settings` know the agents."""
 
     name = "coordination-notices"
     reads = frozenset({FORCED, RECORDED, TASK_CHANGED, OVERRIDDEN})
     emits = frozenset({"message.posted"})
 
-    def __init__(
-        self, agents: Callable[[], Sequence[str]], *, clock: Callable[[], float] = time.time
-    ) -> None:
-        self._agents, self._clock = agents, clock
+    def __init__(self, settings: LiveSettings, *, clock: Callable[[], float] = time.time) -> None:
+        self._settings, self._clock = settings, clock
 
     async def apply(self, tx: Tx, event: Event) -> None:
-        for text in lines(event.type, event.outputs or {}, self._agents()):
+        for text in lines(event.type, event.outputs or {}, self._settings.current.agent_names):
             about = {"coordination": event.type}
             meta = about if "@" in text else {**about, "notice": "coordination"}
             await ledger.say(tx, text, now=self._clock(), parents=[event.id], meta=meta)

@@ -20,6 +20,7 @@ from relay.app.wiring.schema import WINGS
 from relay.base.terminal_text import indented, safe, tame
 from relay.config.command_line import about, command
 from relay.config.loading import ConfigError, load
+from relay.config.locate import add_config_option
 from relay.config.settings import Settings
 from relay.store.open import open_store
 from relay.store.ports import StoreError
@@ -32,9 +33,7 @@ def main(arguments: list[str]) -> int:
     parser.add_argument(
         "--repo", type=Path, help="the repository (else the room's, and its agents' own clones)"
     )
-    parser.add_argument(
-        "--config", help="the configuration (else RELAY_CONFIG, else the room this folder is in)"
-    )
+    add_config_option(parser)
     parser.add_argument("--json", action="store_true", help="print the result as JSON")
     args = parser.parse_args(arguments)
     try:

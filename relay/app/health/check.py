@@ -23,7 +23,7 @@ from relay.app.health.repair import Repaired, repair_stopped
 from relay.app.health.scene import Check, Scene, Status, survey, with_store
 from relay.app.runtime.instance import Standing
 from relay.config.command_line import about, script
-from relay.config.locate import find
+from relay.config.locate import add_config_option, find
 from relay.store.ports import StoreError
 
 #: What follows the log, or the file, a moment later.
@@ -168,9 +168,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="healthcheck.sh", description="Check whether the room is well.")
     parser.add_argument("--repair", action="store_true", help="repair what can be repaired, then check again")
     parser.add_argument("--json", action="store_true", help="print the report as JSON")
-    parser.add_argument(
-        "--config", help="the configuration (else RELAY_CONFIG, else the room this folder is in)"
-    )
+    add_config_option(parser)
     given = parser.parse_args(arguments)
     # The report says what the log lines would; standard output is the report's alone.
     structlog.configure(logger_factory=structlog.PrintLoggerFactory(sys.stderr))

@@ -19,6 +19,8 @@ from functools import partial
 from types import ModuleType
 from typing import Any
 
+from relay.config.locate import add_config_option
+
 
 def main(words: list[str]) -> int:
     """The command; gives its exit code."""
@@ -85,9 +87,7 @@ def _parser() -> argparse.ArgumentParser:
         description="The room's tools for an agent, over standard input and output (Model Context Protocol). "
         "`relay mcp install` writes it into the configuration of Claude Code, Codex and Gemini CLI.",
     )
-    parser.add_argument(
-        "--config", help="the configuration (else RELAY_CONFIG, else the room this folder is in)"
-    )
+    add_config_option(parser)
     parser.add_argument("--agent", metavar="NAME", help="who asks, without RELAY_API_KEY and RELAY_AGENT_ID")
     return parser
 

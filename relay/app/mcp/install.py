@@ -28,6 +28,7 @@ from relay.app.runtime.identity import WrongUse, find_config
 from relay.base.files import write_atomically
 from relay.config.command_line import about, command
 from relay.config.loading import ConfigError, load
+from relay.config.locate import add_config_option
 from relay.config.settings import Settings
 from relay.model import PROGRAMS
 from relay.model.speaker_names import MAX_AGENT_NAME, clean_name, is_reserved, spelled
@@ -135,9 +136,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--remove", action="store_true", help="remove it again")
     parser.add_argument("--print", action="store_true", help="only print what would be written")
     parser.add_argument("--json", action="store_true", help="print what was done as JSON")
-    parser.add_argument(
-        "--config", help="the configuration (else RELAY_CONFIG, else the room this folder is in)"
-    )
+    add_config_option(parser)
     return parser
 
 

@@ -27,6 +27,7 @@ import psutil
 
 from relay.base.files import alone_in, read_regular, write_atomically
 from relay.config.loading import ConfigError, load
+from relay.config.locate import add_config_option
 
 
 class InstanceError(Exception):
@@ -259,9 +260,7 @@ def _guard(path: Path) -> Iterator[None]:
 def main(arguments: list[str] | None = None) -> int:
     """For scripts: exit code 0 and a line that says where when a daemon runs, 1 when none does."""
     parser = argparse.ArgumentParser(prog="python -m relay.app.runtime.instance", description=main.__doc__)
-    parser.add_argument(
-        "--config", help="the configuration (else RELAY_CONFIG, else the room this folder is in)"
-    )
+    add_config_option(parser)
     try:
         settings = load(parser.parse_args(arguments).config)
     except ConfigError as error:

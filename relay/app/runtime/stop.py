@@ -26,7 +26,7 @@ import psutil
 from relay.app.runtime import instance
 from relay.base.files import read_regular
 from relay.config.loading import ConfigError, load, parse
-from relay.config.locate import find
+from relay.config.locate import add_config_option, find
 from relay.config.settings import Settings
 
 GRACE_S = 10.0
@@ -48,9 +48,7 @@ def say(text: str) -> None:
 def main(arguments: list[str] | None = None) -> int:
     """The command; gives its exit code."""
     parser = argparse.ArgumentParser(prog="stop.sh", description="Stop the room's daemon and its agents.")
-    parser.add_argument(
-        "--config", help="the configuration (else RELAY_CONFIG, else the room this folder is in)"
-    )
+    add_config_option(parser)
     named = parser.parse_args(arguments).config
     path = find(named)
     if named and not path.exists() and not (path.parent / ".relay").exists():
