@@ -94,12 +94,23 @@ class Announcer:
             named = replace(after, message_id=spoken.id, number=spoken.number)
             await table.save_change(tx, named, ["said"], cause=[spoken.event_id])
 
-    async def clear(self, tx: Tx, after: Advisory, what: Sequence[str], now: float, *, clear: bool) -> None:
+    async def clear(
+        self,
+        tx: Tx,
+        after: Advisory,
+        what: Sequence[str],
+        now: float,
+        *,
+        clear: bool,
+        merges_again: bool = False,
+    ) -> None:
         for message_id in {one.message_id for one in after.asked.values()}:
             await self._voice.withdraw(tx, message_id, "all is clear", now=now, agents=[*after.asked])
         after = await table.save_change(tx, after, what)
         agents = [one.agent for one in after.latched]
-        await self.speak(tx, after, wording.all_clear(after, clear=clear), now, to=agents)
+        await self.speak(
+            tx, after, wording.all_clear(after, clear=clear, merges_again=merges_again), now, to=agents
+        )
 
     async def speak(
         self,

@@ -151,7 +151,9 @@ class AdvisoryProtocol:
             if not await table.insert_open(tx, after):
                 return  # another process was first: its advisory is found at the next tick
         if step.heard is Level.CLEAR:
-            await self._announcer.clear(tx, after, step.what, now, clear=not step.against)
+            await self._announcer.clear(
+                tx, after, step.what, now, clear=not step.against, merges_again=step.merges_again
+            )
         elif step.heard is not None:
             after = await self._announcer.advisory(tx, after, step, observation, settings)
         elif step.what:

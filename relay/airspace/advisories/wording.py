@@ -12,7 +12,7 @@ from typing import Any
 from relay.airspace.advisories.choices import Choice
 from relay.airspace.advisories.rules.advisory import Advisory
 from relay.airspace.advisories.rules.grouping import by_weight, evidence_of
-from relay.airspace.advisories.rules.set_back import CLEAN_AGAIN, SetBack
+from relay.airspace.advisories.rules.set_back import SetBack
 from relay.airspace.readings import Evidence, Level
 from relay.airspace.worktrees.merging.wording import MOST_FILES, flat, listed, take_in
 from relay.base.durations import time_limit
@@ -135,13 +135,14 @@ def places(one: SetBack) -> str:
     return listed([(path, one.lines.get(path, ())) for path in one.paths])
 
 
-def all_clear(advisory: Advisory, *, clear: bool = True) -> str:
-    """Said once, when nothing stands any more: what git says now, and never more. `clear` False: it is only over."""
+def all_clear(advisory: Advisory, *, clear: bool, merges_again: bool) -> str:
+    """Said once, when nothing stands any more: what git says now, and never more. `clear` False: it is only over.
+    `merges_again`: git merges the work of one that was set back."""
     named = _names([one.agent for one in advisory.latched])
     why = flat(advisory.closed_why)
     if advisory.was_set_back or not clear:
         # Clear is what git merges; a branch that is gone is only over.
-        over = "clear" if clear and f" {CLEAN_AGAIN} " in f" {why} " else "over"
+        over = "clear" if clear and merges_again else "over"
         return f"{over}: {why} ({files(advisory.files)})"
     return f"clear: {named} are apart again in {files(advisory.files)}{f' ({why})' if why else ''}"
 

@@ -242,7 +242,8 @@ def _step(
         if after.outcome is not None and base.outcome is None and "outcome" not in what:
             what.append("outcome")
         said = Level.CLEAR if after.message_id is not None else None
-        return Step(after, before, tuple(what), said, against=against)
+        again = set_back.merges_again(base.set_back, observation.trials)
+        return Step(after, before, tuple(what), said, against=against, merges_again=again)
     said_now = {pair: level for pair, level in heard.items() if pair in group.contacts}
     if latched != kept and base.told:
         # Who was told to hold steers now: both are told so.

@@ -81,7 +81,7 @@ class Step:
 
     `heard`: the level to be said, None for silence. `ask`: who is to be given a turn for it. `set_back`: who is to be
     told that it does not merge into the main branch any more. `against`: of an advisory that closes, who is against
-    the main branch in another one: then nothing is clear.
+    the main branch in another one: then nothing is clear. `merges_again`: git merges one that was set back.
     """
 
     after: Advisory
@@ -91,6 +91,7 @@ class Step:
     ask: tuple[str, ...] = ()
     set_back: tuple[str, ...] = ()
     against: tuple[str, ...] = ()
+    merges_again: bool = False
 
 
 @dataclass(frozen=True, slots=True)

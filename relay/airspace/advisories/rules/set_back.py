@@ -13,7 +13,7 @@ Pure.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -23,8 +23,6 @@ from relay.git.trial_merge import Lines, Target, Trial, Verdict
 #: The other side of a pair whose one side is the main branch at a commit, in what is kept of pairs. No agent and no
 #: checkout is called so.
 _MAIN = "main@"
-#: How it is said that git merges somebody again.
-CLEAN_AGAIN = "merges clean into"
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,6 +109,11 @@ def _within(lines: Lines, known: Lines) -> bool:
     return all(any(a <= first and last <= b for a, b in known) for first, last in lines)
 
 
+def merges_again(agents: Iterable[str], trials: Mapping[str, Trial]) -> bool:
+    """Does git merge the work of one of those who were set back?"""
+    return any(agent in trials and trials[agent].verdict is Verdict.CLEAN for agent in agents)
+
+
 def why_ended(agent: str, trials: Mapping[str, Trial], merged: frozenset[str], branch: str) -> str:
     """In words, why an agent is set back no more."""
     trial = trials.get(agent)
@@ -121,7 +124,7 @@ def why_ended(agent: str, trials: Mapping[str, Trial], merged: frozenset[str], b
             return f"the work of {agent} is in {branch}"
         return f"{agent} has nothing left to merge"
     if trial.verdict is Verdict.CLEAN:
-        return f"{agent} {CLEAN_AGAIN} {branch} again"
+        return f"{agent} merges clean into {branch} again"
     if trial.verdict is None:
         return f"git cannot tell whether {agent} merges into {branch}: they have no common history"
     return f"every file that {agent} conflicts in is muted"
