@@ -84,7 +84,7 @@ class Reading:
             "risk": round(self.risk, 6),
             "weight": self.weight,
             "alone": self.alone,
-            "evidence": [one.as_json() for one in self.evidence],
+            "evidence": [evidence.as_json() for evidence in self.evidence],
         }
 
 
@@ -136,8 +136,8 @@ class Assessment:
     @property
     def evidence(self) -> tuple[Evidence, ...]:
         """All evidence, of the channel with the greatest share first."""
-        ordered = sorted(self.channels.values(), key=lambda one: -one.weighted)
-        return tuple(evidence for one in ordered if one.weighted > 0 for evidence in one.evidence)
+        ordered = sorted(self.channels.values(), key=lambda reading: -reading.weighted)
+        return tuple(evidence for reading in ordered if reading.weighted > 0 for evidence in reading.evidence)
 
 
 def noisy_or(shares: Mapping[str, float]) -> float:
@@ -148,8 +148,8 @@ def noisy_or(shares: Mapping[str, float]) -> float:
 def assess(channels: Mapping[str, Reading], thresholds: Thresholds) -> Assessment:
     """Combine the channels. Without one that may speak alone, a resolution advisory is not reached: then the
     level stops at traffic, whatever R is."""
-    shares = {name: one.weighted for name, one in channels.items()}
-    alone = [name for name, one in channels.items() if one.alone]
+    shares = {name: reading.weighted for name, reading in channels.items()}
+    alone = [name for name, reading in channels.items() if reading.alone]
     return assess_shares(shares, alone, channels, thresholds)
 
 

@@ -73,9 +73,9 @@ class CallGraph:
             theirs = self.graph.symbols(other)
             for name in symbols.called & theirs.by_name.keys():
                 found.setdefault(name, []).extend(
-                    (other, one, _is_top(one, theirs))
-                    for one in theirs.by_name[name]
-                    if one.kind not in _APART
+                    (other, definition, _is_top(definition, theirs))
+                    for definition in theirs.by_name[name]
+                    if definition.kind not in _APART
                 )
         self._outside[path] = (symbols, found)
         return found
@@ -89,14 +89,16 @@ class CallGraph:
         return self._dotted(path, symbols, call)
 
     def _plain(self, path: str, symbols: FileSymbols, call: Call) -> Node | None:
-        own = [one for one in symbols.by_name.get(call.name, ()) if one.kind not in _APART]
-        top = [one for one in own if one.kind != "method"]
-        if len({one.qualified for one in top}) == 1:
+        own = [
+            definition for definition in symbols.by_name.get(call.name, ()) if definition.kind not in _APART
+        ]
+        top = [definition for definition in own if definition.kind != "method"]
+        if len({definition.qualified for definition in top}) == 1:
             return path, top[0].qualified
         if own:
             return _of_class(path, symbols, call)
         outside = self.outside(path, symbols).get(call.name, ())
-        found = {(other, one.qualified) for other, one, top_level in outside if top_level}
+        found = {(other, definition.qualified) for other, definition, top_level in outside if top_level}
         return found.pop() if len(found) == 1 else None
 
     def _dotted(self, path: str, symbols: FileSymbols, call: Call) -> Node | None:
@@ -105,14 +107,18 @@ class CallGraph:
         modules: set[Node] = set()
         members: set[Node] = set()
         methods: set[Node] = set()
-        own = [(path, one, False) for one in symbols.by_name.get(call.name, ()) if one.kind not in _APART]
-        for other, one, top_level in (*own, *self.outside(path, symbols).get(call.name, ())):
-            node = (other, one.qualified)
+        own = [
+            (path, definition, False)
+            for definition in symbols.by_name.get(call.name, ())
+            if definition.kind not in _APART
+        ]
+        for other, definition, top_level in (*own, *self.outside(path, symbols).get(call.name, ())):
+            node = (other, definition.qualified)
             if top_level and _names(other, owner):
                 modules.add(node)
-            if f".{one.qualified}".endswith(f".{owner}.{one.name}"):
+            if f".{definition.qualified}".endswith(f".{owner}.{definition.name}"):
                 members.add(node)
-            if one.kind == "method":
+            if definition.kind == "method":
                 methods.add(node)
         for found in (modules, members):
             if found:
@@ -189,16 +195,16 @@ def _names(path: str, word: str) -> bool:
     return bool(word) and word in (base.partition(".")[0], folder.rpartition("/")[2])
 
 
-def _is_top(one: Definition, symbols: FileSymbols) -> bool:
-    return one.kind not in ("method", *_APART) and (
-        one.parent < 0 or symbols.definitions[one.parent].kind == "namespace"
+def _is_top(definition: Definition, symbols: FileSymbols) -> bool:
+    return definition.kind not in ("method", *_APART) and (
+        definition.parent < 0 or symbols.definitions[definition.parent].kind == "namespace"
     )
 
 
 def _of_class(path: str, symbols: FileSymbols, call: Call) -> Node | None:
     """The method of the class around a call, or of a class around that."""
     outer = symbols.definitions[call.within].qualified if call.within >= 0 else ""
-    named = {one.qualified for one in symbols.by_name.get(call.name, ())}
+    named = {definition.qualified for definition in symbols.by_name.get(call.name, ())}
     while "." in outer:
         outer = outer.rpartition(".")[0]
         if f"{outer}.{call.name}" in named:

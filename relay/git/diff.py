@@ -183,13 +183,17 @@ class Differ:
         self, git: Git, base: str, tree: str, records: Sequence[Record]
     ) -> Mapping[tuple[str, str], Hunks]:
         """The hunks of these records, by (old blob, new blob)."""
-        missing = [one for one in records if (one.old, one.new) not in self._known and one.old != one.new]
+        missing = [
+            record
+            for record in records
+            if (record.old, record.new) not in self._known and record.old != record.new
+        ]
         if missing:
             for pair, hunks in (await self._compare(git, base, tree, missing)).items():
                 self._known[pair] = hunks
         found = {}
-        for one in records:
-            pair = (one.old, one.new)
+        for record in records:
+            pair = (record.old, record.new)
             if pair in self._known:
                 self._known.move_to_end(pair)
             # The same content under another name or mode.
@@ -202,8 +206,8 @@ class Differ:
         self, git: Git, base: str, tree: str, missing: Sequence[Record]
     ) -> dict[tuple[str, str], Hunks]:
         # A file that becomes a link (T) is shown as removed and added.
-        wanted = {(one.old, one.new) for one in missing if one.letter != "T"}
-        paths = [path for one in missing for path in {one.path, one.last_path}]
+        wanted = {(record.old, record.new) for record in missing if record.letter != "T"}
+        paths = [path for record in missing for path in {record.path, record.last_path}]
         found: dict[tuple[str, str], Hunks] = {}
         if len(paths) <= MOST_NAMED:
             named = [path.decode("utf-8", "surrogateescape") for path in paths]
@@ -224,15 +228,15 @@ class Differ:
     ) -> dict[tuple[str, str], Hunks]:
         """Add what the base text tells: its length, and the definitions."""
         complete = {}
-        for one in missing:
-            hunks = found.get((one.old, one.new)) or _of_another_type(one, found)
-            text = texts.get(one.old)
+        for record in missing:
+            hunks = found.get((record.old, record.new)) or _of_another_type(record, found)
+            text = texts.get(record.old)
             spans, length = hunks.spans, None
             if text is not None and not hunks.binary:
                 length = text.count(b"\n") + (not text.endswith(b"\n") and bool(text))
                 if self.outline is not None and spans:
-                    spans = with_units(spans, self.outline(name_of(one.path), text))
-            complete[one.old, one.new] = replace(hunks, spans=spans, length=length)
+                    spans = with_units(spans, self.outline(name_of(record.path), text))
+            complete[record.old, record.new] = replace(hunks, spans=spans, length=length)
         return complete
 
 
@@ -253,12 +257,12 @@ def with_units(spans: Sequence[Span], outline: Sequence[tuple[int, int]]) -> tup
         around = [first for first, last in outline if first <= span.start <= last]
         return max(around, default=0)
 
-    return tuple(Span(one.start, one.end, one.new_count, one.checksum, unit(one)) for one in spans)
+    return tuple(Span(span.start, span.end, span.new_count, span.checksum, unit(span)) for span in spans)
 
 
 async def _texts(git: Git, records: Iterable[Record]) -> dict[str, bytes]:
     """The base texts, by blob id; one that is too large, or not there, is left out."""
-    ids = sorted({one.old for one in records if not one.is_submodule and one.old.strip("0")})
+    ids = sorted({record.old for record in records if not record.is_submodule and record.old.strip("0")})
     if not ids:
         return {}
     asked = "".join(f"{id}\n" for id in ids).encode()
@@ -321,7 +325,7 @@ async def left_markers(
 ) -> tuple[UnsettledFile, ...]:
     """The changed files into which conflict markers were added, with their lines. `conflict-marker-size` of a file
     says, to git too, that such lines are its text."""
-    marked = {one.last_path: hunks[one.old, one.new].markers for one in records}
+    marked = {record.last_path: hunks[record.old, record.new].markers for record in records}
     marked = {path: lines for path, lines in marked.items() if lines}
     meant = await attributes(git, ["conflict-marker-size"], marked)
     return tuple((name_of(path), lines) for path, lines in marked.items() if path not in meant)

@@ -72,7 +72,7 @@ def _without_lines(a: FileTouch, b: FileTouch) -> Meeting:
     if a.change is b.change is Change.ADDED:
         return Meeting(Clash.ADDED, 0)
     # Moved as it was: git carries the other side's edits along.
-    moved = any(one.change is Change.RENAMED and not one.lines for one in (a, b))
+    moved = any(touch.change is Change.RENAMED and not touch.lines for touch in (a, b))
     gap = FAR if moved else 0
     return Meeting(None, gap, _product(a.lines, b.lines))
 
@@ -90,10 +90,12 @@ def _key(span: Span) -> tuple[int, int, int, int] | None:
 
 def _differing(a: tuple[Span, ...], b: tuple[Span, ...]) -> tuple[tuple[Span, ...], tuple[Span, ...]]:
     """Both sides without the hunks that both have."""
-    same = {_key(one) for one in a} & {_key(one) for one in b} - {None}
+    same = {_key(span) for span in a} & {_key(span) for span in b} - {None}
     if not same:
         return a, b
-    return tuple(one for one in a if _key(one) not in same), tuple(one for one in b if _key(one) not in same)
+    return tuple(span for span in a if _key(span) not in same), tuple(
+        span for span in b if _key(span) not in same
+    )
 
 
 def apart(one: Span, other: Span) -> int:
@@ -107,7 +109,7 @@ def _nearest(a: tuple[Span, ...], b: tuple[Span, ...]) -> tuple[int, tuple[tuple
     """The least gap, and the ranges that touch. One sweep over both sides by start: what comes before a hunk is
     nearest by its greatest end."""
     order = sorted(
-        [(one.start, one.end, 0) for one in a] + [(one.start, one.end, 1) for one in b],
+        [(span.start, span.end, 0) for span in a] + [(span.start, span.end, 1) for span in b],
     )
     reach: list[tuple[int, int] | None] = [None, None]
     least, met = FAR, []
@@ -127,4 +129,4 @@ def _nearest(a: tuple[Span, ...], b: tuple[Span, ...]) -> tuple[int, tuple[tuple
 
 
 def _ranges(spans: Iterable[Span]) -> tuple[tuple[int, int], ...]:
-    return joined([(one.start, max(one.start, one.end)) for one in spans])
+    return joined([(span.start, max(span.start, span.end)) for span in spans])

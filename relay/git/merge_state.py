@@ -58,12 +58,12 @@ class StartedMerge:
 
     @property
     def paths(self) -> list[bytes]:
-        return list(dict.fromkeys(one.path for one in self.stages))
+        return list(dict.fromkeys(stage.path for stage in self.stages))
 
 
 def started_merge_message(into: str, stages: Iterable[Stage], marked: Iterable[bytes]) -> str:
     """The message of the commit that `started_merge` reads. Pure."""
-    listed = [[one.mode, one.oid, one.number, os.fsdecode(one.path)] for one in stages]
+    listed = [[stage.mode, stage.oid, stage.number, os.fsdecode(stage.path)] for stage in stages]
     kept = {"into": into, "stages": listed, "marked": sorted(os.fsdecode(one) for one in marked)}
     return f"A merge that relay began\n\n{json.dumps(kept)}\n"
 
@@ -125,7 +125,7 @@ async def unsettled_files(checkout: Checkout, git: Git, tree: str) -> tuple[Unse
     stages = ours.stages if ours is not None else still
     if ours is not None and await checkout.git.maybe("rev-parse", "-q", "--verify", WRITTEN) != ours.commit:
         return tuple((name_of(path), ()) for path in ours.paths)
-    waiting, paths = {one.path for one in still}, list(dict.fromkeys(one.path for one in stages))
+    waiting, paths = {stage.path for stage in still}, list(dict.fromkeys(stage.path for stage in stages))
     now = await _blobs(git, tree, paths)
     before = await _blobs(git, ours.commit, paths) if ours is not None else {}
     found: list[UnsettledFile] = []
@@ -135,9 +135,9 @@ async def unsettled_files(checkout: Checkout, git: Git, tree: str) -> tuple[Unse
             continue
         lines: Lines = ()
         if oid is not None and (ours is None or path in ours.marked):
-            of_path = [one for one in stages if one.path == path]
-            texts = await _texts(git, [oid, *(one.oid for one in of_path)])
-            own = frozenset(line for one in of_path if one.number != 1 for line in texts[one.oid])
+            of_path = [stage for stage in stages if stage.path == path]
+            texts = await _texts(git, [oid, *(stage.oid for stage in of_path)])
+            own = frozenset(line for stage in of_path if stage.number != 1 for line in texts[stage.oid])
             lines = unsettled_lines(texts[oid], own, await marker_lines(git, left, of_path) if left else own)
         if lines:
             found.append((name_of(path), lines))
@@ -153,7 +153,7 @@ def is_binary(data: bytes) -> bool:
 
 async def marker_lines(git: Git, oid: str, stages: Iterable[Stage]) -> frozenset[bytes]:
     """The lines of a merged file with git's markers; they have any length (`conflict-marker-size`)."""
-    sides = [one.oid for one in stages]
+    sides = [stage.oid for stage in stages]
     texts = await _texts(git, [oid, *sides])
     known = {line for one in sides for line in texts[one]}
     return frozenset(one for one in texts[oid] if _SHAPE.match(one) and one not in known)

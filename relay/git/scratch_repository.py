@@ -52,7 +52,7 @@ class ScratchRepository:
 
     async def borrow(self, checkouts: Iterable[Checkout]) -> None:
         """See the objects of these too, and where their history was cut off (shallow clones)."""
-        self._borrowed |= {one.objects: one.common / "shallow" for one in checkouts}
+        self._borrowed |= {checkout.objects: checkout.common / "shallow" for checkout in checkouts}
         await asyncio.to_thread(self._write_borrowed)
 
     def _write_borrowed(self) -> None:

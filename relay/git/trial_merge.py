@@ -163,10 +163,12 @@ class TrialMerges:
         def about(one: Record) -> bool:
             return bool(wanted & {name_of(one.path), name_of(one.last_path)})
 
-        records = [one for one in await self._differ.records(git, base, commit) if about(one)]
+        records = [record for record in await self._differ.records(git, base, commit) if about(record)]
         hunks = await self._differ.hunks(git, base, commit, records)
-        touches = [touch_of(one, hunks[one.old, one.new], weight=1.0, churn=None) for one in records]
-        return {one.path: one for one in touches}
+        touches = [
+            touch_of(record, hunks[record.old, record.new], weight=1.0, churn=None) for record in records
+        ]
+        return {touch.path: touch for touch in touches}
 
     async def merge(self, git: Git, ours: str, theirs: str) -> MergedTree | None:
         """As `merge_trees`. Whether two conflict does not depend on their order, so one order is asked."""
@@ -200,13 +202,13 @@ def where(mine: Mapping[str, FileTouch], theirs: Mapping[str, FileTouch]) -> dic
     """Of each file that both change, the lines of my file, as it is now, in which the two touch. By the path that my
     file has now. Pure."""
     found = {}
-    for path, one in mine.items():
+    for path, touch in mine.items():
         other = theirs.get(path)
-        if other is None or one.binary or other.binary:
+        if other is None or touch.binary or other.binary:
             continue
         theirs_too = {span for span in other.lines if span.checksum is not None}
         moved, met = 0, []
-        for span in sorted(one.lines, key=lambda each: (each.start, each.end)):
+        for span in sorted(touch.lines, key=lambda span: (span.start, span.end)):
             count = span.end - span.start + 1 if span.new_count is None else span.new_count
             touches = any(apart(span, their) <= 0 for their in other.lines)
             if touches and not _same(span, theirs_too):
@@ -214,7 +216,7 @@ def where(mine: Mapping[str, FileTouch], theirs: Mapping[str, FileTouch]) -> dic
                 met.append((first, max(first, first + count - 1)))
             moved += count - (span.end - span.start + 1)
         if met:
-            found[one.new_path or path] = joined(met)
+            found[touch.new_path or path] = joined(met)
     return found
 
 

@@ -49,8 +49,8 @@ class Announcer:
         spoken = await self.speak(tx, after, body, now, to=told.agents, ask=ask)
         await tx.execute(table.Q.put_advisory_message, message_id=spoken.id, advisory_id=after.id)
         asked = {
-            agent: replace(one, message_id=spoken.id) if agent in ask else one
-            for agent, one in after.asked.items()
+            agent: replace(asked_agent, message_id=spoken.id) if agent in ask else asked_agent
+            for agent, asked_agent in after.asked.items()
         }
         return await table.save_change(
             tx,
@@ -72,11 +72,15 @@ class Announcer:
                 before = after.asked[name].message_id
                 await self._voice.withdraw(tx, before, reason, now=now, agents=[name])
         backs = {
-            name: replace(one, told=tuple(dict.fromkeys([*one.told, *one.paths]))) if name in names else one
-            for name, one in after.set_back.items()
+            name: replace(back, told=tuple(dict.fromkeys([*back.told, *back.paths])))
+            if name in names
+            else back
+            for name, back in after.set_back.items()
         }
         merged = [
-            one.agent for one in after.latched if observation.gone(one.agent) and one.agent not in backs
+            priority.agent
+            for priority in after.latched
+            if observation.gone(priority.agent) and priority.agent not in backs
         ]
         told = [backs[name] for name in names]
         offered = after.choices(reach)
@@ -88,7 +92,7 @@ class Announcer:
         after = await table.save_change(tx, after, ["told"])
         # Who has somebody else ahead takes it in later, when that one is merged.
         taking = [name for name in ask if name not in after.roles.steer]
-        meta = {"actions": [one.as_json() for one in offered], TAKE_MAIN: taking}
+        meta = {"actions": [choice.as_json() for choice in offered], TAKE_MAIN: taking}
         spoken = await self.speak(tx, after, body, now, to=names, ask=ask, meta=meta)
         if after.message_id is None or not after.contacts:
             named = replace(after, message_id=spoken.id, number=spoken.number)
@@ -104,10 +108,10 @@ class Announcer:
         clear: bool,
         merges_again: bool = False,
     ) -> None:
-        for message_id in {one.message_id for one in after.asked.values()}:
+        for message_id in {asked_agent.message_id for asked_agent in after.asked.values()}:
             await self._voice.withdraw(tx, message_id, "all is clear", now=now, agents=[*after.asked])
         after = await table.save_change(tx, after, what)
-        agents = [one.agent for one in after.latched]
+        agents = [priority.agent for priority in after.latched]
         await self.speak(
             tx, after, wording.all_clear(after, clear=clear, merges_again=merges_again), now, to=agents
         )

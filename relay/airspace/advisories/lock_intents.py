@@ -31,18 +31,20 @@ class LockIntents:
 
     async def intents(self, sets: Mapping[str, WorkingSet], agents: Collection[str]) -> Declared:
         """By agent and path, as `intent.declared` gives what was said."""
-        locks = [one for one in await self._locks() if one.agent in agents]
+        locks = [lock for lock in await self._locks() if lock.agent in agents]
         return await asyncio.to_thread(self._of, locks, sets) if locks else {}
 
     def _of(self, locks: Sequence[HeldPath], sets: Mapping[str, WorkingSet]) -> Declared:
-        in_hand = {name: all_paths((*one.files, *one.intent)) for name, one in sets.items()}
-        self._known = {one.path: self._known[one.path] for one in locks if one.path in self._known}
+        in_hand = {
+            name: all_paths((*working_set.files, *working_set.intent)) for name, working_set in sets.items()
+        }
+        self._known = {lock.path: self._known[lock.path] for lock in locks if lock.path in self._known}
         found: dict[str, dict[str, frozenset[Source]]] = {}
-        for one in locks:
-            others = {path for name, paths in in_hand.items() if name != one.agent for path in paths}
-            met = sorted(path for path in others if one.covers(path))[:MOST_PATHS]
-            for path in covered(one, met, () if one.file else self._files_of(one)):
-                found.setdefault(one.agent, {})[path] = _LOCK
+        for lock in locks:
+            others = {path for name, paths in in_hand.items() if name != lock.agent for path in paths}
+            met = sorted(path for path in others if lock.covers(path))[:MOST_PATHS]
+            for path in covered(lock, met, () if lock.file else self._files_of(lock)):
+                found.setdefault(lock.agent, {})[path] = _LOCK
         return found
 
     def _files_of(self, lock: HeldPath) -> Sequence[str]:

@@ -107,7 +107,7 @@ class AdvisoryProtocol:
             state = await table.load_state(tx)
             decision = decide(state, observation, rules, steer_s=settings.steer_s)
             # The clear ones too, which are forgotten when their cool-down is over.
-            clear = {pair: one for pair, one in state.tracks.items() if one.level is Level.CLEAR}
+            clear = {pair: track for pair, track in state.tracks.items() if track.level is Level.CLEAR}
             await table.save_tracks(tx, {**clear, **decision.tracks}, rules, observation.at)
             await table.save_forecasts(tx, state.forecasts, decision.forecasts)
             if decision.edit_notices and observation.edit_notices is not None:
@@ -137,8 +137,10 @@ class AdvisoryProtocol:
             return Contact(contact.level, observed.sample.risk, observed.files, observed.evidence)
 
         fresh = {
-            id: replace(one, contacts={pair: renewed(pair, was) for pair, was in one.contacts.items()})
-            for id, one in self.state.advisories.items()
+            id: replace(
+                advisory, contacts={pair: renewed(pair, was) for pair, was in advisory.contacts.items()}
+            )
+            for id, advisory in self.state.advisories.items()
         }
         self.state = replace(self.state, advisories=fresh)
 
@@ -169,39 +171,42 @@ class AdvisoryProtocol:
     async def remind(self) -> bool:
         """Ask the people about what is overdue; False when nothing is."""
         now = self._clock()
-        if not any(_overdue(one, now) for one in self.state.advisories.values()):
+        if not any(_overdue(advisory, now) for advisory in self.state.advisories.values()):
             return False
         settings = self._settings()
 
         async def work(tx: Tx) -> AirspaceState:
-            for one in (await table.load_state(tx)).advisories.values():
-                if _overdue(one, now):
-                    await self._ask_people(tx, one, now, settings)
+            for advisory in (await table.load_state(tx)).advisories.values():
+                if _overdue(advisory, now):
+                    await self._ask_people(tx, advisory, now, settings)
             return await table.load_state(tx)
 
         async with self._alone:
             self.state = await self._store.write(work)
         return True
 
-    async def _ask_people(self, tx: Tx, one: Advisory, now: float, settings: AirspaceSettings) -> None:
+    async def _ask_people(self, tx: Tx, advisory: Advisory, now: float, settings: AirspaceSettings) -> None:
         told, what = [], []
-        if _unanswered(one, now):
-            silent = {agent: one.asked[agent].failed for agent in one.unanswered}
+        if _unanswered(advisory, now):
+            silent = {agent: advisory.asked[agent].failed for agent in advisory.unanswered}
             told.append(wording.no_answer(silent, settings.answer_s))
-            one, what = replace(one, escalated_at=now), ["escalated"]
-        if _unsteered(one, now):
-            agents = steering.stayed(one)
-            told.append(wording.stayed(agents, steering.told_files(one, agents), settings.steer_s))
-            one, what = replace(one, people_asked_at=now, steering=Steering.STAYED), [*what, "steering"]
-        asks = one.between is Level.RESOLUTION
-        if asks and one.question_at is not None:
+            advisory, what = replace(advisory, escalated_at=now), ["escalated"]
+        if _unsteered(advisory, now):
+            agents = steering.stayed(advisory)
+            told.append(wording.stayed(agents, steering.told_files(advisory, agents), settings.steer_s))
+            advisory, what = (
+                replace(advisory, people_asked_at=now, steering=Steering.STAYED),
+                [*what, "steering"],
+            )
+        asks = advisory.between is Level.RESOLUTION
+        if asks and advisory.question_at is not None:
             # Who goes on was asked already, and no second time: the page shows how it stands.
-            await table.save_change(tx, one, what)
+            await table.save_change(tx, advisory, what)
             return
-        one = await table.save_change(tx, replace(one, question_at=now if asks else None), what)
-        offered = one.choices(await self._announcer.reach(tx, one)) if asks else ()
-        meta = {**ASKS_PEOPLE, "actions": [each.as_json() for each in offered]}
-        await self._announcer.speak(tx, one, wording.to_people(one, told, offered), now, meta=meta)
+        advisory = await table.save_change(tx, replace(advisory, question_at=now if asks else None), what)
+        offered = advisory.choices(await self._announcer.reach(tx, advisory)) if asks else ()
+        meta = {**ASKS_PEOPLE, "actions": [choice.as_json() for choice in offered]}
+        await self._announcer.speak(tx, advisory, wording.to_people(advisory, told, offered), now, meta=meta)
 
     # -- what people decide
 
@@ -218,28 +223,30 @@ class AdvisoryProtocol:
         """A person says that this agent goes first, in each resolution that it is part of; gives what the room
         answers. Raises Refusal."""
         found = [
-            one
-            for one in (await table.load_state(tx)).advisories.values()
-            if agent in (*one.roles.hold, *one.roles.steer)
+            advisory
+            for advisory in (await table.load_state(tx)).advisories.values()
+            if agent in (*advisory.roles.hold, *advisory.roles.steer)
         ]
         if not found:
             raise Refusal(
                 f"{agent} is not part of a resolution advisory, so nobody has to give way to it.",
                 "`/airspace` shows who is near whom.",
             )
-        decided = {one.id: one.decided for one in found}
-        found = [one for one in found if (first := decided[one.id]) is None or first.agent != agent]
+        decided = {advisory.id: advisory.decided for advisory in found}
+        found = [
+            advisory for advisory in found if (first := decided[advisory.id]) is None or first.agent != agent
+        ]
         if not found:
             by_whom = next(first.by for first in decided.values() if first is not None)
             raise Refusal(
                 f"{agent} goes first already: {by_whom} decided that.", "`/first` for another one changes it."
             )
         settings, given_way = self._settings(), dict[str, None]()
-        for one in found:
-            mine = next(place for place in one.latched if place.agent == agent)
-            others = [replace(place, by="") for place in one.latched if place.agent != agent]
-            stands = {name: stand for name, stand in one.stands.items() if name != agent}
-            after = replace(one, latched=(replace(mine, by=by), *others), stands=stands)
+        for advisory in found:
+            mine = next(place for place in advisory.latched if place.agent == agent)
+            others = [replace(place, by="") for place in advisory.latched if place.agent != agent]
+            stands = {name: stand for name, stand in advisory.stands.items() if name != agent}
+            after = replace(advisory, latched=(replace(mine, by=by), *others), stands=stands)
             told = after.roles
             given_way |= dict.fromkeys(told.steer)
             after = replace(after, told={name: part_of(name, told.hold, told.steer) for name in told.agents})
@@ -251,7 +258,7 @@ class AdvisoryProtocol:
             for name in {name for name in ask if name in after.asked}:
                 before = after.asked[name].message_id
                 await self._voice.withdraw(tx, before, f"{by} has decided", now=now, agents=[name])
-            done = {name: replace(each, answered=True) for name, each in after.asked.items()}
+            done = {name: replace(asked_agent, answered=True) for name, asked_agent in after.asked.items()}
             after = await table.save_change(tx, replace(after, asked=done), ["decided"], cause=cause, by=by)
             body = wording.decided(after, agent, by)
             spoken = await self._announcer.speak(tx, after, body, now, to=told.agents, ask=ask)
@@ -270,7 +277,7 @@ class AdvisoryProtocol:
         if why:
             raise Refusal(f"{agent} cannot be asked: it is {why}.", f"`/resume @{agent}` lifts a pause.")
         state = (await table.load_state(tx)).advisories.values()
-        about = next((one for one in state if agent in one.set_back), None)
+        about = next((advisory for advisory in state if agent in advisory.set_back), None)
         back = None if about is None else about.set_back[agent]
         body = wording.asked_to_take_in(by, agent, branch, back)
         lane = table.lane_of(about.id if about is not None else f"update:{agent}")
@@ -295,8 +302,8 @@ class AdvisoryProtocol:
 
     def settles(self, agent: str) -> set[str]:
         """The files in which this agent has the conflicts of a merge to settle."""
-        backs = (one.set_back.get(agent) for one in self.state.advisories.values())
-        return {path for one in backs if one is not None and one.unsettled for path in one.paths}
+        backs = (advisory.set_back.get(agent) for advisory in self.state.advisories.values())
+        return {path for back in backs if back is not None and back.unsettled for path in back.paths}
 
     def steers(self, agent: str) -> list[Steer]:
         """The resolution advisories that tell this agent to steer, the oldest first; off no file that it settles a
@@ -304,27 +311,31 @@ class AdvisoryProtocol:
         if not self._settings().enabled:
             return []
         found, settles = [], self.settles(agent)
-        for one in sorted(self.state.advisories.values(), key=lambda one: (one.opened_at, one.id)):
-            told = one.roles.off.get(agent)
+        for advisory in sorted(
+            self.state.advisories.values(), key=lambda advisory: (advisory.opened_at, advisory.id)
+        ):
+            told = advisory.roles.off.get(agent)
             off = tuple(path for path in told or () if path not in settles)
-            if told is not None and (off or not told) and one.resolved_at is not None:
+            if told is not None and (off or not told) and advisory.resolved_at is not None:
                 # What was said may be of another level by now; while it is not, it names free work as well.
-                reason = one.text if one.reason in one.text.split("; ") else wording.line(one)
-                found.append(Steer(one.id, reason, off, one.resolved_at))
+                reason = (
+                    advisory.text if advisory.reason in advisory.text.split("; ") else wording.line(advisory)
+                )
+                found.append(Steer(advisory.id, reason, off, advisory.resolved_at))
         return found
 
     def behind(self, agent: str) -> frozenset[str]:
         """The agents that this one has the latched right of way over, where both stand in one advisory."""
         found: set[str] = set()
-        for one in self.state.advisories.values():
-            names = one.roles.agents
+        for advisory in self.state.advisories.values():
+            names = advisory.roles.agents
             if agent in names:
                 found |= set(names[names.index(agent) + 1 :])
         return frozenset(found)
 
     def decided(self) -> set[str]:
         """The agents that somebody gives way to because a person said that they go first."""
-        found = ((one.decided, one.roles.hold) for one in self.state.advisories.values())
+        found = ((advisory.decided, advisory.roles.hold) for advisory in self.state.advisories.values())
         return {first.agent for first, hold in found if first is not None and first.agent in hold}
 
     async def mark(self, advisory_id: str, mark: Mark | None, *, by: str) -> Advisory | None:
@@ -346,16 +357,16 @@ class AdvisoryProtocol:
     ) -> None:
         """An agent's branch was merged into the main one, or could not be for `conflicts`."""
         ended = await tx.all(table.Q.ended_since, since=now - MERGE_AFTER_S)
-        for one in [*(await table.load_state(tx)).advisories.values(), *map(table.of_row, ended)]:
-            after = outcomes.at_merge(one, agent, conflicts)
-            if after != one:
+        for advisory in [*(await table.load_state(tx)).advisories.values(), *map(table.of_row, ended)]:
+            after = outcomes.at_merge(advisory, agent, conflicts)
+            if after != advisory:
                 await table.save_change(tx, after, ["outcome"], cause=cause)
 
     async def undecided(self, tx: Tx, agent: str, *, cause: Sequence[str] = ()) -> None:
         """An agent's work was merged or discarded: what a person decided about it is over."""
-        for one in (await table.load_state(tx)).advisories.values():
-            after = one.without_decision({agent})
-            if after != one:
+        for advisory in (await table.load_state(tx)).advisories.values():
+            after = advisory.without_decision({agent})
+            if after != advisory:
                 await table.save_change(tx, after, ["decided"], cause=cause)
 
     async def end_all(self, why: str) -> None:
@@ -364,9 +375,9 @@ class AdvisoryProtocol:
 
         async def work(tx: Tx) -> AirspaceState:
             state = await table.load_state(tx)
-            for one in state.advisories.values():
-                ended = outcomes.on_close(replace(one, contacts={}, closed_at=now, closed_why=why))
-                if one.message_id is None:
+            for advisory in state.advisories.values():
+                ended = outcomes.on_close(replace(advisory, contacts={}, closed_at=now, closed_why=why))
+                if advisory.message_id is None:
                     await table.save_change(tx, ended, ["closed"])
                 else:
                     await self._announcer.clear(tx, ended, ["closed"], now, clear=False)
@@ -378,20 +389,20 @@ class AdvisoryProtocol:
             self.state = await self._store.write(work)
 
 
-def _unanswered(one: Advisory, now: float) -> bool:
+def _unanswered(advisory: Advisory, now: float) -> bool:
     """Is an answer overdue, or can none come?"""
-    silent = one.unanswered
-    if one.escalated_at is not None or not silent or not one.open:
+    silent = advisory.unanswered
+    if advisory.escalated_at is not None or not silent or not advisory.open:
         return False
-    late = one.deadline_at is not None and now >= one.deadline_at
-    return late or all(one.asked[agent].failed for agent in silent)
+    late = advisory.deadline_at is not None and now >= advisory.deadline_at
+    return late or all(advisory.asked[agent].failed for agent in silent)
 
 
-def _unsteered(one: Advisory, now: float) -> bool:
+def _unsteered(advisory: Advisory, now: float) -> bool:
     """Is an agent overdue that should have left, while its resolution stands?"""
-    late = one.steer_by is not None and now >= one.steer_by
-    return one.open and late and one.people_asked_at is None and bool(steering.stayed(one))
+    late = advisory.steer_by is not None and now >= advisory.steer_by
+    return advisory.open and late and advisory.people_asked_at is None and bool(steering.stayed(advisory))
 
 
-def _overdue(one: Advisory, now: float) -> bool:
-    return _unanswered(one, now) or _unsteered(one, now)
+def _overdue(advisory: Advisory, now: float) -> bool:
+    return _unanswered(advisory, now) or _unsteered(advisory, now)

@@ -47,17 +47,17 @@ async def load_state(tx: Tx) -> AirspaceState:
         for row in await tx.all(Q.open_lookaheads)
     }
     told = frozenset((row["agent"], row["other"], row["path"]) for row in await tx.all(Q.told_edits))
-    return AirspaceState(tracks, {one.id: one for one in kept}, ahead, told)
+    return AirspaceState(tracks, {advisory.id: advisory for advisory in kept}, ahead, told)
 
 
 async def save_forecasts(tx: Tx, before: Mapping[Pair, Forecast], after: Mapping[Pair, Forecast]) -> None:
     """Keep the look-aheads that are another than `before`."""
-    for (a, b), one in after.items():
-        row = {"a": a, "b": b, "worked": dumps(list(one.worked)), "asked": int(one.asked)}
+    for (a, b), forecast in after.items():
+        row = {"a": a, "b": b, "worked": dumps(list(forecast.worked)), "asked": int(forecast.asked)}
         if (a, b) in before:
-            await tx.execute(Q.keep_lookahead, ended_at=one.ended_at, outcome=str(one.came), **row)
+            await tx.execute(Q.keep_lookahead, ended_at=forecast.ended_at, outcome=str(forecast.came), **row)
         else:
-            await tx.execute(Q.begin_lookahead, began_at=one.began_at, **row)
+            await tx.execute(Q.begin_lookahead, began_at=forecast.began_at, **row)
 
 
 async def save_edit_notices(tx: Tx, before: frozenset[EditNotice], after: frozenset[EditNotice]) -> None:

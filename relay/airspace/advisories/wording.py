@@ -51,9 +51,9 @@ def line(advisory: Advisory, free_work: int | None = None) -> str:
 
 def _why(advisory: Advisory) -> str:
     # Who is near at a lower level only is no part of what this level is about.
-    top = {pair: one for pair, one in advisory.contacts.items() if one.level is advisory.between}
+    top = {pair: contact for pair, contact in advisory.contacts.items() if contact.level is advisory.between}
     agents = [flat(agent) for agent in advisory.roles.agents if any(agent in pair for pair in top)]
-    contested = tuple(dict.fromkeys(path for one in by_weight(top) for path in one.files))
+    contested = tuple(dict.fromkeys(path for contact in by_weight(top) for path in contact.files))
     evidence = evidence_of(top)
     # Lines are what a person checks first; what weighs most (git's own word, say) follows.
     lead = next((one for one in evidence if one.lines), evidence[0] if evidence else None)
@@ -91,7 +91,9 @@ def message(advisory: Advisory, *, ask: Sequence[str], answer_s: float, free_wor
 
 def set_back_line(told: Sequence[SetBack], merged: Sequence[str] = ()) -> str:
     """Whose work the main branch does not take, in which files and lines, and by whose merge. One line."""
-    parts = [f"{flat(one.agent)} does not merge into {flat(one.branch)} now: {finds(one)}" for one in told]
+    parts = [
+        f"{flat(back.agent)} does not merge into {flat(back.branch)} now: {finds(back)}" for back in told
+    ]
     why = f" (the work of {_names(merged)} is in {flat(told[0].branch)})" if merged and told else ""
     return f"{'; '.join(parts)}{why}"
 
@@ -108,15 +110,15 @@ def set_back(
     """The whole message to those whose work the main branch does not take any more, and to the people. `steer`: who
     has somebody else ahead of it besides."""
     lines = []
-    for one in told:
-        agent, branch = flat(one.agent), flat(one.branch)
-        when = "Once those ahead of you are merged, " if one.agent in steer else "Now "
-        if one.agent in ask or one.agent in unable:
+    for back in told:
+        agent, branch = flat(back.agent), flat(back.branch)
+        when = "Once those ahead of you are merged, " if back.agent in steer else "Now "
+        if back.agent in ask or back.agent in unable:
             lines.append(f"{agent}: {when}{take_in(branch)}")
         else:
             lines.append(f"{agent}: `git merge {branch}` in your checkout shows the conflicts.")
-        if one.agent in unable:
-            lines.append(f"{agent} was not asked ({flat(unable[one.agent])}).")
+        if back.agent in unable:
+            lines.append(f"{agent} was not asked ({flat(unable[back.agent])}).")
     return "\n\n".join([set_back_line(told, merged), "\n".join(lines), *_offer(choices)])
 
 
@@ -138,7 +140,7 @@ def places(one: SetBack) -> str:
 def all_clear(advisory: Advisory, *, clear: bool, merges_again: bool) -> str:
     """Said once, when nothing stands any more: what git says now, and never more. `clear` False: it is only over.
     `merges_again`: git merges the work of one that was set back."""
-    named = _names([one.agent for one in advisory.latched])
+    named = _names([priority.agent for priority in advisory.latched])
     why = flat(advisory.closed_why)
     if advisory.was_set_back or not clear:
         # Clear is what git merges; a branch that is gone is only over.
@@ -188,7 +190,7 @@ def asked_to_take_in(by: str, agent: str, branch: str, back: SetBack | None) -> 
 
 def _offer(choices: Sequence[Choice]) -> list[str]:
     """What a person can write, which the page shows as buttons."""
-    told = [f"`{one.command}` ({one.label})" for one in choices]
+    told = [f"`{choice.command}` ({choice.label})" for choice in choices]
     return [f"A person can say: {', '.join(told)}."] if told else []
 
 
@@ -214,7 +216,7 @@ def entering(other: str, path: str, theirs: FileTouch | None, about: str, ahead:
         why = f", for: {task}" if task else ""
         parts.append(f"{flat(other)} changes {flat(path)} now{lines}{why}.")
     if ahead:
-        told = "; ".join(flat(one.text) for one in ahead[:2])
+        told = "; ".join(flat(evidence.text) for evidence in ahead[:2])
         parts.append(f"You and {flat(other)} may collide later: {told}.")
     parts.append("What is your part? Keep to it, or agree in the room first.")
     return " ".join(parts)

@@ -50,15 +50,15 @@ class AnswerFollower:
             if one is not None and job["agent"] in one.asked:
                 await self._heard(tx, one, job, event)
 
-    async def _heard(self, tx: Tx, one: Advisory, job: Mapping[str, Any], event: Event) -> None:
-        agent, asked = job["agent"], one.asked[job["agent"]]
+    async def _heard(self, tx: Tx, advisory: Advisory, job: Mapping[str, Any], event: Event) -> None:
+        agent, asked = job["agent"], advisory.asked[job["agent"]]
         latest = asked.message_id == job["message_id"]
         if job["state"] == "done" and job["answer_id"]:
             message = await self._voice.message(tx, job["answer_id"])
-            known = one.answers.get(agent)
+            known = advisory.answers.get(agent)
             if message is not None and (known is None or known.message_id != message.id):
                 # One to an earlier question says what the agent is about, but is not yet what it was asked for.
-                await self._answered(tx, one, agent, message, event, latest=latest)
+                await self._answered(tx, advisory, agent, message, event, latest=latest)
             return
         if not latest:
             return
@@ -66,26 +66,26 @@ class AnswerFollower:
         if job["state"] in ("skipped", "dead"):
             failed = job["reason"] or str(job["state"])
         if failed != asked.failed:
-            told = {**one.asked, agent: replace(asked, failed=failed)}
-            await table.save_change(tx, replace(one, asked=told), ["unreached"], cause=[event.id])
+            told = {**advisory.asked, agent: replace(asked, failed=failed)}
+            await table.save_change(tx, replace(advisory, asked=told), ["unreached"], cause=[event.id])
 
     async def _answered(
-        self, tx: Tx, one: Advisory, agent: str, message: Message, event: Event, *, latest: bool
+        self, tx: Tx, advisory: Advisory, agent: str, message: Message, event: Event, *, latest: bool
     ) -> None:
         now = self._clock()
         paths = intents.parse(message.body)
         answer = Answer(paths or (), message.body[:MOST_TEXT], message.id, now)
-        one = replace(
-            one,
-            answers={**one.answers, agent: answer},
-            asked={**one.asked, agent: replace(one.asked[agent], answered=True, failed="")}
+        advisory = replace(
+            advisory,
+            answers={**advisory.answers, agent: answer},
+            asked={**advisory.asked, agent: replace(advisory.asked[agent], answered=True, failed="")}
             if latest
-            else one.asked,
+            else advisory.asked,
         )
-        one = await table.save_change(tx, one, ["answered"], cause=[event.id])
+        advisory = await table.save_change(tx, advisory, ["answered"], cause=[event.id])
         if paths is None:
             return
-        assert one.event_id is not None
+        assert advisory.event_id is not None
         await intents.declare(
             tx,
             agent,
@@ -93,22 +93,22 @@ class AnswerFollower:
             source=Source.ANSWER,
             by=agent,
             now=now,
-            cause=[one.event_id],
+            cause=[advisory.event_id],
             session="" if event.session == table.ROOM else event.session,
         )
-        others = [other for other in one.roles.agents if other != agent]
+        others = [other for other in advisory.roles.agents if other != agent]
         # Who is part of the advisory has been named in it.
         held = self._service.in_hand(agent, paths, but=others) if paths and self._service is not None else ()
         if held:
-            lane, cause = table.lane_of(one.id), [one.event_id]
+            lane, cause = table.lane_of(advisory.id), [advisory.event_id]
             await self._voice.say(tx, "\n\n".join(held), now=now, lane=lane, to=[agent], cause=cause)
-        if paths and others and one.open:
+        if paths and others and advisory.open:
             await self._voice.say(
                 tx,
-                wording.intent(agent, paths, one.number),
+                wording.intent(agent, paths, advisory.number),
                 now=now,
-                lane=table.lane_of(one.id),
+                lane=table.lane_of(advisory.id),
                 to=others,
-                cause=[one.event_id],
-                meta={"advisory": one.id, "intent": {"agent": agent, "paths": list(paths)}},
+                cause=[advisory.event_id],
+                meta={"advisory": advisory.id, "intent": {"agent": agent, "paths": list(paths)}},
             )

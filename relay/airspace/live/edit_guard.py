@@ -49,7 +49,7 @@ class AirspaceGuard:
         sets, behind = self._scanner.sets, self._protocol.behind(agent)
         mine = sets.get(agent, WorkingSet(agent))
         if location.lines is not None and location.path not in self._protocol.settles(agent):
-            others = [one for name, one in sets.items() if name not in behind]
+            others = [working_set for name, working_set in sets.items() if name not in behind]
             found = edit_check.check_edit(mine, others, location.path, location.lines)
             if found is not None:
                 return GuardDecision(True, wording.steer_off(found.evidence.text, location.path))
@@ -59,7 +59,10 @@ class AirspaceGuard:
         """Who has this file in hand, or with whom a collision is foretold there; '' when it was told before."""
         in_hand = edit_check.agents_changing(sets.values(), path)
         links = self._scanner.forecasts
-        ahead_of = {*self._protocol.state.forecasts, *(pair for pair, one in links.items() if one.ahead)}
+        ahead_of = {
+            *self._protocol.state.forecasts,
+            *(pair for pair, assessment in links.items() if assessment.ahead),
+        }
         here = {one for one in self._protocol.edit_notices if one[2] == path}
         before = self._protocol.edit_notices
         self._protocol.edit_notices = (before - here) | edit_check.current_notices(here, sets, ahead_of)
@@ -68,7 +71,9 @@ class AirspaceGuard:
             theirs = in_hand.get(other)
             link = links.get((min(mine.agent, other), max(mine.agent, other)))
             ahead = link.evidence if link is not None and link.ahead else ()
-            about = theirs is not None or any(path in (one.path, one.other_path) for one in ahead)
+            about = theirs is not None or any(
+                path in (evidence.path, evidence.other_path) for evidence in ahead
+            )
             key = (mine.agent, other, path)
             if not about or key in self._protocol.edit_notices:
                 continue

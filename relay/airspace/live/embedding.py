@@ -83,7 +83,7 @@ def plain(agents: Sequence[WorkingSet], graph: Dependencies) -> Placement:
     """The source's own embedding: an agent at the weighted centroid of its files."""
     files = file_coordinates(_paths(agents), graph)
     return Placement(
-        {one.agent: _position(_centroid(one, files)) for one in agents},
+        {working_set.agent: _position(_centroid(working_set, files)) for working_set in agents},
         {path: _position(at) for path, at in files.items()},
     )
 
@@ -95,7 +95,7 @@ def cloud(adjacency: Mapping[str, Iterable[str]]) -> dict[str, Position]:
 
 
 def _paths(agents: Iterable[WorkingSet]) -> list[str]:
-    return sorted({path for one in agents for path in edits(one.files)})
+    return sorted({path for working_set in agents for path in edits(working_set.files)})
 
 
 def _centroid(agent: WorkingSet, files: Mapping[str, Floats]) -> Floats:
@@ -125,10 +125,12 @@ class Embedding:
 
     def place(self, agents: Sequence[WorkingSet], links: Iterable[Link], graph: Dependencies) -> Placement:
         """Everybody's position. A pair without a link has D = 1."""
-        agents = sorted(agents, key=lambda one: one.agent)
-        names = tuple(one.agent for one in agents)
+        agents = sorted(agents, key=lambda working_set: working_set.agent)
+        names = tuple(working_set.agent for working_set in agents)
         files = self._coordinates(agents, graph)
-        middles = np.array([_centroid(one, files) for one in agents]).reshape(-1, _AXES) * _SCALE
+        middles = (
+            np.array([_centroid(working_set, files) for working_set in agents]).reshape(-1, _AXES) * _SCALE
+        )
         apart = _apart(names, links)
         if self._wanted is None or self._wanted[0] != names or not np.array_equal(self._wanted[1], apart):
             moved = self._settle(names, middles, apart)

@@ -118,4 +118,4 @@ def outline(path: str, data: bytes) -> list[tuple[int, int]]:
     is not read. Called in a thread."""
     if language_of(path) is None or unfit(path, data):
         return []
-    return [(one.start, one.end) for one in extract(path, data).symbols.definitions]
+    return [(definition.start, definition.end) for definition in extract(path, data).symbols.definitions]

@@ -28,7 +28,11 @@ class WorkLikeness:
 
     async def between(self, measured: Sequence[WorkingSet]) -> Mapping[Pair, Likeness]:
         """How alike what they were asked, and have said, is, of all that have something in hand or in mind."""
-        busy = {one.agent: one for one in measured if one.files or one.intent}
+        busy = {
+            working_set.agent: working_set
+            for working_set in measured
+            if working_set.files or working_set.intent
+        }
         if len(busy) < 2:
             return {}
         asked = {} if self._asked is None else await self._asked(busy.keys())
@@ -37,14 +41,16 @@ class WorkLikeness:
         texts = {
             name: text_of(
                 asked=asked.get(name, ()),
-                intent=[touch.path for touch in one.intent],
+                intent=[touch.path for touch in working_set.intent],
                 branch=branches.get(name, ""),
                 commits=messages.get(name, ()),
             )
-            for name, one in busy.items()
+            for name, working_set in busy.items()
         }
         told = {name: "\n".join(asked.get(name, ())) for name in busy}
-        meant = {name: "\n".join(touch.path for touch in one.intent) for name, one in busy.items()}
+        meant = {
+            name: "\n".join(touch.path for touch in working_set.intent) for name, working_set in busy.items()
+        }
         return await asyncio.to_thread(
             self._likenesses.between, texts, self._worktrees.vocabulary(), told, meant
         )

@@ -105,11 +105,11 @@ class LiveMeasure:
         words: Mapping[Pair, Likeness] | None = None,
     ) -> Picture:
         space = self._ready()
-        for one in sets:
-            space.update(one)
-        for gone in self._agents - {one.agent for one in sets}:
+        for working_set in sets:
+            space.update(working_set)
+        for gone in self._agents - {working_set.agent for working_set in sets}:
             space.remove(gone)
-        self._agents = {one.agent for one in sets}
+        self._agents = {working_set.agent for working_set in sets}
         found = space.scan(self._profile(), merges, words)
         placed = self._embedding.place(space.working_sets(), found.links, space.graph)
         return Picture(

@@ -44,8 +44,8 @@ def link_json(pair: Pair, found: Assessment, level: Level) -> dict[str, Any]:
         "distance": round(found.distance, 6),
         "level": level.word,
         "ahead": found.ahead and level is Level.CLEAR,
-        "channels": {name: round(one.risk, 6) for name, one in found.channels.items()},
-        "readings": {name: one.as_json() for name, one in found.channels.items()},
+        "channels": {name: round(reading.risk, 6) for name, reading in found.channels.items()},
+        "readings": {name: reading.as_json() for name, reading in found.channels.items()},
     }
 
 
@@ -109,16 +109,17 @@ def picture_json(
     return {
         "agents": [
             agent_json(
-                one,
+                working_set,
                 # An agent that somebody runs beside the room has no checkout, only what it declares and locks.
-                person=one.agent not in agents and bool(one.files or one.agent in branches),
-                branch=branches.get(one.agent),
-                position=picture.positions.get(one.agent),
+                person=working_set.agent not in agents
+                and bool(working_set.files or working_set.agent in branches),
+                branch=branches.get(working_set.agent),
+                position=picture.positions.get(working_set.agent),
             )
-            for one in sets.values()
+            for working_set in sets.values()
         ],
         "links": [link_json(pair, found, levels[pair]) for pair, found in picture.links.items()],
-        "advisories": [wording.shown(one) for one in advisories],
+        "advisories": [wording.shown(advisory) for advisory in advisories],
         "positions": points_json(picture.positions),
         "fileCoordinates": points_json(picture.file_coordinates),
         "counts": counts_json(len(sets), levels, picture.files),
@@ -184,8 +185,8 @@ def near_text(
     the nearest pairs. `conflicts`: what git cannot merge, by pair: nobody of these is clear."""
     if not agents:
         return "Nobody has anything in hand."
-    lines = [f"- {_level(one.level)} {wording.line(one)}" for one in advisories]
-    said = {pair for one in advisories for pair in one.contacts}
+    lines = [f"- {_level(advisory.level)} {wording.line(advisory)}" for advisory in advisories]
+    said = {pair for advisory in advisories for pair in advisory.contacts}
     lines += [
         f"- {a} and {b}: git cannot merge them together in {wording.files(paths)}"
         for (a, b), paths in sorted((conflicts or {}).items())

@@ -236,12 +236,12 @@ class Scanner:
         """Measure, with the merges that are known; and once more when git says something new of a near pair."""
         self._declared = await self._store.read(lambda tx: intents.declared(tx, now))
         found = await self._worktrees.working_sets()
-        self._sets = with_intents({one.agent: one for one in found}, self._declared)
+        self._sets = with_intents({working_set.agent: working_set for working_set in found}, self._declared)
         if self._held is not None:
             self._sets = with_intents(self._sets, await self._held.intents(self._sets, self._agents()))
-        measured = [without(one, settings.muted) for one in self._sets.values()]
-        working = {one.agent for one in measured if one.files}
-        self._merges = {pair: one for pair, one in self._merges.items() if set(pair) <= working}
+        measured = [without(working_set, settings.muted) for working_set in self._sets.values()]
+        working = {working_set.agent for working_set in measured if working_set.files}
+        self._merges = {pair: merge for pair, merge in self._merges.items() if set(pair) <= working}
         words = await self._likeness.between(measured)
         self._picture = await asyncio.to_thread(self._measure.scan, measured, self._merges, words)
         if await self._try_merges(measured, settings):
@@ -250,8 +250,8 @@ class Scanner:
     async def _try_merges(self, measured: Sequence[WorkingSet], settings: AirspaceSettings) -> bool:
         """Ask git about the pairs of an advisory, then about those that could collide, the riskiest first; True
         when it says something new."""
-        touched = {one.agent: all_paths(one.files) for one in measured}
-        standing = {pair for one in self._protocol.state.advisories.values() for pair in one.pairs}
+        touched = {working_set.agent: all_paths(working_set.files) for working_set in measured}
+        standing = {pair for advisory in self._protocol.state.advisories.values() for pair in advisory.pairs}
         links = self._picture.links
         able = sorted(
             self._worktrees.pairs(), key=lambda pair: (-links[pair].risk if pair in links else 0, pair)
@@ -262,17 +262,17 @@ class Scanner:
         self._trials = await self._worktrees.trials(self._target) if self._target is not None else {}
         told = await self._worktrees.merges(wanted, self._trials, most=MOST_MERGES) if wanted else {}
         known = {
-            pair: Merge(tuple(path for path in one.conflicts if not matches(path, settings.muted)))
-            for pair, one in told.items()
-            if one is not None
+            pair: Merge(tuple(path for path in merge.conflicts if not matches(path, settings.muted)))
+            for pair, merge in told.items()
+            if merge is not None
         }
-        self._all_conflicts = {pair: one.conflicts for pair, one in told.items() if one is not None}
-        self._conflicts = {pair: one.conflicts for pair, one in known.items()}
+        self._all_conflicts = {pair: merge.conflicts for pair, merge in told.items() if merge is not None}
+        self._conflicts = {pair: merge.conflicts for pair, merge in known.items()}
         # Whose work is all in the main branch has nothing in hand that could collide: it is for the other one to
         # merge, and no guard may keep it from that.
         before, self._merges = (
             self._merges,
-            {pair: one for pair, one in known.items() if touched[pair[0]] and touched[pair[1]]},
+            {pair: merge for pair, merge in known.items() if touched[pair[0]] and touched[pair[1]]},
         )
         return before != self._merges
 
@@ -331,9 +331,9 @@ class Scanner:
         levels = {
             pair: standing.tracks[pair].level if pair in standing.tracks else Level.CLEAR for pair in links
         }
-        for one in standing.advisories.values():
-            for pair in levels.keys() & one.contacts.keys():
-                levels[pair] = max(levels[pair], one.level_of(pair))
+        for advisory in standing.advisories.values():
+            for pair in levels.keys() & advisory.contacts.keys():
+                levels[pair] = max(levels[pair], advisory.level_of(pair))
         return levels
 
     def links(self) -> dict[Pair, tuple[Assessment, Level]]:

@@ -67,7 +67,7 @@ class AirspaceService:
         async def work(tx: Tx) -> dict[str, Any]:
             found = await table.latest(tx, limit)
             return {
-                "advisories": [wording.shown(one) for one in found],
+                "advisories": [wording.shown(advisory) for advisory in found],
                 "precision": await table.counts(tx),
             }
 
@@ -100,7 +100,11 @@ class AirspaceService:
 
     def in_hand(self, agent: str, paths: Sequence[str], *, but: Collection[str] = ()) -> list[str]:
         """Whose of these files are in hand now, in words for the agent that means to change them."""
-        works = [one for one in self._scanner.sets.values() if one.agent != agent and one.agent not in but]
+        works = [
+            working_set
+            for working_set in self._scanner.sets.values()
+            if working_set.agent != agent and working_set.agent not in but
+        ]
         return [
             wording.entering(other, path, touch, self._scanner.about(other), ())
             for path in paths
@@ -110,7 +114,7 @@ class AirspaceService:
     def who_is_near(self) -> str:
         if not self._settings().enabled:
             return "The airspace is switched off (`airspace.enabled`)."
-        standing = sorted(self._protocol.state.advisories.values(), key=lambda one: one.opened_at)
+        standing = sorted(self._protocol.state.advisories.values(), key=lambda advisory: advisory.opened_at)
         found = self._scanner
         near = picture.near_text(found.links(), standing, found.names, found.conflicts)
         if found.no_main and not found.names:

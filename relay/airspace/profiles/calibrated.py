@@ -146,7 +146,8 @@ def _evidence(name: str, both: Together, near: PairFacts, names: Names) -> tuple
             return reasons.merge(near.merge)
         case "symbol":
             worst = sorted(
-                near.hazards, key=lambda one: (-_severity(one), one.path, one.symbol, one.reader_path)
+                near.hazards,
+                key=lambda hazard: (-_severity(hazard), hazard.path, hazard.symbol, hazard.reader_path),
             )
             return reasons.symbols(worst[:3], names)
         case "calls" if near.calls is not None:
@@ -299,13 +300,13 @@ def _words(cosine: float) -> float:
 # -- what the data does not hold
 
 
-def _severity(one: Hazard) -> float:
+def _severity(hazard: Hazard) -> float:
     """r of a hazard, chosen in this order: gone or of another shape, and newly called or read."""
-    if one.removed:
-        return 1.0 if one.new_call else 0.8
-    if one.signature:
-        return 0.8 if one.new_call else 0.6
-    return 0.3 if one.new_call else 0.2
+    if hazard.removed:
+        return 1.0 if hazard.new_call else 0.8
+    if hazard.signature:
+        return 0.8 if hazard.new_call else 0.6
+    return 0.3 if hazard.new_call else 0.2
 
 
 # -- what they mean to do
@@ -327,4 +328,4 @@ def _meant(both: Together) -> Iterator[tuple[float, str, FileTouch, int, str]]:
 def _may_meet(a: tuple[Span, ...], b: tuple[Span, ...]) -> bool:
     if not a or not b:
         return True
-    return any(one.start <= other.end + 1 and other.start <= one.end + 1 for one in a for other in b)
+    return any(span.start <= other.end + 1 and other.start <= span.end + 1 for span in a for other in b)

@@ -40,12 +40,14 @@ class Sketch:
     @cached_property
     def targets(self) -> dict[str, str]:
         """New path of a rename -> the old one."""
-        return {one.new_path: path for path, one in self.files.items() if one.new_path not in {None, path}}
+        return {
+            touch.new_path: path for path, touch in self.files.items() if touch.new_path not in {None, path}
+        }
 
     @cached_property
     def created(self) -> frozenset[str]:
         """Paths that stand where nothing stood."""
-        added = (path for path, one in self.files.items() if one.change is Change.ADDED)
+        added = (path for path, touch in self.files.items() if touch.change is Change.ADDED)
         return frozenset(added) | self.targets.keys()
 
     @cached_property
@@ -61,7 +63,7 @@ class Sketch:
         for new, old in self.targets.items():
             if folder(old) and folder(old) != folder(new):
                 gone.setdefault(folder(old), folder(new))
-        standing = (path for path, one in self.files.items() if one.change is Change.MODIFIED)
+        standing = (path for path, touch in self.files.items() if touch.change is Change.MODIFIED)
         for path in (*standing, *self.created):
             for up in parents(path):
                 gone.pop(up, None)
@@ -69,16 +71,16 @@ class Sketch:
 
     @cached_property
     def hunks(self) -> int:
-        return sum(len(one.lines) for one in self.files.values())
+        return sum(len(touch.lines) for touch in self.files.values())
 
     @cached_property
     def modified(self) -> int:
-        return sum(one.change is Change.MODIFIED for one in self.files.values())
+        return sum(touch.change is Change.MODIFIED for touch in self.files.values())
 
     @cached_property
     def commits(self) -> int:
         """Commits on all its paths, each among the mainline's last 100."""
-        return sum(one.churn or 0 for one in self.files.values())
+        return sum(touch.churn or 0 for touch in self.files.values())
 
     # The logarithms that the hazards of its pairs depend on, log(1 + n).
 
@@ -102,7 +104,9 @@ class Sketch:
     def exposure(self) -> dict[str, float]:
         """How much each file invites the other side: weight x (1 + commits among the last 100)^power."""
         power = calibration.CHURN_COMMITS
-        return {path: one.weight * (1.0 + (one.churn or 0)) ** power for path, one in self.files.items()}
+        return {
+            path: touch.weight * (1.0 + (touch.churn or 0)) ** power for path, touch in self.files.items()
+        }
 
     @cached_property
     def exposed(self) -> float:
@@ -137,14 +141,14 @@ def sketch(working: WorkingSet) -> Sketch:
 
 def _by_path(touches: tuple[FileTouch, ...]) -> dict[str, FileTouch]:
     found: dict[str, FileTouch] = {}
-    for one in touches:
-        before = found.get(one.path)
-        found[one.path] = one if before is None else _both(before, one)
+    for touch in touches:
+        before = found.get(touch.path)
+        found[touch.path] = touch if before is None else _both(before, touch)
     return found
 
 
-def _both(one: FileTouch, other: FileTouch) -> FileTouch:
+def _both(touch: FileTouch, other: FileTouch) -> FileTouch:
     """One file from two sources: what git says of it (anything but M) stands before what a tool says."""
-    main, more = (other, one) if one.change is Change.MODIFIED else (one, other)
+    main, more = (other, touch) if touch.change is Change.MODIFIED else (touch, other)
     lines = main.lines + more.lines if main.lines and more.lines else main.lines or more.lines
-    return replace(main, lines=tuple(dict.fromkeys(lines)), weight=max(one.weight, other.weight))
+    return replace(main, lines=tuple(dict.fromkeys(lines)), weight=max(touch.weight, other.weight))

@@ -182,7 +182,7 @@ def _add(made: dict[str, Edit], path: str, edit: Edit) -> None:
 @lru_cache(maxsize=16_384)
 def merged(spans: tuple[Span, ...]) -> Ranges:
     """The lines that the spans cover, as disjoint ranges in order; insertions cover none."""
-    return joined([(one.start, one.end) for one in spans if one.end >= one.start])
+    return joined([(span.start, span.end) for span in spans if span.end >= span.start])
 
 
 def _size(ranges: Ranges) -> int:

@@ -76,20 +76,21 @@ def words(alike: Likeness) -> tuple[Evidence, ...]:
 
 
 def symbols(worst: Iterable[Hazard], names: Names) -> tuple[Evidence, ...]:
-    return tuple(_taken(one, names) for one in worst)
+    return tuple(_taken(hazard, names) for hazard in worst)
 
 
-def _taken(one: Hazard, names: Names) -> Evidence:
-    writer, reader = names[one.writer], names[1 - one.writer]
-    does = "removes" if one.removed else "changes the signature of" if one.signature else "rewrites"
-    uses = "newly calls" if one.new_call else "uses"
-    where = f"{said((one.reader_lines,))} of {one.reader_path}"
+def _taken(hazard: Hazard, names: Names) -> Evidence:
+    writer, reader = names[hazard.writer], names[1 - hazard.writer]
+    does = "removes" if hazard.removed else "changes the signature of" if hazard.signature else "rewrites"
+    uses = "newly calls" if hazard.new_call else "uses"
+    where = f"{said((hazard.reader_lines,))} of {hazard.reader_path}"
     return Evidence(
-        f"{writer} {does} {one.symbol} ({said((one.lines,))} of {one.path}), which {reader} {uses} in {where}",
-        path=one.path,
-        other_path=one.reader_path,
-        lines=(one.lines,),
-        symbol=one.symbol,
+        f"{writer} {does} {hazard.symbol} ({said((hazard.lines,))} of {hazard.path}), "
+        f"which {reader} {uses} in {where}",
+        path=hazard.path,
+        other_path=hazard.reader_path,
+        lines=(hazard.lines,),
+        symbol=hazard.symbol,
     )
 
 

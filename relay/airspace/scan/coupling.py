@@ -41,9 +41,9 @@ class _Nodes:
     @classmethod
     def of(cls, files: tuple[FileTouch, ...], graph: Dependencies) -> _Nodes:
         weights: dict[str, float] = {}
-        for one in files:
-            for path in one.paths:
-                weights[path] = max(one.weight, weights.get(path, 0.0))
+        for touch in files:
+            for path in touch.paths:
+                weights[path] = max(touch.weight, weights.get(path, 0.0))
         found = [(path, node, weight) for path, weight in sorted(weights.items())
                  if (node := graph.node(path)) is not None]  # fmt: skip
         return cls(

@@ -176,14 +176,16 @@ class PairScan:
         for pair in self._stale:
             self._links.pop(pair, None)
         self._stale.clear()
-        pairs = self._touching({*merges, *(pair for pair, one in words.items() if one.cosine >= ALIKE)})
+        pairs = self._touching(
+            {*merges, *(pair for pair, likeness in words.items() if likeness.cosine >= ALIKE)}
+        )
         links = [
             self._links.get(pair) or self._link(pair, profile, merges.get(pair), words.get(pair))
             for pair in pairs
         ]
-        found = [one for one in links if one.assessment.risk >= self.floor]
+        found = [link for link in links if link.assessment.risk >= self.floor]
         # The pairs come in the order of their ids, and a sort keeps what is equal in its order.
-        found.sort(key=lambda one: one.assessment.risk, reverse=True)
+        found.sort(key=lambda link: link.assessment.risk, reverse=True)
         return Scan(profile.name, tuple(sorted(self._held)), tuple(found), len(pairs))
 
     def near(self, a: str, b: str) -> PairFacts:
@@ -198,7 +200,7 @@ class PairScan:
                 names = sorted(self._held)
                 self._order = [(a, b) for at, a in enumerate(names) for b in names[at + 1 :]]
             else:
-                self._order = sorted(p for p, one in self._pairs.items() if one.touches or one.coupled)
+                self._order = sorted(p for p, state in self._pairs.items() if state.touches or state.coupled)
         if self._bounds is None or not more:
             return self._order
         held = self._held
@@ -237,7 +239,9 @@ class PairScan:
                 moved[agent] = where
         for agent in moved:
             self._meet(agent, moved)
-        for pair in self._couplings.take_in({agent: one.working.files for agent, one in self._held.items()}):
+        for pair in self._couplings.take_in(
+            {agent: tracked.working.files for agent, tracked in self._held.items()}
+        ):
             self._couple(pair)
 
     def _replace(self, agent: str, working: WorkingSet | None) -> Moved | None:
@@ -341,9 +345,11 @@ def _ordered(one: str, other: str) -> Pair:
 
 
 def _where(working: WorkingSet) -> tuple[list[tuple[str, str | None]], ...]:
-    return tuple([(one.path, one.new_path) for one in files] for files in (working.files, working.intent))
+    return tuple(
+        [(touch.path, touch.new_path) for touch in files] for files in (working.files, working.intent)
+    )
 
 
 def _work(working: WorkingSet) -> list[tuple[object, ...]]:
     """What symbols are asked about: everything but the weights."""
-    return [(one.path, one.change, one.lines, one.new_path) for one in working.files]
+    return [(touch.path, touch.change, touch.lines, touch.new_path) for touch in working.files]

@@ -85,7 +85,7 @@ def _agent(key: str, value: Any) -> WorkingSet:
         intent=_files(f"{key}.intent", value.get("intent")),
         started_at=_start(f"{key}.startedAt", value.get("startedAt")),
         # A sum that does not depend on the order of the files.
-        committed=math.fsum(one.weight for one in files),
+        committed=math.fsum(touch.weight for touch in files),
     )
 
 

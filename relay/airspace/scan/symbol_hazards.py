@@ -123,7 +123,9 @@ class SymbolFacts:
         side = SymbolSide()
         for touch in working_set.files:
             self._take(working_set, touch, side)
-        nodes = {(one.path, one.definition.qualified) for ones in side.changed.values() for one in ones}
+        nodes = {
+            (change.path, change.definition.qualified) for ones in side.changed.values() for change in ones
+        }
         side.calls = self._calls.reach(nodes, CALL_HOPS)
         side.tests = self._tests_of({touch.path for touch in working_set.files})
         return side
@@ -135,8 +137,8 @@ class SymbolFacts:
         base = self._graph.symbols(path)
         new = None if touch.change is Change.DELETED else self._read(working_set, touch)
         if touch.change is not Change.ADDED:
-            for one in _changes(touch, base, new):
-                side.changed.setdefault(one.definition.name, []).append(one)
+            for change in _changes(touch, base, new):
+                side.changed.setdefault(change.definition.name, []).append(change)
         if touch.change not in (Change.DELETED, Change.ADDED):
             self._base_uses(touch, base, side)
         if new is not None:
@@ -210,21 +212,21 @@ class SymbolFacts:
         if changes.changed.keys().isdisjoint(reads.uses.keys()):
             return
         for name in sorted(changes.changed.keys() & reads.uses.keys()):
-            for one in changes.changed[name]:
-                met = [use for use in reads.uses[name] if self._means(use, one)]
+            for change in changes.changed[name]:
+                met = [use for use in reads.uses[name] if self._means(use, change)]
                 if not met:
                     continue
                 use = min(met, key=lambda it: (not it.call, it.new, it.path, it.lines))
                 yield Hazard(
                     writer,
-                    one.definition.qualified,
-                    one.path,
-                    (one.definition.start, one.definition.end),
-                    one.removed,
+                    change.definition.qualified,
+                    change.path,
+                    (change.definition.start, change.definition.end),
+                    change.removed,
                     use.path,
                     use.lines,
                     new_call=any(it.new and it.call for it in met),
-                    signature=one.signature,
+                    signature=change.signature,
                 )
 
     def _means(self, use: Use, changed: Changed) -> bool:
@@ -249,7 +251,9 @@ class SymbolFacts:
 def _changes(touch: FileTouch, base: FileSymbols, new: FileSymbols | None) -> Iterable[Changed]:
     if touch.change is Change.DELETED:
         return [
-            Changed(touch.path, one, True, True) for one in base.definitions if one.kind not in _CONTAINERS
+            Changed(touch.path, definition, True, True)
+            for definition in base.definitions
+            if definition.kind not in _CONTAINERS
         ]
     return _by_lines(touch, base) if new is None else _by_text(touch, base, new)
 
@@ -271,7 +275,7 @@ def _by_text(touch: FileTouch, base: FileSymbols, new: FileSymbols) -> list[Chan
             if signature or index not in inner:
                 found.append(Changed(touch.path, one, removed, signature))
             inner.add(one.parent)
-    return [one for one in reversed(found) if one.definition.kind not in _CONTAINERS]
+    return [change for change in reversed(found) if change.definition.kind not in _CONTAINERS]
 
 
 def _by_lines(touch: FileTouch, base: FileSymbols) -> list[Changed]:
@@ -281,7 +285,11 @@ def _by_lines(touch: FileTouch, base: FileSymbols) -> list[Changed]:
         # An insertion stands between two lines: before a definition's first it is not in it.
         first = span.start if span.end >= span.start else span.start - 0.5
         last = max(first, span.end)
-        hit = [i for i, one in enumerate(base.definitions) if one.start <= last and first <= one.end]
+        hit = [
+            i
+            for i, definition in enumerate(base.definitions)
+            if definition.start <= last and first <= definition.end
+        ]
         outer = {base.definitions[index].parent for index in hit}
         for index in hit:
             one = base.definitions[index]
@@ -289,12 +297,19 @@ def _by_lines(touch: FileTouch, base: FileSymbols) -> list[Changed]:
             head = removed or (first <= one.head_end and last >= one.start)
             if (head or index not in outer) and (index not in found or head):
                 found[index] = Changed(touch.path, one, removed, head)
-    return [one for _, one in sorted(found.items()) if one.definition.kind not in _CONTAINERS]
+    return [change for _, change in sorted(found.items()) if change.definition.kind not in _CONTAINERS]
 
 
-def _rank(one: Hazard) -> tuple[object, ...]:
+def _rank(hazard: Hazard) -> tuple[object, ...]:
     """What a person should read first."""
-    return (not one.removed, not one.signature, one.path, one.lines, one.reader_path, one.reader_lines)
+    return (
+        not hazard.removed,
+        not hazard.signature,
+        hazard.path,
+        hazard.lines,
+        hazard.reader_path,
+        hazard.reader_lines,
+    )
 
 
 def _regions(touch: FileTouch, base: FileSymbols) -> list[tuple[int, int]]:
@@ -325,15 +340,15 @@ def _module_word(path: str) -> str:
     return folder.rpartition("/")[2] if stem in ("__init__", "index", "mod", "lib") else stem
 
 
-def _link(one: SymbolSide, other: SymbolSide) -> CallLink | None:
+def _link(side: SymbolSide, other: SymbolSide) -> CallLink | None:
     small, large = (
-        (one.calls, other.calls) if len(one.calls) <= len(other.calls) else (other.calls, one.calls)
+        (side.calls, other.calls) if len(side.calls) <= len(other.calls) else (other.calls, side.calls)
     )
     if small.keys().isdisjoint(large.keys()):
         return None
     met = []
-    for node in one.calls.keys() & other.calls.keys():
-        (hops, start), (other_hops, end) = one.calls[node], other.calls[node]
+    for node in side.calls.keys() & other.calls.keys():
+        (hops, start), (other_hops, end) = side.calls[node], other.calls[node]
         if start != end:
             met.append((hops + other_hops, min(start, end), max(start, end), start, end))
     if not met:
@@ -342,7 +357,7 @@ def _link(one: SymbolSide, other: SymbolSide) -> CallLink | None:
     return CallLink(start[1], start[0], end[1], end[0], hops)
 
 
-def _tests(one: SymbolSide, other: SymbolSide) -> tuple[SharedTest, ...]:
-    both = one.tests.keys() & other.tests.keys()
-    ordered = nsmallest(AT_MOST, both, key=lambda test: (one.tests[test][0] + other.tests[test][0], test))
-    return tuple(SharedTest(test, one.tests[test][1], other.tests[test][1]) for test in ordered)
+def _tests(side: SymbolSide, other: SymbolSide) -> tuple[SharedTest, ...]:
+    both = side.tests.keys() & other.tests.keys()
+    ordered = nsmallest(AT_MOST, both, key=lambda test: (side.tests[test][0] + other.tests[test][0], test))
+    return tuple(SharedTest(test, side.tests[test][1], other.tests[test][1]) for test in ordered)

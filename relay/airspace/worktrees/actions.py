@@ -194,7 +194,7 @@ class WorktreeActions:
     async def _remove(self, worktree: TrackedWorktree, by: str) -> WorktreeChange:
         lifecycle, top = self._registry.lifecycle, worktree.checkout.top
         assert lifecycle is not None
-        locked = next((one.locked for one in await lifecycle.mine() if one.path == top), None)
+        locked = next((listed.locked for listed in await lifecycle.mine() if listed.path == top), None)
         if locked is not None:
             raise Refusal(f"{top} is locked ({locked or 'no reason given'}).", f"`git worktree unlock {top}`")
         snapshot = await worktree.take_snapshot(everything=True)

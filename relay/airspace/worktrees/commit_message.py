@@ -72,7 +72,9 @@ def proposed_message(
         subject, body = own.subject, _COAUTHOR.sub("", own.body).strip() if squash else ""
     else:
         subject = _subject(about, commits, paths)
-        listed = [f"- {one.subject}" for one in commits[:_LISTED]] if squash and len(commits) > 1 else []
+        listed = (
+            [f"- {commit.subject}" for commit in commits[:_LISTED]] if squash and len(commits) > 1 else []
+        )
         if listed and len(commits) > _LISTED:
             listed.append(f"- and {len(commits) - _LISTED} more")
         body = "\n\n".join(part for part in (_account(about.answer, subject), "\n".join(listed)) if part)

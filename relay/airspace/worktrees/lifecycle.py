@@ -92,18 +92,18 @@ class WorktreeLifecycle:
     async def mine(self) -> list[ListedWorktree]:
         """Those below our folder, of agents that the configuration has and of others."""
         folder = await asyncio.to_thread(self.folder.resolve)
-        return [one for one in await list_worktrees(self.main.git) if one.path.parent == folder]
+        return [listed for listed in await list_worktrees(self.main.git) if listed.path.parent == folder]
 
     async def ensure(self, agent: str, main: str | None) -> EnsuredWorktree:
         """The agent's worktree, made on its branch when there is none; a new branch begins at the commit `main`, or
         where the main checkout stands when that is not known. Raises Unfit, GitError."""
         path = await asyncio.to_thread(lambda: self.path_of(agent).resolve())
         branch = branch_name(agent)
-        found = {one.path: one for one in await list_worktrees(self.main.git)}
+        found = {listed.path: listed for listed in await list_worktrees(self.main.git)}
         if path.is_dir() and path not in found and (path / ".git").is_file():
             # The repository was moved with its worktrees, and both point to where the other was.
             await self.main.git.run("worktree", "repair", str(path), ok=(0, 1, 128))
-            found = {one.path: one for one in await list_worktrees(self.main.git)}
+            found = {listed.path: listed for listed in await list_worktrees(self.main.git)}
         have = found.get(path)
         if have is not None and not have.gone:
             return EnsuredWorktree(await self._opened(path), "kept")
@@ -118,10 +118,10 @@ class WorktreeLifecycle:
 
     async def _free(self, branch: str, path: Path, agent: str, found: dict[Path, ListedWorktree]) -> None:
         """Refuse a branch that is checked out elsewhere, or that cannot be."""
-        for one in found.values():
-            if one.branch == branch and one.path != path:
+        for listed in found.values():
+            if listed.branch == branch and listed.path != path:
                 raise UnusableCheckout(
-                    f"the branch {branch} is checked out in {one.path}: remove that worktree, "
+                    f"the branch {branch} is checked out in {listed.path}: remove that worktree, "
                     f"or name it as `agents[].worktree` of {agent}"
                 )
         if await self.main.git.maybe("rev-parse", "-q", "--verify", f"refs/heads/{BRANCHES.rstrip('/')}"):

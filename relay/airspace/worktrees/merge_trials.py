@@ -93,8 +93,10 @@ class MergeTrials:
 
     def pairs(self) -> list[tuple[str, str]]:
         """The pairs that git is asked about, by whoever asks."""
-        works = {name: one.work for name, one in self._worktrees.items() if one.work is not None}
-        moved = {name for name, work in works.items() if any(one.new_path for one in work.records)}
+        works = {
+            name: worktree.work for name, worktree in self._worktrees.items() if worktree.work is not None
+        }
+        moved = {name for name, work in works.items() if any(record.new_path for record in work.records)}
         return could_collide({name: work.paths for name, work in works.items()}, moved)
 
     async def merges(
@@ -120,7 +122,7 @@ class MergeTrials:
                 merged = await self._trials.merge(git, a.snapshot.commit, b.snapshot.commit)
             if merged is not None:
                 # What has markers in it merges with nothing, whatever git makes of the markers.
-                held = dict.fromkeys(path for one in (a, b) for path, _ in one.unsettled)
+                held = dict.fromkeys(path for work in (a, b) for path, _ in work.unsettled)
                 tried = Merge(tuple(dict.fromkeys([*merged.merge.conflicts, *held])))
                 found[pair] = _between(tried, (a, b), [trials.get(name) for name in pair])
 

@@ -331,8 +331,8 @@ class WorktreeRegistry:
         """Look anew where the main branch has moved since the last look; a merge that is under way is waited for."""
         target = await self.target()
         if target is None or all(
-            one.work is None or one.trouble or one.work.main == target.commit
-            for one in self.worktrees.values()
+            worktree.work is None or worktree.trouble or worktree.work.main == target.commit
+            for worktree in self.worktrees.values()
         ):
             return
         async with self.exclusive:
@@ -405,7 +405,11 @@ async def scan_repo(
             names.add(name)
             await registry._dock(name, listed.path, own=False)
         await registry.refresh()
-        unread = [f"{one.name}: {one.trouble}" for one in registry.worktrees.values() if one.work is None]
+        unread = [
+            f"{worktree.name}: {worktree.trouble}"
+            for worktree in registry.worktrees.values()
+            if worktree.work is None
+        ]
         if unread:
             raise GitError("scan", 1, "; ".join(unread))
         pairs = [(a, b) for a in sorted(names) for b in sorted(names) if a < b]

@@ -57,15 +57,15 @@ class Work:
     @property
     def paths(self) -> frozenset[str]:
         """Every path that it touches, both sides of renames."""
-        return frozenset(name_of(path) for one in self.records for path in (one.path, one.last_path))
+        return frozenset(name_of(path) for record in self.records for path in (record.path, record.last_path))
 
     @property
     def insertions(self) -> int:
-        return sum(self.hunks[one.old, one.new].insertions for one in self.records)
+        return sum(self.hunks[record.old, record.new].insertions for record in self.records)
 
     @property
     def deletions(self) -> int:
-        return sum(self.hunks[one.old, one.new].deletions for one in self.records)
+        return sum(self.hunks[record.old, record.new].deletions for record in self.records)
 
     def working_set(
         self, agent: str, churn: Mapping[bytes, int], *, now: float, half_life_s: float
@@ -73,13 +73,13 @@ class Work:
         """W_a at `now` (Unix seconds): weights are of this moment."""
         files = tuple(
             touch_of(
-                one,
-                self.hunks[one.old, one.new],
-                weight=recency(now - self.changed_at[one.last_path], half_life_s),
-                churn=churn.get(one.path, 0),
+                record,
+                self.hunks[record.old, record.new],
+                weight=recency(now - self.changed_at[record.last_path], half_life_s),
+                churn=churn.get(record.path, 0),
             )
-            for one in self.records
-            if one.last_path not in self.generated
+            for record in self.records
+            if record.last_path not in self.generated
         )
         return WorkingSet(agent, files, started_at=self.started_at, committed=float(self.committed))
 
@@ -139,7 +139,7 @@ class Surveyor:
             _changed_at, checkout, records, open_work, past.times, first_seen, now
         )
         earliest = min(
-            (changed_at[one.last_path] for one in records if one.last_path in open_work), default=now
+            (changed_at[record.last_path] for record in records if record.last_path in open_work), default=now
         )
         return Work(
             snapshot=snapshot,
@@ -188,11 +188,13 @@ class Surveyor:
             return frozenset()
         if snapshot.head.commit not in (None, base):
             records = tuple(await self._differ.records(git, str(snapshot.head.commit), snapshot.tree))
-        return frozenset(path for one in records for path in (one.path, one.last_path))
+        return frozenset(path for record in records for path in (record.path, record.last_path))
 
     async def _generated(self, git: Git, records: tuple[Record, ...]) -> frozenset[bytes]:
-        told = await attributes(git, ["linguist-generated"], [one.last_path for one in records])
-        return frozenset(told) | {one.last_path for one in records if self._ignored(name_of(one.last_path))}
+        told = await attributes(git, ["linguist-generated"], [record.last_path for record in records])
+        return frozenset(told) | {
+            record.last_path for record in records if self._ignored(name_of(record.last_path))
+        }
 
 
 async def messages(git: Git, commits: str, most: int) -> tuple[str, ...]:
@@ -231,8 +233,8 @@ def _changed_at(
     """When each path was last changed: its file's time while uncommitted, then its commit's."""
     found = {}
     oldest = min(times.of_path.values(), default=now)
-    for one in records:
-        path = one.last_path
+    for record in records:
+        path = record.last_path
         if path not in dirty:
             found[path] = times.of_path.get(path, oldest)
             first_seen.pop(path, None)

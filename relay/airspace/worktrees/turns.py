@@ -149,6 +149,6 @@ class TurnWorktrees:
         return Changes(
             snapshot.head.branch or f"detached at {str(snapshot.head.commit)[:9]}",
             len(records),
-            sum(hunks[one.old, one.new].insertions for one in records),
-            sum(hunks[one.old, one.new].deletions for one in records),
+            sum(hunks[record.old, record.new].insertions for record in records),
+            sum(hunks[record.old, record.new].deletions for record in records),
         )

@@ -98,13 +98,13 @@ async def difference(registry: WorktreeRegistry, agent: str) -> dict[str, Any] |
         raise GitError("diff", 1, worktree.trouble or "the worktree has not been read yet")
     text, truncated = await diff.unified(worktree.snapshotter.git, work.base, work.snapshot.tree, MOST_DIFF)
     files = []
-    for one in work.records:
-        hunks = work.hunks[one.old, one.new]
+    for record in work.records:
+        hunks = work.hunks[record.old, record.new]
         files.append(
             {
-                "path": name_of(one.last_path),
-                "old_path": None if one.new_path is None else name_of(one.path),
-                "change": str(one.change),
+                "path": name_of(record.last_path),
+                "old_path": None if record.new_path is None else name_of(record.path),
+                "change": str(record.change),
                 "insertions": hunks.insertions,
                 "deletions": hunks.deletions,
                 "binary": hunks.binary,

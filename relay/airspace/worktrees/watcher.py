@@ -110,14 +110,14 @@ class WorktreeWatcher:
 
     def _watched(self) -> Watched:
         registry = self._registry
-        worktrees = [one for one in registry.worktrees.values() if one.checkout.top.is_dir()]
-        gits = {f"git:{one.name}": one.checkout.git_dir.resolve() for one in worktrees}
+        worktrees = [worktree for worktree in registry.worktrees.values() if worktree.checkout.top.is_dir()]
+        gits = {f"git:{worktree.name}": worktree.checkout.git_dir.resolve() for worktree in worktrees}
         refs: dict[str, Path] = {}
         if registry.main is not None:
             gits["main:"] = registry.main.common.resolve()
             gits["head:"] = registry.main.git_dir.resolve()
             refs["refs:"] = (registry.main.common / "refs").resolve()
-        trees = {f"tree:{one.name}": one.checkout.top.resolve() for one in worktrees}
+        trees = {f"tree:{worktree.name}": worktree.checkout.top.resolve() for worktree in worktrees}
         if self.code is not None and registry.main is not None:
             trees["code:"] = registry.main.top.resolve()
         return Watched(trees, refs, gits, (registry.settings.runtime_dir.resolve(),))

@@ -55,7 +55,7 @@ class WorkingSetSource:
 
     async def working_sets(self) -> Sequence[WorkingSet]:
         await self._registry.catch_up()
-        found = {one.agent: one for one in await self._registry.working_sets()}
+        found = {working_set.agent: working_set for working_set in await self._registry.working_sets()}
         working = set(self._turns.working())
         self._named = {agent: places for agent, places in self._named.items() if agent in working}
         for agent, places in self._named.items():
@@ -99,12 +99,18 @@ class WorkingSetSource:
 
     def branches(self) -> Mapping[str, str]:
         seen = {
-            name: one.work.snapshot.head.branch for name, one in self._registry.worktrees.items() if one.work
+            name: worktree.work.snapshot.head.branch
+            for name, worktree in self._registry.worktrees.items()
+            if worktree.work
         }
         return {name: branch for name, branch in seen.items() if branch}
 
     def messages(self) -> Mapping[str, Sequence[str]]:
-        return {name: one.work.messages for name, one in self._registry.worktrees.items() if one.work}
+        return {
+            name: worktree.work.messages
+            for name, worktree in self._registry.worktrees.items()
+            if worktree.work
+        }
 
     def vocabulary(self) -> Vocabulary:
         return self._registry.vocabulary

@@ -124,8 +124,10 @@ class _Reading:
         code = self._code_only()
         symbols = FileSymbols(definitions, calls, self._references(code))
         imports = tuple(
-            replace(one, scope=scope) if scope else one
-            for (_, one), scope in zip(sorted(self.imports, key=lambda pair: pair[0]), scopes, strict=True)
+            replace(imported, scope=scope) if scope else imported
+            for (_, imported), scope in zip(
+                sorted(self.imports, key=lambda pair: pair[0]), scopes, strict=True
+            )
         )
         return Extract(self._facts(imports, symbols, code), symbols, self._trouble())
 
@@ -139,7 +141,7 @@ class _Reading:
             self._define(match)
         elif "import" in match:
             node = match["import"][0]
-            self.imports += [(node.start_byte, one) for one in read_import(self.language, node)]
+            self.imports += [(node.start_byte, imported) for imported in read_import(self.language, node)]
         elif "package" in match:
             self.package = "".join(text_of(match["package"][0]).split())
         elif "local" in match:
@@ -212,7 +214,8 @@ class _Reading:
         reading = _Reading(self.known, self.known.parser.parse(inside), inside, macros=self.macros + 1)
         row = node.start_point.row
         self.imports += [
-            (node.start_byte, replace(one, line=one.line + row)) for one in reading.extract().facts.imports
+            (node.start_byte, replace(imported, line=imported.line + row))
+            for imported in reading.extract().facts.imports
         ]
 
     def _nested(self) -> tuple[tuple[Definition, ...], tuple[Call, ...], list[tuple[str, ...]]]:
@@ -266,9 +269,9 @@ class _Reading:
 
     def _facts(self, imports: tuple[Import, ...], symbols: FileSymbols, code: bytes) -> Facts:
         top = frozenset(
-            one.name
-            for one in symbols.definitions
-            if one.parent == -1 and one.kind not in ("method", *_UNREAD)
+            definition.name
+            for definition in symbols.definitions
+            if definition.parent == -1 and definition.kind not in ("method", *_UNREAD)
         )
         uses: frozenset[str] = frozenset()
         selected: frozenset[str] = frozenset()

@@ -139,23 +139,23 @@ class FileSymbols:
     @cached_property
     def called(self) -> frozenset[str]:
         """The names that are called."""
-        return frozenset(one.name for one in self.calls)
+        return frozenset(call.name for call in self.calls)
 
     def at(self, line: int) -> Definition | None:
         """The innermost definition around a line."""
         found = None
-        for one in self.definitions:
-            if one.start > line:
+        for definition in self.definitions:
+            if definition.start > line:
                 break
-            if one.end >= line:
-                found = one
+            if definition.end >= line:
+                found = definition
         return found
 
     @cached_property
     def by_name(self) -> Mapping[str, tuple[Definition, ...]]:
         named: dict[str, list[Definition]] = {}
-        for one in self.definitions:
-            named.setdefault(one.name, []).append(one)
+        for definition in self.definitions:
+            named.setdefault(definition.name, []).append(definition)
         return {name: tuple(ones) for name, ones in named.items()}
 
 

@@ -143,7 +143,7 @@ class Advisory:
     @property
     def between(self) -> Level:
         """The level between its agents, whatever the main branch takes."""
-        return max((one.level for one in self.contacts.values()), default=Level.CLEAR)
+        return max((contact.level for contact in self.contacts.values()), default=Level.CLEAR)
 
     def level_of(self, pair: Pair) -> Level:
         """The level that is shown of one of its pairs: the advisory's own, where one of the two is set back."""
@@ -153,7 +153,9 @@ class Advisory:
 
     @property
     def risk(self) -> float:
-        return max((one.risk for one in self.contacts.values()), default=1.0 if self.set_back else 0.0)
+        return max(
+            (contact.risk for contact in self.contacts.values()), default=1.0 if self.set_back else 0.0
+        )
 
     @property
     def founded(self) -> bool:
@@ -164,7 +166,7 @@ class Advisory:
     def part(self) -> tuple[str, ...]:
         """Everybody who is part of it now, in the latched order."""
         near = {agent for pair in self.contacts for agent in pair} | set(self.set_back)
-        return tuple(one.agent for one in self.latched if one.agent in near)
+        return tuple(priority.agent for priority in self.latched if priority.agent in near)
 
     @property
     def roles(self) -> Roles:
@@ -182,7 +184,7 @@ class Advisory:
     @property
     def decided(self) -> Priority | None:
         """Of whom a person said that it goes first."""
-        return next((one for one in self.latched if one.by), None)
+        return next((priority for priority in self.latched if priority.by), None)
 
     def decided_against(self, agent: str) -> str:
         """What a person decided that this agent gives way by, in words; empty when nobody did."""
@@ -192,10 +194,10 @@ class Advisory:
 
     def without_decision(self, gone: Collection[str]) -> Advisory:
         """A person's word ends with the work that it was about: of who goes first, or of all the others."""
-        first, names = self.decided, {one.agent for one in self.latched}
+        first, names = self.decided, {priority.agent for priority in self.latched}
         if first is None or not (first.agent in gone or names - {first.agent} <= set(gone)):
             return self
-        plain = {one.agent: replace(one, by="") for one in self.latched}
+        plain = {priority.agent: replace(priority, by="") for priority in self.latched}
         return replace(self, latched=latch_order((), plain, plain))
 
     @property
@@ -225,7 +227,7 @@ class Advisory:
         these as such, else null."""
         told, part = self.roles, self.part
         shown = {Outcome.TRUE: True, Outcome.FALSE: False}
-        everybody = [one.agent for one in self.latched]
+        everybody = [priority.agent for priority in self.latched]
         return {
             "id": self.id,
             "agents": list(part) if self.open else everybody,
@@ -240,10 +242,10 @@ class Advisory:
             "transmit": list(told.agents) if self.open else self._told_to("transmit"),
             "steer": list(told.steer) if self.open else self._told_to("steer"),
             "hold": list(told.hold) if self.open else self._told_to("hold"),
-            "set_back": [one.as_json() for one in self.set_back.values()],
-            "actions": [one.as_json() for one in self.choices(part)] if self.open else [],
+            "set_back": [back.as_json() for back in self.set_back.values()],
+            "actions": [choice.as_json() for choice in self.choices(part)] if self.open else [],
             "reason": self.reason,
-            "evidence": [one.as_json() for one in self.evidence[:MOST_EVIDENCE]],
+            "evidence": [evidence.as_json() for evidence in self.evidence[:MOST_EVIDENCE]],
             "text": self.text,
             "message_id": self.message_id,
             "number": self.number or None,
@@ -251,12 +253,12 @@ class Advisory:
             "not_asked": dict(self.not_asked),
             "answers": {
                 agent: {
-                    "intent": list(one.intent),
-                    "text": one.text,
-                    "message_id": one.message_id,
-                    "at": iso(one.at),
+                    "intent": list(answer.intent),
+                    "text": answer.text,
+                    "message_id": answer.message_id,
+                    "at": iso(answer.at),
                 }
-                for agent, one in self.answers.items()
+                for agent, answer in self.answers.items()
             },
             "deadline_at": iso(self.deadline_at),
             "escalated_at": iso(self.escalated_at),
@@ -272,7 +274,7 @@ class Advisory:
 
     def _told_to(self, part: str) -> list[str]:
         """Of an advisory that is over: who was told to play this part."""
-        return [one.agent for one in self.latched if self.told.get(one.agent) == part]
+        return [priority.agent for priority in self.latched if self.told.get(priority.agent) == part]
 
     @property
     def reason(self) -> str:
@@ -282,7 +284,7 @@ class Advisory:
             back = f"SET BACK: {', '.join(self.set_back)}" if self.set_back else ""
             near = f"TRANSMIT: {', '.join(told.agents)}" if told.agents else ""
             return ", ".join(part for part in (back, near) if part)
-        why = {one.agent: right_of_way_reason(one, self.latched) for one in self.latched}
+        why = {priority.agent: right_of_way_reason(priority, self.latched) for priority in self.latched}
         parts = f"HOLD: {', '.join(why[agent] for agent in told.hold)}, STEER: {', '.join(told.steer)}"
         return f"{parts}, TRANSMIT: {', '.join(told.near)}" if told.near else parts
 
@@ -292,12 +294,12 @@ class Advisory:
         told["contacts"] = [
             {
                 "pair": list(pair),
-                "level": int(one.level),
-                "risk": one.risk,
-                "files": list(one.files),
-                "evidence": [asdict(evidence) for evidence in one.evidence],
+                "level": int(contact.level),
+                "risk": contact.risk,
+                "files": list(contact.files),
+                "evidence": [asdict(evidence) for evidence in contact.evidence],
             }
-            for pair, one in sorted(self.contacts.items())
+            for pair, contact in sorted(self.contacts.items())
         ]
         return {**told, "worst": int(self.worst)}
 
@@ -341,9 +343,11 @@ def right_of_way_reason(one: Priority, latched: tuple[Priority, ...]) -> str:
     """An agent's name with what gives it the right of way, for a person to check."""
     if one.by:
         return f"{one.agent} ({one.by} says so)"
-    priorities = {each.agent: each for each in latched}
-    ahead = itertools.takewhile(lambda each: each.agent != one.agent, latch_order((), priorities, priorities))
-    passed = [each.agent for each in ahead if each.back]
+    priorities = {priority.agent: priority for priority in latched}
+    ahead = itertools.takewhile(
+        lambda priority: priority.agent != one.agent, latch_order((), priorities, priorities)
+    )
+    passed = [priority.agent for priority in ahead if priority.back]
     if passed and not one.back:
         return f"{one.agent} ({' and '.join(passed)} {'was' if len(passed) == 1 else 'were'} set back)"
     if one.committed:

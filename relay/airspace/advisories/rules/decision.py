@@ -46,7 +46,7 @@ def decide(
     tracks: dict[Pair, Track] = {}
     contacts: dict[Pair, Contact] = {}
     heard: dict[Pair, Level] = {}
-    open_ones = {id: one for id, one in state.advisories.items() if one.open}
+    open_ones = {id: advisory for id, advisory in state.advisories.items() if advisory.open}
     for pair in sorted({*state.tracks, *observation.observed}):
         if set_back.is_main(pair):
             continue
@@ -64,7 +64,7 @@ def decide(
         if after.level is not Level.CLEAR:
             contacts[pair] = Contact(after.level, observed.sample.risk, observed.files, observed.evidence)
     backs = set_back.update_set_back(
-        {name: one for each in open_ones.values() for name, one in each.set_back.items()},
+        {name: back for advisory in open_ones.values() for name, back in advisory.set_back.items()},
         observation.trials,
         observation.target,
         now,
@@ -72,17 +72,17 @@ def decide(
     )
     mains, due = _main_tracks(state, backs, observation, rules)
     tracks |= mains
-    groups = group(contacts, {id: one.known for id, one in open_ones.items()})
+    groups = group(contacts, {id: advisory.known for id, advisory in open_ones.items()})
     owned = _owners(backs, open_ones, observation)
     groups += [Group(None, {}) for _ in owned.get(None, ())]
-    priorities = {name: priority_of(one) for name, one in observation.sets.items()}
+    priorities = {name: priority_of(working_set) for name, working_set in observation.sets.items()}
     alone = list(owned.get(None, ()))
     steps = []
     for one in groups:
         was = open_ones.get(one.id) if one.id is not None else None
         mine = owned.get(one.id, ()) if one.id is not None else () if one.contacts else (alone.pop(0),)
         group_backs = {name: backs[name] for name in mine}
-        tell = tuple(name for name, each in group_backs.items() if each.untold and name in due)
+        tell = tuple(name for name, back in group_backs.items() if back.untold and name in due)
         made = _step(was, one, heard, observation, priorities, steer_s, group_backs, tell, backs)
         if made is not None:
             steps.append(made)
@@ -122,7 +122,9 @@ def _held(pair: Pair, observation: Observation) -> bool:
     if pair in observation.conflicts:
         return bool(observation.conflicts[pair])
     told = [observation.trials.get(agent) for agent in pair]
-    return all(one is not None and not one.unrelated and one.verdict is not Verdict.NOTHING for one in told)
+    return all(
+        trial is not None and not trial.unrelated and trial.verdict is not Verdict.NOTHING for trial in told
+    )
 
 
 def _as_before(
@@ -130,11 +132,11 @@ def _as_before(
 ) -> PairObservation:
     """A pair that git alone holds, with what it was about and what git says."""
     paths = observation.conflicts.get(pair, ())
-    found = [one.contacts[pair] for one in open_ones.values() if pair in one.contacts]
-    files = tuple(dict.fromkeys([*paths, *(path for one in found for path in one.files)]))
+    found = [advisory.contacts[pair] for advisory in open_ones.values() if pair in advisory.contacts]
+    files = tuple(dict.fromkeys([*paths, *(path for contact in found for path in contact.files)]))
     said = tuple(Evidence(f"git cannot merge {path}", path) for path in paths[:MOST_EVIDENCE])
     return PairObservation(
-        observed.sample, files[:MOST_FILES], said or tuple(e for one in found for e in one.evidence)
+        observed.sample, files[:MOST_FILES], said or tuple(e for contact in found for e in contact.evidence)
     )
 
 
@@ -146,7 +148,7 @@ def _main_tracks(
     next conflict at once, since the room has said "clear"."""
     now = observation.at
     found = {}
-    keys = {set_back.track_of(name, one.commit): one for name, one in backs.items()}
+    keys = {set_back.track_of(name, back.commit): back for name, back in backs.items()}
     due = set()
     for key in sorted({*(pair for pair in state.tracks if set_back.is_main(pair)), *keys}):
         before = state.tracks.get(key, Track())
@@ -178,12 +180,20 @@ def _owners(
     else the one that it had with somebody whose work is in the main branch now, or over one of these files."""
     found: dict[str | None, tuple[str, ...]] = {}
     for name, back in sorted(backs.items()):
-        mine = [one for id, one in sorted(open_ones.items()) if name in {each.agent for each in one.latched}]
-        owner = next((one.id for one in mine if name in one.set_back), None)
+        mine = [
+            advisory
+            for id, advisory in sorted(open_ones.items())
+            if name in {priority.agent for priority in advisory.latched}
+        ]
+        owner = next((advisory.id for advisory in mine if name in advisory.set_back), None)
         if owner is None:
-            near = [one for one in mine if set(one.files) & set(back.paths)]
-            over = [one for one in mine if any(observation.gone(each.agent) for each in one.latched)]
-            owner = next((one.id for one in (*near, *over)), None)
+            near = [advisory for advisory in mine if set(advisory.files) & set(back.paths)]
+            over = [
+                advisory
+                for advisory in mine
+                if any(observation.gone(priority.agent) for priority in advisory.latched)
+            ]
+            owner = next((advisory.id for advisory in (*near, *over)), None)
         found[owner] = (*found.get(owner, ()), name)
     return found
 
@@ -205,7 +215,7 @@ def _step(
     latched = latch_order(latch_order(base.latched, group.resolved, priorities), group.agents, priorities)
     latched = latch_order(latched, backs, priorities)
     # Whose merge is under way settles it now.
-    late = {name for name, one in all_backs.items() if not one.unsettled}
+    late = {name for name, back in all_backs.items() if not back.unsettled}
     kept, latched = latched, move_behind(latched, late)
     after = replace(
         base,
@@ -219,7 +229,7 @@ def _step(
                 [
                     *base.files,
                     *(f for c in group.contacts.values() for f in c.files),
-                    *(path for one in backs.values() for path in one.paths),
+                    *(path for back in backs.values() for path in back.paths),
                 ]
             )
         ),
@@ -228,14 +238,14 @@ def _step(
     # Not `merged`, which stands for a while: there may be new work by now.
     empty = {name for name, trial in observation.trials.items() if trial.verdict is Verdict.NOTHING}
     after = after.without_decision(empty)
-    landed = frozenset(one.agent for one in latched if observation.gone(one.agent))
+    landed = frozenset(priority.agent for priority in latched if observation.gone(priority.agent))
     after = steering.check(after, observation.sets, landed, now)
     resolved = after.between is Level.RESOLUTION
     after = replace(after, resolved_at=(after.resolved_at or now) if resolved else None)
     after = with_conflicts(after, observation.conflicts)
     what = [*_changed(before, after)]
     if not after.founded:
-        against = tuple(one.agent for one in latched if one.agent in all_backs)
+        against = tuple(priority.agent for priority in latched if priority.agent in all_backs)
         why = _why_closed(base, after, observation, against)
         after = on_close(replace(after, closed_at=now, closed_why=why))
         what.append("closed")
@@ -249,7 +259,7 @@ def _step(
         # Who was told to hold steers now: both are told so.
         said_now |= _turned(base, after)
         after = replace(
-            after, stands={name: one for name, one in after.stands.items() if name in after.roles.steer}
+            after, stands={name: start for name, start in after.stands.items() if name in after.roles.steer}
         )
     if not said_now:
         return Step(after, before, tuple(what), set_back=tell) if what or tell else None
@@ -265,7 +275,7 @@ def _step(
 def _turned(before: Advisory, after: Advisory) -> dict[Pair, Level]:
     """The pairs at a resolution in which who was told to hold steers now."""
     now = {name for name in after.roles.steer if before.told.get(name) == "hold"}
-    found = {pair: one.level for pair, one in after.contacts.items() if now & set(pair)}
+    found = {pair: contact.level for pair, contact in after.contacts.items() if now & set(pair)}
     return {pair: level for pair, level in found.items() if level is Level.RESOLUTION}
 
 
@@ -335,7 +345,7 @@ def _why_closed(before: Advisory, after: Advisory, observation: Observation, aga
     ]
     if ended:
         return "; ".join([*ended, *still])
-    names = [one.agent for one in after.latched if one.agent not in before.set_back]
+    names = [priority.agent for priority in after.latched if priority.agent not in before.set_back]
     gone = [name for name in names if name not in observation.sets]
     merged = [name for name in names if name in observation.merged and name not in gone]
     empty = [name for name in names if observation.gone(name) and name not in (*gone, *merged)]
@@ -348,7 +358,7 @@ def _why_closed(before: Advisory, after: Advisory, observation: Observation, aga
             ended.append(f"{' and '.join(those)} {one if len(those) == 1 else many}")
     left = [name for name in names if name not in (*gone, *merged, *empty)]
     told = [observation.trials.get(name) for name in left]
-    if left and all(one is not None and one.verdict is Verdict.CLEAN for one in told):
+    if left and all(trial is not None and trial.verdict is Verdict.CLEAN for trial in told):
         ended.append(f"git merges {' and '.join(left)} into {branch}")
     return "; ".join([*ended, *still])
 
@@ -361,10 +371,10 @@ def next_due_at(state: AirspaceState, rules: Rules, now: float) -> float | None:
         said_at = next_said_at(track, rules)
         times += [] if said_at is None else [said_at]
         times += [track.early_until] if track.early_until > now else []
-    for one in state.advisories.values():
-        if one.deadline_at is not None and one.escalated_at is None and one.unanswered:
-            times.append(one.deadline_at)
-        waits = one.steering is Steering.WAITING
-        if waits and one.steer_by is not None and one.people_asked_at is None:
-            times.append(one.steer_by)
+    for advisory in state.advisories.values():
+        if advisory.deadline_at is not None and advisory.escalated_at is None and advisory.unanswered:
+            times.append(advisory.deadline_at)
+        waits = advisory.steering is Steering.WAITING
+        if waits and advisory.steer_by is not None and advisory.people_asked_at is None:
+            times.append(advisory.steer_by)
     return min(times, default=None)

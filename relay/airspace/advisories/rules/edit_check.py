@@ -37,7 +37,14 @@ def check_edit(
         return None
     ahead = [other for other in others if other.agent != mine.agent and right_of_way(mine, other)[0] is other]
     base_path = touched.path if touched else path
-    for other in sorted(ahead, key=lambda one: (-one.committed, one.started_at or float("inf"), one.agent)):
+    for other in sorted(
+        ahead,
+        key=lambda working_set: (
+            -working_set.committed,
+            working_set.started_at or float("inf"),
+            working_set.agent,
+        ),
+    ):
         theirs = _touch_of(other, base_path)
         if theirs is None:
             continue
@@ -85,7 +92,7 @@ def to_base(touch: FileTouch | None, lines: tuple[int, int]) -> Span | None:
 
 def _base_of(hunks: Iterable[Span], line: int) -> Span:
     grown = 0
-    for span in sorted(hunks, key=lambda one: (one.start, one.end)):
+    for span in sorted(hunks, key=lambda span: (span.start, span.end)):
         now, count = span.start + grown, span.new_count or 0
         if line < now:
             break
@@ -96,7 +103,7 @@ def _base_of(hunks: Iterable[Span], line: int) -> Span:
 
 
 def _touch_of(work: WorkingSet, path: str) -> FileTouch | None:
-    return next((one for one in work.files if path in one.paths), None)
+    return next((touch for touch in work.files if path in touch.paths), None)
 
 
 def _evidence(agent: str, touch: FileTouch, met: list[Span]) -> Evidence:

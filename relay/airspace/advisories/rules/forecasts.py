@@ -71,24 +71,24 @@ def update_forecasts(
     return found
 
 
-def _over(agent: str, one: Forecast, sets: Mapping[str, WorkingSet], merged: Collection[str]) -> bool:
+def _over(agent: str, forecast: Forecast, sets: Mapping[str, WorkingSet], merged: Collection[str]) -> bool:
     """Has this agent nothing in hand any more? An intent alone holds until what came of it was merged."""
     work = sets.get(agent)
     if work is None:
         return True
-    return not work.files and (agent in merged or agent in one.worked or not work.intent)
+    return not work.files and (agent in merged or agent in forecast.worked or not work.intent)
 
 
 def _at_end(
     pair: Pair,
-    one: Forecast,
+    forecast: Forecast,
     over: Collection[str],
     sets: Mapping[str, WorkingSet],
     trials: Mapping[str, Trial],
 ) -> ForecastOutcome:
     left = [trials.get(agent) for agent in pair if agent not in over and sets[agent].files]
     merges = all(trial is not None and trial.verdict in (Verdict.CLEAN, Verdict.NOTHING) for trial in left)
-    return ForecastOutcome.FALSE if one.asked and merges else ForecastOutcome.UNKNOWN
+    return ForecastOutcome.FALSE if forecast.asked and merges else ForecastOutcome.UNKNOWN
 
 
 def precision(counts: Iterable[Mapping[str, Any]]) -> dict[str, Any]:

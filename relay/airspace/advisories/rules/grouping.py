@@ -54,12 +54,12 @@ class Contact:
 def by_weight(contacts: Mapping[Pair, Contact]) -> list[Contact]:
     """The highest level first, in it the highest risk."""
     ordered = sorted(contacts.items(), key=lambda one: (-one[1].level, -one[1].risk, one[0]))
-    return [one for _, one in ordered]
+    return [contact for _, contact in ordered]
 
 
 def evidence_of(contacts: Mapping[Pair, Contact]) -> tuple[Evidence, ...]:
     """All of it, that of the weightiest pair first, each once."""
-    return tuple(dict.fromkeys(evidence for one in by_weight(contacts) for evidence in one.evidence))
+    return tuple(dict.fromkeys(evidence for contact in by_weight(contacts) for evidence in contact.evidence))
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +77,7 @@ class Group:
     @property
     def resolved(self) -> frozenset[str]:
         """Those that are part of a pair at a resolution."""
-        at_one = (pair for pair, one in self.contacts.items() if one.level is Level.RESOLUTION)
+        at_one = (pair for pair, contact in self.contacts.items() if contact.level is Level.RESOLUTION)
         return frozenset(agent for pair in at_one for agent in pair)
 
 
@@ -190,21 +190,22 @@ def latch_order(
     latched: Sequence[Priority], agents: Iterable[str], priorities: Mapping[str, Priority]
 ) -> tuple[Priority, ...]:
     """The order with whoever is new at its end; among themselves the new ones by right of way."""
-    have = {one.agent for one in latched}
+    have = {priority.agent for priority in latched}
     new = {agent: priorities.get(agent, Priority(agent)) for agent in set(agents) - have}
     order = in_order(
-        WorkingSet(one.agent, started_at=one.started_at, committed=one.committed) for one in new.values()
+        WorkingSet(priority.agent, started_at=priority.started_at, committed=priority.committed)
+        for priority in new.values()
     )
-    return (*latched, *(new[one.agent] for one in order))
+    return (*latched, *(new[working_set.agent] for working_set in order))
 
 
 def move_behind(latched: tuple[Priority, ...], backs: Collection[str]) -> tuple[Priority, ...]:
     """The order with those that the main branch does not take behind the others, which merge: to wait for them would
     hold everybody up. Not where a person said who goes first."""
-    order = sorted(latched, key=lambda one: one.agent in backs)
-    if tuple(order) == latched or any(one.by for one in latched):
+    order = sorted(latched, key=lambda priority: priority.agent in backs)
+    if tuple(order) == latched or any(priority.by for priority in latched):
         return latched
-    return tuple(replace(one, back=one.agent in backs) for one in order)
+    return tuple(replace(priority, back=priority.agent in backs) for priority in order)
 
 
 @dataclass(frozen=True, slots=True)
@@ -226,7 +227,7 @@ class Roles:
 
 def roles(latched: Sequence[Priority], contacts: Mapping[Pair, Contact]) -> Roles:
     """Of each pair at a resolution the one later in the order steers; who steers for nobody holds."""
-    rank = {one.agent: at for at, one in enumerate(latched)}
+    rank = {priority.agent: at for at, priority in enumerate(latched)}
     present = {agent for pair in contacts for agent in pair}
     off: dict[str, dict[str, None]] = {}
     before: dict[str, set[str]] = {}
@@ -237,7 +238,7 @@ def roles(latched: Sequence[Priority], contacts: Mapping[Pair, Contact]) -> Role
             earlier, later = sorted(pair, key=lambda agent: rank[agent])
             off.setdefault(later, {}).update(dict.fromkeys(contact.files))
             before.setdefault(later, set()).add(earlier)
-    in_order = [one.agent for one in latched if one.agent in present]
+    in_order = [priority.agent for priority in latched if priority.agent in present]
     return Roles(
         agents=tuple(in_order),
         hold=tuple(agent for agent in in_order if agent in resolved and agent not in off),

@@ -113,7 +113,7 @@ def next_said_at(track: Track, rules: Rules) -> float | None:
     if track.level <= track.told:
         return None
     said = track.said or {}
-    times = [said[one.word] for one in Level if one >= track.level and one.word in said]
+    times = [said[level.word] for level in Level if level >= track.level and level.word in said]
     return max(times) + rules.cooldown_s if times else None
 
 
@@ -123,15 +123,17 @@ def ceiling(assessment: Assessment, thresholds: Thresholds) -> Level:
     if assessment.level is Level.RESOLUTION:
         return Level.RESOLUTION
     standing = noisy_or(
-        {name: one.weighted for name, one in assessment.channels.items() if not one.foretells}
+        {name: reading.weighted for name, reading in assessment.channels.items() if not reading.foretells}
     )
     if standing < thresholds.traffic - thresholds.slack and any(
-        one.foretells for one in assessment.channels.values()
+        reading.foretells for reading in assessment.channels.values()
     ):
         return Level.CLEAR
     if assessment.risk >= thresholds.resolution:
         return Level.TRAFFIC
-    alone = noisy_or({name: one.weighted for name, one in assessment.channels.items() if one.alone})
+    alone = noisy_or(
+        {name: reading.weighted for name, reading in assessment.channels.items() if reading.alone}
+    )
     return Level.RESOLUTION if alone >= thresholds.traffic - thresholds.slack else Level.TRAFFIC
 
 

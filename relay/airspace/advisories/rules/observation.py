@@ -113,10 +113,14 @@ def observe_pair(assessment: Assessment, sample: Sample, muted: Sequence[str] = 
 
     When all of the evidence is in muted files, the pair is clear whatever its risk.
     """
-    strongest = max((one.weighted for one in assessment.channels.values()), default=0.0)
+    strongest = max((reading.weighted for reading in assessment.channels.values()), default=0.0)
     ordered = sorted(assessment.channels.items(), key=lambda one: (-one[1].weighted, one[0]))
-    carrying = [one for _, one in ordered if one.weighted > 0 and one.weighted >= COUNTS_FROM * strongest]
-    evidence = list(dict.fromkeys(evidence for one in carrying for evidence in one.evidence))
+    carrying = [
+        reading
+        for _, reading in ordered
+        if reading.weighted > 0 and reading.weighted >= COUNTS_FROM * strongest
+    ]
+    evidence = list(dict.fromkeys(evidence for reading in carrying for evidence in reading.evidence))
     kept = [one for one in evidence if not _muted(one, muted)]
     if evidence and not kept:
         sample = replace(sample, ceiling=Level.CLEAR)

@@ -55,7 +55,7 @@ def at_merge(advisory: Advisory, agent: str, conflicts: Sequence[str]) -> Adviso
 
     Only a conflict in its files tells something of it; a clean merge tells nothing new.
     """
-    named = {one.agent for one in advisory.latched}
+    named = {priority.agent for priority in advisory.latched}
     if agent not in named or not set(conflicts) & set(advisory.files):
         return advisory
     return replace(advisory, conflict=True, clean=False, outcome=Outcome.TRUE)

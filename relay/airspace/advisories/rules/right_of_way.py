@@ -23,6 +23,6 @@ def right_of_way(a: WorkingSet, b: WorkingSet) -> tuple[WorkingSet, WorkingSet]:
     return hold, steer
 
 
-def _priority(one: WorkingSet) -> tuple[float, float, str]:
+def _priority(working_set: WorkingSet) -> tuple[float, float, str]:
     # Sums of weights differ in their last bits by the order of the files: that is no difference in work.
-    return -round(one.committed, 9), one.started_at or float("inf"), one.agent
+    return -round(working_set.committed, 9), working_set.started_at or float("inf"), working_set.agent

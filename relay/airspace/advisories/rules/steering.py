@@ -24,7 +24,7 @@ from relay.model.working_set import FileTouch, WorkingSet
 def digest(files: Sequence[FileTouch], contested: Collection[str]) -> str:
     """What of these files is contested, as a short digest; empty when nothing is. Weights, which fade by
     themselves, are not in it."""
-    inside = [replace(one, weight=1.0, churn=None) for one in files if set(one.paths) & set(contested)]
+    inside = [replace(touch, weight=1.0, churn=None) for touch in files if set(touch.paths) & set(contested)]
     if not inside:
         return ""
     return hashlib.sha256("\n".join(sorted(map(repr, inside))).encode()).hexdigest()[:16]
@@ -54,7 +54,7 @@ def check(
     """The advisory with what is seen of its steering agents now. `merged`: whose work is in the main branch, or
     gone."""
     steer = advisory.roles.steer
-    ended = any(one.agent in merged for one in advisory.latched)
+    ended = any(priority.agent in merged for priority in advisory.latched)
     stands = dict(advisory.stands)
     for agent, stand in stands.items():
         if agent in merged:

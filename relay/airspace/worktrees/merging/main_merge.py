@@ -67,14 +67,14 @@ class MainMerge:
         raw = await git.run("diff-tree", "-r", "-z", "--raw", "--no-renames", head, tree)
         by_hand = f"Merge {target.name} by hand in {side.checkout.top}."
         if paths := await filtered(
-            self._scratch, side.checkout, tree, [one.path for one in parse_raw(raw.out)]
+            self._scratch, side.checkout, tree, [record.path for record in parse_raw(raw.out)]
         ):
             raise Refusal(
                 "The merge writes files that go through a git filter, which relay does not run: "
                 f"{some_paths(paths)}.",
                 by_hand,
             )
-        if any(one.mode == _GITLINK for one in stages):
+        if any(stage.mode == _GITLINK for stage in stages):
             raise Refusal("The two conflict in a submodule.", by_hand)
         if not stages:
             text = f"Merge {target.name} into {branch}\n"
@@ -133,7 +133,7 @@ class MainMerge:
         """Commit the merge, all of whose files are settled; the commit. Raises Refusal, GitError."""
         git = self._scratch.git(checkout)
         raw = await git.run("diff-tree", "-r", "-z", "--raw", "--no-renames", found.commit, snapshot.tree)
-        paths = [one.path for one in parse_raw(raw.out) if one.letter != "D"]
+        paths = [record.path for record in parse_raw(raw.out) if record.letter != "D"]
         if told_by := await attributes(git, ["filter"], paths):
             raise Refusal(
                 f"Files of the merge go through a git filter, which relay does not run: "
@@ -221,7 +221,7 @@ class MainMerge:
         git = self._scratch.git(side.checkout)
         old = side.snapshot.head.commit or side.snapshot.tree
         raw = await git.run("diff-tree", "-r", "-z", "--raw", "--no-renames", old, side.snapshot.tree)
-        paths = [name_of(one.last_path) for one in parse_raw(raw.out)]
+        paths = [name_of(record.last_path) for record in parse_raw(raw.out)]
         about = await self._merger.room.summary(side.agent, side.since)
         text = proposed_message(branch, True, about, [], paths, dirty=True)
         return await self._merger.commit_work(side, branch, text, await self._committer(side.agent))
@@ -236,8 +236,8 @@ class MainMerge:
         too, around all of it: git leaves none, and who settles by editing could not say that it is to stay."""
         git, marked = self._scratch.git(checkout), set[bytes]()
         wrapped: list[tuple[str, str, bytes]] = []
-        for path in dict.fromkeys(one.path for one in stages):
-            sides = {one.number for one in stages if one.path == path} - {1}
+        for path in dict.fromkeys(stage.path for stage in stages):
+            sides = {stage.number for stage in stages if stage.path == path} - {1}
             entry = (await git.run("ls-tree", "-z", tree, "--", name_of(path))).out.rstrip(b"\0")
             mode, _, oid = entry.partition(b"\t")[0].decode().partition(" ")
             oid = oid.rpartition(" ")[2]
@@ -251,7 +251,7 @@ class MainMerge:
             data = (await git.run("cat-file", "blob", oid)).out
             if is_binary(data):
                 continue
-            if await marker_lines(git, oid, [one for one in stages if one.path == path]):
+            if await marker_lines(git, oid, [stage for stage in stages if stage.path == path]):
                 marked.add(path)
             elif len(sides) == 1:
                 text = _around(data, branch, into, ours=2 in sides)
@@ -275,7 +275,7 @@ class MainMerge:
     async def _carry(self, checkout: Checkout, stages: Sequence[Stage]) -> None:
         """A base that git merged from several is in no commit: the index needs it in the repository."""
         git = self._scratch.git(checkout)
-        for oid in {one.oid for one in stages}:
+        for oid in {stage.oid for stage in stages}:
             if (await checkout.git.run("cat-file", "-e", oid, ok=(0, 1, 128))).code != 0:
                 data = (await git.run("cat-file", "blob", oid)).out
                 await checkout.git.run("hash-object", "-w", "--no-filters", "--stdin", stdin=data)
@@ -295,10 +295,11 @@ class MainMerge:
 
     async def _stage(self, checkout: Checkout, stages: Sequence[Stage]) -> None:
         none = "0" * (64 if checkout.hash == "sha256" else 40)
-        paths = dict.fromkeys(one.path for one in stages)
+        paths = dict.fromkeys(stage.path for stage in stages)
         lines = [b"0 %s\t%s" % (none.encode(), path) for path in paths]
         lines += [
-            b"%s %s %d\t%s" % (one.mode.encode(), one.oid.encode(), one.number, one.path) for one in stages
+            b"%s %s %d\t%s" % (stage.mode.encode(), stage.oid.encode(), stage.number, stage.path)
+            for stage in stages
         ]
         own = self._scratch.git(checkout, checkout.index)
         await own.run("update-index", "-z", "--index-info", stdin=b"".join(line + b"\0" for line in lines))

@@ -255,7 +255,7 @@ class BranchMerger:
                 )
                 + " Where they are meant: merge by hand, or give the file the attribute `conflict-marker-size`.",
             )
-        await self.room.check_merge(side.agent, by, [name_of(one.path) for one in changed])
+        await self.room.check_merge(side.agent, by, [name_of(record.path) for record in changed])
         await self._can_write(changed, main, merged.tree)
         return await self._worded(
             side, by, options, _MergedTree(git, branch, into, main, merged.tree, changed)
@@ -271,7 +271,7 @@ class BranchMerger:
         author = (await of_person(side.checkout) if side.person else None) or of_relay(side.agent)
         commits, people = await branch_history(found.git, found.main, side.snapshot.head.commit)
         about = await self.room.summary(side.agent, side.since)
-        paths = [name_of(one.last_path) for one in found.changed]
+        paths = [name_of(record.last_path) for record in found.changed]
         dirty = side.snapshot.dirty
         text = cleaned_message(options.text)
         if options.text and not text:
@@ -282,8 +282,8 @@ class BranchMerger:
             proposed_message(found.branch, options.squash, about, commits, paths, dirty=dirty)
         )
         known_addresses = {author.email.lower(), committer.email.lower()}
-        rest = [one for one in people if one.email.lower() not in known_addresses]
-        trailers = tuple(f"Co-authored-by: {one}" for one in rest)
+        rest = [person for person in people if person.email.lower() not in known_addresses]
+        trailers = tuple(f"Co-authored-by: {person}" for person in rest)
         message = await with_trailers(found.git, text, trailers)
         told = Proposal(
             branch=found.branch,
@@ -355,7 +355,7 @@ class BranchMerger:
         raw = parse_raw(
             (await git.run("diff-tree", "-r", "-z", "--raw", "--no-renames", old, side.snapshot.tree)).out
         )
-        told = await attributes(git, ["filter"], [one.path for one in raw if one.letter != "D"])
+        told = await attributes(git, ["filter"], [record.path for record in raw if record.letter != "D"])
         if told:
             paths = [name_of(path) for path in told]
             raise Refusal(
@@ -365,7 +365,7 @@ class BranchMerger:
 
     async def _can_write(self, changed: list[Record], main: str, tree: str) -> None:
         """May these files of the main checkout be written?"""
-        if paths := await filtered(self._scratch, self._main, tree, [one.path for one in changed]):
+        if paths := await filtered(self._scratch, self._main, tree, [record.path for record in changed]):
             raise Refusal(
                 "The merge writes files that go through a git filter, which relay does not run: "
                 f"{some_paths(paths)}.",

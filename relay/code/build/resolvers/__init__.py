@@ -50,8 +50,8 @@ def resolve(path: str, facts: Facts, view: View) -> Resolved:
     found = 0
     resolver = RESOLVERS.get(facts.language)
     if resolver is not None:
-        for one in facts.imports:
-            files = set(resolver(path, facts, one, view))
+        for imported in facts.imports:
+            files = set(resolver(path, facts, imported, view))
             found += bool(files)
             targets |= files
     neighbours = _NEIGHBOURS.get(facts.language)

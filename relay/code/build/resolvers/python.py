@@ -80,15 +80,15 @@ def resolve(path: str, facts: Facts, one: Import, view: View) -> Iterable[str]:
     return ()
 
 
-def _taken(base: str, one: Import, view: View) -> list[str]:
+def _taken(base: str, imported: Import, view: View) -> list[str]:
     itself = _module(base, view) if base else view.first(("__init__.py", "__init__.pyi"))
-    if one.kind != "from":
+    if imported.kind != "from":
         return [itself] if itself else []
     if itself is not None and not itself.rpartition("/")[2].startswith("__init__."):
         return [itself]  # a module has no submodules
     found = []
-    of_itself = itself is not None and not one.names
-    for name in one.names:
+    of_itself = itself is not None and not imported.names
+    for name in imported.names:
         below = None if name == "*" else _module(_under(base, name), view)
         if below is not None:
             found.append(below)

@@ -100,26 +100,28 @@ def resolve(path: str, facts: Facts, one: Import, view: View) -> Iterable[str]:
     return () if found is None else (found,)
 
 
-def _module(path: str, one: Import, root: str | None, view: View) -> str | None:
+def _module(path: str, imported: Import, root: str | None, view: View) -> str | None:
     folder = _children(path, root)
-    if one.alias:  # relative to the file itself, or inside inline modules to their folder
-        at = join(_below(folder, "/".join(one.scope)) if one.scope else parent(path), one.alias)
+    if imported.alias:  # relative to the file itself, or inside inline modules to their folder
+        at = join(
+            _below(folder, "/".join(imported.scope)) if imported.scope else parent(path), imported.alias
+        )
         return at if at is not None and view.has(at) else None
-    for name in one.scope:
+    for name in imported.scope:
         folder = _below(folder, name)
-    return _child(folder, one.module, view)
+    return _child(folder, imported.module, view)
 
 
-def _use(path: str, facts: Facts, one: Import, root: str | None, view: View) -> str | None:
-    parts = [part for part in one.module.removeprefix("::").split("::") if part]
+def _use(path: str, facts: Facts, imported: Import, root: str | None, view: View) -> str | None:
+    parts = [part for part in imported.module.removeprefix("::").split("::") if part]
     if not parts:
         return None
-    if one.names != ("*",) and len(parts) == 1 and parts[0] in ("crate", "self", "super"):
+    if imported.names != ("*",) and len(parts) == 1 and parts[0] in ("crate", "self", "super"):
         return None
     if parts[0] in ("crate", "$crate"):
         return None if root is None else _walk(root, _children(root, root), parts[1:], root, view)[0]
     if parts[0] in ("self", "super"):
-        return _relative(path, parts, len(one.scope), root, view)
+        return _relative(path, parts, len(imported.scope), root, view)
     return _crate(path, parts, view) or _local(path, parts, root, view)
 
 
