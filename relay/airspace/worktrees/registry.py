@@ -109,7 +109,7 @@ class WorktreeRegistry:
             if self.main is None:
                 await self._find_main()
             if self.main is not None:
-                await self._settle()
+                await self._track_all()
             else:
                 self.surveyed.set()
 
@@ -145,31 +145,31 @@ class WorktreeRegistry:
         self._main_commit, self._main_branch = head.commit, head.branch
         self.lifecycle = WorktreeLifecycle(main, self.settings.worktrees_dir, self.scratch)
 
-    async def _settle(self) -> None:
+    async def _track_all(self) -> None:
         """Track the worktree of each agent and each named checkout, and those that agents which are gone left."""
         assert self.lifecycle is not None
         wanted: set[str] = set()
         for agent in self.settings.agents:
             if agent.kind in EDITORS and (agent.worktree is not None or self.settings.workspace.worktrees):
                 wanted.add(agent.name)
-                await self._attempt(agent.name, self._dock_agent(agent))
+                await self._attempt(agent.name, self._track_agent(agent))
         for checkout in self.settings.workspace.checkouts:
             wanted.add(checkout.name)
-            await self._attempt(checkout.name, self._dock(checkout.name, checkout.path, own=False))
+            await self._attempt(checkout.name, self._track(checkout.name, checkout.path, own=False))
         for listed in await self.lifecycle.mine():
             name = listed.path.name.upper()
             if name not in wanted and not listed.gone:
                 wanted.add(name)
-                await self._attempt(name, self._dock(name, listed.path, own=True))
+                await self._attempt(name, self._track(name, listed.path, own=True))
         for name in self.worktrees.keys() - wanted:
             del self.worktrees[name]
         self.folders_changed.set()
         self.wake.set()
 
-    async def _attempt(self, name: str, docking: Awaitable[None]) -> None:
+    async def _attempt(self, name: str, tracking: Awaitable[None]) -> None:
         """One that cannot be had keeps nobody else from theirs."""
         try:
-            await docking
+            await tracking
             self.troubles.pop(name, None)
         except (UnusableCheckout, GitError, OSError) as error:
             if self.troubles.get(name) != str(error):
@@ -177,10 +177,10 @@ class WorktreeRegistry:
             self.troubles[name] = str(error)
             self.worktrees.pop(name, None)
 
-    async def _dock_agent(self, agent: AgentSettings) -> None:
+    async def _track_agent(self, agent: AgentSettings) -> None:
         assert self.lifecycle is not None
         if agent.worktree is not None:
-            await self._dock(agent.name, agent.worktree, own=False)
+            await self._track(agent.name, agent.worktree, own=False)
             return
         have = self.worktrees.get(agent.name)
         if have is not None and have.own and await have.is_there():
@@ -188,12 +188,12 @@ class WorktreeRegistry:
         if not self._make and not await asyncio.to_thread(self.lifecycle.path_of(agent.name).is_dir):
             return
         made = await self.lifecycle.ensure(agent.name, (await self.main_head()).commit)
-        await self._dock(agent.name, made.checkout.top, own=True)
+        await self._track(agent.name, made.checkout.top, own=True)
         if made.how != "kept":
             log.info("worktree made", agent=agent.name, path=str(made.checkout.top), how=made.how)
             await self.room.record(WorktreeChange(made.how, agent.name, branch_name(agent.name), "RELAY"))
 
-    async def _dock(self, name: str, path: Path, *, own: bool) -> None:
+    async def _track(self, name: str, path: Path, *, own: bool) -> None:
         have = self.worktrees.get(name)
         if have is not None and have.named == path and await have.is_there():
             return
@@ -403,7 +403,7 @@ async def scan_repo(
             name = listed.branch or listed.path.name
             name = name if name not in names else str(listed.path)
             names.add(name)
-            await registry._dock(name, listed.path, own=False)
+            await registry._track(name, listed.path, own=False)
         await registry.refresh()
         unread = [
             f"{worktree.name}: {worktree.trouble}"

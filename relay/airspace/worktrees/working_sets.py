@@ -1,4 +1,4 @@
-"""Where the scanner gets its working sets: from the worktrees, and from what an agent's tools say that they write.
+"""The source of the working sets: the worktrees, and what an agent's tools say that they write.
 
 Invariant: what stands in a worktree is the truth; a place that a tool has named counts only as long as the turn
 runs that named it, and only for a file that the worktree does not show as changed yet.
