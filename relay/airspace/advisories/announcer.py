@@ -26,8 +26,8 @@ class Announcer:
     async def advisory(
         self, tx: Tx, after: Advisory, step: Step, observation: Observation, settings: AirspaceSettings
     ) -> Advisory:
-        now, told = observation.at, after.roles
-        reach = await self._voice.reach(tx, told.agents)
+        now, roles = observation.at, after.roles
+        reach = await self._voice.reach(tx, roles.agents)
         ask = [agent for agent in step.ask if reach[agent] == ""]
         unable = {agent: why for agent in step.ask if (why := reach[agent])}
         for agent in ask:
@@ -42,11 +42,11 @@ class Announcer:
             not_asked=unable,
             deadline_at=now + settings.answer_s if ask else after.deadline_at,
         )
-        free = await self._free_work(tx, after, observation) if told.steer else None
+        free = await self._free_work(tx, after, observation) if roles.steer else None
         after = replace(after, text=wording.line(after, free))
         body = wording.message(after, ask=ask, answer_s=settings.answer_s, free_work=free)
         after = await table.save_change(tx, after, [*step.what, "said"])
-        spoken = await self.speak(tx, after, body, now, to=told.agents, ask=ask)
+        spoken = await self.speak(tx, after, body, now, to=roles.agents, ask=ask)
         await tx.execute(table.Q.put_advisory_message, message_id=spoken.id, advisory_id=after.id)
         asked = {
             agent: replace(asked_agent, message_id=spoken.id) if agent in ask else asked_agent

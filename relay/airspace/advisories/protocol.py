@@ -247,21 +247,23 @@ class AdvisoryProtocol:
             others = [replace(place, by="") for place in advisory.latched if place.agent != agent]
             stands = {name: stand for name, stand in advisory.stands.items() if name != agent}
             after = replace(advisory, latched=(replace(mine, by=by), *others), stands=stands)
-            told = after.roles
-            given_way |= dict.fromkeys(told.steer)
-            after = replace(after, told={name: part_of(name, told.hold, told.steer) for name in told.agents})
+            roles = after.roles
+            given_way |= dict.fromkeys(roles.steer)
+            after = replace(
+                after, told={name: part_of(name, roles.hold, roles.steer) for name in roles.agents}
+            )
             # Told anew: from now on each has its time to leave, and a running turn is cut off once.
             after = steering.begin(replace(after, resolved_at=now), sets, now, settings.steer_s)
             after = replace(after, text=wording.line(after))
-            reach = await self._voice.reach(tx, told.agents)
-            ask = [name for name in told.agents if reach[name] == ""]
+            reach = await self._voice.reach(tx, roles.agents)
+            ask = [name for name in roles.agents if reach[name] == ""]
             for name in {name for name in ask if name in after.asked}:
                 before = after.asked[name].message_id
                 await self._voice.withdraw(tx, before, f"{by} has decided", now=now, agents=[name])
             done = {name: replace(asked_agent, answered=True) for name, asked_agent in after.asked.items()}
             after = await table.save_change(tx, replace(after, asked=done), ["decided"], cause=cause, by=by)
             body = wording.decided(after, agent, by)
-            spoken = await self._announcer.speak(tx, after, body, now, to=told.agents, ask=ask)
+            spoken = await self._announcer.speak(tx, after, body, now, to=roles.agents, ask=ask)
             named = replace(after, message_id=spoken.id, number=spoken.number)
             await table.save_change(tx, named, ["said"], cause=[spoken.event_id])
         behind = [name for name in given_way if name != agent]

@@ -68,14 +68,14 @@ def _why(advisory: Advisory) -> str:
 
 def message(advisory: Advisory, *, ask: Sequence[str], answer_s: float, free_work: int | None = None) -> str:
     """The whole message in the room: the line, then what each is to do; `ask`: who is to answer."""
-    told, asks = advisory.roles, []
-    for agent in told.steer:
-        ahead = [flat(other) for other in told.ahead[agent]]
+    roles, asks = advisory.roles, []
+    for agent in roles.steer:
+        ahead = [flat(other) for other in roles.ahead[agent]]
         asks.append(
-            f"{flat(agent)}: make no further change in {files(told.off[agent])}; {' and '.join(ahead)} "
+            f"{flat(agent)}: make no further change in {files(roles.off[agent])}; {' and '.join(ahead)} "
             f"{'goes' if len(ahead) == 1 else 'go'} first. Take other work, or wait until this is merged."
         )
-    for agent in told.hold:
+    for agent in roles.hold:
         back = advisory.set_back.get(agent)
         then = (
             "Go on with your work." if back is None else f"Merge {flat(back.branch)} into your branch first."

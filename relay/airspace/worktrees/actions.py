@@ -95,8 +95,8 @@ class WorktreeActions:
             self._idle(agent, "discarded")
             try:
                 main_merge, source = await self._main_merges.main_merge(worktree)
-                if found := await main_merge.resume(worktree.name, worktree.checkout, source.snapshot):
-                    await self._main_merges.give_up(worktree, main_merge, found, by)
+                if started := await main_merge.resume(worktree.name, worktree.checkout, source.snapshot):
+                    await self._main_merges.give_up(worktree, main_merge, started, by)
                 merger, source = await self._main_merges.merger(worktree)
                 gone = await merger.discard(source)
             except (GitError, WorktreeGone, OSError) as error:
@@ -150,18 +150,18 @@ class WorktreeActions:
             self._idle(agent, "changed")
             try:
                 main_merge, source = await self._main_merges.main_merge(worktree)
-                found = await main_merge.resume(worktree.name, worktree.checkout, source.snapshot)
-                if found is None:
+                started = await main_merge.resume(worktree.name, worktree.checkout, source.snapshot)
+                if started is None:
                     raise Refusal(
                         f"relay has no merge under way in the worktree of {worktree.name}.",
                         "Git's own: `git merge --abort` in that folder." if source.snapshot.merging else "",
                     )
-                kept = await self._main_merges.give_up(worktree, main_merge, found, by)
+                kept = await self._main_merges.give_up(worktree, main_merge, started, by)
             except (GitError, WorktreeGone, OSError) as error:
                 raise Refusal(f"git could not give the merge up: {error}.") from error
         self._registry.wake.set()
-        text = f"The merge of {found.into} is given up. What stood in the files is kept in `{kept}`."
-        return {"success": True, "reason": text, "kept": kept, "commit": found.head}
+        text = f"The merge of {started.into} is given up. What stood in the files is kept in `{kept}`."
+        return {"success": True, "reason": text, "kept": kept, "commit": started.head}
 
     def _own(self, agent: str, done: str) -> TrackedWorktree:
         worktree = self._idle(agent, done)

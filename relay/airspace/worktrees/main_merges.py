@@ -95,31 +95,31 @@ class MainMerges:
                 continue
             try:
                 async with worktree.lock:
-                    found = await started_merge(worktree.checkout)
-                    if name not in self._registry.turn_trees and found and await self.is_stale(found):
+                    started = await started_merge(worktree.checkout)
+                    if name not in self._registry.turn_trees and started and await self.is_stale(started):
                         await self.take(worktree, await worktree.take_snapshot(everything=True), begin=False)
             except (GitError, WorktreeGone, OSError) as error:
                 log.warning("merge not given up", agent=name, reason=str(error))
 
-    async def is_stale(self, found: StartedMerge) -> bool:
+    async def is_stale(self, started: StartedMerge) -> bool:
         """Has the branch that is being merged lost the commit? While another one is out nobody says so."""
         target, main = await self._registry.target(), self._registry.main
-        if target is None or main is None or target.name != found.into:
+        if target is None or main is None or target.name != started.into:
             return False
-        return not await is_ancestor(main.git, found.other, target.commit)
+        return not await is_ancestor(main.git, started.other, target.commit)
 
     async def give_up(
-        self, worktree: TrackedWorktree, main_merge: MainMerge, found: StartedMerge, why: str
+        self, worktree: TrackedWorktree, main_merge: MainMerge, started: StartedMerge, why: str
     ) -> str:
         """The ref that keeps what stood in the files."""
         snapshot = await worktree.take_snapshot(everything=True)
-        kept = await main_merge.abort(worktree.name, worktree.checkout, snapshot, found)
+        kept = await main_merge.abort(worktree.name, worktree.checkout, snapshot, started)
         worktree.mark_stale(None)
         text = (
-            f"{why} gave up the merge of {found.into} into {snapshot.head.branch} of {worktree.name}: its files are "
-            f"as before the merge. What stood in them is kept in `{kept}`."
+            f"{why} gave up the merge of {started.into} into {snapshot.head.branch} of {worktree.name}: its files "
+            f"are as before the merge. What stood in them is kept in `{kept}`."
         )
-        await self._record(ABORTED, worktree, text, found.head, kept=kept)
+        await self._record(ABORTED, worktree, text, started.head, kept=kept)
         return kept
 
     async def take(self, worktree: TrackedWorktree, snapshot: Snapshot, *, begin: bool) -> str:
@@ -129,11 +129,14 @@ class MainMerges:
             return ""
         main_merge, source = await self.main_merge(worktree)
         try:
-            found = await main_merge.resume(worktree.name, worktree.checkout, source.snapshot)
-            if found is not None and await self.is_stale(found):
-                await self.give_up(worktree, main_merge, found, GONE.format(found.into))
-                found, source = None, replace(source, snapshot=await worktree.take_snapshot(everything=True))
-            if found is None:
+            started = await main_merge.resume(worktree.name, worktree.checkout, source.snapshot)
+            if started is not None and await self.is_stale(started):
+                await self.give_up(worktree, main_merge, started, GONE.format(started.into))
+                started, source = (
+                    None,
+                    replace(source, snapshot=await worktree.take_snapshot(everything=True)),
+                )
+            if started is None:
                 if not begin or await operation_under_way(worktree.checkout):
                     return ""
                 commit = await main_merge.begin(source, target)
@@ -144,7 +147,7 @@ class MainMerges:
                     text = f"relay merged {target.name} into {branch} of {worktree.name}: no conflict."
                     await self._record(TAKEN_IN, worktree, text, commit)
                     return taken_in(target.name)
-                found = await started_merge(worktree.checkout)
+                started = await started_merge(worktree.checkout)
                 snapshot = await worktree.take_snapshot(everything=True)
                 text = (
                     f"relay began to merge {target.name} into {snapshot.head.branch} of {worktree.name}. "
@@ -154,10 +157,10 @@ class MainMerges:
                 await self._record(TAKING, worktree, text, None, [path for path, _ in snapshot.unsettled])
             else:
                 snapshot = await worktree.take_snapshot(everything=True)
-            if found is None:
+            if started is None:
                 return ""
             # Without a marker it is not committed here: a turn that was cut off may have left it half done.
-            return to_settle(found.into, snapshot.unsettled)
+            return to_settle(started.into, snapshot.unsettled)
         except Refusal as refusal:
             text = f"relay could not merge {target.name} into the branch of {worktree.name}: {refusal}"
             await self._record(UNSETTLED, worktree, text)
@@ -167,29 +170,29 @@ class MainMerges:
 
     async def conclude(self, worktree: TrackedWorktree, snapshot: Snapshot) -> Snapshot:
         """At the end of a turn: commit a merge that is settled, or say what is not."""
-        found = await started_merge(worktree.checkout)
-        if found is None:
+        started = await started_merge(worktree.checkout)
+        if started is None:
             return snapshot
         main_merge, _ = await self.main_merge(worktree)
-        if not await main_merge.is_under_way(worktree.checkout, found, snapshot.head):
+        if not await main_merge.is_under_way(worktree.checkout, started, snapshot.head):
             return await worktree.take_snapshot(everything=True)
         try:
-            if await self.is_stale(found):
-                await self.give_up(worktree, main_merge, found, GONE.format(found.into))
+            if await self.is_stale(started):
+                await self.give_up(worktree, main_merge, started, GONE.format(started.into))
                 return await worktree.take_snapshot(everything=True)
             if not snapshot.unsettled:
-                commit = await main_merge.conclude(worktree.name, worktree.checkout, snapshot, found)
+                commit = await main_merge.conclude(worktree.name, worktree.checkout, snapshot, started)
                 worktree.mark_stale(None)
-                text = f"relay committed the merge of {found.into} into {snapshot.head.branch} of {worktree.name}."
+                text = f"relay committed the merge of {started.into} into {snapshot.head.branch} of {worktree.name}."
                 await self._record(TAKEN_IN, worktree, text, commit)
                 return await worktree.take_snapshot(everything=True)
             text = (
-                f"{worktree.name} has not settled {listed(snapshot.unsettled)}: the merge of {found.into} into "
+                f"{worktree.name} has not settled {listed(snapshot.unsettled)}: the merge of {started.into} into "
                 f"{snapshot.head.branch} is still under way. `/update @{worktree.name}` asks again; "
                 f"{command(f'worktrees abort {worktree.name}')} gives the merge up."
             )
         except Refusal as refusal:
-            text = f"relay could not commit the merge of {found.into} into the branch of {worktree.name}: {refusal}"
+            text = f"relay could not commit the merge of {started.into} into the branch of {worktree.name}: {refusal}"
         await self._record(UNSETTLED, worktree, text, None, [path for path, _ in snapshot.unsettled])
         return snapshot
 

@@ -210,12 +210,12 @@ class Advisory:
         """What can be decided now, and does something: who goes first, who stops, who takes main in. `agents`:
         those of the room; people are told nothing by a button."""
         found = []
-        told = self.roles
+        roles = self.roles
         if self.between is Level.RESOLUTION:
             first = self.decided
-            parties = [name for name in (*told.hold, *told.steer) if first is None or name != first.agent]
+            parties = [name for name in (*roles.hold, *roles.steer) if first is None or name != first.agent]
             found += [Choice(FIRST, name, f"{name} goes first") for name in parties if name in agents]
-        late = {*told.steer, *self.set_back} & set(agents)
+        late = {*roles.steer, *self.set_back} & set(agents)
         for name in (name for name in self.part if name in late):
             found.append(Choice(STOP, name, f"Stop {name}"))
             if name in self.set_back:
@@ -225,7 +225,7 @@ class Advisory:
     def as_json(self) -> dict[str, Any]:
         """As every door shows it. `verdict`: open, true, false, averted (`outcomes`); `outcome`: true and false of
         these as such, else null."""
-        told, part = self.roles, self.part
+        roles, part = self.roles, self.part
         shown = {Outcome.TRUE: True, Outcome.FALSE: False}
         everybody = [priority.agent for priority in self.latched]
         return {
@@ -239,9 +239,9 @@ class Advisory:
             "closed_at": iso(self.closed_at),
             "closed_why": self.closed_why,
             "files": list(self.files),
-            "transmit": list(told.agents) if self.open else self._told_to("transmit"),
-            "steer": list(told.steer) if self.open else self._told_to("steer"),
-            "hold": list(told.hold) if self.open else self._told_to("hold"),
+            "transmit": list(roles.agents) if self.open else self._told_to("transmit"),
+            "steer": list(roles.steer) if self.open else self._told_to("steer"),
+            "hold": list(roles.hold) if self.open else self._told_to("hold"),
             "set_back": [back.as_json() for back in self.set_back.values()],
             "actions": [choice.as_json() for choice in self.choices(part)] if self.open else [],
             "reason": self.reason,
@@ -279,19 +279,19 @@ class Advisory:
     @property
     def reason(self) -> str:
         """Who holds and who steers, or who is set back and who transmits, with what the right of way rests on."""
-        told = self.roles
-        if not told.steer:
+        roles = self.roles
+        if not roles.steer:
             back = f"SET BACK: {', '.join(self.set_back)}" if self.set_back else ""
-            near = f"TRANSMIT: {', '.join(told.agents)}" if told.agents else ""
+            near = f"TRANSMIT: {', '.join(roles.agents)}" if roles.agents else ""
             return ", ".join(part for part in (back, near) if part)
         why = {priority.agent: right_of_way_reason(priority, self.latched) for priority in self.latched}
-        parts = f"HOLD: {', '.join(why[agent] for agent in told.hold)}, STEER: {', '.join(told.steer)}"
-        return f"{parts}, TRANSMIT: {', '.join(told.near)}" if told.near else parts
+        parts = f"HOLD: {', '.join(why[agent] for agent in roles.hold)}, STEER: {', '.join(roles.steer)}"
+        return f"{parts}, TRANSMIT: {', '.join(roles.near)}" if roles.near else parts
 
     def record(self) -> dict[str, Any]:
         """The stored form: JSON values."""
-        told = asdict(replace(self, contacts={}))
-        told["contacts"] = [
+        values = asdict(replace(self, contacts={}))
+        values["contacts"] = [
             {
                 "pair": list(pair),
                 "level": int(contact.level),
@@ -301,12 +301,12 @@ class Advisory:
             }
             for pair, contact in sorted(self.contacts.items())
         ]
-        return {**told, "worst": int(self.worst)}
+        return {**values, "worst": int(self.worst)}
 
     @classmethod
     def of_record(cls, kept: Mapping[str, Any]) -> Advisory:
-        told = dict(kept)
-        told["contacts"] = {
+        values = dict(kept)
+        values["contacts"] = {
             (one["pair"][0], one["pair"][1]): Contact(
                 Level(one["level"]),
                 one["risk"],
@@ -315,23 +315,23 @@ class Advisory:
             )
             for one in kept["contacts"]
         }
-        told["worst"] = Level(kept["worst"])
-        told["set_back"] = {name: SetBack.of_record(one) for name, one in kept.get("set_back", {}).items()}
-        told["was_set_back"] = tuple(kept.get("was_set_back", ()))
-        told["latched"] = tuple(Priority(**one) for one in kept["latched"])
-        told["pairs"] = tuple((one[0], one[1]) for one in kept["pairs"])
-        told["files"] = tuple(kept["files"])
-        told["asked"] = {agent: Asked(**one) for agent, one in kept["asked"].items()}
-        told["answers"] = {
+        values["worst"] = Level(kept["worst"])
+        values["set_back"] = {name: SetBack.of_record(one) for name, one in kept.get("set_back", {}).items()}
+        values["was_set_back"] = tuple(kept.get("was_set_back", ()))
+        values["latched"] = tuple(Priority(**one) for one in kept["latched"])
+        values["pairs"] = tuple((one[0], one[1]) for one in kept["pairs"])
+        values["files"] = tuple(kept["files"])
+        values["asked"] = {agent: Asked(**one) for agent, one in kept["asked"].items()}
+        values["answers"] = {
             agent: Answer(**{**one, "intent": tuple(one["intent"])}) for agent, one in kept["answers"].items()
         }
-        told["stands"] = {
-            agent: SteeringStart(one["digest"], one["left"], tuple(one.get("files", told["files"])))
+        values["stands"] = {
+            agent: SteeringStart(one["digest"], one["left"], tuple(one.get("files", values["files"])))
             for agent, one in kept["stands"].items()
         }
         for name, kind in (("steering", Steering), ("outcome", Outcome), ("mark", Mark)):
-            told[name] = kind(kept[name]) if kept[name] else None
-        return cls(**told)
+            values[name] = kind(kept[name]) if kept[name] else None
+        return cls(**values)
 
 
 def _evidence(kept: Mapping[str, Any]) -> Evidence:

@@ -264,8 +264,8 @@ def _step(
     if not said_now:
         return Step(after, before, tuple(what), set_back=tell) if what or tell else None
     ask = _ask(after, said_now, observation)
-    told = after.roles
-    parts = {agent: part_of(agent, told.hold, told.steer) for agent in told.agents}
+    roles = after.roles
+    parts = {agent: part_of(agent, roles.hold, roles.steer) for agent in roles.agents}
     after = steering.begin(replace(after, told=parts), observation.sets, now, steer_s)
     if after.steering != base.steering and "steering" not in what:
         what.append("steering")
@@ -309,16 +309,16 @@ def _ask(after: Advisory, heard: Mapping[Pair, Level], observation: Observation)
     Where a newcomer joins, only whose part changes is asked. A pair that is near only by what one of the two has
     announced in an answer is told and not asked: an answer must set nobody to work.
     """
-    told = after.roles
-    part = {agent: part_of(agent, told.hold, told.steer) for agent in told.agents}
-    new = {agent for agent in told.agents if agent not in after.told}
+    roles = after.roles
+    part = {agent: part_of(agent, roles.hold, roles.steer) for agent in roles.agents}
+    new = {agent for agent in roles.agents if agent not in after.told}
     asked: set[str] = set()
     for pair in heard:
         if _by_answer_only(pair, after.contacts[pair], observation):
             continue
         changed = {agent for agent in pair if after.told.get(agent) != part[agent]}
         asked |= changed if new & set(pair) else {a for a in pair if a in changed or part[a] != "hold"}
-    return tuple(agent for agent in told.agents if agent in asked)
+    return tuple(agent for agent in roles.agents if agent in asked)
 
 
 def part_of(agent: str, hold: Sequence[str], steer: Sequence[str]) -> str:

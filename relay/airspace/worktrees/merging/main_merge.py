@@ -97,42 +97,47 @@ class MainMerge:
         # Each step can be the last that a daemon makes; `resume` knows by the ref, MERGE_HEAD and the index.
         await side.checkout.git.run("update-ref", "-m", "relay: merge", MERGE, commit, "")
         await asyncio.to_thread(_write_heads, side.checkout, main, f"Merge {target.name} into {branch}\n")
-        found = await started_merge(side.checkout)
-        assert found is not None
-        await self._fill(side.checkout, found, ("-m",), head)
+        started = await started_merge(side.checkout)
+        assert started is not None
+        await self._fill(side.checkout, started, ("-m",), head)
         return ""
 
     async def resume(self, agent: str, checkout: Checkout, snapshot: Snapshot) -> StartedMerge | None:
         """The merge that relay began and that still is under way, brought to where its files and its index are
         written. The agent is not at work. Raises Refusal, GitError."""
-        found = await started_merge(checkout)
-        if found is None:
+        started = await started_merge(checkout)
+        if started is None:
             return None
-        if not await self.is_under_way(checkout, found, snapshot.head):
+        if not await self.is_under_way(checkout, started, snapshot.head):
             return None
-        if await checkout.git.maybe("rev-parse", "-q", "--verify", WRITTEN) != found.commit:
+        if await checkout.git.maybe("rev-parse", "-q", "--verify", WRITTEN) != started.commit:
             # Cut off while they were written, or put back: some of the files may be, and half of one.
-            await self._free(checkout, snapshot, found.commit)
-            if snapshot.tree not in (await _tree(checkout, found.head), await _tree(checkout, found.commit)):
+            await self._free(checkout, snapshot, started.commit)
+            if snapshot.tree not in (
+                await _tree(checkout, started.head),
+                await _tree(checkout, started.commit),
+            ):
                 await self._lifecycle.keep(agent, checkout, snapshot)
-            await self._fill(checkout, found, ("--reset",))
-        return found
+            await self._fill(checkout, started, ("--reset",))
+        return started
 
-    async def is_under_way(self, checkout: Checkout, found: StartedMerge, head: Head) -> bool:
+    async def is_under_way(self, checkout: Checkout, started: StartedMerge, head: Head) -> bool:
         """False: it was committed, or given up, by relay or with git; what was left of it is cleared away then."""
         other = await merge_heads(checkout)
-        if head.commit and await is_ancestor(checkout.git, found.other, head.commit):
-            await self._forget(checkout, heads=other == (found.other,))
+        if head.commit and await is_ancestor(checkout.git, started.other, head.commit):
+            await self._forget(checkout, heads=other == (started.other,))
             return False
-        if other == (found.other,) and head.commit == found.head:
+        if other == (started.other,) and head.commit == started.head:
             return True
         await self._forget(checkout, heads=False)
         return False
 
-    async def conclude(self, agent: str, checkout: Checkout, snapshot: Snapshot, found: StartedMerge) -> str:
+    async def conclude(
+        self, agent: str, checkout: Checkout, snapshot: Snapshot, started: StartedMerge
+    ) -> str:
         """Commit the merge, all of whose files are settled; the commit. Raises Refusal, GitError."""
         git = self._scratch.git(checkout)
-        raw = await git.run("diff-tree", "-r", "-z", "--raw", "--no-renames", found.commit, snapshot.tree)
+        raw = await git.run("diff-tree", "-r", "-z", "--raw", "--no-renames", started.commit, snapshot.tree)
         paths = [record.path for record in parse_raw(raw.out) if record.letter != "D"]
         if told_by := await attributes(git, ["filter"], paths):
             raise Refusal(
@@ -141,20 +146,20 @@ class MainMerge:
                 f"Commit the merge by hand in {checkout.top}.",
             )
         branch = snapshot.head.branch
-        if branch is None or snapshot.unsettled or snapshot.merging != (found.other,):
+        if branch is None or snapshot.unsettled or snapshot.merging != (started.other,):
             raise Refusal("The worktree changed at the same time.", "Try again.")
         who = signed(of_relay(agent), await self._committer(agent))
-        parents = [found.head, found.other]
-        commit = await commit_tree(git, snapshot.tree, parents, f"Merge {found.into} into {branch}\n", who)
+        parents = [started.head, started.other]
+        commit = await commit_tree(git, snapshot.tree, parents, f"Merge {started.into} into {branch}\n", who)
         await self._scratch.publish(checkout, commit, parents)
         own = self._scratch.git(checkout, checkout.index)
         await own.run("read-tree", "--reset", commit)
         await own.run("update-index", "-q", "--refresh", ok=(0, 1))
-        await self._merger.move_branch(checkout, branch, found.head, commit, "relay: main is taken in")
+        await self._merger.move_branch(checkout, branch, started.head, commit, "relay: main is taken in")
         await self._forget(checkout)
         return commit
 
-    async def abort(self, agent: str, checkout: Checkout, snapshot: Snapshot, found: StartedMerge) -> str:
+    async def abort(self, agent: str, checkout: Checkout, snapshot: Snapshot, started: StartedMerge) -> str:
         """Put the files back to what the branch holds; the ref that keeps what stood in them. Raises Refusal,
         GitError."""
         if snapshot.left_out:
@@ -162,8 +167,8 @@ class MainMerge:
                 f"It has files that git would not store: {some_paths(snapshot.left_out)}.",
                 "Move them away first.",
             )
-        await self._free(checkout, snapshot, found.head)
-        await self._scratch.publish(checkout, snapshot.commit, [found.head, found.other])
+        await self._free(checkout, snapshot, started.head)
+        await self._scratch.publish(checkout, snapshot.commit, [started.head, started.other])
         kept = await self._lifecycle.hold(agent, snapshot.commit)
         # Without this ref nothing counts as settled. Who is cut off from here on finds the merge begun anew.
         await checkout.git.run("update-ref", "-d", WRITTEN)
@@ -172,7 +177,7 @@ class MainMerge:
             # First all that there is into the index: what the merge or its agent added goes as well, and is kept.
             await own.run("read-tree", "--reset", snapshot.commit)
             await own.run("update-index", "-q", "--refresh", ok=(0, 1))
-            await own.run("read-tree", "--reset", "-u", found.head, timeout_s=LONG_S)
+            await own.run("read-tree", "--reset", "-u", started.head, timeout_s=LONG_S)
         except GitError as error:
             raise Refusal(
                 f"git could not put the files back: {error}. The merge is still under way; what stood in the files "
@@ -280,18 +285,18 @@ class MainMerge:
                 data = (await git.run("cat-file", "blob", oid)).out
                 await checkout.git.run("hash-object", "-w", "--no-filters", "--stdin", stdin=data)
 
-    async def _fill(self, checkout: Checkout, found: StartedMerge, how: Sequence[str], *since: str) -> None:
+    async def _fill(self, checkout: Checkout, started: StartedMerge, how: Sequence[str], *since: str) -> None:
         """Write the files of the merge, then what conflicts into the index."""
         own = self._scratch.git(checkout, checkout.index)
         await own.run("update-index", "-q", "--refresh", ok=(0, 1))
         try:
-            await own.run("read-tree", *how, "-u", *since, found.commit, timeout_s=LONG_S)
+            await own.run("read-tree", *how, "-u", *since, started.commit, timeout_s=LONG_S)
         except GitError as error:
             if since and error.code > 0:
                 await self._forget(checkout)  # git refused, and wrote nothing
             raise
-        await self._stage(checkout, found.stages)
-        await checkout.git.run("update-ref", WRITTEN, found.commit)
+        await self._stage(checkout, started.stages)
+        await checkout.git.run("update-ref", WRITTEN, started.commit)
 
     async def _stage(self, checkout: Checkout, stages: Sequence[Stage]) -> None:
         none = "0" * (64 if checkout.hash == "sha256" else 40)
