@@ -167,16 +167,16 @@ def test_swapping_the_sides_mirrors_the_facts(
     a, b = WorkingSet("a", files), WorkingSet("b", others)
     text = (lambda _, path: BASE[path].replace("(item", "(thing")) if with_text else None
     symbols = SymbolFacts(graph(), text)
-    hazards, link, tests = symbols.facts(a, b)
-    mirrored, back, swapped = symbols.facts(b, a)
-    assert {(one.writer, one.symbol, one.path, one.reader_path) for one in hazards} == {
-        (1 - one.writer, one.symbol, one.path, one.reader_path) for one in mirrored
+    findings, mirror = symbols.facts(a, b), symbols.facts(b, a)
+    link, back = findings.calls, mirror.calls
+    assert {(one.writer, one.symbol, one.path, one.reader_path) for one in findings.hazards} == {
+        (1 - one.writer, one.symbol, one.path, one.reader_path) for one in mirror.hazards
     }
     assert (link is None) == (back is None)
     if link is not None and back is not None:
         assert back == CallLink(link.other_symbol, link.other_path, link.symbol, link.path, link.hops)
         assert 1 <= link.hops <= 4
-    assert swapped == tuple(SharedTest(one.test, one.other_path, one.path) for one in tests)
+    assert mirror.tests == tuple(SharedTest(one.test, one.other_path, one.path) for one in findings.tests)
 
 
 CALLS = [
