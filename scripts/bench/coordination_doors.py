@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from scripts.bench.coordination_store import OTHER_GLOBS, OTHER_LOCKS
-from scripts.bench.figures import Figure, at_most, run, spread
+from scripts.bench.figures import Figure, at_most, run, spread, stopwatch
 from scripts.bench.room_daemon import ROOT, Daemon, running
 
 Json = dict[str, Any]
@@ -57,9 +57,8 @@ def of_locks(
         for door, name in ((agent, "HTTP"), (tools, "MCP")):
             path = f"src/{name}/file{number % 50}.py"
             for act in ("acquire", "release"):
-                began = time.perf_counter()
-                answer = door.call(f"{act}_lock", file_path=path)
-                took[f"{name} {act}"].append(time.perf_counter() - began)
+                with stopwatch(took[f"{name} {act}"]):
+                    answer = door.call(f"{act}_lock", file_path=path)
                 if answer["success"] is not True:
                     raise RuntimeError(f"it was not done: {answer}")
     limits = {"HTTP acquire": at_most(p50=3), "MCP acquire": at_most(p50=4)} if targets else {}

@@ -19,6 +19,7 @@ from relay.coordination.writes.lock_check import LockCheck
 from relay.faces.services import Services, services_of
 from relay.model import Caller
 from relay.store.ports import Store
+from scripts.bench.figures import stopwatch
 
 #: As many as a morning's work of a full room leaves, and the globs that agents declare (issue 3's other figures).
 OTHER_LOCKS, OTHER_GLOBS = 1_000, 20
@@ -65,9 +66,8 @@ def caller(number: int) -> Caller:
 
 
 async def timed(took: list[float], doing: Awaitable[Json]) -> Json:
-    began = time.perf_counter()
-    answer = await doing
-    took.append(time.perf_counter() - began)
+    with stopwatch(took):
+        answer = await doing
     if answer["success"] is not True:
         raise RuntimeError(f"it was not done: {answer}")
     return answer
@@ -167,9 +167,8 @@ async def recall(at: Desk, count: int, *, there: int, common: bool) -> list[floa
     for number in range(count):
         one, two = WORDS[number % len(WORDS)], WORDS[(number // 3 + 5) % len(WORDS)]
         asked = f"the {one} and its {two} went stale" if common else f"mend {number * 7 % there}"
-        began = time.perf_counter()
-        found = await at.services.memory.recall(caller(0), asked, limit=10)
-        took.append(time.perf_counter() - began)
+        with stopwatch(took):
+            found = await at.services.memory.recall(caller(0), asked, limit=10)
         if not found:
             raise RuntimeError("nothing was recalled")
     return took
@@ -178,12 +177,11 @@ async def recall(at: Desk, count: int, *, there: int, common: bool) -> list[floa
 async def may_write(at: Desk, files: int, count: int) -> list[float]:
     """The question of a hook (one file) or of a commit (many)."""
     paths: Sequence[str] = [f"src/module0/file{number}.py" for number in range(files)]
-    judge = LockCheck(fold=False)
+    lock_check = LockCheck(fold=False)
     who, took = caller(0), []
     for _ in range(count):
-        began = time.perf_counter()
-        verdicts = await at.store.read(lambda tx: judge.verdicts(tx, who, paths))
-        took.append(time.perf_counter() - began)
+        with stopwatch(took):
+            verdicts = await at.store.read(lambda tx: lock_check.verdicts(tx, who, paths))
         if len(verdicts) != files:
             raise RuntimeError(f"{len(verdicts)} verdicts on {files} files")
     return took

@@ -29,7 +29,7 @@ import psutil
 
 from scripts.bench import postgres_server as postgres
 from scripts.bench.coordination_doors import HttpAgent, closing_http
-from scripts.bench.figures import Figure, at_most, run, single, spread
+from scripts.bench.figures import Figure, at_most, run, single, spread, stopwatch
 from scripts.bench.room_daemon import ROOT, Daemon, running
 
 ECHO = "the bare echo"
@@ -129,9 +129,8 @@ def _in_turns(doors: dict[str, Door], count: int) -> tuple[dict[str, list[float]
         for name, door in doors.items():
             before = door.cpu_s()
             for number in range(turn * BURST, (turn + 1) * BURST):
-                began = time.perf_counter()
-                door.ask(number)
-                took[name].append(time.perf_counter() - began)
+                with stopwatch(took[name]):
+                    door.ask(number)
             used[name].append((door.cpu_s() - before) / BURST)
     return took, used
 

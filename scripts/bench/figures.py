@@ -14,7 +14,8 @@ import sqlite3
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -104,6 +105,14 @@ def single(
     return Figure(name, unit, n, {"value": round(value, 3)}, limits or {}, note)
 
 
+@contextmanager
+def stopwatch(samples: list[float]) -> Iterator[None]:
+    """Append the seconds that the block takes."""
+    began = time.perf_counter()
+    yield
+    samples.append(time.perf_counter() - began)
+
+
 def machine(folder: Path) -> dict[str, Any]:
     """What the figures depend on; the disk is the one that holds `folder`."""
     return {
@@ -132,9 +141,8 @@ def _fsync(folder: Path, count: int = 100) -> Figure:
         for _ in range(count):
             file.write(b"x" * 4096)
             file.flush()
-            started = time.perf_counter()
-            os.fsync(file.fileno())
-            took.append(time.perf_counter() - started)
+            with stopwatch(took):
+                os.fsync(file.fileno())
     return spread("fsync of 4 KiB", took)
 
 

@@ -22,7 +22,7 @@ from relay.code.service import GraphService
 from relay.log import events
 from relay.model.working_set import FileTouch, Span, WorkingSet
 from relay.store.sqlite.store import SqliteStore, open_store
-from scripts.bench.figures import Figure, at_most, run, single, spread
+from scripts.bench.figures import Figure, at_most, run, single, spread, stopwatch
 
 ROOT = Path(__file__).parents[2]
 FILES = 5_000
@@ -186,14 +186,12 @@ def pairs(service: GraphService, paths: list[str], quick: bool) -> list[Figure]:
     symbols = SymbolFacts(service.graph)
     sides, both = [], []
     for one in sets:
-        began = time.perf_counter()
-        symbols.side(one)
-        sides.append(time.perf_counter() - began)
+        with stopwatch(sides):
+            symbols.side(one)
     for at, one in enumerate(sets):
         for other in sets[at + 1 :]:
-            began = time.perf_counter()
-            symbols.facts(one, other)
-            both.append(time.perf_counter() - began)
+            with stopwatch(both):
+                symbols.facts(one, other)
     return [
         spread("symbols of one side, 40 files", sides),
         spread("symbols of one pair, sides known", both, unit="us", scale=1e6),

@@ -9,12 +9,11 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-import time
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from relay.app.guard import hook
-from scripts.bench.figures import Figure, at_most, run, spread
+from scripts.bench.figures import Figure, at_most, run, spread, stopwatch
 from scripts.bench.room_daemon import running
 
 SCRIPT = str(Path(hook.__file__).absolute())
@@ -59,9 +58,8 @@ def timed(words: Sequence[str], given: str, count: int, folder: Path | None = No
     """Seconds of each run, from before its start until after its end. Raises when one fails."""
     took = []
     for _ in range(count):
-        began = time.perf_counter()
-        subprocess.run(words, input=given.encode(), check=True, capture_output=True, cwd=folder)
-        took.append(time.perf_counter() - began)
+        with stopwatch(took):
+            subprocess.run(words, input=given.encode(), check=True, capture_output=True, cwd=folder)
     return took
 
 

@@ -21,7 +21,7 @@ from relay.airspace.worktrees.room import WorktreeRoom
 from relay.airspace.worktrees.watcher import WorktreeWatcher
 from relay.config import loading
 from relay.git.trial_merge import merge_trees
-from scripts.bench.figures import Figure, at_most, run, single, spread
+from scripts.bench.figures import Figure, at_most, run, single, spread, stopwatch
 
 T = TypeVar("T")
 FILES, QUICK_FILES = 50_000, 1_000
@@ -152,10 +152,9 @@ async def large(folder: Path, files: int, touched: int) -> list[Figure]:
     async with beating() as beat:
         for number in range(20):
             path = at / f"one-{number}.py"
-            started = time.perf_counter()
-            path.write_text("x\n")
-            await until(feed, registry, "ALPHA", len(paths) + number + 1)
-            samples.append(time.perf_counter() - started)
+            with stopwatch(samples):
+                path.write_text("x\n")
+                await until(feed, registry, "ALPHA", len(paths) + number + 1)
     figures.append(
         spread("from one write to the working set", samples, note=f"{note}, {len(paths):,} changed")
     )
