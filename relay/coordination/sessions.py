@@ -1,11 +1,11 @@
-"""Sessions: who is there, from the first call on, and until when what they hold stays theirs.
+"""Sessions: which agents are here, and until when what they hold stays theirs.
 
 Invariants:
-- a session is alive while it was not ended and its lease lies ahead, by the store's clock; nothing has to notice for
-  it to be dead;
-- what a session held is gone with it: one that was dead and calls again is started anew, and its locks and claims
-  stay lost (their leases are cut to its death), on record so that it is found stale; so are those of one that was
-  ended by somebody else. Only one that ends itself gives back what it holds without a trace;
+- a session is alive from its first call until it is ended or its lease is over, by the store's clock. Nothing has to
+  notice the end for the session to be dead;
+- what a session held ends with it. A dead session that calls again starts anew, and its locks and claims stay lost:
+  their leases are cut to the time of its death and stay on record, so its writes are found stale. The same goes for a
+  session that somebody else ended. Only a session that ends itself gives everything back without a trace;
 - a claim never outlives its own files: whatever extends it extends every lock of its session on one of them;
 - a row and the event that says why it is so commit together.
 

@@ -1,11 +1,10 @@
-"""One wish that stands in line until it is granted, refused or too late.
+"""One request for locks that stands in line until it is granted, refused or too late.
 
 Invariants:
-- who goes away leaves nothing behind: a wait that is cancelled gives up its place, and what it was granted in that
-  moment;
-- nothing is granted to who is not let in any more (its key was revoked, or is over), nor in a session that was ended
-  meanwhile: both are asked in the transaction that would grant it, and such a one leaves the line;
-- the store's clock decides when the time is over; the event loop's only decides when to look again.
+- a wait that is cancelled leaves nothing behind: it gives up its place, and what it was granted at that moment;
+- a caller whose key was revoked or expired is granted nothing, and neither is a session that ended meanwhile. Both are
+  checked in the transaction that would grant it, and such a wait leaves the line;
+- the store's clock decides when the time is over; the event loop's clock only decides when to look again.
 
 (Issue 3, "Locks".)
 """

@@ -1,11 +1,11 @@
-"""The line of those who wait for locks: who comes first, and whose waiting would never end.
+"""The line of sessions that wait for locks: which one comes first, and which wait would never end.
 
 Invariants:
-- the line is fair: nobody passes an earlier one who waits for what meets his wish, waiting or not;
-- but who is waited for is let through: an earlier one who (directly or by others) waits for me does not stand in
-  my way, since he cannot go on before I do. So the line itself never makes a circle;
-- a wait that would close a circle of holders is refused when it begins: the newcomer is refused, nobody else;
-- who died in line is out of it: a wait that was not seen for `STALE_S` is none.
+- the line is fair: a session does not pass an earlier one that waits for something that meets its own request;
+- a session that others wait for is let through: if an earlier one waits for me, directly or through others, it does
+  not block me, since it cannot go on before I do. So the line itself never makes a cycle;
+- a wait that would close a cycle of holders is refused when it begins; only the newcomer is refused;
+- a process that died leaves the line: a wait that was not seen for `STALE_S` counts as gone.
 
 (Issue 3, "Locks".)
 """

@@ -1,14 +1,14 @@
-"""Claims: who works on which task, by which token, until when.
+"""Claims: which session works on which task, by which token, until when.
 
 Invariants:
-- a task has one claim at most: it is given by one statement, and ended by one that asks for status, holder, token
-  and lease at once;
-- every claim's token is drawn from the room's one counter, so who lost a claim never holds the next one;
-- a claim holds while its lease and its session's lie ahead, by the store's clock. One that does not is taken back by
-  whoever asks for work: the attempt counts, and the next one waits from the moment of the loss on, not from when
-  somebody noticed;
-- a claim that ends, however it ends, gives back the locks that it took; those of a claim that its holder lost stay on
-  record as leases that are over, so that its next write is stale.
+- a task has at most one claim: one statement gives it, and one statement that checks status, holder, token and lease
+  ends it;
+- every claim's token is drawn from the room's one counter, so a session that lost a claim never has the token of the
+  next one;
+- a claim holds while its lease and its session's lease last, by the store's clock. A claim that is over is taken back
+  by the next call that asks for work: the attempt counts, and the back-off runs from the moment of the loss;
+- a claim that ends, however it ends, gives back the locks that it took. Locks of a claim that its holder lost stay on
+  record as leases that are over, so its next write is stale.
 
 Everything here runs in the caller's transaction. (004, "Work Queue"; docs/coordination.md, "Work".)
 """

@@ -1,15 +1,15 @@
 """Where a write happens: may this session change these files now?
 
 Invariants:
-- a write that meets another session's lock is refused, and so is one that meets an own lock whose lease ran out
-  (`stale_token`): a holder that was paused finds out before it writes, whatever it believes (issue, "Fencing token");
-- whoever holds a file exclusively is never told to steer clear of it by an advisory: nobody else may write there, and
-  of two one may always go on;
-- who gives a name and no session is that name's one living session, or else its last one; of several that live, what
-  one may write and another may not is refused (`which_session`);
-- a check changes nothing; what was refused, or let through over a lock, is an event.
+- a write that meets another session's lock is refused. So is a write that meets the session's own lock whose lease ran
+  out (`stale_token`): a holder that was paused learns it before it writes (issue, "Fencing token");
+- a session that holds a file exclusively is never told by an advisory to steer clear of it: nobody else may write
+  there, and of two agents one may always go on;
+- a caller that gives a name and no session stands for the one living session of that name, or else for its last one.
+  If several live and only some of them may write, the write is refused (`which_session`);
+- a check changes nothing; a refusal, and an override of one, is an event.
 
-docs/guard.md has the order of decisions and the doors.
+docs/guard.md has the order of decisions and the interfaces.
 """
 
 from __future__ import annotations

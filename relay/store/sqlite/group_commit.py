@@ -1,11 +1,11 @@
-"""Writes that waited together, as one transaction with one COMMIT; one that waited alone, as a transaction.
+"""Writes that waited together commit as one transaction; a write that waited alone is a transaction of its own.
 
 Invariants:
-- none has its answer before the COMMIT of what it wrote;
-- each of a group is in a savepoint of its own: one whose work raises is rolled back alone and gets its own error;
-- where the whole group is lost (SQLite itself rolled it back, or the COMMIT failed) nothing of it is kept, and each
-  is done again by itself, which gives it the answer that it had got alone;
-- one that was cancelled before it began is not done.
+- no write gets its answer before its COMMIT;
+- each write of a group has its own savepoint: a write that raises is rolled back alone and gets its own error;
+- where the whole group is lost (SQLite rolled it back, or the COMMIT failed) nothing of it is kept, and each write is
+  done again by itself, with the answer that it would have got alone;
+- a write that was cancelled before it began is not done.
 
 All of it runs on the writer's thread.
 """
