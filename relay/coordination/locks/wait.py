@@ -2,8 +2,8 @@
 
 Invariants:
 - a wait that is cancelled leaves nothing behind: it gives up its place, and what it was granted at that moment;
-- a caller whose key was revoked or expired is granted nothing, and neither is a session that ended meanwhile. Both are
-  checked in the transaction that would grant it, and such a wait leaves the line;
+- a caller whose key was revoked or expired is granted nothing, and neither is a session that ended meanwhile. Both
+  are checked in the transaction that would grant it, and such a wait leaves the line;
 - the store's clock decides when the time is over; the event loop's clock only decides when to look again.
 
 (Issue 3, "Locks".)

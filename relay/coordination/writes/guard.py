@@ -1,8 +1,8 @@
 """Where a write happens: may this session change these files now?
 
 Invariants:
-- a write that meets another session's lock is refused. So is a write that meets the session's own lock whose lease ran
-  out (`stale_token`): a holder that was paused learns it before it writes (issue, "Fencing token");
+- a write that meets another session's lock is refused. So is a write that meets the session's own lock whose lease
+  ran out (`stale_token`): a holder that was paused learns it before it writes (issue, "Fencing token");
 - a session that holds a file exclusively is never told by an advisory to steer clear of it: nobody else may write
   there, and of two agents one may always go on;
 - a caller that gives a name and no session stands for the one living session of that name, or else for its last one.
