@@ -167,11 +167,11 @@ async def large(folder: Path, files: int, touched: int) -> list[Figure]:
     worktree = registry.worktrees["BETA"]
     samples = [(await timed(worktree.take_snapshot(everything=True)))[0] for _ in range(5)]
     figures.append(spread("one look at all of a clean worktree", samples, note=note))
-    figures += await merge_heads(registry, note)
+    figures += await merge_figures(registry, note)
     return figures
 
 
-async def merge_heads(registry: WorktreeRegistry, note: str) -> list[Figure]:
+async def merge_figures(registry: WorktreeRegistry, note: str) -> list[Figure]:
     """One pair, each time with another edit, so that nothing is remembered."""
     assert registry.main is not None
     samples: list[float] = []
@@ -204,7 +204,7 @@ async def real(repo: Path, folder: Path) -> list[Figure]:
             path.write_text("# edited\n" + path.read_text())
     count = git(copy, "ls-files").count("\n") + 1
     commits = git(copy, "rev-list", "--count", "HEAD")
-    return await merge_heads(
+    return await merge_figures(
         registry,
         f"{repo.name if repo.name != 'repo' else repo.parent.name}: {count:,} files, {commits} commits",
     )
