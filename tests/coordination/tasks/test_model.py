@@ -205,6 +205,8 @@ class QueueMachine(RuleBasedStateMachine):
     def moved(self, card: Card, to: str) -> None:
         holder = card.holder
         if card.over and to != "done":
+            if holder in WHO:
+                card.past.add(holder)  # a new attempt: who ended the last one has lost it
             card.attempts += card.status != "dead"
             card.most += 1
             card.said = ()
