@@ -25,7 +25,7 @@ from relay.code.build.builder import Patch
 from relay.code.build.listing import digest, wanted
 from relay.code.cache import Key, Row, Snapshot
 from relay.code.code_graph import CodeGraph
-from relay.code.parsing import ParsePool, Read
+from relay.code.parse_pool import ParsePool, Read
 from relay.code.read.facts import FileSymbols
 from relay.code.read.grammar import language_of
 from relay.code.workers.process import WorkerDied, WorkerProcess

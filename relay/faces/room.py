@@ -17,7 +17,7 @@ from relay.model import Caller, Fault, Refusal
 from relay.model.pages import PAGE
 from relay.room.callers import Callers
 from relay.room.dispatch.roster import Member, Policy, Roster
-from relay.room.journal.rules import Rules
+from relay.room.journal.admission_rules import Rules
 from relay.store.ports import Store, Tx
 
 if TYPE_CHECKING:

@@ -23,7 +23,7 @@ from relay.coordination.locks.service import Locks
 from relay.coordination.sessions import Heartbeat, Sessions
 from relay.coordination.tasks.service import WorkQueue
 from relay.coordination.writes.changesets import Changesets
-from relay.coordination.writes.lock_check import LockCheck
+from relay.coordination.writes.fencing import LockCheck
 from relay.faces.room import IntentService, RoomService, roster_of
 from relay.memory.episodic import EpisodicMemory
 from relay.model import Caller, ChangedFiles

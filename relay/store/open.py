@@ -38,7 +38,7 @@ async def daemon_of(settings: Settings) -> str:
         return ""
     from relay.store.postgres import address as postgres_address
     from relay.store.postgres import connections as postgres_connections
-    from relay.store.postgres import sole
+    from relay.store.postgres import daemon_lock
 
     address = postgres_address.find_address(settings.postgres.dsn_file)
     connections = postgres_connections.Connections(
@@ -46,7 +46,7 @@ async def daemon_of(settings: Settings) -> str:
     )
     connection = await connections.connect()
     try:
-        found = await sole.holder_of(connection, postgres_connections.SCHEMA)
+        found = await daemon_lock.holder_of(connection, postgres_connections.SCHEMA)
     finally:
         connection.terminate()
     return "" if found is None else str(found)

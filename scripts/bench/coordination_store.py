@@ -15,7 +15,7 @@ from typing import Any
 
 from relay.config.loading import parse
 from relay.config.settings import LiveSettings, Settings
-from relay.coordination.writes.lock_check import LockCheck
+from relay.coordination.writes.fencing import LockCheck
 from relay.faces.services import Services, services_of
 from relay.model import Caller
 from relay.store.ports import Store

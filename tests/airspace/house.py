@@ -12,7 +12,7 @@ from relay.airspace.live.scanner import Scanner
 from relay.airspace.live.service import AirspaceService
 from relay.airspace.pair_facts import Likeness
 from relay.airspace.readings import Assessment, Evidence, Level, Reading, Thresholds, assess
-from relay.airspace.words import Vocabulary
+from relay.airspace.text_similarity import Vocabulary
 from relay.git.trial_merge import Merge, Target, Trial
 from relay.model.working_set import Pair, WorkingSet, all_paths, could_collide
 from tests.airspace.parts import FILE

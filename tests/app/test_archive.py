@@ -19,7 +19,7 @@ from relay.config.settings import Settings
 from relay.room.journal import ledger
 from relay.room.journal.ledger import Q
 from relay.room.parsing import line_format
-from relay.room.transcript import rotation
+from relay.room.transcript import checkpoint
 from relay.room.transcript.tail import Transcript
 from relay.store.open import open_store
 from relay.store.ports import Store
@@ -31,7 +31,7 @@ KILL = """
 import asyncio, os, sys
 import relay.app.commands.archive as archive
 from relay.config import loading
-from relay.room.transcript import rotation as swap
+from relay.room.transcript import checkpoint as swap
 
 module, name = {"settle_held": (swap, "settle_held")}.get(sys.argv[2], (archive, sys.argv[2]))
 real, calls = getattr(module, name), 0
@@ -256,11 +256,11 @@ async def test_killed_at_any_step(
 async def test_a_place_that_moved_is_not_overwritten(store: Store, settings: Settings) -> None:
     tail = tail_of(store, settings)
     await fill(store, tail, settings, count=2)
-    here = await store.read(rotation.kept_place)
+    here = await store.read(checkpoint.kept_place)
     assert here is not None
     await archive(settings, keep=0)
-    with pytest.raises(rotation.PlaceMoved):
-        await store.write(lambda tx: rotation.move(tx, here, here))
+    with pytest.raises(checkpoint.PlaceMoved):
+        await store.write(lambda tx: checkpoint.move(tx, here, here))
 
 
 async def test_a_file_that_was_replaced_is_refused(store: Store, settings: Settings) -> None:

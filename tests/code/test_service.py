@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from relay import airspace
-from relay.code import cache, parsing
+from relay.code import cache, parse_pool
 from relay.code.build import listing
 from relay.code.service import GraphError, GraphService
 from relay.log import events
@@ -113,10 +113,10 @@ async def test_a_warm_start_parses_nothing(repo: Path, make: Make, monkeypatch: 
     first = await make()
     await first.close()
 
-    async def none(*_: object) -> list[parsing.Read]:
+    async def none(*_: object) -> list[parse_pool.Read]:
         raise AssertionError("a file was parsed")
 
-    monkeypatch.setattr(parsing.ParsePool, "read", none)
+    monkeypatch.setattr(parse_pool.ParsePool, "read", none)
     second = await make()
     assert second.graph == first.graph
     assert second.graph.symbols("pkg/b.py") == first.graph.symbols("pkg/b.py")
@@ -257,16 +257,16 @@ async def test_a_file_that_ends_its_parser_is_named_and_the_others_are_read(
     write(
         repo, {"pkg/deadly.py": "x = 1\n", "pkg/c.py": "from . import a\n", "pkg/z.py": "from . import a\n"}
     )
-    real = parsing.WorkerProcess.ask_many
+    real = parse_pool.WorkerProcess.ask_many
 
     async def deadly(self, message, parts=(), *, count, timeout_s):  # type: ignore[no-untyped-def]
         async for answer in real(self, message, parts, count=count, timeout_s=timeout_s):
             if answer[0].get("path") == "pkg/deadly.py":
                 await self._end()
-                raise parsing.WorkerDied("killed")
+                raise parse_pool.WorkerDied("killed")
             yield answer
 
-    monkeypatch.setattr(parsing.WorkerProcess, "ask_many", deadly)
+    monkeypatch.setattr(parse_pool.WorkerProcess, "ask_many", deadly)
     await service.changed(["pkg/deadly.py", "pkg/c.py", "pkg/z.py"])
     assert service.graph.imports("pkg/c.py") == service.graph.imports("pkg/z.py") == ("pkg/a.py",)
     assert service.graph.failed["pkg/deadly.py"].startswith("the parser ended on it")

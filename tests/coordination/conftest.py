@@ -10,7 +10,7 @@ from relay.config.coordination import CoordinationSettings
 from relay.coordination.locks import wait_line
 from relay.coordination.locks.service import Locks
 from relay.coordination.sessions import Heartbeat, Sessions
-from relay.coordination.writes.lock_check import LockCheck
+from relay.coordination.writes.fencing import LockCheck
 from relay.log.events import Event
 from relay.model import Caller
 from relay.store.ports import Store

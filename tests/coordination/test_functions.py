@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from relay.coordination.critical.functions import Q
+from relay.coordination.critical.stored_functions import Q
 from relay.coordination.locks.service import Locks
 from relay.coordination.sessions import Heartbeat
 from relay.coordination.tasks.projection import strays

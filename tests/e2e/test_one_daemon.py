@@ -14,7 +14,7 @@ from tests import postgres
 from tests.e2e.conftest import Open
 from tests.outside import Outside, agent, eventually
 
-#: How a session of the server is found that holds a daemon's lock (relay/store/postgres/sole.py).
+#: How a session of the server is found that holds a daemon's lock (relay/store/postgres/daemon_lock.py).
 HOLDER = """
 SELECT a.pid FROM pg_locks l JOIN pg_stat_activity a USING (pid)
 WHERE l.locktype = 'advisory' AND l.granted AND a.application_name LIKE 'relay daemon %' AND l.database =

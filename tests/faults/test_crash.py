@@ -13,7 +13,7 @@ from typing import Any
 import asyncpg
 import pytest
 
-from relay.coordination.writes.lock_check import LockCheck
+from relay.coordination.writes.fencing import LockCheck
 from relay.log import events
 from relay.log.verify import verify
 from relay.model import Caller

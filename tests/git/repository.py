@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Any
 
 from relay.airspace.worktrees.actions import WorktreeActions
+from relay.airspace.worktrees.branch_updates import BranchUpdates
 from relay.airspace.worktrees.commit_message import WorkSummary
 from relay.airspace.worktrees.lifecycle import WorktreeChange
-from relay.airspace.worktrees.main_merges import MainMerges
 from relay.airspace.worktrees.registry import WorktreeRegistry
 from relay.airspace.worktrees.room import WorktreeRoom
 from relay.airspace.worktrees.turns import TurnWorktrees
@@ -88,9 +88,9 @@ class Room(WorktreeRoom):
         self.settings = loading.parse(json.dumps(told), path)
         self.happened: list[WorktreeChange] = []
         self.registry = WorktreeRegistry(self.settings, self)
-        self.main_merges = MainMerges(self.registry)
-        self.turns = TurnWorktrees(self.registry, self.main_merges)
-        self.actions = WorktreeActions(self.registry, self.main_merges)
+        self.branch_updates = BranchUpdates(self.registry)
+        self.turns = TurnWorktrees(self.registry, self.branch_updates)
+        self.actions = WorktreeActions(self.registry, self.branch_updates)
         #: What its agents' work is about.
         self.about = WorkSummary()
 

@@ -18,8 +18,8 @@ from relay.room.advisory_voice import RoomVoice
 from relay.room.dispatch.roster import Member, Policy, Roster
 from relay.room.dispatch.running import RunningTurns, TurnHooks
 from relay.room.dispatch.worker import WorkerPool
+from relay.room.journal.admission_rules import Rules
 from relay.room.journal.live_bus import Live
-from relay.room.journal.rules import Rules
 from relay.room.journal.values import Job
 from relay.store.ports import Store, Tx
 from tests.room.parts import Played, all_jobs, all_messages, post, until

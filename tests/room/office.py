@@ -15,9 +15,9 @@ from relay.room.dispatch.roster import Member, Policy, Roster
 from relay.room.dispatch.running import RunningTurns, TurnHooks
 from relay.room.dispatch.worker import WorkerPool
 from relay.room.journal import ledger
+from relay.room.journal.admission_rules import Rules
 from relay.room.journal.ledger import NewMessage
 from relay.room.journal.live_bus import Live
-from relay.room.journal.rules import Rules
 from relay.room.steward.handlers import ActionHandlers
 from relay.room.steward.worker import RoomInfo, Steward
 from relay.store.ports import Store, Tx

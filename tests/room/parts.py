@@ -18,8 +18,8 @@ from relay.room.dispatch.roster import Member, Policy, Roster
 from relay.room.dispatch.turn_end import finish
 from relay.room.dispatch.turns import Idle, Outcome, Plan
 from relay.room.journal import ledger
+from relay.room.journal.admission_rules import Rules
 from relay.room.journal.ledger import NewMessage, Q
-from relay.room.journal.rules import Rules
 from relay.room.journal.values import Job, message_of_row
 from relay.room.transcript.tail import Transcript
 from relay.store.ports import Store

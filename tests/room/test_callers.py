@@ -13,8 +13,8 @@ from relay.model import Caller, Fault, Kind, Refusal
 from relay.room.callers import MOST_SEEN, Callers
 from relay.room.dispatch.roster import Member, Policy, Roster
 from relay.room.journal import hop_limit, ledger
+from relay.room.journal.admission_rules import Rules
 from relay.room.journal.ledger import Q
-from relay.room.journal.rules import Rules
 from relay.room.journal.values import message_of_row
 from relay.store.ports import Store
 from tests.engines import BOTH

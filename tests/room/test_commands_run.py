@@ -15,9 +15,9 @@ from relay.room.dispatch.budget import Budget
 from relay.room.dispatch.roster import Member, Policy, Roster
 from relay.room.dispatch.turns import Idle, Outcome
 from relay.room.journal import ledger
+from relay.room.journal.admission_rules import Rules
 from relay.room.journal.frames import frames_of, summary
 from relay.room.journal.ledger import Q
-from relay.room.journal.rules import Rules
 from relay.room.parsing.actions import AddTask, ForceRelease
 from relay.store.ports import Store
 from tests.engines import BOTH, Clock, all_events

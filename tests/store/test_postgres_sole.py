@@ -15,7 +15,7 @@ import pytest
 from relay.log import events
 from relay.log.events import Lane, NewEvent
 from relay.store.ports import AnotherDaemon, Store, StoreAway
-from relay.store.postgres import sole as postgres_sole
+from relay.store.postgres import daemon_lock as postgres_sole
 from relay.store.postgres import store as postgres_store
 from relay.store.postgres.address import read_address
 from tests import engines

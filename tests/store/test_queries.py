@@ -13,14 +13,14 @@ import pytest
 
 import relay
 from relay.app.daemon import daemon
-from relay.app.health import scene
+from relay.app.health import context
 from relay.app.wiring.schema import ONLY_POSTGRES
 from relay.code import cache
 from relay.store.ports import Queries, load_queries
 from relay.store.sqlite.store import add_functions, open_store
 
 CODE = Path(relay.__file__).parent
-WINGS = {folder.name: folder for folder in (*daemon.WINGS, scene.Q.folder, cache.Q.folder)}
+WINGS = {folder.name: folder for folder in (*daemon.WINGS, context.Q.folder, cache.Q.folder)}
 #: Tables that grow with the room's age; what walks one of them whole, or sorts it, is named here with the reason.
 WALKS = {
     ("room", "jobs"): "backwards by its key, as far as its limit",

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 
 from relay.airspace.pair_facts import Likeness
-from relay.airspace.words import Likenesses, text_of
+from relay.airspace.text_similarity import Likenesses, text_of
 from relay.airspace.worktrees.working_sets import WorkingSetSource
 from relay.model.working_set import Pair, WorkingSet
 

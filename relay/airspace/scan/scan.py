@@ -24,7 +24,7 @@ from relay.airspace.scan.candidate_pairs import Index, Moved, Places
 from relay.airspace.scan.coupling import Couplings, Kind
 from relay.airspace.scan.import_distances import Dependencies
 from relay.airspace.scan.symbol_hazards import SymbolFacts
-from relay.airspace.words import ALIKE
+from relay.airspace.text_similarity import ALIKE
 from relay.base.gc_pause import held_back
 from relay.git.trial_merge import Merge
 from relay.model.working_set import Pair, WorkingSet

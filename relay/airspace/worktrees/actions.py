@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from relay.airspace.worktrees.branch_updates import BranchUpdates
 from relay.airspace.worktrees.lifecycle import (
     CONFLICTED,
     DISCARDED,
@@ -17,8 +18,7 @@ from relay.airspace.worktrees.lifecycle import (
     branch_name,
     folder_name,
 )
-from relay.airspace.worktrees.main_merges import MainMerges
-from relay.airspace.worktrees.merging.merge import Conflict, some_paths
+from relay.airspace.worktrees.merging.merge_into_main import Conflict, some_paths
 from relay.airspace.worktrees.merging.proposal import MergeOptions
 from relay.airspace.worktrees.registry import WorktreeRegistry
 from relay.airspace.worktrees.tracked_worktree import TrackedWorktree, WorktreeGone
@@ -30,8 +30,8 @@ from relay.model import Refusal
 class WorktreeActions:
     """On the worktrees of one registry."""
 
-    def __init__(self, registry: WorktreeRegistry, main_merges: MainMerges) -> None:
-        self._registry, self._main_merges = registry, main_merges
+    def __init__(self, registry: WorktreeRegistry, branch_updates: BranchUpdates) -> None:
+        self._registry, self._branch_updates = registry, branch_updates
 
     async def propose(self, agent: str, by: str, options: MergeOptions) -> dict[str, Any]:
         """What `merge` would commit now (`Proposal.as_json`). Raises Refusal for what it would refuse."""
@@ -39,7 +39,7 @@ class WorktreeActions:
         async with self._registry.exclusive, worktree.lock:
             self._idle(agent, "merged")
             try:
-                merger, source = await self._main_merges.merger(worktree)
+                merger, source = await self._branch_updates.merger(worktree)
                 return {"agent": worktree.name, **(await merger.propose(source, by, options)).as_json()}
             except (GitError, WorktreeGone, OSError) as error:
                 raise Refusal(f"git could not try the merge: {error}.") from error
@@ -51,7 +51,7 @@ class WorktreeActions:
         async with registry.exclusive, worktree.lock:
             self._idle(agent, "merged")
             try:
-                merger, source = await self._main_merges.merger(worktree)
+                merger, source = await self._branch_updates.merger(worktree)
                 result = await merger.merge(source, by, options)
             except Conflict as refusal:
                 branch = worktree.snapshot.head.branch if worktree.snapshot else None
@@ -94,10 +94,10 @@ class WorktreeActions:
         async with self._registry.exclusive, worktree.lock:
             self._idle(agent, "discarded")
             try:
-                main_merge, source = await self._main_merges.main_merge(worktree)
-                if started := await main_merge.resume(worktree.name, worktree.checkout, source.snapshot):
-                    await self._main_merges.give_up(worktree, main_merge, started, by)
-                merger, source = await self._main_merges.merger(worktree)
+                update, source = await self._branch_updates.update_of(worktree)
+                if started := await update.resume(worktree.name, worktree.checkout, source.snapshot):
+                    await self._branch_updates.give_up(worktree, update, started, by)
+                merger, source = await self._branch_updates.merger(worktree)
                 gone = await merger.discard(source)
             except (GitError, WorktreeGone, OSError) as error:
                 raise Refusal(f"git could not discard it: {error}.") from error
@@ -130,7 +130,7 @@ class WorktreeActions:
                     raise Refusal(
                         f"{what} of {worktree.name}.", f"`git for-each-ref {where}` lists what is kept."
                     )
-                merger, source = await self._main_merges.merger(worktree)
+                merger, source = await self._branch_updates.merger(worktree)
                 branch, commit = await merger.restore(source, wanted)
             except (GitError, WorktreeGone, OSError) as error:
                 raise Refusal(f"git could not bring it back: {error}.") from error
@@ -149,14 +149,14 @@ class WorktreeActions:
         async with self._registry.exclusive, worktree.lock:
             self._idle(agent, "changed")
             try:
-                main_merge, source = await self._main_merges.main_merge(worktree)
-                started = await main_merge.resume(worktree.name, worktree.checkout, source.snapshot)
+                update, source = await self._branch_updates.update_of(worktree)
+                started = await update.resume(worktree.name, worktree.checkout, source.snapshot)
                 if started is None:
                     raise Refusal(
                         f"relay has no merge under way in the worktree of {worktree.name}.",
                         "Git's own: `git merge --abort` in that folder." if source.snapshot.merging else "",
                     )
-                kept = await self._main_merges.give_up(worktree, main_merge, started, by)
+                kept = await self._branch_updates.give_up(worktree, update, started, by)
             except (GitError, WorktreeGone, OSError) as error:
                 raise Refusal(f"git could not give the merge up: {error}.") from error
         self._registry.wake.set()

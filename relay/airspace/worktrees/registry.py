@@ -18,7 +18,7 @@ from pathlib import Path
 import structlog
 
 from relay.airspace.globs import matcher
-from relay.airspace.words import Vocabulary
+from relay.airspace.text_similarity import Vocabulary
 from relay.airspace.worktrees.change_feed import ChangeFeed
 from relay.airspace.worktrees.lifecycle import (
     WorktreeChange,

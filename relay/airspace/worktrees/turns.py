@@ -12,13 +12,13 @@ from pathlib import Path
 
 import structlog
 
+from relay.airspace.worktrees.branch_updates import BranchUpdates
 from relay.airspace.worktrees.lifecycle import (
     WorktreeChange,
     branch_name,
     is_ancestor,
 )
-from relay.airspace.worktrees.main_merges import MainMerges
-from relay.airspace.worktrees.merging.merge import operation_under_way
+from relay.airspace.worktrees.merging.merge_into_main import operation_under_way
 from relay.airspace.worktrees.merging.wording import to_clean
 from relay.airspace.worktrees.registry import EDITORS, WorktreeRegistry
 from relay.airspace.worktrees.tracked_worktree import TrackedWorktree, WorktreeGone
@@ -34,8 +34,8 @@ log = structlog.get_logger(__name__)
 class TurnWorktrees:
     """Where each turn works, and what it changed there (`relay.room.dispatch.running.TurnHooks`)."""
 
-    def __init__(self, registry: WorktreeRegistry, main_merges: MainMerges) -> None:
-        self._registry, self._main_merges = registry, main_merges
+    def __init__(self, registry: WorktreeRegistry, branch_updates: BranchUpdates) -> None:
+        self._registry, self._branch_updates = registry, branch_updates
 
     async def before_turn(self, agent: str, *, take_main: bool = False) -> Workplace | None:
         """Where the turn that begins now works; None: where its configuration says, reading only."""
@@ -64,9 +64,9 @@ class TurnWorktrees:
             snapshot = await worktree.take_snapshot(everything=True)
             note = ""
             if take_main:
-                self._main_merges._reported.pop(agent, None)  # who asks is answered
+                self._branch_updates._reported.pop(agent, None)  # who asks is answered
             if worktree.own:
-                note = await self._main_merges.take(worktree, snapshot, begin=take_main)
+                note = await self._branch_updates.take(worktree, snapshot, begin=take_main)
                 snapshot = await worktree.take_snapshot(everything=True) if note or take_main else snapshot
                 if not snapshot.dirty:
                     snapshot = await self._forward(worktree, snapshot)
@@ -134,9 +134,9 @@ class TurnWorktrees:
                 snapshot = await worktree.take_snapshot(everything=True)
                 merged = worktree.own and await started_merge(worktree.checkout) is not None
                 if merged:
-                    snapshot = await self._main_merges.conclude(worktree, snapshot)
+                    snapshot = await self._branch_updates.conclude(worktree, snapshot)
             if merged and not snapshot.merging:
-                await self._main_merges.report_committed_markers(worktree, snapshot)
+                await self._branch_updates.report_committed_markers(worktree, snapshot)
             if snapshot.tree == began:
                 return None
             async with worktree.lock:

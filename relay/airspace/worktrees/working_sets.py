@@ -12,7 +12,7 @@ from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
-from relay.airspace.words import Vocabulary
+from relay.airspace.text_similarity import Vocabulary
 from relay.airspace.worktrees.registry import WorktreeRegistry
 from relay.git.trial_merge import Merge, Target, Trial
 from relay.model import Location, TurnsAtWork

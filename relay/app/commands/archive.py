@@ -5,7 +5,7 @@ archived (an unread line, or an entry that the outbox still holds, stays); no li
 history by it, whether a daemon runs or not, and wherever the command is killed.
 
 It does not go through a running daemon. The kept place of the tail and the announcement of the new file are in
-the database (`relay.room.transcript.rotation`), where a daemon that runs beside it, one that starts later, and the
+the database (`relay.room.transcript.checkpoint`), where a daemon that runs beside it, one that starts later, and the
 next archive all find them: one way for every case, and the one that also holds when the command dies half-way. All
 that a kill can leave behind is hidden temporary files, which the next archive overwrites, and an archive whose
 entries are still in the transcript, to be archived once more.
@@ -34,9 +34,9 @@ from relay.log import events
 from relay.room.journal import ledger
 from relay.room.parsing import line_format
 from relay.room.parsing.line_format import Junk
-from relay.room.transcript import file_position, rotation
+from relay.room.transcript import checkpoint, file_position
+from relay.room.transcript.checkpoint import PlaceMoved, Swap
 from relay.room.transcript.file_position import Place
-from relay.room.transcript.rotation import PlaceMoved, Swap
 from relay.store.open import open_store
 from relay.store.ports import Store, StoreError, StoreMissing
 
@@ -98,7 +98,7 @@ async def archive(settings: Settings, *, keep: int) -> Archived:
     except StoreError as error:
         raise ArchiveError(str(error)) from error
     try:
-        async with rotation.holding(lock):
+        async with checkpoint.holding(lock):
             path = settings.transcript_path.resolve()
             return await _archive_held(store, path, settings.runtime_dir / "archive", keep)
     except OSError as error:
@@ -110,8 +110,8 @@ async def archive(settings: Settings, *, keep: int) -> Archived:
 
 
 async def _archive_held(store: Store, path: Path, folder: Path, keep: int) -> Archived:
-    await rotation.settle_held(store, path)
-    here = await store.read(rotation.kept_place)
+    await checkpoint.settle_held(store, path)
+    here = await store.read(checkpoint.kept_place)
     if here is None:
         raise ArchiveError("the room has not read its transcript yet; start it once")
     if not await asyncio.to_thread(file_position.continues, path, here):
@@ -127,7 +127,7 @@ async def _archive_held(store: Store, path: Path, folder: Path, keep: int) -> Ar
         copied = await asyncio.to_thread(_copy_rest, old.fileno(), shorter, cut.at)
         copied = await _announce(store, path, shorter, old.fileno(), cut.at, copied)
         await asyncio.to_thread(_exchange, shorter, path)
-        await rotation.settle_held(store, path)
+        await checkpoint.settle_held(store, path)
         for wait_s in (0.0, _GRACE_S):
             await asyncio.sleep(wait_s)
             copied = await asyncio.to_thread(_carry_over, old.fileno(), path, copied)
@@ -209,7 +209,7 @@ async def _announce(store: Store, path: Path, shorter: Path, old: int, cut: int,
     which the old one was copied."""
     status = shorter.stat()
     while True:
-        here = await store.read(rotation.kept_place)
+        here = await store.read(checkpoint.kept_place)
         assert here is not None
         # A daemon beside us may have read on meanwhile, lines too that a shell has just appended.
         if here.offset < cut or not await asyncio.to_thread(file_position.continues, path, here):
@@ -223,7 +223,7 @@ async def _announce(store: Store, path: Path, shorter: Path, old: int, cut: int,
 
 
 async def _announce_from(store: Store, here: Place, made: Swap) -> None:
-    await store.write(lambda tx: rotation.announce(tx, here, made), durable=True)
+    await store.write(lambda tx: checkpoint.announce(tx, here, made), durable=True)
 
 
 def _exchange(shorter: Path, path: Path) -> None:

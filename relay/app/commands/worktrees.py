@@ -1,4 +1,4 @@
-"""`relay worktrees`: what the agents' worktrees hold, and merge_heads, discarding or removing one.
+"""`relay worktrees`: what the agents' worktrees hold, and merging, discarding or removing one.
 
 Invariant: with a running room everything goes through its doors, so that one process touches worktrees; without
 one it is done here, in the same words. Exit code 0 = did it, 1 = could not, 2 = wrong use (`relay.cli`).
@@ -48,19 +48,17 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("agent", nargs="?", metavar="AGENT", help="whose worktree")
     parser.add_argument("--name", help="your name in the room (the one that git has for you)")
     parser.add_argument("--json", action="store_true", help="print the result as JSON")
-    merge_heads = parser.add_argument_group("merge")
-    merge_heads.add_argument(
+    merging = parser.add_argument_group("merge")
+    merging.add_argument(
         "-m",
         "--message",
         action="append",
         metavar="TEXT",
         help="the commit's message; each -m is a paragraph",
     )
-    merge_heads.add_argument(
-        "-e", "--edit", action="store_true", help="write the message in your editor first"
-    )
-    merge_heads.add_argument("--squash", action="store_true", help="as one commit, without a merge commit")
-    merge_heads.add_argument("--dry-run", action="store_true", help="print what would be committed, and exit")
+    merging.add_argument("-e", "--edit", action="store_true", help="write the message in your editor first")
+    merging.add_argument("--squash", action="store_true", help="as one commit, without a merge commit")
+    merging.add_argument("--dry-run", action="store_true", help="print what would be committed, and exit")
     parser.add_argument("--kept", metavar="REF", help="restore: which work (what was discarded last)")
     parser.set_defaults(head="")
 
@@ -151,12 +149,12 @@ async def _do(settings: Settings, args: argparse.Namespace, *, preview: bool = F
 async def _here(settings: Settings) -> AsyncIterator[WorktreesService]:
     """The worktrees without a daemon: those that are there; none is made."""
     from relay.airspace.worktrees.actions import WorktreeActions
-    from relay.airspace.worktrees.main_merges import MainMerges
+    from relay.airspace.worktrees.branch_updates import BranchUpdates
     from relay.airspace.worktrees.registry import WorktreeRegistry
     from relay.app.wiring.schema import WINGS
     from relay.app.wiring.worktree_room import StoredWorktreeRoom
     from relay.base.case_folding import folds_case
-    from relay.coordination.writes.lock_check import LockCheck
+    from relay.coordination.writes.fencing import LockCheck
     from relay.store.open import open_store
 
     store = await open_store(settings, WINGS)
@@ -166,7 +164,7 @@ async def _here(settings: Settings) -> AsyncIterator[WorktreesService]:
             registry = WorktreeRegistry(settings, room, scratch=Path(made) / "scratch.git", make=False)
             await registry.open()
             await registry.refresh()
-            yield WorktreesService(store, registry, WorktreeActions(registry, MainMerges(registry)))
+            yield WorktreesService(store, registry, WorktreeActions(registry, BranchUpdates(registry)))
     finally:
         await store.close()
 

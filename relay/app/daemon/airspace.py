@@ -23,18 +23,18 @@ from relay.airspace.live.service import AirspaceService
 from relay.airspace.profiles.formulas import Profile
 from relay.airspace.scan.profile_registry import PROFILES
 from relay.airspace.worktrees.actions import WorktreeActions
-from relay.airspace.worktrees.main_merges import MainMerges
+from relay.airspace.worktrees.branch_updates import BranchUpdates
 from relay.airspace.worktrees.registry import WorktreeRegistry
 from relay.airspace.worktrees.turns import TurnWorktrees
 from relay.airspace.worktrees.watcher import WorktreeWatcher
 from relay.airspace.worktrees.working_sets import WorkingSetSource
 from relay.app.guard import git_hook
-from relay.app.guard.questions import Unasked
-from relay.app.wiring.asked import asked
+from relay.app.guard.asker import Unasked
+from relay.app.wiring.request_texts import asked
 from relay.app.wiring.worktree_room import StoredWorktreeRoom
 from relay.config.airspace import AirspaceSettings
 from relay.config.settings import LiveSettings
-from relay.coordination.writes.lock_check import LockCheck
+from relay.coordination.writes.fencing import LockCheck
 from relay.git.merge_state import merge_heads
 from relay.log import follow
 from relay.model import Board
@@ -54,16 +54,16 @@ class WorktreeParts:
         self._settings, self._roster = settings, roster
         room = StoredWorktreeRoom(store, judge)
         self.registry = WorktreeRegistry(settings.current, room, outline=outline)
-        self.main_merges = MainMerges(self.registry)
-        self.actions = WorktreeActions(self.registry, self.main_merges)
+        self.branch_updates = BranchUpdates(self.registry)
+        self.actions = WorktreeActions(self.registry, self.branch_updates)
         self.watcher = WorktreeWatcher(self.registry)
-        self.turns = TurnWorktrees(self.registry, self.main_merges)
+        self.turns = TurnWorktrees(self.registry, self.branch_updates)
 
     async def run(self) -> None:
         """Make the worktrees, and watch them for ever."""
         await self.registry.open()
         await self.registry.room.report_trouble(self.registry.trouble)
-        await self.main_merges.recover()
+        await self.branch_updates.recover()
         await self.watcher.run()
 
     def root_of(self, agent: str) -> Path | None:
@@ -221,7 +221,7 @@ class AirspaceParts:
         listener = self._worktrees.registry.listen()
         try:
             async for agents in listener:
-                await self._worktrees.main_merges.give_up_stale(agents)
+                await self._worktrees.branch_updates.give_up_stale(agents)
                 self.scanner.poke()
         finally:
             listener.close()

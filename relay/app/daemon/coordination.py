@@ -22,7 +22,14 @@ from relay.app.daemon.notices import EndedIntents, Notices
 from relay.app.guard.lookup import KEPT
 from relay.base.files import reading
 from relay.config.settings import LiveSettings
-from relay.coordination.writes.guard import MOST_TOLD, MOST_WHY, OVERRIDDEN, REFUSED, caller_of, record
+from relay.coordination.writes.write_authorization import (
+    MOST_TOLD,
+    MOST_WHY,
+    OVERRIDDEN,
+    REFUSED,
+    caller_of,
+    record,
+)
 from relay.faces.services import Services
 from relay.log import events, follow
 from relay.log.events import Lane, NewEvent

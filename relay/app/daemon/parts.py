@@ -23,8 +23,8 @@ from relay.base.durations import now_iso
 from relay.base.git_checkouts import top_of
 from relay.config.settings import LiveSettings, Settings
 from relay.coordination.tasks.board import Board
-from relay.coordination.writes.guard import LockGuard
-from relay.coordination.writes.lock_check import LockCheck
+from relay.coordination.writes.fencing import LockCheck
+from relay.coordination.writes.write_authorization import LockGuard
 from relay.faces.http.requests.auth import Auth
 from relay.faces.room import IntentService, rules_of
 from relay.faces.room_locks import RoomHolds

@@ -19,8 +19,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from relay.app.guard.asker import Asker, Unasked
 from relay.app.guard.hook import CannotAsk, post, room, whose
-from relay.app.guard.questions import Asker, Unasked
 from relay.config.command_line import about, command
 from relay.git.environment import ENVIRONMENT, OVERRIDES
 

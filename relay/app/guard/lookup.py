@@ -23,15 +23,23 @@ from relay.app.wiring.schema import WINGS
 from relay.base.case_folding import folds_case
 from relay.base.files import open_regular, read_regular
 from relay.base.git_checkouts import top_of, within
-from relay.coordination.writes.guard import MOST_TOLD, OVERRIDDEN, REFUSED, Answer, caller_of, check, judged
-from relay.coordination.writes.lock_check import LockCheck
+from relay.coordination.writes.fencing import LockCheck
+from relay.coordination.writes.write_authorization import (
+    MOST_TOLD,
+    OVERRIDDEN,
+    REFUSED,
+    Answer,
+    caller_of,
+    check,
+    judged,
+)
 from relay.model import Caller, Refusal
 from relay.model.speaker_names import spelled
 from relay.store.ports import StoreError
 from relay.store.sqlite.reader import look
 
 if TYPE_CHECKING:
-    from relay.app.guard.questions import Asker
+    from relay.app.guard.asker import Asker
 
 #: Beside the database: what happened while the room did not run, a JSON object a line.
 KEPT = "guard.log"
@@ -110,7 +118,7 @@ def reasons_against(
 
 def ask_database(config: str, asker: Asker, paths: Sequence[str], act: str, why: str) -> dict[str, Any]:
     """The answer as the room would give it. `why`: why the room was not asked. Raises Unasked."""
-    from relay.app.guard.questions import Unasked
+    from relay.app.guard.asker import Unasked
 
     try:
         room = Room.at(config)
@@ -131,7 +139,7 @@ def ask_database(config: str, asker: Asker, paths: Sequence[str], act: str, why:
 
 def _caller(asker: Asker, room: Room) -> Caller:
     """Raises Unasked."""
-    from relay.app.guard.questions import Unasked
+    from relay.app.guard.asker import Unasked
 
     if asker.key and asker.agent is None:
         raise Unasked("whose RELAY_API_KEY this is, only the running room says: set RELAY_AGENT_ID too")

@@ -19,8 +19,8 @@ from typing import Any, TextIO
 import structlog
 
 from relay.app.health import data, files, outside, process
+from relay.app.health.context import Check, Scene, Status, survey, with_store
 from relay.app.health.repair import Repaired, repair_stopped
-from relay.app.health.scene import Check, Scene, Status, survey, with_store
 from relay.app.runtime.instance import Standing
 from relay.config.command_line import about, script
 from relay.config.locate import add_config_option, find

@@ -9,8 +9,8 @@ import hashlib
 from collections.abc import Sequence
 from typing import Any
 
+from relay.app.health.context import Check, Q, Scene, Status, worst
 from relay.app.health.files import mends
-from relay.app.health.scene import Check, Q, Scene, Status, worst
 from relay.app.wiring.schema import WINGS
 from relay.base.durations import clock_time
 from relay.config.command_line import script

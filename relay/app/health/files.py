@@ -11,12 +11,12 @@ import shutil
 import stat
 from pathlib import Path
 
-from relay.app.health.scene import Check, Q, Scene, Status, worst
+from relay.app.health.context import Check, Q, Scene, Status, worst
 from relay.base.files import reading
 from relay.config.command_line import command, script
 from relay.room.transcript import file_position
+from relay.room.transcript.checkpoint import kept_place
 from relay.room.transcript.file_position import Place
-from relay.room.transcript.rotation import kept_place
 
 GIB = 1 << 30
 WARN_FREE = GIB

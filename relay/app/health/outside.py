@@ -10,7 +10,7 @@ import shutil
 
 from relay.agents.setup.presets import PRESETS
 from relay.airspace.worktrees.registry import EDITORS
-from relay.app.health.scene import Check, Scene, Status
+from relay.app.health.context import Check, Scene, Status
 from relay.base.ollama_client import explain, missing_model, no_model, open_client, shown_host
 from relay.config.settings import AgentSettings
 from relay.git.checkout import UnusableCheckout, head_of, open_checkout

@@ -14,8 +14,8 @@ from typing import Any
 import aiohttp
 import psutil
 
+from relay.app.health.context import Check, Scene, Status, worst
 from relay.app.health.files import mends
-from relay.app.health.scene import Check, Scene, Status, worst
 from relay.app.runtime.instance import InstanceRecord, Standing
 from relay.base.files import TOKEN_BYTES, read_regular
 from relay.config.command_line import command, script

@@ -29,7 +29,7 @@ from relay.coordination.tasks.projection import TasksFile, rebuild, strays
 from relay.faces.http.requests.auth import ensure_token
 from relay.room.dispatch.recovery import recover_stale_active
 from relay.room.transcript import file_position
-from relay.room.transcript.rotation import PlaceMoved, begin_anew, kept_place
+from relay.room.transcript.checkpoint import PlaceMoved, begin_anew, kept_place
 from relay.store.open import has_saved, open_store, put_back
 from relay.store.ports import Store, StoreError, StoreMissing, Tx
 

@@ -14,7 +14,7 @@ from operator import itemgetter
 from typing import Any, Literal
 
 from relay.base.durations import iso, since, within
-from relay.coordination.locks.compare import NO_COMPARISON, Comparison
+from relay.coordination.locks.conflict_precheck import NO_COMPARISON, Comparison
 from relay.coordination.locks.wording import capital, named
 from relay.coordination.paths.overlap import stands_for
 from relay.coordination.paths.targets import Target

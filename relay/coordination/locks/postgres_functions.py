@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from relay.coordination.critical.functions import Functions, Q
+from relay.coordination.critical.stored_functions import Functions, Q
 from relay.coordination.locks.lock import Blocked, Granted, Lock, LockRequest, Outcome
 from relay.coordination.locks.table import reach
 from relay.coordination.paths.targets import Target

@@ -16,10 +16,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TypeVar
 
-from relay.coordination.critical.functions import functions_of
+from relay.coordination.critical.stored_functions import functions_of
 from relay.coordination.idempotency import forget, once
 from relay.coordination.locks import postgres_functions, table, wait_line
-from relay.coordination.locks.compare import Comparison, LockKey, compare
+from relay.coordination.locks.conflict_precheck import Comparison, LockKey, compare
 from relay.coordination.locks.lock import (
     DEFAULT_TTL_S,
     MAX_TTL_S,

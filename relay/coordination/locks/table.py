@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from relay.base.durations import iso
-from relay.coordination.locks.compare import NO_COMPARISON, Comparison, LockKey
+from relay.coordination.locks.conflict_precheck import NO_COMPARISON, Comparison, LockKey
 from relay.coordination.locks.lock import Lock, LockRequest, Loss, stale
 from relay.coordination.paths.containment import contains
 from relay.coordination.paths.overlap import shape, stands_for

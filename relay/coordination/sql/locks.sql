@@ -3,7 +3,7 @@
 -- globs whose base lies below. `above`, `bases`: JSON lists; `low` and `high`: the range of what lies below, both ''
 -- where nothing does; `whole`: the folder that it lies below. A lock holds while its own lease and its session's lie ahead.
 -- Of the locks up to the fencing token `compared`, `met` (a JSON list of `kind:key`) says which meet the target: only later
--- ones are compared here, in the writer's turn (relay/coordination/locks/compare.py).
+-- ones are compared here, in the writer's turn (relay/coordination/locks/conflict_precheck.py).
 
 -- name: forget_lost_lock
 DELETE FROM file_locks WHERE key = :key AND kind = :kind AND agent_id = :agent AND session_id = :session

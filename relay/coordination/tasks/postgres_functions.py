@@ -6,7 +6,7 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
-from relay.coordination.critical.functions import Functions, Q
+from relay.coordination.critical.stored_functions import Functions, Q
 from relay.coordination.tasks.task import Status, Task
 from relay.model import Caller
 

@@ -19,7 +19,7 @@ import uuid_utils
 
 from relay.base.durations import iso
 from relay.config.coordination import CoordinationSettings
-from relay.coordination.critical.functions import functions_of
+from relay.coordination.critical.stored_functions import functions_of
 from relay.coordination.idempotency import once
 from relay.coordination.locks.lock import MAX_WAIT_S
 from relay.coordination.locks.lock import seconds as time_of

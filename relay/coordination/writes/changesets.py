@@ -21,8 +21,8 @@ import uuid_utils
 from relay.base.durations import iso
 from relay.coordination.paths.targets import MAX_TARGETS, Target
 from relay.coordination.writes.declared import coverage, file_of
-from relay.coordination.writes.guard import against, ordered, record
-from relay.coordination.writes.lock_check import LockCheck
+from relay.coordination.writes.fencing import LockCheck
+from relay.coordination.writes.write_authorization import against, ordered, record
 from relay.log import events
 from relay.log.encoding import dumps, loads
 from relay.log.events import Lane, NewEvent

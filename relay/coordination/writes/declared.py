@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from relay.coordination.paths.overlap import stands_for
 from relay.coordination.paths.patterns import parse
 from relay.coordination.paths.targets import Target, above
-from relay.coordination.writes.lock_check import file_target
+from relay.coordination.writes.fencing import file_target
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,8 +7,8 @@ from collections.abc import Callable, Container, Sequence
 from relay.model import STEWARD, references
 from relay.room.dispatch.queue import skip_all
 from relay.room.journal import hop_limit, ledger
+from relay.room.journal.admission_rules import Rules
 from relay.room.journal.ledger import Q
-from relay.room.journal.rules import Rules
 from relay.room.journal.values import Job, JobState
 from relay.store.ports import Tx
 

@@ -12,8 +12,8 @@ from pathlib import Path
 
 from relay.model import Agent
 from relay.room.dispatch.budget import Budget
+from relay.room.journal.admission_rules import Rules
 from relay.room.journal.ledger import Q
-from relay.room.journal.rules import Rules
 from relay.store.ports import Tx
 
 

@@ -24,7 +24,7 @@ from relay.log.encoding import dumps
 from relay.log.events import Event, Lane, NewEvent
 from relay.model import DISPATCHER, STEWARD, Kind, Message, references
 from relay.room.journal import hop_limit as hops
-from relay.room.journal.rules import Rules
+from relay.room.journal.admission_rules import Rules
 from relay.room.journal.values import CycleState, Job, JobState, message_of_row
 from relay.room.journal.visitors import told_apart
 from relay.room.parsing import commands, line_format

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from relay.model import STEWARD
-from relay.room.journal.rules import Rules
+from relay.room.journal.admission_rules import Rules
 from relay.room.journal.visitors import told_apart
 from relay.room.parsing import commands
 from relay.room.parsing.mentions import mentions, strangers

@@ -20,8 +20,8 @@ from relay.room.dispatch.recovery import lift_hops
 from relay.room.dispatch.roster import Policy, Roster
 from relay.room.dispatch.view import StewardView
 from relay.room.journal import ledger
+from relay.room.journal.admission_rules import Rules
 from relay.room.journal.ledger import Q
-from relay.room.journal.rules import Rules
 from relay.room.journal.values import Job, JobState, message_of_row
 from relay.room.parsing import actions, commands
 from relay.room.parsing.actions import Action

@@ -7,7 +7,7 @@ Invariants:
 - a line of the file proves nobody: it counts as a person's at most, marked unverified, and it opens nothing in
   the name of an agent or of the room;
 - a file that is not the continuation of what was read is history: shown, opening no cycle, with one notice;
-- the place in memory is a copy. The stored one moves from there, or the tail reads again (`rotation.py`).
+- the place in memory is a copy. The stored one moves from there, or the tail reads again (`checkpoint.py`).
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ from relay.model import Kind, TurnLimits
 from relay.model.speaker_names import is_reserved
 from relay.room.dispatch.roster import Roster
 from relay.room.journal import ledger
+from relay.room.journal.admission_rules import Rules
 from relay.room.journal.ledger import NewMessage, Q
-from relay.room.journal.rules import Rules
 from relay.room.parsing import line_format
 from relay.room.parsing.line_format import Entry, Junk, Parsed, Plain, Reason
-from relay.room.transcript import file_position, rotation
+from relay.room.transcript import checkpoint, file_position
+from relay.room.transcript.checkpoint import PlaceMoved
 from relay.room.transcript.file_position import Chunk, Line, Place
-from relay.room.transcript.rotation import PlaceMoved
 from relay.store.ports import Store, Tx
 
 log = structlog.get_logger(__name__)
@@ -234,7 +234,7 @@ class Transcript:
 
     async def _stand_anew(self) -> None:
         """The file, or the place in it, was exchanged beside us (`relay archive`): go on from what is kept."""
-        await rotation.settle(self._store, self.path, self._lock)
+        await checkpoint.settle(self._store, self.path, self._lock)
         self._place, self._agents_until = None, 0
 
     async def _look(self, here: Place) -> Chunk:
@@ -255,7 +255,7 @@ class Transcript:
         return chunk
 
     async def _first_place(self) -> Place:
-        place = await self._store.read(rotation.kept_place)
+        place = await self._store.read(checkpoint.kept_place)
         if place is not None:
             return place
         # A room that has never read this file answers what nobody has answered; the rest is history.
@@ -266,13 +266,13 @@ class Transcript:
         """The file is another one now: all that is in it is history."""
         self._agents_until = 0
         fresh = await self._store.write(
-            lambda tx: rotation.begin_anew(tx, before, chunk.size, now=self._clock())
+            lambda tx: checkpoint.begin_anew(tx, before, chunk.size, now=self._clock())
         )
         log.warning("transcript replaced", path=str(self.path), offset=before.offset, size=chunk.size)
         return fresh
 
     async def _settle(self, tx: Tx, here: Place, after: Place, notices: Sequence[Notice]) -> None:
-        await rotation.move(tx, here, after)
+        await checkpoint.move(tx, here, after)
         for notice in notices:
             await ledger.say(tx, notice.text, now=self._clock(), meta={"notice": notice.what})
 
@@ -427,7 +427,7 @@ class Transcript:
         ids = [row["message_id"] for row in rows]
 
         async def work(tx: Tx) -> None:
-            await rotation.move(tx, here, after)
+            await checkpoint.move(tx, here, after)
             await tx.execute(Q.seen_in_file, ids=dumps(ids))
 
         try:

@@ -3,7 +3,8 @@
 Invariants:
 - a general write holds the room's lock (an advisory lock of the database) alone from its first act to the end of
   its commit, so it may decide by what it reads, as on SQLite; a `single` one is one statement, a function of the
-  database that takes the same lock shared (relay.store.postgres.singles: those that come together go together);
+  database that takes the same lock shared (`statement_batching`: those that come together go
+  together);
 - events become visible in the order of `pos` (postgres/migrations/0001_log.sql), so a cursor skips none;
 - a transaction awaits nothing but its `Tx`: the store drives it, and runs what it asks for;
 - work is done again only when nothing of it can have been kept; a connection that is lost while it commits is
@@ -32,14 +33,14 @@ from relay.model import Caller
 from relay.store.ports import Size, StoreMissing, Work
 from relay.store.postgres.address import Address
 from relay.store.postgres.connections import CLOSE_S, SCHEMA, Connections
+from relay.store.postgres.daemon_lock import DaemonLock, holder_of
 from relay.store.postgres.errors import ENGINE, CommitUnknown, PostgresAway, PostgresFault, Retry, translated
 from relay.store.postgres.listen import Listener
 from relay.store.postgres.migrate import is_migrated, migrate
 from relay.store.postgres.query import DIALECT
 from relay.store.postgres.rights import Rights, rights_of
 from relay.store.postgres.server import check_pooler, check_server
-from relay.store.postgres.singles import SingleStatements, SingleTx
-from relay.store.postgres.sole import DaemonLock, holder_of
+from relay.store.postgres.statement_batching import SingleStatements, SingleTx
 from relay.store.postgres.transaction import Bends, PostgresTx, drive, rollback
 from relay.store.wakeup import LocalWakeup, Subscribers, kept_up
 

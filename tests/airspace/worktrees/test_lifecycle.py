@@ -14,7 +14,7 @@ from relay.airspace.worktrees.changes import RepoChanges
 from relay.airspace.worktrees.registry import WorktreeRegistry
 from relay.airspace.worktrees.view import difference, rows
 from relay.app.health import outside
-from relay.app.health.scene import survey
+from relay.app.health.context import survey
 from relay.faces.worktrees import WorktreesService
 from relay.git.checkout import UnusableCheckout, list_worktrees, open_checkout
 from relay.model import Refusal
@@ -569,18 +569,18 @@ async def test_what_relay_would_not_commit_is_asked_about(tmp_path: Path) -> Non
 async def test_a_main_branch_that_moves_meanwhile_is_not_written_over(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from relay.airspace.worktrees.merging import merge
+    from relay.airspace.worktrees.merging import merge_into_main
 
     repo = repository(tmp_path / "repo")
     one = await room(repo, "A")
     write(one.at("A"), {"a.py": "agent\n"})
-    real = merge.BranchMerger.commit_work
+    real = merge_into_main.BranchMerger.commit_work
 
-    async def meanwhile(self: merge.BranchMerger, *args: object) -> str:
+    async def meanwhile(self: merge_into_main.BranchMerger, *args: object) -> str:
         git(repo, "commit", "-q", "--allow-empty", "-m", "meanwhile")
         return await real(self, *args)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(merge.BranchMerger, "commit_work", meanwhile)
+    monkeypatch.setattr(merge_into_main.BranchMerger, "commit_work", meanwhile)
     with pytest.raises(Refusal, match="changed while this ran"):
         await one.actions.merge("A", "ann")
     assert git(repo, "log", "-1", "--format=%s") == "meanwhile"

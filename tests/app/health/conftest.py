@@ -13,8 +13,8 @@ import pytest
 from aiohttp import web
 
 from relay.app.health.check import examine
+from relay.app.health.context import Check, Status
 from relay.app.health.repair import repair_live
-from relay.app.health.scene import Check, Status
 from relay.app.runtime import instance
 from relay.app.runtime.instance import InstanceRecord
 from relay.config.loading import load

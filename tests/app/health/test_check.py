@@ -16,7 +16,7 @@ import pytest
 from aiohttp import web
 
 from relay.app.health.check import examine
-from relay.app.health.scene import Status
+from relay.app.health.context import Status
 from tests.app.health.conftest import OWN, Room, change, failed
 from tests.engines import BOTH
 from tests.fakes.ollama import FakeOllama

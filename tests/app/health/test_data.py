@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from relay.app.health.check import examine
+from relay.app.health.context import Status
 from relay.app.health.data import verify_newest
-from relay.app.health.scene import Status
 from relay.log import events
 from relay.log.events import Lane, NewEvent
 from relay.room.journal import ledger

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from relay.app.health.context import Status
 from relay.app.health.files import FAIL_FREE, WARN_FREE, disk_of
-from relay.app.health.scene import Status
 from relay.room.journal import ledger
 from tests.app.health.conftest import Room
 from tests.engines import BOTH

@@ -8,7 +8,7 @@ import pytest
 
 from relay.airspace.worktrees.commit_message import BranchCommit, WorkSummary, asked_of, proposed_message
 from relay.app.wiring.worktree_room import StoredWorktreeRoom
-from relay.coordination.writes.lock_check import LockCheck
+from relay.coordination.writes.fencing import LockCheck
 from relay.log.events import Lane
 from relay.model import Kind
 from relay.room.journal import ledger

@@ -6,7 +6,7 @@ from relay.coordination.locks.lock import WriteVerdict
 from relay.coordination.locks.table import RELEASED
 from relay.coordination.tasks.board import Board
 from relay.coordination.tasks.service import WorkQueue
-from relay.coordination.writes.lock_check import FEW, file_target
+from relay.coordination.writes.fencing import FEW, file_target
 from relay.log.events import Lane
 from relay.model import Caller, Refusal
 from tests.coordination.conftest import Room

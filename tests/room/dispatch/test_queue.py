@@ -19,8 +19,8 @@ from relay.room.dispatch.roster import Policy
 from relay.room.dispatch.turn_end import finish
 from relay.room.dispatch.turns import Idle, Outcome, Plan
 from relay.room.journal import ledger
+from relay.room.journal.admission_rules import Rules
 from relay.room.journal.ledger import NewMessage, Q
-from relay.room.journal.rules import Rules
 from relay.room.journal.values import Job, JobState
 from relay.store.ports import Queries, Store, Tx
 from relay.store.postgres import store as postgres_store

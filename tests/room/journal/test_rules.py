@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from relay.room.journal.rules import Rules
+from relay.room.journal.admission_rules import Rules
 
 
 @pytest.mark.parametrize(

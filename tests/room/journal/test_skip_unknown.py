@@ -6,8 +6,8 @@ from relay.app.daemon.daemon import WINGS
 from relay.model import Kind
 from relay.room.dispatch.recovery import skip_unknown
 from relay.room.journal import ledger
+from relay.room.journal.admission_rules import Rules
 from relay.room.journal.ledger import NewMessage, Q
-from relay.room.journal.rules import Rules
 from relay.store.sqlite.store import open_store
 
 

@@ -7,8 +7,8 @@ from typing import Any
 from relay.model import Kind, Message
 from relay.room.dispatch.view import StewardView, VisitorView
 from relay.room.journal import ledger
+from relay.room.journal.admission_rules import Rules
 from relay.room.journal.ledger import NewMessage, Q
-from relay.room.journal.rules import Rules
 from relay.room.journal.visitors import visitors
 from relay.room.steward import answers
 from relay.store.ports import Store

@@ -21,8 +21,8 @@ from relay.room.dispatch.recovery import lift_hops
 from relay.room.dispatch.roster import Policy
 from relay.room.dispatch.turns import Outcome
 from relay.room.journal import ledger
+from relay.room.journal.admission_rules import Rules
 from relay.room.journal.ledger import Q
-from relay.room.journal.rules import Rules
 from relay.room.parsing import line_format
 from relay.room.transcript.tail import Transcript
 from relay.store.ports import Store, Tx
@@ -599,7 +599,7 @@ from relay.model import Kind
 from relay.room.parsing import line_format as entry
 from relay.room.journal import ledger
 from relay.room.journal.ledger import NewMessage
-from relay.room.journal.rules import Rules
+from relay.room.journal.admission_rules import Rules
 from relay.room.transcript.tail import Transcript
 
 async def main(folder: Path, address: str, start: int) -> None:

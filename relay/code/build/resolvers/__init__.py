@@ -10,16 +10,16 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
 from relay.code.build.index import View
-from relay.code.build.resolvers import c, go, java, python, rust, script
+from relay.code.build.resolvers import c, go, java, javascript, python, rust
 from relay.code.read.facts import Facts, Import
 
 #: (path, facts, import, view) -> the files; () = outside of the repository or unknown.
 Resolver = Callable[[str, Facts, Import, View], Iterable[str]]
 RESOLVERS: Mapping[str, Resolver] = {
     "python": python.resolve,
-    "javascript": script.resolve,
-    "typescript": script.resolve,
-    "tsx": script.resolve,
+    "javascript": javascript.resolve,
+    "typescript": javascript.resolve,
+    "tsx": javascript.resolve,
     "go": go.resolve,
     "rust": rust.resolve,
     "java": java.resolve,

@@ -1,6 +1,6 @@
 """What a request says, read with checks: every value has its type, and no field is unknown.
 
-Invariant: a handler never sees a value of another type than it asked for; what is wrong is an Refusal 400
+Invariant: a handler never sees a value of another type than it asked for; what is wrong is a Refusal 400
 that names the field. Nothing is bent into shape (`"1"` is not 1), and null is as good as left out.
 """
 

@@ -13,7 +13,7 @@ from relay.airspace.profiles import reasons
 from relay.airspace.profiles.calibrated import calibrated
 from relay.airspace.scan.profile_registry import PROFILES
 from relay.airspace.scan.scan import PairScan
-from relay.airspace.words import Likenesses, Vocabulary, likeness, terms, text_of
+from relay.airspace.text_similarity import Likenesses, Vocabulary, likeness, terms, text_of
 from relay.model.working_set import FileTouch, WorkingSet
 
 MAIN = Vocabulary.of(

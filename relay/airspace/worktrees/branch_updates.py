@@ -20,9 +20,9 @@ from relay.airspace.worktrees.lifecycle import (
     branch_name,
     is_ancestor,
 )
-from relay.airspace.worktrees.merging.main_merge import MainMerge
-from relay.airspace.worktrees.merging.merge import BranchMerger, operation_under_way
+from relay.airspace.worktrees.merging.merge_into_main import BranchMerger, operation_under_way
 from relay.airspace.worktrees.merging.proposal import MergeSource
+from relay.airspace.worktrees.merging.update_from_main import UpdateFromMain
 from relay.airspace.worktrees.merging.wording import listed, taken_in, to_settle
 from relay.airspace.worktrees.registry import WorktreeRegistry
 from relay.airspace.worktrees.tracked_worktree import TrackedWorktree, WorktreeGone
@@ -37,7 +37,7 @@ log = structlog.get_logger(__name__)
 GONE = "{0} has not the commit any more that was being merged, so relay"
 
 
-class MainMerges:
+class BranchUpdates:
     """On the worktrees of one registry. Only `recover` and `give_up_stale` take a worktree's lock themselves."""
 
     def __init__(self, registry: WorktreeRegistry) -> None:
@@ -60,11 +60,11 @@ class MainMerges:
         merger = BranchMerger(registry.main, head, registry.lifecycle, registry.scratch, registry.room)
         return merger, source
 
-    async def main_merge(self, worktree: TrackedWorktree) -> tuple[MainMerge, MergeSource]:
+    async def update_of(self, worktree: TrackedWorktree) -> tuple[UpdateFromMain, MergeSource]:
         registry = self._registry
         assert registry.main is not None and registry.lifecycle is not None
         merger, source = await self.merger(worktree)
-        return MainMerge(registry.main, registry.lifecycle, registry.scratch, merger), source
+        return UpdateFromMain(registry.main, registry.lifecycle, registry.scratch, merger), source
 
     async def recover(self) -> None:
         """At the start: go on where a daemon that was killed left a merge into an agent's own branch."""
@@ -109,11 +109,11 @@ class MainMerges:
         return not await is_ancestor(main.git, started.other, target.commit)
 
     async def give_up(
-        self, worktree: TrackedWorktree, main_merge: MainMerge, started: StartedMerge, why: str
+        self, worktree: TrackedWorktree, update: UpdateFromMain, started: StartedMerge, why: str
     ) -> str:
         """The ref that keeps what stood in the files."""
         snapshot = await worktree.take_snapshot(everything=True)
-        kept = await main_merge.abort(worktree.name, worktree.checkout, snapshot, started)
+        kept = await update.abort(worktree.name, worktree.checkout, snapshot, started)
         worktree.mark_stale(None)
         text = (
             f"{why} gave up the merge of {started.into} into {snapshot.head.branch} of {worktree.name}: its files "
@@ -127,11 +127,11 @@ class MainMerges:
         registry, target = self._registry, await self._registry.target()
         if target is None or not (begin or await started_merge(worktree.checkout)):
             return ""
-        main_merge, source = await self.main_merge(worktree)
+        update, source = await self.update_of(worktree)
         try:
-            started = await main_merge.resume(worktree.name, worktree.checkout, source.snapshot)
+            started = await update.resume(worktree.name, worktree.checkout, source.snapshot)
             if started is not None and await self.is_stale(started):
-                await self.give_up(worktree, main_merge, started, GONE.format(started.into))
+                await self.give_up(worktree, update, started, GONE.format(started.into))
                 started, source = (
                     None,
                     replace(source, snapshot=await worktree.take_snapshot(everything=True)),
@@ -139,7 +139,7 @@ class MainMerges:
             if started is None:
                 if not begin or await operation_under_way(worktree.checkout):
                     return ""
-                commit = await main_merge.begin(source, target)
+                commit = await update.begin(source, target)
                 if commit is None:
                     return ""
                 if commit:
@@ -173,15 +173,15 @@ class MainMerges:
         started = await started_merge(worktree.checkout)
         if started is None:
             return snapshot
-        main_merge, _ = await self.main_merge(worktree)
-        if not await main_merge.is_under_way(worktree.checkout, started, snapshot.head):
+        update, _ = await self.update_of(worktree)
+        if not await update.is_under_way(worktree.checkout, started, snapshot.head):
             return await worktree.take_snapshot(everything=True)
         try:
             if await self.is_stale(started):
-                await self.give_up(worktree, main_merge, started, GONE.format(started.into))
+                await self.give_up(worktree, update, started, GONE.format(started.into))
                 return await worktree.take_snapshot(everything=True)
             if not snapshot.unsettled:
-                commit = await main_merge.conclude(worktree.name, worktree.checkout, snapshot, started)
+                commit = await update.conclude(worktree.name, worktree.checkout, snapshot, started)
                 worktree.mark_stale(None)
                 text = f"relay committed the merge of {started.into} into {snapshot.head.branch} of {worktree.name}."
                 await self._record(TAKEN_IN, worktree, text, commit)

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from relay.coordination import sqlite_functions
-from relay.coordination.locks.compare import compare
+from relay.coordination.locks.conflict_precheck import compare
 from relay.coordination.locks.lock import lock_request
 from relay.coordination.paths.patterns import MAX_REQUEST_WEIGHT
 from relay.coordination.paths.targets import target

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from relay.app.wiring.asked import asked
+from relay.app.wiring.request_texts import asked
 from relay.model import Kind
 from relay.room.journal import ledger
 from relay.store.ports import Tx

@@ -19,7 +19,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from relay.coordination.sessions import Q
-from relay.coordination.writes.lock_check import LockCheck
+from relay.coordination.writes.fencing import LockCheck
 from relay.log import events
 from relay.log.events import Event, Lane, NewEvent
 from relay.model import LOCKED, STALE, WHICH, Caller, Guard, GuardDecision, Location, LockRefusal

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 
-from relay.airspace.words import newest_texts
+from relay.airspace.text_similarity import newest_texts
 from relay.coordination import sessions
 from relay.log.encoding import dumps
 from relay.room.journal import ledger
@@ -21,7 +21,7 @@ MOST_JOBS = 200
 
 
 async def asked(store: Store, agents: Collection[str]) -> Mapping[str, Sequence[str]]:
-    """By agent, the newest_texts first."""
+    """By agent, the newest texts first."""
 
     async def work(tx: Tx) -> dict[str, list[str]]:
         names = dumps(sorted(agents))

@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
-from relay.airspace.worktrees.merging import main_merge
-from relay.airspace.worktrees.merging.main_merge import MainMerge
-from relay.airspace.worktrees.merging.merge import BranchMerger
+from relay.airspace.worktrees.merging import update_from_main
+from relay.airspace.worktrees.merging.merge_into_main import BranchMerger
 from relay.airspace.worktrees.merging.proposal import MergeOptions
+from relay.airspace.worktrees.merging.update_from_main import UpdateFromMain
 from relay.airspace.worktrees.view import rows
 from relay.git.checkout import Checkout
 from relay.git.merge_state import unsettled_lines
@@ -277,7 +277,7 @@ async def test_a_main_branch_that_was_reset_is_not_taken_in(tmp_path: Path) -> N
     await turn(one, {})
     git(tmp_path / "repo", "reset", "-q", "--hard", "HEAD~1")
     await one.look()
-    await one.main_merges.give_up_stale(["A"])
+    await one.branch_updates.give_up_stale(["A"])
     assert (one.at("A") / "a.py").read_text() == MINE
     assert (await merges(one))[0] == "clean"
     assert "has not the commit any more" in one.happened[-1].text
@@ -407,12 +407,12 @@ async def test_what_is_ignored_is_not_written_over_by_who_goes_on(
         raise Killed
 
     with monkeypatch.context() as patch, pytest.raises(Killed):
-        patch.setattr(MainMerge, "_fill", dies)
+        patch.setattr(UpdateFromMain, "_fill", dies)
         await one.turns.before_turn("A", take_main=True)
     write(one.at("A"), {".gitignore": "conf.env\n", "conf.env": "of the run\n"})
     one = await room(repo, "A")
     for _ in range(2):
-        await one.main_merges.recover()
+        await one.branch_updates.recover()
         assert (one.at("A") / "conf.env").read_text() == "of the run\n"
         assert await merges(one) == ("conflicts", ["a.py"])
     assert [each.text for each in one.happened if "conf.env. Move" in each.text] == [one.happened[-1].text]
@@ -429,7 +429,7 @@ async def test_while_another_branch_is_out_the_merge_waits(tmp_path: Path) -> No
     told = len(one.happened)
     git(repo, "switch", "-q", "old")
     await one.look()
-    await one.main_merges.give_up_stale(["A"])
+    await one.branch_updates.give_up_stale(["A"])
     await turn(one, {}, take_main=False)
     assert (at / "a.py").read_text() == BOTH + "<<<<<<< x\n" and len(one.happened) == told
     assert await merges(one) == ("conflicts", ["a.py"])
@@ -481,7 +481,12 @@ STEPS = (
     ("move_branch", 2),
     ("_remove", 1),
 )
-WHERE = {"publish": ScratchRepository, "move_branch": BranchMerger, "_fill": MainMerge, "_stage": MainMerge}
+WHERE = {
+    "publish": ScratchRepository,
+    "move_branch": BranchMerger,
+    "_fill": UpdateFromMain,
+    "_stage": UpdateFromMain,
+}
 
 
 @pytest.mark.parametrize(("step", "call"), STEPS)
@@ -491,7 +496,7 @@ async def test_a_daemon_that_is_killed_at_any_step(
 ) -> None:
     """Whatever was done, the next daemon ends with both sides' work."""
     one = await conflicting(tmp_path)
-    where: Any = WHERE.get(step, main_merge)
+    where: Any = WHERE.get(step, update_from_main)
     real, calls = getattr(where, step), 0
 
     def dies(*args: Any) -> Any:
@@ -516,7 +521,7 @@ async def test_a_daemon_that_is_killed_at_any_step(
         await turn(one, {"a.py": BOTH})
     monkeypatch.setattr(where, step, real)
     one = await room(tmp_path / "repo", "A")
-    await one.main_merges.recover()
+    await one.branch_updates.recover()
     await turn(one, {"a.py": BOTH})
     at = one.at("A")
     assert (await merges(one))[0] == "clean"
@@ -531,7 +536,7 @@ async def test_a_turn_that_is_cut_off_settles_nothing(tmp_path: Path) -> None:
     await one.turns.before_turn("A", take_main=True)
     write(one.at("A"), {"a.py": MINE})
     one = await room(tmp_path / "repo", "A")
-    await one.main_merges.recover()
+    await one.branch_updates.recover()
     head = git(one.at("A"), "rev-parse", "HEAD")
     place = await one.turns.before_turn("A")
     assert place is not None and "no marker is left. Finish" in place.note
@@ -568,7 +573,7 @@ async def test_who_is_cut_off_while_giving_up_drops_nothing_of_main(
         await one.actions.abort("A", "ann")
     if not fails:
         one = await room(repo, "A")
-        await one.main_merges.recover()
+        await one.branch_updates.recover()
     await turn(one, {}, take_main=False)
     with suppress(Refusal):
         await one.actions.merge("A", "ann")
@@ -588,18 +593,18 @@ async def test_files_that_were_half_written_are_written_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     one = await conflicting(tmp_path)
-    real = MainMerge._fill
+    real = UpdateFromMain._fill
 
-    async def dies(self: MainMerge, checkout: Checkout, *args: Any) -> None:
+    async def dies(self: UpdateFromMain, checkout: Checkout, *args: Any) -> None:
         write(checkout.top, {"new.py": "ne", "a.py": "<<<<<<< half\n"})
         raise Killed
 
-    monkeypatch.setattr(MainMerge, "_fill", dies)
+    monkeypatch.setattr(UpdateFromMain, "_fill", dies)
     with pytest.raises(Killed):
         await one.turns.before_turn("A", take_main=True)
-    monkeypatch.setattr(MainMerge, "_fill", real)
+    monkeypatch.setattr(UpdateFromMain, "_fill", real)
     one = await room(tmp_path / "repo", "A")
-    await one.main_merges.recover()
+    await one.branch_updates.recover()
     assert await merges(one) == ("conflicts", ["a.py"])
     assert "a.py (lines 10-16)" in await turn(one, {"a.py": BOTH}, take_main=False)
     assert (await merges(one))[0] == "clean" and (one.at("A") / "new.py").read_text() == "new\n"

@@ -14,7 +14,7 @@ from contextlib import suppress
 
 from relay.airspace.worktrees.commit_message import proposed_message
 from relay.airspace.worktrees.lifecycle import WorktreeLifecycle, filtered, in_the_way, is_ancestor
-from relay.airspace.worktrees.merging.merge import BranchMerger, some_paths
+from relay.airspace.worktrees.merging.merge_into_main import BranchMerger, some_paths
 from relay.airspace.worktrees.merging.proposal import MergeSource
 from relay.git.checkout import Checkout, Head
 from relay.git.diff import attributes, parse_raw
@@ -45,7 +45,7 @@ _GITLINK, _FILE = "160000", "100"
 _STYLE = ("merge.conflictStyle=zdiff3",)
 
 
-class MainMerge:
+class UpdateFromMain:
     """Works in the worktrees of one repository, whose main checkout is `main`."""
 
     def __init__(
