@@ -16,7 +16,7 @@ from typing import Any
 import asyncpg
 import pytest
 
-from relay.app.wiring.schema import WINGS
+from relay.app.wiring.schema import SCHEMAS
 from relay.log import events
 from relay.store.ports import Store
 from relay.store.postgres import store
@@ -64,7 +64,7 @@ class Clock:
 
 def wings(*names: str) -> list[Path]:
     """The wings of these names, whose tables a store is to have."""
-    by_name = {folder.name: folder for folder in WINGS}
+    by_name = {folder.name: folder for folder in SCHEMAS}
     return [by_name[name] for name in names]
 
 
@@ -108,7 +108,7 @@ async def open_store(folder: Path, wings: Sequence[Path], **more: Any) -> Store:
     """A store in the database that belongs to this folder, on the engine that is being tested."""
     if _ENGINES.current == "sqlite":
         return await sqlite_store.open_store(folder / "events.db", wings, **more)
-    return await store.open_store(postgres.server().address(database_of(folder)), WINGS, **more)
+    return await store.open_store(postgres.server().address(database_of(folder)), SCHEMAS, **more)
 
 
 def address_of(folder: Path) -> str:
@@ -148,7 +148,7 @@ def change(folder: Path, statement: str, *values: Any) -> None:
 def database_of(folder: Path) -> str:
     """The name of the PostgreSQL database that belongs to this folder."""
     if folder not in _ENGINES.used:
-        found = _ENGINES.free.pop() if _ENGINES.free else postgres.server().new_database(WINGS)
+        found = _ENGINES.free.pop() if _ENGINES.free else postgres.server().new_database(SCHEMAS)
         _ENGINES.used[folder] = found
     return _ENGINES.used[folder]
 

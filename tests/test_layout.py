@@ -115,7 +115,18 @@ def test_a_file_is_short() -> None:
 
 #: Words of our own for which the field has one. They come back in no name.
 PRIVATE_WORDS = {
-    *("berth", "fanout", "ground", "grounds", "hangar", "house", "lookout", "seat", "seats", "shortcuts"),
+    *(
+        "berth",
+        "fanout",
+        "ground",
+        "grounds",
+        "hangar",
+        "house",
+        "lookout",
+        "seat",
+        "seats",
+        "shortcuts",
+    ),
     *("sighting", "sightings", "sky", "tower", "voices"),
 }
 

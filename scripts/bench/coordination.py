@@ -17,7 +17,7 @@ from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Any
 
-from relay.app.wiring.schema import WINGS
+from relay.app.wiring.schema import SCHEMAS
 from relay.log import events
 from relay.store.ports import query_text
 from relay.store.sqlite.store import open_store
@@ -45,7 +45,7 @@ async def on_sqlite(folder: Path, quick: bool) -> AsyncIterator[Figure]:
     async with AsyncExitStack() as stack:
 
         async def room(name: str) -> Desk:
-            return await stack.enter_async_context(desk(open_store(folder / f"{name}.db", WINGS), folder))
+            return await stack.enter_async_context(desk(open_store(folder / f"{name}.db", SCHEMAS), folder))
 
         at = await room("pairs")
         await services.pairs(at, count)

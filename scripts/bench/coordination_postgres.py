@@ -16,7 +16,7 @@ from pathlib import Path
 import asyncpg
 import psutil
 
-from relay.app.wiring.schema import WINGS
+from relay.app.wiring.schema import SCHEMAS
 from relay.store.ports import Queries
 from relay.store.postgres import store
 from relay.store.postgres.address import read_address
@@ -61,7 +61,7 @@ async def on_postgres(server: postgres.Server, folder: Path, quick: bool) -> Asy
             name = f"room_{next(numbers)}"
             await _ask(server.dsn("postgres"), f"CREATE DATABASE {name} OWNER {OWNER}")
             address = read_address(server.dsn(name).replace("relay@", f"{OWNER}@"), "the bench")
-            opened = store.open_store(address, WINGS, connections=CONNECTIONS)
+            opened = store.open_store(address, SCHEMAS, connections=CONNECTIONS)
             return await stack.enter_async_context(desk(opened, folder))
 
         at = await room()

@@ -7,13 +7,13 @@ from pathlib import Path
 from relay.access.agent_keys import AgentKeys
 from relay.access.keys import Keys
 from tests import engines
-from tests.engines import WINGS, all_events
+from tests.engines import SCHEMAS, all_events
 
 AGENTS = ("CLAUDE", "CODEX")
 
 
 async def test_agents_get_keys_that_end_with_their_daemon(tmp_path: Path) -> None:
-    store = await engines.open_store(tmp_path, WINGS)
+    store = await engines.open_store(tmp_path, SCHEMAS)
     keys = Keys(store, lambda: AGENTS)
     killed = AgentKeys(store, keys, "old", lambda holder: holder == "old")
     await killed.provide({"CLAUDE": "claude"})

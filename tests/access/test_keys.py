@@ -12,7 +12,7 @@ from relay.access.keys import LOOK_S, USED_EVERY_S, Keys, span_s
 from relay.app.commands.keys import _listed, main
 from relay.model import ADMIN, SCOPES, Caller, Fault, Refusal
 from relay.store.ports import Store
-from tests.engines import BOTH, WINGS, Clock, all_events, open_store
+from tests.engines import BOTH, SCHEMAS, Clock, all_events, open_store
 
 ANN = Caller("ann", "person-ann", "person", person=True, scopes=SCOPES | {ADMIN})
 
@@ -24,7 +24,7 @@ def clock() -> Clock:
 
 @pytest.fixture
 async def store(tmp_path: Path, clock: Clock) -> AsyncIterator[Store]:
-    one = await open_store(tmp_path, WINGS, clock=clock)
+    one = await open_store(tmp_path, SCHEMAS, clock=clock)
     yield one
     await one.close()
 

@@ -12,7 +12,7 @@ import pytest
 import pytest_asyncio
 
 from tests import postgres
-from tests.engines import WINGS
+from tests.engines import SCHEMAS
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 REFUSED = asyncpg.InsufficientPrivilegeError
@@ -38,7 +38,7 @@ async def undone(connection: Any) -> AsyncIterator[None]:
 async def owner() -> AsyncIterator[Any]:
     """The owner's connection, in a room with a task, a lock of bob's, and a login of eve's."""
     server = postgres.server()
-    name = server.new_database(WINGS)
+    name = server.new_database(SCHEMAS)
     connection = await asyncpg.connect(server.dsn(name), server_settings={"search_path": "relay"})
     await connection.execute(
         """

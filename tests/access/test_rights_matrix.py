@@ -12,7 +12,7 @@ import pytest
 import pytest_asyncio
 
 from tests import postgres
-from tests.engines import WINGS
+from tests.engines import SCHEMAS
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -140,7 +140,7 @@ class Room:
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def room() -> AsyncIterator[Room]:
     server = postgres.server()
-    name = server.new_database(WINGS)
+    name = server.new_database(SCHEMAS)
     connection = await asyncpg.connect(server.dsn(name), server_settings={"search_path": "relay"})
     columns: dict[str, list[Any]] = {}
     for row in await connection.fetch(

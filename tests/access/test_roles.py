@@ -18,7 +18,7 @@ from relay.store.postgres.address import read_address
 from relay.store.postgres.store import PostgresStore
 from tests import postgres
 from tests.coordination.desk import over
-from tests.engines import WINGS
+from tests.engines import SCHEMAS
 
 DOCS = Path(__file__).parents[2] / "docs" / "postgres.md"
 ROLES = ("relay_acting", "relay_agent", "relay_anon", "relay_service")
@@ -26,7 +26,7 @@ ROLES = ("relay_acting", "relay_agent", "relay_anon", "relay_service")
 
 @pytest.fixture
 def database() -> Iterator[str]:
-    name = postgres.server().new_database(WINGS)
+    name = postgres.server().new_database(SCHEMAS)
     yield name
     postgres.server().drop_database(name)
 
@@ -41,7 +41,7 @@ async def raw(database: str) -> AsyncIterator[Any]:
 
 
 async def open_as(server: postgres.Server, database: str, user: str = "relay") -> PostgresStore:
-    return await postgres_store.open_store(read_address(server.dsn(database, user), "the test"), WINGS)
+    return await postgres_store.open_store(read_address(server.dsn(database, user), "the test"), SCHEMAS)
 
 
 async def as_agent(connection: Any, agent: str, session: str, **claims: str) -> None:

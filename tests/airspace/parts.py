@@ -33,7 +33,7 @@ from tests import engines
 from tests.engines import Clock
 from tests.room import parts
 
-WINGS = engines.wings("log", "coordination", "room", "airspace")
+SCHEMAS = engines.wings("log", "coordination", "room", "airspace")
 NAMES = ("CLAUDE", "CODEX", "GEMINI")
 FILE = "src/auth/session.py"
 SETTINGS = AirspaceSettings(cooldown_s=300.0, answer_s=180.0, steer_s=240.0)
@@ -41,7 +41,7 @@ SETTINGS = AirspaceSettings(cooldown_s=300.0, answer_s=180.0, steer_s=240.0)
 
 async def open_airspace_store(folder: Path, **more: Any) -> Store:
     """The store of a room with an airspace in this folder, on the engine that is being tested."""
-    return await engines.open_store(folder, WINGS, **more)
+    return await engines.open_store(folder, SCHEMAS, **more)
 
 
 def touch(path: str, start: int = 1, end: int = 10) -> FileTouch:

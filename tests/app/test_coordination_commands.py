@@ -18,7 +18,7 @@ from relay.log import events
 from relay.model import Caller, Refusal
 from relay.store.open import open_store
 from relay.store.ports import Tx
-from tests.engines import WINGS
+from tests.engines import SCHEMAS
 from tests.git.repository import commit, git, repository
 
 CLAUDE, CODEX = Caller("CLAUDE", "c-1"), Caller("CODEX", "x-1")
@@ -54,7 +54,7 @@ class Room:
         async def run() -> Any:
             settings = load(self.config)
             settings.runtime_dir.mkdir(exist_ok=True)
-            store = await open_store(settings, WINGS)
+            store = await open_store(settings, SCHEMAS)
             try:
                 return await work(services_of(store, LiveSettings(settings)))
             finally:
@@ -64,7 +64,7 @@ class Room:
 
     def events(self, *types: str) -> list[Any]:
         async def run() -> list[Any]:
-            store = await open_store(load(self.config), WINGS)
+            store = await open_store(load(self.config), SCHEMAS)
 
             async def look(tx: Tx) -> list[Any]:
                 return list(await events.read_after(tx, 0, types=types))

@@ -13,7 +13,7 @@ import pytest
 import pytest_asyncio
 from playwright.async_api import Locator, expect
 
-from relay.app.wiring.schema import WINGS
+from relay.app.wiring.schema import SCHEMAS
 from relay.config.loading import load
 from relay.config.settings import LiveSettings
 from relay.faces.services import Services, services_of
@@ -31,7 +31,7 @@ DEV = Caller("dev-codex", "elsewhere-3", "codex", process=True)
 async def elsewhere(house: Outside) -> AsyncIterator[Services]:
     """Another process at the room's database."""
     settings = load(house.folder / "config.json")
-    store = await open_store(settings, WINGS)
+    store = await open_store(settings, SCHEMAS)
     services = services_of(store, LiveSettings(settings))
     yield services
     for one in (CLAUDE, CODEX, DEV):

@@ -18,12 +18,12 @@ from tests import engines
 from tests.coordination.desk import Desk, at
 from tests.engines import Clock, all_events
 
-WINGS = engines.wings("log", "coordination")
+SCHEMAS = engines.wings("log", "coordination")
 
 
 @pytest.fixture
 async def store(tmp_path: Path) -> AsyncIterator[Store]:
-    opened = await engines.open_store(tmp_path, WINGS)
+    opened = await engines.open_store(tmp_path, SCHEMAS)
     yield opened
     await opened.close()
 
@@ -62,7 +62,7 @@ class Room:
 @pytest.fixture
 async def room(tmp_path: Path) -> AsyncIterator[Room]:
     clock = Clock()
-    opened = await engines.open_store(tmp_path, WINGS, clock=clock)
+    opened = await engines.open_store(tmp_path, SCHEMAS, clock=clock)
     yield Room(opened, clock)
     await opened.close()
 

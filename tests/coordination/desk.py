@@ -24,7 +24,7 @@ from tests.engines import Clock, all_events
 A, A2 = Caller("CLAUDE", "a1", "claude"), Caller("CLAUDE", "a2", "claude")
 B, ANN = Caller("CODEX", "b1", "codex"), Caller("ann", "p1", "person", person=True)
 START = 1_800_000_000.0
-WINGS = engines.wings("log", "coordination")
+SCHEMAS = engines.wings("log", "coordination")
 
 
 @dataclass
@@ -83,13 +83,13 @@ class Desk:
 
 async def at(folder: Path) -> Desk:
     clock = Clock(START)
-    return over(await engines.open_store(folder, WINGS, clock=clock), clock)
+    return over(await engines.open_store(folder, SCHEMAS, clock=clock), clock)
 
 
 async def joined(address: str) -> Desk:
     """In another process: the queue over the store at the address that the test gave it."""
     clock = Clock(START)
-    return over(await engines.join(address, WINGS, clock=clock), clock)
+    return over(await engines.join(address, SCHEMAS, clock=clock), clock)
 
 
 def over(store: Store, clock: Clock | None = None) -> Desk:

@@ -22,7 +22,7 @@ from relay.model import Caller, Refusal
 from relay.store.ports import Queries
 from relay.store.postgres.transaction import drive
 from tests import engines
-from tests.coordination.conftest import WINGS
+from tests.coordination.conftest import SCHEMAS
 from tests.coordination.desk import A, B, Desk, at, over
 from tests.engines import BOTH, all_events
 
@@ -139,7 +139,7 @@ def plain(value: Any, ids: dict[str, str]) -> Any:
 
 
 async def test_many_at_one_path_by_functions_and_the_general_way(tmp_path: Path) -> None:
-    stores = [await engines.open_store(tmp_path, WINGS, connections=4) for _ in range(8)]
+    stores = [await engines.open_store(tmp_path, SCHEMAS, connections=4) for _ in range(8)]
     inside: list[str] = []
 
     async def work(number: int) -> int:
@@ -177,8 +177,8 @@ async def test_many_at_one_path_by_functions_and_the_general_way(tmp_path: Path)
 
 
 async def test_calls_that_come_together_are_one_transaction_and_keep_apart(tmp_path: Path) -> None:
-    store = await engines.open_store(tmp_path, WINGS)
-    other = await engines.open_store(tmp_path, WINGS)
+    store = await engines.open_store(tmp_path, SCHEMAS)
+    other = await engines.open_store(tmp_path, SCHEMAS)
     used = (await asyncio.gather(*(together(one) for one in (store, other))))[0]
     assert used["acquired"] >= 8 and used["blocked"] >= 8, used
     # Several of what stands now were taken in one transaction, and no two hold the same.
@@ -232,7 +232,7 @@ async def together(store: Any) -> dict[str, int]:
 
 async def test_a_joined_call_waits_for_nobody(tmp_path: Path) -> None:
     """What it does not get at once goes the general way: everybody waits for the order of events that it holds."""
-    store = await engines.open_store(tmp_path, WINGS)
+    store = await engines.open_store(tmp_path, SCHEMAS)
     locks = over(store).locks
     for who in (A, B):
         await locks.check(who)
@@ -295,7 +295,7 @@ from relay.coordination.locks.service import Locks
 from relay.coordination.tasks.service import WorkQueue
 from relay.coordination.sessions import Heartbeat
 from relay.model import Caller
-from tests.engines import WINGS
+from tests.engines import SCHEMAS
 from tests import engines
 
 async def loop(store, name):
@@ -308,7 +308,7 @@ async def loop(store, name):
     return got
 
 async def main(address, name):
-    store = await engines.join(address, WINGS)
+    store = await engines.join(address, SCHEMAS)
     print("ready", flush=True)
     await asyncio.to_thread(sys.stdin.readline)
     print(json.dumps(sum(await asyncio.gather(loop(store, name + "1"), loop(store, name + "2")), [])), flush=True)

@@ -43,7 +43,7 @@ print("told " + json.dumps(told))
 @asynccontextmanager
 async def locks_of(one: Outside) -> AsyncIterator[tuple[Store, Locks]]:
     """The locks of the room, as another process on its database has them."""
-    store = await engines.join(str(one.runtime / "events.db"), engines.WINGS)
+    store = await engines.join(str(one.runtime / "events.db"), engines.SCHEMAS)
     try:
         yield store, over(store).locks
     finally:

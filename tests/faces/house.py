@@ -22,7 +22,7 @@ from relay.faces.http.requests.reader import RequestReader
 from relay.faces.services import Services
 from relay.store.ports import Store
 from tests import engines
-from tests.engines import WINGS, Clock
+from tests.engines import SCHEMAS, Clock
 from tests.faces.memory_room import MemoryRoom
 from tests.standing import with_agents
 
@@ -88,7 +88,7 @@ async def house(
     operations ask."""
     settings = loading.parse(text, folder / "config.json")
     clock = Clock()
-    store = await engines.open_store(settings.db_path.parent, WINGS, clock=clock)
+    store = await engines.open_store(settings.db_path.parent, SCHEMAS, clock=clock)
     token = ensure_token(settings.token_path)
     auth = Auth(token, store, clock=clock)
     memory = MemoryRoom(**room)

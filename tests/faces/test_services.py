@@ -13,7 +13,7 @@ from relay.config.settings import LiveSettings
 from relay.faces.services import services_of
 from relay.model import Caller, Fault, Refusal
 from relay.store.open import open_store
-from tests.engines import WINGS
+from tests.engines import SCHEMAS
 
 BOT = Caller("bot", "s-1")
 TASK = "11111111-1111-4111-8111-111111111111"
@@ -33,7 +33,7 @@ async def test_a_room_without_a_daemon(tmp_path: Path, airspace: bool) -> None:
     on = str(airspace).lower()
     text = f'{{"agents": [{{"name": "CLAUDE", "preset": "claude"}}], "airspace": {{"enabled": {on}}}}}'
     settings = loading.parse(text, tmp_path / "config.json")
-    store = await open_store(settings, WINGS)
+    store = await open_store(settings, SCHEMAS)
     services = services_of(store, LiveSettings(settings))
     try:
         assert (await services.locks.acquire(BOT, ["src/app.py"]))["success"]

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any, Protocol
 from urllib.parse import urlsplit
 
-from relay.app.wiring.schema import WINGS
+from relay.app.wiring.schema import SCHEMAS
 from relay.faces.services import services_of
 
 Json = dict[str, Any]
@@ -46,7 +46,7 @@ class InProcess:
         self._runner = asyncio.Runner()
         settings = load(folder / "config.json")
         self._caller = Caller(name, f"session-{name}")
-        self._store = self._runner.run(open_store(settings, WINGS))
+        self._store = self._runner.run(open_store(settings, SCHEMAS))
         self._locks = services_of(self._store, LiveSettings(settings)).locks
 
     def call(self, operation: str, said: Json) -> Json:

@@ -21,7 +21,7 @@ from relay.store.ports import Store, StoreError
 from relay.store.postgres import store as postgres_store
 from tests import postgres
 from tests.coordination.desk import over
-from tests.engines import WINGS
+from tests.engines import SCHEMAS
 
 pytestmark = pytest.mark.faults
 
@@ -75,8 +75,8 @@ async def until_back(store: Store) -> None:
 
 @pytest.mark.parametrize("crash", [crash_of_all, crash_of_one])
 async def test_no_token_and_no_cursor_is_given_twice(server: postgres.Server, crash: Any) -> None:
-    name = server.new_database(WINGS)
-    stores = [await postgres_store.open_store(server.address(name), WINGS) for _ in range(2)]
+    name = server.new_database(SCHEMAS)
+    stores = [await postgres_store.open_store(server.address(name), SCHEMAS) for _ in range(2)]
     locks = [over(store).locks for store in stores]
     given: list[int] = []
     lost = 0

@@ -21,7 +21,7 @@ from tests.engines import BOTH, Clock, all_events
 
 pytestmark = BOTH
 
-WINGS = engines.wings("log", "coordination", "memory")
+SCHEMAS = engines.wings("log", "coordination", "memory")
 A, A2, B = Caller("CLAUDE", "a1"), Caller("CLAUDE", "a2"), Caller("CODEX", "b1")
 START = 1_800_000_000.0
 
@@ -36,7 +36,7 @@ Open = Callable[[], Coroutine[Any, Any, Store]]
 
 @pytest.fixture
 def opened(tmp_path: Path, clock: Clock) -> Open:
-    return lambda: engines.open_store(tmp_path, WINGS, clock=clock)
+    return lambda: engines.open_store(tmp_path, SCHEMAS, clock=clock)
 
 
 @pytest.fixture
@@ -228,10 +228,10 @@ from relay.memory.episodic import EpisodicMemory
 from relay.model import Caller
 from tests import engines
 from tests.coordination.standins import Beats
-from tests.memory.test_episodic import WINGS
+from tests.memory.test_episodic import SCHEMAS
 
 async def main(path, writer):
-    store = await engines.join(path, WINGS)
+    store = await engines.join(path, SCHEMAS)
     memory = EpisodicMemory(store, sessions=Beats(), once=once)
     for number in range(300):
         await memory.remember(Caller("CLAUDE", writer), "e", f"s{number}", lessons=[f"from {writer}"])

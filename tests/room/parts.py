@@ -25,14 +25,14 @@ from relay.room.transcript.tail import Transcript
 from relay.store.ports import Store
 from tests import engines
 
-WINGS = engines.wings("log", "coordination", "room")
+SCHEMAS = engines.wings("log", "coordination", "room")
 #: On a loaded machine everything may be late; a test that waits this long has failed.
 PATIENT_S = 60.0
 
 
 async def open_room(folder: Path, **more: Any) -> Store:
     """The room's store in this folder, on the engine that is being tested."""
-    return await engines.open_store(folder, WINGS, **more)
+    return await engines.open_store(folder, SCHEMAS, **more)
 
 
 async def until(condition: Callable[[], Awaitable[Any]], timeout_s: float = PATIENT_S) -> Any:

@@ -19,7 +19,7 @@ from relay.store.postgres import daemon_lock as postgres_sole
 from relay.store.postgres import store as postgres_store
 from relay.store.postgres.address import read_address
 from tests import engines
-from tests.engines import WINGS, on_engine
+from tests.engines import SCHEMAS, on_engine
 
 ME = f"pid {os.getpid()} on {socket.gethostname()}"
 
@@ -38,7 +38,7 @@ async def admin(dsn: str) -> AsyncIterator[Any]:
 
 
 async def opened(dsn: str, *, sole: bool = True) -> postgres_store.PostgresStore:
-    return await postgres_store.open_store(read_address(dsn, "the test"), WINGS, sole=sole)
+    return await postgres_store.open_store(read_address(dsn, "the test"), SCHEMAS, sole=sole)
 
 
 async def say(store: Store) -> None:

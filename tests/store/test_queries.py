@@ -20,7 +20,7 @@ from relay.store.ports import Queries, load_queries
 from relay.store.sqlite.store import add_functions, open_store
 
 CODE = Path(relay.__file__).parent
-WINGS = {folder.name: folder for folder in (*daemon.WINGS, context.Q.folder, cache.Q.folder)}
+SCHEMAS = {folder.name: folder for folder in (*daemon.SCHEMAS, context.Q.folder, cache.Q.folder)}
 #: Tables that grow with the room's age; what walks one of them whole, or sorts it, is named here with the reason.
 WALKS = {
     ("room", "jobs"): "backwards by its key, as far as its limit",
@@ -103,7 +103,7 @@ def dialect_of(wing: str) -> str:
 
 
 def test_every_query_that_is_asked_for_exists() -> None:
-    known = {wing: load_queries(folder, dialect_of(wing)) for wing, folder in WINGS.items()}
+    known = {wing: load_queries(folder, dialect_of(wing)) for wing, folder in SCHEMAS.items()}
     asked = list(used())
     assert len(asked) > 100
     assert [(file, wing, name) for file, wing, name in asked if name not in known[wing]] == []
@@ -112,7 +112,7 @@ def test_every_query_that_is_asked_for_exists() -> None:
 def test_every_query_is_used() -> None:
     asked = {(wing, name) for _, wing, name in used()}
     every = {
-        (wing, name) for wing, folder in WINGS.items() for name in load_queries(folder, dialect_of(wing))
+        (wing, name) for wing, folder in SCHEMAS.items() for name in load_queries(folder, dialect_of(wing))
     }
     assert sorted(every - asked) == []
 
@@ -120,10 +120,10 @@ def test_every_query_is_used() -> None:
 @pytest.fixture
 async def whole(tmp_path: Path) -> sqlite3.Connection:
     """A database with the tables of all wings."""
-    store = await open_store(tmp_path / "events.db", daemon.WINGS)
+    store = await open_store(tmp_path / "events.db", daemon.SCHEMAS)
     await store.close()
     connection = sqlite3.connect(tmp_path / "events.db")
-    add_functions(connection, daemon.WINGS)
+    add_functions(connection, daemon.SCHEMAS)
     return connection
 
 
@@ -134,7 +134,7 @@ def plan(connection: sqlite3.Connection, sql: str) -> list[str]:
 
 async def test_no_query_reads_a_table_whole(whole: sqlite3.Connection) -> None:
     seen, wrong = set(), []
-    for wing, folder in WINGS.items():
+    for wing, folder in SCHEMAS.items():
         for name, sql in load_queries(folder, "sqlite").items():
             steps = plan(whole, sql)
             scans = [step for step in steps if step.startswith("SCAN ") and "json_each" not in step]
@@ -169,14 +169,14 @@ async def test_no_query_reads_a_table_whole(whole: sqlite3.Connection) -> None:
     ],
 )
 async def test_the_queue_is_asked_by_its_indexes(whole: sqlite3.Connection, name: str, index: str) -> None:
-    steps = plan(whole, load_queries(WINGS["room"], "sqlite")[name])
+    steps = plan(whole, load_queries(SCHEMAS["room"], "sqlite")[name])
     whole.close()
     assert any(index in step for step in steps), steps
 
 
 async def test_what_has_a_limit_is_not_sorted_first(whole: sqlite3.Connection) -> None:
     for name in ("search", "last_skips", "jobs", "jobs_in_state", "messages_between", "next_due", "outbox"):
-        steps = plan(whole, load_queries(WINGS["room"], "sqlite")[name])
+        steps = plan(whole, load_queries(SCHEMAS["room"], "sqlite")[name])
         assert not any("TEMP B-TREE" in step for step in steps), (name, steps)
     whole.close()
 
@@ -184,7 +184,9 @@ async def test_what_has_a_limit_is_not_sorted_first(whole: sqlite3.Connection) -
 @pytest.mark.parametrize("name", ["take_lock", "holders"])
 async def test_what_meets_a_lock_is_found_by_indexes(whole: sqlite3.Connection, name: str) -> None:
     steps = [
-        step for step in plan(whole, load_queries(WINGS["coordination"], "sqlite")[name]) if "SEARCH" in step
+        step
+        for step in plan(whole, load_queries(SCHEMAS["coordination"], "sqlite")[name])
+        if "SEARCH" in step
     ]
     whole.close()
     locks = [step for step in steps if "file_locks" in step]

@@ -12,11 +12,11 @@ import asyncpg
 import pytest
 
 from relay.app.wiring.schema import ONLY_POSTGRES
-from relay.app.wiring.schema import WINGS as TABLES
+from relay.app.wiring.schema import SCHEMAS as TABLES
 from relay.store.ports import load_migrations, load_queries
 from relay.store.postgres.query import translate
 from tests import postgres
-from tests.store.test_queries import WALKS, WINGS
+from tests.store.test_queries import SCHEMAS, WALKS
 
 #: What walks a table here and not on SQLite.
 ALSO = {
@@ -70,15 +70,15 @@ async def whole(database: str) -> AsyncIterator[Any]:
     await connection.close()
 
 
-@pytest.mark.parametrize("wing", sorted(set(WINGS) - set(ONLY_POSTGRES)))
+@pytest.mark.parametrize("wing", sorted(set(SCHEMAS) - set(ONLY_POSTGRES)))
 def test_both_engines_have_the_same_queries_and_steps(wing: str) -> None:
-    one, other = (load_queries(WINGS[wing], engine) for engine in ("sqlite", "postgres"))
+    one, other = (load_queries(SCHEMAS[wing], engine) for engine in ("sqlite", "postgres"))
     assert sorted(one) == sorted(other)
     for name in one:
         asked = [set(re.findall(r"(?<!:):([a-z_]\w*)", texts[name])) for texts in (one, other)]
         assert asked[0] | GIVEN.get(name, set()) == asked[1], name
     steps = [
-        [step.name for step in load_migrations(WINGS[wing], engine) if step.name not in ONLY_THERE]
+        [step.name for step in load_migrations(SCHEMAS[wing], engine) if step.name not in ONLY_THERE]
         for engine in ("sqlite", "postgres")
     ]
     assert steps[0] == steps[1]
@@ -105,7 +105,7 @@ async def plan(connection: Any, sql: str) -> list[dict[str, Any]]:
 
 async def test_the_server_takes_every_query_and_none_reads_a_table_whole(whole: Any) -> None:
     wrong, asked, seen = [], 0, set()
-    for wing, folder in WINGS.items():
+    for wing, folder in SCHEMAS.items():
         for name, sql in load_queries(folder, "postgres").items():
             try:
                 nodes = await plan(whole, sql)
@@ -152,19 +152,19 @@ async def test_the_server_takes_every_query_and_none_reads_a_table_whole(whole: 
 async def test_what_is_asked_often_is_asked_by_its_index(
     whole: Any, wing: str, name: str, index: str
 ) -> None:
-    nodes = await plan(whole, load_queries(WINGS[wing], "postgres")[name])
+    nodes = await plan(whole, load_queries(SCHEMAS[wing], "postgres")[name])
     assert index in {node.get("Index Name") for node in nodes}, nodes
 
 
 async def test_what_has_a_limit_is_not_sorted_first(whole: Any) -> None:
     for name in ("last_skips", "jobs", "messages_after", "messages_between", "next_due", "outbox"):
-        nodes = await plan(whole, load_queries(WINGS["room"], "postgres")[name])
+        nodes = await plan(whole, load_queries(SCHEMAS["room"], "postgres")[name])
         assert "Sort" not in {node["Node Type"] for node in nodes}, (name, nodes)
 
 
 def test_nothing_names_the_schema() -> None:
     """The store's search_path says where the tables are; a setting of ours has the name in it too."""
-    files = [file for folder in WINGS.values() for file in Path(folder, "postgres").rglob("*.sql")]
+    files = [file for folder in SCHEMAS.values() for file in Path(folder, "postgres").rglob("*.sql")]
     assert len(files) > 15
     named = re.compile(r"\b(relay|public)\.\w")
     assert [

@@ -128,11 +128,11 @@ import asyncio, sys
 from pathlib import Path
 from typing import Any
 from relay.store.sqlite.store import open_store
-from tests.room.parts import WINGS
+from tests.room.parts import SCHEMAS
 
 async def main() -> None:
     sys.stdin.readline()
-    store = await open_store(Path(sys.argv[1]), WINGS)
+    store = await open_store(Path(sys.argv[1]), SCHEMAS)
     await store.close()
 
 asyncio.run(main())

@@ -16,7 +16,7 @@ from typing import Any
 import asyncpg
 import pytest
 
-from relay.app.wiring.schema import WINGS
+from relay.app.wiring.schema import SCHEMAS
 from relay.store.ports import load_migrations
 from tests import postgres
 from tests.outside import Json, Ran, eventually
@@ -59,7 +59,7 @@ async def test_a_second_open_changes_nothing(earlier: EarlierRoom) -> None:
     assert set(written["schema_migrations"]) <= set(once["schema_migrations"])
     known = {
         (step.wing, step.version, step.name, step.digest)
-        for folder in WINGS
+        for folder in SCHEMAS
         for step in load_migrations(folder, earlier.store)
     }
     applied = {tuple(row) for row in earlier.facts["schema_migrations"]}

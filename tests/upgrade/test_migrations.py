@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from relay.app.wiring.schema import WINGS
+from relay.app.wiring.schema import SCHEMAS
 from relay.store.ports import load_migrations
 from tests.upgrade.earlier_room import STORES
 
@@ -18,7 +18,7 @@ def test_every_migration_is_as_it_was_applied() -> None:
     now = [
         [step.digest, f"{store}/{step.wing}/{step.version:04}_{step.name}"]
         for store in STORES
-        for folder in WINGS
+        for folder in SCHEMAS
         for step in load_migrations(folder, store)
     ]
     assert now == recorded

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from relay.app.commands.person import Desk, ago, parser, run, table
+from relay.app.commands.person import OpenRoom, ago, parser, run, table
 from relay.config.command_line import command
 from relay.coordination.writes.changesets import MOST_LISTED
 from relay.model import Fault, Refusal
@@ -39,17 +39,17 @@ def main(words: list[str]) -> int:
     if not 1 <= args.limit <= MOST_LISTED:
         made.error(f"--limit must be from 1 to {MOST_LISTED}")
 
-    async def work(desk: Desk) -> Any:
-        changesets = desk.services.changesets
+    async def work(room: OpenRoom) -> Any:
+        changesets = room.services.changesets
         if args.action == "list":
             only = {"session": args.session, "agent": args.agent}
-            return list(await changesets.list(desk.caller, **only, limit=args.limit))
+            return list(await changesets.list(room.caller, **only, limit=args.limit))
         if args.action == "record":
             revisions = {"base": args.base, "head": args.head}
-            return await changesets.record(desk.caller, args.id, args.files, **revisions)
+            return await changesets.record(room.caller, args.id, args.files, **revisions)
         matches = [
             changeset
-            for changeset in await changesets.list(desk.caller, limit=MOST_LISTED)
+            for changeset in await changesets.list(room.caller, limit=MOST_LISTED)
             if changeset["changeset_id"].startswith(args.id)
         ]
         if len(matches) != 1:

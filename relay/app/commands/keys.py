@@ -80,11 +80,11 @@ async def _do(
     act: Act,
     args: argparse.Namespace,
 ) -> Any:
-    from relay.app.wiring.schema import WINGS
+    from relay.app.wiring.schema import SCHEMAS
     from relay.faces.services import services_of
     from relay.store.open import open_store
 
-    store = await open_store(settings, WINGS)
+    store = await open_store(settings, SCHEMAS)
     try:
         return await act(services_of(store, LiveSettings(settings)), _person(settings), args)
     finally:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from relay.app.commands.person import Desk, ago, left, parser, run, table
+from relay.app.commands.person import OpenRoom, ago, left, parser, run, table
 
 Json = dict[str, Any]
 
@@ -25,15 +25,15 @@ def main(words: list[str]) -> int:
     if args.action == "release" and not (args.reason or "").strip():
         made.error("release needs a --reason: the holder is told")
 
-    async def work(desk: Desk) -> Any:
-        locks = desk.services.locks
+    async def work(room: OpenRoom) -> Any:
+        locks = room.services.locks
         if args.action == "list":
-            held = await locks.check(desk.caller)
-            line = {path: (await locks.status(desk.caller, path))["waiting"] for path in _paths(held)}
+            held = await locks.check(room.caller)
+            line = {path: (await locks.status(room.caller, path))["waiting"] for path in _paths(held)}
             return [lock | {"waiting": line[lock["file_path"]]} for lock in held]
         if args.action == "show":
-            return await locks.status(desk.caller, args.path)
-        return await locks.force_release(desk.caller, args.path, reason=args.reason)
+            return await locks.status(room.caller, args.path)
+        return await locks.force_release(room.caller, args.path, reason=args.reason)
 
     texts: dict[str, Callable[[Any], str]] = {"list": _list, "show": _show, "release": _released}
     return run(args, work, texts[args.action])

@@ -39,7 +39,7 @@ class WrongUse(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Desk:
+class OpenRoom:
     """The room's database, open, and who asks."""
 
     store: Store
@@ -47,7 +47,7 @@ class Desk:
     caller: Caller
 
 
-Work = Callable[[Desk], Awaitable[Json]]
+Work = Callable[[OpenRoom], Awaitable[Json]]
 
 
 def parser(name: str, text: str, actions: Sequence[str]) -> argparse.ArgumentParser:
@@ -81,7 +81,7 @@ def run(args: argparse.Namespace, work: Work, text: Callable[[Json], str]) -> in
 
 
 async def _ask(settings: Settings, name: str | None, work: Work) -> Json:
-    from relay.app.wiring.schema import WINGS
+    from relay.app.wiring.schema import SCHEMAS
     from relay.config.settings import LiveSettings
     from relay.faces.services import services_of
     from relay.store.open import open_store
@@ -89,9 +89,9 @@ async def _ask(settings: Settings, name: str | None, work: Work) -> Json:
     agents = settings.agent_names
     caller = person(name or git_person(settings.repo, agents), agents)
     settings.runtime_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
-    store = await open_store(settings, WINGS)
+    store = await open_store(settings, SCHEMAS)
     try:
-        return await work(Desk(store, services_of(store, LiveSettings(settings)), caller))
+        return await work(OpenRoom(store, services_of(store, LiveSettings(settings)), caller))
     finally:
         await store.close()
 

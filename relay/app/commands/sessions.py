@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from relay.app.commands.person import Desk, ago, parser, run, table
+from relay.app.commands.person import OpenRoom, ago, parser, run, table
 from relay.config.command_line import command
 from relay.model import SESSION_ID, Fault, Refusal
 
@@ -26,18 +26,18 @@ def main(words: list[str]) -> int:
     if args.id is not None and not SESSION_ID.fullmatch(args.id):
         made.error(f"{args.id[:60]!r} is not a session id")
 
-    async def work(desk: Desk) -> Any:
-        sessions = desk.services.sessions
+    async def work(room: OpenRoom) -> Any:
+        sessions = room.services.sessions
         if args.action == "list":
-            return list(await sessions.list(desk.caller, all=args.all))
+            return list(await sessions.list(room.caller, all=args.all))
         matches = [
-            session for session in await sessions.list(desk.caller) if session["session_id"] == args.id
+            session for session in await sessions.list(room.caller) if session["session_id"] == args.id
         ]
         matches = [session for session in matches if args.agent in (None, session["agent_id"])]
         if len(matches) != 1:
             raise _not_one(args.id, matches)
-        of, me = replace(desk.caller, agent=matches[0]["agent_id"], session=args.id), desk.caller.agent
-        itself = (of.agent, of.session) == (me, desk.caller.session)
+        of, me = replace(room.caller, agent=matches[0]["agent_id"], session=args.id), room.caller.agent
+        itself = (of.agent, of.session) == (me, room.caller.session)
         ended = await sessions.end(of, reason=f"ended by {me}", by=None if itself else me)
         return {**ended, "session": matches[0]}
 

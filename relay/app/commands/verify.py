@@ -6,7 +6,7 @@ import argparse
 import asyncio
 import json
 
-from relay.app.wiring.schema import WINGS
+from relay.app.wiring.schema import SCHEMAS
 from relay.base.terminal_text import fail, indented
 from relay.config.command_line import about
 from relay.config.loading import load
@@ -50,7 +50,7 @@ def run(args: argparse.Namespace) -> int:
 
 async def _faults(settings: Settings) -> tuple[list[str], list[LogFault]]:
     """What is wrong with the database, and with the events in it, as far as they can be read."""
-    store = await open_store(settings, WINGS, create=False)
+    store = await open_store(settings, SCHEMAS, create=False)
     try:
         damage = await store.check()
         try:

@@ -7,7 +7,7 @@ import json
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from relay.app.commands.person import Desk, WrongUse, ago, left, parser, run, table
+from relay.app.commands.person import OpenRoom, WrongUse, ago, left, parser, run, table
 from relay.coordination.tasks.board import Board
 from relay.coordination.tasks.needs import found_task
 from relay.coordination.tasks.service import WANTED
@@ -57,15 +57,15 @@ def main(words: list[str]) -> int:
         "submit": _submitted,
         "reopen": _reopened,
     }
-    return run(args, lambda desk: act(desk, args), texts[args.action])
+    return run(args, lambda room: act(room, args), texts[args.action])
 
 
-async def _listed(desk: Desk, args: argparse.Namespace) -> Sequence[Json]:
+async def _listed(room: OpenRoom, args: argparse.Namespace) -> Sequence[Json]:
     if args.status or args.of_type or args.assignee:
         asked = {"status": args.status, "task_type": args.of_type, "assignee": args.assignee}
         tasks: list[Json] = []
         cursor = None
-        while page := await desk.services.work.list(desk.caller, **asked, cursor=cursor, limit=1000):
+        while page := await room.services.work.list(room.caller, **asked, cursor=cursor, limit=1000):
             tasks += [task | {"status": task["column"]} for task in page["tasks"]]
             cursor = page["next"]
             if cursor is None:
@@ -73,10 +73,10 @@ async def _listed(desk: Desk, args: argparse.Namespace) -> Sequence[Json]:
         return tasks
 
     async def look(tx: Tx) -> list[Json]:
-        shown = [task for task in await _board(desk).list(tx) if args.all or task.active or task.badge]
+        shown = [task for task in await _board(room).list(tx) if args.all or task.active or task.badge]
         return [task.as_json() for task in sorted(shown, key=_place)]
 
-    return await desk.store.read(look)
+    return await room.store.read(look)
 
 
 def _place(task: Task) -> int:
@@ -88,18 +88,18 @@ def _place(task: Task) -> int:
     return 1 if task.active else 3
 
 
-async def _shown(desk: Desk, args: argparse.Namespace) -> Json:
+async def _shown(room: OpenRoom, args: argparse.Namespace) -> Json:
     number = _number(args.what)
 
     async def look(tx: Tx) -> Json:
-        task = dict(await _board(desk).story(tx, number))
+        task = dict(await _board(room).story(tx, number))
         needs = [await found_task(tx, need["id"]) for need in task["depends_on"]]
         task["needs"] = [
             {"number": need.number, "title": need.title, "state": _state(need)} for need in needs
         ]
         return task
 
-    return await desk.store.read(look, long=True)
+    return await room.store.read(look, long=True)
 
 
 def _state(need: Task) -> str:
@@ -110,36 +110,36 @@ def _words(task: Json) -> str:
     return str(task["badge"] or task["status"].replace("_", " "))
 
 
-async def _submit(desk: Desk, args: argparse.Namespace) -> Json:
+async def _submit(room: OpenRoom, args: argparse.Namespace) -> Json:
     try:
         given = None if args.input is None else json.loads(args.input)
     except ValueError as error:
         raise WrongUse(f"--input is not JSON: {error}") from None
-    return await desk.services.work.submit(
-        desk.caller,
+    return await room.services.work.submit(
+        room.caller,
         args.type,
         args.what,
         input_data=given,
         priority=args.priority,
-        depends_on=[await _id(desk, number) for number in args.depends_on],
+        depends_on=[await _id(room, number) for number in args.depends_on],
         on_failed=args.on_failed,
         files=args.file,
         max_attempts=args.max_attempts,
     )
 
 
-async def _reopen(desk: Desk, args: argparse.Namespace) -> Json:
-    done = await desk.services.work.reopen(desk.caller, await _id(desk, args.what), reason=args.reason)
+async def _reopen(room: OpenRoom, args: argparse.Namespace) -> Json:
+    done = await room.services.work.reopen(room.caller, await _id(room, args.what), reason=args.reason)
     return {"number": _number(args.what), **done}
 
 
-async def _id(desk: Desk, number: str) -> str:
-    task = await desk.store.read(lambda tx: _board(desk).get(tx, _number(number)))
+async def _id(room: OpenRoom, number: str) -> str:
+    task = await room.store.read(lambda tx: _board(room).get(tx, _number(number)))
     return task.id
 
 
-def _board(desk: Desk) -> Board:
-    return Board(claims=desk.services.work.claims)
+def _board(room: OpenRoom) -> Board:
+    return Board(claims=room.services.work.claims)
 
 
 def _number(word: str) -> int:

@@ -151,13 +151,13 @@ async def _here(settings: Settings) -> AsyncIterator[WorktreesService]:
     from relay.airspace.worktrees.actions import WorktreeActions
     from relay.airspace.worktrees.branch_updates import BranchUpdates
     from relay.airspace.worktrees.registry import WorktreeRegistry
-    from relay.app.wiring.schema import WINGS
+    from relay.app.wiring.schema import SCHEMAS
     from relay.app.wiring.worktree_room import StoredWorktreeRoom
     from relay.base.case_folding import folds_case
     from relay.coordination.writes.fencing import LockCheck
     from relay.store.open import open_store
 
-    store = await open_store(settings, WINGS)
+    store = await open_store(settings, SCHEMAS)
     try:
         with tempfile.TemporaryDirectory(prefix="relay-worktrees-") as made:
             room = StoredWorktreeRoom(store, LockCheck(fold=folds_case(settings.repo)))

@@ -20,7 +20,7 @@ from relay.app.daemon.parts import Parts
 from relay.app.daemon.watchdog import Watchdog
 from relay.app.runtime import instance
 from relay.app.runtime.instance import InstanceLost, InstanceRecord
-from relay.app.wiring.schema import WINGS
+from relay.app.wiring.schema import SCHEMAS
 from relay.base.files import write_atomically
 from relay.config.command_line import script
 from relay.config.settings import LiveSettings, Settings
@@ -94,7 +94,7 @@ class Daemon:
     @contextlib.asynccontextmanager
     async def _opened(self) -> AsyncIterator[Store]:
         """The room's database. Raises CannotStart, StoreError."""
-        store = await open_store(self.settings, WINGS, keeper=True)
+        store = await open_store(self.settings, SCHEMAS, keeper=True)
         try:
             yield store
         except store.errors as error:

@@ -30,7 +30,7 @@ from relay.faces.room import IntentService, rules_of
 from relay.faces.room_locks import RoomHolds
 from relay.faces.services import services_of
 from relay.log import follow
-from relay.room.dispatch.permissions import PermissionDesk
+from relay.room.dispatch.permissions import PermissionBroker
 from relay.room.dispatch.roster import Roster
 from relay.room.dispatch.running import RunningTurns
 from relay.room.dispatch.worker import WorkerPool
@@ -91,7 +91,7 @@ class Parts:
         self.coordination = CoordinationTasks(store, settings, self.services, self.turns)
         follow.check_acyclic([*self.airspace.followers, *self.coordination.followers])
 
-        self.permissions = PermissionDesk(store, self.live)
+        self.permissions = PermissionBroker(store, self.live)
         self.guard = LockGuard(
             store, judge, self.airspace.guard, self.coordination.refused, self.worktrees.brought
         )

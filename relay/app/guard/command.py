@@ -16,7 +16,7 @@ from typing import Any
 
 from relay.app.guard import install_hooks
 from relay.app.guard.install_hooks import CannotInstall, Repo
-from relay.app.wiring.schema import WINGS
+from relay.app.wiring.schema import SCHEMAS
 from relay.base.terminal_text import indented, safe, tame
 from relay.config.command_line import about, command
 from relay.config.loading import ConfigError, load
@@ -82,7 +82,7 @@ def _act(action: str, repo: Repo, settings: Settings) -> dict[str, Any]:
         install_hooks.install(repo, settings.path)
     elif action == "uninstall":
         done = install_hooks.uninstall(repo)
-    stands = install_hooks.standing(repo)
+    stands = install_hooks.hook_statuses(repo)
     return {
         "repo": str(repo.top),
         "ok": all(stand.ok for stand in stands),
@@ -107,5 +107,5 @@ def _text(action: str, result: dict[str, Any]) -> str:
 
 
 async def _make_database(settings: Settings) -> None:
-    store = await open_store(settings, WINGS)
+    store = await open_store(settings, SCHEMAS)
     await store.close()

@@ -174,7 +174,7 @@ def uninstall(repo: Repo) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
+class HookStatus:
     """How it stands in one checkout: `missing` are the hooks that would not ask."""
 
     top: Path
@@ -186,13 +186,13 @@ class Standing:
         return not self.missing
 
 
-def standing(repo: Repo) -> list[Standing]:
+def hook_statuses(repo: Repo) -> list[HookStatus]:
     """Do the hooks ask, in every worktree as git finds them there?"""
     states = []
     for top in repo.worktrees():
         folder = Path(_git(top, "rev-parse", "--path-format=absolute", "--git-path", "hooks"))
         missing = tuple(name for name in ASKING if not is_ours(folder / name) or not _runs(folder / name))
-        states.append(Standing(top, folder, missing))
+        states.append(HookStatus(top, folder, missing))
     return states
 
 

@@ -19,7 +19,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from relay.app.wiring.schema import WINGS
+from relay.app.wiring.schema import SCHEMAS
 from relay.base.case_folding import folds_case
 from relay.base.files import open_regular, read_regular
 from relay.base.git_checkouts import top_of, within
@@ -92,7 +92,7 @@ def look_up(room: Room, caller: Caller, paths: Sequence[str], override: str = ""
         return look(
             room.database,
             lambda tx: judged(tx, LockCheck(fold=fold), caller, paths, override=override),
-            wings=WINGS,
+            wings=SCHEMAS,
         )
     except StoreError as error:
         raise CannotTell(str(error)) from error

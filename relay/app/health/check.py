@@ -19,9 +19,9 @@ from typing import Any, TextIO
 import structlog
 
 from relay.app.health import data, files, outside, process
-from relay.app.health.context import Check, Scene, Status, survey, with_store
+from relay.app.health.context import Check, CheckContext, Status, survey, with_store
 from relay.app.health.repair import Repaired, repair_stopped
-from relay.app.runtime.instance import Standing
+from relay.app.runtime.instance import DaemonState
 from relay.config.command_line import about, script
 from relay.config.locate import add_config_option, find
 from relay.store.ports import StoreError
@@ -30,7 +30,7 @@ from relay.store.ports import StoreError
 _LAGGING = ("transcript", "projections")
 #: Seconds in which a daemon that is well has written a token again that was removed.
 TOKEN_S = 6.0
-Looking = Callable[[Scene], Awaitable[Check]]
+Looking = Callable[[CheckContext], Awaitable[Check]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,48 +67,48 @@ def _with_mended(check: Check, mended: Sequence[Repaired]) -> Check:
 
 async def look(config: str | None) -> list[Check]:
     """Every check, in the order of the report."""
-    async with with_store(survey(config, time.time())) as scene:
-        checks = [process.config(scene), await process.daemon(scene), process.lock(scene)]
-        checks += [files.folder(scene), files.disk(scene)]
-        checks.append(await _guarded("transcript", files.transcript, scene))
-        checks.append(await _guarded("database", data.database, scene))
+    async with with_store(survey(config, time.time())) as context:
+        checks = [process.config(context), await process.daemon(context), process.lock(context)]
+        checks += [files.folder(context), files.disk(context)]
+        checks.append(await _guarded("transcript", files.transcript, context))
+        checks.append(await _guarded("database", data.database, context))
         for name, check in data.OF_THE_DATABASE.items():
-            checks.append(await _of_database(name, check, scene))
-        checks += [await outside.ollama(scene), outside.agents(scene), await outside.worktrees(scene)]
+            checks.append(await _of_database(name, check, context))
+        checks += [await outside.ollama(context), outside.agents(context), await outside.worktrees(context)]
         return checks
 
 
-async def _of_database(name: str, check: Looking, scene: Scene) -> Check:
-    if scene.store is None:
-        status = Status.WARNING if scene.store_is_missing else Status.FAILED
+async def _of_database(name: str, check: Looking, context: CheckContext) -> Check:
+    if context.store is None:
+        status = Status.WARNING if context.store_is_missing else Status.FAILED
         return Check(name, status, "not checked: see `database`")
-    return await _guarded(name, check, scene)
+    return await _guarded(name, check, context)
 
 
-async def _guarded(name: str, check: Looking, scene: Scene) -> Check:
+async def _guarded(name: str, check: Looking, context: CheckContext) -> Check:
     """A table that is missing or unreadable, or a file that goes away meanwhile, is a finding."""
-    of_the_engine = scene.store.errors if scene.store else StoreError
+    of_the_engine = context.store.errors if context.store else StoreError
     try:
-        seen = await check(scene)
+        seen = await check(context)
         # A daemon at work needs a moment for what was just written: its lag is no finding.
-        answers = scene.standing is Standing.RUNNING
-        for _ in range(8 if scene.store and answers and name in _LAGGING else 0):
+        answers = context.daemon_state is DaemonState.RUNNING
+        for _ in range(8 if context.store and answers and name in _LAGGING else 0):
             if seen.status is Status.OK:
                 break
             await asyncio.sleep(0.25)
-            seen = await check(scene)
+            seen = await check(context)
         return seen
     except (StoreError, of_the_engine, OSError, ValueError, KeyError, TypeError) as error:
         return Check(name, Status.FAILED, f"it could not be checked: {type(error).__name__}: {error}")
 
 
-async def mend(scene: Scene) -> list[Repaired]:
+async def mend(context: CheckContext) -> list[Repaired]:
     """Repair through the live daemon, or here when there is none."""
-    if not scene.live:
-        return await repair_stopped(scene.settings, scene.now)
-    mended = await _token_again(scene)
+    if not context.live:
+        return await repair_stopped(context.settings, context.now)
+    mended = await _token_again(context)
     try:
-        repairs = await process.ask_repair(scene)
+        repairs = await process.ask_repair(context)
         return mended + [
             Repaired(repair["name"], repair["detail"], repair.get("done", True)) for repair in repairs
         ]
@@ -117,12 +117,12 @@ async def mend(scene: Scene) -> list[Repaired]:
         return [Repaired("daemon", f"{why}. {script('stop.sh')}, then repair again", done=False)]
 
 
-async def _token_again(scene: Scene) -> list[Repaired]:
+async def _token_again(context: CheckContext) -> list[Repaired]:
     """A repair by the daemon needs the token. The daemon writes a missing one again within seconds."""
-    name, give_up = scene.settings.token_path.name, time.monotonic() + TOKEN_S
-    if process.token(scene):
+    name, give_up = context.settings.token_path.name, time.monotonic() + TOKEN_S
+    if process.token(context):
         return []
-    while not process.token(scene):
+    while not process.token(context):
         if time.monotonic() > give_up:
             return []
         await asyncio.sleep(0.1)

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from relay.app.runtime import instance
-from relay.app.runtime.instance import DamagedRecord, InstanceRecord, Standing
+from relay.app.runtime.instance import DaemonState, DamagedRecord, InstanceRecord
 from relay.config.loading import ConfigError, load, parse
 from relay.config.locate import find
 from relay.config.settings import Settings
@@ -63,7 +63,7 @@ def worst(name: str, seen: list[Check], otherwise: str) -> Check:
 
 
 @dataclass(frozen=True, slots=True)
-class Scene:
+class CheckContext:
     """The room as a health check finds it. `now` is Unix seconds.
 
     `store` None: `no_store` says why, `store_is_missing` that there is no database at all, and `store_is_away` that
@@ -75,7 +75,7 @@ class Scene:
     config_error: str = ""
     record: InstanceRecord | None = None
     record_error: str = ""
-    standing: Standing | None = None
+    daemon_state: DaemonState | None = None
     store: Store | None = None
     no_store: str = ""
     store_is_missing: bool = False
@@ -84,7 +84,7 @@ class Scene:
     @property
     def live(self) -> bool:
         """Is there a daemon, even a silent one? Then no other process repairs its files."""
-        return self.standing in (Standing.RUNNING, Standing.SILENT)
+        return self.daemon_state in (DaemonState.RUNNING, DaemonState.SILENT)
 
     @property
     def open(self) -> bool:
@@ -92,7 +92,7 @@ class Scene:
         return self.live and self.record is not None and bool(self.record.address)
 
 
-def survey(config: str | None, now: float) -> Scene:
+def survey(config: str | None, now: float) -> CheckContext:
     """The settings and the record, without the database.
 
     A configuration that cannot be used is a finding like any other; the rest goes by the usual places.
@@ -107,23 +107,23 @@ def survey(config: str | None, now: float) -> Scene:
         record = instance.read(settings.lock_path)
     except DamagedRecord as damaged:
         record_error = str(damaged)
-    standing = None if record is None else instance.standing(record, settings.locks.ttl, now)
-    return Scene(settings, now, error, record, record_error, standing)
+    daemon_state = None if record is None else instance.daemon_state(record, settings.locks.ttl, now)
+    return CheckContext(settings, now, error, record, record_error, daemon_state)
 
 
 @asynccontextmanager
-async def with_store(scene: Scene) -> AsyncIterator[Scene]:
-    """The scene with its database open: never made, never migrated (the daemon may be an older relay)."""
+async def with_store(context: CheckContext) -> AsyncIterator[CheckContext]:
+    """The context with its database open: never made, never migrated (the daemon may be an older relay)."""
     try:
-        store = await open_store(scene.settings, create=False)
+        store = await open_store(context.settings, create=False)
     except StoreMissing as missing:
-        yield replace(scene, no_store=str(missing), store_is_missing=True)
+        yield replace(context, no_store=str(missing), store_is_missing=True)
         return
     except (StoreError, OSError) as error:
         trouble = trouble_of(error)
-        yield replace(scene, no_store=str(error), store_is_away=trouble is not None and trouble.passes)
+        yield replace(context, no_store=str(error), store_is_away=trouble is not None and trouble.passes)
         return
     try:
-        yield replace(scene, store=store)
+        yield replace(context, store=store)
     finally:
         await store.close()

@@ -9,9 +9,9 @@ import hashlib
 from collections.abc import Sequence
 from typing import Any
 
-from relay.app.health.context import Check, Q, Scene, Status, worst
+from relay.app.health.context import Check, CheckContext, Q, Status, worst
 from relay.app.health.files import mends
-from relay.app.wiring.schema import WINGS
+from relay.app.wiring.schema import SCHEMAS
 from relay.base.durations import clock_time
 from relay.config.command_line import script
 from relay.coordination.tasks.projection import TasksFile, strays
@@ -37,21 +37,23 @@ DAMAGED = (
 )
 
 
-async def database(scene: Scene) -> Check:
+async def database(context: CheckContext) -> Check:
     """It opens, it is sound, its tables are those of this relay, its journal is small."""
-    store = scene.store
+    store = context.store
     if store is None:
-        if scene.store_is_missing and scene.open:
+        if context.store_is_missing and context.open:
             fix = f"{script('stop.sh')}, then {script('healthcheck.sh --repair')}, then {script('scripts/start.sh')}."
-            return Check("database", Status.FAILED, f"{scene.no_store}, and relay runs: it was removed", fix)
-        status = Status.WARNING if scene.store_is_missing else Status.FAILED
-        fix = "It is created at the first start." if scene.store_is_missing else ""
-        return Check("database", status, scene.no_store, fix)
+            return Check(
+                "database", Status.FAILED, f"{context.no_store}, and relay runs: it was removed", fix
+            )
+        status = Status.WARNING if context.store_is_missing else Status.FAILED
+        fix = "It is created at the first start." if context.store_is_missing else ""
+        return Check("database", status, context.no_store, fix)
     seen = [Check("database", Status.FAILED, wrong, DAMAGED) for wrong in (await store.check())[:3]]
     seen += [Check("database", Status.WARNING, note, "See docs/postgres.md.") for note in store.notes]
     try:
         applied = await store.read(lambda tx: tx.all(Q.applied_migrations))
-        seen += _schema(applied, store.engine, live=scene.live)
+        seen += _schema(applied, store.engine, live=context.live)
     except store.errors as error:
         if not seen:
             raise
@@ -67,7 +69,7 @@ async def database(scene: Scene) -> Check:
 
 def _schema(applied: Sequence[Row], engine: str, *, live: bool) -> list[Check]:
     seen = []
-    for folder in WINGS:
+    for folder in SCHEMAS:
         wing, known = schema_id(folder), load_migrations(folder, engine)
         have = {row["version"]: row["sha256"] for row in applied if row["wing"] == wing}
         edited = [
@@ -90,11 +92,11 @@ def _digest(sql: str) -> str:
     return hashlib.sha256(sql.encode()).hexdigest()
 
 
-async def log(scene: Scene) -> Check:
+async def log(context: CheckContext) -> Check:
     """The log's hashes, causes and lanes: of all its events, or of the newest `VERIFIED`."""
-    assert scene.store is not None
-    last = await scene.store.read(events.last_pos)
-    faults = await verify_newest(scene.store, VERIFIED)
+    assert context.store is not None
+    last = await context.store.read(events.last_pos)
+    faults = await verify_newest(context.store, VERIFIED)
     which = f"all {last:,} events" if last <= VERIFIED else f"the newest {VERIFIED:,} of {last:,} events"
     if not faults:
         return Check("log", Status.OK, f"{which} are unchanged since they were recorded")
@@ -148,10 +150,10 @@ async def _know_what_lies_before(tx: Tx, rows: Sequence[Row], state: VerifyState
             state.heads[lane] = (before["seq"], before["id"])
 
 
-async def queue(scene: Scene) -> Check:
+async def queue(context: CheckContext) -> Check:
     """Nothing is stuck (held beyond its lease), nothing is dead."""
-    assert scene.store is not None
-    settings, now, seen = scene.settings.queue, scene.now, []
+    assert context.store is not None
+    settings, now, seen = context.settings.queue, context.now, []
 
     async def look(tx: Tx) -> tuple[Sequence[Row], Sequence[Row], Sequence[Row]]:
         active, dead = (
@@ -160,7 +162,7 @@ async def queue(scene: Scene) -> Check:
         )
         return active, dead, await tx.all(ledger.Q.state_counts)
 
-    active, dead, counts = await scene.store.read(look)
+    active, dead, counts = await context.store.read(look)
     turns: dict[tuple[str, str], list[Row]] = {}
     for row in active:
         turns.setdefault((row["agent"], row["holder"]), []).append(row)
@@ -169,13 +171,13 @@ async def queue(scene: Scene) -> Check:
         what = f"the turn of {agent} ({_ids(rows)}), begun {since:.0f} s ago,"
         if min(row["lease_until"] or 0.0 for row in rows) < now:
             seen.append(Check("queue", Status.FAILED, f"{what} is stuck: its lease is not renewed", mends()))
-        elif not scene.live:
+        elif not context.live:
             seen.append(Check("queue", Status.WARNING, f"{what} was cut off", mends()))
         elif since > settings.stale_after_s:
             seen.append(
                 Check("queue", Status.WARNING, f"{what} is still running", f"`/cancel @{agent}` ends it.")
             )
-    known = set(scene.settings.agent_names) | {STEWARD}
+    known = set(context.settings.agent_names) | {STEWARD}
     # Of an agent that is gone nobody will try it again, and nobody needs to.
     dead = [row for row in dead if row["agent"] in known]
     if dead:
@@ -193,11 +195,11 @@ def _ids(rows: Sequence[Row], most: int = 5) -> str:
 _STATES = {"open": ("open", "it gets no work"), "half_open": ("half open", "its next turn decides")}
 
 
-async def breakers(scene: Scene) -> Check:
-    assert scene.store is not None
+async def breakers(context: CheckContext) -> Check:
+    assert context.store is not None
     seen = []
-    known = set(scene.settings.agent_names)
-    for row in await scene.store.read(lambda tx: tx.all(ledger.Q.breakers)):
+    known = set(context.settings.agent_names)
+    for row in await context.store.read(lambda tx: tx.all(ledger.Q.breakers)):
         parked = row["parked_until"]
         if row["agent"] not in known:
             continue
@@ -212,16 +214,16 @@ async def breakers(scene: Scene) -> Check:
                     f"`/try @{row['agent']}` in the room tries it now, `/resume @{row['agent']}` closes it.",
                 )
             )
-        elif parked is not None and parked > scene.now:
-            text = f"{row['agent']} is rate limited until {clock_time(parked, scene.now)}"
+        elif parked is not None and parked > context.now:
+            text = f"{row['agent']} is rate limited until {clock_time(parked, context.now)}"
             seen.append(Check("breakers", Status.WARNING, text))
     return worst("breakers", seen, "every circuit is closed: no agent failed several times in a row")
 
 
-async def followers(scene: Scene) -> Check:
+async def followers(context: CheckContext) -> Check:
     """Events that a follower could not take five times, and that were passed over."""
-    assert scene.store is not None
-    parked = await scene.store.read(lambda tx: tx.all(events.Q.parked))
+    assert context.store is not None
+    parked = await context.store.read(lambda tx: tx.all(events.Q.parked))
     seen = [
         Check(
             "followers",
@@ -235,14 +237,15 @@ async def followers(scene: Scene) -> Check:
     return worst("followers", seen, "none skipped an event")
 
 
-async def projections(scene: Scene) -> Check:
+async def projections(context: CheckContext) -> Check:
     """The board's table is what the log says, and tasks.json what the table says."""
-    assert scene.store is not None
+    assert context.store is not None
     seen = [
-        Check("projections", Status.FAILED, wrong, mends()) for wrong in (await scene.store.read(strays))[:3]
+        Check("projections", Status.FAILED, wrong, mends())
+        for wrong in (await context.store.read(strays))[:3]
     ]
-    path = scene.settings.tasks_path
-    if not await TasksFile(scene.store, path).is_current():
+    path = context.settings.tasks_path
+    if not await TasksFile(context.store, path).is_current():
         text = f"{path.name} is {'out of date' if path.exists() else 'missing'}"
         seen.append(Check("projections", Status.WARNING, text, mends()))
     return worst("projections", seen, f"the board and {path.name} agree with the log")

@@ -11,7 +11,7 @@ import shutil
 import stat
 from pathlib import Path
 
-from relay.app.health.context import Check, Q, Scene, Status, worst
+from relay.app.health.context import Check, CheckContext, Q, Status, worst
 from relay.base.files import reading
 from relay.config.command_line import command, script
 from relay.room.transcript import file_position
@@ -30,19 +30,19 @@ def mends() -> str:
     return f"{script('healthcheck.sh --repair')} repairs it."
 
 
-def folder(scene: Scene) -> Check:
+def folder(context: CheckContext) -> Check:
     """.relay is there and is its owner's alone; so is the token."""
-    path, seen = scene.settings.runtime_dir, []
+    path, seen = context.settings.runtime_dir, []
     if not path.is_dir():
         return Check("folder", Status.WARNING, f"{path} does not exist yet", mends())
-    for checked, wanted in ((path, 0o700), (scene.settings.token_path, 0o600)):
+    for checked, wanted in ((path, 0o700), (context.settings.token_path, 0o600)):
         if checked.exists() and stat.S_IMODE(checked.stat().st_mode) & 0o077:
             mode = stat.S_IMODE(checked.stat().st_mode)
             text = f"{checked.name} is open to other users (mode {mode:o} instead of {wanted:o})"
             seen.append(Check("folder", Status.FAILED, text, mends()))
-    token = scene.settings.token_path
-    if not os.path.lexists(token) and (scene.open or scene.settings.db_path.exists()):
-        status = Status.FAILED if scene.open else Status.WARNING
+    token = context.settings.token_path
+    if not os.path.lexists(token) and (context.open or context.settings.db_path.exists()):
+        status = Status.FAILED if context.open else Status.WARNING
         text = f"{token.name} is missing: programs that read it cannot sign in"
         seen.append(Check("folder", status, text, mends()))
     elif os.path.lexists(token) and not token.is_file():
@@ -52,8 +52,8 @@ def folder(scene: Scene) -> Check:
     return worst("folder", seen, f"{path} is readable by its owner only")
 
 
-def disk(scene: Scene) -> Check:
-    where = scene.settings.runtime_dir
+def disk(context: CheckContext) -> Check:
+    where = context.settings.runtime_dir
     while not where.exists():
         where = where.parent
     return disk_of(shutil.disk_usage(where).free, where)
@@ -78,16 +78,18 @@ def last_line_is_open(path: Path) -> bool:
         return file.read(1) != b"\n"
 
 
-async def transcript(scene: Scene) -> Check:
+async def transcript(context: CheckContext) -> Check:
     """There, writable, whole; the tail's place is in it; nothing waits in the outbox."""
-    path, seen = scene.settings.transcript_path, []
+    path, seen = context.settings.transcript_path, []
     size = 0
-    if not os.path.lexists(path) and await _nothing_said(scene):
+    if not os.path.lexists(path) and await _nothing_said(context):
         return Check("transcript", Status.OK, f"{path} is created with the first entry")
     if not os.path.lexists(path):
-        status = Status.FAILED if scene.live else Status.WARNING
+        status = Status.FAILED if context.live else Status.WARNING
         fix = (
-            "The daemon creates it with the next entry." if scene.live else "It is created at the next start."
+            "The daemon creates it with the next entry."
+            if context.live
+            else "It is created at the next start."
         )
         seen.append(Check("transcript", status, f"{path} is missing", fix))
     elif not path.is_file():
@@ -98,32 +100,32 @@ async def transcript(scene: Scene) -> Check:
     else:
         info = path.stat()
         size = info.st_size
-        if last_line_is_open(path) and scene.now - info.st_mtime > LATE_S:
+        if last_line_is_open(path) and context.now - info.st_mtime > LATE_S:
             fix = "The next entry starts a new line. If you wrote this line, end it with a line break."
             seen.append(Check("transcript", Status.WARNING, "its last line is not ended", fix))
-    if scene.store is None:
-        status = Status.WARNING if scene.store_is_missing else Status.FAILED
+    if context.store is None:
+        status = Status.WARNING if context.store_is_missing else Status.FAILED
         seen.append(Check("transcript", status, "what is read of it was not checked: see `database`"))
     else:
-        seen += await _tail(scene, path, size)
+        seen += await _tail(context, path, size)
     return worst("transcript", seen, f"{path}, {size:,} bytes, read to the end")
 
 
-async def _nothing_said(scene: Scene) -> bool:
+async def _nothing_said(context: CheckContext) -> bool:
     """Has the room never written or read a line?"""
-    if scene.store is None or not scene.live:
+    if context.store is None or not context.live:
         return False
-    here = await scene.store.read(kept_place)
-    waiting = await scene.store.read(lambda tx: tx.one(Q.outbox_age))
+    here = await context.store.read(kept_place)
+    waiting = await context.store.read(lambda tx: tx.one(Q.outbox_age))
     return (here is None or here.offset == 0) and (waiting is None or waiting["oldest"] is None)
 
 
-async def _tail(scene: Scene, path: Path, size: int) -> list[Check]:
-    assert scene.store is not None
-    here = await scene.store.read(kept_place)
-    waiting = await scene.store.read(lambda tx: tx.one(Q.outbox_age))
+async def _tail(context: CheckContext, path: Path, size: int) -> list[Check]:
+    assert context.store is not None
+    here = await context.store.read(kept_place)
+    waiting = await context.store.read(lambda tx: tx.one(Q.outbox_age))
     seen = []
-    chunk = file_position.read(path, here or Place(), scene.settings.workspace.max_entry_bytes)
+    chunk = file_position.read(path, here or Place(), context.settings.workspace.max_entry_bytes)
     if here is not None and chunk.size < here.offset:
         text = (
             f"it is read to byte {here.offset:,}, past its end ({chunk.size:,}): the file was cut or replaced"
@@ -133,13 +135,13 @@ async def _tail(scene: Scene, path: Path, size: int) -> list[Check]:
         text = "the file was replaced since it was read: its content counts as history"
         seen.append(Check("transcript", Status.WARNING, text, mends()))
     elif chunk.lines:
-        late = not scene.live or scene.now - path.stat().st_mtime > LATE_S
-        fix = "They are read at the next start." if not scene.live else f"{command('log')} may say why."
+        late = not context.live or context.now - path.stat().st_mtime > LATE_S
+        fix = "They are read at the next start." if not context.live else f"{command('log')} may say why."
         text = f"{size - chunk.lines[0].start:,} bytes are not read yet"
         seen += [Check("transcript", Status.WARNING, text, fix)] if late else []
     if waiting and waiting["waiting"]:
-        late = not scene.live or scene.now - (waiting["oldest"] or 0.0) > LATE_S
-        fix = f"{command('log')} may say why." if scene.live else "The next start appends it."
+        late = not context.live or context.now - (waiting["oldest"] or 0.0) > LATE_S
+        fix = f"{command('log')} may say why." if context.live else "The next start appends it."
         text = f"{waiting['waiting']:,} of the room's entries are not in the file yet"
         seen += [Check("transcript", Status.WARNING, text, fix)] if late else []
     return seen

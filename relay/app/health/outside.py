@@ -10,7 +10,7 @@ import shutil
 
 from relay.agents.setup.presets import PRESETS
 from relay.airspace.worktrees.registry import EDITORS
-from relay.app.health.context import Check, Scene, Status
+from relay.app.health.context import Check, CheckContext, Status
 from relay.base.ollama_client import explain, missing_model, no_model, open_client, shown_host
 from relay.config.settings import AgentSettings
 from relay.git.checkout import UnusableCheckout, head_of, open_checkout
@@ -18,9 +18,9 @@ from relay.git.checkout import UnusableCheckout, head_of, open_checkout
 OLLAMA_S = 5.0
 
 
-async def ollama(scene: Scene) -> Check:
+async def ollama(context: CheckContext) -> Check:
     """Does the dispatcher's model answer to its name?"""
-    wanted = scene.settings.dispatcher
+    wanted = context.settings.dispatcher
     if not wanted.enabled:
         return Check("ollama", Status.OK, "not used: `dispatcher.enabled` is false")
     try:
@@ -40,9 +40,9 @@ async def ollama(scene: Scene) -> Check:
     return Check("ollama", Status.OK, f"{wanted.model} is there at {shown_host(wanted.ollama_host)}")
 
 
-def agents(scene: Scene) -> Check:
+def agents(context: CheckContext) -> Check:
     """Is there the program of at least one enabled agent?"""
-    enabled = [agent for agent in scene.settings.agents if agent.enabled]
+    enabled = [agent for agent in context.settings.agents if agent.enabled]
     missing = {agent.name: lack for agent in enabled if (lack := _lacks(agent))}
     there = [agent.name for agent in enabled if agent.name not in missing]
     texts = [f"{name}: {lack}" for name, lack in missing.items()]
@@ -53,9 +53,9 @@ def agents(scene: Scene) -> Check:
     return Check("agents", Status.OK, "; ".join([f"{', '.join(there)} can take a turn", *texts]))
 
 
-async def worktrees(scene: Scene) -> Check:
+async def worktrees(context: CheckContext) -> Check:
     """Can agents have worktrees, or do they only read?"""
-    settings = scene.settings
+    settings = context.settings
     editors = [agent.name for agent in settings.agents if agent.enabled and agent.kind in EDITORS]
     if not settings.workspace.worktrees or not editors:
         why = "no agent can use one" if settings.workspace.worktrees else "`workspace.worktrees` is false"

@@ -14,9 +14,9 @@ from typing import Any
 import aiohttp
 import psutil
 
-from relay.app.health.context import Check, Scene, Status, worst
+from relay.app.health.context import Check, CheckContext, Status, worst
 from relay.app.health.files import mends
-from relay.app.runtime.instance import InstanceRecord, Standing
+from relay.app.runtime.instance import DaemonState, InstanceRecord
 from relay.base.files import TOKEN_BYTES, read_regular
 from relay.config.command_line import command, script
 from relay.store.ports import StoreError
@@ -28,31 +28,35 @@ REPAIR_S = 120.0
 NOT_WELL = "not well"
 
 
-def config(scene: Scene) -> Check:
-    if scene.config_error:
+def config(context: CheckContext) -> Check:
+    if context.config_error:
         return Check(
-            "config", Status.FAILED, scene.config_error, "Fix the file; the other checks use the defaults."
+            "config", Status.FAILED, context.config_error, "Fix the file; the other checks use the defaults."
         )
-    agents = len(scene.settings.agents)
-    return Check("config", Status.OK, f"{scene.settings.path.name}: {agents} agent{'s' * (agents != 1)}")
+    agents = len(context.settings.agents)
+    return Check("config", Status.OK, f"{context.settings.path.name}: {agents} agent{'s' * (agents != 1)}")
 
 
-def address(scene: Scene) -> str | None:
+def address(context: CheckContext) -> str | None:
     """Where the daemon's doors are: from state.json if that is its own, else from its record."""
     try:
-        state = json.loads(read_regular(scene.settings.state_path))
-        if scene.record is not None and state["pid"] == scene.record.pid and isinstance(state["url"], str):
+        state = json.loads(read_regular(context.settings.state_path))
+        if (
+            context.record is not None
+            and state["pid"] == context.record.pid
+            and isinstance(state["url"], str)
+        ):
             return str(state["url"]).rstrip("/")
     except (OSError, ValueError, KeyError, TypeError):
         pass  # the record says it too
-    return scene.record.address.rstrip("/") if scene.record and scene.record.address else None
+    return context.record.address.rstrip("/") if context.record and context.record.address else None
 
 
-async def daemon(scene: Scene) -> Check:
+async def daemon(context: CheckContext) -> Check:
     """Is it there, and does its event loop answer?"""
-    record = scene.record
-    if record is None or scene.standing is Standing.GONE:
-        if other := await _elsewhere(scene):
+    record = context.record
+    if record is None or context.daemon_state is DaemonState.GONE:
+        if other := await _elsewhere(context):
             return Check(
                 "daemon",
                 Status.FAILED,
@@ -63,15 +67,15 @@ async def daemon(scene: Scene) -> Check:
             "daemon", Status.FAILED, "relay is not running", f"{script('scripts/start.sh')} starts it."
         )
     who = f"pid {record.pid} on {record.host}"
-    if scene.standing is Standing.SILENT:
-        age = scene.now - record.heartbeat_at
+    if context.daemon_state is DaemonState.SILENT:
+        age = context.now - record.heartbeat_at
         return Check(
             "daemon",
             Status.FAILED,
             f"{who} exists, but its last heartbeat is {age:.0f} s old: it hangs or is suspended",
             f"{script('stop.sh')} ends it; {script('scripts/start.sh')} starts it again.",
         )
-    url = address(scene)
+    url = address(context)
     if url is None:
         return Check(
             "daemon",
@@ -80,10 +84,10 @@ async def daemon(scene: Scene) -> Check:
             "Check again in a moment.",
         )
     began = time.monotonic()
-    trouble, why = await _health(url, token(scene))
+    trouble, why = await _health(url, token(context))
     if trouble == NOT_WELL:
         # Where the database is away for this process too, `database` says why, once.
-        if scene.store_is_away or (not why and scene.store is None):
+        if context.store_is_away or (not why and context.store is None):
             why = "its database cannot be opened"
         why = why or "a part of it keeps failing and is restarted"
         return Check(
@@ -103,20 +107,20 @@ async def daemon(scene: Scene) -> Check:
     return Check("daemon", Status.OK, f"{who} answers at {url} within {took:.0f} ms")
 
 
-def token(scene: Scene) -> str:
+def token(context: CheckContext) -> str:
     """The room's token; empty when there is none to be read."""
     try:
-        return read_regular(scene.settings.token_path, TOKEN_BYTES).decode("ascii").strip()
+        return read_regular(context.settings.token_path, TOKEN_BYTES).decode("ascii").strip()
     except (OSError, UnicodeDecodeError):
         return ""
 
 
-async def _elsewhere(scene: Scene) -> str:
+async def _elsewhere(context: CheckContext) -> str:
     """Whose daemon the database has; empty where it has none, or cannot be asked (`database` says so then)."""
-    if scene.store is None:
+    if context.store is None:
         return ""
-    with contextlib.suppress(StoreError, scene.store.errors, OSError):
-        return await scene.store.daemon()
+    with contextlib.suppress(StoreError, context.store.errors, OSError):
+        return await context.store.daemon()
     return ""
 
 
@@ -143,15 +147,15 @@ async def _health(url: str, key: str) -> tuple[str, str]:
         return str(error) or type(error).__name__, ""
 
 
-async def ask_repair(scene: Scene) -> list[dict[str, Any]]:
+async def ask_repair(context: CheckContext) -> list[dict[str, Any]]:
     """Have the live daemon mend (POST /api/repair). Raises OSError with why it did not."""
-    url = address(scene)
+    url = address(context)
     if url is None:
         raise OSError("it does not accept connections")
-    key = token(scene)
+    key = token(context)
     if not key:
         raise OSError(
-            f"{scene.settings.token_path.name} cannot be read; the daemon writes it again by itself"
+            f"{context.settings.token_path.name} cannot be read; the daemon writes it again by itself"
         )
     try:
         async with (
@@ -170,35 +174,35 @@ async def ask_repair(scene: Scene) -> list[dict[str, Any]]:
         raise OSError(str(error) or type(error).__name__) from None
 
 
-def lock(scene: Scene) -> Check:
+def lock(context: CheckContext) -> Check:
     """The single-instance record and the pid file."""
-    path, seen = scene.settings.lock_path, []
+    path, seen = context.settings.lock_path, []
     mend = mends()
-    if scene.record_error:
-        seen.append(Check("lock", Status.FAILED, scene.record_error, mend))
-    record = scene.record
-    if record is not None and scene.standing is Standing.GONE:
+    if context.record_error:
+        seen.append(Check("lock", Status.FAILED, context.record_error, mend))
+    record = context.record
+    if record is not None and context.daemon_state is DaemonState.GONE:
         other = psutil.pid_exists(record.pid) and record.host == InstanceRecord.own().host
         what = f"pid {record.pid} is another program now" if other else f"pid {record.pid} is gone"
         seen.append(Check("lock", Status.WARNING, f"{path.name} is stale: {what}", mend))
-    elif record is not None and scene.standing is Standing.SILENT:
-        age = scene.now - record.heartbeat_at
+    elif record is not None and context.daemon_state is DaemonState.SILENT:
+        age = context.now - record.heartbeat_at
         seen.append(Check("lock", Status.WARNING, f"{path.name} has a heartbeat {age:.0f} s old"))
     elif record is not None and record.host != InstanceRecord.own().host:
         text = f"{path.name} is held from another machine, {record.host} (pid {record.pid})"
         seen.append(Check("lock", Status.WARNING, text, "Stop it there before you start it here."))
-    pid = _pid_of(scene)
-    if pid is not None and pid != (record.pid if record and scene.live else None):
-        text = f"{scene.settings.pid_path.name} names pid {pid or 'nobody'}, which is not the daemon"
+    pid = _pid_of(context)
+    if pid is not None and pid != (record.pid if record and context.live else None):
+        text = f"{context.settings.pid_path.name} names pid {pid or 'nobody'}, which is not the daemon"
         seen.append(Check("lock", Status.WARNING, text, mends()))
     held = f"{path.name} is pid {record.pid}'s" if record else f"no {path.name}, as expected"
     return worst("lock", seen, held)
 
 
-def _pid_of(scene: Scene) -> int | None:
+def _pid_of(context: CheckContext) -> int | None:
     """The pid file's pid, 0 when it is damaged, None when there is none."""
     try:
-        return int(read_regular(scene.settings.pid_path).split()[0])
+        return int(read_regular(context.settings.pid_path).split()[0])
     except FileNotFoundError:
         return None
     except (OSError, ValueError, IndexError):

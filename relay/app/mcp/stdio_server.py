@@ -74,10 +74,10 @@ Opening = Callable[[Settings], Coroutine[Any, Any, OpenRoom]]
 
 async def open_room(settings: Settings) -> OpenRoom:
     """The room's database with all that operations ask for; made and migrated when it is missing."""
-    from relay.app.wiring.schema import WINGS
+    from relay.app.wiring.schema import SCHEMAS
     from relay.store.open import open_store
 
-    store = await open_store(settings, WINGS)
+    store = await open_store(settings, SCHEMAS)
     try:
         from relay.config.settings import LiveSettings
         from relay.faces.services import services_of

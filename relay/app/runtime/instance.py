@@ -51,7 +51,7 @@ class DamagedRecord(InstanceError):
     """The file is there but is no record."""
 
 
-class Standing(StrEnum):
+class DaemonState(StrEnum):
     """How it stands with a record's daemon."""
 
     RUNNING = "running"
@@ -129,19 +129,19 @@ def process_of(record: InstanceRecord) -> psutil.Process | None:
         return None
 
 
-def standing(record: InstanceRecord, ttl: float, now: float | None = None) -> Standing:
+def daemon_state(record: InstanceRecord, ttl: float, now: float | None = None) -> DaemonState:
     """How it stands with the daemon; `ttl` in seconds. On another machine only the heartbeat can tell."""
     fresh = (time.time() if now is None else now) - record.heartbeat_at <= ttl
     if record.host != socket.gethostname():
-        return Standing.RUNNING if fresh else Standing.GONE
+        return DaemonState.RUNNING if fresh else DaemonState.GONE
     if process_of(record) is None:
-        return Standing.GONE
-    return Standing.RUNNING if fresh else Standing.SILENT
+        return DaemonState.GONE
+    return DaemonState.RUNNING if fresh else DaemonState.SILENT
 
 
 def is_live(record: InstanceRecord, ttl: float) -> bool:
     """Must a second daemon keep out? Yes too for one that is only silent: it may write at any moment."""
-    return standing(record, ttl) is not Standing.GONE
+    return daemon_state(record, ttl) is not DaemonState.GONE
 
 
 def read(path: Path) -> InstanceRecord | None:

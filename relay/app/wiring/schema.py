@@ -10,7 +10,7 @@ from pathlib import Path
 
 _ROOT = Path(__file__).parents[2]
 #: The folder of each; each has `<dialect>/migrations` and `<dialect>/*.sql`.
-WINGS = tuple(
+SCHEMAS = tuple(
     _ROOT / name
     for name in (
         "log",

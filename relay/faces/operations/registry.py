@@ -13,7 +13,7 @@ from relay.faces.operations.operation import Json, Operation, perform
 
 __all__ = ["OPERATIONS", "Json", "Operation", "perform"]
 
-_WINGS = (
+_SCHEMAS = (
     locks,
     tasks,
     memory,
@@ -25,5 +25,5 @@ _WINGS = (
 
 #: Every operation by its name, in the order of declaration.
 OPERATIONS: Mapping[str, Operation] = {
-    operation.name: operation for wing in _WINGS for operation in wing.OPERATIONS
+    operation.name: operation for wing in _SCHEMAS for operation in wing.OPERATIONS
 }

@@ -83,7 +83,7 @@ class Pending:
         return ", ".join(f"{place} ({option.name})" for place, option in enumerate(self.request.options, 1))
 
 
-class PermissionDesk:
+class PermissionBroker:
     """`relay.model.Permits`."""
 
     def __init__(self, store: Store, live: Live, *, clock: Callable[[], float] = time.time) -> None:

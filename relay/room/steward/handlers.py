@@ -15,7 +15,7 @@ from relay.log.events import NewEvent
 from relay.model import STEWARD, Airspace, Board, Holds, Message, Refusal, references
 from relay.room.dispatch import queue
 from relay.room.dispatch.breaker import BreakerState
-from relay.room.dispatch.permissions import ALLOW, REJECT, PermissionDesk, code_span
+from relay.room.dispatch.permissions import ALLOW, REJECT, PermissionBroker, code_span
 from relay.room.dispatch.recovery import lift_hops
 from relay.room.dispatch.roster import Policy, Roster
 from relay.room.dispatch.view import StewardView
@@ -76,7 +76,7 @@ class ActionHandlers:
         board: Board,
         roster: Roster,
         airspace: Airspace | None = None,
-        permissions: PermissionDesk | None = None,
+        permissions: PermissionBroker | None = None,
         holds: Holds | None = None,
     ) -> None:
         self._board = board

@@ -19,7 +19,7 @@ from relay.room.dispatch.roster import Roster
 from relay.store.ports import Store, Tx
 from tests.airspace.house import House
 from tests.airspace.parts import FILE, AirspaceRoom, open_airspace_store, work
-from tests.engines import BOTH, WINGS, Clock, all_events, open_store
+from tests.engines import BOTH, SCHEMAS, Clock, all_events, open_store
 from tests.room.office import Office
 
 
@@ -180,7 +180,7 @@ async def test_a_wrong_intent_is_refused_and_changes_nothing(store: Store) -> No
 
 @BOTH
 async def test_two_sessions_of_an_agent_have_two_sets(tmp_path: Path) -> None:
-    store = await open_store(tmp_path, WINGS)
+    store = await open_store(tmp_path, SCHEMAS)
 
     async def say(session: str, *paths: str, source: Source = Source.AGENT) -> set[str]:
         async def work(tx: Tx) -> set[str]:

@@ -12,14 +12,14 @@ from relay.model import Caller
 from relay.model.working_set import FileTouch, WorkingSet
 from tests import engines
 from tests.coordination.conftest import Room
-from tests.engines import WINGS, Clock
+from tests.engines import SCHEMAS, Clock
 
 AGENTS = ("CLAUDE", "CODEX")
 
 
 async def test_a_lock_is_what_its_holder_is_about_to_touch(tmp_path: Path) -> None:
     clock = Clock()
-    room = Room(await engines.open_store(tmp_path, WINGS, clock=clock), clock)
+    room = Room(await engines.open_store(tmp_path, SCHEMAS, clock=clock), clock)
     files = [f"src/{n}.py" for n in range(100)] + ["docs/a.md"]
     held = LockIntents(lambda: room.store.read(room.judge.held), lambda: files)
     sets = {"CODEX": WorkingSet("CODEX", (FileTouch("lib/deep/x.py"),), intent=(FileTouch("src/99.py"),))}

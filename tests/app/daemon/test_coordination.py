@@ -29,7 +29,7 @@ from relay.model import LOCKED, Caller, LockRefusal
 from relay.store.ports import Store
 from tests import engines
 from tests.coordination.desk import over
-from tests.engines import WINGS, Clock, all_events
+from tests.engines import SCHEMAS, Clock, all_events
 from tests.room.parts import all_messages, until
 
 AGENTS = ("CLAUDE", "CODEX")
@@ -63,7 +63,7 @@ async def desk(tmp_path: Path) -> AsyncIterator[Desk]:
     agents = [{"name": name, "cmd": "x"} for name in AGENTS]
     text = json.dumps({"agents": agents, "coordination": {"session_lease_s": 60.0}})
     settings = LiveSettings(loading.parse(text, tmp_path / "config.json"))
-    store = await engines.open_store(tmp_path, WINGS, clock=clock)
+    store = await engines.open_store(tmp_path, SCHEMAS, clock=clock)
     services = services_of(store, settings, fold=False)
     turns: Any = SimpleNamespace(by_agent=running)
     yield Desk(

@@ -96,7 +96,7 @@ class Site:
     @property
     def store(self) -> Store:
         if self._store is None:
-            opened = engines.join(str(self.database), engines.WINGS, clock=lambda: time.time() + self.clock)
+            opened = engines.join(str(self.database), engines.SCHEMAS, clock=lambda: time.time() + self.clock)
             self._store = self.loop.run_until_complete(opened)
         return self._store
 

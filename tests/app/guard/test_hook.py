@@ -169,7 +169,7 @@ async def test_an_agent_that_somebody_else_runs_is_answered_by_the_same_rules(
         (folder / "src").mkdir(parents=True)
         (folder / ".git").write_text(told)
     clock = Clock()
-    store = await engines.open_store(tmp_path / "log", engines.WINGS, clock=clock)
+    store = await engines.open_store(tmp_path / "log", engines.SCHEMAS, clock=clock)
     judge, sky = LockCheck(), Standing("src/b.py")
     guard = LockGuard(store, judge, sky)
     door = GuardRoutes(guard, Folders(tree, {"BOT": tree}), reader_of("BOT"))
@@ -306,7 +306,7 @@ async def test_the_locks_of_a_room_that_is_down_still_hold(tree: Path, tmp_path:
     folder.mkdir()
     (folder / "config.json").write_text('{"agents": [{"name": "CODEX"}]}')
     (tree / ".git").mkdir()
-    store = await engines.join(str(folder / ".relay" / "events.db"), engines.WINGS)
+    store = await engines.join(str(folder / ".relay" / "events.db"), engines.SCHEMAS)
     locks = over(store).locks
     try:
         assert (await locks.acquire(Caller("CODEX", "s1"), ["src/*.py"], reason="a move"))["success"]

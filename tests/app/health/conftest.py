@@ -46,7 +46,7 @@ class Room:
     @asynccontextmanager
     async def store(self) -> AsyncIterator[Store]:
         self.settings.runtime_dir.mkdir(mode=0o700, exist_ok=True)
-        opened = await engines.open_store(self.settings.runtime_dir, engines.WINGS)
+        opened = await engines.open_store(self.settings.runtime_dir, engines.SCHEMAS)
         try:
             yield opened
         finally:

@@ -22,7 +22,7 @@ from relay.app.mcp.stdio_server import DatabaseRoom, OpenRoom
 from relay.app.runtime.identity import Identity
 from relay.model import Caller
 from relay.store.sqlite.store import open_store
-from tests.engines import WINGS
+from tests.engines import SCHEMAS
 from tests.faces.mcp.mcp_house import HELLO, Process
 
 NAMES = ("ANN", "BEN", "CY", "DEE", "EVE", "FAY")
@@ -222,7 +222,7 @@ async def _every_tool(one: Process) -> None:
 
 
 async def test_a_process_that_dies_and_one_that_was_given_its_session(folder: Path) -> None:
-    store = await open_store(folder / ".relay/events.db", WINGS)
+    store = await open_store(folder / ".relay/events.db", SCHEMAS)
     keys, person = Keys(store), Caller("ann", "s", person=True)
     key = await keys.create(person, "BEN")
     conversation = {"RELAY_SESSION_ID": "conversation-1", "RELAY_API_KEY": key["key"]}

@@ -16,7 +16,13 @@ import psutil
 import pytest
 
 from relay.app.runtime import instance
-from relay.app.runtime.instance import AlreadyRunning, DamagedRecord, InstanceLost, InstanceRecord, Standing
+from relay.app.runtime.instance import (
+    AlreadyRunning,
+    DaemonState,
+    DamagedRecord,
+    InstanceLost,
+    InstanceRecord,
+)
 
 NOW = 1_000_000.0
 
@@ -48,20 +54,20 @@ MINE = InstanceRecord.own()
 @pytest.mark.parametrize(
     ("why", "record", "age", "expected"),
     [
-        ("this very process, fresh", MINE, 0, Standing.RUNNING),
-        ("its heartbeat is late", MINE, 91, Standing.SILENT),
-        ("its heartbeat is from a clock that was stepped back since", MINE, -3600, Standing.RUNNING),
-        ("the clock was stepped since it began", replace(MINE, started_at=5.0), 0, Standing.RUNNING),
-        ("its pid, begun at another time", replace(MINE, started_at=5.0, mark=""), 0, Standing.GONE),
-        ("its pid, after a reboot", replace(MINE, mark="boot/1"), 0, Standing.GONE),
-        ("no such pid", replace(MINE, pid=2**22 + 1, mark=""), 0, Standing.GONE),
-        ("another machine, fresh", replace(MINE, host="elsewhere"), 89, Standing.RUNNING),
-        ("another machine, silent for long", replace(MINE, host="elsewhere"), 91, Standing.GONE),
+        ("this very process, fresh", MINE, 0, DaemonState.RUNNING),
+        ("its heartbeat is late", MINE, 91, DaemonState.SILENT),
+        ("its heartbeat is from a clock that was stepped back since", MINE, -3600, DaemonState.RUNNING),
+        ("the clock was stepped since it began", replace(MINE, started_at=5.0), 0, DaemonState.RUNNING),
+        ("its pid, begun at another time", replace(MINE, started_at=5.0, mark=""), 0, DaemonState.GONE),
+        ("its pid, after a reboot", replace(MINE, mark="boot/1"), 0, DaemonState.GONE),
+        ("no such pid", replace(MINE, pid=2**22 + 1, mark=""), 0, DaemonState.GONE),
+        ("another machine, fresh", replace(MINE, host="elsewhere"), 89, DaemonState.RUNNING),
+        ("another machine, silent for long", replace(MINE, host="elsewhere"), 91, DaemonState.GONE),
     ],
 )
-def test_how_it_stands(why: str, record: InstanceRecord, age: float, expected: Standing) -> None:
+def test_how_it_stands(why: str, record: InstanceRecord, age: float, expected: DaemonState) -> None:
     beat = replace(record, heartbeat_at=NOW - age)
-    assert instance.standing(beat, 90, now=NOW) is expected, why
+    assert instance.daemon_state(beat, 90, now=NOW) is expected, why
 
 
 def test_a_dead_child_that_nobody_has_waited_for_is_gone() -> None:

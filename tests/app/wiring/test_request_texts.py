@@ -13,14 +13,14 @@ from relay.room.journal import ledger
 from relay.store.ports import Tx
 from tests.coordination import desk as desks
 from tests.coordination.desk import ANN, A, Desk
-from tests.engines import BOTH, WINGS
+from tests.engines import BOTH, SCHEMAS
 
 pytestmark = BOTH
 
 
 @pytest.fixture
 async def desk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Desk]:
-    monkeypatch.setattr(desks, "WINGS", WINGS)
+    monkeypatch.setattr(desks, "SCHEMAS", SCHEMAS)
     made = await desks.at(tmp_path)
     yield made
     await made.store.close()

@@ -13,7 +13,7 @@ from relay.log.events import Lane
 from relay.model import Kind
 from relay.room.journal import ledger
 from relay.store.ports import Queries, Tx
-from tests.engines import BOTH, ENGINES, T0, WINGS, open_store
+from tests.engines import BOTH, ENGINES, SCHEMAS, T0, open_store
 
 TASK = """-- name: put_done
 INSERT INTO work_queue (id, number, task_type, task_description, rank, status, claimed_by, created_by, created_at,
@@ -28,7 +28,7 @@ async def test_it_is_of_the_time_and_the_hands_of_the_work(tmp_path: Path) -> No
         (tmp_path / dialect).mkdir()
         (tmp_path / dialect / "put.sql").write_text(TASK)
     put = Queries(tmp_path)
-    store = await open_store(tmp_path, WINGS)
+    store = await open_store(tmp_path, SCHEMAS)
 
     async def work(tx: Tx) -> None:
         for number, (ask, answer, files, at) in enumerate(

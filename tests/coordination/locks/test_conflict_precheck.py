@@ -19,7 +19,7 @@ from relay.model import Refusal
 from relay.store.ports import Store, StoreError
 from tests import engines
 from tests.coordination.conftest import Room
-from tests.engines import BOTH, WINGS, Clock
+from tests.engines import BOTH, SCHEMAS, Clock
 
 
 async def test_the_patterns_of_one_request_are_bounded_together(room: Room) -> None:
@@ -44,7 +44,7 @@ async def test_nothing_is_compared_in_the_writers_turn_that_stood_before_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     clock = Clock()
-    store = await engines.open_store(tmp_path, WINGS, clock=clock)
+    store = await engines.open_store(tmp_path, SCHEMAS, clock=clock)
     room = Room(store, clock)
     held = [f"src/**/h{number}*.py" for number in range(5)]
     assert (await room.locks.acquire(room.ann, held))["success"]
@@ -60,7 +60,7 @@ async def test_nothing_is_compared_in_the_writers_turn_that_stood_before_it(
             "b_key text, b_shape jsonb) RETURNS boolean LANGUAGE plpgsql AS $x "
             "BEGIN RAISE EXCEPTION 'compared'; END $x".replace("$x", "'X'").replace("'X'", "$" + "$"),
         )
-    store = await engines.open_store(tmp_path, WINGS, clock=clock)
+    store = await engines.open_store(tmp_path, SCHEMAS, clock=clock)
     room = Room(store, clock)
     try:
         blocked = await room.locks.acquire(room.bob, ["docs/*.md", "src/**/h3x.py"])

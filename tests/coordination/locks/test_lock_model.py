@@ -24,7 +24,7 @@ from relay.coordination.paths.targets import target
 from relay.model import Caller, Refusal
 from relay.store.ports import Tx
 from tests import engines
-from tests.coordination.conftest import WINGS, Room
+from tests.coordination.conftest import SCHEMAS, Room
 from tests.engines import Clock
 
 #: Two that are named, and one that is a process and dies without a word.
@@ -77,7 +77,7 @@ class LockModel(RuleBasedStateMachine):
         self.loop = asyncio.new_event_loop()
         self.folder = tempfile.TemporaryDirectory()
         self.clock = Clock()
-        opened = engines.open_store(Path(self.folder.name), WINGS, clock=self.clock)
+        opened = engines.open_store(Path(self.folder.name), SCHEMAS, clock=self.clock)
         self.room = Room(self.loop.run_until_complete(opened), self.clock)
         self.held: dict[tuple[Caller, str], Held] = {}
         self.lease: dict[Caller, float] = {}

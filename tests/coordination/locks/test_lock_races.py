@@ -16,7 +16,7 @@ from relay.coordination.locks.service import Locks
 from relay.coordination.sessions import Heartbeat
 from relay.model import Caller
 from tests import engines
-from tests.coordination.conftest import WINGS
+from tests.coordination.conftest import SCHEMAS
 from tests.engines import BOTH, all_events
 
 pytestmark = BOTH
@@ -29,11 +29,11 @@ from relay.coordination.locks.service import Locks
 from relay.coordination.sessions import Heartbeat
 from relay.config.coordination import CoordinationSettings
 from relay.model import Caller
-from tests.coordination.conftest import WINGS
+from tests.coordination.conftest import SCHEMAS
 from tests.engines import join
 
 async def main(folder, address, name, rounds, path, hold):
-    store = await join(address, WINGS)
+    store = await join(address, SCHEMAS)
     locks = Locks(store, Heartbeat(CoordinationSettings(process_lease_s=2)))
     me = Caller(name, name, process=True)
     print("ready", flush=True)
@@ -100,7 +100,7 @@ async def test_processes_at_one_path(tmp_path: Path) -> None:
                 await one.wait()
     assert all(one["got"] + one["blocked"] == 60 for one in told)
     assert sum(one["got"] for one in told) > 0
-    store = await engines.open_store(tmp_path, WINGS)
+    store = await engines.open_store(tmp_path, SCHEMAS)
     types = ["lock.acquired", "lock.released", "lock.refreshed", "lock.forced"]
     logged = await all_events(store, *types)
     left = await Locks(store, Heartbeat()).check(Caller("ann", "s1"))
@@ -113,7 +113,7 @@ async def test_processes_at_one_path(tmp_path: Path) -> None:
 
 
 async def test_stores_of_one_process_on_their_own_threads(tmp_path: Path) -> None:
-    stores = [await engines.open_store(tmp_path, WINGS) for _ in range(8)]
+    stores = [await engines.open_store(tmp_path, SCHEMAS) for _ in range(8)]
     inside: list[str] = []
 
     async def work(number: int) -> int:
@@ -148,7 +148,7 @@ async def test_a_holder_that_is_killed_is_followed_by_who_waits(tmp_path: Path) 
     finally:
         holder.send_signal(signal.SIGKILL)
         await holder.wait()
-    store = await engines.open_store(tmp_path, WINGS)
+    store = await engines.open_store(tmp_path, SCHEMAS)
     locks, bob = Locks(store, Heartbeat()), Caller("bob", "s1")
     try:
         first = await locks.acquire(bob, ["src/**"])

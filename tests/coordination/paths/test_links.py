@@ -18,7 +18,7 @@ from relay.faces.room_locks import RoomHolds
 from relay.model import Caller, Refusal
 from relay.store.ports import Store
 from tests import engines
-from tests.engines import BOTH, WINGS
+from tests.engines import BOTH, SCHEMAS
 
 ANN, BEN = Caller("ANN", "s1"), Caller("BEN", "s2")
 
@@ -54,7 +54,7 @@ def tree(tmp_path: Path) -> Path:
 
 @pytest.fixture
 async def store(tmp_path: Path) -> AsyncIterator[Store]:
-    store = await engines.open_store(tmp_path, WINGS)
+    store = await engines.open_store(tmp_path, SCHEMAS)
     yield store
     await store.close()
 

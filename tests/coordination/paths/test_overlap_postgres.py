@@ -12,7 +12,7 @@ from relay.coordination.paths import targets as paths
 from relay.coordination.paths.overlap import overlaps, shape
 from relay.model import Refusal
 from tests import postgres
-from tests.engines import WINGS
+from tests.engines import SCHEMAS
 
 #: What the rules turn on: folders, extensions, dots, wildcards within a name and as one, alternatives, odd ones.
 NAMED = [
@@ -107,7 +107,7 @@ async def test_the_database_and_the_code_agree() -> None:
     pairs = list(itertools.product(every[: len(NAMED)], repeat=2))
     pairs += random.Random(5).sample(list(itertools.product(every, repeat=2)), 4000)
     server = postgres.server()
-    name = server.new_database(WINGS)
+    name = server.new_database(SCHEMAS)
     connection = await asyncpg.connect(server.dsn(name), server_settings={"search_path": "relay"})
     try:
         columns = [(ak, a, shape(ak, a), bk, b, shape(bk, b)) for (ak, a), (bk, b) in pairs]

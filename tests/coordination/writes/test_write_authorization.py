@@ -21,7 +21,7 @@ from relay.model import LOCKED, STALE, WHICH, Caller, Fault, GuardDecision, Loca
 from relay.store.ports import Store, StoreBusy
 from tests import engines
 from tests.coordination.desk import over
-from tests.engines import BOTH, WINGS, Clock, all_events
+from tests.engines import BOTH, SCHEMAS, Clock, all_events
 from tests.standing import Standing
 
 pytestmark = BOTH
@@ -77,7 +77,7 @@ class Away(LockCheck):
 @pytest.fixture
 async def bench(tmp_path: Path) -> AsyncIterator[Bench]:
     clock = Clock()
-    store = await engines.open_store(tmp_path, WINGS, clock=clock)
+    store = await engines.open_store(tmp_path, SCHEMAS, clock=clock)
     yield Bench(store, over(store).locks, LockCheck(), clock)
     await store.close()
 

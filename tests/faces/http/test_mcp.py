@@ -26,7 +26,7 @@ from relay.faces.http.routes.mcp import MAX_BODY
 from relay.faces.services import Services
 from relay.model import Caller
 from relay.store.sqlite.store import SqliteStore, open_store
-from tests.engines import WINGS
+from tests.engines import SCHEMAS
 from tests.faces.mcp.mcp_house import HELLO
 from tests.faces.mcp.mcp_toy import Toy
 from tests.faces.memory_room import MemoryRoom
@@ -79,7 +79,7 @@ class Place:
 
 @pytest.fixture
 async def place(tmp_path: Path) -> AsyncIterator[Place]:
-    store = await open_store(tmp_path / ".relay/events.db", WINGS)
+    store = await open_store(tmp_path / ".relay/events.db", SCHEMAS)
     place = Place(tmp_path, store)
     await place.open()
     try:

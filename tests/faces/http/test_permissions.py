@@ -12,7 +12,7 @@ import pytest_asyncio
 
 from relay.faces.http.routes.permissions import PermissionRoutes
 from relay.model import PermissionOption, PermissionRequest
-from relay.room.dispatch.permissions import PermissionDesk
+from relay.room.dispatch.permissions import PermissionBroker
 from relay.room.journal.live_bus import Live
 from relay.room.parsing.actions import Action, Answer, Permit
 from relay.store.ports import Store
@@ -28,7 +28,7 @@ class Counter:
 
     def __init__(self, store: Store) -> None:
         self.live = Live()
-        self.desk = PermissionDesk(store, self.live)
+        self.desk = PermissionBroker(store, self.live)
         self.orders: list[tuple[Action, str]] = []
         self.success = True
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from relay.model import PermissionAnswer, PermissionOption, PermissionRequest, Refusal
-from relay.room.dispatch.permissions import ALLOW, REJECT, PermissionDesk
+from relay.room.dispatch.permissions import ALLOW, REJECT, PermissionBroker
 from relay.room.journal.live_bus import Live
 from relay.room.parsing.actions import Permit
 from relay.room.parsing.commands import Problem, parse
@@ -31,7 +31,7 @@ class Front:
 
     def __init__(self, store: Store) -> None:
         self.live, self.clock, self._store = Live(), Clock(), store
-        self.desk = PermissionDesk(store, self.live, clock=self.clock)
+        self.desk = PermissionBroker(store, self.live, clock=self.clock)
 
     async def said(self) -> list[tuple[str, Mapping[str, Any]]]:
         """The notices of the room, oldest first."""
@@ -183,14 +183,14 @@ def test_a_command_without_a_number_is_not_understood(body: str) -> None:
 
 
 @pytest.fixture
-async def office(store: Store) -> AsyncIterator[tuple[Office, PermissionDesk, Live]]:
+async def office(store: Store) -> AsyncIterator[tuple[Office, PermissionBroker, Live]]:
     live = Live()
-    desk = PermissionDesk(store, live)
+    desk = PermissionBroker(store, live)
     async with Office(store, Clock(), permissions=desk).at_work() as office:
         yield office, desk, live
 
 
-async def test_people_answer_by_commands(office: tuple[Office, PermissionDesk, Live]) -> None:
+async def test_people_answer_by_commands(office: tuple[Office, PermissionBroker, Live]) -> None:
     one, desk, live = office
     with live.here("ann"):
         for body, option, told in (
@@ -207,7 +207,7 @@ async def test_people_answer_by_commands(office: tuple[Office, PermissionDesk, L
         assert "it was answered" in late.body and late.meta["error"]
 
 
-async def test_a_line_in_the_transcript_allows_nothing(office: tuple[Office, PermissionDesk, Live]) -> None:
+async def test_a_line_in_the_transcript_allows_nothing(office: tuple[Office, PermissionBroker, Live]) -> None:
     """An agent may write such a line with `echo`, and so allow itself what it asks for."""
     one, desk, live = office
     with live.here("ann"):

@@ -27,7 +27,7 @@ from relay.store.postgres import store as postgres_store
 from relay.store.sqlite import store as sqlite_store
 from tests import postgres
 from tests.engines import BOTH, Clock, all_events
-from tests.room.parts import WINGS, all_jobs, all_messages, claim, end, notices, open_room, plan_of, post
+from tests.room.parts import SCHEMAS, all_jobs, all_messages, claim, end, notices, open_room, plan_of, post
 
 pytestmark = BOTH
 
@@ -349,7 +349,7 @@ async def test_a_database_from_before_the_kinds_of_tokens_keeps_its_turns(
 
     server = postgres.server() if engine == "postgres" else None
     name = server.new_database() if server else ""
-    *below, room = WINGS
+    *below, room = SCHEMAS
     try:
         old = before(room, tmp_path, engine, 4)
         (old / engine / "old.sql").write_text(
@@ -360,7 +360,7 @@ async def test_a_database_from_before_the_kinds_of_tokens_keeps_its_turns(
         store = await opened(*below, old)
         await store.write(lambda tx: tx.execute(Queries(old).put_old_turn, at=clock()))
         await store.close()
-        store = await opened(*WINGS)
+        store = await opened(*SCHEMAS)
         spent = await store.read(lambda tx: queue.load_spent(tx, "ALPHA", clock.move(60)))
         await store.close()
     finally:

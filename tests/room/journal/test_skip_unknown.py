@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from relay.app.daemon.daemon import WINGS
+from relay.app.daemon.daemon import SCHEMAS
 from relay.model import Kind
 from relay.room.dispatch.recovery import skip_unknown
 from relay.room.journal import ledger
@@ -12,7 +12,7 @@ from relay.store.sqlite.store import open_store
 
 
 async def test_what_waits_for_an_agent_that_has_gone_is_skipped_aloud(tmp_path: Path) -> None:
-    store = await open_store(tmp_path / "events.db", WINGS)
+    store = await open_store(tmp_path / "events.db", SCHEMAS)
     try:
         new = NewMessage("ann", Kind.HUMAN, "@OLD and @NEW, please", 1.0)
         await store.write(lambda tx: ledger.admit(tx, new, Rules(agents=("OLD", "NEW"))))

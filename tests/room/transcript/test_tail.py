@@ -594,7 +594,7 @@ DAEMON = """
 import asyncio, sys
 from pathlib import Path
 from tests import engines
-from tests.room.parts import WINGS, roster_of
+from tests.room.parts import SCHEMAS, roster_of
 from relay.model import Kind
 from relay.room.parsing import line_format as entry
 from relay.room.journal import ledger
@@ -603,7 +603,7 @@ from relay.room.journal.admission_rules import Rules
 from relay.room.transcript.tail import Transcript
 
 async def main(folder: Path, address: str, start: int) -> None:
-    store = await engines.join(address, WINGS)
+    store = await engines.join(address, SCHEMAS)
     file = folder / "transcript.log"
     rules = Rules(agents=("ALPHA",))
     tail = Transcript(store, file, entry.lock_path(folder, file), roster_of(rules, 1 << 20))

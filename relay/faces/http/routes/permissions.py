@@ -11,7 +11,7 @@ from relay.faces.http.requests.errors import answer
 from relay.faces.http.requests.parsing import Query, bad
 from relay.faces.http.requests.reader import RequestReader
 from relay.model import Fault, Refusal
-from relay.room.dispatch.permissions import PermissionDesk
+from relay.room.dispatch.permissions import PermissionBroker
 from relay.room.parsing.actions import Permit
 from relay.room.person_actions import PersonActions
 
@@ -19,7 +19,7 @@ from relay.room.person_actions import PersonActions
 class PermissionRoutes:
     """The handlers. `desk` has the open requests; `actions` takes a person's answer."""
 
-    def __init__(self, desk: PermissionDesk, actions: PersonActions, reader: RequestReader) -> None:
+    def __init__(self, desk: PermissionBroker, actions: PersonActions, reader: RequestReader) -> None:
         self._desk, self._actions, self._reader = desk, actions, reader
 
     def table(self) -> list[web.RouteDef]:
