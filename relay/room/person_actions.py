@@ -53,6 +53,9 @@ class PersonActions:
                 async with asyncio.timeout(ANSWER_S):
                     return await answer
             except TimeoutError:
+                # Done, and lost on its way here: a commit whose connection broke, or a steward that began anew.
+                if stored := await self._steward.stored_answer(id):
+                    return stored
                 raise Refusal(
                     "The room has not processed it yet.", "It is queued: look in the room.", Fault.BUSY
                 ) from None
@@ -131,4 +134,6 @@ class PersonActions:
         try:
             await self._poster.write(work)
         except Refusal as refusal:
+            if refusal.fault in (Fault.BUSY, Fault.UNAVAILABLE):
+                raise  # the store's, not the board's: the client asks again
             raise Refusal(refusal.message, refusal.fix or "GET /api/tasks shows the board.") from None

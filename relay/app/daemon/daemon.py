@@ -65,7 +65,12 @@ class Daemon:
             for number in (signal.SIGTERM, signal.SIGINT):
                 loop.add_signal_handler(number, self.ask_to_stop)
             async with self._opened() as store:
-                await self._run(await self._build(store))
+                watchdog = Watchdog(loop)
+                watchdog.start()
+                try:
+                    await self._run(await self._build(store), watchdog)
+                finally:
+                    watchdog.stop()
             if self._replaced is not None:
                 raise self._replaced
 
@@ -119,9 +124,8 @@ class Daemon:
 
     # -- run and close
 
-    async def _run(self, parts: Parts) -> None:
-        watchdog, server = Watchdog(asyncio.get_running_loop()), HttpServer(parts)
-        watchdog.start()
+    async def _run(self, parts: Parts, watchdog: Watchdog) -> None:
+        server = HttpServer(parts)
         try:
             try:
                 parts.url = await server.open(self.settings)
@@ -137,7 +141,6 @@ class Daemon:
             await server.close()
             await parts.supervisor.stop()
             await parts.close()
-            watchdog.stop()
         # What was acknowledged is in the database; it also belongs in the file before the daemon goes.
         if self._replaced is None:
             with contextlib.suppress(OSError):

@@ -6,7 +6,7 @@ Invariants: `commands.parse(action.line(), agents) == action`, and `of_json(acti
 from __future__ import annotations
 
 import shlex
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from enum import StrEnum
 from typing import Any, ClassVar
@@ -228,6 +228,16 @@ class GoFirst(OfAgent):
     """This agent goes first where its work collides with another's."""
 
     word = "/first"
+
+
+def intent_paths(words: Sequence[str]) -> tuple[str, ...] | None:
+    """The paths that these words declare, without commas around them; `-` alone declares none. None = no word is
+    left."""
+    one_line = (word.encode(errors="replace").decode().replace("\n", " ") for word in words)
+    paths = [path for word in one_line if (path := word.strip(","))]
+    if not paths:
+        return None
+    return () if paths == ["-"] else tuple(dict.fromkeys(paths))
 
 
 @dataclass(frozen=True)

@@ -197,10 +197,10 @@ def _intent(rest: str, agents: Sequence[str]) -> Action:
     chosen = _agents(words[0], agents) if words else ()
     if len(chosen) != 1:
         raise _WrongArguments("Say which agent it is about, one at a time.")
-    paths = [path for word in words[1:] if (path := word.strip(","))]
-    if not paths:
+    paths = actions.intent_paths(words[1:])
+    if paths is None:
         raise _WrongArguments("Say which files it will touch, or `-` for none.")
-    return actions.DeclareIntent(chosen[0], () if paths == ["-"] else tuple(dict.fromkeys(paths)))
+    return actions.DeclareIntent(chosen[0], paths)
 
 
 def _first_word(text: str) -> tuple[str, str]:

@@ -146,6 +146,10 @@ UPDATE dispatch_queue SET state = 'done', attempts = attempts + 1, started_at = 
   answer_id = :answer_id, error = NULL
 WHERE id = :id AND state IN ('pending', 'failed') RETURNING *
 
+-- name: steward_answer
+SELECT m.body, m.meta FROM dispatch_queue q JOIN messages m ON m.id = q.answer_id
+WHERE q.message_id = :message_id AND q.agent = 'RELAY'
+
 -- name: any_held
 SELECT 1 AS held FROM held LIMIT 1
 

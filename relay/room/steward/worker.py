@@ -17,6 +17,7 @@ import structlog
 
 from relay.config.command_line import command
 from relay.log import events
+from relay.log.encoding import loads
 from relay.log.events import NewEvent
 from relay.model import STEWARD, Board, Holds, Message, Refusal
 from relay.room.dispatch.roster import Roster
@@ -81,6 +82,14 @@ class Steward:
         finally:
             del self._awaited[message_id]
 
+    async def stored_answer(self, message_id: str) -> Answer | None:
+        """The answer that stands in the room, whoever gave it; None = there is none yet."""
+        row = await self._store.read(lambda tx: tx.one(Q.steward_answer, message_id=message_id))
+        if row is None:
+            return None
+        meta = loads(row["meta"])
+        return Answer(not meta.get("error"), row["body"], meta.get("task"))
+
     async def run(self) -> None:
         """Answer for ever."""
         wakeup = self._store.wakeup(ledger.OF_THE_ROOM)
@@ -109,13 +118,13 @@ class Steward:
             result = Result(self._why_not(job, error))
             answer = Answer(False, result.text)
             await self._store.write(lambda tx: self._end(tx, job, answer.text, {"error": True}))
+        awaited = self._awaited.get(job.message_id)
+        if awaited is not None and not awaited.done():
+            awaited.set_result(answer)
         for turn in result.cancel:
             self._turns.cancel(*turn)
         if result.after is not None:
             result.after()
-        awaited = self._awaited.get(job.message_id)
-        if awaited is not None and not awaited.done():
-            awaited.set_result(answer)
 
     def _why_not(self, job: Job, error: Exception) -> str:
         if isinstance(error, Refusal):

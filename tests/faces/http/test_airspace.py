@@ -149,6 +149,12 @@ async def test_an_intent_is_the_rooms_action(home: House, air: PlayedAirspace) -
     status, told, _ = await home.ask("POST", "/api/airspace/intent", json=body)
     assert (status, told["success"], told["agent"], told["intent"]) == (200, True, "CLAUDE", ["a b.py"])
     assert air.asked == [(DeclareIntent("CLAUDE", ("a b.py",)), "ann")]
+    status, told, _ = await home.ask(
+        "POST", "/api/airspace/intent", json={**body, "paths": ["a.py,", "\ud800"]}
+    )
+    assert (status, air.asked[-1]) == (200, (DeclareIntent("CLAUDE", ("a.py", "?")), "ann"))
+    status, told, _ = await home.ask("POST", "/api/airspace/intent", json={**body, "paths": [","]})
+    assert (status, told["success"], told["intent"], len(air.asked)) == (200, False, None, 2)
     air.success = False
     status, told, _ = await home.ask("POST", "/api/airspace/intent", json={**body, "paths": []})
     assert (status, told["success"], told["intent"], told["reason"]) == (200, False, None, "said")

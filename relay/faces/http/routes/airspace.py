@@ -17,7 +17,7 @@ from relay.faces.http.requests.middleware import CREDENTIAL
 from relay.faces.http.requests.parsing import Body, Query, bad
 from relay.faces.http.requests.reader import SPEAKER, RequestReader
 from relay.model import SESSION_ID, Fault, Refusal
-from relay.room.parsing.actions import Action, DeclareIntent, GoFirst, Stop, TakeMain
+from relay.room.parsing.actions import Action, DeclareIntent, GoFirst, Stop, TakeMain, intent_paths
 from relay.room.person_actions import PersonActions
 
 _MARKS = ("useful", "noise")
@@ -101,10 +101,14 @@ class AirspaceRoutes:
                 Fault.FORBIDDEN,
                 "scope",
             )
-        action = DeclareIntent(agent, tuple(dict.fromkeys(paths)))
+        declared = intent_paths(paths) if paths else ()
+        if declared is None:
+            reason = "Say which files it will touch, or `-` for none."
+            return answer({"success": False, "reason": reason, "agent": agent, "intent": None})
+        action = DeclareIntent(agent, declared)
         done = await self._actions.act(action, by=self._reader.speaker(request, body))
         result = {**done.as_json(), "agent": agent, "intent": paths if done.success else None}
-        in_hand = self._airspace.in_hand(agent, paths) if done.success else []
+        in_hand = self._airspace.in_hand(agent, declared) if done.success else []
         return answer({**result, "in_hand": in_hand} if in_hand else result)
 
     async def decide(self, request: web.Request) -> web.Response:
