@@ -57,10 +57,10 @@ async def load(store: Store, repo: str) -> tuple[dict[Key, Row], bytes | None, b
             (row["blob"], row["language"]): Row(row["facts"], row["symbols"], row["trouble"], row["used_at"])
             for row in await tx.all(Q.graph_files, extractor=EXTRACTOR)
         }
-        found = await tx.one(Q.graph_snapshot, repo=repo, extractor=EXTRACTOR)
-        if found is None:
+        snapshot = await tx.one(Q.graph_snapshot, repo=repo, extractor=EXTRACTOR)
+        if snapshot is None:
             return rows, None, None, ""
-        return rows, found["edges"], found["good"], found["digest"]
+        return rows, snapshot["edges"], snapshot["good"], snapshot["digest"]
 
     return await store.read(work, long=True)
 
@@ -70,19 +70,19 @@ def unpack_snapshot(edges: bytes | None, good: bytes | None, digest: str) -> Sna
     if edges is None or good is None:
         return None
     try:
-        told = json.loads(zlib.decompress(edges))
+        targets_by_path = json.loads(zlib.decompress(edges))
         kept = json.loads(zlib.decompress(good))
     except (ValueError, zlib.error):
         return None
     return Snapshot(
         digest,
-        {path: tuple(targets) for path, targets in told.items()},
+        {path: tuple(targets) for path, targets in targets_by_path.items()},
         {path: (blob, language) for path, (blob, language) in kept.items()},
     )
 
 
-def pack_json(told: Any) -> bytes:
-    return zlib.compress(json.dumps(told, separators=(",", ":")).encode(), 1)
+def pack_json(value: Any) -> bytes:
+    return zlib.compress(json.dumps(value, separators=(",", ":")).encode(), 1)
 
 
 async def put_rows(store: Store, rows: Mapping[Key, Row], now: float) -> None:
@@ -108,7 +108,7 @@ async def keep(
     repo: str,
     packed: tuple[str, bytes, bytes],
     used: Iterable[Key],
-    told: dict[str, Any],
+    summary: dict[str, Any],
     now: float,
 ) -> None:
     """Save the snapshot (digest, edges, good), mark what is used and drop what is old."""
@@ -129,6 +129,6 @@ async def keep(
         await tx.execute(Q.prune_graph_files, before=now - KEPT_S, extractor=EXTRACTOR)
         await tx.execute(Q.prune_graph_snapshots, before=now - KEPT_S)
         lane = Lane("room", f"graph:{digest[:16]}:{int(now * 1000)}", short=True)
-        await events.append(tx, NewEvent(BUILT, lane, outputs=told))
+        await events.append(tx, NewEvent(BUILT, lane, outputs=summary))
 
     await store.write(work)

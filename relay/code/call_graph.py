@@ -53,32 +53,32 @@ class CallGraph:
 
     def visible(self, path: str) -> tuple[str, ...]:
         """The files whose names a file can use: what it imports, and what a package's own file passes on."""
-        found = self._visible.get(path)
-        if found is None:
+        paths = self._visible.get(path)
+        if paths is None:
             seen = dict.fromkeys(self.graph.imports(path))
-            for one in tuple(seen):
-                if _passes_on(one):
-                    seen.update(dict.fromkeys(self.graph.imports(one)))
+            for seen_path in tuple(seen):
+                if _passes_on(seen_path):
+                    seen.update(dict.fromkeys(self.graph.imports(seen_path)))
             seen.pop(path, None)
-            found = self._visible[path] = tuple(seen)
-        return found
+            paths = self._visible[path] = tuple(seen)
+        return paths
 
     def outside(self, path: str, symbols: FileSymbols) -> _Outside:
         """The definitions in other files that the calls of a file can mean."""
         kept = self._outside.get(path)
         if kept is not None and kept[0] is symbols:
             return kept[1]
-        found: dict[str, list[tuple[str, Definition, bool]]] = {}
+        definitions: dict[str, list[tuple[str, Definition, bool]]] = {}
         for other in self.visible(path):
             theirs = self.graph.symbols(other)
             for name in symbols.called & theirs.by_name.keys():
-                found.setdefault(name, []).extend(
+                definitions.setdefault(name, []).extend(
                     (other, definition, _is_top(definition, theirs))
                     for definition in theirs.by_name[name]
                     if definition.kind not in _APART
                 )
-        self._outside[path] = (symbols, found)
-        return found
+        self._outside[path] = (symbols, definitions)
+        return definitions
 
     def target(self, path: str, symbols: FileSymbols, call: Call) -> Node | None:
         """The definition that a call in a file means, None = not known."""
@@ -98,8 +98,8 @@ class CallGraph:
         if own:
             return _of_class(path, symbols, call)
         outside = self.outside(path, symbols).get(call.name, ())
-        found = {(other, definition.qualified) for other, definition, top_level in outside if top_level}
-        return found.pop() if len(found) == 1 else None
+        candidates = {(other, definition.qualified) for other, definition, top_level in outside if top_level}
+        return candidates.pop() if len(candidates) == 1 else None
 
     def _dotted(self, path: str, symbols: FileSymbols, call: Call) -> Node | None:
         last = _LAST.search(call.receiver)
@@ -120,25 +120,25 @@ class CallGraph:
                 members.add(node)
             if definition.kind == "method":
                 methods.add(node)
-        for found in (modules, members):
-            if found:
-                return found.pop() if len(found) == 1 else None
+        for candidates in (modules, members):
+            if candidates:
+                return candidates.pop() if len(candidates) == 1 else None
         known = len(methods) == 1 and call.name not in _COMMON and not owner[:1].isupper()
         return methods.pop() if known else None
 
     def calls_of(self, path: str) -> tuple[tuple[str, Node], ...]:
         """(qualified name of the definition around, target) of every call of a file that is resolved."""
-        found = self._resolved.get(path)
-        if found is None:
+        resolved = self._resolved.get(path)
+        if resolved is None:
             symbols = self.graph.symbols(path)
-            found = self._resolved[path] = tuple(
+            resolved = self._resolved[path] = tuple(
                 dict.fromkeys(
                     (symbols.definitions[call.within].qualified, target)
                     for call in symbols.calls
                     if call.within >= 0 and (target := self.target(path, symbols, call)) is not None
                 )
             )
-        return found
+        return resolved
 
     def neighbours(self, node: Node) -> Iterator[Node]:
         """Callees and callers."""
@@ -161,27 +161,27 @@ class CallGraph:
 
     def _users(self, path: str) -> list[str]:
         users = set(self.graph.importers(path))
-        for one in tuple(users):
-            if _passes_on(one):
-                users.update(self.graph.importers(one))
+        for user in tuple(users):
+            if _passes_on(user):
+                users.update(self.graph.importers(user))
         users.discard(path)
         return sorted(users) if len(users) <= HUB else []
 
     def reach(self, starts: set[Node], hops: int) -> dict[Node, tuple[int, Node]]:
         """Every definition within `hops` calls, undirected: node -> (hops, the start it is nearest to)."""
-        found = {node: (0, node) for node in sorted(starts)}
-        rim = list(found)
+        reached = {node: (0, node) for node in sorted(starts)}
+        rim = list(reached)
         for hop in range(1, hops + 1):
             further: list[Node] = []
             for node in rim:
-                if len(found) >= VISITED:
-                    return found
+                if len(reached) >= VISITED:
+                    return reached
                 for other in self.neighbours(node):
-                    if other not in found:
-                        found[other] = (hop, found[node][1])
+                    if other not in reached:
+                        reached[other] = (hop, reached[node][1])
                         further.append(other)
             rim = sorted(further)
-        return found
+        return reached
 
 
 def _passes_on(path: str) -> bool:

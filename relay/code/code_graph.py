@@ -32,16 +32,16 @@ class _Unpacked:
 
     def get(self, packed: bytes) -> FileSymbols:
         with self._lock:
-            found = self._kept.get(packed)
-            if found is not None:
+            symbols = self._kept.get(packed)
+            if symbols is not None:
                 self._kept.move_to_end(packed)
-                return found
-        found = unpack_symbols(packed)
+                return symbols
+        symbols = unpack_symbols(packed)
         with self._lock:
-            self._kept[packed] = found
+            self._kept[packed] = symbols
             if len(self._kept) > UNPACKED:
                 self._kept.popitem(last=False)
-        return found
+        return symbols
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,11 +113,11 @@ class CodeGraph:
                 reverse[target] = tuple(sorted(sources))
             else:
                 reverse.pop(target, None)
-        for path, one in (symbols or {}).items():
-            if one is None:
+        for path, packed_symbols in (symbols or {}).items():
+            if packed_symbols is None:
                 packed.pop(path, None)
             else:
-                packed[path] = one
+                packed[path] = packed_symbols
         return CodeGraph(
             edges, reverse, packed, self.failed if failed is None else dict(failed), self._unpacked
         )

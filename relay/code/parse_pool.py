@@ -48,29 +48,29 @@ class ParsePool:
 
     @property
     def restarts(self) -> int:
-        return sum(one.restarts for one in self.workers)
+        return sum(worker.restarts for worker in self.workers)
 
     async def read(
         self, root: Path, paths: Sequence[str], took: Callable[[Read], Awaitable[None]] | None = None
     ) -> list[Read]:
         """Read these files; `took` is awaited for each as it comes."""
         waiting = deque(paths[at : at + BATCH] for at in range(0, len(paths), BATCH))
-        found: list[Read] = []
+        results: list[Read] = []
 
         async def work(worker: WorkerProcess) -> None:
             while waiting:
-                for one in await self._batch(worker, root, list(waiting.popleft())):
-                    found.append(one)
+                for result in await self._batch(worker, root, list(waiting.popleft())):
+                    results.append(result)
                     if took is not None:
-                        await took(one)
+                        await took(result)
 
         async with asyncio.TaskGroup() as group:
             for worker in self.workers[: max(1, len(waiting))]:
                 group.create_task(work(worker))
-        return found
+        return results
 
     async def _batch(self, worker: WorkerProcess, root: Path, paths: list[str]) -> list[Read]:
-        found: list[Read] = []
+        results: list[Read] = []
         suspect = ""
         while paths:
             # A file that ended a process gets one more, alone: it may have been the batch before it.
@@ -79,17 +79,17 @@ class ParsePool:
             try:
                 answers = worker.ask_many(message, count=len(asked), timeout_s=ANSWER_S)
                 async with contextlib.aclosing(answers):
-                    async for told, parts in answers:
-                        found.append(_read(told, parts))
+                    async for answer, parts in answers:
+                        results.append(_read(answer, parts))
                         paths = paths[1:]
             except WorkerDied:
                 if paths[0] == suspect:
                     why = "the parser ended on it: too slow, too much memory, or a fault in the grammar"
-                    found.append(Read(paths[0], died=why))
+                    results.append(Read(paths[0], died=why))
                     paths = paths[1:]
                 else:
                     suspect = paths[0]
-        return found
+        return results
 
     async def ready(self, languages: Iterable[str]) -> None:
         """Start the process that reads a single changed file, with the grammars of these languages."""
@@ -101,17 +101,17 @@ class ParsePool:
         """The symbols of a text that stands nowhere yet; None when it does not parse or is not read."""
         try:
             message = {"do": "read_text", "path": path}
-            told, parts = await self.workers[-1].ask(message, [data], timeout_s=ANSWER_S)
+            answer, parts = await self.workers[-1].ask(message, [data], timeout_s=ANSWER_S)
         except WorkerDied:
             return None
-        return unpack_symbols(parts[0]) if parts and not told["trouble"] else None
+        return unpack_symbols(parts[0]) if parts and not answer["trouble"] else None
 
     async def close(self) -> None:
-        await asyncio.gather(*(one.close() for one in self.workers))
+        await asyncio.gather(*(worker.close() for worker in self.workers))
 
 
-def _read(told: dict[str, str], parts: list[bytes]) -> Read:
-    if told["blob"] is None:
-        return Read(told["path"], left=told["left"])
-    row = Row(parts[0], parts[1], told["trouble"])
-    return Read(told["path"], told["blob"], told["language"], row)
+def _read(answer: dict[str, str], parts: list[bytes]) -> Read:
+    if answer["blob"] is None:
+        return Read(answer["path"], left=answer["left"])
+    row = Row(parts[0], parts[1], answer["trouble"])
+    return Read(answer["path"], answer["blob"], answer["language"], row)

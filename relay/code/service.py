@@ -144,13 +144,13 @@ class GraphService:
             rows, edges, good, saved = await cache.load(self._store, str(self.root))
             snapshot = await asyncio.to_thread(cache.unpack_snapshot, edges, good, saved)
         finally:
-            told = (await asyncio.gather(listing, return_exceptions=True))[0]
-        if isinstance(told, BaseException):
-            raise told
-        self.left_out = told["left"]
+            listed = (await asyncio.gather(listing, return_exceptions=True))[0]
+        if isinstance(listed, BaseException):
+            raise listed
+        self.left_out = listed["left"]
         self._files = {}
         missing = []
-        for path, blob in told["blobs"].items():
+        for path, blob in listed["blobs"].items():
             key = (blob, language_of(path) or "")
             row = rows.get(key)
             if row is None:
@@ -159,7 +159,7 @@ class GraphService:
                 self._files[path] = _File(key, row, _good(path, row, rows, snapshot))
         if missing:
             await self._read_missing(missing, rows, snapshot)
-        elif snapshot is not None and snapshot.digest == told["digest"]:
+        elif snapshot is not None and snapshot.digest == listed["digest"]:
             self._saved = snapshot.digest
             await self._publish(Patch(snapshot.edges), fresh=True)
             # The worker learns what it must know to patch while others already use the graph.
@@ -170,10 +170,10 @@ class GraphService:
         self._primed = asyncio.create_task(self._prime(whole=False), name="graph-prime")
 
     async def _list(self) -> dict[str, Any]:
-        told, _ = await self._ask_resolver({"do": "list", "root": str(self.root)})
-        if "error" in told:
-            raise GraphError(told["error"])
-        return told
+        answer, _ = await self._ask_resolver({"do": "list", "root": str(self.root)})
+        if "error" in answer:
+            raise GraphError(answer["error"])
+        return answer
 
     async def _ask_resolver(self, message: dict[str, Any]) -> tuple[dict[str, Any], list[bytes]]:
         """A question that does not depend on what the worker was told before."""
@@ -188,16 +188,18 @@ class GraphService:
         fresh: dict[Key, Row] = {}
         done = 0
 
-        async def took(one: Read) -> None:
+        async def took(result: Read) -> None:
             nonlocal done, fresh
             done += 1
             self.progress = (done, len(missing))
-            if one.died:
-                self._died[one.path] = one.died
-            if one.blob is not None and one.row is not None:
-                key = (one.blob, one.language)
-                fresh[key] = one.row
-                self._files[one.path] = _File(key, one.row, _good(one.path, one.row, rows, snapshot))
+            if result.died:
+                self._died[result.path] = result.died
+            if result.blob is not None and result.row is not None:
+                key = (result.blob, result.language)
+                fresh[key] = result.row
+                self._files[result.path] = _File(
+                    key, result.row, _good(result.path, result.row, rows, snapshot)
+                )
             if len(fresh) >= ROWS:
                 now, fresh = fresh, {}
                 await cache.put_rows(self._store, now, time.time())
@@ -210,7 +212,7 @@ class GraphService:
 
     async def _prime(self, *, whole: bool) -> None:
         """Make the workers ready for a changed file."""
-        await self._pool.ready({one.key[1] for one in self._files.values()})
+        await self._pool.ready({file.key[1] for file in self._files.values()})
         if whole:
             await self._whole()
 
@@ -237,9 +239,9 @@ class GraphService:
 
     async def _update(self, paths: list[str], gone: list[str], *, whole: bool) -> Patch:
         files = [self._files[path] for path in paths]
-        good = [path for path, one in zip(paths, files, strict=True) if one.good is not None]
+        good = [path for path, file in zip(paths, files, strict=True) if file.good is not None]
         message = {"do": "update", "paths": paths, "gone": gone, "last_good": good, "whole": whole}
-        parts = [self._files[path].shown.facts for path in good] + [one.row.facts for one in files]
+        parts = [self._files[path].shown.facts for path in good] + [file.row.facts for file in files]
         _, (packed,) = await self._resolver.ask(message, parts, timeout_s=RESOLVE_S)
         if len(packed) < 65_536:
             return _patch(packed)
@@ -260,17 +262,17 @@ class GraphService:
         anew = len(named) > MANY or any(path.rpartition("/")[2] in (".gitignore", ".") for path in named)
         folders = await asyncio.to_thread(_folders, self.root, named)
         if anew or folders:
-            found = await self._list()
-            blobs: dict[str, str] = found["blobs"]
-            self.left_out = found["left"]
-            before = {path: one.key[0] for path, one in self._files.items()}
+            listed = await self._list()
+            blobs: dict[str, str] = listed["blobs"]
+            self.left_out = listed["left"]
+            before = {path: file.key[0] for path, file in self._files.items()}
             differ = {path for path, blob in blobs.items() if before.get(path) != blob}
             return differ, before.keys() - blobs.keys()
         touched = named & (self._files.keys() | self._died.keys())
         unknown = sorted(path for path in named - touched if wanted(path))
         if unknown:
-            told, _ = await self._ask_resolver({"do": "known", "root": str(self.root), "paths": unknown})
-            touched |= set(told["paths"])
+            answer, _ = await self._ask_resolver({"do": "known", "root": str(self.root), "paths": unknown})
+            touched |= set(answer["paths"])
         # A folder that is gone is told by its own name only.
         gone = tuple(f"{path}/" for path in named - touched)
         return touched | {path for path in self._files if gone and path.startswith(gone)}, set()
@@ -282,20 +284,20 @@ class GraphService:
         failing = dict(self._died)
         for path in gone:
             del self._files[path]
-        for one in await self._pool.read(self.root, sorted(paths)):
-            before = self._files.get(one.path)
-            self._died.pop(one.path, None)
-            if one.died:
-                self._died[one.path] = one.died
-            elif one.blob is None or one.row is None:
+        for result in await self._pool.read(self.root, sorted(paths)):
+            before = self._files.get(result.path)
+            self._died.pop(result.path, None)
+            if result.died:
+                self._died[result.path] = result.died
+            elif result.blob is None or result.row is None:
                 if before is not None:
-                    del self._files[one.path]
-                    gone.append(one.path)
-            elif before is None or before.key != (one.blob, one.language):
-                key = (one.blob, one.language)
-                fresh[key] = one.row
-                self._files[one.path] = _File(key, one.row, _last_good(one.row, before))
-                there.append(one.path)
+                    del self._files[result.path]
+                    gone.append(result.path)
+            elif before is None or before.key != (result.blob, result.language):
+                key = (result.blob, result.language)
+                fresh[key] = result.row
+                self._files[result.path] = _File(key, result.row, _last_good(result.row, before))
+                there.append(result.path)
         if there or gone:
             patch, whole = await self._patched(there, gone)
             await self._publish(patch, fresh=whole, symbols=[*there, *gone])
@@ -310,9 +312,11 @@ class GraphService:
         start = CodeGraph() if fresh else self.graph
         new: dict[str, bytes | None] = {}
         for path in self._files if fresh or symbols is None else symbols:
-            one = self._files.get(path)
-            new[path] = None if one is None else one.shown.symbols
-        failed = {path: one.row.trouble for path, one in self._files.items() if one.row.trouble} | self._died
+            file = self._files.get(path)
+            new[path] = None if file is None else file.shown.symbols
+        failed = {
+            path: file.row.trouble for path, file in self._files.items() if file.row.trouble
+        } | self._died
         # 2,000 edges change in about 10 ms.
         if len(patch.edges) < 200 and len(self._files) < 20_000:
             self.graph = start.patched(patch, new, failed)
@@ -329,11 +333,11 @@ class GraphService:
         if packed[0] == self._saved:
             return
         now = time.time()
-        used = [one.key for one in files.values() if one.row.used_at < now - cache.MARK_S]
-        used += [one.good[0] for one in files.values() if one.good is not None]
+        used = [file.key for file in files.values() if file.row.used_at < now - cache.MARK_S]
+        used += [file.good[0] for file in files.values() if file.good is not None]
         counts = graph.counts
-        told = {"files": counts.files, "edges": counts.edges, "failed": sorted(graph.failed)[:50]}
-        await cache.keep(self._store, str(self.root), packed, used, told, now)
+        summary = {"files": counts.files, "edges": counts.edges, "failed": sorted(graph.failed)[:50]}
+        await cache.keep(self._store, str(self.root), packed, used, summary, now)
         self._saved = packed[0]
 
 
@@ -355,17 +359,19 @@ def _packed(files: Mapping[str, _File], graph: CodeGraph) -> tuple[str, bytes, b
     """(digest, edges, good); a file that parses is good itself, so that it has one if it fails while we are
     away."""
     good = {
-        path: one.good[0] if one.good else one.key
-        for path, one in files.items()
-        if one.good or not one.row.trouble
+        path: file.good[0] if file.good else file.key
+        for path, file in files.items()
+        if file.good or not file.row.trouble
     }
-    told = digest({path: one.key[0] for path, one in files.items()})
-    return told, cache.pack_json(dict(graph.adjacency())), cache.pack_json(good)
+    files_digest = digest({path: file.key[0] for path, file in files.items()})
+    return files_digest, cache.pack_json(dict(graph.adjacency())), cache.pack_json(good)
 
 
 def _patch(packed: bytes) -> Patch:
-    told = json.loads(zlib.decompress(packed))
-    return Patch({path: None if targets is None else tuple(targets) for path, targets in told.items()})
+    targets_by_path = json.loads(zlib.decompress(packed))
+    return Patch(
+        {path: None if targets is None else tuple(targets) for path, targets in targets_by_path.items()}
+    )
 
 
 def _folders(root: Path, paths: Iterable[str]) -> list[str]:

@@ -58,14 +58,14 @@ async def open_checkout(folder: Path) -> Checkout:
     git = Git(folder)
     try:
         asked = ("--is-bare-repository", "--absolute-git-dir", "--git-common-dir", "--show-object-format")
-        told = (await git.line("rev-parse", "--path-format=absolute", *asked)).split("\n")
+        answers = (await git.line("rev-parse", "--path-format=absolute", *asked)).split("\n")
     except GitMissing as error:
         raise UnusableCheckout("git is not installed: install it and start relay again") from error
     except GitError as error:
         raise UnusableCheckout(_why_not(folder, error)) from error
-    if len(told) != 4:
+    if len(answers) != 4:
         raise UnusableCheckout(f"{folder} has a line break in its path, which relay does not support")
-    bare, git_dir, common, hash = told
+    bare, git_dir, common, hash = answers
     try:
         top = await git.line("rev-parse", "--path-format=absolute", "--show-toplevel")
     except GitError as error:
@@ -109,13 +109,13 @@ class ListedWorktree:
 async def list_worktrees(git: Git) -> list[ListedWorktree]:
     """All worktrees of the repository, the main one first."""
     done = await git.run("worktree", "list", "--porcelain", "-z")
-    found = []
+    worktrees = []
     for block in done.text.rstrip("\0").split("\0\0"):
         fields = dict(line.partition(" ")[::2] for line in block.split("\0") if line)
         if "worktree" in fields:
             branch = fields.get("branch")
             path = Path(fields["worktree"])
-            found.append(
+            worktrees.append(
                 ListedWorktree(
                     path,
                     branch.removeprefix("refs/heads/") if branch else None,
@@ -124,4 +124,4 @@ async def list_worktrees(git: Git) -> list[ListedWorktree]:
                     bare="bare" in fields,
                 )
             )
-    return found
+    return worktrees

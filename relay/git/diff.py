@@ -107,7 +107,7 @@ def parse_raw(data: bytes) -> list[Record]:
 
 def parse_patch(data: bytes) -> dict[tuple[str, str], Hunks]:
     """`git diff-tree -p -U0 --full-index`: what each pair of blobs (old, new) differs in."""
-    found: dict[tuple[str, str], Hunks] = {}
+    hunks_by_pair: dict[tuple[str, str], Hunks] = {}
     pair: tuple[str, str] | None = None
     spans: list[Span] = []
     added: list[tuple[int, bytes]] = []
@@ -115,8 +115,8 @@ def parse_patch(data: bytes) -> dict[tuple[str, str], Hunks]:
     at = 0
 
     def close() -> None:
-        if pair is not None and pair not in found:
-            found[pair] = _hunks(spans, added_markers(added))
+        if pair is not None and pair not in hunks_by_pair:
+            hunks_by_pair[pair] = _hunks(spans, added_markers(added))
 
     while at < len(lines):
         line = lines[at]
@@ -127,7 +127,7 @@ def parse_patch(data: bytes) -> dict[tuple[str, str], Hunks]:
         elif match := _INDEX.match(line):
             pair = match[1].decode(), match[2].decode()
         elif line.startswith(b"Binary files ") and pair is not None:
-            found[pair] = Hunks(binary=True)
+            hunks_by_pair[pair] = Hunks(binary=True)
         elif match := _HUNK.match(line):
             new = at + int(match[2] or 1)
             span, at = _span(match, lines, at)
@@ -136,7 +136,7 @@ def parse_patch(data: bytes) -> dict[tuple[str, str], Hunks]:
             said = enumerate((line for line in lines[new:at] if line.startswith(b"+")), int(match[3]))
             added += ((number, line[1:]) for number, line in said if line[1:8] in MARKERS)
     close()
-    return found
+    return hunks_by_pair
 
 
 def _hunks(spans: Sequence[Span], markers: Lines) -> Hunks:
@@ -191,16 +191,16 @@ class Differ:
         if missing:
             for pair, hunks in (await self._compare(git, base, tree, missing)).items():
                 self._known[pair] = hunks
-        found = {}
+        hunks_by_pair = {}
         for record in records:
             pair = (record.old, record.new)
             if pair in self._known:
                 self._known.move_to_end(pair)
             # The same content under another name or mode.
-            found[pair] = self._known.get(pair) or Hunks()
+            hunks_by_pair[pair] = self._known.get(pair) or Hunks()
         while len(self._known) > REMEMBERED:
             self._known.popitem(last=False)
-        return found
+        return hunks_by_pair
 
     async def _compare(
         self, git: Git, base: str, tree: str, missing: Sequence[Record]
@@ -208,28 +208,28 @@ class Differ:
         # A file that becomes a link (T) is shown as removed and added.
         wanted = {(record.old, record.new) for record in missing if record.letter != "T"}
         paths = [path for record in missing for path in {record.path, record.last_path}]
-        found: dict[tuple[str, str], Hunks] = {}
+        hunks_by_pair: dict[tuple[str, str], Hunks] = {}
         if len(paths) <= MOST_NAMED:
             named = [path.decode("utf-8", "surrogateescape") for path in paths]
             done = await git.run(*_PATCH, base, tree, "--", *named)
-            found = await asyncio.to_thread(parse_patch, done.out)
-        if not wanted <= found.keys():
+            hunks_by_pair = await asyncio.to_thread(parse_patch, done.out)
+        if not wanted <= hunks_by_pair.keys():
             # Too many to name; or a rename whose other half is told apart only among all files.
             done = await git.run(*_PATCH, base, tree)
-            found = await asyncio.to_thread(parse_patch, done.out)
+            hunks_by_pair = await asyncio.to_thread(parse_patch, done.out)
         texts = await _texts(git, missing)
-        return await asyncio.to_thread(self._complete, found, missing, texts)
+        return await asyncio.to_thread(self._complete, hunks_by_pair, missing, texts)
 
     def _complete(
         self,
-        found: Mapping[tuple[str, str], Hunks],
+        hunks_by_pair: Mapping[tuple[str, str], Hunks],
         missing: Sequence[Record],
         texts: Mapping[str, bytes],
     ) -> dict[tuple[str, str], Hunks]:
         """Add what the base text tells: its length, and the definitions."""
         complete = {}
         for record in missing:
-            hunks = found.get((record.old, record.new)) or _of_another_type(record, found)
+            hunks = hunks_by_pair.get((record.old, record.new)) or _of_another_type(record, hunks_by_pair)
             text = texts.get(record.old)
             spans, length = hunks.spans, None
             if text is not None and not hunks.binary:
@@ -240,10 +240,10 @@ class Differ:
         return complete
 
 
-def _of_another_type(record: Record, found: Mapping[tuple[str, str], Hunks]) -> Hunks:
+def _of_another_type(record: Record, hunks_by_pair: Mapping[tuple[str, str], Hunks]) -> Hunks:
     """The hunks of a change of type: all of the old lines become all of the new ones."""
     zeros = "0" * len(record.old)
-    gone, come = found.get((record.old, zeros)), found.get((zeros, record.new))
+    gone, come = hunks_by_pair.get((record.old, zeros)), hunks_by_pair.get((zeros, record.new))
     if gone is None or come is None or gone.binary or come.binary:
         return Hunks(binary=bool((gone and gone.binary) or (come and come.binary)))
     crc = come.spans[0].checksum if come.spans else checksum(b"")
@@ -283,13 +283,13 @@ async def _texts(git: Git, records: Iterable[Record]) -> dict[str, bytes]:
 
 def _blobs(data: bytes) -> dict[str, bytes]:
     """`git cat-file --batch`: `ID TYPE SIZE\\n`, the content, a line end."""
-    found, at = {}, 0
+    blobs, at = {}, 0
     while at < len(data):
         end = data.index(b"\n", at)
         id, _kind, size = data[at:end].decode("ascii").split(" ")
-        found[id] = data[end + 1 : end + 1 + int(size)]
+        blobs[id] = data[end + 1 : end + 1 + int(size)]
         at = end + 2 + int(size)
-    return found
+    return blobs
 
 
 async def churn(git: Git, commit: str, most: int = 100) -> dict[bytes, int]:
@@ -297,7 +297,7 @@ async def churn(git: Git, commit: str, most: int = 100) -> dict[bytes, int]:
     asked = ("log", f"-{most}", "--first-parent", "--format=", "--name-only", "-z", "--no-renames")
     done = await git.run(*asked, commit, "--")
     counts: dict[bytes, int] = {}
-    for path in (one.strip(b"\n") for one in done.out.split(b"\0")):
+    for path in (field.strip(b"\n") for field in done.out.split(b"\0")):
         if path:
             counts[path] = counts.get(path, 0) + 1
     return counts
@@ -313,11 +313,11 @@ async def attributes(
     asked = ("check-attr", *(["--cached"] if cached else []), "-z", "--stdin")
     done = await git.run(*asked, *names, stdin=wanted)
     fields = done.out.split(b"\0")
-    found: dict[bytes, dict[str, str]] = {}
+    attributes_by_path: dict[bytes, dict[str, str]] = {}
     for path, name, value in zip(fields[0::3], fields[1::3], fields[2::3], strict=False):
         if value not in (b"unspecified", b"unset", b"false"):
-            found.setdefault(path, {})[name.decode()] = name_of(value)
-    return found
+            attributes_by_path.setdefault(path, {})[name.decode()] = name_of(value)
+    return attributes_by_path
 
 
 async def left_markers(

@@ -75,11 +75,11 @@ async def changes(watched: Watched) -> AsyncGenerator[Changed, None]:
     try:
         process.stdin.write(watched.as_json().encode() + b"\n")
         while line := await process.stdout.readline():
-            told: dict[str, Any] = json.loads(line)
-            if "trouble" in told:
-                raise WatchError(told["trouble"])
+            notice: dict[str, Any] = json.loads(line)
+            if "trouble" in notice:
+                raise WatchError(notice["trouble"])
             yield {
-                name: None if paths is None else frozenset(paths) for name, paths in told["changed"].items()
+                name: None if paths is None else frozenset(paths) for name, paths in notice["changed"].items()
             }
         raise WatchError("the process that watches the files has ended")
     finally:
@@ -91,25 +91,26 @@ async def changes(watched: Watched) -> AsyncGenerator[Changed, None]:
 def sort_changes(paths: Iterable[str], watched: Mapping[str, Any]) -> dict[str, list[str] | None]:
     """Which paths belong to which folder; pure. `watched` is `Watched.as_json`, read back."""
     skip = watched["skip"]
-    trees = sorted(watched["trees"].items(), key=lambda one: -len(one[1]))
-    found: dict[str, set[str] | None] = {}
+    trees = sorted(watched["trees"].items(), key=lambda tree: -len(tree[1]))
+    changed: dict[str, set[str] | None] = {}
     for path in paths:
         # The innermost folder, under each of its names: a person's checkout may be the main one.
         innermost = next((root for _, root in trees if _inside(path, root)), None)
         for name, root in trees:
             # A worktree inside the room's folder is looked at; the room's folder inside a checkout is not.
-            skipped = any(_inside(path, one) and not _inside(root, one) for one in skip)
+            skipped = any(_inside(path, folder) and not _inside(root, folder) for folder in skip)
             if root == innermost and not skipped:
-                _note(found, name, path[len(root) + 1 :])
+                _note(changed, name, path[len(root) + 1 :])
         for name, root in watched["refs"].items():
             if path.startswith(f"{root}/") and not path.endswith(".lock"):
-                found[name] = None
+                changed[name] = None
         folder, _, base = path.rpartition("/")
         for name, root in watched["gits"].items():
             if folder == root and base in OF_GIT:
-                found[name] = None
+                changed[name] = None
     return {
-        name: None if seen is None or len(seen) > MOST_PATHS else sorted(seen) for name, seen in found.items()
+        name: None if seen is None or len(seen) > MOST_PATHS else sorted(seen)
+        for name, seen in changed.items()
     }
 
 
@@ -117,22 +118,22 @@ def _inside(path: str, folder: str) -> bool:
     return path == folder or path.startswith(f"{folder}/")
 
 
-def _note(found: dict[str, set[str] | None], name: str, inner: str) -> None:
+def _note(changed: dict[str, set[str] | None], name: str, inner: str) -> None:
     """Add one path inside the folder of that name."""
     if ".git" in inner.split("/"):
         return
-    seen = found.setdefault(name, set())
+    seen = changed.setdefault(name, set())
     if not inner or "\ufffd" in inner:
-        found[name] = None  # the folder itself, or a name that is not UTF-8
+        changed[name] = None  # the folder itself, or a name that is not UTF-8
     elif seen is not None:
         seen.add(inner)
 
 
 def serve() -> None:
     """The child: watch what the first line of standard input says, until it ends."""
-    told = json.loads(sys.stdin.readline())
-    deep = [*told["trees"].values(), *told["refs"].values()]
-    groups = [(deep, True), (list(told["gits"].values()), False)]
+    watched = json.loads(sys.stdin.readline())
+    deep = [*watched["trees"].values(), *watched["refs"].values()]
+    groups = [(deep, True), (list(watched["gits"].values()), False)]
     groups = [(folders, recursive) for folders, recursive in groups if folders]
     alone, standing = threading.Lock(), threading.Semaphore(0)
 
@@ -150,8 +151,10 @@ def serve() -> None:
                 standing.release()
                 while True:
                     batch = notify.watch(DEBOUNCE_MS, STEP_MS, 60_000, None)
-                    if isinstance(batch, set) and (found := sort_changes((path for _, path in batch), told)):
-                        say({"changed": found})
+                    if isinstance(batch, set) and (
+                        changed := sort_changes((path for _, path in batch), watched)
+                    ):
+                        say({"changed": changed})
         except Exception as error:
             say({"trouble": f"{type(error).__name__}: {error}"})
             os._exit(1)

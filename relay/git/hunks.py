@@ -98,11 +98,11 @@ def _differing(a: tuple[Span, ...], b: tuple[Span, ...]) -> tuple[tuple[Span, ..
     )
 
 
-def apart(one: Span, other: Span) -> int:
+def apart(span: Span, other: Span) -> int:
     """Unchanged lines between two hunks; 0 or less: they touch. An insertion stands before its `start`."""
-    if (one.start, one.end) > (other.start, other.end):
-        one, other = other, one
-    return other.start - one.end - 1
+    if (span.start, span.end) > (other.start, other.end):
+        span, other = other, span
+    return other.start - span.end - 1
 
 
 def _nearest(a: tuple[Span, ...], b: tuple[Span, ...]) -> tuple[int, tuple[tuple[int, int], ...]]:

@@ -64,7 +64,7 @@ class StartedMerge:
 def started_merge_message(into: str, stages: Iterable[Stage], marked: Iterable[bytes]) -> str:
     """The message of the commit that `started_merge` reads. Pure."""
     listed = [[stage.mode, stage.oid, stage.number, os.fsdecode(stage.path)] for stage in stages]
-    kept = {"into": into, "stages": listed, "marked": sorted(os.fsdecode(one) for one in marked)}
+    kept = {"into": into, "stages": listed, "marked": sorted(os.fsdecode(path) for path in marked)}
     return f"A merge that relay began\n\n{json.dumps(kept)}\n"
 
 
@@ -83,7 +83,7 @@ async def started_merge(checkout: Checkout) -> StartedMerge | None:
         other,
         kept["into"],
         tuple(stages),
-        frozenset(os.fsencode(one) for one in kept["marked"]),
+        frozenset(os.fsencode(path) for path in kept["marked"]),
     )
 
 
@@ -128,7 +128,7 @@ async def unsettled_files(checkout: Checkout, git: Git, tree: str) -> tuple[Unse
     waiting, paths = {stage.path for stage in still}, list(dict.fromkeys(stage.path for stage in stages))
     now = await _blobs(git, tree, paths)
     before = await _blobs(git, ours.commit, paths) if ours is not None else {}
-    found: list[UnsettledFile] = []
+    unsettled: list[UnsettledFile] = []
     for path in paths:
         oid, left = now.get(path), before.get(path)
         if ours is not None and oid is None:
@@ -140,10 +140,10 @@ async def unsettled_files(checkout: Checkout, git: Git, tree: str) -> tuple[Unse
             own = frozenset(line for stage in of_path if stage.number != 1 for line in texts[stage.oid])
             lines = unsettled_lines(texts[oid], own, await marker_lines(git, left, of_path) if left else own)
         if lines:
-            found.append((name_of(path), lines))
+            unsettled.append((name_of(path), lines))
         elif path in waiting and (ours is None or (path not in ours.marked and oid == left)):
-            found.append((name_of(path), ()))
-    return tuple(found)
+            unsettled.append((name_of(path), ()))
+    return tuple(unsettled)
 
 
 def is_binary(data: bytes) -> bool:
@@ -155,8 +155,8 @@ async def marker_lines(git: Git, oid: str, stages: Iterable[Stage]) -> frozenset
     """The lines of a merged file with git's markers; they have any length (`conflict-marker-size`)."""
     sides = [stage.oid for stage in stages]
     texts = await _texts(git, [oid, *sides])
-    known = {line for one in sides for line in texts[one]}
-    return frozenset(one for one in texts[oid] if _SHAPE.match(one) and one not in known)
+    known = {line for side in sides for line in texts[side]}
+    return frozenset(line for line in texts[oid] if _SHAPE.match(line) and line not in known)
 
 
 def unsettled_lines(lines: Sequence[bytes], own: Container[bytes], put: Container[bytes]) -> Lines:
@@ -177,8 +177,8 @@ def unsettled_lines(lines: Sequence[bytes], own: Container[bytes], put: Containe
 def added_markers(added: Iterable[tuple[int, bytes]]) -> Lines:
     """As `unsettled_lines`, of the lines (number, text) that somebody has added to a file. None without a line that
     begins or ends a conflict: seven equals signs may underline a heading. Pure."""
-    found = [(number, line) for number, whole in added if _MARKER.match(line := whole.rstrip(b"\r\n"))]
-    return _joined(found) if any(line.startswith((_FIRST, _LAST)) for _, line in found) else ()
+    markers = [(number, line) for number, whole in added if _MARKER.match(line := whole.rstrip(b"\r\n"))]
+    return _joined(markers) if any(line.startswith((_FIRST, _LAST)) for _, line in markers) else ()
 
 
 def located(path: str, lines: Lines) -> str:
@@ -188,27 +188,27 @@ def located(path: str, lines: Lines) -> str:
 
 
 def _joined(markers: Iterable[tuple[int, bytes]]) -> Lines:
-    found: list[tuple[int, int]] = []
+    ranges: list[tuple[int, int]] = []
     open_ = False
     for number, line in markers:
         if open_ and not line.startswith(_FIRST):
-            found[-1] = found[-1][0], number
+            ranges[-1] = ranges[-1][0], number
         else:
-            found.append((number, number))
+            ranges.append((number, number))
         open_ = not line.startswith(_LAST)
-    return tuple(found)
+    return tuple(ranges)
 
 
 async def _blobs(git: Git, tree: str, paths: Sequence[bytes]) -> dict[bytes, str]:
     """The objects of those of these paths that are files or links in a tree."""
-    found: dict[bytes, str] = {}
+    oids: dict[bytes, str] = {}
     for at in range(0, len(paths), _AT_ONCE):
         names = [name_of(path) for path in paths[at : at + _AT_ONCE]]
         for entry in (await git.run("ls-tree", "-z", tree, "--", *names)).out.split(b"\0"):
             about, _, path = entry.partition(b"\t")
             if b" blob " in about:
-                found[path] = about.split()[2].decode()
-    return found
+                oids[path] = about.split()[2].decode()
+    return oids
 
 
 async def _texts(git: Git, oids: Iterable[str]) -> dict[str, list[bytes]]:
@@ -216,7 +216,7 @@ async def _texts(git: Git, oids: Iterable[str]) -> dict[str, list[bytes]]:
     wanted = list(dict.fromkeys(oids))
     asked = "".join(f"{oid}\n" for oid in wanted).encode()
     out = (await git.run("cat-file", "--batch", stdin=asked, most=len(wanted) * 2 * MOST_BYTES)).out
-    found: dict[str, list[bytes]] = {}
+    lines_by_oid: dict[str, list[bytes]] = {}
     at = 0
     for oid in wanted:
         end = out.index(b"\n", at)
@@ -226,5 +226,5 @@ async def _texts(git: Git, oids: Iterable[str]) -> dict[str, list[bytes]]:
         if len(about) == 3:
             data = out[at : at + int(about[2])]
             at += len(data) + 1
-        found[oid] = [] if is_binary(data) else [line.rstrip(b"\r") for line in data.split(b"\n")]
-    return found
+        lines_by_oid[oid] = [] if is_binary(data) else [line.rstrip(b"\r") for line in data.split(b"\n")]
+    return lines_by_oid

@@ -83,10 +83,10 @@ class Git:
         """Run `git ARGS`. Raises GitError for an exit code that is not in `ok`, for too much output and for
         too long a time; GitMissing."""
         words = ["git", "--no-pager"]
-        for one in (*OVERRIDES, *self.config):
-            words += ["-c", one]
-        told = {"PATH": os.environ.get("PATH", os.defpath), **ENVIRONMENT, **self.env}
-        env = {name: value for name, value in told.items() if value is not None}
+        for setting in (*OVERRIDES, *self.config):
+            words += ["-c", setting]
+        variables = {"PATH": os.environ.get("PATH", os.defpath), **ENVIRONMENT, **self.env}
+        env = {name: value for name, value in variables.items() if value is not None}
         done = await _run([*words, *args], self.folder, env, stdin, timeout_s, most, args[0])
         if done.code not in ok:
             raise GitError(args[0], done.code, done.said)

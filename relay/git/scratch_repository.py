@@ -80,7 +80,9 @@ class ScratchRepository:
 
     async def publish(self, checkout: Checkout, commit: str, known: Iterable[str]) -> None:
         """Carry `commit`, with all it needs beyond the commits `known`, into the checkout's repository."""
-        wanted = "".join(f"{one}\n" for one in (commit, *(f"^{one}" for one in known))).encode()
+        wanted = "".join(
+            f"{revision}\n" for revision in (commit, *(f"^{revision}" for revision in known))
+        ).encode()
         packed = await self.git(checkout).run(
             "pack-objects",
             "--revs",

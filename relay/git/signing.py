@@ -64,8 +64,8 @@ async def of_person(checkout: Checkout) -> Signature | None:
         env.setdefault(name, None)
     git = Git(checkout.top, {**env, "LC_ALL": "C"}, ("user.useConfigOnly=true",))
     try:
-        told = await git.line("var", "GIT_COMMITTER_IDENT")
+        ident = await git.line("var", "GIT_COMMITTER_IDENT")
     except GitError:
         return None
-    found = _SIGNED.fullmatch(told)
-    return Signature(found["name"], found["email"]) if found else None
+    match = _SIGNED.fullmatch(ident)
+    return Signature(match["name"], match["email"]) if match else None

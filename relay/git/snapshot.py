@@ -123,8 +123,8 @@ class Snapshotter:
         # The one command that refuses literal paths; behind a `./` none is taken for anything else.
         plain = Git(git.folder, {**git.env, "GIT_LITERAL_PATHSPECS": "0"}, git.config)
         names = b"".join(b"./" + path + b"\0" for path in paths)
-        told = await plain.run("check-ignore", "-z", "--stdin", stdin=names, ok=(0, 1))
-        return {path.removeprefix(b"./") for path in told.out.split(b"\0") if path}
+        answer = await plain.run("check-ignore", "-z", "--stdin", stdin=names, ok=(0, 1))
+        return {path.removeprefix(b"./") for path in answer.out.split(b"\0") if path}
 
     def _prepare(self) -> None:
         index = self.checkout.index
@@ -138,7 +138,9 @@ class Snapshotter:
             self._index.unlink(missing_ok=True)
         own = self.checkout.common / "info" / "exclude"
         lines = own.read_bytes() if own.is_file() else b""
-        self._excludes.write_bytes(lines + b"\n" + b"".join(f"{one}\n".encode() for one in self._excluded))
+        self._excludes.write_bytes(
+            lines + b"\n" + b"".join(f"{pattern}\n".encode() for pattern in self._excluded)
+        )
 
     async def _find(self, git: Git) -> tuple[list[bytes], list[str]]:
         """Paths that differ from the index, and what is to be left out."""
@@ -166,8 +168,8 @@ class Snapshotter:
                 await git.run("update-index", "--add", "--remove", "--replace", "-z", "--stdin", stdin=names)
                 break
             except GitError as error:
-                found = _UNREADABLE.search(error.said)
-                bad = found[1] if found else None
+                match = _UNREADABLE.search(error.said)
+                bad = match[1] if match else None
                 left = [path for path in wanted if name_of(path) != bad]
                 if bad is None or len(left) == len(wanted) or len(unreadable) >= MOST_UNREADABLE:
                     raise
@@ -238,11 +240,11 @@ def _unusual(top: Path, paths: Iterable[bytes]) -> bool:
     for path in paths:
         at = on_disk(top, path)
         try:
-            told = at.lstat()
+            status = at.lstat()
         except OSError:
             continue
         if at.is_dir() and not at.is_symlink():
             return True
-        if told.st_size > MOST_BYTES:
+        if status.st_size > MOST_BYTES:
             return True
     return False

@@ -69,7 +69,7 @@ class Trial:
         lines = {
             path: tuple(sorted({*other.lines.get(path, ()), *self.lines.get(path, ())})) for path in paths
         }
-        return replace(other, paths=paths, lines={path: told for path, told in lines.items() if told})
+        return replace(other, paths=paths, lines={path: places for path, places in lines.items() if places})
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,9 +115,9 @@ class TrialMerges:
         #: Of the commit that was merged into last: most are merged into one.
         self._tree: tuple[str, str | None] = ("", None)
 
-    def knows(self, one: str, other: str) -> bool:
+    def knows(self, commit: str, other: str) -> bool:
         """Is the answer for these two remembered?"""
-        return (min(one, other), max(one, other)) in self._known
+        return (min(commit, other), max(commit, other)) in self._known
 
     async def trial(self, git: Git, side: str, into: str, *, nothing: bool, lines: bool = False) -> Trial:
         """Would the commit `side` merge into the commit `into`? `nothing`: the caller knows that it has nothing of
@@ -147,10 +147,10 @@ class TrialMerges:
             if base is None:
                 return {}
             try:
-                told = [await self._touches(git, base, one, paths) for one in key]
+                touches = [await self._touches(git, base, commit, paths) for commit in key]
             except GitError:
                 return {}  # that they conflict stands all the same
-            self._lines[key] = where(*told)
+            self._lines[key] = where(*touches)
             while len(self._lines) > REMEMBERED:
                 self._lines.popitem(last=False)
         return self._lines[key]
@@ -160,8 +160,8 @@ class TrialMerges:
     ) -> Mapping[str, FileTouch]:
         wanted = set(paths)
 
-        def about(one: Record) -> bool:
-            return bool(wanted & {name_of(one.path), name_of(one.last_path)})
+        def about(record: Record) -> bool:
+            return bool(wanted & {name_of(record.path), name_of(record.last_path)})
 
         records = [record for record in await self._differ.records(git, base, commit) if about(record)]
         hunks = await self._differ.hunks(git, base, commit, records)
@@ -190,10 +190,10 @@ class TrialMerges:
         self._lines.clear()
 
 
-async def _unrelated(git: Git, one: str, other: str) -> bool:
+async def _unrelated(git: Git, commit: str, other: str) -> bool:
     """Do these two commits exist, and have no common history?"""
     try:
-        return (await git.run("merge-base", one, other, ok=(0, 1))).code == 1
+        return (await git.run("merge-base", commit, other, ok=(0, 1))).code == 1
     except GitError:
         return False
 
@@ -201,7 +201,7 @@ async def _unrelated(git: Git, one: str, other: str) -> bool:
 def where(mine: Mapping[str, FileTouch], theirs: Mapping[str, FileTouch]) -> dict[str, Lines]:
     """Of each file that both change, the lines of my file, as it is now, in which the two touch. By the path that my
     file has now. Pure."""
-    found = {}
+    lines = {}
     for path, touch in mine.items():
         other = theirs.get(path)
         if other is None or touch.binary or other.binary:
@@ -216,13 +216,13 @@ def where(mine: Mapping[str, FileTouch], theirs: Mapping[str, FileTouch]) -> dic
                 met.append((first, max(first, first + count - 1)))
             moved += count - (span.end - span.start + 1)
         if met:
-            found[touch.new_path or path] = joined(met)
-    return found
+            lines[touch.new_path or path] = joined(met)
+    return lines
 
 
 def _same(span: Span, others: set[Span]) -> bool:
     """Has the other side made this very change?"""
     key = (span.start, span.end, span.new_count, span.checksum)
     return span.checksum is not None and any(
-        key == (one.start, one.end, one.new_count, one.checksum) for one in others
+        key == (their.start, their.end, their.new_count, their.checksum) for their in others
     )

@@ -32,7 +32,7 @@ class Builder:
 
     @property
     def edges(self) -> dict[str, tuple[str, ...]]:
-        return {path: one.targets for path, one in self._resolved.items()}
+        return {path: resolved.targets for path, resolved in self._resolved.items()}
 
     @property
     def resolved(self) -> Mapping[str, Resolved]:

@@ -49,8 +49,8 @@ def ancestors(folder: str) -> Iterator[str]:
 def shared_depth(first: str, second: str) -> int:
     """How many leading folders two paths share."""
     depth = 0
-    for one, other in zip(first.split("/")[:-1], second.split("/")[:-1], strict=False):
-        if one != other:
+    for folder, other in zip(first.split("/")[:-1], second.split("/")[:-1], strict=False):
+        if folder != other:
             break
         depth += 1
     return depth

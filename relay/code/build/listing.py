@@ -97,10 +97,10 @@ def read_file(root: Path, path: str) -> bytes | None:
     except (OSError, ValueError):
         return None
     try:
-        told = os.fstat(descriptor)
-        if not stat.S_ISREG(told.st_mode):
+        status = os.fstat(descriptor)
+        if not stat.S_ISREG(status.st_mode):
             return None
-        data = os.read(descriptor, min(told.st_size, LARGEST) + 1)
+        data = os.read(descriptor, min(status.st_size, LARGEST) + 1)
         while len(data) <= LARGEST and (more := os.read(descriptor, LARGEST + 1 - len(data))):
             data += more
         return data
@@ -112,7 +112,7 @@ def read_file(root: Path, path: str) -> bytes | None:
 
 def hashes(root: Path, paths: Iterable[str]) -> tuple[dict[str, str], dict[str, str]]:
     """(path -> blob, path -> why it is left out) of the files among these that are wanted and there."""
-    found: dict[str, str] = {}
+    blobs: dict[str, str] = {}
     left: dict[str, str] = {}
     for path in paths:
         data = read_file(root, path) if wanted(path) else None
@@ -122,13 +122,13 @@ def hashes(root: Path, paths: Iterable[str]) -> tuple[dict[str, str], dict[str, 
         if why:
             left[path] = why
         else:
-            found[path] = blob_hash(data)
-    return found, left
+            blobs[path] = blob_hash(data)
+    return blobs, left
 
 
 def digest(blobs: Mapping[str, str]) -> str:
     """One hash over all paths and their content."""
-    told = hashlib.sha256()
+    hasher = hashlib.sha256()
     for path in sorted(blobs):
-        told.update(os.fsencode(path) + b"\0" + blobs[path].encode() + b"\n")
-    return told.hexdigest()
+        hasher.update(os.fsencode(path) + b"\0" + blobs[path].encode() + b"\n")
+    return hasher.hexdigest()

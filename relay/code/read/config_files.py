@@ -38,62 +38,62 @@ def read(kind: str, data: bytes) -> tuple[Mapping[str, Any] | None, str]:
 
 
 def _plain_json(text: str) -> str:
-    def kept(found: re.Match[str]) -> str:
-        return found[1] or ""
+    def kept(match: re.Match[str]) -> str:
+        return match[1] or ""
 
     return _JSONC.sub(kept, _COMMENT.sub(kept, text))
 
 
-def _object(told: Any) -> dict[str, Any]:
-    if not isinstance(told, dict):
+def _object(value: Any) -> dict[str, Any]:
+    if not isinstance(value, dict):
         raise ValueError("expected an object")
-    return told
+    return value
 
 
-def _strings(told: Any) -> list[str]:
+def _strings(value: Any) -> list[str]:
     """Every string in a nest of objects and arrays, in order: the targets of an "exports" condition."""
-    found: list[str] = []
-    waiting = [told]
+    strings: list[str] = []
+    waiting = [value]
     while waiting:
-        one = waiting.pop()
-        if isinstance(one, str):
-            found.append(one)
-        elif isinstance(one, list):
-            waiting += reversed(one)
-        elif isinstance(one, dict):
-            waiting += reversed(list(one.values()))
-    return found
+        item = waiting.pop()
+        if isinstance(item, str):
+            strings.append(item)
+        elif isinstance(item, list):
+            waiting += reversed(item)
+        elif isinstance(item, dict):
+            waiting += reversed(list(item.values()))
+    return strings
 
 
-def _targets(told: Any) -> dict[str, list[str]]:
+def _targets(exports: Any) -> dict[str, list[str]]:
     """ "exports" or "imports" of a package: subpath -> files that it may be, in order."""
-    if told is None:
+    if exports is None:
         return {}
-    if isinstance(told, dict) and any(key.startswith((".", "#")) for key in told):
-        return {key: _strings(value) for key, value in told.items() if key.startswith((".", "#"))}
-    return {".": _strings(told)}
+    if isinstance(exports, dict) and any(key.startswith((".", "#")) for key in exports):
+        return {key: _strings(value) for key, value in exports.items() if key.startswith((".", "#"))}
+    return {".": _strings(exports)}
 
 
-def _package(told: dict[str, Any]) -> dict[str, Any]:
+def _package(manifest: dict[str, Any]) -> dict[str, Any]:
     entries = [
-        told[key]
+        manifest[key]
         for key in ("source", "types", "typings", "module", "main")
-        if isinstance(told.get(key), str)
+        if isinstance(manifest.get(key), str)
     ]
-    name = told.get("name")
+    name = manifest.get("name")
     return {
         "name": name if isinstance(name, str) else "",
         "entries": entries,
-        "exports": _targets(told.get("exports")),
-        "imports": _targets(told.get("imports")),
+        "exports": _targets(manifest.get("exports")),
+        "imports": _targets(manifest.get("imports")),
     }
 
 
-def _tsconfig(told: dict[str, Any]) -> dict[str, Any]:
-    options = told.get("compilerOptions")
+def _tsconfig(settings: dict[str, Any]) -> dict[str, Any]:
+    options = settings.get("compilerOptions")
     options = options if isinstance(options, dict) else {}
     paths = options.get("paths")
-    extends = told.get("extends")
+    extends = settings.get("extends")
     base = options.get("baseUrl")
     return {
         "base": base if isinstance(base, str) else None,
@@ -103,19 +103,19 @@ def _tsconfig(told: dict[str, Any]) -> dict[str, Any]:
 
 
 def _go_mod(text: str) -> dict[str, Any]:
-    found = _GO_MODULE.search(text)
-    return {"module": found[1] if found else "", "replace": dict(_GO_REPLACE.findall(text))}
+    module = _GO_MODULE.search(text)
+    return {"module": module[1] if module else "", "replace": dict(_GO_REPLACE.findall(text))}
 
 
-def _cargo(told: dict[str, Any]) -> dict[str, Any]:
-    package, lib = told.get("package"), told.get("lib")
+def _cargo(manifest: dict[str, Any]) -> dict[str, Any]:
+    package, lib = manifest.get("package"), manifest.get("lib")
     name = package.get("name") if isinstance(package, dict) else None
     lib = lib if isinstance(lib, dict) else {}
     renamed: dict[str, str] = {}
     for table in ("dependencies", "dev-dependencies", "build-dependencies"):
-        dependencies = told.get(table)
-        for alias, one in dependencies.items() if isinstance(dependencies, dict) else ():
-            if isinstance(one, dict) and isinstance(one.get("package"), str):
-                renamed[alias.replace("-", "_")] = one["package"].replace("-", "_")
+        dependencies = manifest.get(table)
+        for alias, dependency in dependencies.items() if isinstance(dependencies, dict) else ():
+            if isinstance(dependency, dict) and isinstance(dependency.get("package"), str):
+                renamed[alias.replace("-", "_")] = dependency["package"].replace("-", "_")
     own = lib.get("name") or (name if isinstance(name, str) else "")
     return {"name": str(own).replace("-", "_"), "lib": str(lib.get("path") or ""), "renamed": renamed}

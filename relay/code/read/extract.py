@@ -197,13 +197,13 @@ class _Reading:
                 inner = below if below is not None else last_child
             *outer, last = "".join(text_of(inner).split()).split("::")
             return last, ".".join(part.partition("<")[0] for part in outer)
-        told = text_of(name).strip("\"'")
+        spelled = text_of(name).strip("\"'")
         if self.language == "go" and kind == "method":
-            found = _WORD.findall(text_of(node.child_by_field_name("receiver")).partition("[")[0])
-            return told, found[-1] if found else ""
+            words = _WORD.findall(text_of(node.child_by_field_name("receiver")).partition("[")[0])
+            return spelled, words[-1] if words else ""
         if kind == "implementation":
-            return told.partition("<")[0].rpartition("::")[2], ""
-        return told, ""
+            return spelled.partition("<")[0].rpartition("::")[2], ""
+        return spelled, ""
 
     def _macro_items(self, node: Node) -> None:
         """Rust: items inside a macro such as `cfg_fs! { mod fs; }` are tokens to the grammar. Read them as
@@ -223,11 +223,11 @@ class _Reading:
         spans = [
             next(same)
             for _, same in groupby(
-                sorted(self.spans, key=lambda one: (one.start_byte, -one.end_byte, one.name)),
-                key=lambda one: (one.start_byte, one.end_byte, one.name),
+                sorted(self.spans, key=lambda span: (span.start_byte, -span.end_byte, span.name)),
+                key=lambda span: (span.start_byte, span.end_byte, span.name),
             )
         ]
-        events: list[tuple[int, int, int]] = [(one.start_byte, 0, i) for i, one in enumerate(spans)]
+        events: list[tuple[int, int, int]] = [(span.start_byte, 0, i) for i, span in enumerate(spans)]
         events += [(call[0], 1, i) for i, call in enumerate(self.calls)]
         self.imports.sort(key=lambda pair: pair[0])
         events += [(at, 2, i) for i, (at, _) in enumerate(self.imports)]
@@ -264,8 +264,10 @@ class _Reading:
             for word in set(line.split()):
                 lines.setdefault(word, []).append(number)
         keywords = KEYWORDS[self.language]
-        found = ((word.decode("utf-8", "replace"), at) for word, at in lines.items())
-        return {word: tuple(at) for word, at in sorted(found) if word.isidentifier() and word not in keywords}
+        references = ((word.decode("utf-8", "replace"), at) for word, at in lines.items())
+        return {
+            word: tuple(at) for word, at in sorted(references) if word.isidentifier() and word not in keywords
+        }
 
     def _facts(self, imports: tuple[Import, ...], symbols: FileSymbols, code: bytes) -> Facts:
         top = frozenset(
@@ -289,15 +291,15 @@ class _Reading:
         root = self.tree.root_node
         if not root.has_error or not self.data:
             return ""
-        found = QueryCursor(self.known.errors).captures(root)
-        wrong = sum(_unread_bytes(node) for node in found.get("error", ()))
+        captures = QueryCursor(self.known.errors).captures(root)
+        wrong = sum(_unread_bytes(node) for node in captures.get("error", ()))
         # A token named for its rule is the line end that some grammars want of a file's last line.
-        invented = [node for node in found.get("missing", ()) if "_token" not in node.type]
+        invented = [node for node in captures.get("missing", ()) if "_token" not in node.type]
         wrong += MISSING_BYTES * len(invented)
         share = wrong / len(self.data)
         if share <= (ERROR_SHARE_C if self.language in C_FAMILY else ERROR_SHARE):
             return ""
-        places = [*found.get("error", ()), *invented]
+        places = [*captures.get("error", ()), *invented]
         line = min(node.start_point.row for node in places) + 1
         return (
             f"does not parse: from line {line} on, {min(1.0, share):.0%} of the text is not {self.language}"

@@ -120,7 +120,7 @@ class FileSymbols:
 
     @cached_property
     def calls(self) -> tuple[Call, ...]:
-        return tuple(Call(*one) for one in _unpacked(self._packed[1]))
+        return tuple(Call(*fields) for fields in _unpacked(self._packed[1]))
 
     @cached_property
     def references(self) -> Mapping[str, tuple[int, ...]]:
@@ -143,13 +143,13 @@ class FileSymbols:
 
     def at(self, line: int) -> Definition | None:
         """The innermost definition around a line."""
-        found = None
+        innermost = None
         for definition in self.definitions:
             if definition.start > line:
                 break
             if definition.end >= line:
-                found = definition
-        return found
+                innermost = definition
+        return innermost
 
     @cached_property
     def by_name(self) -> Mapping[str, tuple[Definition, ...]]:
@@ -171,8 +171,8 @@ class Extract:
 def pack_facts(facts: Facts, trouble: str = "") -> bytes:
     """JSON, compressed; the inverse of `unpack_facts`."""
     imports = [[i.module, list(i.names), i.line, i.kind, i.alias, list(i.scope)] for i in facts.imports]
-    told: list[Any] = [facts.language, imports, facts.package, sorted(facts.names), sorted(facts.uses)]
-    return _packed([*told, sorted(facts.selected), facts.config, trouble])
+    fields: list[Any] = [facts.language, imports, facts.package, sorted(facts.names), sorted(facts.uses)]
+    return _packed([*fields, sorted(facts.selected), facts.config, trouble])
 
 
 def unpack_facts(packed: bytes) -> tuple[Facts, str]:
@@ -216,8 +216,8 @@ def _unpacked(part: bytes) -> Any:
     return json.loads(zlib.decompress(part))
 
 
-def _packed(told: Any) -> bytes:
-    return zlib.compress(json.dumps(told, separators=(",", ":"), ensure_ascii=False).encode(), ZLIB_LEVEL)
+def _packed(value: Any) -> bytes:
+    return zlib.compress(json.dumps(value, separators=(",", ":"), ensure_ascii=False).encode(), ZLIB_LEVEL)
 
 
 def _differences(lines: tuple[int, ...]) -> list[int]:
@@ -226,8 +226,8 @@ def _differences(lines: tuple[int, ...]) -> list[int]:
 
 def _sums(steps: list[int]) -> tuple[int, ...]:
     line = 0
-    found = []
+    sums = []
     for step in steps:
         line += step
-        found.append(line)
-    return tuple(found)
+        sums.append(line)
+    return tuple(sums)

@@ -24,13 +24,13 @@ def _line(node: Node) -> int:
 def _python(node: Node) -> Iterator[Import]:
     names = node.children_by_field_name("name")
     if node.type == "import_statement":
-        for one in names:
-            dotted = one.child_by_field_name("name") if one.type == "aliased_import" else one
-            alias = text_of(one.child_by_field_name("alias")) if one.type == "aliased_import" else ""
+        for name in names:
+            dotted = name.child_by_field_name("name") if name.type == "aliased_import" else name
+            alias = text_of(name.child_by_field_name("alias")) if name.type == "aliased_import" else ""
             yield Import(_joined(text_of(dotted)), (), _line(node), "import", alias)
         return
-    taken = [one.child_by_field_name("name") if one.type == "aliased_import" else one for one in names]
-    words = [text_of(one) for one in taken] or ["*"]
+    taken = [name.child_by_field_name("name") if name.type == "aliased_import" else name for name in names]
+    words = [text_of(node) for node in taken] or ["*"]
     yield Import(_joined(text_of(node.child_by_field_name("module_name"))), tuple(words), _line(node), "from")
 
 
@@ -103,9 +103,9 @@ def _path_attribute(node: Node) -> str:
     """The file that `#[path = "x.rs"]` before a `mod` names, "" = none."""
     before = node.prev_named_sibling
     while before is not None and before.type in ("attribute_item", "line_comment"):
-        told = text_of(before)
-        if before.type == "attribute_item" and told.replace(" ", "").startswith("#[path="):
-            return told.split('"')[1] if told.count('"') >= 2 else ""
+        attribute = text_of(before)
+        if before.type == "attribute_item" and attribute.replace(" ", "").startswith("#[path="):
+            return attribute.split('"')[1] if attribute.count('"') >= 2 else ""
         before = before.prev_named_sibling
     return ""
 

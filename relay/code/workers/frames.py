@@ -17,9 +17,9 @@ Frame = tuple[dict[str, Any], list[bytes]]
 
 def encoded(message: dict[str, Any], parts: Sequence[bytes] = ()) -> bytes:
     """The bytes of one frame."""
-    told = json.dumps(message, separators=(",", ":")).encode()
+    header = json.dumps(message, separators=(",", ":")).encode()
     lengths = struct.pack(f">{len(parts)}I", *map(len, parts))
-    return b"".join((_HEAD.pack(len(told), len(parts)), lengths, told, *parts))
+    return b"".join((_HEAD.pack(len(header), len(parts)), lengths, header, *parts))
 
 
 def read_frame(stream: BinaryIO) -> Frame | None:
@@ -29,7 +29,7 @@ def read_frame(stream: BinaryIO) -> Frame | None:
         return None
     length, count = _HEAD.unpack(head)
     lengths = struct.unpack(f">{count}I", stream.read(4 * count))
-    return json.loads(stream.read(length)), [stream.read(one) for one in lengths]
+    return json.loads(stream.read(length)), [stream.read(size) for size in lengths]
 
 
 async def receive(stream: asyncio.StreamReader) -> Frame:
@@ -39,7 +39,7 @@ async def receive(stream: asyncio.StreamReader) -> Frame:
     body = await stream.readexactly(length + sum(lengths))
     parts = []
     at = length
-    for one in lengths:
-        parts.append(body[at : at + one])
-        at += one
+    for size in lengths:
+        parts.append(body[at : at + size])
+        at += size
     return json.loads(body[:length]), parts

@@ -47,13 +47,13 @@ def parse(message: dict[str, Any], parts: list[bytes], send: Send) -> None:
             send({"path": path, "blob": None, "left": why})
             continue
         read = extract(path, data)
-        told = {
+        answer = {
             "path": path,
             "blob": listing.blob_hash(data),
             "language": language_of(path),
             "trouble": read.trouble,
         }
-        send(told, [pack_facts(read.facts, read.trouble), pack_symbols(read.symbols)])
+        send(answer, [pack_facts(read.facts, read.trouble), pack_symbols(read.symbols)])
     signal.alarm(0)
 
 
@@ -90,19 +90,19 @@ class Resolving:
         except listing.ListingError as error:
             send({"error": str(error)})
             return
-        found, left = listing.hashes(root, paths)
-        send({"blobs": found, "left": left, "digest": listing.digest(found)})
+        blobs, left = listing.hashes(root, paths)
+        send({"blobs": blobs, "left": left, "digest": listing.digest(blobs)})
 
     def known(self, message: dict[str, Any], parts: list[bytes], send: Send) -> None:
         """Which of `paths` git knows (tracked, or untracked and not ignored)."""
         root = Path(message["root"])
-        found: set[str] = set()
+        known: set[str] = set()
         for path in message["paths"]:
             try:
-                found.update(listing.listed(root, [path]))
+                known.update(listing.listed(root, [path]))
             except listing.ListingError:
                 continue  # inside of a submodule or beyond a symbolic link: not of this repository
-        send({"paths": sorted(found)})
+        send({"paths": sorted(known)})
 
     def update(self, message: dict[str, Any], parts: list[bytes], send: Send) -> None:
         """Take in the facts in `parts` of `paths`, and that `gone` are gone. `last_good`: facts that a file

@@ -47,15 +47,15 @@ class Resolved:
 def resolve(path: str, facts: Facts, view: View) -> Resolved:
     """All imports of one file."""
     targets: set[str] = set()
-    found = 0
+    resolved = 0
     resolver = RESOLVERS.get(facts.language)
     if resolver is not None:
         for imported in facts.imports:
             files = set(resolver(path, facts, imported, view))
-            found += bool(files)
+            resolved += bool(files)
             targets |= files
     neighbours = _NEIGHBOURS.get(facts.language)
     if neighbours is not None:
         targets.update(neighbours(path, facts, view))
     targets.discard(path)
-    return Resolved(tuple(sorted(targets)), found, len(facts.imports), frozenset(view.asked))
+    return Resolved(tuple(sorted(targets)), resolved, len(facts.imports), frozenset(view.asked))

@@ -28,9 +28,9 @@ _STANDARD = (
 STANDARD = frozenset(_STANDARD.split())
 
 
-def resolve(path: str, facts: Facts, one: Import, view: View) -> Iterable[str]:
-    wanted = one.module.replace("\\", "/")
-    angle = one.kind == "angle"
+def resolve(path: str, facts: Facts, imported: Import, view: View) -> Iterable[str]:
+    wanted = imported.module.replace("\\", "/")
+    angle = imported.kind == "angle"
     if not angle:
         beside = join(parent(path), wanted)
         if beside is not None and view.has(beside):
@@ -38,8 +38,8 @@ def resolve(path: str, facts: Facts, one: Import, view: View) -> Iterable[str]:
     wanted = wanted.lstrip("./") if not wanted.startswith("../") else wanted.replace("../", "")
     if not wanted or (angle and wanted.removesuffix(".h") in STANDARD):
         return ()
-    found = _searched(path, wanted, angle, view)
-    return () if found is None else (found,)
+    target = _searched(path, wanted, angle, view)
+    return () if target is None else (target,)
 
 
 def _searched(path: str, wanted: str, angle: bool, view: View) -> str | None:

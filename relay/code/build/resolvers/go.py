@@ -28,10 +28,10 @@ def _folder(path: str, module: str, view: View) -> str | None:
 def _replaced(path: str, module: str, view: View) -> str | None:
     """By a `replace x => ../y` of the importer's own go.mod."""
     for folder in ancestors(parent(path)):
-        told = view.config(f"{folder}/go.mod" if folder else "go.mod")
-        if told is None:
+        module_config = view.config(f"{folder}/go.mod" if folder else "go.mod")
+        if module_config is None:
             continue
-        for old, new in cast("Mapping[str, str]", told.get("replace") or {}).items():
+        for old, new in cast("Mapping[str, str]", module_config.get("replace") or {}).items():
             if module == old or module.startswith(old + "/"):
                 at = join(folder, new)
                 return None if at is None else join(at, module[len(old) :])
@@ -39,21 +39,21 @@ def _replaced(path: str, module: str, view: View) -> str | None:
     return None
 
 
-def resolve(path: str, facts: Facts, one: Import, view: View) -> Iterable[str]:
-    folder = _folder(path, one.module, view)
+def resolve(path: str, facts: Facts, imported: Import, view: View) -> Iterable[str]:
+    folder = _folder(path, imported.module, view)
     if folder is None:
         return ()
     packages = {
         name: [file for file in files if not file.endswith("_test.go")]
         for name, files in view.scope(f"gopkg:{folder}").items()
-        if name != "main" or one.alias == "_"
+        if name != "main" or imported.alias == "_"
     }
-    found: set[str] = set()
+    targets: set[str] = set()
     for package, files in sorted(packages.items()):
         if not files:
             continue
         names = view.scope(f"go:{folder}:{package}")
-        called = one.alias or package
+        called = imported.alias or package
         prefix = called + "."
         used = (
             facts.uses
@@ -61,8 +61,8 @@ def resolve(path: str, facts: Facts, one: Import, view: View) -> Iterable[str]:
             else {word[len(prefix) :] for word in facts.selected if word.startswith(prefix)}
         )
         hit = {file for name in used for file in names.get(name, ()) if not file.endswith("_test.go")}
-        found |= hit or (set(files) if called in ("_", ".") or not used or len(packages) == 1 else set())
-    return found
+        targets |= hit or (set(files) if called in ("_", ".") or not used or len(packages) == 1 else set())
+    return targets
 
 
 def neighbours(path: str, facts: Facts, view: View) -> Iterable[str]:

@@ -24,20 +24,20 @@ def _type(path: str, name: str, view: View) -> str | None:
     return None
 
 
-def resolve(path: str, facts: Facts, one: Import, view: View) -> Iterable[str]:
-    if "*" not in one.names:
-        found = _type(path, one.module, view)
-        return () if found is None else (found,)
-    names = view.scope(f"java:{one.module}")
-    if names and one.kind != "static":
+def resolve(path: str, facts: Facts, imported: Import, view: View) -> Iterable[str]:
+    if "*" not in imported.names:
+        target = _type(path, imported.module, view)
+        return () if target is None else (target,)
+    names = view.scope(f"java:{imported.module}")
+    if names and imported.kind != "static":
         return [nearest(names[name], path) for name in sorted(facts.uses & names.keys())]
-    found = _type(path, one.module, view)  # the members of a type
-    return () if found is None else (found,)
+    target = _type(path, imported.module, view)  # the members of a type
+    return () if target is None else (target,)
 
 
 def neighbours(path: str, facts: Facts, view: View) -> Iterable[str]:
     names = view.scope(f"java:{facts.package}")
-    imported = {one.module.rpartition(".")[2] for one in facts.imports}
+    imported = {statement.module.rpartition(".")[2] for statement in facts.imports}
     for name in (facts.uses & names.keys()) - imported:
         if path not in names[name]:
             yield nearest(names[name], path)

@@ -30,38 +30,38 @@ def _candidates(base: str) -> Iterator[str]:
     stem, dot, suffix = base.rpartition(".")
     for other in _MADE_FROM.get(dot + suffix, ()):
         yield stem + other
-    for one in _SUFFIXES:
-        yield base + one
+    for extension in _SUFFIXES:
+        yield base + extension
 
 
 def _file(base: str, view: View) -> str | None:
     """The file or folder at this path."""
     if base:
-        found = view.first(_candidates(base))
-        if found is not None:
-            return found
+        file = view.first(_candidates(base))
+        if file is not None:
+            return file
         package = view.config(f"{base}/package.json")
         if package is not None:
             for entry in cast("list[str]", package.get("entries") or ()):
                 at = join(base, entry)
-                found = None if at is None or at == base else view.first(_candidates(at))
-                if found is not None:
-                    return found
-    return view.first([f"{base}/index{one}" if base else f"index{one}" for one in _SUFFIXES])
+                file = None if at is None or at == base else view.first(_candidates(at))
+                if file is not None:
+                    return file
+    return view.first([f"{base}/index{suffix}" if base else f"index{suffix}" for suffix in _SUFFIXES])
 
 
-def resolve(path: str, facts: Facts, one: Import, view: View) -> Iterable[str]:
-    specifier = one.module.partition("?")[0].removeprefix("node:")
+def resolve(path: str, facts: Facts, imported: Import, view: View) -> Iterable[str]:
+    specifier = imported.module.partition("?")[0].removeprefix("node:")
     if specifier in (".", "..") or specifier.startswith(("./", "../")):
         at = join(parent(path), specifier)
-        found = None if at is None else _file(at, view)
+        target = None if at is None else _file(at, view)
     elif not specifier or specifier.startswith("/") or "://" in specifier:
-        found = None
+        target = None
     elif specifier.startswith("#"):
-        found = _inner(path, specifier, view) or _mapped(path, specifier, view)
+        target = _inner(path, specifier, view) or _mapped(path, specifier, view)
     else:
-        found = _mapped(path, specifier, view) or _package(path, specifier, view)
-    return (found,) if found is not None and found.rpartition("/")[2] != "package.json" else ()
+        target = _mapped(path, specifier, view) or _package(path, specifier, view)
+    return (target,) if target is not None and target.rpartition("/")[2] != "package.json" else ()
 
 
 def _mapped(path: str, specifier: str, view: View) -> str | None:
@@ -75,9 +75,9 @@ def _mapped(path: str, specifier: str, view: View) -> str | None:
             for pattern, targets in _matching(paths, specifier):
                 for target in targets:
                     at = join(paths_base, target.replace("*", pattern, 1))
-                    found = None if at is None else _file(at, view)
-                    if found is not None:
-                        return found
+                    file = None if at is None else _file(at, view)
+                    if file is not None:
+                        return file
             if base is not None:
                 at = join(base, specifier)
                 return None if at is None else _file(at, view)
@@ -93,47 +93,47 @@ def _options(config: str, view: View) -> tuple[str | None, Mapping[str, list[str
     waiting, seen = [config], set[str]()
     while waiting and len(seen) < _EXTENDS_AT_MOST:
         at = waiting.pop(0)
-        told = cast("Mapping[str, Any] | None", view.config(at))
-        if told is None or at in seen:
+        settings = cast("Mapping[str, Any] | None", view.config(at))
+        if settings is None or at in seen:
             continue
         seen.add(at)
         folder = parent(at)
-        if base is None and told.get("base") is not None:
-            base = join(folder, told["base"])
-        if paths is None and told.get("paths") is not None:
-            paths = told["paths"]
-            paths_base = folder if told.get("base") is None else (join(folder, told["base"]) or "")
-        for one in reversed(told.get("extends") or ()):
-            if one.startswith("."):
-                above = join(folder, one)
+        if base is None and settings.get("base") is not None:
+            base = join(folder, settings["base"])
+        if paths is None and settings.get("paths") is not None:
+            paths = settings["paths"]
+            paths_base = folder if settings.get("base") is None else (join(folder, settings["base"]) or "")
+        for extended in reversed(settings.get("extends") or ()):
+            if extended.startswith("."):
+                above = join(folder, extended)
                 waiting += [] if above is None else [above if above.endswith(".json") else above + ".json"]
     return base, paths or {}, base if base is not None else paths_base
 
 
 def _matching(paths: Mapping[str, list[str]], specifier: str) -> list[tuple[str, list[str]]]:
     """(what the star stands for, targets) of the patterns that match, the longest prefix first."""
-    found = []
+    matches = []
     for pattern, targets in paths.items():
         before, star, after = pattern.partition("*")
         if not star:
             if pattern == specifier:
-                found.append((len(pattern) + 1, "", targets))
+                matches.append((len(pattern) + 1, "", targets))
         elif (
             specifier.startswith(before) and specifier.endswith(after) and len(specifier) >= len(pattern) - 1
         ):
-            found.append((len(before), specifier[len(before) : len(specifier) - len(after)], targets))
-    found.sort(key=lambda one: -one[0])
-    return [(held, targets) for _, held, targets in found]
+            matches.append((len(before), specifier[len(before) : len(specifier) - len(after)], targets))
+    matches.sort(key=lambda match: -match[0])
+    return [(held, targets) for _, held, targets in matches]
 
 
 def _inner(path: str, specifier: str, view: View) -> str | None:
     """`#x`: by "imports" of the nearest package.json."""
     for folder in ancestors(parent(path)):
         config = f"{folder}/package.json" if folder else "package.json"
-        told = view.config(config)
-        if told is not None:
+        manifest = view.config(config)
+        if manifest is not None:
             return _target(
-                folder, cast("Mapping[str, list[str]]", told.get("imports") or {}), specifier, view
+                folder, cast("Mapping[str, list[str]]", manifest.get("imports") or {}), specifier, view
             )
     return None
 
@@ -148,29 +148,29 @@ def _package(path: str, specifier: str, view: View) -> str | None:
         return None
     config = nearest(owners, path)
     folder = parent(config)
-    told = cast("Mapping[str, Any]", view.config(config) or {})
-    found = _target(folder, told.get("exports") or {}, f"./{rest}" if rest else ".", view)
-    if found is not None:
-        return found
+    manifest = cast("Mapping[str, Any]", view.config(config) or {})
+    file = _target(folder, manifest.get("exports") or {}, f"./{rest}" if rest else ".", view)
+    if file is not None:
+        return file
     if rest:
         for base in (rest, f"src/{rest}"):
-            found = _file(join(folder, base) or "", view)
-            if found is not None:
-                return found
+            file = _file(join(folder, base) or "", view)
+            if file is not None:
+                return file
         return None
-    for entry in told.get("entries") or ():
-        found = _built(folder, entry, view)
-        if found is not None:
-            return found
+    for entry in manifest.get("entries") or ():
+        file = _built(folder, entry, view)
+        if file is not None:
+            return file
     return _file(join(folder, "src") or "", view) or _file(folder, view)
 
 
 def _target(folder: str, targets: Mapping[str, list[str]], wanted: str, view: View) -> str | None:
     for held, files in _matching(targets, wanted):
         for file in files:
-            found = _built(folder, file.replace("*", held), view)
-            if found is not None:
-                return found
+            built = _built(folder, file.replace("*", held), view)
+            if built is not None:
+                return built
     return None
 
 
@@ -179,9 +179,9 @@ def _built(folder: str, file: str, view: View) -> str | None:
     at = join(folder, file)
     if at is None:
         return None
-    found = view.first(_candidates(at))
-    if found is not None:
-        return found
+    candidate = view.first(_candidates(at))
+    if candidate is not None:
+        return candidate
     parts = (join("", file) or "").split("/")
     if parts[0] not in _BUILT or len(parts) < 2:
         return None
@@ -193,8 +193,8 @@ def _built(folder: str, file: str, view: View) -> str | None:
                 rest = rest.removesuffix(suffix)
                 break
         for base in (f"src/{rest}", rest):
-            found = _file(join(folder, base) or "", view)
-            if found is not None:
-                return found
+            candidate = _file(join(folder, base) or "", view)
+            if candidate is not None:
+                return candidate
         inside = inside[1:]  # dist/esm/x.js is built from src/x.ts
     return None

@@ -47,13 +47,15 @@ def _roots(path: str, name: str, view: View) -> list[str]:
         # that of any script.
         if package or root == own or root in marked or not root or root.rpartition("/")[2] in SOURCES:
             roots.add(root)
-    for root in (own, *marked, *(f"{one}/src" if one else "src" for one in (*marked, ""))):
+    for root in (own, *marked, *(f"{folder}/src" if folder else "src" for folder in (*marked, ""))):
         if view.has_folder(_under(root, name)):
             roots.add(root)
     if name in sys.stdlib_module_names:
         roots &= {own} if view.has(_under(own, name) + "/__init__.py") and own != parent(path) else set()
     beside = f"{path}/"
-    return sorted(roots, key=lambda one: (one != own, -shared_depth(f"{one}/", beside), one.count("/"), one))
+    return sorted(
+        roots, key=lambda root: (root != own, -shared_depth(f"{root}/", beside), root.count("/"), root)
+    )
 
 
 def _absolute(path: str, module: str, view: View) -> list[str]:
@@ -65,8 +67,8 @@ def _absolute(path: str, module: str, view: View) -> list[str]:
     ]
 
 
-def resolve(path: str, facts: Facts, one: Import, view: View) -> Iterable[str]:
-    module = one.module
+def resolve(path: str, facts: Facts, imported: Import, view: View) -> Iterable[str]:
+    module = imported.module
     dots = len(module) - len(module.lstrip("."))
     if dots:
         base = join(parent(path), "../" * (dots - 1) + module[dots:].replace(".", "/"))
@@ -74,9 +76,9 @@ def resolve(path: str, facts: Facts, one: Import, view: View) -> Iterable[str]:
     else:
         bases = _absolute(path, module, view)
     for base in bases:
-        found = _taken(base, one, view)
-        if found:
-            return found
+        targets = _taken(base, imported, view)
+        if targets:
+            return targets
     return ()
 
 
@@ -86,12 +88,12 @@ def _taken(base: str, imported: Import, view: View) -> list[str]:
         return [itself] if itself else []
     if itself is not None and not itself.rpartition("/")[2].startswith("__init__."):
         return [itself]  # a module has no submodules
-    found = []
+    submodules = []
     of_itself = itself is not None and not imported.names
     for name in imported.names:
         below = None if name == "*" else _module(_under(base, name), view)
         if below is not None:
-            found.append(below)
+            submodules.append(below)
         else:
             of_itself = True
-    return [*found, itself] if of_itself and itself is not None else found
+    return [*submodules, itself] if of_itself and itself is not None else submodules

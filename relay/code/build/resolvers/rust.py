@@ -49,8 +49,8 @@ def _crate_root(path: str, view: View) -> str | None:
 
 
 def _library(package: str, view: View) -> str | None:
-    told = view.config(_below(package, "Cargo.toml")) or {}
-    named = join(package, cast(str, told.get("lib") or "")) if told.get("lib") else None
+    manifest = view.config(_below(package, "Cargo.toml")) or {}
+    named = join(package, cast(str, manifest.get("lib") or "")) if manifest.get("lib") else None
     return view.first(([named] if named else []) + [_below(package, "src/lib.rs"), _below(package, "lib.rs")])
 
 
@@ -78,7 +78,7 @@ def _parent_file(path: str, root: str | None, view: View) -> str | None:
     if root is not None and folder == _children(root, root):
         return root
     return view.first(
-        (_below(folder, "mod.rs"), f"{folder}.rs", *(_below(folder, one) for one in _ROOTS[:2]))
+        (_below(folder, "mod.rs"), f"{folder}.rs", *(_below(folder, root_name) for root_name in _ROOTS[:2]))
     )
 
 
@@ -86,18 +86,22 @@ def _walk(start: str, folder: str, parts: list[str], root: str | None, view: Vie
     """Follow module names from a file: (the last file, the names left)."""
     at = start
     while parts:
-        found = _child(folder, parts[0], view)
-        if found is None:
+        child = _child(folder, parts[0], view)
+        if child is None:
             break
-        at, parts = found, parts[1:]
+        at, parts = child, parts[1:]
         folder = _children(at, root)
     return at, parts
 
 
-def resolve(path: str, facts: Facts, one: Import, view: View) -> Iterable[str]:
+def resolve(path: str, facts: Facts, imported: Import, view: View) -> Iterable[str]:
     root = _crate_root(path, view)
-    found = _module(path, one, root, view) if one.kind == "mod" else _use(path, facts, one, root, view)
-    return () if found is None else (found,)
+    target = (
+        _module(path, imported, root, view)
+        if imported.kind == "mod"
+        else _use(path, facts, imported, root, view)
+    )
+    return () if target is None else (target,)
 
 
 def _module(path: str, imported: Import, root: str | None, view: View) -> str | None:
@@ -143,8 +147,8 @@ def _crate(path: str, parts: list[str], view: View) -> str | None:
     name = parts[0]
     package = _package(path, view)
     if package is not None:
-        told = view.config(_below(package, "Cargo.toml")) or {}
-        name = cast("Mapping[str, str]", told.get("renamed") or {}).get(name, name)
+        manifest = view.config(_below(package, "Cargo.toml")) or {}
+        name = cast("Mapping[str, str]", manifest.get("renamed") or {}).get(name, name)
     owners = view.scope(f"crate:{name}").get("")
     if not owners:
         return None
