@@ -116,7 +116,7 @@ class EpisodicMemory:
         idempotency_key: str | None = None,
     ) -> Json:
         """Keep an experience, or join it with the same one of the last hour. Raises Refusal."""
-        told = Experience(
+        experience = Experience(
             _nfc(text(event_type, "event_type", 64)),
             _nfc(text(summary, "summary", MOST_SUMMARY)),
             distinct(as_details(json_value(details, "details", MOST_DETAILS))),
@@ -129,7 +129,12 @@ class EpisodicMemory:
             await self._sessions.touch(tx, caller)
             try:
                 return await self._once(
-                    tx, caller, "remember", idempotency_key, told.columns(), lambda: _keep(tx, caller, told)
+                    tx,
+                    caller,
+                    "remember",
+                    idempotency_key,
+                    experience.columns(),
+                    lambda: _keep(tx, caller, experience),
                 )
             except Refusal as refused:
                 return refused
@@ -157,18 +162,18 @@ class EpisodicMemory:
         return [one.as_json() for one in kept[:limit]]
 
 
-async def _keep(tx: Tx, caller: Caller, told: Experience) -> Json:
+async def _keep(tx: Tx, caller: Caller, experience: Experience) -> Json:
     now = await tx.now()
     row = await tx.one(
         Q.alike,
         agent=caller.agent,
-        event_type=told.event_type,
-        summary=told.summary,
+        event_type=experience.event_type,
+        summary=experience.summary,
         since=now - MERGE_S,
     )
-    whole = told if row is None else Experience.of_row(row).joined(told)
+    whole = experience if row is None else Experience.of_row(row).joined(experience)
     if row is not None and _bytes(whole) > MOST_JOINED:
-        row, whole = None, told
+        row, whole = None, experience
     columns = whole.columns()
     if row is None:
         id_, number = str(uuid_utils.uuid7()), await events.next_number(tx, "memory")
@@ -180,9 +185,14 @@ async def _keep(tx: Tx, caller: Caller, told: Experience) -> Json:
         joined = {name: columns[name] for name in ("details", "outcome", "lessons", "tags")}
         await tx.execute(Q.join_memory, number=number, now=now, **joined)
         await tx.execute(Q.index_memory_anew, number=number, text=indexed(whole.words()))
-    lists = {name: list(getattr(told, name)) for name in ("details", "lessons", "tags")}
+    lists = {name: list(getattr(experience, name)) for name in ("details", "lessons", "tags")}
     memory = {"id": id_, "number": number, "merged": row is not None, "agent_id": caller.agent}
-    memory |= {"event_type": told.event_type, "summary": told.summary, "outcome": told.outcome, **lists}
+    memory |= {
+        "event_type": experience.event_type,
+        "summary": experience.summary,
+        "outcome": experience.outcome,
+        **lists,
+    }
     lane = Lane(caller.session, caller.agent)
     await events.append(tx, NewEvent(type=REMEMBERED, lane=lane, outputs={"memory": memory}))
     return {"success": True, "memory_id": id_, "merged": row is not None}
@@ -194,7 +204,7 @@ async def _matching(tx: Tx, asked: str, tags: Sequence[str]) -> list[Recalled]:
         return []
     now = await tx.now()
     look = {
-        "looked": json.dumps([indexed(one) for one in (*looked.words, *looked.phrases)]),
+        "looked": json.dumps([indexed(term) for term in (*looked.words, *looked.phrases)]),
         "now": now,
         "half_life": HALF_LIFE_S,
         "limit": CANDIDATES,
@@ -230,12 +240,12 @@ async def _newest(tx: Tx, asked: str, tags: Sequence[str]) -> list[Recalled]:
 
 
 def _weighed(row: Row, text_: float, now: float) -> Recalled:
-    told = Experience.of_row(row)
-    return Recalled(row, told, text_ * outcome_factor(told) * decay(now - row["updated_at"]))
+    experience = Experience.of_row(row)
+    return Recalled(row, experience, text_ * outcome_factor(experience) * decay(now - row["updated_at"]))
 
 
-def _bytes(told: Experience) -> int:
-    return sum(len(str(value).encode()) for value in told.columns().values())
+def _bytes(experience: Experience) -> int:
+    return sum(len(str(value).encode()) for value in experience.columns().values())
 
 
 def _nfc(value: str) -> str:

@@ -64,8 +64,8 @@ class Experience:
     def columns(self) -> dict[str, Any]:
         """The values of the table's columns."""
         lists = {"details": self.details, "lessons": self.lessons, "tags": self.tags}
-        told = {name: json.dumps(value, ensure_ascii=False) for name, value in lists.items()}
-        return told | {"event_type": self.event_type, "summary": self.summary, "outcome": self.outcome}
+        encoded = {name: json.dumps(value, ensure_ascii=False) for name, value in lists.items()}
+        return encoded | {"event_type": self.event_type, "summary": self.summary, "outcome": self.outcome}
 
     @classmethod
     def of_row(cls, row: Mapping[str, Any]) -> Experience:
@@ -75,10 +75,10 @@ class Experience:
 
 def distinct(values: Iterable[Any]) -> tuple[Any, ...]:
     """Each JSON value once, the first of equal ones; 1, 1.0 and true are three."""
-    found: dict[str, Any] = {}
+    values_by_json: dict[str, Any] = {}
     for value in values:
-        found.setdefault(json.dumps(value, sort_keys=True), value)
-    return tuple(found.values())
+        values_by_json.setdefault(json.dumps(value, sort_keys=True), value)
+    return tuple(values_by_json.values())
 
 
 def humped(word: str) -> str:

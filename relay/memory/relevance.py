@@ -65,8 +65,8 @@ def indexed(text: str) -> str:
 def question(text: str) -> Question:
     """The words of a text; a path or an identifier (`src/app.py`, `get_user`, `getUser`) is a phrase besides."""
     text = unicodedata.normalize("NFC", text)
-    found = list(dict.fromkeys(word.lower() for word in _WORD.findall(text)))
-    words = [word for word in found if word not in _EMPTY] or found
+    spoken = list(dict.fromkeys(word.lower() for word in _WORD.findall(text)))
+    words = [word for word in spoken if word not in _EMPTY] or spoken
     phrases = []
     for chunk in text.split():
         parts = _WORD.findall(chunk)
@@ -81,12 +81,12 @@ def text_score(covered: int, words: int, rank: float, best: float) -> float:
     return min(1.0, covered / words) * (0.5 + 0.5 * min(1.0, among))
 
 
-def outcome_factor(told: Experience) -> float:
-    outcome = (told.outcome or "").strip().lower()
+def outcome_factor(experience: Experience) -> float:
+    outcome = (experience.outcome or "").strip().lower()
     if outcome in _WELL:
         return WELL
     if outcome in _BADLY:
-        return PARTLY if told.lessons else BADLY
+        return PARTLY if experience.lessons else BADLY
     return PARTLY
 
 

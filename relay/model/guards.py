@@ -117,12 +117,12 @@ class GuardDecision:
         decision = "steer" if self.steer else "allow"
         if self.lock is not None:
             decision = "stale" if self.lock.code == STALE else "locked"
-        told: dict[str, Any] = {"decision": decision, "reason": self.reason, "advisory": self.advisory}
+        answer: dict[str, Any] = {"decision": decision, "reason": self.reason, "advisory": self.advisory}
         for key in ("code", "locked_by", "session", "file_path", "expires_at", "fencing_token"):
-            told[key] = None if self.lock is None else self.lock.as_json()[key]
+            answer[key] = None if self.lock is None else self.lock.as_json()[key]
         if self.note:
-            told["note"] = self.note
-        return told
+            answer["note"] = self.note
+        return answer
 
 
 class Guard(Protocol):

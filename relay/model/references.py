@@ -56,7 +56,7 @@ def request(number: int) -> str:
 def read(text: str, bare: Thing = Thing.MESSAGE) -> tuple[Thing, int] | None:
     """What `m14`, `#m14`, `#14` or `14` means, None when it is no reference. `bare`: what a number without a letter
     is here."""
-    found = _WRITTEN.fullmatch(text.strip())
-    if found is None:
+    match = _WRITTEN.fullmatch(text.strip())
+    if match is None:
         return None
-    return (Thing(found[1].lower()) if found[1] else bare), int(found[2])
+    return (Thing(match[1].lower()) if match[1] else bare), int(match[2])

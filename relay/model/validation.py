@@ -44,9 +44,9 @@ def texts(values: object, field: str, most: int, most_each: int) -> tuple[str, .
 def json_value(value: Any, field: str, most: int) -> Any:
     """`value` as JSON gives it back, of at most `most` bytes. Raises Refusal."""
     try:
-        told = json.dumps(value, ensure_ascii=False, allow_nan=False)
-        size = len(told.encode())
-        kept = json.loads(told)
+        encoded = json.dumps(value, ensure_ascii=False, allow_nan=False)
+        size = len(encoded.encode())
+        kept = json.loads(encoded)
     except (TypeError, ValueError, RecursionError) as error:  # UnicodeEncodeError is a ValueError
         raise malformed(
             field,
@@ -76,8 +76,8 @@ def uuid(value: object, field: str) -> str:
 
 def digest(value: Any) -> str:
     """SHA-256 (hex) of a JSON value; the order of keys does not matter."""
-    told = json.dumps(value, ensure_ascii=False, sort_keys=True, separators=(",", ":"), default=list)
-    return hashlib.sha256(told.encode("utf-8", "surrogatepass")).hexdigest()
+    encoded = json.dumps(value, ensure_ascii=False, sort_keys=True, separators=(",", ":"), default=list)
+    return hashlib.sha256(encoded.encode("utf-8", "surrogatepass")).hexdigest()
 
 
 def _storable(value: str, field: str) -> None:

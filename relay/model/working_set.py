@@ -93,7 +93,7 @@ def recency(age_s: float, half_life_s: float = HALF_LIFE_S) -> float:
 
 def all_paths(files: Iterable[FileTouch]) -> frozenset[str]:
     """Every path that these touch, both sides of renames."""
-    return frozenset(path for one in files for path in one.paths)
+    return frozenset(path for file in files for path in file.paths)
 
 
 def could_collide(
@@ -105,21 +105,21 @@ def could_collide(
     for name, paths in touched.items():
         for path in paths:
             by_path.setdefault(path, set()).add(name)
-    found: set[tuple[str, str]] = set()
+    pairs: set[tuple[str, str]] = set()
     for path, names in by_path.items():
         above = [path[:at] for at, char in enumerate(path) if char == "/"]
         near = names.union(*(by_path[one] for one in above if one in by_path))
-        found |= {(a, b) for a in near for b in near if a < b}
-    found |= {(min(a, b), max(a, b)) for a in moved for b, paths in touched.items() if a != b and paths}
-    return sorted(found)
+        pairs |= {(a, b) for a in near for b in near if a < b}
+    pairs |= {(min(a, b), max(a, b)) for a in moved for b, paths in touched.items() if a != b and paths}
+    return sorted(pairs)
 
 
 def joined(ranges: list[tuple[int, int]]) -> tuple[tuple[int, int], ...]:
     """Ranges of lines (first, last) as disjoint ones in order; what overlaps or follows on becomes one."""
-    found: list[tuple[int, int]] = []
+    spans: list[tuple[int, int]] = []
     for start, end in sorted(ranges):
-        if found and start <= found[-1][1] + 1:
-            found[-1] = (found[-1][0], max(end, found[-1][1]))
+        if spans and start <= spans[-1][1] + 1:
+            spans[-1] = (spans[-1][0], max(end, spans[-1][1]))
         else:
-            found.append((start, end))
-    return tuple(found)
+            spans.append((start, end))
+    return tuple(spans)

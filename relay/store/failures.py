@@ -56,8 +56,8 @@ class Trouble:
 def trouble_of(error: BaseException) -> Trouble | None:
     """What to tell who asked; None: it is no failure of the store."""
     if isinstance(error, BaseExceptionGroup):
-        found = [trouble_of(one) for one in error.exceptions]
-        return found[0] if found and None not in found else None
+        troubles = [trouble_of(inner) for inner in error.exceptions]
+        return troubles[0] if troubles and None not in troubles else None
     code = getattr(error, "code", "")
     fix = _POSTGRES.get(code) or _POSTGRES.get(code[:2]) if isinstance(code, str) else None
     if isinstance(error, OutcomeUnknown):

@@ -46,10 +46,10 @@ async def daemon_of(settings: Settings) -> str:
     )
     connection = await connections.connect()
     try:
-        found = await daemon_lock.holder_of(connection, postgres_connections.SCHEMA)
+        holder = await daemon_lock.holder_of(connection, postgres_connections.SCHEMA)
     finally:
         connection.terminate()
-    return "" if found is None else str(found)
+    return "" if holder is None else str(holder)
 
 
 async def open_store(

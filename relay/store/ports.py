@@ -59,7 +59,7 @@ class AnotherDaemon(StoreError):
 def is_away(error: BaseException) -> bool:
     """Does it, with all that it is a group of, say nothing but that the database is away?"""
     if isinstance(error, BaseExceptionGroup):
-        return all(is_away(one) for one in error.exceptions)
+        return all(is_away(inner) for inner in error.exceptions)
     return isinstance(error, StoreAway)
 
 
@@ -231,16 +231,16 @@ def load_queries(folder: Path, dialect: str) -> Mapping[str, str]:
 
     Raises StoreError for a name that stands twice: a statement is shared, or each dialect has its own.
     """
-    found: dict[str, str] = {}
+    queries: dict[str, str] = {}
     for file in [*sorted((folder / "sql").glob("*.sql")), *sorted((folder / dialect).glob("*.sql"))]:
         text = file.read_text("utf-8")
         marks = list(_NAME.finditer(text))
         for mark, following in zip(marks, [*marks[1:], None], strict=True):
             name = mark.group(1)
-            if name in found:
+            if name in queries:
                 raise StoreError(f"{file}: the query {name!r} stands twice for {dialect}")
-            found[name] = text[mark.end() : following.start() if following else None].strip().rstrip(";")
-    return found
+            queries[name] = text[mark.end() : following.start() if following else None].strip().rstrip(";")
+    return queries
 
 
 @cache

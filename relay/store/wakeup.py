@@ -24,15 +24,15 @@ class Subscribers:
         self._all: set[LocalWakeup] = set()
 
     def wakeup(self, types: Collection[str] | None = None) -> LocalWakeup:
-        one = LocalWakeup(self._all, types)
-        self._all.add(one)
-        return one
+        wakeup = LocalWakeup(self._all, types)
+        self._all.add(wakeup)
+        return wakeup
 
     def notify(self, types: Collection[str] | None = None) -> None:
         """Events of these types were committed (none: something that is no event was); None: nobody knows what."""
-        for one in self._all:
-            if types is None or one.types is None or not one.types.isdisjoint(types):
-                one.notify()
+        for wakeup in self._all:
+            if types is None or wakeup.types is None or not wakeup.types.isdisjoint(types):
+                wakeup.notify()
 
 
 class LocalWakeup:

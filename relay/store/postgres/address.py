@@ -53,8 +53,8 @@ def find_address(dsn_file: Path | None, environ: Mapping[str, str] | None = None
 def _text_of(path: Path) -> str:
     try:
         with reading(path) as file:
-            told = os.fstat(file.fileno())
-            if stat.S_IMODE(told.st_mode) & 0o077:
+            status = os.fstat(file.fileno())
+            if stat.S_IMODE(status.st_mode) & 0o077:
                 raise StoreError(
                     f"{path} holds the database's address and others may read it; run: chmod 600 {path}"
                 )

@@ -61,7 +61,7 @@ class Connections:
     @property
     def _settings(self) -> str:
         lock_ms = max(1, round(self._busy_timeout_s * 1000))
-        told = {
+        settings = {
             "search_path": SCHEMA,
             "synchronous_commit": "off",
             "lock_timeout": lock_ms,
@@ -75,7 +75,7 @@ class Connections:
             "tcp_keepalives_interval": 10,
             "tcp_keepalives_count": 3,
         }
-        return "; ".join(f"SET {name} = {value}" for name, value in told.items())
+        return "; ".join(f"SET {name} = {value}" for name, value in settings.items())
 
     def _pool(self, size: int, command_timeout: float | None = None, *, init: Any = None) -> Any:
         return asyncpg.create_pool(

@@ -57,10 +57,10 @@ class DaemonSession:
     name: str
 
     def __str__(self) -> str:
-        found = _NAME.fullmatch(self.name)
-        if found is None:
+        match = _NAME.fullmatch(self.name)
+        if match is None:
             return f"a program that calls itself {self.name!r} (process {self.backend} of the server)"
-        return f"pid {found['pid']} on {found['host']}"
+        return f"pid {match['pid']} on {match['host']}"
 
 
 async def holder_of(connection: Any, schema: str) -> DaemonSession | None:

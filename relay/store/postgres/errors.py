@@ -109,9 +109,9 @@ def translated(error: BaseException, place: str) -> PostgresFault:
 def cannot_connect(error: BaseException, place: str) -> PostgresFault:
     """An error of a connection that was not made. The driver's words may hold what stands in the address."""
     code = str(getattr(error, "sqlstate", None) or "")
-    for kind, told in _REFUSALS:
+    for kind, reason in _REFUSALS:
         if isinstance(error, kind):
-            return PostgresFault(f"{place} {told}", code)
+            return PostgresFault(f"{place} {reason}", code)
     if isinstance(error, pg.TooManyConnectionsError):
         return PostgresAway(f"{place} {_FULL}", code)
     if isinstance(error, asyncpg.InterfaceError) and "pool is clos" in str(error):

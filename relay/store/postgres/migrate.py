@@ -26,10 +26,10 @@ CREATE TABLE IF NOT EXISTS schema_migrations (
 
 async def is_migrated(connection: Any, schema: str) -> bool:
     """Are there tables of ours?"""
-    found: bool = await connection.fetchval(
+    migrated: bool = await connection.fetchval(
         "SELECT to_regclass($1) IS NOT NULL", f"{schema}.schema_migrations"
     )
-    return found
+    return migrated
 
 
 async def migrate(connection: Any, schema: str, wings: Sequence[Path], lock: int, place: str) -> None:

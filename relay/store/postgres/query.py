@@ -44,10 +44,10 @@ def translate(text: str) -> Statement:
     """`text` with numbered parameters; one that stands twice keeps its number."""
     names: list[str] = []
 
-    def number(found: re.Match[str]) -> str:
-        name = found["name"]
+    def number(match: re.Match[str]) -> str:
+        name = match["name"]
         if name is None:
-            return found[0]
+            return match[0]
         if name not in names:
             names.append(name)
         return f"${names.index(name) + 1}"

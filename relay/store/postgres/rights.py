@@ -77,8 +77,8 @@ NOT_ACTING = (
 
 async def rights_of(connection: Any, schema: str) -> Rights:
     """What the user of this connection can take, in the database as it stands."""
-    found = await connection.fetchval(_ASK, schema, SERVICE, ACTING)
-    return Rights(SERVICE in found, {SERVICE, ACTING} <= set(found))
+    rights = await connection.fetchval(_ASK, schema, SERVICE, ACTING)
+    return Rights(SERVICE in rights, {SERVICE, ACTING} <= set(rights))
 
 
 def _quoted(text: str) -> str:

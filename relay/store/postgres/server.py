@@ -31,8 +31,10 @@ class ServerSettings:
     def unfit(self, place: str) -> str:
         """Why no room can live there, and what to do; empty where one can."""
         if self.version < OLDEST:
-            told = f"{self.version // 10000}.{self.version % 10000}"
-            return f"{place} is PostgreSQL {told}; relay needs {OLDEST // 10000} or newer: upgrade the server"
+            version = f"{self.version // 10000}.{self.version % 10000}"
+            return (
+                f"{place} is PostgreSQL {version}; relay needs {OLDEST // 10000} or newer: upgrade the server"
+            )
         if self.encoding != "UTF8":
             return (
                 f"{place} has the encoding {self.encoding}, and relay needs UTF8: make another database "
@@ -62,12 +64,12 @@ async def check_server(connection: Any, place: str) -> bool:
     return bool(row["pid"] != connection.get_server_pid())
 
 
-async def check_pooler(one: Any, other: Any, place: str) -> None:
+async def check_pooler(connection: Any, other: Any, place: str) -> None:
     """Raise StoreError where a pooler hands one client's connection to another between two transactions: what a
     connection is told (settings, role), what it listens to and what it has prepared would be another's then."""
-    first: int = await one.fetchval(_PID)
+    first: int = await connection.fetchval(_PID)
     async with other.transaction():
-        shared = first == await other.fetchval(_PID) or first != await one.fetchval(_PID)
+        shared = first == await other.fetchval(_PID) or first != await connection.fetchval(_PID)
     if shared:
         raise StoreError(
             f"{place} is a pooler in transaction mode, and relay needs connections of its own (LISTEN, roles, "

@@ -156,7 +156,7 @@ class SingleStatements:
         """This statement with each of these values, all kept or none."""
         async with self._lent() as connection:
             try:
-                values = [await bent(connection, made, self._bends, one) for one in calls]
+                values = [await bent(connection, made, self._bends, call) for call in calls]
                 if len(calls) == 1:
                     rows: Sequence[Row] = await connection.fetch(made.text, *values[0])
                 else:

@@ -264,10 +264,10 @@ class PostgresStore:
     async def daemon(self) -> str:
         async with self._open.lent(self._open.short) as connection:
             try:
-                found = await holder_of(connection, SCHEMA)
+                holder = await holder_of(connection, SCHEMA)
             except ENGINE as error:
                 raise translated(error, self.place) from error
-        return "" if found is None else str(found)
+        return "" if holder is None else str(holder)
 
     async def stay_sole(self) -> None:
         if self._sole is not None:
@@ -304,19 +304,19 @@ class PostgresStore:
 
         The server checks what it reads; that it reads all is not asked here.
         """
-        found: list[str] = []
+        faults: list[str] = []
         async with self._long_turn, self._open.lent(self._open.long) as connection:
             try:
                 for row in await connection.fetch(_INVALID_INDEXES, SCHEMA):
-                    found.append(
+                    faults.append(
                         f"the index {row['name']} is not valid; REINDEX INDEX {SCHEMA}.{row['name']}"
                     )
                 failed = await connection.fetchval(_CHECKSUM_FAILURES)
             except ENGINE as error:
                 raise translated(error, self.place) from error
         if failed:
-            found.append(f"the server found {failed} pages with a wrong checksum")
-        return found
+            faults.append(f"the server found {failed} pages with a wrong checksum")
+        return faults
 
     async def size(self) -> Size:
         """The tables and indexes; the server looks after its own journal."""

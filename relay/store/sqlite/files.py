@@ -48,10 +48,10 @@ class DatabaseFiles:
 def _identity(place: str) -> tuple[int, int] | None:
     """Device and inode; None: there is none."""
     try:
-        told = os.stat(place)  # noqa: PTH116 - before each COMMIT: pathlib costs three times as much
+        status = os.stat(place)  # noqa: PTH116 - before each COMMIT: pathlib costs three times as much
     except (FileNotFoundError, NotADirectoryError):
         return None
-    return told.st_dev, told.st_ino
+    return status.st_dev, status.st_ino
 
 
 def saved_path(path: Path) -> Path:
@@ -102,11 +102,11 @@ def put_back(path: Path) -> str | None:
     if not saved.exists():
         return None
     aside = path.with_name(f"{path.name}.replaced-{time.strftime('%Y%m%dT%H%M%S')}")
-    told = f"put back {path.name} as it was before its files were removed or replaced"
+    report = f"put back {path.name} as it was before its files were removed or replaced"
     for part in PARTS:
-        one = Path(f"{path}{part}")
-        if one.exists():
-            one.replace(f"{aside}{part}")
-            told += f"; {one.name} is {aside.name}{part} now"
+        side_file = Path(f"{path}{part}")
+        if side_file.exists():
+            side_file.replace(f"{aside}{part}")
+            report += f"; {side_file.name} is {aside.name}{part} now"
     saved.replace(path)
-    return told
+    return report

@@ -65,31 +65,31 @@ class Writer:
     ) -> tuple[Sequence[PendingWrite], Sequence[PendingWrite]]:
         """Do these, in their order: those that have their answer, and those that are to be done next."""
         if len(group) < 2:
-            for one in group:
-                self._alone(one)
+            for write in group:
+                self._alone(write)
             return group, ()
         try:
-            return self._synced(any(one.durable for one in group), self._together, group)
+            return self._synced(any(write.durable for write in group), self._together, group)
         except BaseException:
             # Whose fault it was, each finds out by itself.
-            for one in group:
-                one.alone, one.result, one.error, one.rows, one.appended = True, None, None, 0, {}
+            for write in group:
+                write.alone, write.result, write.error, write.rows, write.appended = True, None, None, 0, {}
             return (), group
 
-    def _alone(self, one: PendingWrite) -> None:
-        if one.future.cancelled():
+    def _alone(self, write: PendingWrite) -> None:
+        if write.future.cancelled():
             return
         try:
-            one.result, one.rows, one.appended = self._synced(one.durable, self._transaction, one)
+            write.result, write.rows, write.appended = self._synced(write.durable, self._transaction, write)
         except BaseException as error:
-            one.error = error
+            write.error = error
 
-    def _transaction(self, one: PendingWrite) -> tuple[Any, int, dict[int, str]]:
-        begin(self.connection, self.busy_timeout_s, one.give_up)
+    def _transaction(self, write: PendingWrite) -> tuple[Any, int, dict[int, str]]:
+        begin(self.connection, self.busy_timeout_s, write.give_up)
         before = self.connection.total_changes
         tx = SqliteTx(self.connection, self.clock)
         try:
-            result = drive(one.work, tx)
+            result = drive(write.work, tx)
             self.files.check()
             self.connection.execute("COMMIT")
         except BaseException:
@@ -102,17 +102,17 @@ class Writer:
     ) -> tuple[Sequence[PendingWrite], Sequence[PendingWrite]]:
         """As `carry_out`. Raises when the group is lost."""
         try:
-            begin(self.connection, self.busy_timeout_s, min(one.give_up for one in group))
+            begin(self.connection, self.busy_timeout_s, min(write.give_up for write in group))
         except StoreBusy as busy:
             return _given_up(group, busy)
         until = time.monotonic() + GROUP_S
         done = 0
         try:
-            for one in group:
+            for write in group:
                 if done and time.monotonic() > until:
                     break
-                if not one.future.cancelled():
-                    self._in_savepoint(one)
+                if not write.future.cancelled():
+                    self._in_savepoint(write)
                 done += 1
             self.files.check()
             self.connection.execute("COMMIT")
@@ -121,21 +121,21 @@ class Writer:
             raise
         return group[:done], group[done:]
 
-    def _in_savepoint(self, one: PendingWrite) -> None:
+    def _in_savepoint(self, write: PendingWrite) -> None:
         run = self.connection.execute
         run("SAVEPOINT one")
         before = self.connection.total_changes
         try:
             tx = SqliteTx(self.connection, self.clock)
-            one.result = drive(one.work, tx)
+            write.result = drive(write.work, tx)
             run("RELEASE one")
-            one.rows, one.appended = self.connection.total_changes - before, tx.appended
+            write.rows, write.appended = self.connection.total_changes - before, tx.appended
         except BaseException as error:
             if not self.connection.in_transaction:
                 raise  # a full disk, say: SQLite gave up the whole
             run("ROLLBACK TO one")
             run("RELEASE one")
-            one.error = error
+            write.error = error
 
     def _roll_back(self) -> None:
         if self.connection.in_transaction:
@@ -159,7 +159,7 @@ def _given_up(
 ) -> tuple[Sequence[PendingWrite], Sequence[PendingWrite]]:
     """Those whose time is over, as of the lock that nobody got; who came later waits on."""
     now = time.monotonic()
-    over = [one for one in group if one.give_up <= now]
-    for one in over:
-        one.error = StoreBusy(*busy.args)
-    return over, [one for one in group if one.give_up > now]
+    over = [write for write in group if write.give_up <= now]
+    for write in over:
+        write.error = StoreBusy(*busy.args)
+    return over, [write for write in group if write.give_up > now]

@@ -256,11 +256,11 @@ def _damage(connection: sqlite3.Connection) -> list[str]:
         names = [row[0] for row in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")]
     except sqlite3.DatabaseError:
         names = []
-    found = []
+    faults = []
     for name in names:
         if wrong := _quick_check(connection, f"'{name}'"):
-            found.append(f"the table {name} is damaged ({wrong.splitlines()[-1]})")
-    return found or whole.splitlines()
+            faults.append(f"the table {name} is damaged ({wrong.splitlines()[-1]})")
+    return faults or whole.splitlines()
 
 
 def _quick_check(connection: sqlite3.Connection, what: str) -> str:
@@ -281,10 +281,10 @@ def _connected(path: Path, timeout_s: float) -> sqlite3.Connection:
 
 def _stamp(path: Path) -> tuple[int, int]:
     try:
-        told = path.stat()
+        status = path.stat()
     except FileNotFoundError:
         return 0, 0
-    return told.st_mtime_ns, told.st_size
+    return status.st_mtime_ns, status.st_size
 
 
 def _news(
@@ -373,6 +373,6 @@ def _make_private(path: Path) -> None:
     """Make the file its owner's alone before SQLite opens it: what SQLite puts beside it gets the same mode."""
     with contextlib.suppress(OSError):  # SQLite says better what is wrong with the place
         path.touch(mode=0o600)
-        for one in path.parent.glob(path.name + "*"):
-            if one.name.removeprefix(path.name) in ("", "-wal", "-shm"):
-                one.chmod(0o600)
+        for file in path.parent.glob(path.name + "*"):
+            if file.name.removeprefix(path.name) in ("", "-wal", "-shm"):
+                file.chmod(0o600)

@@ -62,11 +62,11 @@ class WriteQueue:
         # The wait counts from here: behind a lock that is held on, a queue of writers gives up together, not
         # one after the other.
         give_up = time.monotonic() + self._writer.busy_timeout_s
-        one = PendingWrite(work, durable, give_up, self._loop.create_future())
-        self._waiting.append(one)
+        pending = PendingWrite(work, durable, give_up, self._loop.create_future())
+        self._waiting.append(pending)
         if not self._answering:
             self._wake()
-        result: T = await one.future
+        result: T = await pending.future
         return result
 
     def _wake(self) -> None:
@@ -92,9 +92,9 @@ class WriteQueue:
             self._waiting.extendleft(reversed(left))
             self._answered.extend(answered)
             with self._lock:
-                for one in answered:
-                    self._rows += one.rows
-                    self._appended.update(one.appended)
+                for write in answered:
+                    self._rows += write.rows
+                    self._appended.update(write.appended)
                 awake = self._awake = bool(self._waiting)
             # Last, so that the loop need not share the processor with what is left to do here.
             self._tell()
@@ -121,13 +121,13 @@ class WriteQueue:
             rows, self._rows = self._rows, 0
             appended, self._appended = self._appended, {}
         while self._answered:
-            one = self._answered.popleft()
-            if one.future.done():
+            write = self._answered.popleft()
+            if write.future.done():
                 continue
-            if one.error is None:
-                one.future.set_result(one.result)
+            if write.error is None:
+                write.future.set_result(write.result)
             else:
-                one.future.set_exception(one.error)
+                write.future.set_exception(write.error)
         # After the answers, which somebody waits for; and who looks for work in a transaction and finds none must not
         # wake everybody, itself included.
         if rows:
