@@ -153,6 +153,7 @@ async def test_an_intent_is_the_rooms_action(home: House, air: PlayedAirspace) -
         "POST", "/api/airspace/intent", json={**body, "paths": ["a.py,", "\ud800"]}
     )
     assert (status, air.asked[-1]) == (200, (DeclareIntent("CLAUDE", ("a.py", "?")), "ann"))
+    assert told["intent"] == ["a.py", "?"]
     status, told, _ = await home.ask("POST", "/api/airspace/intent", json={**body, "paths": [","]})
     assert (status, told["success"], told["intent"], len(air.asked)) == (200, False, None, 2)
     air.success = False

@@ -107,7 +107,7 @@ class AirspaceRoutes:
             return answer({"success": False, "reason": reason, "agent": agent, "intent": None})
         action = DeclareIntent(agent, declared)
         done = await self._actions.act(action, by=self._reader.speaker(request, body))
-        result = {**done.as_json(), "agent": agent, "intent": paths if done.success else None}
+        result = {**done.as_json(), "agent": agent, "intent": list(declared) if done.success else None}
         in_hand = self._airspace.in_hand(agent, declared) if done.success else []
         return answer({**result, "in_hand": in_hand} if in_hand else result)
 
