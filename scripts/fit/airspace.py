@@ -20,7 +20,7 @@ from scripts.fit import report
 from scripts.fit.design import Design, Floats, design
 from scripts.fit.model import NAMES, Whole, fit
 
-TARGET = Path(__file__).parents[2] / "relay" / "airspace" / "calibration.py"
+TARGET = Path(__file__).parents[2] / "relay" / "airspace" / "profiles" / "calibration.py"
 #: Digits after the point that are kept: two pairs that differ by less are not told apart.
 DIGITS = 4
 
