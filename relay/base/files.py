@@ -48,12 +48,17 @@ def write_atomically(
             Path(temporary).unlink()
         raise
     if durable:
-        folder = os.open(path.parent, os.O_RDONLY)
-        try:
-            os.fsync(folder)
-        finally:
-            os.close(folder)
+        sync_folder(path.parent)
     return written
+
+
+def sync_folder(folder: Path) -> None:
+    """Bring the names of a folder's files to disk. Raises OSError."""
+    fd = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(fd)
+    finally:
+        os.close(fd)
 
 
 class NotRegular(OSError):

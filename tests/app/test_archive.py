@@ -13,13 +13,14 @@ from pathlib import Path
 
 import pytest
 
-from relay.app.commands.archive import ArchiveError, archive
+from relay.app.commands.archive import archive
 from relay.config import loading
 from relay.config.settings import Settings
 from relay.room.journal import ledger
 from relay.room.journal.ledger import Q
 from relay.room.parsing import line_format
 from relay.room.transcript import checkpoint
+from relay.room.transcript.rotation import ArchiveError
 from relay.room.transcript.tail import Transcript
 from relay.store.open import open_store
 from relay.store.ports import Store
@@ -31,9 +32,9 @@ KILL = """
 import asyncio, os, sys
 import relay.app.commands.archive as archive
 from relay.config import loading
-from relay.room.transcript import checkpoint as swap
+from relay.room.transcript import checkpoint, rotation
 
-module, name = {"settle_held": (swap, "settle_held")}.get(sys.argv[2], (archive, sys.argv[2]))
+module, name = {"settle_held": (checkpoint, "settle_held")}.get(sys.argv[2], (rotation, sys.argv[2]))
 real, calls = getattr(module, name), 0
 
 def killed(*args, **more):
@@ -54,7 +55,7 @@ STEPS = [
     ("_copy_rest", 1),
     ("_announce_from", 1),
     ("_exchange", 1),
-    ("_sync_folder", 2),
+    ("sync_folder", 2),
     ("settle_held", 2),
     ("_carry_over", 1),
     ("_carry_over", 2),

@@ -1,14 +1,6 @@
 """`relay archive`: move the transcript's old entries into a file of their own; they stay searchable.
 
-Invariants: nothing leaves the transcript before it is on disk in the archive; only what the room has read is
-archived (an unread line, or an entry that the outbox still holds, stays); no line is read twice or taken for
-history by it, whether a daemon runs or not, and wherever the command is killed.
-
-It does not go through a running daemon. The kept place of the tail and the announcement of the new file are in
-the database (`relay.room.transcript.checkpoint`), where a daemon that runs beside it, one that starts later, and the
-next archive all find them: one way for every case, and the one that also holds when the command dies half-way. All
-that a kill can leave behind is hidden temporary files, which the next archive overwrites, and an archive whose
-entries are still in the transcript, to be archived once more.
+How the files are exchanged: `relay.room.transcript.rotation`.
 """
 
 from __future__ import annotations
@@ -16,16 +8,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import json
-import os
-import stat
-from collections import deque
-from contextlib import suppress
-from dataclasses import dataclass
-from datetime import UTC, datetime
-from pathlib import Path
-from typing import Any
 
-from relay.base.files import reading
 from relay.base.terminal_text import fail, indented
 from relay.config.command_line import about
 from relay.config.loading import load
@@ -33,62 +16,15 @@ from relay.config.settings import Settings
 from relay.log import events
 from relay.room.journal import ledger
 from relay.room.parsing import line_format
-from relay.room.parsing.line_format import Junk
-from relay.room.transcript import checkpoint, file_position
-from relay.room.transcript.checkpoint import PlaceMoved, Swap
-from relay.room.transcript.file_position import Place
+from relay.room.transcript.rotation import Archived, ArchiveError, rotate
 from relay.store.open import open_store
-from relay.store.ports import Store, StoreError, StoreMissing
-
-_BLOCK = 1 << 20
-#: Seconds in which a shell that had opened the old file may still write to it.
-_GRACE_S = 0.1
-
-
-class ArchiveError(Exception):
-    """The transcript was not archived; the message says why and what to do."""
-
-
-@dataclass(frozen=True, slots=True)
-class Archived:
-    """What was done: entries `moved` and `kept` (of those the room has read), and the archive with its size,
-    None when there was nothing to move."""
-
-    moved: int
-    kept: int
-    file: Path | None = None
-    bytes_moved: int = 0
-
-    def as_json(self) -> dict[str, Any]:
-        return {
-            "moved": self.moved,
-            "kept": self.kept,
-            "file": None if self.file is None else str(self.file),
-            "bytes": self.bytes_moved,
-        }
-
-    def text(self) -> str:
-        if self.file is None:
-            return f"Nothing to archive: the transcript has {self.kept:,} entries."
-        return (
-            f"{self.moved:,} entries ({self.bytes_moved:,} bytes) are in {self.file} now; {self.kept:,} stay in "
-            "the transcript. Search finds them as before."
-        )
-
-
-@dataclass(frozen=True, slots=True)
-class _Cut:
-    """`at`: bytes that go. `moved` and `kept`: entries before and behind it, as far as the room has read."""
-
-    at: int
-    moved: int
-    kept: int
+from relay.store.ports import StoreError, StoreMissing
 
 
 async def archive(settings: Settings, *, keep: int) -> Archived:
     """Move all but the newest `keep` entries that the room has read into `.relay/archive/`.
 
-    A running daemon goes on meanwhile. Raises ArchiveError, and then the transcript is as it was.
+    Raises ArchiveError, and then the transcript is as it was.
     """
     lock = line_format.lock_path(settings.runtime_dir, settings.transcript_path)
     try:
@@ -98,154 +34,14 @@ async def archive(settings: Settings, *, keep: int) -> Archived:
     except StoreError as error:
         raise ArchiveError(str(error)) from error
     try:
-        async with checkpoint.holding(lock):
-            path = settings.transcript_path.resolve()
-            return await _archive_held(store, path, settings.runtime_dir / "archive", keep)
+        folder = settings.runtime_dir / "archive"
+        return await rotate(store, settings.transcript_path, lock, folder, keep=keep)
     except OSError as error:
         raise ArchiveError(f"{error.filename or settings.transcript_path}: {error.strerror}") from error
     except (StoreError, store.transient) as error:
         raise ArchiveError(f"the database is not available now: {error}; try again") from error
     finally:
         await store.close()
-
-
-async def _archive_held(store: Store, path: Path, folder: Path, keep: int) -> Archived:
-    await checkpoint.settle_held(store, path)
-    here = await store.read(checkpoint.kept_place)
-    if here is None:
-        raise ArchiveError("the room has not read its transcript yet; start it once")
-    if not await asyncio.to_thread(file_position.continues, path, here):
-        raise ArchiveError(
-            f"the room has not read {path} as it is now; start the room, or try again in a moment"
-        )
-    cut = await asyncio.to_thread(_find_cut, path, here.offset, keep)
-    if cut.moved == 0:
-        return Archived(0, cut.kept)
-    file = await asyncio.to_thread(_copy_out, path, folder, cut.at)
-    shorter = path.with_name(f".{path.name}.archiving")
-    with reading(path) as old:
-        copied = await asyncio.to_thread(_copy_rest, old.fileno(), shorter, cut.at)
-        copied = await _announce(store, path, shorter, old.fileno(), cut.at, copied)
-        await asyncio.to_thread(_exchange, shorter, path)
-        await checkpoint.settle_held(store, path)
-        for wait_s in (0.0, _GRACE_S):
-            await asyncio.sleep(wait_s)
-            copied = await asyncio.to_thread(_carry_over, old.fileno(), path, copied)
-    return Archived(cut.moved, cut.kept, file, cut.at)
-
-
-def _find_cut(path: Path, until: int, keep: int) -> _Cut:
-    """Where the newest `keep` entries before the offset `until` begin."""
-    newest: deque[int] = deque(maxlen=keep)
-    entries = at = 0
-    with reading(path) as file:
-        for line in file:
-            if at >= until:
-                break
-            if not isinstance(line_format.decode(line), Junk):
-                entries += 1
-                newest.append(at)
-            at += len(line)
-    kept = len(newest)
-    return _Cut(newest[0] if newest else until, entries - kept, kept)
-
-
-def _copy_out(path: Path, folder: Path, length: int) -> Path:
-    """The first `length` bytes of the transcript in a new archive; on disk when this returns."""
-    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    part = folder / ".part"
-    with reading(path) as old:
-        _copy(old.fileno(), part, 0, length, 0o600)
-    file = _link_anew(part, folder / f"transcript-{datetime.now(UTC):%Y%m%dT%H%M%SZ}.log")
-    part.unlink()
-    _sync_folder(folder)
-    return file
-
-
-def _link_anew(part: Path, wanted: Path) -> Path:
-    """Give `part` the name `wanted`, or the next that is free: a link never takes a name that is taken."""
-    number, file = 1, wanted
-    while True:
-        with suppress(FileExistsError):
-            file.hardlink_to(part)
-            return file
-        number += 1
-        file = wanted.with_stem(f"{wanted.stem}-{number}")
-
-
-def _copy_rest(old: int, shorter: Path, start: int) -> int:
-    """Write what stays into the file that will take the transcript's place; the offset up to which it goes."""
-    status = os.fstat(old)
-    _copy(old, shorter, start, status.st_size, stat.S_IMODE(status.st_mode))
-    return status.st_size
-
-
-def _copy(source: int, to: Path, start: int, stop: int, mode: int) -> None:
-    with suppress(FileNotFoundError):
-        to.unlink()
-    fd = os.open(to, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
-    with os.fdopen(fd, "wb") as file:
-        os.fchmod(fd, mode)
-        while start < stop and (data := os.pread(source, min(_BLOCK, stop - start), start)):
-            file.write(data)
-            start += len(data)
-        file.flush()
-        os.fsync(file.fileno())
-
-
-def _copy_more(old: int, shorter: Path, copied: int) -> int:
-    """Copy what was appended since; the offset up to which the old file is in the shorter one."""
-    size = os.fstat(old).st_size
-    if size > copied:
-        with shorter.open("ab") as file:
-            file.write(os.pread(old, size - copied, copied))
-            file.flush()
-            os.fsync(file.fileno())
-    return size
-
-
-async def _announce(store: Store, path: Path, shorter: Path, old: int, cut: int, copied: int) -> int:
-    """Announce the shorter file, with the place in it that the kept place is in the old one; the offset up to
-    which the old one was copied."""
-    status = shorter.stat()
-    while True:
-        here = await store.read(checkpoint.kept_place)
-        assert here is not None
-        # A daemon beside us may have read on meanwhile, lines too that a shell has just appended.
-        if here.offset < cut or not await asyncio.to_thread(file_position.continues, path, here):
-            raise ArchiveError("the transcript was replaced meanwhile; nothing was changed, try again")
-        copied = await asyncio.to_thread(_copy_more, old, shorter, copied)
-        history = max(0, here.history_until - cut)
-        after = await asyncio.to_thread(file_position.stand_at, shorter, here.offset - cut, history)
-        with suppress(PlaceMoved):
-            await _announce_from(store, here, Swap(after, status.st_dev, status.st_ino))
-            return copied
-
-
-async def _announce_from(store: Store, here: Place, made: Swap) -> None:
-    await store.write(lambda tx: checkpoint.announce(tx, here, made), durable=True)
-
-
-def _exchange(shorter: Path, path: Path) -> None:
-    shorter.replace(path)
-    _sync_folder(path.parent)
-
-
-def _carry_over(old: int, path: Path, copied: int) -> int:
-    """Append what came into the old file past the append lock after it was copied; the offset up to there."""
-    size = os.fstat(old).st_size
-    if size > copied:
-        data = os.pread(old, size - copied, copied)
-        line_format.append_held(path, data if data.endswith(b"\n") else data + b"\n")
-    return size
-
-
-def _sync_folder(folder: Path) -> None:
-    fd = os.open(folder, os.O_RDONLY | os.O_CLOEXEC)
-    try:
-        os.fsync(fd)
-    finally:
-        os.close(fd)
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:

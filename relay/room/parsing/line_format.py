@@ -31,7 +31,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any, NoReturn
 
-from relay.base.files import open_regular
+from relay.base.files import open_regular, sync_folder
 from relay.base.terminal_text import json_line
 from relay.model import Kind, Message
 
@@ -333,7 +333,7 @@ def append_held(path: Path, lines: bytes) -> int:
             end = _write(fd, lines)
             os.fsync(fd)
             if is_new:
-                _sync_folder(path.parent)
+                sync_folder(path.parent)
             # An editor that saves by replacing the file takes no lock: what went to the file it has just
             # replaced would be lost, so it is appended to the new one (an id that is seen twice counts once).
             if _is_same(fd, path):
@@ -389,11 +389,3 @@ def _is_same(fd: int, path: Path) -> bool:
 def _make_folder(folder: Path) -> None:
     with suppress(FileExistsError):
         folder.mkdir(mode=0o700, parents=True)
-
-
-def _sync_folder(folder: Path) -> None:
-    fd = os.open(folder, os.O_RDONLY | os.O_CLOEXEC)
-    try:
-        os.fsync(fd)
-    finally:
-        os.close(fd)
