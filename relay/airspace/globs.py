@@ -26,7 +26,7 @@ def matches(path: str, globs: Sequence[str]) -> bool:
 
 @lru_cache(maxsize=32)
 def _compiled(globs: tuple[str, ...]) -> re.Pattern[str]:
-    return re.compile("|".join(f"(?:{_regex(one)})" for one in globs), re.DOTALL)
+    return re.compile("|".join(f"(?:{_regex(glob)})" for glob in globs), re.DOTALL)
 
 
 def _regex(glob: str) -> str:

@@ -52,16 +52,16 @@ class Evidence:
     symbol: str = ""
 
     def as_json(self) -> dict[str, Any]:
-        told: dict[str, Any] = {"text": self.text}
+        fields: dict[str, Any] = {"text": self.text}
         if self.path:
-            told["path"] = self.path
+            fields["path"] = self.path
         if self.other_path:
-            told["other_path"] = self.other_path
+            fields["other_path"] = self.other_path
         if self.lines:
-            told["lines"] = [list(pair) for pair in self.lines]
+            fields["lines"] = [list(pair) for pair in self.lines]
         if self.symbol:
-            told["symbol"] = self.symbol
-        return told
+            fields["symbol"] = self.symbol
+        return fields
 
 
 @dataclass(frozen=True, slots=True)

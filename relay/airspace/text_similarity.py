@@ -57,8 +57,8 @@ def text_of(
 ) -> str:
     """The words of an agent's current work: what people and tasks asked of it, the paths it means to touch, its
     branch (one of ours, `relay/<agent>`, says nothing) and the messages of its commits that main has not got."""
-    told = "" if branch.startswith("relay/") or branch in _MAIN else branch
-    return "\n".join(part for part in (*asked, told, *commits, *intent) if part)
+    topic = "" if branch.startswith("relay/") or branch in _MAIN else branch
+    return "\n".join(part for part in (*asked, topic, *commits, *intent) if part)
 
 
 def terms(text: str, but: Collection[str] = ()) -> Counter[str]:
@@ -91,12 +91,12 @@ class Vocabulary:
     def weigh(self, text: str, but: Collection[str] = ()) -> dict[str, float]:
         """TF-IDF of each word, of length 1 in all; empty where the text says nothing."""
         counts = self.counts or {}
-        found = {
+        weights = {
             word: times * (1.0 + math.log((1 + self.documents) / (1 + counts.get(word, 0))))
             for word, times in terms(text, but).items()
         }
-        length = math.sqrt(sum(weight * weight for weight in found.values()))
-        return {word: weight / length for word, weight in found.items()} if length else {}
+        length = math.sqrt(sum(weight * weight for weight in weights.values()))
+        return {word: weight / length for word, weight in weights.items()} if length else {}
 
 
 def likeness(
@@ -113,8 +113,8 @@ def likeness(
     able = shared.keys() - _COMMON
     named = able if asked is None else able & set(asked)
     only = not named and bool(able & set(declared))
-    told = sorted(able & set(declared) if only else named, key=lambda word: (-shared[word], word))
-    return Likeness(min(1.0, sum(shared[word] for word in sorted(shared))), tuple(told[:MOST_TERMS]), only)
+    common = sorted(able & set(declared) if only else named, key=lambda word: (-shared[word], word))
+    return Likeness(min(1.0, sum(shared[word] for word in sorted(shared))), tuple(common[:MOST_TERMS]), only)
 
 
 #: Two whose words are as alike are looked at though nothing else brings them together: of such pairs in the data,
@@ -164,8 +164,8 @@ class Likenesses:
 
 def newest_texts(rows: Sequence[tuple[str, str]], most: int) -> dict[str, list[str]]:
     """The first `most` texts of each agent, in their order."""
-    found: dict[str, list[str]] = {}
+    by_agent: dict[str, list[str]] = {}
     for agent, text in rows:
-        if len(told := found.setdefault(agent, [])) < most:
-            told.append(text)
-    return found
+        if len(texts := by_agent.setdefault(agent, [])) < most:
+            texts.append(text)
+    return by_agent

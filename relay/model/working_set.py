@@ -30,6 +30,10 @@ class Change(StrEnum):
 Pair = tuple[str, str]
 
 
+def pair_of(a: str, b: str) -> Pair:
+    return (a, b) if a < b else (b, a)
+
+
 @dataclass(frozen=True, slots=True)
 class Span:
     """Lines `start`..`end` of the base, 1-based and inclusive; `end == start - 1` is an insertion before `start`.

@@ -109,15 +109,15 @@ class Index:
     def near(self, agent: str, places: Places, moved: Moved, tree: float) -> set[str]:
         """Of everybody else, who by this move may have come to share a path or an intent with the agent, or to
         r_tree >= `tree`, which is > 0; some of them are not that near."""
-        found = self.on(moved.prefixes | moved.meant)
+        agents = self.on(moved.prefixes | moved.meant)
         for path in moved.prefixes | moved.meant:
-            found |= self._meant.get(path, set())
+            agents |= self._meant.get(path, set())
         for prefix in moved.prefixes & places.above.keys():
             # 2 L / (depth + other) >= tree
             deepest = 2 * (prefix.count("/") + 1) / tree - places.above[prefix]
-            found.update(other for other, below in self._above[prefix].items() if below <= deepest + 1e-9)
-        found.discard(agent)
-        return found
+            agents.update(other for other, below in self._above[prefix].items() if below <= deepest + 1e-9)
+        agents.discard(agent)
+        return agents
 
 
 def _leave(index: defaultdict[str, set[str]], path: str, agent: str) -> None:

@@ -18,7 +18,7 @@ from relay.airspace.pair_facts import Coupling
 from relay.airspace.profiles.formulas import MAX_HOPS
 from relay.airspace.scan.import_distances import FAR, Dependencies, Floats, Ints
 from relay.airspace.scan.nearest_coupling import Block, Nearest, Strongest, Weighed, strongest
-from relay.model.working_set import FileTouch, Pair
+from relay.model.working_set import FileTouch, Pair, pair_of
 
 
 class Kind(IntEnum):
@@ -44,14 +44,14 @@ class _Nodes:
         for touch in files:
             for path in touch.paths:
                 weights[path] = max(touch.weight, weights.get(path, 0.0))
-        found = [(path, node, weight) for path, weight in sorted(weights.items())
+        nodes = [(path, node, weight) for path, weight in sorted(weights.items())
                  if (node := graph.node(path)) is not None]  # fmt: skip
         return cls(
             files,
-            tuple(path for path, _, _ in found),
-            np.array([node for _, node, _ in found], dtype=np.int64),
-            np.array([weight for _, _, weight in found], dtype=np.float64),
-            max((weight for _, _, weight in found), default=0.0),
+            tuple(path for path, _, _ in nodes),
+            np.array([node for _, node, _ in nodes], dtype=np.int64),
+            np.array([weight for _, _, weight in nodes], dtype=np.float64),
+            max((weight for _, _, weight in nodes), default=0.0),
         )
 
 
@@ -117,7 +117,7 @@ class Couplings:
         return changed
 
     def _of(self, agent: str) -> set[Pair]:
-        return {_ordered(agent, other) for other in self._partners[agent]}
+        return {pair_of(agent, other) for other in self._partners[agent]}
 
     def _drop(self, agent: str) -> set[Pair]:
         gone = self._of(agent)
@@ -140,7 +140,7 @@ class Couplings:
         source = np.zeros(len(after), dtype=np.int64)
         source[new] = old
         for other in self._partners[agent]:
-            pair = _ordered(agent, other)
+            pair = pair_of(agent, other)
             block = self._blocks[pair]
             axis = 1 + pair.index(agent)
             if not block.shape[axis]:
@@ -166,11 +166,11 @@ class Couplings:
         targets, column = np.unique(
             np.concatenate([self._agents[agent].nodes for agent in agents]), return_inverse=True
         )
-        found: set[Pair] = set()
+        pairs: set[Pair] = set()
         # Hop counts are symmetric: nobody searches for those who have searched from all their files. The last one
         # may have nobody left, so it is the one with the most.
         done: set[str] = set()
-        for agent, rows in sorted(fresh.items(), key=lambda one: len(one[1])):
+        for agent, rows in sorted(fresh.items(), key=lambda entry: len(entry[1])):
             if len(done | {agent}) == len(agents):
                 break
             sources = self._agents[agent].nodes[rows]
@@ -190,13 +190,13 @@ class Couplings:
                 start, end = end, end + sizes[at]
                 if (other := agents[at]) != agent and other not in done:
                     self._write(agent, rows, other, wide[:, :, start:end])
-                    found.add(_ordered(agent, other))
+                    pairs.add(pair_of(agent, other))
             if len(rows) == len(self._agents[agent].nodes):
                 done.add(agent)
-        return found
+        return pairs
 
     def _write(self, agent: str, rows: Ints, other: str, hops: Block) -> None:
-        pair = _ordered(agent, other)
+        pair = pair_of(agent, other)
         block = self._blocks.get(pair)
         if block is None:
             shape = (2, len(self._agents[pair[0]].nodes), len(self._agents[pair[1]].nodes))
@@ -235,7 +235,3 @@ def _named(best: Strongest | None, mine: _Nodes, theirs: _Nodes) -> Coupling | N
         return None
     share, row, column, hops = best
     return Coupling(mine.paths[row], theirs.paths[column], hops, share)
-
-
-def _ordered(one: str, other: str) -> Pair:
-    return (one, other) if one < other else (other, one)

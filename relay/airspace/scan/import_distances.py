@@ -110,7 +110,7 @@ class Dependencies:
 
     @property
     def edges(self) -> int:
-        return sum(len(one) for one in self._imports.values())
+        return sum(len(nodes) for nodes in self._imports.values())
 
     def node(self, path: str) -> int | None:
         return self._node.get(path)
@@ -122,7 +122,7 @@ class Dependencies:
         """What one file imports now; False when nothing changed by it."""
         nodes = len(self)
         node = self._numbered(path)
-        now = tuple(sorted({self._numbered(one) for one in imported} - {node}))
+        now = tuple(sorted({self._numbered(target) for target in imported} - {node}))
         if self._imports.get(node, ()) == now and nodes == len(self):
             return False
         self._imports[node] = now
@@ -142,14 +142,14 @@ class Dependencies:
         if node is None:
             return []
         arcs = self._arcs().both
-        return [self._paths[one] for one in arcs.ends[arcs.starts[node] : arcs.starts[node + 1]].tolist()]
+        return [self._paths[end] for end in arcs.ends[arcs.starts[node] : arcs.starts[node + 1]].tolist()]
 
     def _arcs(self) -> _Searchable:
         if self._searchable is None:
-            sizes = [len(one) for one in self._imports.values()]
+            sizes = [len(ends) for ends in self._imports.values()]
             tails = np.repeat(np.fromiter(self._imports, np.int64, len(sizes)), sizes)
             heads = np.fromiter(
-                (one for all_ in self._imports.values() for one in all_), np.int64, sum(sizes)
+                (end for ends in self._imports.values() for end in ends), np.int64, sum(sizes)
             )
             nodes = len(self)
             self._searchable = _Searchable(
@@ -189,26 +189,26 @@ def _hops(arcs: Arcs, back: Arcs, sources: Ints, targets: Ints, limit: int | Non
 
 def _search_one(arcs: Arcs, source: int, targets: Ints, limit: int) -> Hops:
     """Breadth first from one node; each arc is looked at once."""
-    found = np.full(len(arcs.starts) - 1, FAR, dtype=np.uint8)
-    found[source] = 0
+    hops = np.full(len(arcs.starts) - 1, FAR, dtype=np.uint8)
+    hops[source] = 0
     frontier, level = np.array([source]), 0
     while len(frontier) and level < limit:
         level += 1
         heads = arcs.heads(frontier)
-        heads = heads[found[heads] == FAR]
-        found[heads] = level
+        heads = heads[hops[heads] == FAR]
+        hops[heads] = level
         # Each node once: whoever stands last in `mark` for it.
         mark = np.arange(len(heads))
-        last = np.empty(len(found), dtype=np.int64)
+        last = np.empty(len(hops), dtype=np.int64)
         last[heads] = mark
         frontier = heads[last[heads] == mark]
-    return found[targets]
+    return hops[targets]
 
 
 def _search(arcs: Arcs, back: Arcs, sources: Ints, column: Ints, columns: int, limit: int) -> Hops:
     """Breadth first from at most 64 distinct nodes; each carries its own bit."""
     count = len(sources)
-    found = np.zeros((columns, count), dtype=np.uint8)
+    hops = np.zeros((columns, count), dtype=np.uint8)
     seen = np.zeros(len(column), dtype=np.uint64)
     seen[sources] = np.uint64(1) << np.arange(count, dtype=np.uint64)
     fresh, frontier, level = seen.copy(), np.sort(sources), 0
@@ -217,7 +217,7 @@ def _search(arcs: Arcs, back: Arcs, sources: Ints, column: Ints, columns: int, l
         rows = column[wanted]
         words = fresh[wanted].view(np.uint8).reshape(-1, 8)
         # A bit comes up at one level only, so levels can be laid on each other; one more, for 0 is "not found".
-        found[rows] |= np.unpackbits(words, axis=1, count=count, bitorder="little") * np.uint8(level + 1)
+        hops[rows] |= np.unpackbits(words, axis=1, count=count, bitorder="little") * np.uint8(level + 1)
         if level == limit:
             break
         level += 1
@@ -226,4 +226,4 @@ def _search(arcs: Arcs, back: Arcs, sources: Ints, column: Ints, columns: int, l
         seen |= fresh
         frontier = np.flatnonzero(fresh)
     # 0 turns round to 255, which is FAR.
-    return np.ascontiguousarray(found.T) - np.uint8(1)
+    return np.ascontiguousarray(hops.T) - np.uint8(1)

@@ -65,23 +65,25 @@ def strongest(pairs: Sequence[Weighed]) -> Iterator[list[Strongest | None]]:
     counts, then the first column."""
     if not pairs:
         return
-    counts = np.concatenate([one.nearest.counts for one in pairs])
-    limits = np.concatenate([one.nearest.limits for one in pairs])
+    counts = np.concatenate([pair.nearest.counts for pair in pairs])
+    limits = np.concatenate([pair.nearest.limits for pair in pairs])
     kinds = len(counts) // len(pairs)
-    hops = np.concatenate([one.nearest.hops for one in pairs])
+    hops = np.concatenate([pair.nearest.hops for pair in pairs])
     rows, columns, share = _shares(pairs, hops)
     top, first = _tops(share, counts)
     # What is farther than was weighed cannot reach the top, whatever its weights.
-    beyond = _GAIN[np.minimum(limits + 1, FAR)] * np.repeat([one.heaviest for one in pairs], kinds)
+    beyond = _GAIN[np.minimum(limits + 1, FAR)] * np.repeat([pair.heaviest for pair in pairs], kinds)
     reached = counts > 0
     within = reached.tolist()
     sure = (reached & (top > beyond)).tolist()
-    told = zip(top[reached].tolist(), *(each[first].tolist() for each in (rows, columns, hops)), strict=True)
-    for at, one in enumerate(pairs):
+    maxima = zip(
+        top[reached].tolist(), *(values[first].tolist() for values in (rows, columns, hops)), strict=True
+    )
+    for at, pair in enumerate(pairs):
         best: list[Strongest | None] = []
         for kind in range(kinds):
-            found = next(told) if within[at * kinds + kind] else None
-            best.append(found if found is None or sure[at * kinds + kind] else _of_all(one, kind))
+            maximum = next(maxima) if within[at * kinds + kind] else None
+            best.append(maximum if maximum is None or sure[at * kinds + kind] else _of_all(pair, kind))
         yield best
 
 
@@ -99,21 +101,21 @@ def _tops(share: Floats, counts: Ints) -> tuple[Floats, Ints]:
 
 def _shares(pairs: Sequence[Weighed], hops: Hops) -> tuple[Ints, Ints, Floats]:
     """Row, column and share of everything that is weighed first, pair after pair."""
-    sizes = [len(one.nearest.at) for one in pairs]
-    at = np.concatenate([one.nearest.at for one in pairs])
-    height = np.array([len(one.rows) for one in pairs])
-    width = np.array([len(one.columns) for one in pairs])
+    sizes = [len(pair.nearest.at) for pair in pairs]
+    at = np.concatenate([pair.nearest.at for pair in pairs])
+    height = np.array([len(pair.rows) for pair in pairs])
+    width = np.array([len(pair.columns) for pair in pairs])
     at, columns = np.divmod(at, np.repeat(width, sizes))
     rows = at % np.repeat(height, sizes)
-    mine = np.concatenate([one.rows for one in pairs])[rows + np.repeat(np.cumsum(height) - height, sizes)]
-    theirs = np.concatenate([one.columns for one in pairs])[
+    mine = np.concatenate([pair.rows for pair in pairs])[rows + np.repeat(np.cumsum(height) - height, sizes)]
+    theirs = np.concatenate([pair.columns for pair in pairs])[
         columns + np.repeat(np.cumsum(width) - width, sizes)
     ]
     return rows, columns, _GAIN[hops] * mine * theirs
 
 
-def _of_all(one: Weighed, kind: int) -> Strongest:
-    block = one.block[kind]
-    share = _GAIN[block] * one.rows[:, None] * one.columns
-    row, column = divmod(int(share.argmax()), len(one.columns))
+def _of_all(pair: Weighed, kind: int) -> Strongest:
+    block = pair.block[kind]
+    share = _GAIN[block] * pair.rows[:, None] * pair.columns
+    row, column = divmod(int(share.argmax()), len(pair.columns))
     return float(share[row, column]), row, column, int(block[row, column])

@@ -21,7 +21,7 @@ from relay.model.working_set import Change, FileTouch, Span, WorkingSet
 
 _GZIP = b"\x1f\x8b"
 #: git's letters; a change of type (a file becomes a link) is a change of the whole file.
-_CHANGES = {**{str(one): one for one in Change}, "T": Change.MODIFIED}
+_CHANGES = {**{str(change): change for change in Change}, "T": Change.MODIFIED}
 
 
 class BadPairs(ValueError):
@@ -106,8 +106,8 @@ def lines(path: Path, most: int) -> Iterator[Lines]:
 
 def read(path: Path) -> Iterator[Pair]:
     """Every pair of the file. Raises OSError, and BadPairs for what is not in the format."""
-    for one in lines(path, 1):
-        yield from one.pairs()
+    for line in lines(path, 1):
+        yield from line.pairs()
 
 
 def _pair(line: bytes) -> Pair:
@@ -127,7 +127,7 @@ def _pair(line: bytes) -> Pair:
     )
     if not isinstance(name, str) or not name:
         raise BadPairs("id is missing or not a string")
-    repo, kind = (None if one is None else str(one) for one in (repo, kind))
+    repo, kind = (None if label is None else str(label) for label in (repo, kind))
     return Pair(name, full, early, conflict, repo, kind, now)
 
 
@@ -155,7 +155,7 @@ def _sides(record: Mapping[str, Any], where: str, churn: dict[str, int]) -> Side
     for side in ("a", "b"):
         listed = _typed(record.get(side), dict, where + side)
         files = _typed(listed.get("files"), list, f"{where}{side}.files")
-        touches = tuple(_touch(one, f"{where}{side}.files[{at}]", churn) for at, one in enumerate(files))
+        touches = tuple(_touch(file, f"{where}{side}.files[{at}]", churn) for at, file in enumerate(files))
         made.append(WorkingSet(side, touches))
     edges: defaultdict[str, list[str]] = defaultdict(list)
     for edge in _typed(record.get("graph", []), list, f"{where}graph"):
@@ -167,32 +167,32 @@ def _sides(record: Mapping[str, Any], where: str, churn: dict[str, int]) -> Side
 
 
 def _touch(listed: Any, where: str, churn: dict[str, int]) -> FileTouch:
-    one = _typed(listed, dict, where)
-    path, letter, moved = one.get("path"), one.get("st"), one.get("new")
+    record = _typed(listed, dict, where)
+    path, letter, moved = record.get("path"), record.get("st"), record.get("new")
     if not isinstance(path, str) or not path:
         raise BadPairs(f"{where}.path is missing or not a string")
     if letter not in _CHANGES:
         raise BadPairs(f"{where}.st is {letter!r}, not one of {', '.join(sorted(_CHANGES))}")
     if moved is not None and not isinstance(moved, str):
         raise BadPairs(f"{where}.new is not a string")
-    commits, length = _count(one, "c", where), _count(one, "len", where)
+    commits, length = _count(record, "c", where), _count(record, "len", where)
     if commits is not None:
         churn[path] = commits
     return FileTouch(
         path,
         _CHANGES[letter],
-        _spans(one, where, added=letter == "A"),
+        _spans(record, where, added=letter == "A"),
         new_path=moved,
-        binary=bool(one.get("bin")),
+        binary=bool(record.get("bin")),
         churn=churn.get(path),
         length=length,
     )
 
 
-def _spans(one: Mapping[str, Any], where: str, *, added: bool) -> tuple[Span, ...]:
-    lines = _typed(one.get("lines", []), list, f"{where}.lines")
-    known = {key: one[key] for key in ("nn", "crc", "u") if key in one}
-    if added and not lines and "nn" in known and not one.get("bin"):
+def _spans(record: Mapping[str, Any], where: str, *, added: bool) -> tuple[Span, ...]:
+    lines = _typed(record.get("lines", []), list, f"{where}.lines")
+    known = {key: record[key] for key in ("nn", "crc", "u") if key in record}
+    if added and not lines and "nn" in known and not record.get("bin"):
         # A new file is an insertion into nothing; an empty one is known too.
         known = known if known["nn"] else {key: [0] for key in known}
         lines = [[1, 0]] * len(known["nn"])
@@ -202,19 +202,19 @@ def _spans(one: Mapping[str, Any], where: str, *, added: bool) -> tuple[Span, ..
             raise BadPairs(f"{where}.{key} is not one whole number for each of the {len(lines)} ranges")
     none = [None] * len(lines)
     columns = [known.get(key, none) for key in ("nn", "crc", "u")]
-    found = []
+    spans = []
     for at, (pair, *more) in enumerate(zip(lines, *columns, strict=True)):
         if not (type(pair) is list and len(pair) == 2 and type(pair[0]) is type(pair[1]) is int):
             raise BadPairs(f"{where}.lines[{at}] is not [first, last]: {pair!r}")
         start, end = pair
         if start < 1 or end < start - 1:
             raise BadPairs(f"{where}.lines[{at}] ends before it begins: {pair!r}")
-        found.append(Span(start, end, *more))
-    return tuple(found)
+        spans.append(Span(start, end, *more))
+    return tuple(spans)
 
 
-def _count(one: Mapping[str, Any], key: str, where: str) -> int | None:
-    value = one.get(key)
+def _count(record: Mapping[str, Any], key: str, where: str) -> int | None:
+    value = record.get(key)
     if value is not None and (type(value) is not int or value < 0):
         raise BadPairs(f"{where}.{key} is {value!r}, not a number of 0 or more")
     return value

@@ -27,7 +27,7 @@ from relay.airspace.scan.symbol_hazards import SymbolFacts
 from relay.airspace.text_similarity import ALIKE
 from relay.base.gc_pause import held_back
 from relay.git.trial_merge import Merge
-from relay.model.working_set import Pair, WorkingSet
+from relay.model.working_set import Pair, WorkingSet, pair_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,10 +183,10 @@ class PairScan:
             self._links.get(pair) or self._link(pair, profile, merges.get(pair), words.get(pair))
             for pair in pairs
         ]
-        found = [link for link in links if link.assessment.risk >= self.floor]
+        above = [link for link in links if link.assessment.risk >= self.floor]
         # The pairs come in the order of their ids, and a sort keeps what is equal in its order.
-        found.sort(key=lambda link: link.assessment.risk, reverse=True)
-        return Scan(profile.name, tuple(sorted(self._held)), tuple(found), len(pairs))
+        above.sort(key=lambda link: link.assessment.risk, reverse=True)
+        return Scan(profile.name, tuple(sorted(self._held)), tuple(above), len(pairs))
 
     def near(self, a: str, b: str) -> PairFacts:
         """Everything known about a pair a < b, whether they touch or not; without its merge."""
@@ -258,7 +258,7 @@ class PairScan:
         self._held[agent] = _TrackedSet(working, places)
         facts = before is None or _work(before.working) != _work(working)
         for other in self._partners[agent]:
-            pair = _ordered(agent, other)
+            pair = pair_of(agent, other)
             self._stale.add(pair)
             if facts:
                 self._pairs[pair].facts = None
@@ -276,7 +276,7 @@ class PairScan:
         self._order = None
         self._index.drop(agent, held.places)
         for other in list(self._partners[agent]):
-            self._part(_ordered(agent, other))
+            self._part(pair_of(agent, other))
 
     def _meet(self, agent: str, moved: Mapping[str, Moved]) -> None:
         """The agent is elsewhere: who is near it now?"""
@@ -284,7 +284,7 @@ class PairScan:
         bounds = self._bounds
         near = set() if bounds is None else self._index.near(agent, places, where, bounds.tree)
         for other in near | self._partners[agent]:
-            pair = _ordered(agent, other)
+            pair = pair_of(agent, other)
             between, theirs = self._between(pair), self._held[other].places
             if other in moved or not where.prefixes.isdisjoint(theirs.above):
                 between.tree = places.tree(theirs)
@@ -338,10 +338,6 @@ def facts_between(a: WorkingSet, b: WorkingSet, adjacency: Mapping[str, Iterable
         directed=couplings.strongest(("a", "b"), Kind.DIRECTED),
         tree=Places.of(a).tree(Places.of(b)),
     )
-
-
-def _ordered(one: str, other: str) -> Pair:
-    return (one, other) if one < other else (other, one)
 
 
 def _where(working: WorkingSet) -> tuple[list[tuple[str, str | None]], ...]:

@@ -42,8 +42,8 @@ def read(value: Any) -> Scenario:
     if "agents" not in value:
         raise ScenarioError("agents", "missing; expected a list of agents")
     agents: dict[str, WorkingSet] = {}
-    for at, one in enumerate(_list("agents", value["agents"])):
-        agent = _agent(f"agents[{at}]", one)
+    for at, listed in enumerate(_list("agents", value["agents"])):
+        agent = _agent(f"agents[{at}]", listed)
         if agent.agent in agents:
             raise ScenarioError(f"agents[{at}].agentId", f"{agent.agent!r} comes twice")
         agents[agent.agent] = agent
@@ -57,14 +57,14 @@ _FILE_KEYS = frozenset({"path", "lines", "weight"})
 
 def unknown(value: Any) -> list[str]:
     """The keys of a scenario that mean nothing here, such as a misspelt one; of other programs' own, too."""
-    found = [key for key in value if key not in _KEYS]
+    keys = [key for key in value if key not in _KEYS]
     for at, agent in enumerate(value["agents"]):
-        found += [f"agents[{at}].{key}" for key in agent if key not in _AGENT_KEYS]
+        keys += [f"agents[{at}].{key}" for key in agent if key not in _AGENT_KEYS]
         for part in ("files", "intent"):
             for number, file in enumerate(agent.get(part) or ()):
                 extra = [key for key in file if key not in _FILE_KEYS] if isinstance(file, dict) else []
-                found += [f"agents[{at}].{part}[{number}].{key}" for key in extra]
-    return found
+                keys += [f"agents[{at}].{part}[{number}].{key}" for key in extra]
+    return keys
 
 
 # -- agents
@@ -91,15 +91,15 @@ def _agent(key: str, value: Any) -> WorkingSet:
 
 def _files(key: str, value: Any) -> tuple[FileTouch, ...]:
     """A path that is named twice has the lines of both and the greater weight."""
-    found: dict[str, FileTouch] = {}
-    for at, one in enumerate(_list(key, value)):
-        file = _file(f"{key}[{at}]", one)
-        before = found.get(file.path)
+    files: dict[str, FileTouch] = {}
+    for at, listed in enumerate(_list(key, value)):
+        file = _file(f"{key}[{at}]", listed)
+        before = files.get(file.path)
         if before is not None:
             lines = before.lines + file.lines if before.lines and file.lines else ()
             file = FileTouch(file.path, lines=lines, weight=max(before.weight, file.weight))
-        found[file.path] = file
-    return tuple(found.values())
+        files[file.path] = file
+    return tuple(files.values())
 
 
 def _file(key: str, value: Any) -> FileTouch:
@@ -110,8 +110,8 @@ def _file(key: str, value: Any) -> FileTouch:
     return FileTouch(
         path_of(f"{key}.path", value.get("path")),
         lines=tuple(
-            _span(f"{key}.lines[{at}]", one)
-            for at, one in enumerate(_list(f"{key}.lines", value.get("lines")))
+            _span(f"{key}.lines[{at}]", span)
+            for at, span in enumerate(_list(f"{key}.lines", value.get("lines")))
         ),
         weight=_weight(f"{key}.weight", value.get("weight")),
     )
@@ -135,7 +135,7 @@ def _span(key: str, value: Any) -> Span:
         hint = "; a single range is written [[first, last]]" if isinstance(value, int) else ""
         raise ScenarioError(key, f"expected a range [first, last], got {_kind(value)}{hint}")
     start, end = value
-    if any(isinstance(one, bool) or not isinstance(one, int) for one in value):
+    if any(isinstance(number, bool) or not isinstance(number, int) for number in value):
         raise ScenarioError(key, f"expected two line numbers, got {value}")
     if start < 1 or end < start - 1:
         raise ScenarioError(
@@ -181,23 +181,23 @@ def _graph(value: Any) -> dict[str, tuple[str, ...]]:
             return {}
     elif isinstance(value, dict) and "edges" in value:
         key, value = "graph.edges", value["edges"]
-    found: dict[str, list[str]] = {}
+    graph: dict[str, list[str]] = {}
     if isinstance(value, dict):
         for path, imported in value.items():
-            one = f"{key}[{path!r}]"
-            ends = [path_of(f"{one}[{at}]", end) for at, end in enumerate(_list(one, imported))]
-            found.setdefault(path_of(one, path), []).extend(ends)
+            where = f"{key}[{path!r}]"
+            ends = [path_of(f"{where}[{at}]", end) for at, end in enumerate(_list(where, imported))]
+            graph.setdefault(path_of(where, path), []).extend(ends)
     elif isinstance(value, list):
         for at, edge in enumerate(value):
             if not isinstance(edge, list) or len(edge) != 2:
                 raise ScenarioError(
                     f"{key}[{at}]", f"expected an edge [importer, imported], got {_kind(edge)}"
                 )
-            start, end = (path_of(f"{key}[{at}]", one) for one in edge)
-            found.setdefault(start, []).append(end)
+            start, end = (path_of(f"{key}[{at}]", end) for end in edge)
+            graph.setdefault(start, []).append(end)
     else:
         raise ScenarioError(key, f"expected {{file: [imported files]}}, got {_kind(value)}")
-    return {path: tuple(dict.fromkeys(ends)) for path, ends in found.items()}
+    return {path: tuple(dict.fromkeys(ends)) for path, ends in graph.items()}
 
 
 # -- values

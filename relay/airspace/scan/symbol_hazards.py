@@ -98,11 +98,11 @@ class SymbolFacts:
 
     def facts(self, a: WorkingSet, b: WorkingSet) -> SymbolFindings:
         """A's side first."""
-        one, other = self.side(a), self.side(b)
-        hazards = [*self._hazards(0, one, other), *self._hazards(1, other, one)]
+        side_a, side_b = self.side(a), self.side(b)
+        hazards = [*self._hazards(0, side_a, side_b), *self._hazards(1, side_b, side_a)]
         agents = (a.agent, b.agent)
         hazards.sort(key=lambda it: (*_rank(it), agents[it.writer]))
-        return SymbolFindings(tuple(hazards[:AT_MOST]), _link(one, other), _tests(one, other))
+        return SymbolFindings(tuple(hazards[:AT_MOST]), _link(side_a, side_b), _tests(side_a, side_b))
 
     def side(self, working_set: WorkingSet) -> SymbolSide:
         """What a working set does; worked out once for each object."""
@@ -111,11 +111,11 @@ class SymbolFacts:
         if kept is not None and kept[0] is working_set:
             self._sides.move_to_end(key)
             return kept[1]
-        found = self._side(working_set)
-        self._sides[key] = (working_set, found)
+        side = self._side(working_set)
+        self._sides[key] = (working_set, side)
         if len(self._sides) > SIDES:
             self._sides.popitem(last=False)
-        return found
+        return side
 
     # -- one side
 
@@ -146,10 +146,10 @@ class SymbolFacts:
 
     def _read(self, working_set: WorkingSet, touch: FileTouch) -> FileSymbols | None:
         path = touch.new_path or touch.path
-        told = None if self._text is None else self._text(working_set, path)
-        if not isinstance(told, str):
-            return told
-        data = told.encode("utf-8", "surrogateescape")
+        text = None if self._text is None else self._text(working_set, path)
+        if not isinstance(text, str):
+            return text
+        data = text.encode("utf-8", "surrogateescape")
         if language_of(path) is None or unfit(path, data):
             return None
         read = extract(path, data)
@@ -190,13 +190,13 @@ class SymbolFacts:
 
     def _tests_of(self, paths: set[str]) -> dict[str, tuple[int, str]]:
         """Test -> (hops of imports, the changed file that it reaches)."""
-        found: dict[str, tuple[int, str]] = {}
+        tests: dict[str, tuple[int, str]] = {}
         seen = {path: path for path in sorted(paths)}
         rim = list(seen)
         for hops in range(TEST_HOPS + 1):
             for path in rim:
                 if is_test(path):
-                    found.setdefault(path, (hops, seen[path]))
+                    tests.setdefault(path, (hops, seen[path]))
             further = []
             for path in rim if hops < TEST_HOPS else ():
                 for importer in self._graph.importers(path):
@@ -204,7 +204,7 @@ class SymbolFacts:
                         seen[importer] = seen[path]
                         further.append(importer)
             rim = further
-        return found
+        return tests
 
     # -- a pair
 
@@ -245,7 +245,7 @@ class SymbolFacts:
         if not near:
             return False
         own = self._graph.symbols(use.path).by_name.get(definition.name, ())
-        return not any(one.parent < 0 for one in own)  # else it means its own
+        return not any(definition.parent < 0 for definition in own)  # else it means its own
 
 
 def _changes(touch: FileTouch, base: FileSymbols, new: FileSymbols | None) -> Iterable[Changed]:
@@ -261,26 +261,26 @@ def _changes(touch: FileTouch, base: FileSymbols, new: FileSymbols | None) -> It
 def _by_text(touch: FileTouch, base: FileSymbols, new: FileSymbols) -> list[Changed]:
     heads: dict[str, set[str]] = {}
     bodies: dict[str, set[tuple[str, str]]] = {}
-    for one in new.definitions:
-        heads.setdefault(one.qualified, set()).add(one.signature)
-        bodies.setdefault(one.qualified, set()).add((one.signature, one.body))
-    found = []
+    for definition in new.definitions:
+        heads.setdefault(definition.qualified, set()).add(definition.signature)
+        bodies.setdefault(definition.qualified, set()).add((definition.signature, definition.body))
+    changes = []
     inner: set[int] = set()  # definitions in which something smaller changed
     for index in range(len(base.definitions) - 1, -1, -1):
-        one = base.definitions[index]
-        removed = one.qualified not in heads
-        signature = removed or one.signature not in heads[one.qualified]
-        body = (one.signature, one.body) not in bodies.get(one.qualified, ())
+        definition = base.definitions[index]
+        removed = definition.qualified not in heads
+        signature = removed or definition.signature not in heads[definition.qualified]
+        body = (definition.signature, definition.body) not in bodies.get(definition.qualified, ())
         if signature or body:
             if signature or index not in inner:
-                found.append(Changed(touch.path, one, removed, signature))
-            inner.add(one.parent)
-    return [change for change in reversed(found) if change.definition.kind not in _CONTAINERS]
+                changes.append(Changed(touch.path, definition, removed, signature))
+            inner.add(definition.parent)
+    return [change for change in reversed(changes) if change.definition.kind not in _CONTAINERS]
 
 
 def _by_lines(touch: FileTouch, base: FileSymbols) -> list[Changed]:
     """By where the lines lie: the innermost definition around each, and its head if it is hit."""
-    found: dict[int, Changed] = {}
+    changes: dict[int, Changed] = {}
     for span in touch.lines:
         # An insertion stands between two lines: before a definition's first it is not in it.
         first = span.start if span.end >= span.start else span.start - 0.5
@@ -292,12 +292,12 @@ def _by_lines(touch: FileTouch, base: FileSymbols) -> list[Changed]:
         ]
         outer = {base.definitions[index].parent for index in hit}
         for index in hit:
-            one = base.definitions[index]
-            removed = span.new_count == 0 and span.start <= one.start and span.end >= one.end
-            head = removed or (first <= one.head_end and last >= one.start)
-            if (head or index not in outer) and (index not in found or head):
-                found[index] = Changed(touch.path, one, removed, head)
-    return [change for _, change in sorted(found.items()) if change.definition.kind not in _CONTAINERS]
+            definition = base.definitions[index]
+            removed = span.new_count == 0 and span.start <= definition.start and span.end >= definition.end
+            head = removed or (first <= definition.head_end and last >= definition.start)
+            if (head or index not in outer) and (index not in changes or head):
+                changes[index] = Changed(touch.path, definition, removed, head)
+    return [change for _, change in sorted(changes.items()) if change.definition.kind not in _CONTAINERS]
 
 
 def _rank(hazard: Hazard) -> tuple[object, ...]:

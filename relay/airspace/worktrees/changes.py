@@ -71,19 +71,19 @@ class RepoChanges:
 
 async def _commit(git: Git, field: str, revision: str) -> str:
     """The commit that a revision names. Raises Refusal."""
-    found = None
+    commit = None
     if revision and len(revision) <= MOST_REVISION and revision.isprintable():
-        found = await git.maybe(
+        commit = await git.maybe(
             "rev-parse", "--verify", "--quiet", "--end-of-options", f"{revision}^{{commit}}"
         )
-    if found is None:
+    if commit is None:
         raise Refusal(
             f"{field}: {revision[:80]!r} is not a commit of this repository.",
             "Give a commit, a branch or a tag that is there, or leave it out.",
             Fault.MALFORMED,
             "unknown_revision",
         )
-    return found
+    return commit
 
 
 async def _between(git: Git, start: str, end: str, tree: str) -> Sequence[str]:

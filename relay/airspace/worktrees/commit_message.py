@@ -86,10 +86,10 @@ def asked_of(agent: str, text: str) -> str:
     """What a text that gives several agents their own orders asks of one of them; the whole text where it gives none
     to others, or where that cannot be told."""
     turns = list(_TURNS.finditer(text))
-    ends = [*(one.start() for one in turns[1:]), len(text)]
+    ends = [*(match.start() for match in turns[1:]), len(text)]
     parts = [
-        (one[1].lower(), text[one.start(1) - 1 : end].strip(" \t\n,;"))
-        for one, end in zip(turns, ends, strict=False)
+        (match[1].lower(), text[match.start(1) - 1 : end].strip(" \t\n,;"))
+        for match, end in zip(turns, ends, strict=False)
     ]
     # One that is only named has no order of its own: "@A, @B fix it" is for both.
     if len({name for name, _ in parts}) < 2 or any(len(words.split()) < 3 for _, words in parts):
@@ -98,8 +98,8 @@ def asked_of(agent: str, text: str) -> str:
 
 
 def _subject(about: WorkSummary, commits: Sequence[BranchCommit], paths: Sequence[str]) -> str:
-    told = [*(about.tasks if len(about.tasks) == 1 else ()), *about.requests[:1], about.answer]
-    for text in told:
+    texts = [*(about.tasks if len(about.tasks) == 1 else ()), *about.requests[:1], about.answer]
+    for text in texts:
         # "yes" and "Done." say nothing to who reads the history.
         if len((line := _title(text)).split()) > 1:
             return line

@@ -66,8 +66,8 @@ class WorktreeChange:
 
     def as_json(self) -> dict[str, Any]:
         """The outputs of the event `worktree.changed`."""
-        told = {"change": self.what, "agent": self.agent, "branch": self.branch, "by": self.by}
-        return {**told, "commit": self.commit, **self.details}
+        change = {"change": self.what, "agent": self.agent, "branch": self.branch, "by": self.by}
+        return {**change, "commit": self.commit, **self.details}
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,26 +99,26 @@ class WorktreeLifecycle:
         where the main checkout stands when that is not known. Raises Unfit, GitError."""
         path = await asyncio.to_thread(lambda: self.path_of(agent).resolve())
         branch = branch_name(agent)
-        found = {listed.path: listed for listed in await list_worktrees(self.main.git)}
-        if path.is_dir() and path not in found and (path / ".git").is_file():
+        worktrees = {listed.path: listed for listed in await list_worktrees(self.main.git)}
+        if path.is_dir() and path not in worktrees and (path / ".git").is_file():
             # The repository was moved with its worktrees, and both point to where the other was.
             await self.main.git.run("worktree", "repair", str(path), ok=(0, 1, 128))
-            found = {listed.path: listed for listed in await list_worktrees(self.main.git)}
-        have = found.get(path)
+            worktrees = {listed.path: listed for listed in await list_worktrees(self.main.git)}
+        have = worktrees.get(path)
         if have is not None and not have.gone:
             return EnsuredWorktree(await self._opened(path), "kept")
         if path.exists() and (not path.is_dir() or any(path.iterdir())):
             raise UnusableCheckout(
                 f"{path} exists and is not a worktree of {self.main.top}: move it away, and {agent} gets one"
             )
-        await self._free(branch, path, agent, found)
+        await self._free(branch, path, agent, worktrees)
         return EnsuredWorktree(
             await self._make(path, branch, agent, main), "recreated" if have else "created"
         )
 
-    async def _free(self, branch: str, path: Path, agent: str, found: dict[Path, ListedWorktree]) -> None:
+    async def _free(self, branch: str, path: Path, agent: str, worktrees: dict[Path, ListedWorktree]) -> None:
         """Refuse a branch that is checked out elsewhere, or that cannot be."""
-        for listed in found.values():
+        for listed in worktrees.values():
             if listed.branch == branch and listed.path != path:
                 raise UnusableCheckout(
                     f"the branch {branch} is checked out in {listed.path}: remove that worktree, "
@@ -231,10 +231,10 @@ async def in_the_way(scratch: ScratchRepository, checkout: Checkout, before: str
 
     def blocked(path: bytes, known: set[bytes]) -> bool:
         """Something is there, or stands where one of its folders is to be."""
-        folders = [path[:at] for at, one in enumerate(path) if one == ord("/")]
+        folders = [path[:at] for at, byte in enumerate(path) if byte == ord("/")]
         return os.path.lexists(on_disk(checkout.top, path)) or any(
             at.is_symlink() or at.is_file()
-            for at in (on_disk(checkout.top, one) for one in folders if one not in known)
+            for at in (on_disk(checkout.top, folder) for folder in folders if folder not in known)
         )
 
     return await asyncio.to_thread(look)
@@ -245,16 +245,16 @@ async def filtered(
 ) -> list[str]:
     """Of the files that change when `tree` is written into a checkout, those that git would send through a filter: by
     the `.gitattributes` of the tree, which git reads first, and by those on disk."""
-    found = set(await attributes(scratch.git(checkout), ["filter"], paths))
+    with_filter = set(await attributes(scratch.git(checkout), ["filter"], paths))
     if any(path.rpartition(b"/")[2] == b".gitattributes" for path in paths):
         index = scratch.folder / f"index-attributes-{checkout.git_dir.name}"
         try:
             own = scratch.git(checkout, index)
             await own.run("read-tree", tree)
-            found |= set(await attributes(own, ["filter"], paths, cached=True))
+            with_filter |= set(await attributes(own, ["filter"], paths, cached=True))
         finally:
             await asyncio.to_thread(index.unlink, True)
-    return [name_of(path) for path in paths if path in found]
+    return [name_of(path) for path in paths if path in with_filter]
 
 
 async def is_ancestor(git: Git, commit: str, of: str) -> bool:
@@ -263,5 +263,5 @@ async def is_ancestor(git: Git, commit: str, of: str) -> bool:
 
 
 async def _is_empty(path: Path) -> bool:
-    names = await asyncio.to_thread(lambda: [one.name for one in path.iterdir()])
+    names = await asyncio.to_thread(lambda: [entry.name for entry in path.iterdir()])
     return names == [".git"]

@@ -57,17 +57,17 @@ class MergeTrials:
         if target is None or self.main is None:
             return {}
         git, gate = self._scratch.git(self.main), asyncio.Semaphore(AT_ONCE)
-        found: dict[str, Trial] = {}
+        results: dict[str, Trial] = {}
 
         async def ask(name: str, work: Work | None) -> None:
             if work is None:
-                found[name] = Trial(None)
+                results[name] = Trial(None)
                 return
             if work.unsettled:
                 # Its files have git's markers in them: whatever they would merge as, nobody wants it.
-                lines = {path: told for path, told in work.unsettled if told}
+                lines = {path: spans for path, spans in work.unsettled if spans}
                 paths = tuple(path for path, _ in work.unsettled)
-                found[name] = Trial(Verdict.CONFLICTS, paths, lines, unsettled=True)
+                results[name] = Trial(Verdict.CONFLICTS, paths, lines, unsettled=True)
                 if work.snapshot.merging == (target.commit,):
                     return
             async with gate:
@@ -81,15 +81,15 @@ class MergeTrials:
                         git, work.snapshot.commit, target.commit, nothing=empty, lines=True
                     )
                     # What is not settled, and what the main branch has got since then.
-                    found[name] = tried.joined(found[name]) if name in found else tried
+                    results[name] = tried.joined(results[name]) if name in results else tried
                 except GitError as error:
                     log.warning("merge not tried", agent=name, reason=str(error))
-                    found.setdefault(name, Trial(None))
+                    results.setdefault(name, Trial(None))
 
         async with asyncio.TaskGroup() as group:
             for name, worktree in list(self._worktrees.items()):
                 group.create_task(ask(name, worktree.work), name=f"trial-{name}")
-        return found
+        return results
 
     def pairs(self) -> list[tuple[str, str]]:
         """The pairs that git is asked about, by whoever asks."""
@@ -115,7 +115,7 @@ class MergeTrials:
         if self.main is None:
             return {}
         git, gate = self._scratch.git(self.main), asyncio.Semaphore(AT_ONCE)
-        found: dict[tuple[str, str], Merge] = {}
+        results: dict[tuple[str, str], Merge] = {}
 
         async def ask(pair: tuple[str, str], a: Work, b: Work) -> None:
             async with gate:
@@ -124,7 +124,7 @@ class MergeTrials:
                 # What has markers in it merges with nothing, whatever git makes of the markers.
                 held = dict.fromkeys(path for work in (a, b) for path, _ in work.unsettled)
                 tried = Merge(tuple(dict.fromkeys([*merged.merge.conflicts, *held])))
-                found[pair] = _between(tried, (a, b), [trials.get(name) for name in pair])
+                results[pair] = _between(tried, (a, b), [trials.get(name) for name in pair])
 
         asked = 0
         async with asyncio.TaskGroup() as group:
@@ -132,18 +132,18 @@ class MergeTrials:
                 a, b = (self._worktrees[name].work if name in self._worktrees else None for name in pair)
                 if a is None or b is None:
                     continue
-                verdicts = [one.verdict for name in pair if (one := trials.get(name))]
+                verdicts = [trial.verdict for name in pair if (trial := trials.get(name))]
                 if Verdict.NOTHING in verdicts:
                     # The one is as good as the main branch; of the other git has told, or it stays unknown.
                     if None not in verdicts:
-                        found[pair] = Merge(())
+                        results[pair] = Merge(())
                     continue
                 if not self._trials.knows(a.snapshot.commit, b.snapshot.commit):
                     if most is not None and asked >= most:
                         continue
                     asked += 1
                 group.create_task(ask(pair, a, b), name=f"merge-{pair[0]}-{pair[1]}")
-        return found
+        return results
 
 
 def _between(merge: Merge, works: tuple[Work, Work], trials: Sequence[Trial | None]) -> Merge:

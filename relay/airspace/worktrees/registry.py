@@ -261,8 +261,8 @@ class WorktreeRegistry:
             try:
                 counts = await diff.churn(self.scratch.git(self.main), self._main_commit)
                 self._churn = self._main_commit, counts
-                told = await messages(self.scratch.git(self.main), self._main_commit, DOCUMENTS)
-                self.vocabulary = await asyncio.to_thread(Vocabulary.of, told)
+                texts = await messages(self.scratch.git(self.main), self._main_commit, DOCUMENTS)
+                self.vocabulary = await asyncio.to_thread(Vocabulary.of, texts)
             except GitError as error:
                 log.warning("history not read", reason=str(error))
 
@@ -317,14 +317,14 @@ class WorktreeRegistry:
     async def working_sets(self) -> Sequence[WorkingSet]:
         """W_a of every agent and person with a worktree, weights as of now."""
         now, half_life = time.time(), self.settings.airspace.half_life_s
-        found = [
+        surveyed = [
             (worktree.name, worktree.work)
             for worktree in self.worktrees.values()
             if worktree.work is not None
         ]
         churn = self._churn[1]
         return await asyncio.to_thread(
-            lambda: [work.working_set(name, churn, now=now, half_life_s=half_life) for name, work in found]
+            lambda: [work.working_set(name, churn, now=now, half_life_s=half_life) for name, work in surveyed]
         )
 
     async def catch_up(self) -> None:
@@ -419,7 +419,7 @@ async def scan_repo(
 
 def _file_name(name: str) -> str:
     """A name that people gave, as a part of a file's name."""
-    return re.sub(r"[^A-Za-z0-9_-]", lambda found: f"%{ord(found[0]):x}", name)
+    return re.sub(r"[^A-Za-z0-9_-]", lambda match: f"%{ord(match[0]):x}", name)
 
 
 def _pattern(path: Path, top: Path) -> str:

@@ -167,14 +167,14 @@ class Surveyor:
         if head is None:
             past = BranchHistory(base, CommitTimes(float("inf"), {}), 0, 0, 0)
         else:
-            times, committed, sides, told = await asyncio.gather(
+            times, committed, sides, texts = await asyncio.gather(
                 _times(git, base, head),
                 self._differ.records(git, base, head),
                 git.line("rev-list", "--left-right", "--count", f"{main}...{head}"),
                 messages(git, f"{main}..{head}", MOST_MESSAGES),
             )
             behind, ahead = (int(side) for side in sides.split())
-            past = BranchHistory(base, times, len(committed), ahead, behind, told)
+            past = BranchHistory(base, times, len(committed), ahead, behind, texts)
         self._known[head, main] = past
         while len(self._known) > REMEMBERED:
             self._known.popitem(last=False)
@@ -191,8 +191,8 @@ class Surveyor:
         return frozenset(path for record in records for path in (record.path, record.last_path))
 
     async def _generated(self, git: Git, records: tuple[Record, ...]) -> frozenset[bytes]:
-        told = await attributes(git, ["linguist-generated"], [record.last_path for record in records])
-        return frozenset(told) | {
+        generated = await attributes(git, ["linguist-generated"], [record.last_path for record in records])
+        return frozenset(generated) | {
             record.last_path for record in records if self._ignored(name_of(record.last_path))
         }
 
@@ -200,8 +200,8 @@ class Surveyor:
 async def messages(git: Git, commits: str, most: int) -> tuple[str, ...]:
     """The messages of these commits, merges left out, the newest first. Raises GitError."""
     done = await git.run("log", f"-{most}", "--no-merges", "--format=%B", "-z", commits, "--")
-    texts = (one.decode("utf-8", "replace").strip() for one in done.out.split(b"\0"))
-    return tuple(one for one in texts if one)
+    texts = (message.decode("utf-8", "replace").strip() for message in done.out.split(b"\0"))
+    return tuple(message for message in texts if message)
 
 
 async def _times(git: Git, base: str, head: str | None) -> CommitTimes:
@@ -214,8 +214,8 @@ async def _times(git: Git, base: str, head: str | None) -> CommitTimes:
         return CommitTimes(float("inf"), {})
     first, of_path = float("inf"), dict[bytes, float]()
     for entry in done.out.split(b"\x01")[1:]:
-        told, *paths = entry.split(b"\0")
-        committed, authored = told.strip().split(b" ")
+        dates, *paths = entry.split(b"\0")
+        committed, authored = dates.strip().split(b" ")
         first = min(first, float(authored))
         for path in paths:
             of_path.setdefault(path.removeprefix(b"\n"), float(committed))
@@ -231,17 +231,17 @@ def _changed_at(
     now: float,
 ) -> dict[bytes, float]:
     """When each path was last changed: its file's time while uncommitted, then its commit's."""
-    found = {}
+    changed_at = {}
     oldest = min(times.of_path.values(), default=now)
     for record in records:
         path = record.last_path
         if path not in dirty:
-            found[path] = times.of_path.get(path, oldest)
+            changed_at[path] = times.of_path.get(path, oldest)
             first_seen.pop(path, None)
             continue
         try:
             # Not later than now: a clock may have been set back.
-            found[path] = min(now, on_disk(checkout.top, path).lstat().st_mtime)
+            changed_at[path] = min(now, on_disk(checkout.top, path).lstat().st_mtime)
         except OSError:
-            found[path] = first_seen.setdefault(path, now)
-    return found
+            changed_at[path] = first_seen.setdefault(path, now)
+    return changed_at

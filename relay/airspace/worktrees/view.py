@@ -23,7 +23,7 @@ MOST_PAIRS = 256
 
 async def rows(
     registry: WorktreeRegistry,
-    yields: Callable[[str, str], bool] = lambda one, other: False,
+    yields: Callable[[str, str], bool] = lambda agent, other: False,
     decided: Collection[str] = (),
 ) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
     """One row for each worktree that was looked at, and the order to merge them in (`best_order`)."""
@@ -36,11 +36,11 @@ async def rows(
     target = await registry.target()
     trials = await registry.merge_trials.trials(target)
     pairs = [pair for pair in registry.merge_trials.pairs() if set(pair) <= surveyed.keys()]
-    told = await registry.merge_trials.merges(pairs, trials, most=MOST_PAIRS)
-    collisions = {pair: merge.conflicts for pair, merge in told.items() if merge.conflicts}
-    untried = [pair for pair in pairs if pair not in told]
+    merges = await registry.merge_trials.merges(pairs, trials, most=MOST_PAIRS)
+    collisions = {pair: merge.conflicts for pair, merge in merges.items() if merge.conflicts}
+    untried = [pair for pair in pairs if pair not in merges]
     into = target.branch if target is not None else None
-    found = []
+    shown = []
     for name, (worktree, work) in surveyed.items():
         trial = trials.get(name) or Trial(None)
         row = _row(registry, worktree, work, trial, into)
@@ -48,16 +48,16 @@ async def rows(
             {"agent": other, "paths": list(collisions[pair])} for pair, other in _partners(name, collisions)
         ]
         row["untried"] = [other for _, other in _partners(name, untried)]
-        found.append(row)
+        shown.append(row)
     merging = [name for name in surveyed if name in trials and trials[name].verdict is Verdict.CLEAN]
     behind = [name for name in surveyed if name in trials and trials[name].conflicts]
-    return found, [turn.as_json() for turn in best_order(merging, behind, collisions, yields, decided)]
+    return shown, [turn.as_json() for turn in best_order(merging, behind, collisions, yields, decided)]
 
 
 def _partners(name: str, pairs: Iterable[tuple[str, str]]) -> list[tuple[tuple[str, str], str]]:
     """The pairs that `name` is in, with the other one, by the other one's name."""
-    found = [(pair, pair[1] if pair[0] == name else pair[0]) for pair in pairs if name in pair]
-    return sorted(found, key=lambda one: one[1])
+    partners = [(pair, pair[1] if pair[0] == name else pair[0]) for pair in pairs if name in pair]
+    return sorted(partners, key=lambda partner: partner[1])
 
 
 def _row(
@@ -79,7 +79,7 @@ def _row(
         "into": into,
         "merges": trial.verdict and str(trial.verdict),
         "conflicts": list(trial.paths),
-        "lines": {path: [list(one) for one in lines] for path, lines in trial.lines.items()},
+        "lines": {path: [list(span) for span in lines] for path, lines in trial.lines.items()},
         "left_out": list(work.snapshot.left_out),
         "unsettled": trial.unsettled,
         "merging": bool(work.snapshot.merging),

@@ -55,12 +55,12 @@ class WorkingSetSource:
 
     async def working_sets(self) -> Sequence[WorkingSet]:
         await self._registry.catch_up()
-        found = {working_set.agent: working_set for working_set in await self._registry.working_sets()}
+        by_agent = {working_set.agent: working_set for working_set in await self._registry.working_sets()}
         working = set(self._turns.working())
         self._named = {agent: places for agent, places in self._named.items() if agent in working}
         for agent, places in self._named.items():
-            found[agent] = self._with(found.get(agent, WorkingSet(agent)), places)
-        return list(found.values())
+            by_agent[agent] = self._with(by_agent.get(agent, WorkingSet(agent)), places)
+        return list(by_agent.values())
 
     def _with(self, work: WorkingSet, places: Mapping[str, tuple[Location, float]]) -> WorkingSet:
         seen = all_paths(work.files)

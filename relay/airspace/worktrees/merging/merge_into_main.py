@@ -154,21 +154,23 @@ class BranchMerger:
     async def merge(self, side: MergeSource, by: str, options: MergeOptions) -> MergeResult:
         """Raises Refusal, and then the main branch and its files are as they were; GitError."""
         ready = await self._prepare(side, by, options)
-        told, main = ready.proposal, ready.main
+        proposal, main = ready.proposal, ready.main
         git = self._scratch.git(self._main)
-        head = await self.commit_work(side, told.branch, ready.work, told.committer)
-        parents = [main] if told.squash else [main, head]
-        who = signed(told.author, told.committer)
-        commit = await commit_tree(git, ready.tree, parents, told.message, who)
+        head = await self.commit_work(side, proposal.branch, ready.work, proposal.committer)
+        parents = [main] if proposal.squash else [main, head]
+        who = signed(proposal.author, proposal.committer)
+        commit = await commit_tree(git, ready.tree, parents, proposal.message, who)
         # A clone of its own has its commits in objects of its own.
         same = side.checkout.common == self._main.common
         await self._scratch.publish(self._main, commit, [main, head] if same else [main])
         # Before anything moves: what becomes one commit is held as it was.
-        kept = await self._lifecycle.hold(side.agent, head) if told.squash and side.own else ""
-        await self._move(told.into, main, commit)
-        left = await self._follow(side, told.branch, head, commit)
-        more = {"left": left, "kept": kept, "note": told.note, "decided": told.decided}
-        return MergeResult(commit, told.branch, told.into, told.files, side.snapshot.dirty, **more)
+        kept = await self._lifecycle.hold(side.agent, head) if proposal.squash and side.own else ""
+        await self._move(proposal.into, main, commit)
+        left = await self._follow(side, proposal.branch, head, commit)
+        more = {"left": left, "kept": kept, "note": proposal.note, "decided": proposal.decided}
+        return MergeResult(
+            commit, proposal.branch, proposal.into, proposal.files, side.snapshot.dirty, **more
+        )
 
     async def discard(self, side: MergeSource) -> DiscardResult:
         """Take the side's work off its branch; a ref holds it. Raises Refusal, GitError."""
@@ -247,7 +249,7 @@ class BranchMerger:
         if left := await left_markers(self._scratch.git(side.checkout), changed, hunks):
             raise Conflict(
                 [path for path, _ in left],
-                f"Conflicts are not settled in {some_paths([located(*one) for one in left])} of {branch}.",
+                f"Conflicts are not settled in {some_paths([located(*file) for file in left])} of {branch}.",
                 (
                     f"`/update @{side.agent}` asks {side.agent} to settle them."
                     if side.own
@@ -262,16 +264,16 @@ class BranchMerger:
         )
 
     async def _worded(
-        self, side: MergeSource, by: str, options: MergeOptions, found: _MergedTree
+        self, side: MergeSource, by: str, options: MergeOptions, merged: _MergedTree
     ) -> _PreparedMerge:
         """Who signs it, and in which words."""
         known = await of_person(self._main)
         committer = known or of_relay(by)
         note = "" if known else unknown_person_note(self._main, committer)
         author = (await of_person(side.checkout) if side.person else None) or of_relay(side.agent)
-        commits, people = await branch_history(found.git, found.main, side.snapshot.head.commit)
+        commits, people = await branch_history(merged.git, merged.main, side.snapshot.head.commit)
         about = await self.room.summary(side.agent, side.since)
-        paths = [name_of(record.last_path) for record in found.changed]
+        paths = [name_of(record.last_path) for record in merged.changed]
         dirty = side.snapshot.dirty
         text = cleaned_message(options.text)
         if options.text and not text:
@@ -279,15 +281,15 @@ class BranchMerger:
         if len(text.encode()) > MOST_MESSAGE:
             raise Refusal(f"The message is longer than {MOST_MESSAGE:,} bytes.", "Write a shorter one.")
         text = text or cleaned_message(
-            proposed_message(found.branch, options.squash, about, commits, paths, dirty=dirty)
+            proposed_message(merged.branch, options.squash, about, commits, paths, dirty=dirty)
         )
         known_addresses = {author.email.lower(), committer.email.lower()}
         rest = [person for person in people if person.email.lower() not in known_addresses]
         trailers = tuple(f"Co-authored-by: {person}" for person in rest)
-        message = await with_trailers(found.git, text, trailers)
-        told = Proposal(
-            branch=found.branch,
-            into=found.into,
+        message = await with_trailers(merged.git, text, trailers)
+        proposal = Proposal(
+            branch=merged.branch,
+            into=merged.into,
             squash=options.squash,
             head=side.snapshot.commit,
             text=text,
@@ -297,11 +299,11 @@ class BranchMerger:
             committer=committer,
             note=note,
             commits=len(commits) + dirty,
-            files=len(found.changed),
+            files=len(merged.changed),
             decided=about.decided,
         )
-        work = proposed_message(found.branch, True, about, [], paths, dirty=True)
-        return _PreparedMerge(told, found.main, found.tree, found.changed, work)
+        work = proposed_message(merged.branch, True, about, [], paths, dirty=True)
+        return _PreparedMerge(proposal, merged.main, merged.tree, merged.changed, work)
 
     async def _target(self, *, moves: bool = False) -> tuple[str, str]:
         """The main branch and its commit. `moves`: it is moved, and the files of its checkout with it."""
@@ -329,8 +331,8 @@ class BranchMerger:
                 f"{side.agent}'s worktree is on no branch.", f"Check out its branch in {side.checkout.top}."
             )
         if doing := await operation_under_way(side.checkout):
-            found, fix = await started_merge(side.checkout), _way_out(side.checkout, doing)
-            if side.own and found and (found.other,) == await merge_heads(side.checkout):
+            begun, fix = await started_merge(side.checkout), _way_out(side.checkout, doing)
+            if side.own and begun and (begun.other,) == await merge_heads(side.checkout):
                 gives_up = command(f"worktrees abort {side.agent}")
                 fix = f"`/update @{side.agent}` asks to settle it; {gives_up} gives it up."
             raise Refusal(f"In {side.agent}'s worktree {doing} is under way.", fix)
@@ -355,9 +357,11 @@ class BranchMerger:
         raw = parse_raw(
             (await git.run("diff-tree", "-r", "-z", "--raw", "--no-renames", old, side.snapshot.tree)).out
         )
-        told = await attributes(git, ["filter"], [record.path for record in raw if record.letter != "D"])
-        if told:
-            paths = [name_of(path) for path in told]
+        through_filter = await attributes(
+            git, ["filter"], [record.path for record in raw if record.letter != "D"]
+        )
+        if through_filter:
+            paths = [name_of(path) for path in through_filter]
             raise Refusal(
                 f"Uncommitted files go through a git filter, which relay does not run: {some_paths(paths)}.",
                 f"Commit them in {side.checkout.top} first.",

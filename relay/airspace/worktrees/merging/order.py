@@ -29,8 +29,8 @@ class MergeStep:
     first: str = ""
 
     def as_json(self) -> dict[str, Any]:
-        told = [{"agent": name, "paths": list(paths)} for name, paths in sorted(self.sets_back.items())]
-        return {"agent": self.agent, "first": self.first, "sets_back": told}
+        sets_back = [{"agent": name, "paths": list(paths)} for name, paths in sorted(self.sets_back.items())]
+        return {"agent": self.agent, "first": self.first, "sets_back": sets_back}
 
 
 TAKE_MAIN = "merge main into its branch"
@@ -40,7 +40,7 @@ def best_order(
     merging: Sequence[str],
     behind: Sequence[str],
     collisions: Mapping[Pair, tuple[str, ...]],
-    yields: Callable[[str, str], bool] = lambda one, other: False,
+    yields: Callable[[str, str], bool] = lambda agent, other: False,
     decided: Collection[str] = (),
 ) -> list[MergeStep]:
     """`merging`: those that merge clean now; `behind`: those that conflict with main now; `collisions`: the files
@@ -55,9 +55,9 @@ def best_order(
     able, later = {*merging, *(owing & set(decided))}, owing - set(decided)
     left: set[str] = set()
 
-    def rank(one: str) -> tuple[bool, int, int, str]:
-        mine = near[one].keys() & left
-        return one not in decided, len(mine), sum(yields(one, other) for other in mine), one
+    def rank(agent: str) -> tuple[bool, int, int, str]:
+        mine = near[agent].keys() & left
+        return agent not in decided, len(mine), sum(yields(agent, other) for other in mine), agent
 
     turns = []
     while able or later:

@@ -84,8 +84,8 @@ async def branch_history(git: Git, main: str, head: str | None) -> tuple[list[Br
     if head is None:
         return [], []
     all_of = ("log", "--no-merges", "--topo-order", f"{main}..{head}")
-    told = "--format=%an%x00%ae%x00%s%x00%(trailers:key=Co-authored-by,valueonly,unfold)%x00"
-    parts = name_of((await git.run(*all_of, told, "--")).out).split("\0")[:-1]
+    fields = "--format=%an%x00%ae%x00%s%x00%(trailers:key=Co-authored-by,valueonly,unfold)%x00"
+    parts = name_of((await git.run(*all_of, fields, "--")).out).split("\0")[:-1]
     # Only of a commit that stands alone does the body become the message.
     body = name_of((await git.run(*all_of, "--format=%b", "--")).out) if len(parts) == 4 else ""
     commits: list[BranchCommit] = []
@@ -111,7 +111,7 @@ async def with_trailers(git: Git, text: str, trailers: Sequence[str]) -> str:
     where no configuration can name a command for a trailer."""
     if not trailers:
         return text
-    words = [word for one in trailers for word in ("--trailer", one)]
+    words = [word for trailer in trailers for word in ("--trailer", trailer)]
     asked = ("interpret-trailers", "--no-divider", "--if-exists", "addIfDifferent", *words)
     return (await git.run(*asked, stdin=text.encode())).out.decode()
 

@@ -25,36 +25,36 @@ def take_in(branch: str) -> str:
     )
 
 
-def listed(told: Sequence[UnsettledFile]) -> str:
+def listed(files: Sequence[UnsettledFile]) -> str:
     """Files with the lines of their conflicts: "src/cart.py (lines 3-9)"."""
-    shown = ", ".join(flat(located(path, lines)) for path, lines in told[:MOST_FILES])
-    more = len(told) - MOST_FILES
+    shown = ", ".join(flat(located(path, lines)) for path, lines in files[:MOST_FILES])
+    more = len(files) - MOST_FILES
     return f"{shown} and {more} more" if more > 0 else shown
 
 
-def to_clean(told: Sequence[UnsettledFile]) -> str:
+def to_clean(files: Sequence[UnsettledFile]) -> str:
     """What an agent is told whose commits have conflict markers in them."""
     return (
-        f"Your branch has main's commits already, but conflict markers are left in {listed(told)}. Resolve them by "
+        f"Your branch has main's commits already, but conflict markers are left in {listed(files)}. Resolve them by "
         "editing the files, so that the work of both sides stays; relay commits the files before they are merged."
     )
 
 
-def to_settle(branch: str, told: Sequence[UnsettledFile]) -> str:
+def to_settle(branch: str, files: Sequence[UnsettledFile]) -> str:
     """What an agent is told whose branch relay is merging the main branch into."""
     branch = flat(branch)
-    if not told:
+    if not files:
         return (
             f"relay has begun to merge {branch} into your branch, in your worktree, and no marker is left. Finish "
             "what is not done: keep the work of both. relay commits at the end of your turn."
         )
     text = (
-        f"relay has begun to merge {branch} into your branch, in your worktree. In conflict: {listed(told)}. "
+        f"relay has begun to merge {branch} into your branch, in your worktree. In conflict: {listed(files)}. "
         "Resolve the markers by editing; relay commits at the end of your turn, and no git is needed. Between "
         "`<<<<<<<` and `|||||||` stands your side, up to `=======` what both began from, up to `>>>>>>>` the side "
         f"of {branch}. Keep the work of both, and leave no marker. To delete a file, delete it."
     )
-    plain = [flat(path) for path, spans in told if not spans]
+    plain = [flat(path) for path, spans in files if not spans]
     if plain:
         text += (
             f" Git puts no markers into {', '.join(plain[:MOST_FILES])}: your side stands there. Replace the file or "
