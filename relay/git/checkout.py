@@ -6,7 +6,7 @@ or runs anything (`run.py`).
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from relay.git.run import Git, GitError, GitMissing
@@ -54,7 +54,7 @@ class Head:
 
 
 async def open_checkout(folder: Path) -> Checkout:
-    """The checkout that `folder` is in. Raises Unfit."""
+    """The checkout that `folder` is in. Raises UnusableCheckout."""
     git = Git(folder)
     try:
         asked = ("--is-bare-repository", "--absolute-git-dir", "--git-common-dir", "--show-object-format")
@@ -72,13 +72,13 @@ async def open_checkout(folder: Path) -> Checkout:
         kind = "a bare repository" if bare == "true" else "inside a git directory"
         raise UnusableCheckout(f"{folder} is {kind}, without files: name a checkout of it") from error
     here = Checkout(Path(top), Path(git_dir), Path(common), hash)
-    return Checkout(here.top, here.git_dir, here.common, hash, await _settings(here.git))
+    return replace(here, settings=await _settings(here.git))
 
 
 def _why_not(folder: Path, error: GitError) -> str:
-    if "not a git repository" in error.said:
+    if "not a git repository" in error.stderr:
         return f"{folder} is not in a git repository (`git init`, then a first commit)"
-    return f"git cannot use {folder}: {error.said}"
+    return f"git cannot use {folder}: {error.stderr}"
 
 
 async def _settings(git: Git) -> tuple[str, ...]:

@@ -21,8 +21,6 @@ from relay.model.working_set import Change, FileTouch, Span
 #: thread.
 Outline = Callable[[str, bytes], Sequence[tuple[int, int]]]
 
-#: Renames are found as in a merge: git's own limit of candidates for `diff.renameLimit`.
-_RAW = ("diff-tree", "-r", "-z", "--raw", "-M", "--no-ext-diff", "--no-textconv")
 _PATCH = (
     "diff-tree",
     "-r",
@@ -133,8 +131,8 @@ def parse_patch(data: bytes) -> dict[tuple[str, str], Hunks]:
             span, at = _span(match, lines, at)
             spans.append(span)
             # Behind the removed lines, and what git says of a missing line end, stand the added ones.
-            said = enumerate((line for line in lines[new:at] if line.startswith(b"+")), int(match[3]))
-            added += ((number, line[1:]) for number, line in said if line[1:8] in MARKERS)
+            now = enumerate((line for line in lines[new:at] if line.startswith(b"+")), int(match[3]))
+            added += ((number, line[1:]) for number, line in now if line[1:8] in MARKERS)
     close()
     return hunks_by_pair
 
@@ -167,17 +165,20 @@ def checksum(content: bytes) -> int:
     return zlib.crc32(content) & 0xFFFFFF
 
 
+async def changed_files(git: Git, base: str, tree: str, *, renames: bool = True) -> list[Record]:
+    """The files in which two trees differ. Renames are found as in a merge (git's own limit of candidates for
+    `diff.renameLimit`), or are a file that went and one that came."""
+    how = "-M" if renames else "--no-renames"
+    done = await git.run("diff-tree", "-r", "-z", "--raw", how, "--no-ext-diff", "--no-textconv", base, tree)
+    return await asyncio.to_thread(parse_raw, done.out)
+
+
 class Differ:
     """Compares trees, and remembers. `outline` finds the definitions around a hunk; None: unknown."""
 
     def __init__(self, outline: Outline | None = None) -> None:
         self.outline = outline
         self._known: OrderedDict[tuple[str, str], Hunks] = OrderedDict()
-
-    async def records(self, git: Git, base: str, tree: str) -> list[Record]:
-        """The files in which two trees differ."""
-        done = await git.run(*_RAW, base, tree)
-        return await asyncio.to_thread(parse_raw, done.out)
 
     async def hunks(
         self, git: Git, base: str, tree: str, records: Sequence[Record]
@@ -252,12 +253,10 @@ def _of_another_type(record: Record, hunks_by_pair: Mapping[tuple[str, str], Hun
 
 def with_units(spans: Sequence[Span], outline: Sequence[tuple[int, int]]) -> tuple[Span, ...]:
     """The spans with the first line of the innermost definition around each; 0 = none."""
-
-    def unit(span: Span) -> int:
-        around = [first for first, last in outline if first <= span.start <= last]
-        return max(around, default=0)
-
-    return tuple(Span(span.start, span.end, span.new_count, span.checksum, unit(span)) for span in spans)
+    return tuple(
+        replace(span, unit=max((first for first, last in outline if first <= span.start <= last), default=0))
+        for span in spans
+    )
 
 
 async def _texts(git: Git, records: Iterable[Record]) -> dict[str, bytes]:
@@ -273,23 +272,7 @@ async def _texts(git: Git, records: Iterable[Record]) -> dict[str, bytes]:
         if kind == "blob" and int(size[0]) <= MOST_BLOB and total + int(size[0]) <= MOST_TEXT // 2:
             fit.append(id)
             total += int(size[0])
-    if not fit:
-        return {}
-    done = await git.run(
-        "cat-file", "--batch", stdin="".join(f"{id}\n" for id in fit).encode(), most=MOST_TEXT
-    )
-    return await asyncio.to_thread(_blobs, done.out)
-
-
-def _blobs(data: bytes) -> dict[str, bytes]:
-    """`git cat-file --batch`: `ID TYPE SIZE\\n`, the content, a line end."""
-    blobs, at = {}, 0
-    while at < len(data):
-        end = data.index(b"\n", at)
-        id, _kind, size = data[at:end].decode("ascii").split(" ")
-        blobs[id] = data[end + 1 : end + 1 + int(size)]
-        at = end + 2 + int(size)
-    return blobs
+    return await git.blobs(fit, most=MOST_TEXT)
 
 
 async def churn(git: Git, commit: str, most: int = 100) -> dict[bytes, int]:

@@ -15,7 +15,7 @@ import sys
 import threading
 from collections.abc import AsyncGenerator, Iterable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -48,11 +48,9 @@ class Watched:
     skip: tuple[Path, ...] = ()
 
     def as_json(self) -> str:
-        groups = {key: {name: str(path) for name, path in getattr(self, key).items()} for key in _GROUPS}
-        return json.dumps({**groups, "skip": [str(path) for path in self.skip]})
+        return json.dumps(asdict(self), default=str)
 
 
-_GROUPS = ("trees", "refs", "gits")
 #: Of each name, the paths that changed (relative to its folder), None for all of it.
 Changed = Mapping[str, frozenset[str] | None]
 

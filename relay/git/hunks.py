@@ -81,7 +81,7 @@ def _product(a: tuple[Span, ...], b: tuple[Span, ...]) -> int:
     return max(1, len(a)) * max(1, len(b))
 
 
-def _key(span: Span) -> tuple[int, int, int, int] | None:
+def identity(span: Span) -> tuple[int, int, int, int] | None:
     """What makes two hunks the same; None: its content is not known, so it is like no other."""
     if span.checksum is None or span.new_count is None:
         return None
@@ -90,12 +90,11 @@ def _key(span: Span) -> tuple[int, int, int, int] | None:
 
 def _differing(a: tuple[Span, ...], b: tuple[Span, ...]) -> tuple[tuple[Span, ...], tuple[Span, ...]]:
     """Both sides without the hunks that both have."""
-    same = {_key(span) for span in a} & {_key(span) for span in b} - {None}
+    same = {identity(span) for span in a} & {identity(span) for span in b} - {None}
     if not same:
         return a, b
-    return tuple(span for span in a if _key(span) not in same), tuple(
-        span for span in b if _key(span) not in same
-    )
+    mine, theirs = (tuple(span for span in side if identity(span) not in same) for side in (a, b))
+    return mine, theirs
 
 
 def apart(span: Span, other: Span) -> int:

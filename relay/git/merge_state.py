@@ -64,27 +64,21 @@ class StartedMerge:
 def started_merge_message(into: str, stages: Iterable[Stage], marked: Iterable[bytes]) -> str:
     """The message of the commit that `started_merge` reads. Pure."""
     listed = [[stage.mode, stage.oid, stage.number, os.fsdecode(stage.path)] for stage in stages]
-    kept = {"into": into, "stages": listed, "marked": sorted(os.fsdecode(path) for path in marked)}
-    return f"A merge that relay began\n\n{json.dumps(kept)}\n"
+    record = {"into": into, "stages": listed, "marked": sorted(os.fsdecode(path) for path in marked)}
+    return f"A merge that relay began\n\n{json.dumps(record)}\n"
 
 
 async def started_merge(checkout: Checkout) -> StartedMerge | None:
     """The merge that relay began here, whether it is still under way or not."""
-    said = await checkout.git.maybe("log", "-1", "--no-walk", "--format=%H %P%n%b", MERGE, "--")
-    if said is None:
+    shown = await checkout.git.maybe("log", "-1", "--no-walk", "--format=%H %P%n%b", MERGE, "--")
+    if shown is None:
         return None
-    first, _, body = said.partition("\n")
+    first, _, body = shown.partition("\n")
     commit, head, other = first.split()
-    kept = json.loads(body)
-    stages = (Stage(mode, oid, at, os.fsencode(path)) for mode, oid, at, path in kept["stages"])
-    return StartedMerge(
-        commit,
-        head,
-        other,
-        kept["into"],
-        tuple(stages),
-        frozenset(os.fsencode(path) for path in kept["marked"]),
-    )
+    record = json.loads(body)
+    stages = tuple(Stage(mode, oid, at, os.fsencode(path)) for mode, oid, at, path in record["stages"])
+    marked = frozenset(os.fsencode(path) for path in record["marked"])
+    return StartedMerge(commit, head, other, record["into"], stages, marked)
 
 
 async def merge_heads(checkout: Checkout) -> tuple[str, ...]:
@@ -101,8 +95,8 @@ async def merge_heads(checkout: Checkout) -> tuple[str, ...]:
 
 async def unmerged_stages(checkout: Checkout) -> list[Stage]:
     """The conflicts of the checkout's own index."""
-    said = await checkout.git.run("ls-files", "-z", "--unmerged")
-    return [stage_of(entry) for entry in said.out.split(b"\0") if entry]
+    done = await checkout.git.run("ls-files", "-z", "--unmerged")
+    return [stage_of(entry) for entry in done.out.split(b"\0") if entry]
 
 
 def stage_of(entry: bytes) -> Stage:
@@ -214,17 +208,9 @@ async def _blobs(git: Git, tree: str, paths: Sequence[bytes]) -> dict[bytes, str
 async def _texts(git: Git, oids: Iterable[str]) -> dict[str, list[bytes]]:
     """The lines of each of these objects; none of a binary one, nor of one that is not there. Raises GitError."""
     wanted = list(dict.fromkeys(oids))
-    asked = "".join(f"{oid}\n" for oid in wanted).encode()
-    out = (await git.run("cat-file", "--batch", stdin=asked, most=len(wanted) * 2 * MOST_BYTES)).out
-    lines_by_oid: dict[str, list[bytes]] = {}
-    at = 0
-    for oid in wanted:
-        end = out.index(b"\n", at)
-        about = out[at:end].split()  # OID TYPE SIZE, or OID missing, as of a submodule
-        at = end + 1
-        data = b""
-        if len(about) == 3:
-            data = out[at : at + int(about[2])]
-            at += len(data) + 1
-        lines_by_oid[oid] = [] if is_binary(data) else [line.rstrip(b"\r") for line in data.split(b"\n")]
-    return lines_by_oid
+    blobs = await git.blobs(wanted, most=len(wanted) * 2 * MOST_BYTES)
+    texts = {oid: blobs.get(oid, b"") for oid in wanted}
+    return {
+        oid: [] if is_binary(text) else [line.rstrip(b"\r") for line in text.split(b"\n")]
+        for oid, text in texts.items()
+    }

@@ -12,7 +12,7 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -24,16 +24,16 @@ TIMEOUT_S = 60.0
 LONG_S = 900.0
 #: Bytes of output that one call may give: the raw differences of some 100,000 files.
 MOST_OUTPUT = 64 * 1_048_576
-#: Bytes kept of what git says on standard error.
-MOST_SAID = 16_384
+#: Bytes kept of standard error.
+MOST_STDERR = 16_384
 
 
 class GitError(Exception):
     """git could not do it; the message is git's own last words."""
 
-    def __init__(self, command: str, code: int, said: str) -> None:
-        super().__init__(f"git {command}: {said or f'exit code {code}'}")
-        self.command, self.code, self.said = command, code, said
+    def __init__(self, command: str, code: int, stderr: str) -> None:
+        super().__init__(f"git {command}: {stderr or f'exit code {code}'}")
+        self.command, self.code, self.stderr = command, code, stderr
 
 
 class GitMissing(GitError):
@@ -45,11 +45,11 @@ class GitMissing(GitError):
 
 @dataclass(frozen=True, slots=True)
 class GitResult:
-    """A call's end: its exit code, its output, and what it said on standard error."""
+    """The end of one call."""
 
     code: int
     out: bytes
-    said: str
+    stderr: str
 
     @property
     def text(self) -> str:
@@ -89,7 +89,7 @@ class Git:
         env = {name: value for name, value in variables.items() if value is not None}
         done = await _run([*words, *args], self.folder, env, stdin, timeout_s, most, args[0])
         if done.code not in ok:
-            raise GitError(args[0], done.code, done.said)
+            raise GitError(args[0], done.code, done.stderr)
         return done
 
     async def line(self, *args: str) -> str:
@@ -101,6 +101,27 @@ class Git:
         with suppress(GitError):
             return (await self.run(*args)).text or None
         return None
+
+    async def blobs(self, ids: Iterable[str], *, most: int) -> dict[str, bytes]:
+        """The contents of these objects by id, `most` bytes in all; one that is not there is left out."""
+        wanted = "".join(f"{id}\n" for id in dict.fromkeys(ids)).encode()
+        if not wanted:
+            return {}
+        done = await self.run("cat-file", "--batch", stdin=wanted, most=most)
+        return await asyncio.to_thread(_contents, done.out)
+
+
+def _contents(batch: bytes) -> dict[str, bytes]:
+    """`git cat-file --batch`: `ID TYPE SIZE\\n`, the content, a line end; or `ID missing\\n`, as of a submodule."""
+    contents, at = {}, 0
+    while at < len(batch):
+        end = batch.index(b"\n", at)
+        id, *about = batch[at:end].decode("ascii").split(" ")
+        at = end + 1
+        if len(about) == 2:
+            contents[id] = batch[at : at + int(about[1])]
+            at += len(contents[id]) + 1
+    return contents
 
 
 async def _run(
@@ -160,7 +181,7 @@ async def _tail(stream: asyncio.StreamReader | None) -> bytes:
     assert stream is not None
     got = b""
     while chunk := await stream.read(65_536):
-        got = (got + chunk)[-MOST_SAID:]
+        got = (got + chunk)[-MOST_STDERR:]
     return got
 
 

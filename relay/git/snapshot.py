@@ -11,6 +11,7 @@ import asyncio
 import os
 import re
 import shutil
+import stat
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -94,20 +95,16 @@ class Snapshotter:
         if self._taken is None:
             return await self.take()
         try:
-            return await self._again(self.git, paths, self._taken.head)
+            git = self.git
+            wanted = sorted(set(paths) - await self._ignored(git, paths))
+            unusual = await asyncio.to_thread(_unusual, self.checkout.top, wanted)
+            if unusual or await self._put(git, wanted):
+                return await self.take()
+            return await self._finish(git, self._taken.head)
         except GitError as error:
             # Such as a path behind a link: what is not settled path by path is settled by looking at all.
             log.info("all of a worktree is looked at", path=str(self.checkout.top), reason=str(error))
             return await self.take()
-
-    async def _again(self, git: Git, paths: Collection[bytes], head: Head) -> Snapshot:
-        wanted = sorted(set(paths) - await self._ignored(git, paths))
-        if wanted:
-            if await asyncio.to_thread(_unusual, self.checkout.top, wanted):
-                return await self.take()
-            if await self._put(git, wanted):
-                return await self.take()
-        return await self._finish(git, head)
 
     async def _committed(self, git: Git, head: Head) -> tuple[str | None, str]:
         """The tree and the date of HEAD's commit."""
@@ -168,7 +165,7 @@ class Snapshotter:
                 await git.run("update-index", "--add", "--remove", "--replace", "-z", "--stdin", stdin=names)
                 break
             except GitError as error:
-                match = _UNREADABLE.search(error.said)
+                match = _UNREADABLE.search(error.stderr)
                 bad = match[1] if match else None
                 left = [path for path in wanted if name_of(path) != bad]
                 if bad is None or len(left) == len(wanted) or len(unreadable) >= MOST_UNREADABLE:
@@ -215,7 +212,7 @@ async def commit_tree(git: Git, tree: str, parents: Sequence[str], text: str, wh
 def _too_much(top: Path, paths: Sequence[bytes]) -> list[bytes]:
     """Of these untracked paths, those that are left out."""
     out: list[bytes] = []
-    kept = 0
+    taken = 0
     for path in paths:
         if path.endswith(b"/"):  # a repository of its own
             out.append(path)
@@ -224,8 +221,8 @@ def _too_much(top: Path, paths: Sequence[bytes]) -> list[bytes]:
             large = on_disk(top, path).lstat().st_size > MOST_BYTES
         except OSError:
             large = False  # it has gone meanwhile, and the index will say so
-        kept += not large
-        if large or kept > MOST_UNTRACKED:
+        taken += not large
+        if large or taken > MOST_UNTRACKED:
             out.append(path)
     return out
 
@@ -243,8 +240,6 @@ def _unusual(top: Path, paths: Iterable[bytes]) -> bool:
             status = at.lstat()
         except OSError:
             continue
-        if at.is_dir() and not at.is_symlink():
-            return True
-        if status.st_size > MOST_BYTES:
+        if stat.S_ISDIR(status.st_mode) or status.st_size > MOST_BYTES:
             return True
     return False

@@ -15,14 +15,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
-from relay.git.diff import Differ, Record, touch_of
-from relay.git.hunks import apart
+from relay.git.diff import Differ, changed_files, touch_of
+from relay.git.hunks import apart, identity
+from relay.git.merge_state import Lines
 from relay.git.run import Git, GitError, name_of
-from relay.model.working_set import FileTouch, Span, joined
+from relay.model.working_set import FileTouch, joined
 
 #: Answers that are remembered: 300 worktrees have 44,850 pairs.
 REMEMBERED = 50_000
-Lines = tuple[tuple[int, int], ...]
 
 
 class Verdict(StrEnum):
@@ -35,9 +35,11 @@ class Verdict(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Merge:
-    """A speculative merge of the two sides (`git merge-tree`); `conflicts`: the files git cannot merge."""
+    """A speculative merge of the two sides (`git merge-tree`). `conflicts`: the files git cannot merge; `tree`: what
+    it gives, with markers where it conflicts, where somebody needs that."""
 
     conflicts: tuple[str, ...] = ()
+    tree: str = ""
 
     @property
     def clean(self) -> bool:
@@ -84,15 +86,7 @@ class Target:
         return self.branch or f"the commit {self.commit[:9]}"
 
 
-@dataclass(frozen=True, slots=True)
-class MergedTree:
-    """`tree`: what the merge gives, with markers where it conflicts."""
-
-    tree: str
-    merge: Merge
-
-
-async def merge_trees(git: Git, ours: str, theirs: str) -> MergedTree | None:
+async def merge_trees(git: Git, ours: str, theirs: str) -> Merge | None:
     """Merge two commits without touching a file. None: git cannot tell (no common history, say)."""
     asked = ("merge-tree", "--write-tree", "-z", "--name-only", "--no-messages")
     try:
@@ -102,14 +96,14 @@ async def merge_trees(git: Git, ours: str, theirs: str) -> MergedTree | None:
     tree, *conflicts = [name_of(part) for part in done.out.rstrip(b"\0").split(b"\0")]
     if (done.code == 0) == bool(conflicts) or not tree:
         return None
-    return MergedTree(tree, Merge(tuple(dict.fromkeys(conflicts))))
+    return Merge(tuple(dict.fromkeys(conflicts)), tree)
 
 
 class TrialMerges:
     """Remembers the merges of pairs of commits."""
 
     def __init__(self, differ: Differ | None = None) -> None:
-        self._known: OrderedDict[tuple[str, str], MergedTree] = OrderedDict()
+        self._known: OrderedDict[tuple[str, str], Merge] = OrderedDict()
         self._lines: OrderedDict[tuple[str, str], Mapping[str, Lines]] = OrderedDict()
         self._differ = differ or Differ()
         #: Of the commit that was merged into last: most are merged into one.
@@ -127,12 +121,12 @@ class TrialMerges:
         merged = await self.merge(git, into, side)
         if merged is None:
             return Trial(None, unrelated=await _unrelated(git, into, side))
-        if merged.merge.clean:
+        if merged.clean:
             # Commits whose changes came another way, as by a squash, bring nothing.
             same = merged.tree == await self._tree_of(git, into)
             return Trial(Verdict.NOTHING if same else Verdict.CLEAN)
-        paths = merged.merge.conflicts
-        return Trial(Verdict.CONFLICTS, paths, await self._lines_of(git, side, into, paths) if lines else {})
+        places = await self._lines_of(git, side, into, merged.conflicts) if lines else {}
+        return Trial(Verdict.CONFLICTS, merged.conflicts, places)
 
     async def _tree_of(self, git: Git, commit: str) -> str | None:
         if self._tree[0] != commit:
@@ -159,18 +153,18 @@ class TrialMerges:
         self, git: Git, base: str, commit: str, paths: Sequence[str]
     ) -> Mapping[str, FileTouch]:
         wanted = set(paths)
-
-        def about(record: Record) -> bool:
-            return bool(wanted & {name_of(record.path), name_of(record.last_path)})
-
-        records = [record for record in await self._differ.records(git, base, commit) if about(record)]
+        records = [
+            record
+            for record in await changed_files(git, base, commit)
+            if wanted & {name_of(record.path), name_of(record.last_path)}
+        ]
         hunks = await self._differ.hunks(git, base, commit, records)
         touches = [
             touch_of(record, hunks[record.old, record.new], weight=1.0, churn=None) for record in records
         ]
         return {touch.path: touch for touch in touches}
 
-    async def merge(self, git: Git, ours: str, theirs: str) -> MergedTree | None:
+    async def merge(self, git: Git, ours: str, theirs: str) -> Merge | None:
         """As `merge_trees`. Whether two conflict does not depend on their order, so one order is asked."""
         pair = min(ours, theirs), max(ours, theirs)
         if pair in self._known:
@@ -206,23 +200,15 @@ def where(mine: Mapping[str, FileTouch], theirs: Mapping[str, FileTouch]) -> dic
         other = theirs.get(path)
         if other is None or touch.binary or other.binary:
             continue
-        theirs_too = {span for span in other.lines if span.checksum is not None}
+        theirs_too = {identity(span) for span in other.lines} - {None}
         moved, met = 0, []
         for span in sorted(touch.lines, key=lambda span: (span.start, span.end)):
             count = span.end - span.start + 1 if span.new_count is None else span.new_count
             touches = any(apart(span, their) <= 0 for their in other.lines)
-            if touches and not _same(span, theirs_too):
+            if touches and identity(span) not in theirs_too:
                 first = span.start + moved
                 met.append((first, max(first, first + count - 1)))
             moved += count - (span.end - span.start + 1)
         if met:
             lines[touch.new_path or path] = joined(met)
     return lines
-
-
-def _same(span: Span, others: set[Span]) -> bool:
-    """Has the other side made this very change?"""
-    key = (span.start, span.end, span.new_count, span.checksum)
-    return span.checksum is not None and any(
-        key == (their.start, their.end, their.new_count, their.checksum) for their in others
-    )

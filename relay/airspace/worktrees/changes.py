@@ -12,6 +12,7 @@ from pathlib import Path
 from relay.airspace.worktrees.registry import WorktreeRegistry
 from relay.airspace.worktrees.tracked_worktree import TrackedWorktree, WorktreeGone
 from relay.git.checkout import UnusableCheckout, open_checkout
+from relay.git.diff import changed_files
 from relay.git.run import Git, GitError, name_of
 from relay.model import Fault, Refusal
 
@@ -90,5 +91,4 @@ async def _between(git: Git, start: str, end: str, tree: str) -> Sequence[str]:
     """The paths that `tree` (what `end` is, or has become) changes since it left `start`: not what others did there
     meanwhile."""
     base = await git.maybe("merge-base", start, end) or start
-    done = await git.run("diff-tree", "-r", "-z", "--name-only", "--no-renames", base, tree)
-    return sorted({name_of(path) for path in done.out.split(b"\0") if path})
+    return sorted({name_of(record.path) for record in await changed_files(git, base, tree, renames=False)})

@@ -24,7 +24,7 @@ from relay.git.checkout import (
     list_worktrees,
     open_checkout,
 )
-from relay.git.diff import attributes
+from relay.git.diff import attributes, changed_files
 from relay.git.run import LONG_S, Git, GitError, name_of
 from relay.git.scratch_repository import ScratchRepository
 from relay.git.snapshot import Snapshot, on_disk
@@ -218,15 +218,15 @@ class WorktreeLifecycle:
 
 async def in_the_way(scratch: ScratchRepository, checkout: Checkout, before: str, after: str) -> list[str]:
     """Files in a checkout that git does not know and that `after` has: git's own merge writes over ignored ones."""
-    asked = ("diff-tree", "-r", "-z", "--name-only", "--no-renames", "--diff-filter=A", before, after)
-    added = (await scratch.git(checkout).run(*asked)).out.split(b"\0")
-    if added == [b""]:
+    changed = await changed_files(scratch.git(checkout), before, after, renames=False)
+    added = [record.path for record in changed if record.letter == "A"]
+    if not added:
         return []
     tracked = await scratch.git(checkout, checkout.index).run("ls-files", "-z")
 
     def look() -> list[str]:
         known = set(tracked.out.split(b"\0"))
-        new = [path for path in added if path and path not in known]
+        new = [path for path in added if path not in known]
         return [name_of(path) for path in new if blocked(path, known)]
 
     def blocked(path: bytes, known: set[bytes]) -> bool:

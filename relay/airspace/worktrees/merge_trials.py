@@ -123,7 +123,7 @@ class MergeTrials:
             if merged is not None:
                 # What has markers in it merges with nothing, whatever git makes of the markers.
                 held = dict.fromkeys(path for work in (a, b) for path, _ in work.unsettled)
-                tried = Merge(tuple(dict.fromkeys([*merged.merge.conflicts, *held])))
+                tried = Merge(tuple(dict.fromkeys([*merged.conflicts, *held])))
                 results[pair] = _between(tried, (a, b), [trials.get(name) for name in pair])
 
         asked = 0

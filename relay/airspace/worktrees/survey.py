@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
 from relay.git.checkout import Checkout
-from relay.git.diff import Differ, Hunks, Record, attributes, left_markers, touch_of
+from relay.git.diff import Differ, Hunks, Record, attributes, changed_files, left_markers, touch_of
 from relay.git.merge_state import UnsettledFile
 from relay.git.run import Git, GitError, name_of
 from relay.git.snapshot import Snapshot, on_disk
@@ -129,7 +129,7 @@ class Surveyor:
         if snapshot.merging:
             # What the merge brings in is not this branch's work.
             past = replace(past, base=await git.maybe("merge-base", main, snapshot.commit) or past.base)
-        records = tuple(await self._differ.records(git, past.base, snapshot.tree))
+        records = tuple(await changed_files(git, past.base, snapshot.tree))
         hunks, generated, open_work = await asyncio.gather(
             self._differ.hunks(git, past.base, snapshot.tree, records),
             self._generated(git, records),
@@ -169,7 +169,7 @@ class Surveyor:
         else:
             times, committed, sides, texts = await asyncio.gather(
                 _times(git, base, head),
-                self._differ.records(git, base, head),
+                changed_files(git, base, head),
                 git.line("rev-list", "--left-right", "--count", f"{main}...{head}"),
                 messages(git, f"{main}..{head}", MOST_MESSAGES),
             )
@@ -187,7 +187,7 @@ class Surveyor:
         if not snapshot.dirty:
             return frozenset()
         if snapshot.head.commit not in (None, base):
-            records = tuple(await self._differ.records(git, str(snapshot.head.commit), snapshot.tree))
+            records = tuple(await changed_files(git, str(snapshot.head.commit), snapshot.tree))
         return frozenset(path for record in records for path in (record.path, record.last_path))
 
     async def _generated(self, git: Git, records: tuple[Record, ...]) -> frozenset[bytes]:

@@ -23,6 +23,7 @@ from relay.airspace.worktrees.merging.wording import to_clean
 from relay.airspace.worktrees.registry import EDITORS, WorktreeRegistry
 from relay.airspace.worktrees.tracked_worktree import TrackedWorktree, WorktreeGone
 from relay.config.settings import AgentSettings
+from relay.git.diff import changed_files
 from relay.git.merge_state import started_merge
 from relay.git.run import GitError
 from relay.git.snapshot import Snapshot
@@ -140,7 +141,7 @@ class TurnWorktrees:
             if snapshot.tree == began:
                 return None
             async with worktree.lock:
-                records = await registry.differ.records(worktree.snapshotter.git, began, snapshot.tree)
+                records = await changed_files(worktree.snapshotter.git, began, snapshot.tree)
                 hunks = await registry.differ.hunks(worktree.snapshotter.git, began, snapshot.tree, records)
         except (GitError, WorktreeGone, OSError) as error:
             log.warning("changes of a turn not read", agent=agent, reason=str(error))

@@ -18,7 +18,8 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from relay.airspace.globs import matches
-from relay.git.trial_merge import Lines, Target, Trial, Verdict
+from relay.git.merge_state import Lines
+from relay.git.trial_merge import Target, Trial, Verdict
 
 #: The other side of a pair whose one side is the main branch at a commit, in what is kept of pairs. No agent and no
 #: checkout is called so.

@@ -31,7 +31,7 @@ from relay.airspace.worktrees.merging.proposal import (
 from relay.airspace.worktrees.room import WorktreeRoom
 from relay.config.command_line import command
 from relay.git.checkout import Checkout, Head, head_of
-from relay.git.diff import Differ, Record, attributes, left_markers, parse_raw
+from relay.git.diff import Differ, Record, attributes, changed_files, left_markers
 from relay.git.merge_state import located, merge_heads, started_merge
 from relay.git.run import LONG_S, Git, GitError, name_of
 from relay.git.scratch_repository import ScratchRepository
@@ -181,8 +181,7 @@ class BranchMerger:
         if not side.snapshot.dirty and await is_ancestor(git, side.snapshot.commit, main):
             raise Refusal(f"{branch} of {side.agent} has nothing to discard: {into} has all of it.")
         base = (await git.maybe("merge-base", main, side.snapshot.commit)) or main
-        asked = ("diff-tree", "-r", "-z", "--name-only", "--no-renames", base, side.snapshot.tree)
-        files = (await git.run(*asked)).out.count(b"\0")
+        files = len(await changed_files(git, base, side.snapshot.tree, renames=False))
         commits = int(await git.line("rev-list", "--count", f"{main}..{head}")) if head else 0
         committer = await of_person(self._main) or of_relay(side.agent)
         text = f"Uncommitted work of {side.agent}\n\nAs it stood in the worktree when its branch was discarded.\n"
@@ -209,7 +208,7 @@ class BranchMerger:
             raise Refusal(f"{branch} has the work of {ref} already.", by_hand)
         # As a merge decides that there is nothing to merge: a squash leaves the work's commits outside of `into`.
         merged = await merge_trees(git, main, kept)
-        if merged and merged.merge.clean and merged.tree == await git.line("rev-parse", f"{main}^{{tree}}"):
+        if merged and merged.clean and merged.tree == await git.line("rev-parse", f"{main}^{{tree}}"):
             raise Refusal(f"{into} has the work of {ref} already.", by_hand)
         if side.snapshot.dirty or head is None or not await is_ancestor(git, head, main):
             raise Refusal(
@@ -232,17 +231,15 @@ class BranchMerger:
         merged = await merge_trees(git, main, side.snapshot.commit)
         if merged is None:
             raise Refusal(f"{branch} and {into} have no common history.", "Merge it by hand.")
-        if not merged.merge.clean:
+        if not merged.clean:
             raise Conflict(
-                merged.merge.conflicts,
-                f"{branch} and {into} conflict in {some_paths(merged.merge.conflicts)}.",
+                merged.conflicts,
+                f"{branch} and {into} conflict in {some_paths(merged.conflicts)}.",
                 f"`/update @{side.agent}` asks {side.agent} to merge {into} into its branch. Or merge by hand."
                 if side.own
                 else f"Merge {into} into {branch} in {side.checkout.top}.",
             )
-        changed = parse_raw(
-            (await git.run("diff-tree", "-r", "-z", "--raw", "--no-renames", main, merged.tree)).out
-        )
+        changed = await changed_files(git, main, merged.tree, renames=False)
         if not changed:
             raise nothing
         hunks = await Differ().hunks(git, main, merged.tree, changed)
@@ -354,16 +351,12 @@ class BranchMerger:
         """Files that a filter belongs to would be committed as they are on disk: that is not what is wanted."""
         git = self._scratch.git(side.checkout)
         old = side.snapshot.head.commit or side.snapshot.tree
-        raw = parse_raw(
-            (await git.run("diff-tree", "-r", "-z", "--raw", "--no-renames", old, side.snapshot.tree)).out
-        )
-        through_filter = await attributes(
-            git, ["filter"], [record.path for record in raw if record.letter != "D"]
-        )
-        if through_filter:
-            paths = [name_of(path) for path in through_filter]
+        changed = await changed_files(git, old, side.snapshot.tree, renames=False)
+        paths = [record.path for record in changed if record.letter != "D"]
+        if attributed := await attributes(git, ["filter"], paths):
+            names = [name_of(path) for path in attributed]
             raise Refusal(
-                f"Uncommitted files go through a git filter, which relay does not run: {some_paths(paths)}.",
+                f"Uncommitted files go through a git filter, which relay does not run: {some_paths(names)}.",
                 f"Commit them in {side.checkout.top} first.",
             )
 
@@ -436,5 +429,5 @@ class BranchMerger:
 
 def _said(error: GitError) -> str:
     """The part of git's words that names the file."""
-    lines = [line.strip() for line in error.said.splitlines() if line.strip()]
+    lines = [line.strip() for line in error.stderr.splitlines() if line.strip()]
     return "; ".join(lines[:3]).removeprefix("error: ").rstrip(".") or str(error)

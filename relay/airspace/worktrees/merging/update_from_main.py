@@ -17,7 +17,7 @@ from relay.airspace.worktrees.lifecycle import WorktreeLifecycle, filtered, in_t
 from relay.airspace.worktrees.merging.merge_into_main import BranchMerger, some_paths
 from relay.airspace.worktrees.merging.proposal import MergeSource
 from relay.git.checkout import Checkout, Head
-from relay.git.diff import attributes, parse_raw
+from relay.git.diff import attributes, changed_files
 from relay.git.merge_state import (
     MERGE,
     MOST_BYTES,
@@ -64,11 +64,9 @@ class UpdateFromMain:
         if await is_ancestor(git, head, main):
             return None  # it has no work of its own: it is brought up to date as before every turn
         tree, stages = await self._merge(git, (branch, head), (target.name, main))
-        raw = await git.run("diff-tree", "-r", "-z", "--raw", "--no-renames", head, tree)
+        changed = await changed_files(git, head, tree, renames=False)
         by_hand = f"Merge {target.name} by hand in {side.checkout.top}."
-        if paths := await filtered(
-            self._scratch, side.checkout, tree, [record.path for record in parse_raw(raw.out)]
-        ):
+        if paths := await filtered(self._scratch, side.checkout, tree, [record.path for record in changed]):
             raise Refusal(
                 "The merge writes files that go through a git filter, which relay does not run: "
                 f"{some_paths(paths)}.",
@@ -137,8 +135,8 @@ class UpdateFromMain:
     ) -> str:
         """Commit the merge, all of whose files are settled; the commit. Raises Refusal, GitError."""
         git = self._scratch.git(checkout)
-        raw = await git.run("diff-tree", "-r", "-z", "--raw", "--no-renames", started.commit, snapshot.tree)
-        paths = [record.path for record in parse_raw(raw.out) if record.letter != "D"]
+        changed = await changed_files(git, started.commit, snapshot.tree, renames=False)
+        paths = [record.path for record in changed if record.letter != "D"]
         if told_by := await attributes(git, ["filter"], paths):
             raise Refusal(
                 f"Files of the merge go through a git filter, which relay does not run: "
@@ -225,8 +223,8 @@ class UpdateFromMain:
             return side.snapshot.head.commit
         git = self._scratch.git(side.checkout)
         old = side.snapshot.head.commit or side.snapshot.tree
-        raw = await git.run("diff-tree", "-r", "-z", "--raw", "--no-renames", old, side.snapshot.tree)
-        paths = [name_of(record.last_path) for record in parse_raw(raw.out)]
+        changed = await changed_files(git, old, side.snapshot.tree, renames=False)
+        paths = [name_of(record.last_path) for record in changed]
         about = await self._merger.room.summary(side.agent, side.since)
         text = proposed_message(branch, True, about, [], paths, dirty=True)
         return await self._merger.commit_work(side, branch, text, await self._committer(side.agent))
