@@ -14,6 +14,7 @@ from relay.config.settings import LiveSettings, Settings
 from relay.coordination.sessions import Sessions
 from relay.faces.room_locks import RoomHolds
 from relay.model import Caller, Fault, Refusal
+from relay.model.actions import DeclareIntent
 from relay.model.pages import PAGE
 from relay.room.callers import Callers
 from relay.room.dispatch.roster import Member, Policy, Roster
@@ -116,7 +117,7 @@ class IntentService:
         """`airspace` knows who changes which files now; only a running room has it."""
         self._store, self._settings, self._airspace = store, settings, airspace
 
-    async def declare(self, caller: Caller, paths: Sequence[str]) -> Json:
+    async def declare(self, caller: Caller, action: DeclareIntent) -> Json:
         if not self._settings.current.airspace.enabled:
             message, fix = "The airspace is switched off.", "A person sets `airspace.enabled` to true."
             raise Refusal(message, fix, Fault.REFUSED, "airspace_off")
@@ -124,8 +125,7 @@ class IntentService:
         async def work(tx: Tx) -> Sequence[str]:
             return await intents.declare(
                 tx,
-                caller.agent,
-                paths,
+                action,
                 source=Source.AGENT,
                 by=caller.agent,
                 now=await tx.now(),

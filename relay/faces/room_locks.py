@@ -17,6 +17,7 @@ from relay.coordination.paths.links import followed
 from relay.coordination.paths.targets import Target, target
 from relay.coordination.sessions import Session
 from relay.model import Fault, Refusal
+from relay.model.actions import ForceRelease
 from relay.room.steward.answers import near
 from relay.store.ports import Tx
 
@@ -57,11 +58,11 @@ class RoomHolds:
         ]
 
     async def force_release(
-        self, tx: Tx, path: str, *, by: str, reason: str, cause: Sequence[str] = ()
+        self, tx: Tx, action: ForceRelease, *, by: str, cause: Sequence[str] = ()
     ) -> Sequence[Json]:
         """Take exactly this from whoever holds it; the LOCKs as they were. Raises Refusal."""
-        meant = self._target(path)
-        taken, met = await table.force_release(tx, meant, by=by, reason=reason, cause=cause)
+        meant = self._target(action.path)
+        taken, met = await table.force_release(tx, action, meant, by=by, cause=cause)
         if not taken:
             raise await _not_held(tx, meant, met)
         return [lock.as_json() for lock in taken]

@@ -44,8 +44,10 @@ from relay.model.ports import (
 )
 from relay.model.refusals import SESSION_ID, Caller, Fault, Refusal
 from relay.model.turns import (
+    TAKE_MAIN,
     Agent,
     Availability,
+    Changes,
     EndPart,
     FailureClass,
     Location,
@@ -57,8 +59,8 @@ from relay.model.turns import (
     Turn,
     TurnLimits,
     UsagePart,
+    Workplace,
 )
-from relay.model.workplaces import TAKE_MAIN, Changes, Workplace
 
 __all__ = [
     "ADMIN",

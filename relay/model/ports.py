@@ -6,6 +6,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+from relay.model.actions import DeclareIntent, ForceRelease
 from relay.model.messages import Message
 
 
@@ -82,10 +83,10 @@ class Holds(Protocol):
         ...
 
     async def force_release(
-        self, tx: Any, path: str, *, by: str, reason: str, cause: Sequence[str] = ()
+        self, tx: Any, action: ForceRelease, *, by: str, cause: Sequence[str] = ()
     ) -> Sequence[Mapping[str, Any]]:
-        """Take the locks that meet `path` from their holders, for a person; gives them as they were. Raises
-        Refusal when nothing there is held, with what is that is near."""
+        """Take the locks on exactly this path from their holders, for a person; gives them as they were. Raises
+        Refusal when nobody holds one, with what is held near it."""
         ...
 
 
@@ -160,9 +161,9 @@ class Airspace(Protocol):
     """What the room's commands ask of the airspace."""
 
     async def declare(
-        self, tx: Any, agent: str, paths: Sequence[str], *, by: str, cause: Sequence[str] = ()
+        self, tx: Any, action: DeclareIntent, *, by: str, cause: Sequence[str] = ()
     ) -> Sequence[str]:
-        """Replace what an agent says it is about to touch; no paths = nothing. Gives the paths as they are kept.
+        """Replace what an agent says it is about to touch. Gives the paths as they are kept.
         Runs in the caller's transaction. Raises Refusal."""
         ...
 

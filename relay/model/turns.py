@@ -1,4 +1,4 @@
-"""A turn of an agent: what it is asked, the parts that come out of it, and who runs it."""
+"""A turn of an agent: what it is asked, where it works, the parts that come out of it, and who runs it."""
 
 from __future__ import annotations
 
@@ -6,7 +6,10 @@ from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
+
+#: The field of an advisory's `meta` that names the agents whose turn takes the main branch in.
+TAKE_MAIN = "take_main"
 
 
 class FailureClass(StrEnum):
@@ -206,3 +209,35 @@ class Agent(Protocol):
     def run(self, turn: Turn) -> AsyncIterator[Part]:
         """Run one turn. Closing the iterator (or cancelling its task) ends every process it started."""
         ...
+
+
+@dataclass(frozen=True, slots=True)
+class Workplace:
+    """Where one turn works. `may_edit`: the folder is the agent's own. `root`: the top of its checkout, when `cwd`
+    is a folder in it; None = `cwd` itself. `note`: what the agent is told of it, after its message. `done`: why
+    nothing is left to do of what `take_main` was asked for; empty = something is."""
+
+    cwd: Path
+    may_edit: bool
+    root: Path | None = None
+    note: str = ""
+    done: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Changes:
+    """What one turn changed in its agent's worktree: on which branch, how many files and lines."""
+
+    branch: str
+    files: int
+    insertions: int
+    deletions: int
+
+    def as_json(self) -> dict[str, Any]:
+        """The value of an answer's `meta.worktree`."""
+        return {
+            "branch": self.branch,
+            "files": self.files,
+            "insertions": self.insertions,
+            "deletions": self.deletions,
+        }

@@ -13,8 +13,8 @@ from typing import Any
 
 from relay.log.events import Lane
 from relay.model import TASK_STATUSES, AgentConfig, Board, Fault, Refusal, references
+from relay.model.actions import Action, AddTask, Answer, Cancel, MoveTask, Retry, Route, Status
 from relay.room.journal import ledger
-from relay.room.parsing.actions import Action, AddTask, Answer, Cancel, MoveTask, Retry, Route, Status
 from relay.room.poster import Poster
 from relay.room.reader import Reader
 from relay.room.steward.worker import Steward

@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 import structlog
 
 from relay.model import RESERVED_NAMES, Fault, Holds, Kind, Message, Refusal
+from relay.model.actions import Action
 from relay.model.messages import check_client_id, checked_body
 from relay.model.speaker_names import clean_name, is_reserved, posing_as
 from relay.room.dispatch.roster import Roster
@@ -22,7 +23,6 @@ from relay.room.journal.live_bus import Live
 from relay.room.journal.pages import IDS_FIX
 from relay.room.journal.values import Posted, message_of_row
 from relay.room.journal.visitors import visitors
-from relay.room.parsing.actions import Action
 from relay.store.ports import Store, StoreBusy, StoreMoved, Tx
 
 log = structlog.get_logger(__name__)

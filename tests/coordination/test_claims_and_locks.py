@@ -9,6 +9,7 @@ import pytest
 from relay.coordination.locks.table import RELEASED
 from relay.coordination.tasks.service import WorkQueue
 from relay.model import Caller, Refusal
+from relay.model.actions import ForceRelease
 from tests.coordination.conftest import Room
 from tests.engines import BOTH
 
@@ -65,7 +66,7 @@ async def test_who_renews_a_claim_is_told_what_it_does_not_hold_any_more(room: R
     task = (await work.submit(room.person, "fix", "one", files=["a", "b"]))["task_id"]
     await work.get(room.ann)
     assert "files_held" not in await work.renew(room.ann, task)
-    await room.locks.force_release(room.person, "a", reason="urgent")
+    await room.locks.force_release(room.person, ForceRelease("a", "urgent"))
     until = (await room.locks.acquire(room.bob, ["a"]))["expires_at"]
     assert (await work.renew(room.ann, task))["files_held"] == [
         {"number": 1, "file_path": "a", "locked_by": "bob", "expires_at": until}
@@ -92,7 +93,7 @@ async def test_a_claim_is_not_completed_over_the_lock_of_another(room: Room) -> 
     # A failure brings nothing in.
     task = (await work.submit(room.person, "fix", "two", files=["src/a.py"]))["task_id"]
     await work.get(room.ann)
-    await room.locks.force_release(room.person, "src/a.py", reason="urgent")
+    await room.locks.force_release(room.person, ForceRelease("src/a.py", "urgent"))
     await room.locks.acquire(room.bob, ["src"])
     assert (await work.complete(room.ann, task, False, error_message="no"))["status"] == "failed"
 

@@ -13,8 +13,8 @@ from types import SimpleNamespace
 from typing import Any
 
 from relay.model import Fault, Kind, Message, Refusal
+from relay.model.actions import Action, Answer, Cancel, Retry, Route
 from relay.room.journal.values import Frame, Job, JobState, Page, Posted
-from relay.room.parsing.actions import Action, Answer, Cancel, Retry, Route
 
 TS = "2026-01-02T03:04:05.678Z"
 

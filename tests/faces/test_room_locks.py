@@ -12,6 +12,7 @@ from relay.coordination.locks.lock import lock_request
 from relay.coordination.paths.targets import targets
 from relay.faces.room_locks import RoomHolds
 from relay.model import Caller, Refusal
+from relay.model.actions import ForceRelease
 from relay.room.journal.frames import frames_of
 from relay.store.ports import Tx
 from tests.coordination.desk import over
@@ -33,7 +34,9 @@ async def test_what_is_held_and_who_waits(tmp_path: Path) -> None:
 
     async def take(path: str, reason: str = "mine") -> list[dict[str, Any]]:
         return list(
-            await store.write(lambda tx: holds.force_release(tx, path, by="ann", reason=reason, cause=()))
+            await store.write(
+                lambda tx: holds.force_release(tx, ForceRelease(path, reason), by="ann", cause=())
+            )
         )
 
     try:

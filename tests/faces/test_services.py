@@ -12,6 +12,7 @@ from relay.config import loading
 from relay.config.settings import LiveSettings
 from relay.faces.services import services_of
 from relay.model import Caller, Fault, Refusal
+from relay.model.actions import DeclareIntent
 from relay.store.open import open_store
 from tests.engines import SCHEMAS
 
@@ -42,16 +43,16 @@ async def test_a_room_without_a_daemon(tmp_path: Path, airspace: bool) -> None:
         assert [(one["name"], one["locks"]) for one in told["visitors"]] == [("bot", 1)]
         assert [(one["agent_id"], one["locks"]) for one in told["sessions"]] == [("bot", 1)]
         if airspace:
-            assert await services.intents.declare(BOT, ["./src/a.py"]) == {
+            assert await services.intents.declare(BOT, DeclareIntent("bot", ("./src/a.py",))) == {
                 "success": True,
                 "paths": ["src/a.py"],
             }
             with pytest.raises(Refusal) as refused:
-                await services.intents.declare(BOT, ["../x"])
+                await services.intents.declare(BOT, DeclareIntent("bot", ("../x",)))
             assert refused.value.fault is Fault.MALFORMED
         else:
             with pytest.raises(Refusal) as refused:
-                await services.intents.declare(BOT, ["src/a.py"])
+                await services.intents.declare(BOT, DeclareIntent("bot", ("src/a.py",)))
             assert (refused.value.fault, refused.value.code) == (Fault.REFUSED, "airspace_off")
         sky = await services.room.airspace(BOT)
         assert (sky["enabled"], sky["advisories"], sky["near"]) == (airspace, [], [])

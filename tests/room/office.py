@@ -11,6 +11,7 @@ from relay.coordination.tasks.board import Board
 from relay.log import events
 from relay.log.events import Lane, NewEvent
 from relay.model import STEWARD, Kind, Message, Refusal
+from relay.model.actions import ForceRelease
 from relay.room.dispatch.roster import Member, Policy, Roster
 from relay.room.dispatch.running import RunningTurns, TurnHooks
 from relay.room.dispatch.worker import WorkerPool
@@ -48,12 +49,12 @@ class Shelf:
         return []
 
     async def force_release(
-        self, tx: Tx, path: str, *, by: str, reason: str, cause: Sequence[str] = ()
+        self, tx: Tx, action: ForceRelease, *, by: str, cause: Sequence[str] = ()
     ) -> list[dict[str, Any]]:
-        taken = [lock for lock in self.held if lock["file_path"] == path]
+        taken = [lock for lock in self.held if lock["file_path"] == action.path]
         if not taken:
-            raise Refusal(f"Nobody holds {path}.", "Held near it: src/app.py.")
-        outputs = {"lock": taken[0], "by": by, "reason": reason}
+            raise Refusal(f"Nobody holds {action.path}.", "Held near it: src/app.py.")
+        outputs = {"lock": taken[0], "by": by, "reason": action.reason}
         await events.append(
             tx, NewEvent(type="lock.forced", lane=Lane("-", by, short=True), parents=cause, outputs=outputs)
         )

@@ -10,6 +10,7 @@ import pytest
 
 from relay.log import events
 from relay.model import STEWARD, FailureClass, Kind, Message, Part, Turn
+from relay.model.actions import AddTask, ForceRelease
 from relay.room.dispatch import queue
 from relay.room.dispatch.budget import Budget
 from relay.room.dispatch.roster import Member, Policy, Roster
@@ -18,7 +19,6 @@ from relay.room.journal import ledger
 from relay.room.journal.admission_rules import Rules
 from relay.room.journal.frames import frames_of, summary
 from relay.room.journal.ledger import Q
-from relay.room.parsing.actions import AddTask, ForceRelease
 from relay.store.ports import Store
 from tests.engines import BOTH, Clock, all_events
 from tests.room.office import Office

@@ -11,8 +11,9 @@ from typing import Any, cast
 import pytest
 
 from relay.model import Fault, Refusal
+from relay.model.actions import AddTask, Answer, DeclareIntent
 from relay.room.journal.live_bus import Live
-from relay.room.parsing.actions import AddTask, Answer, DeclareIntent, intent_paths
+from relay.room.parsing.commands import intent_paths
 from relay.room.person_actions import PersonActions
 from relay.room.poster import Poster
 from relay.store.ports import Store

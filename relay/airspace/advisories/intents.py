@@ -17,6 +17,7 @@ from relay.airspace.advisories.table import ROOM, Q
 from relay.log import events
 from relay.log.events import Event, Lane, NewEvent
 from relay.model import Refusal
+from relay.model.actions import DeclareIntent
 from relay.store.ports import Tx
 
 DECLARED = "intent.declared"
@@ -99,8 +100,7 @@ def _paths(one: str) -> list[str]:
 
 async def declare(
     tx: Tx,
-    agent: str,
-    paths: Sequence[str],
+    action: DeclareIntent,
     *,
     source: Source,
     by: str,
@@ -108,13 +108,13 @@ async def declare(
     cause: Sequence[str] = (),
     session: str = "",
 ) -> tuple[str, ...]:
-    """Replace what `agent` declared from this source (from AGENT: in this session); no paths from a command clear all
-    of it. `session`: whose word it is, '' = not known.
+    """Replace what the agent declared from this source (from AGENT: in this session). A command without paths clears
+    all of it. `session`: whose word it is, '' = not known.
 
     Gives the paths as they are kept. Raises Refusal when one of them is no path of the repository.
     """
-    kept = []
-    for path in paths:
+    agent, kept = action.agent, []
+    for path in action.paths:
         one = clean(path)
         if one is None:
             raise Refusal(

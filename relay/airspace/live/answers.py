@@ -17,6 +17,7 @@ from relay.airspace.advisories.rules.advisory import Advisory, Answer
 from relay.airspace.live.service import AirspaceService
 from relay.log.events import Event
 from relay.model import Message, Voice
+from relay.model.actions import DeclareIntent
 from relay.store.ports import Tx
 
 #: The room's events about its jobs (docs/http.md, JOB), which say how an agent's turn for a message went.
@@ -88,8 +89,7 @@ class AnswerFollower:
         assert advisory.event_id is not None
         await intents.declare(
             tx,
-            agent,
-            paths,
+            DeclareIntent(agent, paths),
             source=Source.ANSWER,
             by=agent,
             now=now,

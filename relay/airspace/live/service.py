@@ -20,6 +20,7 @@ from relay.airspace.live.picture import Point
 from relay.airspace.live.scanner import Scanner
 from relay.config.airspace import AirspaceSettings
 from relay.model import Refusal
+from relay.model.actions import DeclareIntent
 from relay.store.ports import Store, Tx
 
 
@@ -79,22 +80,20 @@ class AirspaceService:
         return None if found is None else wording.shown(found)
 
     async def declare(
-        self, tx: Tx, agent: str, paths: Sequence[str], *, by: str, cause: Sequence[str] = ()
+        self, tx: Tx, action: DeclareIntent, *, by: str, cause: Sequence[str] = ()
     ) -> Sequence[str]:
         if not self._settings().enabled:
             raise Refusal("The airspace is switched off.", "Set `airspace.enabled` to true.")
-        return await intents.declare(
-            tx, agent, paths, source=Source.COMMAND, by=by, now=self._clock(), cause=cause
-        )
+        return await intents.declare(tx, action, source=Source.COMMAND, by=by, now=self._clock(), cause=cause)
 
-    async def declare_own(self, agent: str, paths: Sequence[str], *, session: str = "") -> Sequence[str]:
+    async def declare_own(self, action: DeclareIntent, *, session: str = "") -> Sequence[str]:
         """What a session of an agent says by a call of its own: no message in the room. Raises Refusal."""
         if not self._settings().enabled:
             raise Refusal("The airspace is switched off.", "Set `airspace.enabled` to true.")
         now = self._clock()
         return await self._store.write(
             lambda tx: intents.declare(
-                tx, agent, paths, source=Source.AGENT, by=agent, now=now, session=session
+                tx, action, source=Source.AGENT, by=action.agent, now=now, session=session
             )
         )
 

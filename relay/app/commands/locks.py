@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from relay.app.commands.person import OpenRoom, ago, left, parser, run, table
+from relay.model.actions import ForceRelease
 
 Json = dict[str, Any]
 
@@ -33,7 +34,7 @@ def main(words: list[str]) -> int:
             return [lock | {"waiting": line[lock["file_path"]]} for lock in held]
         if args.action == "show":
             return await locks.status(room.caller, args.path)
-        return await locks.force_release(room.caller, args.path, reason=args.reason)
+        return await locks.force_release(room.caller, ForceRelease(args.path, args.reason))
 
     texts: dict[str, Callable[[Any], str]] = {"list": _list, "show": _show, "release": _released}
     return run(args, work, texts[args.action])

@@ -44,7 +44,7 @@ from relay.coordination.paths.links import followed, unlinked
 from relay.coordination.paths.targets import Target, above, named, targets
 from relay.coordination.sessions import Heartbeat
 from relay.log.encoding import loads
-from relay.model import Caller, Fault, Refusal
+from relay.model import Caller, Fault, Refusal, actions
 from relay.model.pages import Page
 from relay.store.ports import Store, StoreError, Tx
 
@@ -357,7 +357,7 @@ class Locks:
 
         return await self._looked(caller, look)
 
-    async def force_release(self, caller: Caller, path: str, *, reason: str) -> Json:
+    async def force_release(self, caller: Caller, action: actions.ForceRelease) -> Json:
         """Take exactly this from whoever holds it: `{success: true, released: true, file_path, locks: [LOCK]}`.
 
         A person's, and no agent's, whatever its key allows. The holders are told at their next call (`stale_token`),
@@ -368,12 +368,12 @@ class Locks:
             fix = "Ask a person in the room, or wait: check_locks says until when."
             message = f"Only a person takes a lock from its holder, and {caller.agent} is an agent."
             raise Refusal(message, fix, Fault.FORBIDDEN)
-        target = await self.target(caller, path)
-        why = checked_reason(reason)
+        target = await self.target(caller, action.path)
+        action = replace(action, reason=checked_reason(action.reason))
 
         async def work(tx: Tx) -> Json | Refusal:
             await self._heartbeat.touch(tx, caller)
-            taken, met = await table.force_release(tx, target, by=caller.agent, reason=why)
+            taken, met = await table.force_release(tx, action, target, by=caller.agent)
             if not taken:
                 near = ", ".join(sorted({lock.path for lock in met})) or "nothing"
                 fix = f"Name it as the list of locks shows it; what overlaps it now: {near}."

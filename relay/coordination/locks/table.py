@@ -27,6 +27,7 @@ from relay.log import events
 from relay.log.encoding import dumps
 from relay.log.events import Lane, NewEvent
 from relay.model import Caller, Fault, Refusal
+from relay.model.actions import ForceRelease
 from relay.store.ports import Queries, Query, StoreError, Tx
 
 Q = Queries(Path(__file__).parents[1])
@@ -262,13 +263,14 @@ async def _let_go(
 
 
 async def force_release(
-    tx: Tx, target: Target, *, by: str, reason: str, cause: Sequence[str] = ()
+    tx: Tx, action: ForceRelease, target: Target, *, by: str, cause: Sequence[str] = ()
 ) -> tuple[list[Lock], list[Lock]]:
-    """Take the locks on exactly `target` from their holders; gives those, and all that meet it. The rows stay, so
-    that the holders are told at their next call. `cause`: the ids of the events that it was ordered by."""
+    """Take the locks on exactly the action's path, which is `target`, from their holders; gives those, and all that
+    meet it. The rows stay, so that the holders are told at their next call. `cause`: the ids of the events that it
+    was ordered by."""
     met = await meeting(tx, target)
     exact = [lock for lock in met if (lock.target.kind, lock.target.key) == (target.kind, target.key)]
-    return [await _force(tx, lock, by=by, why=reason, cause=cause) for lock in exact], met
+    return [await _force(tx, lock, by=by, why=action.reason, cause=cause) for lock in exact], met
 
 
 async def _force(tx: Tx, lock: Lock, *, by: str, why: str, cause: Sequence[str]) -> Lock:

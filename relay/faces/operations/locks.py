@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from pydantic import Field
+from pydantic import ConfigDict, Field
 
 from relay.coordination.locks.lock import MAX_REASON, MAX_TTL_S, MAX_WAIT_S
 from relay.coordination.paths.targets import MAX_BYTES, MAX_TARGETS
@@ -15,6 +15,7 @@ from relay.faces.operations.operation import Answer, Name, Operation, Request, S
 from relay.faces.progress import HEARD
 from relay.faces.services import Services
 from relay.model import ADMIN, Caller
+from relay.model.actions import ForceRelease
 from relay.model.pages import MOST_PAGE, PAGE
 
 Json = dict[str, Any]
@@ -125,7 +126,9 @@ class ExplainAnswer(Shown):
     success: bool | None = None
 
 
-class ForceRelease(Request):
+class ForceReleaseRequest(Request):
+    model_config = ConfigDict(title="ForceRelease")
+
     file_path: Path = Field(description=_PATH)
     reason: Reason = Field(description="what its holder is told")
 
@@ -191,8 +194,8 @@ async def _explain_lock(services: Services, caller: Caller, request: ThisLock) -
     return await services.locks.explain(caller, request.path)
 
 
-async def _force(services: Services, caller: Caller, request: ForceRelease) -> Json:
-    return await services.locks.force_release(caller, request.file_path, reason=request.reason)
+async def _force(services: Services, caller: Caller, request: ForceReleaseRequest) -> Json:
+    return await services.locks.force_release(caller, ForceRelease(request.file_path, request.reason))
 
 
 async def _status(services: Services, caller: Caller, request: StatusPath) -> Json:
@@ -320,7 +323,7 @@ OPERATIONS = (
     ),
     Operation(
         "force_release_lock",
-        ForceRelease,
+        ForceReleaseRequest,
         Answer,
         ADMIN,
         _force,

@@ -7,17 +7,20 @@ from __future__ import annotations
 
 from typing import Annotated, Any
 
-from pydantic import Field
+from pydantic import ConfigDict, Field
 
 from relay.faces.operations.help_topics import TOPICS, help_text
 from relay.faces.operations.operation import Answer, Name, Names, Operation, Request, Shown, Text
 from relay.faces.services import Services
 from relay.model import MAX_CLIENT_ID, Caller, Fault, Refusal
+from relay.model.actions import DeclareIntent
 
 Json = dict[str, Any]
 
 
-class DeclareIntent(Request):
+class IntentRequest(Request):
+    model_config = ConfigDict(title="DeclareIntent")
+
     paths: Names = Field(description="[] = nothing")
 
 
@@ -78,8 +81,8 @@ class HelpAnswer(Shown):
     topics: list[str]
 
 
-async def _intent(services: Services, caller: Caller, request: DeclareIntent) -> Json:
-    return await services.intents.declare(caller, request.paths)
+async def _intent(services: Services, caller: Caller, request: IntentRequest) -> Json:
+    return await services.intents.declare(caller, DeclareIntent(caller.agent, tuple(request.paths)))
 
 
 async def _post(services: Services, caller: Caller, request: PostMessage) -> Json:
@@ -107,7 +110,7 @@ async def _help(services: Services, caller: Caller, request: Help) -> Json:
 OPERATIONS = (
     Operation(
         "declare_intent",
-        DeclareIntent,
+        IntentRequest,
         IntentAnswer,
         "locks",
         _intent,

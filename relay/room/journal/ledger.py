@@ -23,12 +23,12 @@ from relay.log import events
 from relay.log.encoding import dumps
 from relay.log.events import Event, Lane, NewEvent
 from relay.model import DISPATCHER, STEWARD, Kind, Message, references
+from relay.model.actions import Action
 from relay.room.journal import hop_limit as hops
 from relay.room.journal.admission_rules import Rules
 from relay.room.journal.values import CycleState, Job, JobState, message_of_row
 from relay.room.journal.visitors import told_apart
 from relay.room.parsing import commands, line_format
-from relay.room.parsing.actions import Action
 from relay.room.parsing.mentions import mentions, misspelt
 from relay.store.ports import Queries, Tx
 

@@ -23,10 +23,9 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 from io import StringIO
 
-from relay.model import references
+from relay.model import actions, references
+from relay.model.actions import Action, Status
 from relay.model.references import Thing
-from relay.room.parsing import actions
-from relay.room.parsing.actions import Action, Status
 
 #: Characters of a reason that people read in one glance.
 MAX_REASON = 300
@@ -189,6 +188,16 @@ def _of_agents(
     return parse
 
 
+def intent_paths(words: Sequence[str]) -> tuple[str, ...] | None:
+    """The paths that these words declare, without commas around them; `-` alone declares none. None = no word is
+    left."""
+    one_line = (word.encode(errors="replace").decode().replace("\n", " ") for word in words)
+    paths = [path for word in one_line if (path := word.strip(","))]
+    if not paths:
+        return None
+    return () if paths == ["-"] else tuple(dict.fromkeys(paths))
+
+
 def _intent(rest: str, agents: Sequence[str]) -> Action:
     try:
         words = shlex.split(rest.replace("\n", " "))  # a path with blanks is quoted
@@ -197,7 +206,7 @@ def _intent(rest: str, agents: Sequence[str]) -> Action:
     chosen = _agents(words[0], agents) if words else ()
     if len(chosen) != 1:
         raise _WrongArguments("Say which agent it is about, one at a time.")
-    paths = actions.intent_paths(words[1:])
+    paths = intent_paths(words[1:])
     if paths is None:
         raise _WrongArguments("Say which files it will touch, or `-` for none.")
     return actions.DeclareIntent(chosen[0], paths)

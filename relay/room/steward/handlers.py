@@ -12,7 +12,8 @@ from dataclasses import dataclass
 
 from relay.log import events
 from relay.log.events import NewEvent
-from relay.model import STEWARD, Airspace, Board, Holds, Message, Refusal, references
+from relay.model import STEWARD, Airspace, Board, Holds, Message, Refusal, actions, references
+from relay.model.actions import Action
 from relay.room.dispatch import queue
 from relay.room.dispatch.breaker import BreakerState
 from relay.room.dispatch.permissions import ALLOW, REJECT, PermissionBroker, code_span
@@ -23,8 +24,7 @@ from relay.room.journal import ledger
 from relay.room.journal.admission_rules import Rules
 from relay.room.journal.ledger import Q
 from relay.room.journal.values import Job, JobState, message_of_row
-from relay.room.parsing import actions, commands
-from relay.room.parsing.actions import Action
+from relay.room.parsing import commands
 from relay.room.routing import router
 from relay.room.steward import answers
 from relay.store.ports import Tx
@@ -117,9 +117,9 @@ class ActionHandlers:
                 return Result(await lift_hops(tx, rules, now=order.now, parents=[order.event_id]))
             case actions.ShowAirspace():
                 return Result(self._require_airspace().who_is_near())
-            case actions.DeclareIntent(agent, paths):
+            case actions.DeclareIntent(agent):
                 airspace = self._require_airspace()
-                kept = await airspace.declare(tx, agent, paths, by=order.by, cause=[order.event_id])
+                kept = await airspace.declare(tx, action, by=order.by, cause=[order.event_id])
                 names = ", ".join(f"`{path}`" for path in kept)
                 text = f"{agent} intends to touch {names}." if kept else f"{agent} has no declared intent."
                 return Result("\n\n".join([text, *airspace.in_hand(agent, kept)]))
@@ -137,8 +137,8 @@ class ActionHandlers:
                 return self._permit(action, order)
             case actions.ShowLocks(path):
                 return await self._show_locks(tx, path, await view())
-            case actions.ForceRelease(path, reason):
-                return await self._unlock(tx, path, reason, order)
+            case actions.ForceRelease():
+                return await self._unlock(tx, action, order)
             case _:
                 return await self._board_action(tx, action, order)
 
@@ -151,10 +151,10 @@ class ActionHandlers:
         )
         return Result(answers.render_locks_at(view, path, keys))
 
-    async def _unlock(self, tx: Tx, path: str, reason: str, order: Order) -> Result:
+    async def _unlock(self, tx: Tx, action: actions.ForceRelease, order: Order) -> Result:
         if self._holds is None:
             raise Refusal("This room has no locks.")
-        taken = await self._holds.force_release(tx, path, by=order.by, reason=reason, cause=[order.event_id])
+        taken = await self._holds.force_release(tx, action, by=order.by, cause=[order.event_id])
         names = list(dict.fromkeys(str(lock["locked_by"]) for lock in taken))
         verbs = ("holds", "is told") if len(names) == 1 else ("hold", "are told")
         shown = code_span(str(taken[0]["file_path"]))

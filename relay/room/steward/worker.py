@@ -19,15 +19,15 @@ from relay.config.command_line import command
 from relay.log import events
 from relay.log.encoding import loads
 from relay.log.events import NewEvent
-from relay.model import STEWARD, Board, Holds, Message, Refusal
+from relay.model import STEWARD, Board, Holds, Message, Refusal, actions
+from relay.model.actions import Action, Answer
 from relay.room.dispatch.roster import Roster
 from relay.room.dispatch.running import RunningTurns
 from relay.room.dispatch.view_queries import steward_view
 from relay.room.journal import ledger
 from relay.room.journal.ledger import Q
 from relay.room.journal.values import Job
-from relay.room.parsing import actions, commands
-from relay.room.parsing.actions import Action, Answer
+from relay.room.parsing import commands
 from relay.room.steward import answers
 from relay.room.steward.handlers import ActionHandlers, Order, Result
 from relay.store.ports import Store, Tx

@@ -20,6 +20,7 @@ from relay.airspace.worktrees.view import rows
 from relay.airspace.worktrees.working_sets import WorkingSetSource
 from relay.git.trial_merge import Merge, Target, Trial, Verdict
 from relay.model import Refusal
+from relay.model.actions import DeclareIntent
 from relay.model.working_set import WorkingSet, all_paths
 from relay.store.ports import Tx
 from tests.airspace.house import House
@@ -117,9 +118,9 @@ async def test_an_intent_ends_with_the_work_that_it_was_about_whoever_merged_it(
 
     async def means(agent: str, path: str, session: str = "s1") -> None:
         now = house.room.clock()
-        declared = (agent, [path])
+        declared = DeclareIntent(agent, (path,))
         await house.room.store.write(
-            lambda tx: intents.declare(tx, *declared, source=Source.AGENT, by=agent, now=now, session=session)
+            lambda tx: intents.declare(tx, declared, source=Source.AGENT, by=agent, now=now, session=session)
         )
 
     async def meant() -> dict[str, list[str]]:
@@ -194,7 +195,7 @@ async def test_a_declared_intent_is_looked_at_and_reaches_traffic_at_most(house:
     house.trees.sets = [work("CLAUDE", FILE)]
     await house.room.store.write(
         lambda tx: intents.declare(
-            tx, "GEMINI", [FILE], source=Source.COMMAND, by="ann", now=house.room.clock()
+            tx, DeclareIntent("GEMINI", (FILE,)), source=Source.COMMAND, by="ann", now=house.room.clock()
         )
     )
     await house.tick()
@@ -206,7 +207,12 @@ async def test_who_only_declares_is_an_agent_of_somebody_elses(house: House) -> 
     house.trees.sets = [work("CLAUDE", FILE), work("ann", "docs/a.md")]
     await house.room.store.write(
         lambda tx: intents.declare(
-            tx, "dev", ["src/b.py"], source=Source.AGENT, by="dev", now=house.room.clock(), session="s1"
+            tx,
+            DeclareIntent("dev", ("src/b.py",)),
+            source=Source.AGENT,
+            by="dev",
+            now=house.room.clock(),
+            session="s1",
         )
     )
     await house.tick()
@@ -263,7 +269,7 @@ async def test_an_intent_declared_elsewhere_wakes_it(house: House) -> None:
         await asyncio.sleep(0.05)
         await house.room.store.write(
             lambda tx: intents.declare(
-                tx, "CODEX", [FILE], source=Source.AGENT, by="CODEX", now=house.room.clock()
+                tx, DeclareIntent("CODEX", (FILE,)), source=Source.AGENT, by="CODEX", now=house.room.clock()
             )
         )
         await until(house.room.all)

@@ -26,6 +26,7 @@ from relay.coordination.writes.write_authorization import OVERRIDDEN, REFUSED, A
 from relay.faces.services import services_of
 from relay.log import follow
 from relay.model import LOCKED, Caller, LockRefusal
+from relay.model.actions import DeclareIntent
 from relay.store.ports import Store
 from tests import engines
 from tests.coordination.desk import over
@@ -129,7 +130,12 @@ async def test_what_a_session_meant_to_touch_ends_with_it(desk: Desk) -> None:
         await desk.locks.acquire(Caller("CLAUDE", session), [f"{session}.lock"], ttl_s=10.0)
         await desk.store.write(
             lambda tx, session=session, path=path: intents.declare(  # type: ignore[misc]
-                tx, "CLAUDE", [path], source=Source.AGENT, by="CLAUDE", now=now, session=session
+                tx,
+                DeclareIntent("CLAUDE", (path,)),
+                source=Source.AGENT,
+                by="CLAUDE",
+                now=now,
+                session=session,
             )
         )
     desk.clock.move(50.0)

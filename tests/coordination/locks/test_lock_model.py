@@ -22,6 +22,7 @@ from relay.coordination.locks.table import living
 from relay.coordination.paths.overlap import stands_for
 from relay.coordination.paths.targets import target
 from relay.model import Caller, Refusal
+from relay.model.actions import ForceRelease
 from relay.store.ports import Tx
 from tests import engines
 from tests.coordination.conftest import SCHEMAS, Room
@@ -225,7 +226,9 @@ class LockModel(RuleBasedStateMachine):
     def force(self, path: str) -> None:
         holders = [who for who in WHO if self.holds(who, path)]
         try:
-            taken = self.ask(self.room.locks.force_release(self.room.person, path, reason="test"))["locks"]
+            taken = self.ask(self.room.locks.force_release(self.room.person, ForceRelease(path, "test")))[
+                "locks"
+            ]
         except Refusal as refused:
             taken = []
             assert refused.code == "not_held"

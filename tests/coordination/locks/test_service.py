@@ -18,6 +18,7 @@ from relay.coordination.locks.table import ACQUIRED, FORCED, REFRESHED, RELEASED
 from relay.log import events
 from relay.log.verify import VerifyState, verify_batch
 from relay.model import ADMIN, SCOPES, Caller, Fault, Refusal
+from relay.model.actions import ForceRelease
 from relay.model.pages import Page
 from tests.coordination.conftest import Room
 from tests.engines import BOTH
@@ -259,13 +260,13 @@ async def test_a_person_takes_a_lock_and_its_holder_is_told(room: Room) -> None:
     for who in (room.ann, room.bob):
         await room.locks.acquire(who, ["a"], mode="shared")
     await room.locks.acquire(room.ann, ["b/c"])
-    agent = await refused(room.locks.force_release(room.cid, "a", reason="mine"))
+    agent = await refused(room.locks.force_release(room.cid, ForceRelease("a", "mine")))
     assert agent.fault is Fault.FORBIDDEN
-    assert (await refused(room.locks.force_release(room.person, "a", reason=" "))).code == "bad_reason"
-    near = await refused(room.locks.force_release(room.person, "b", reason="now"))
+    assert (await refused(room.locks.force_release(room.person, ForceRelease("a", " ")))).code == "bad_reason"
+    near = await refused(room.locks.force_release(room.person, ForceRelease("b", "now")))
     assert near.code == "not_held" and "b/c" in near.fix
     room.clock.now += 5
-    taken = await room.locks.force_release(room.person, "a", reason="hotfix")
+    taken = await room.locks.force_release(room.person, ForceRelease("a", "hotfix"))
     assert (taken["success"], len(taken["locks"])) == (True, 2)
     said = await room.told(FORCED)
     assert {(e.outputs["lock"]["locked_by"], e.outputs["lock"]["session"]) for e in said} == {
@@ -281,7 +282,9 @@ async def test_a_person_takes_a_lock_and_its_holder_is_told(room: Room) -> None:
         assert "eve" in told.message and "hotfix" in told.message
     assert (await room.locks.acquire(room.cid, ["a"]))["success"]
     admin = replace(room.cid, scopes=SCOPES | {ADMIN})
-    agent = await refused(room.locks.force_release(admin, "b/c", reason="an agent's, whatever its key says"))
+    agent = await refused(
+        room.locks.force_release(admin, ForceRelease("b/c", "an agent's, whatever its key says"))
+    )
     assert (agent.fault, agent.code) == (Fault.FORBIDDEN, "forbidden") and "cid is an agent" in agent.message
     assert (await room.locks.acquire(room.cid, ["b/c"]))["locked_by"] == "ann"
 

@@ -16,6 +16,7 @@ from relay.coordination.sessions import Heartbeat
 from relay.coordination.tasks.service import WorkQueue
 from relay.faces.room_locks import RoomHolds
 from relay.model import Caller, Refusal
+from relay.model.actions import ForceRelease
 from relay.store.ports import Store
 from tests import engines
 from tests.engines import BOTH, SCHEMAS
@@ -142,7 +143,7 @@ async def test_two_spellings_are_one_lock_at_every_door(store: Store, tree: Path
     holds = RoomHolds(root=tree)
     assert len(await store.read(lambda tx: holds.meeting(tx, "lib"))) == 2
     person = Caller("ann", "web", person=True)
-    assert (await locks.force_release(person, "lib/a.py", reason="x"))["file_path"] == "src/a.py"
+    assert (await locks.force_release(person, ForceRelease("lib/a.py", "x")))["file_path"] == "src/a.py"
     # A task's files are what their links lead to when it is submitted: its claim locks and extends those.
     work = WorkQueue(store, CoordinationSettings(), heartbeat=heartbeat, locks=locks)
     made = await work.submit(ANN, "fix", "x", files=["lib/c.py"])

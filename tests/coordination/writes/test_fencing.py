@@ -9,6 +9,7 @@ from relay.coordination.tasks.service import WorkQueue
 from relay.coordination.writes.fencing import FEW, file_target
 from relay.log.events import Lane
 from relay.model import Caller, Refusal
+from relay.model.actions import ForceRelease
 from tests.coordination.conftest import Room
 from tests.engines import BOTH
 
@@ -158,7 +159,7 @@ async def test_a_dead_session_is_stale_and_so_is_who_lost_it_to_a_person(room: R
     await room.sessions.touch(room.process)
     assert await said(room, room.process, "a") == ["stale"], "awake again"
     await room.locks.acquire(room.ann, ["b"])
-    await room.locks.force_release(room.person, "b", reason="hotfix")
+    await room.locks.force_release(room.person, ForceRelease("b", "hotfix"))
     told = (await verdicts(room, room.ann, "b"))[0]
     assert (
         told.verdict == "stale"
@@ -256,7 +257,7 @@ async def test_the_end_of_a_claim_clears_no_loss_from_before(room: Room) -> None
         who = Caller("sleepy", how)
         task = (await work.submit(room.person, "fix", "x", files=["a", "b"]))["task_id"]
         await work.get(who, lease_s=60)
-        await room.locks.force_release(room.person, "a", reason="hotfix")
+        await room.locks.force_release(room.person, ForceRelease("a", "hotfix"))
         if how == "complete":
             await work.complete(who, task, True)
         elif how == "release":

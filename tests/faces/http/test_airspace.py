@@ -12,7 +12,7 @@ import pytest_asyncio
 
 from relay.faces.http.routes.airspace import AirspaceRoutes
 from relay.model import Refusal
-from relay.room.parsing.actions import Action, Answer, DeclareIntent, GoFirst, Stop, TakeMain
+from relay.model.actions import Action, Answer, DeclareIntent, GoFirst, Stop, TakeMain
 from tests.faces.house import House, house, reader_of
 
 
@@ -27,10 +27,10 @@ class PlayedAirspace:
         idle = {"b.py": [1, 1, 1]} if all_files else {}
         return {"enabled": True, "fileCoordinates": {"a.py": [0, 0, 0], **idle}}
 
-    async def declare_own(self, agent: str, paths: Sequence[str], *, session: str = "") -> Sequence[str]:
-        if "../out" in paths:
+    async def declare_own(self, action: DeclareIntent, *, session: str = "") -> Sequence[str]:
+        if "../out" in action.paths:
             raise Refusal("'../out' is not a path inside the repository.", "Give it relative.")
-        return paths
+        return action.paths
 
     def in_hand(self, agent: str, paths: Sequence[str]) -> list[str]:
         return ["CODEX changes held.py now."] if "held.py" in paths else []

@@ -15,7 +15,7 @@ import structlog
 
 from relay.faces.http.requests.limits import Limits, Rate
 from relay.model import Fault, Refusal
-from relay.room.parsing.actions import Pause
+from relay.model.actions import Pause
 from relay.store.ports import StoreBusy
 from tests.faces.house import House, house
 

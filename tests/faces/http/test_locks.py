@@ -11,7 +11,7 @@ from aiohttp import web
 from relay.faces.http.requests.auth import Credential, CredentialKind
 from relay.faces.http.routes.locks import LockRoutes
 from relay.model import Fault, Refusal
-from relay.room.parsing.actions import Action, Answer, ForceRelease
+from relay.model.actions import Action, Answer, ForceRelease
 from tests.faces.house import house, reader_of
 
 TAKE = "POST /api/locks/release"

@@ -12,9 +12,9 @@ import pytest_asyncio
 
 from relay.faces.http.routes.permissions import PermissionRoutes
 from relay.model import PermissionOption, PermissionRequest
+from relay.model.actions import Action, Answer, Permit
 from relay.room.dispatch.permissions import PermissionBroker
 from relay.room.journal.live_bus import Live
-from relay.room.parsing.actions import Action, Answer, Permit
 from relay.store.ports import Store
 from tests.faces.house import House, house, reader_of
 from tests.room.parts import open_room

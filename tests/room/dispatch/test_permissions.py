@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from relay.model import PermissionAnswer, PermissionOption, PermissionRequest, Refusal
+from relay.model.actions import Permit
 from relay.room.dispatch.permissions import ALLOW, REJECT, PermissionBroker
 from relay.room.journal.live_bus import Live
-from relay.room.parsing.actions import Permit
 from relay.room.parsing.commands import Problem, parse
 from relay.store.ports import Store
 from tests.engines import BOTH, Clock

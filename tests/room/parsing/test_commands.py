@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from relay.room.parsing.actions import (
+from relay.model.actions import (
     Action,
     AddTask,
     Cancel,

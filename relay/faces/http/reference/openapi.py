@@ -9,6 +9,7 @@ import copy
 import re
 from collections.abc import Iterator
 from functools import cache
+from operator import itemgetter
 from typing import Any
 
 from pydantic import BaseModel
@@ -134,13 +135,16 @@ def _tags() -> Iterator[str]:
 
 
 def _schemas() -> tuple[Names, dict[str, Json]]:
-    """The name of each model in the document, and what it is."""
+    """The name of each model in the document, which is its title, and its schema."""
     models: list[tuple[type[BaseModel], JsonSchemaMode]] = []
     for operation in OPERATIONS.values():
         models += [(operation.request, "validation"), (operation.result, "serialization")]
     refs, whole = models_json_schema(list(dict.fromkeys(models)), ref_template=_REF)
-    named: Names = {(model, mode): refs[model, mode]["$ref"].rpartition("/")[2] for model, mode in models}
-    return named, whole.get("$defs", {})
+    titles = {_REF.format(model=key): schema["title"] for key, schema in whole["$defs"].items()}
+    named: Names = {(model, mode): titles[refs[model, mode]["$ref"]] for model, mode in models}
+    return named, {
+        schema["title"]: schema for schema in sorted(whole["$defs"].values(), key=itemgetter("title"))
+    }
 
 
 def _operation(

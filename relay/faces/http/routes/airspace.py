@@ -17,7 +17,8 @@ from relay.faces.http.requests.middleware import CREDENTIAL
 from relay.faces.http.requests.parsing import Body, Query, bad
 from relay.faces.http.requests.reader import SPEAKER, RequestReader
 from relay.model import SESSION_ID, Fault, Refusal
-from relay.room.parsing.actions import Action, DeclareIntent, GoFirst, Stop, TakeMain, intent_paths
+from relay.model.actions import Action, DeclareIntent, GoFirst, Stop, TakeMain
+from relay.room.parsing.commands import intent_paths
 from relay.room.person_actions import PersonActions
 
 _MARKS = ("useful", "noise")
@@ -144,7 +145,7 @@ class AirspaceRoutes:
         if agent not in self._reader.settings.current.agent_names:
             raise Refusal(f"There is no agent {agent[:60]}.", "GET /api/state lists them.", Fault.UNKNOWN)
         try:
-            kept = await self._airspace.declare_own(agent, paths, session=session)
+            kept = await self._airspace.declare_own(DeclareIntent(agent, tuple(paths)), session=session)
         except Refusal as refusal:
             return answer({"success": False, "reason": str(refusal), "agent": agent, "intent": None})
         result = {"success": True, "agent": agent, "intent": list(kept)}

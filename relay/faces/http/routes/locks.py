@@ -13,8 +13,8 @@ from relay.faces.http.requests.middleware import CREDENTIAL
 from relay.faces.http.requests.parsing import Query, bad, numbered
 from relay.faces.http.requests.reader import RequestReader
 from relay.model import Fault, Refusal
+from relay.model.actions import ForceRelease
 from relay.model.references import Thing
-from relay.room.parsing.actions import ForceRelease
 from relay.room.parsing.commands import MAX_REASON
 from relay.room.service import Room
 

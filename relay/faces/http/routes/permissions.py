@@ -11,8 +11,8 @@ from relay.faces.http.requests.errors import answer
 from relay.faces.http.requests.parsing import Query, bad
 from relay.faces.http.requests.reader import RequestReader
 from relay.model import Fault, Refusal
+from relay.model.actions import Permit
 from relay.room.dispatch.permissions import PermissionBroker
-from relay.room.parsing.actions import Permit
 from relay.room.person_actions import PersonActions
 
 

@@ -21,10 +21,10 @@ from relay.faces.http.requests.reader import RequestReader
 from relay.faces.http.routes.operations import caller_of, session_of
 from relay.faces.services import Services
 from relay.model import TASK_STATUSES, Fault, Message, Refusal
+from relay.model.actions import Action, Cancel, Pause, Resume, TryNow, Undo
 from relay.model.messages import check_client_id
 from relay.model.references import Thing
 from relay.room.journal.values import JobState
-from relay.room.parsing.actions import Action, Cancel, Pause, Resume, TryNow, Undo
 from relay.room.service import Room
 
 Json = dict[str, Any]

@@ -1,12 +1,14 @@
-"""What a person orders the room to do, as values: parsed from a command's text, or made by an interface.
+"""What people and agents order, as values: parsed from a command's text, or made by any other interface.
 
-Invariants: `commands.parse(action.line(), agents) == action`, and `of_json(action.as_json()) == action`. Pure.
+One function carries an action out, whoever ordered it: `ActionHandlers.handle` calls it for a person in the room, an
+operation for its caller. Invariants: `commands.parse(action.line(), agents) == action`, and
+`of_json(action.as_json()) == action`. Pure.
 """
 
 from __future__ import annotations
 
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from enum import StrEnum
 from typing import Any, ClassVar
@@ -228,16 +230,6 @@ class GoFirst(OfAgent):
     """This agent goes first where its work collides with another's."""
 
     word = "/first"
-
-
-def intent_paths(words: Sequence[str]) -> tuple[str, ...] | None:
-    """The paths that these words declare, without commas around them; `-` alone declares none. None = no word is
-    left."""
-    one_line = (word.encode(errors="replace").decode().replace("\n", " ") for word in words)
-    paths = [path for word in one_line if (path := word.strip(","))]
-    if not paths:
-        return None
-    return () if paths == ["-"] else tuple(dict.fromkeys(paths))
 
 
 @dataclass(frozen=True)
