@@ -16,7 +16,7 @@ Everything here runs in the caller's transaction.
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -351,21 +351,29 @@ async def last_pos(tx: Tx) -> int:
 
 async def has_seen(tx: Tx, observer: Event, event: Event) -> bool:
     """Had the author of `observer` seen `event`? (An event has seen itself.)"""
-    if observer.clock.get(event.lane_key, 0) >= event.seq:
-        return True
+    return await seen_by(tx, observer.clock, event.lane_key, event.seq)
+
+
+async def seen_by(tx: Tx, clock: Mapping[str, int], lane: str, seq: int) -> bool:
+    """Had an author with this clock seen the event `seq` of the lane with this key?"""
     visited: set[tuple[str, int]] = set()
-    waiting = [(event.lane_key, event.seq)]
+    waiting = [(lane, seq)]
     while waiting:
-        lane, seq = waiting.pop()
-        for row in await tx.all(Q.exits_of, lane=lane, seq=seq):
-            step = (row["into_lane"], row["at"])
-            if step in visited:
-                continue
-            if observer.clock.get(step[0], 0) >= step[1]:
-                return True
-            visited.add(step)
-            waiting.append(step)
+        step = waiting.pop()
+        if clock.get(step[0], 0) >= step[1]:
+            return True
+        visited.add(step)
+        for row in await tx.all(Q.exits_of, lane=step[0], seq=step[1]):
+            if (row["into_lane"], row["at"]) not in visited:
+                waiting.append((row["into_lane"], row["at"]))
     return False
+
+
+async def clock_shown(tx: Tx, lane: Lane, causes: Sequence[str] = ()) -> dict[str, int]:
+    """What the lane has seen, together with what the authors of these events had: the clock before its next event."""
+    head = await tx.one(Q.lane, session=lane.session, lane=lane.name)
+    rows = await tx.all(Q.causes, ids=dumps(sorted(set(causes)))) if causes else []
+    return merge(json.loads(head["clock"]) if head else {}, *(json.loads(row["clock"]) for row in rows))
 
 
 async def why(tx: Tx, event: str, *, limit: int = 200) -> list[Event]:

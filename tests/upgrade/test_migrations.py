@@ -25,4 +25,14 @@ def test_every_migration_is_as_it_was_applied() -> None:
 
     # A database knows a step by its wing's name, which may be no folder's any more.
     wings = {line.split("/")[1] for _, line in recorded}
-    assert wings == {"log", "coordination", "critical", "room", "airspace", "memory", "faces", "rights"}
+    assert wings == {
+        "log",
+        "coordination",
+        "critical",
+        "room",
+        "airspace",
+        "memory",
+        "timeline",
+        "faces",
+        "rights",
+    }

@@ -19,6 +19,7 @@ SCHEMAS = tuple(
         "room",
         "airspace",
         "memory",
+        "timeline",
         "access",
         "access/rights",
     )

@@ -1,0 +1,125 @@
+"""Recording what was done to files, with the verdict: which writes of others had the author seen?
+
+Invariants:
+- the verdict is found in the transaction that records the event, so nobody writes between the two;
+- a write of another lane was seen when the author's clock has it, or when its content stood in the author's tree.
+  What only the tree shows becomes a causal dependency, so clock order stays reachability (003, 2.2 and 2.5);
+- an unseen write is evidence of concurrency, not a conflict, and blocks nothing.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from relay.base.vector_clock import merge
+from relay.log import events
+from relay.log.encoding import dumps
+from relay.log.events import Event, Lane, NewEvent
+from relay.store.ports import Row, Tx
+from relay.timeline.projection import Q, project
+from relay.timeline.touches import CHANGED, READ, Source, Touch, paths_of
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What an author had seen of the last writes by others. `depends_on`: ids of those that stood in its tree;
+    `unseen`: of each path that it wrote blindly, the id of that write."""
+
+    depends_on: tuple[str, ...]
+    unseen: tuple[tuple[str, str], ...]
+
+
+async def record_changes(
+    tx: Tx,
+    lane: Lane,
+    touches: Sequence[Touch],
+    *,
+    source: Source,
+    before: str | None,
+    after: str,
+    worktree: str = "",
+    parents: Sequence[str] = (),
+    role: str | None = None,
+    branch: str | None = None,
+) -> Event | None:
+    """Append `files.changed`: the lane's author made the tree `after` of the tree `before`. `worktree`: whose.
+    None when nothing was touched. Raises LaneError."""
+    if not touches:
+        return None
+    verdict = await judge(tx, lane, {touch.path: touch.before for touch in touches}, parents)
+    outputs: dict[str, Any] = {"touches": [touch.as_json() for touch in touches], "source": source.value}
+    if worktree:
+        outputs["worktree"] = worktree
+    if verdict.unseen:
+        outputs["unseen"] = [{"path": path, "event": event} for path, event in verdict.unseen]
+    new = NewEvent(
+        CHANGED,
+        lane,
+        inputs={"tree": before},
+        outputs=outputs,
+        parents=parents,
+        causal_deps=verdict.depends_on,
+        role=role,
+        branch=branch,
+        snapshot=after,
+        file_touches=paths_of(touches),
+    )
+    event = await events.append(tx, new)
+    await project(tx, event)
+    return event
+
+
+async def record_reads(
+    tx: Tx,
+    lane: Lane,
+    blobs: Mapping[str, str | None],
+    *,
+    source: str,
+    parents: Sequence[str] = (),
+    role: str | None = None,
+) -> Event | None:
+    """Append `files.read`: the lane's author was shown these paths with these contents (blob ids). It depends on the
+    last write by others of each path that it could see. `source`: tool, hook, or merge (it took the main branch in).
+    None when nothing was read. Raises LaneError."""
+    if not blobs:
+        return None
+    verdict = await judge(tx, lane, blobs, parents)
+    new = NewEvent(
+        READ,
+        lane,
+        outputs={"paths": sorted(blobs), "source": source},
+        parents=parents,
+        causal_deps=verdict.depends_on,
+        role=role,
+        file_touches=sorted(blobs),
+    )
+    return await events.append(tx, new)
+
+
+async def judge(tx: Tx, lane: Lane, stood: Mapping[str, str | None], causes: Sequence[str] = ()) -> Verdict:
+    """Which of the last writes by other lanes had the lane's author seen, of the paths that `stood` in its tree with
+    these contents (blob ids, None = not there)? `causes`: events that it is shown besides."""
+    rows = await tx.all(Q.last_writes, paths=dumps(sorted(stood)), lane=lane.key)
+    if not rows:
+        return Verdict((), ())
+    clock = await events.clock_shown(tx, lane, causes)
+    open_rows: list[Row] = []
+    depends_on: dict[str, None] = {}
+    for row in rows:
+        if await events.seen_by(tx, clock, row["lane"], row["seq"]):
+            continue
+        if stood[row["path"]] == row["after"]:
+            depends_on[row["id"]] = None
+            clock = merge(clock, json.loads(row["clock"]))
+        else:
+            open_rows.append(row)
+    # What the author of a write that stood in the tree had seen, its reader has seen too.
+    unseen = [
+        (row["path"], row["id"])
+        for row in open_rows
+        if not await events.seen_by(tx, clock, row["lane"], row["seq"])
+    ]
+    return Verdict(tuple(depends_on), tuple(unseen))

@@ -1,0 +1,2 @@
+-- name: clear_touches
+DELETE FROM touches

@@ -1,0 +1,2 @@
+-- name: all_touches
+SELECT * FROM touches ORDER BY path, pos
