@@ -92,12 +92,12 @@ RESOURCES = (
 
 async def _some_work(services: Services, caller: Caller, query: str) -> Any:
     """What the operation `list_work` answers to these parameters. Raises Refusal."""
-    from relay.faces.operations.tasks import LIST_WORK
+    from relay.faces.operations.tasks import list_work
 
     asked: dict[str, Any] = dict(parse_qsl(query, keep_blank_values=True))
     with contextlib.suppress(ValueError, KeyError):
         asked["limit"] = int(asked["limit"])
-    return await LIST_WORK.run(services, caller, validated(LIST_WORK, asked))
+    return await list_work.run(services, caller, validated(list_work, asked))
 
 
 _PLAIN = {one.uri: one for one in RESOURCES if "{" not in one.uri}

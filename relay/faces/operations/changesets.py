@@ -7,7 +7,7 @@ from typing import Annotated, Any
 from pydantic import AfterValidator, Field
 
 from relay.coordination.writes.changesets import MOST_FILES, MOST_LISTED, MOST_SUMMARY
-from relay.faces.operations.operation import Answer, Name, Operation, Request, Shown, Token, storable
+from relay.faces.operations.operation import Answer, Name, Request, Shown, Token, operation, storable
 from relay.faces.services import Services
 from relay.model import Caller
 
@@ -50,7 +50,9 @@ class Changeset(Shown):
     changeset_id: str
 
 
-async def _record(services: Services, caller: Caller, request: RecordChangeset) -> Json:
+@operation("POST", "/changesets", ChangesetAnswer, scope="locks", beats=True, tag="changesets")
+async def record_changeset(services: Services, caller: Caller, request: RecordChangeset) -> Json:
+    """Record what you changed; files that you changed and do not name are reported."""
     return await services.changesets.record(
         caller,
         request.summary,
@@ -61,38 +63,11 @@ async def _record(services: Services, caller: Caller, request: RecordChangeset) 
     )
 
 
-async def _list(services: Services, caller: Caller, request: ListChangesets) -> list[Json]:
+@operation("GET", "/changesets", Changeset, scope="read", result_list=True, read_only=True, tag="changesets")
+async def list_changesets(services: Services, caller: Caller, request: ListChangesets) -> list[Json]:
+    """The room's changesets, latest first."""
     return list(
         await services.changesets.list(
             caller, session=request.session, agent=request.agent, limit=request.limit
         )
     )
-
-
-OPERATIONS = (
-    Operation(
-        "record_changeset",
-        RecordChangeset,
-        ChangesetAnswer,
-        "locks",
-        _record,
-        "POST",
-        "/changesets",
-        "Record what you changed; files that you changed and do not name are reported.",
-        tag="changesets",
-        beats=True,
-    ),
-    Operation(
-        "list_changesets",
-        ListChangesets,
-        Changeset,
-        "read",
-        _list,
-        "GET",
-        "/changesets",
-        "The room's changesets, latest first.",
-        result_list=True,
-        read_only=True,
-        tag="changesets",
-    ),
-)

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
-from relay.faces.operations.operation import Answer, Name, Operation, Request, Shown, Text
+from relay.faces.operations.operation import Answer, Name, Request, Shown, Text, operation
 from relay.faces.services import Services
 from relay.model import ADMIN, SCOPES, Caller
 
@@ -48,59 +48,26 @@ class RevokeKey(Request):
     id: Annotated[Name, Field(max_length=100)] = Field(description="the key's public id")
 
 
-async def _create(services: Services, caller: Caller, asked: CreateKey) -> Json:
+@operation("POST", "/keys", CreatedKey, scope=ADMIN, tag="keys")
+async def create_key(services: Services, caller: Caller, request: CreateKey) -> Json:
+    """Make an API key for one identity."""
     return await services.keys.create(
         caller,
-        asked.identity,
-        agent_type=asked.key_type,
-        scopes=asked.scopes,
-        expires=asked.expires,
-        note=asked.note or "",
+        request.identity,
+        agent_type=request.key_type,
+        scopes=request.scopes,
+        expires=request.expires,
+        note=request.note or "",
     )
 
 
-async def _list(services: Services, caller: Caller, asked: ListKeys) -> list[Json]:
+@operation("GET", "/keys", Key, scope=ADMIN, result_list=True, read_only=True, tag="keys")
+async def list_keys(services: Services, caller: Caller, request: ListKeys) -> list[Json]:
+    """The keys, without their secrets."""
     return await services.keys.list(caller)
 
 
-async def _revoke(services: Services, caller: Caller, asked: RevokeKey) -> Json:
-    return await services.revoke_key(caller, asked.id)
-
-
-OPERATIONS = (
-    Operation(
-        "create_key",
-        CreateKey,
-        CreatedKey,
-        ADMIN,
-        _create,
-        "POST",
-        "/keys",
-        "Make an API key for one identity.",
-        tag="keys",
-    ),
-    Operation(
-        "list_keys",
-        ListKeys,
-        Key,
-        ADMIN,
-        _list,
-        "GET",
-        "/keys",
-        "The keys, without their secrets.",
-        result_list=True,
-        read_only=True,
-        tag="keys",
-    ),
-    Operation(
-        "revoke_key",
-        RevokeKey,
-        Answer,
-        ADMIN,
-        _revoke,
-        "DELETE",
-        "/keys/{id}",
-        "Revoke a key: it is refused within a second.",
-        tag="keys",
-    ),
-)
+@operation("DELETE", "/keys/{id}", Answer, scope=ADMIN, tag="keys")
+async def revoke_key(services: Services, caller: Caller, request: RevokeKey) -> Json:
+    """Revoke a key: it is refused within a second."""
+    return await services.revoke_key(caller, request.id)

@@ -11,7 +11,7 @@ from pydantic import ConfigDict, Field
 
 from relay.coordination.locks.lock import MAX_REASON, MAX_TTL_S, MAX_WAIT_S
 from relay.coordination.paths.targets import MAX_BYTES, MAX_TARGETS
-from relay.faces.operations.operation import Answer, Name, Operation, Request, Shown, Text, Token, need
+from relay.faces.operations.operation import Answer, Name, Request, Shown, Text, Token, need, operation
 from relay.faces.progress import HEARD
 from relay.faces.services import Services
 from relay.model import ADMIN, Caller
@@ -149,7 +149,14 @@ def _seconds(minutes: float) -> float:
     return round(minutes * 60, 2)
 
 
-async def _acquire(services: Services, caller: Caller, request: AcquireLock) -> Json:
+@operation("POST", "/locks/acquire", AcquireAnswer, scope="locks", tool=True, beats=True, tag="locks")
+async def acquire_lock(services: Services, caller: Caller, request: AcquireLock) -> Json:
+    """Lock files before you edit them; again = refresh.
+
+    blocked: nothing was locked; locked_by has it until expires_at. Do other work, or ask again with
+    wait_seconds to stand in line (deadlock: release what you hold first). acquired: edit, renew before
+    expires_at, release_lock when done; fencing_token proves the lease.
+    """
     return await services.locks.acquire(
         caller,
         request.paths,
@@ -162,15 +169,44 @@ async def _acquire(services: Services, caller: Caller, request: AcquireLock) -> 
     )
 
 
-async def _release(services: Services, caller: Caller, request: ReleaseLock) -> Json:
+@operation("POST", "/locks/release", ReleaseAnswer, scope="locks", tool=True, beats=True, tag="locks")
+async def release_lock(services: Services, caller: Caller, request: ReleaseLock) -> Json:
+    """Give a lock back as soon as your edits are done.
+
+    not_held, not_yours: nothing was released. stale_token: your lease was over before; look at the file anew
+    before you write.
+    """
     return await services.locks.release(caller, request.file_path, fencing_token=request.fencing_token)
 
 
-async def _check(services: Services, caller: Caller, request: CheckLocks) -> list[Json]:
+@operation(
+    "POST",
+    "/locks/check",
+    Lock,
+    scope="read",
+    aliases=(("GET", "/locks"),),
+    tool=True,
+    result_list=True,
+    read_only=True,
+    beats=True,
+    tag="locks",
+)
+async def check_locks(services: Services, caller: Caller, request: CheckLocks) -> list[Json]:
+    """See who holds which locks, before you plan.
+
+    Each has file_path, locked_by, expires_at, mode; an empty list: all is free. It takes nothing:
+    acquire_lock does. What is near your locks comes first; next: there are more.
+    """
     return await services.locks.check(caller, request.file_paths, limit=request.limit, cursor=request.cursor)
 
 
-async def _renew(services: Services, caller: Caller, request: Renew) -> Json:
+@operation("POST", "/renew", RenewAnswer, scope="", tool=True, beats=True)
+async def renew(services: Services, caller: Caller, request: Renew) -> Json:
+    """Keep a lock or a claimed task for longer, before its expires_at or lease_until.
+
+    stale_token: it was over; get it again and look at what changed. files_held: others hold these files of
+    the task by now.
+    """
     seconds = None if request.ttl_minutes is None else _seconds(request.ttl_minutes)
     if request.kind == "lock":
         need(caller, "locks")
@@ -179,158 +215,46 @@ async def _renew(services: Services, caller: Caller, request: Renew) -> Json:
     return await services.work.renew(caller, request.id, lease_s=seconds)
 
 
-async def _renew_lock(services: Services, caller: Caller, request: RenewLock) -> Json:
-    seconds = None if request.ttl_minutes is None else _seconds(request.ttl_minutes)
-    return await services.locks.renew(caller, request.path, ttl_s=seconds)
+@operation("POST", "/explain", ExplainAnswer, scope="read", tool=True, read_only=True, beats=True)
+async def explain(services: Services, caller: Caller, request: Explain) -> Json:
+    """Ask why a path is blocked, or a task cannot be claimed; it changes nothing.
 
-
-async def _explain(services: Services, caller: Caller, request: Explain) -> Json:
+    lock: free, yours, why, locks, waiting, and your position. work: claimable, and every reason against it.
+    """
     if request.kind == "lock":
         return await services.locks.explain(caller, request.id)
     return await services.work.explain(caller, request.id)
 
 
-async def _explain_lock(services: Services, caller: Caller, request: ThisLock) -> Json:
+@operation("POST", "/locks/renew", RenewAnswer, scope="locks", beats=True, tag="locks")
+async def renew_lock(services: Services, caller: Caller, request: RenewLock) -> Json:
+    """Keep a lock for longer."""
+    seconds = None if request.ttl_minutes is None else _seconds(request.ttl_minutes)
+    return await services.locks.renew(caller, request.path, ttl_s=seconds)
+
+
+@operation("POST", "/locks/explain", ExplainAnswer, scope="read", read_only=True, beats=True, tag="locks")
+async def explain_lock(services: Services, caller: Caller, request: ThisLock) -> Json:
+    """Who holds what overlaps a path, who waits, and where you are in line."""
     return await services.locks.explain(caller, request.path)
 
 
-async def _force(services: Services, caller: Caller, request: ForceReleaseRequest) -> Json:
-    return await services.locks.force_release(caller, ForceRelease(request.file_path, request.reason))
-
-
-async def _status(services: Services, caller: Caller, request: StatusPath) -> Json:
+@operation(
+    "GET",
+    "/locks/status/{path}",
+    LockStatus,
+    scope="read",
+    aliases=(("GET", "/locks/status"),),
+    read_only=True,
+    beats=True,
+    tag="locks",
+)
+async def lock_status(services: Services, caller: Caller, request: StatusPath) -> Json:
+    """Whether a path is locked, by whom, and who waits."""
     return await services.locks.status(caller, request.path)
 
 
-OPERATIONS = (
-    Operation(
-        "acquire_lock",
-        AcquireLock,
-        AcquireAnswer,
-        "locks",
-        _acquire,
-        "POST",
-        "/locks/acquire",
-        "Lock files before you edit them; again = refresh.\n"
-        "blocked: nothing was locked; locked_by has it until expires_at. Do other work, or ask "
-        "again with wait_seconds to stand in line (deadlock: release what you hold first). "
-        "acquired: edit, renew before expires_at, release_lock when done; fencing_token proves the "
-        "lease.",
-        tool=True,
-        beats=True,
-        tag="locks",
-    ),
-    Operation(
-        "release_lock",
-        ReleaseLock,
-        ReleaseAnswer,
-        "locks",
-        _release,
-        "POST",
-        "/locks/release",
-        "Give a lock back as soon as your edits are done.\n"
-        "not_held, not_yours: nothing was released. stale_token: your lease was over before; look "
-        "at the file anew before you write.",
-        tool=True,
-        beats=True,
-        tag="locks",
-    ),
-    Operation(
-        "check_locks",
-        CheckLocks,
-        Lock,
-        "read",
-        _check,
-        "POST",
-        "/locks/check",
-        "See who holds which locks, before you plan.\n"
-        "Each has file_path, locked_by, expires_at, mode; an empty list: all is free. It takes "
-        "nothing: acquire_lock does. What is near your locks comes first; next: there are more.",
-        aliases=(("GET", "/locks"),),
-        tool=True,
-        result_list=True,
-        read_only=True,
-        tag="locks",
-        beats=True,
-    ),
-    Operation(
-        "renew",
-        Renew,
-        RenewAnswer,
-        "",
-        _renew,
-        "POST",
-        "/renew",
-        "Keep a lock or a claimed task for longer, before its expires_at or lease_until.\n"
-        "stale_token: it was over; get it again and look at what changed. files_held: others hold "
-        "these files of the task by now.",
-        tool=True,
-        beats=True,
-    ),
-    Operation(
-        "explain",
-        Explain,
-        ExplainAnswer,
-        "read",
-        _explain,
-        "POST",
-        "/explain",
-        "Ask why a path is blocked, or a task cannot be claimed; it changes nothing.\n"
-        "lock: free, yours, why, locks, waiting, and your position. work: claimable, and every reason "
-        "against it.",
-        tool=True,
-        read_only=True,
-        beats=True,
-    ),
-    Operation(
-        "renew_lock",
-        RenewLock,
-        RenewAnswer,
-        "locks",
-        _renew_lock,
-        "POST",
-        "/locks/renew",
-        "Keep a lock for longer.",
-        beats=True,
-        tag="locks",
-    ),
-    Operation(
-        "explain_lock",
-        ThisLock,
-        ExplainAnswer,
-        "read",
-        _explain_lock,
-        "POST",
-        "/locks/explain",
-        "Who holds what overlaps a path, who waits, and where you are in line.",
-        read_only=True,
-        tag="locks",
-        beats=True,
-    ),
-    Operation(
-        "lock_status",
-        StatusPath,
-        LockStatus,
-        "read",
-        _status,
-        "GET",
-        "/locks/status/{path}",
-        "Whether a path is locked, by whom, and who waits.",
-        aliases=(("GET", "/locks/status"),),
-        read_only=True,
-        tag="locks",
-        beats=True,
-    ),
-    Operation(
-        "force_release_lock",
-        ForceReleaseRequest,
-        Answer,
-        ADMIN,
-        _force,
-        "POST",
-        "/locks/force-release",
-        "Take a lock from its holder, who is told why in the room; only a person can.",
-        tag="locks",
-        beats=True,
-    ),
-)
+@operation("POST", "/locks/force-release", Answer, scope=ADMIN, beats=True, tag="locks")
+async def force_release_lock(services: Services, caller: Caller, request: ForceReleaseRequest) -> Json:
+    """Take a lock from its holder, who is told why in the room; only a person can."""
+    return await services.locks.force_release(caller, ForceRelease(request.file_path, request.reason))

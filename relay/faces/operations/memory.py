@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
-from relay.faces.operations.operation import Answer, Data, Name, Operation, Request, Shown, Text
+from relay.faces.operations.operation import Answer, Data, Name, Request, Shown, Text, operation
 from relay.faces.services import Services
 from relay.memory.episodic import (
     MOST_LESSON,
@@ -58,7 +58,21 @@ class Memory(Shown):
     memory_id: str | None = None
 
 
-async def _remember(services: Services, caller: Caller, request: Remember) -> Json:
+@operation(
+    "POST",
+    "/memory/remember",
+    RememberAnswer,
+    scope="memory",
+    aliases=(("POST", "/memory/store"),),
+    tool=True,
+    beats=True,
+    tag="memory",
+)
+async def remember(services: Services, caller: Caller, request: Remember) -> Json:
+    """Keep what others should know later: a cause, a decision, what worked and what did not.
+
+    One thing a call, lessons as advice. The same within an hour is joined to it (merged).
+    """
     return await services.memory.remember(
         caller,
         request.event_type,
@@ -71,44 +85,23 @@ async def _remember(services: Services, caller: Caller, request: Remember) -> Js
     )
 
 
-async def _recall(services: Services, caller: Caller, request: Recall) -> list[Json]:
+@operation(
+    "POST",
+    "/memory/recall",
+    Memory,
+    scope="read",
+    aliases=(("POST", "/memory/query"),),
+    tool=True,
+    result_list=True,
+    read_only=True,
+    beats=True,
+    tag="memory",
+)
+async def recall(services: Services, caller: Caller, request: Recall) -> list[Json]:
+    """Before you begin: what was learned earlier that bears on your task.
+
+    Best first, relevance up to 1; an empty list: nothing is known. Check it against the code as it is now.
+    """
     return await services.memory.recall(
         caller, request.task_description, tags=request.tags, limit=request.limit
     )
-
-
-OPERATIONS = (
-    Operation(
-        "remember",
-        Remember,
-        RememberAnswer,
-        "memory",
-        _remember,
-        "POST",
-        "/memory/remember",
-        "Keep what others should know later: a cause, a decision, what worked and what did not.\n"
-        "One thing a call, lessons as advice. The same within an hour is joined to it (merged).",
-        aliases=(("POST", "/memory/store"),),
-        tool=True,
-        tag="memory",
-        beats=True,
-    ),
-    Operation(
-        "recall",
-        Recall,
-        Memory,
-        "read",
-        _recall,
-        "POST",
-        "/memory/recall",
-        "Before you begin: what was learned earlier that bears on your task.\n"
-        "Best first, relevance up to 1; an empty list: nothing is known. Check it against the code "
-        "as it is now.",
-        aliases=(("POST", "/memory/query"),),
-        tool=True,
-        result_list=True,
-        read_only=True,
-        tag="memory",
-        beats=True,
-    ),
-)

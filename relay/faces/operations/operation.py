@@ -6,10 +6,11 @@ that is left out, and unknown fields are refused. What was not done is a `Refusa
 
 from __future__ import annotations
 
+import inspect
 import math
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
-from typing import Annotated, Any, ClassVar, Self
+from typing import Annotated, Any, ClassVar, Self, get_type_hints
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, model_validator
 from pydantic_core import ErrorDetails
@@ -113,35 +114,77 @@ class Shown(BaseModel):
     model_config = ConfigDict(extra="allow")
 
 
+#: What carries an operation out. Gives a JSON value; raises Refusal.
+Run = Callable[[Services, Caller, Any], Awaitable[Any]]
+
+
 @dataclass(frozen=True, slots=True)
 class Operation:
-    """One declared operation.
-
-    `request` and `result` are pydantic models (a result may be a list of them: `result_list`); `scope` one of
-    `relay.model.SCOPES`, ADMIN, or "" (any good key); `method` and `path` its HTTP endpoint, `aliases` further
-    (method, path) pairs; `tool` whether MCP lists it; `read_only`: it changes nothing. `beats`: its own
-    transaction is the heartbeat of the caller's session. `doc`: the first line is a summary, for models and people.
-    """
+    """One declared operation: see `operation`. `doc`: the first line is a summary, for models and people."""
 
     name: str
     request: type[Request]
     result: type[BaseModel]
     scope: str
-    run: Callable[[Services, Caller, Any], Awaitable[Any]]
+    run: Run
     method: str
     path: str
     doc: str
-    aliases: tuple[tuple[str, str], ...] = ()
-    tool: bool = False
-    result_list: bool = False
-    read_only: bool = False
-    beats: bool = False
-    tag: str = "more"
+    aliases: tuple[tuple[str, str], ...]
+    tool: bool
+    result_list: bool
+    read_only: bool
+    beats: bool
+    tag: str
 
     @property
     def endpoints(self) -> tuple[tuple[str, str], ...]:
         """Every (method, path) of it."""
         return ((self.method, self.path), *self.aliases)
+
+
+def operation(
+    method: str,
+    path: str,
+    result: type[BaseModel],
+    *,
+    scope: str,
+    aliases: tuple[tuple[str, str], ...] = (),
+    tool: bool = False,
+    result_list: bool = False,
+    read_only: bool = False,
+    beats: bool = False,
+    tag: str = "more",
+) -> Callable[[Run], Operation]:
+    """Make an operation of the function that carries it out: its name, the type of its `request` and its docstring
+    are the operation's.
+
+    `method` and `path` are its HTTP endpoint, `aliases` further (method, path) pairs. `result` is what it answers, or
+    with `result_list` an entry of the list that it answers. `scope` is one of `relay.model.SCOPES`, ADMIN, or "" (any
+    good key). `tool`: MCP lists it. `read_only`: it changes nothing. `beats`: its own transaction is the heartbeat of
+    the caller's session.
+    """
+
+    def declare(run: Run) -> Operation:
+        summary, _, more = inspect.cleandoc(run.__doc__ or "").partition("\n")
+        return Operation(
+            run.__name__,
+            get_type_hints(run)["request"],
+            result,
+            scope,
+            run,
+            method,
+            path,
+            f"{summary}\n{' '.join(more.split())}".strip(),
+            aliases,
+            tool,
+            result_list,
+            read_only,
+            beats,
+            tag,
+        )
+
+    return declare
 
 
 async def perform(services: Services, caller: Caller, operation: Operation, values: Mapping[str, Any]) -> Any:

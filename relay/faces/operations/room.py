@@ -10,7 +10,7 @@ from typing import Annotated, Any
 from pydantic import ConfigDict, Field
 
 from relay.faces.operations.help_topics import TOPICS, help_text
-from relay.faces.operations.operation import Answer, Name, Names, Operation, Request, Shown, Text
+from relay.faces.operations.operation import Answer, Name, Names, Request, Shown, Text, operation
 from relay.faces.services import Services
 from relay.model import MAX_CLIENT_ID, Caller, Fault, Refusal
 from relay.model.actions import DeclareIntent
@@ -81,101 +81,55 @@ class HelpAnswer(Shown):
     topics: list[str]
 
 
-async def _intent(services: Services, caller: Caller, request: IntentRequest) -> Json:
+@operation("POST", "/intents", IntentAnswer, scope="locks", tool=True, tag="room")
+async def declare_intent(services: Services, caller: Caller, request: IntentRequest) -> Json:
+    """Say which files you will touch soon, so that others are warned; it locks nothing.
+
+    It replaces what you said before. acquire_lock when you begin to edit.
+    """
     return await services.intents.declare(caller, DeclareIntent(caller.agent, tuple(request.paths)))
 
 
-async def _post(services: Services, caller: Caller, request: PostMessage) -> Json:
+@operation("POST", "/room/messages", Posted, scope="room", tool=True, tag="room")
+async def post_message(services: Services, caller: Caller, request: PostMessage) -> Json:
+    """Say something to the people and agents here; @NAME asks an agent.
+
+    asked: who gets a turn for it; why: why the others that you named, or nobody. Answers come by read_room.
+    """
     return await services.room.post(
         caller, request.body, in_reply_to=request.in_reply_to, client_id=request.client_id
     )
 
 
-async def _read(services: Services, caller: Caller, request: ReadRoom) -> Json:
+@operation("GET", "/room/messages", RoomPage, scope="read", tool=True, read_only=True, tag="room")
+async def read_room(services: Services, caller: Caller, request: ReadRoom) -> Json:
+    """Read what was said, when you begin and between your steps.
+
+    entries, oldest first; give next as the cursor of your next read; more: there is more at next now.
+    """
     return await services.room.read(caller, cursor=request.cursor, limit=request.limit, to_me=request.to_me)
 
 
-async def _who(services: Services, caller: Caller, request: Who) -> Json:
+@operation("GET", "/who", WhoAnswer, scope="read", tool=True, read_only=True, tag="room")
+async def who(services: Services, caller: Caller, request: Who) -> Json:
+    """See who you are, who else is here, and the living sessions with what they hold.
+
+    @NAME of agents sets them to work; visitors (agents that run on their own) and people read the room
+    themselves. locked_by names any of them.
+    """
     return await services.room.who(caller)
 
 
-async def _help(services: Services, caller: Caller, request: Help) -> Json:
+@operation(
+    "GET", "/help", HelpAnswer, scope="", aliases=(("GET", "/help/{topic}"),), tool=True, read_only=True
+)
+async def help(services: Services, caller: Caller, request: Help) -> Json:
+    """Read how something works before you guess.
+
+    Each topic has its text; without a topic: where to begin.
+    """
     text = help_text(request.topic)
     if text is None:
         message = f"There is no help on {(request.topic or '')[:40]!r}."
         raise Refusal(message, f"Topics: {', '.join(TOPICS)}.", Fault.UNKNOWN, "unknown_topic")
     return {"topic": request.topic, "text": text, "topics": list(TOPICS)}
-
-
-OPERATIONS = (
-    Operation(
-        "declare_intent",
-        IntentRequest,
-        IntentAnswer,
-        "locks",
-        _intent,
-        "POST",
-        "/intents",
-        "Say which files you will touch soon, so that others are warned; it locks nothing.\n"
-        "It replaces what you said before. acquire_lock when you begin to edit.",
-        tool=True,
-        tag="room",
-    ),
-    Operation(
-        "post_message",
-        PostMessage,
-        Posted,
-        "room",
-        _post,
-        "POST",
-        "/room/messages",
-        "Say something to the people and agents here; @NAME asks an agent.\n"
-        "asked: who gets a turn for it; why: why the others that you named, or nobody. Answers come "
-        "by read_room.",
-        tool=True,
-        tag="room",
-    ),
-    Operation(
-        "read_room",
-        ReadRoom,
-        RoomPage,
-        "read",
-        _read,
-        "GET",
-        "/room/messages",
-        "Read what was said, when you begin and between your steps.\n"
-        "entries, oldest first; give next as the cursor of your next read; more: there is more "
-        "at next now.",
-        tool=True,
-        read_only=True,
-        tag="room",
-    ),
-    Operation(
-        "who",
-        Who,
-        WhoAnswer,
-        "read",
-        _who,
-        "GET",
-        "/who",
-        "See who you are, who else is here, and the living sessions with what they hold.\n"
-        "@NAME of agents sets them to work; visitors (agents that run on their own) and people read "
-        "the room themselves. locked_by names any of them.",
-        tool=True,
-        read_only=True,
-        tag="room",
-    ),
-    Operation(
-        "help",
-        Help,
-        HelpAnswer,
-        "",
-        _help,
-        "GET",
-        "/help",
-        "Read how something works before you guess.\nEach topic has its text; without a topic: where to begin.",
-        aliases=(("GET", "/help/{topic}"),),
-        tool=True,
-        read_only=True,
-    ),
-)

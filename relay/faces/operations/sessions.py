@@ -11,7 +11,7 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
-from relay.faces.operations.operation import Answer, Name, Operation, Request, Shown, Text, need
+from relay.faces.operations.operation import Answer, Name, Request, Shown, Text, need, operation
 from relay.faces.services import Services
 from relay.model import ADMIN, Caller, Fault, Refusal
 from relay.model.pages import MOST_PAGE, PAGE
@@ -44,11 +44,17 @@ class Beat(Request):
     pass
 
 
-async def _list(services: Services, caller: Caller, request: ListSessions) -> Sequence[Json]:
+@operation(
+    "GET", "/sessions", Session, scope="read", result_list=True, read_only=True, beats=True, tag="sessions"
+)
+async def list_sessions(services: Services, caller: Caller, request: ListSessions) -> Sequence[Json]:
+    """The sessions that live, latest first."""
     return await services.sessions.list(caller, all=request.all, limit=request.limit, cursor=request.cursor)
 
 
-async def _end(services: Services, caller: Caller, request: EndSession) -> Json:
+@operation("POST", "/sessions/end", Answer, scope="", beats=True, tag="sessions")
+async def end_session(services: Services, caller: Caller, request: EndSession) -> Json:
+    """End your session: its locks and claims are free at once."""
     if request.of is None or request.of == caller.agent:
         return await services.sessions.end(caller, reason=request.reason or "by a call of its own")
     need(caller, ADMIN)
@@ -62,48 +68,8 @@ async def _end(services: Services, caller: Caller, request: EndSession) -> Json:
     )
 
 
-async def _beat(services: Services, caller: Caller, request: Beat) -> Json:
+@operation("POST", "/sessions/heartbeat", Answer, scope="", beats=True, tag="sessions")
+async def heartbeat(services: Services, caller: Caller, request: Beat) -> Json:
+    """Say that your session lives; every other call says so too."""
     await services.sessions.touch(caller)
     return {"success": True, "agent_id": caller.agent, "session_id": caller.session}
-
-
-OPERATIONS = (
-    Operation(
-        "list_sessions",
-        ListSessions,
-        Session,
-        "read",
-        _list,
-        "GET",
-        "/sessions",
-        "The sessions that live, latest first.",
-        result_list=True,
-        read_only=True,
-        tag="sessions",
-        beats=True,
-    ),
-    Operation(
-        "end_session",
-        EndSession,
-        Answer,
-        "",
-        _end,
-        "POST",
-        "/sessions/end",
-        "End your session: its locks and claims are free at once.",
-        beats=True,
-        tag="sessions",
-    ),
-    Operation(
-        "heartbeat",
-        Beat,
-        Answer,
-        "",
-        _beat,
-        "POST",
-        "/sessions/heartbeat",
-        "Say that your session lives; every other call says so too.",
-        beats=True,
-        tag="sessions",
-    ),
-)

@@ -26,12 +26,12 @@ from relay.faces.operations.operation import (
     Answer,
     Data,
     Name,
-    Operation,
     Request,
     Shown,
     Text,
     Token,
     one_of,
+    operation,
 )
 from relay.faces.progress import HEARD
 from relay.faces.services import Services
@@ -175,7 +175,23 @@ class Explained(Shown):
     success: bool | None = None
 
 
-async def _get(services: Services, caller: Caller, request: GetWork) -> Json:
+@operation(
+    "POST",
+    "/work/claim",
+    Task,
+    scope="work",
+    aliases=(("POST", "/work/get"),),
+    tool=True,
+    beats=True,
+    tag="work",
+)
+async def get_work(services: Services, caller: Caller, request: GetWork) -> Json:
+    """Claim the next task when you are free; its files are locked with it.
+
+    Do it, renew before lease_until, then complete_work, or release_work if you cannot. task_id null: nothing
+    for you now (wait_seconds waits for it); why counts what is blocked, claimed or backing off, next_at is
+    when to ask again. work://all lists the tasks.
+    """
     seconds = None if request.lease_minutes is None else request.lease_minutes * 60
     return await services.work.get(
         caller,
@@ -187,7 +203,13 @@ async def _get(services: Services, caller: Caller, request: GetWork) -> Json:
     )
 
 
-async def _complete(services: Services, caller: Caller, request: CompleteWork) -> Json:
+@operation("POST", "/work/complete", CompleteAnswer, scope="work", tool=True, beats=True, tag="work")
+async def complete_work(services: Services, caller: Caller, request: CompleteWork) -> Json:
+    """End a task that you claimed, once and for good.
+
+    success false: it failed and is not tried again (for another attempt: release_work). result is what others
+    need of it. stale_token: you lost the claim and nothing was kept; get_work gives the next.
+    """
     return await services.work.complete(
         caller,
         request.task_id,
@@ -198,7 +220,13 @@ async def _complete(services: Services, caller: Caller, request: CompleteWork) -
     )
 
 
-async def _submit(services: Services, caller: Caller, request: SubmitWork) -> Json:
+@operation("POST", "/work/submit", SubmitAnswer, scope="work", tool=True, beats=True, tag="work")
+async def submit_work(services: Services, caller: Caller, request: SubmitWork) -> Json:
+    """Put a task into the queue, for whoever asks next.
+
+    Say all that somebody needs who has not seen your work. depends_on: it can begin when these are completed;
+    until then its status is blocked.
+    """
     return await services.work.submit(
         caller,
         request.task_type,
@@ -214,33 +242,50 @@ async def _submit(services: Services, caller: Caller, request: SubmitWork) -> Js
     )
 
 
-async def _release(services: Services, caller: Caller, request: ReleaseWork) -> Json:
+@operation("POST", "/work/release", StatusAnswer, scope="work", tool=True, beats=True, tag="work")
+async def release_work(services: Services, caller: Caller, request: ReleaseWork) -> Json:
+    """Give back a claimed task that you cannot finish, for another attempt after next_at.
+
+    Say in reason what stood in the way. status dead: that was its last attempt; tell a person.
+    """
     return await services.work.release(caller, request.task_id, reason=request.reason)
 
 
-async def _renew(services: Services, caller: Caller, request: RenewClaim) -> Json:
+@operation("POST", "/work/renew", Answer, scope="work", beats=True, tag="work")
+async def renew_claim(services: Services, caller: Caller, request: RenewClaim) -> Json:
+    """Keep a claimed task for longer."""
     minutes = request.ttl_minutes if request.lease_minutes is None else request.lease_minutes
     seconds = None if minutes is None else minutes * 60
     return await services.work.renew(caller, request.task, lease_s=seconds)
 
 
-async def _explain(services: Services, caller: Caller, request: ThisTask) -> Json:
+@operation("POST", "/work/explain", Explained, scope="read", read_only=True, beats=True, tag="work")
+async def explain_work(services: Services, caller: Caller, request: ThisTask) -> Json:
+    """Every reason why you cannot claim a task."""
     return await services.work.explain(caller, request.task)
 
 
-async def _needs(services: Services, caller: Caller, request: SetNeeds) -> Json:
+@operation("POST", "/work/needs", Answer, scope="work", beats=True, tag="work")
+async def set_needs(services: Services, caller: Caller, request: SetNeeds) -> Json:
+    """Replace the tasks that a task depends on."""
     return await services.work.set_needs(caller, request.task_id, request.depends_on)
 
 
-async def _reopen(services: Services, caller: Caller, request: ReleaseWork) -> Json:
+@operation("POST", "/work/reopen", StatusAnswer, scope="work", beats=True, tag="work")
+async def reopen_work(services: Services, caller: Caller, request: ReleaseWork) -> Json:
+    """Open a new attempt of a finished task; only a person can."""
     return await services.work.reopen(caller, request.task_id, reason=request.reason)
 
 
-async def _pending(services: Services, caller: Caller, request: Pending) -> list[Json]:
+@operation("GET", "/work/pending", TaskShown, scope="read", result_list=True, read_only=True, tag="work")
+async def pending_work(services: Services, caller: Caller, request: Pending) -> list[Json]:
+    """The tasks that can be claimed now, in the order in which they would be given."""
     return await services.work.pending(caller, limit=request.limit)
 
 
-async def _list(services: Services, caller: Caller, request: ListWork) -> Json:
+@operation("GET", "/work", WorkList, scope="read", read_only=True, tag="work")
+async def list_work(services: Services, caller: Caller, request: ListWork) -> Json:
+    """The tasks on the board, by number; filter by status, type or assignee."""
     return await services.work.list(
         caller,
         status=request.status,
@@ -251,162 +296,9 @@ async def _list(services: Services, caller: Caller, request: ListWork) -> Json:
     )
 
 
-async def _task(services: Services, caller: Caller, request: OneTask) -> Json:
+@operation("GET", "/work/{task_id}", TaskStanding, scope="read", read_only=True, tag="work")
+async def show_task(services: Services, caller: Caller, request: OneTask) -> Json:
+    """One task as it stands."""
     told = await services.work.task(caller, request.task_id)
     # TASK is the board's; here it goes by the queue's names as well.
     return {"task_id": told.get("id"), "task_description": told.get("title"), **told}
-
-
-LIST_WORK = Operation(
-    "list_work",
-    ListWork,
-    WorkList,
-    "read",
-    _list,
-    "GET",
-    "/work",
-    "The tasks on the board, by number; filter by status, type or assignee.",
-    read_only=True,
-    tag="work",
-)
-
-OPERATIONS = (
-    Operation(
-        "get_work",
-        GetWork,
-        Task,
-        "work",
-        _get,
-        "POST",
-        "/work/claim",
-        "Claim the next task when you are free; its files are locked with it.\n"
-        "Do it, renew before lease_until, then complete_work, or release_work if you cannot. "
-        "task_id null: nothing for you now (wait_seconds waits for it); why counts what is blocked, claimed or "
-        "backing off, next_at is when to ask again. work://all lists the tasks.",
-        aliases=(("POST", "/work/get"),),
-        tool=True,
-        beats=True,
-        tag="work",
-    ),
-    Operation(
-        "complete_work",
-        CompleteWork,
-        CompleteAnswer,
-        "work",
-        _complete,
-        "POST",
-        "/work/complete",
-        "End a task that you claimed, once and for good.\n"
-        "success false: it failed and is not tried again (for another attempt: release_work). "
-        "result is what others need of it. stale_token: you lost the claim and nothing was kept; "
-        "get_work gives the next.",
-        tool=True,
-        beats=True,
-        tag="work",
-    ),
-    Operation(
-        "submit_work",
-        SubmitWork,
-        SubmitAnswer,
-        "work",
-        _submit,
-        "POST",
-        "/work/submit",
-        "Put a task into the queue, for whoever asks next.\n"
-        "Say all that somebody needs who has not seen your work. depends_on: it can begin when "
-        "these are completed; until then its status is blocked.",
-        tool=True,
-        beats=True,
-        tag="work",
-    ),
-    Operation(
-        "release_work",
-        ReleaseWork,
-        StatusAnswer,
-        "work",
-        _release,
-        "POST",
-        "/work/release",
-        "Give back a claimed task that you cannot finish, for another attempt after next_at.\n"
-        "Say in reason what stood in the way. status dead: that was its last attempt; tell a "
-        "person.",
-        tool=True,
-        beats=True,
-        tag="work",
-    ),
-    Operation(
-        "renew_claim",
-        RenewClaim,
-        Answer,
-        "work",
-        _renew,
-        "POST",
-        "/work/renew",
-        "Keep a claimed task for longer.",
-        beats=True,
-        tag="work",
-    ),
-    Operation(
-        "explain_work",
-        ThisTask,
-        Explained,
-        "read",
-        _explain,
-        "POST",
-        "/work/explain",
-        "Every reason why you cannot claim a task.",
-        read_only=True,
-        tag="work",
-        beats=True,
-    ),
-    Operation(
-        "set_needs",
-        SetNeeds,
-        Answer,
-        "work",
-        _needs,
-        "POST",
-        "/work/needs",
-        "Replace the tasks that a task depends on.",
-        beats=True,
-        tag="work",
-    ),
-    Operation(
-        "reopen_work",
-        ReleaseWork,
-        StatusAnswer,
-        "work",
-        _reopen,
-        "POST",
-        "/work/reopen",
-        "Open a new attempt of a finished task; only a person can.",
-        beats=True,
-        tag="work",
-    ),
-    Operation(
-        "pending_work",
-        Pending,
-        TaskShown,
-        "read",
-        _pending,
-        "GET",
-        "/work/pending",
-        "The tasks that can be claimed now, in the order in which they would be given.",
-        result_list=True,
-        read_only=True,
-        tag="work",
-    ),
-    LIST_WORK,
-    Operation(
-        "show_task",
-        OneTask,
-        TaskStanding,
-        "read",
-        _task,
-        "GET",
-        "/work/{task_id}",
-        "One task as it stands.",
-        read_only=True,
-        tag="work",
-    ),
-)
