@@ -3,12 +3,15 @@
 One function carries an action out, whoever ordered it: `ActionHandlers.handle` calls it for a person in the room, an
 operation for its caller. Invariants: `commands.parse(action.line(), agents) == action`, and
 `of_json(action.as_json()) == action`. Pure.
+
+An action is its command's word and its fields. In its line they stand in the order in which the class has them, each
+written by its name (`_WRITTEN`).
 """
 
 from __future__ import annotations
 
 import shlex
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from enum import StrEnum
 from typing import Any, ClassVar
@@ -29,18 +32,24 @@ class Action:
     """One action. `word` is its command. An action is equal to another of its kind with the same fields."""
 
     word: ClassVar[str]
+    kinds: ClassVar[dict[str, type[Action]]] = {}
+
+    def __init_subclass__(cls, word: str = "") -> None:
+        """A class with a `word` is a kind of action, by its name in JSON."""
+        if word:
+            cls.word = word
+            cls.kinds[cls.__name__] = cls
 
     def named(self) -> tuple[str, ...]:
         """The agents that it names."""
         return ()
 
-    def arguments(self) -> list[str]:
-        """What follows the word in its line."""
-        return [f"@{agent}" for agent in self.named()]
-
     def line(self) -> str:
         """The action as the room shows it: the command that a person would have typed."""
-        return " ".join([self.word, *self.arguments()]).rstrip()
+        written = [
+            _WRITTEN.get(name, str)(value) for name, value in asdict(self).items() if value is not None
+        ]
+        return " ".join([self.word, *written]).rstrip()
 
     def as_json(self) -> dict[str, Any]:
         """The action as a JSON value: `{kind, ...}`."""
@@ -62,82 +71,64 @@ class Answer:
         return answer if self.task is None else {**answer, "task": self.task}
 
 
-class ShowTasks(Action):
-    word = "/tasks"
+class ShowTasks(Action, word="/tasks"):
+    """The board, with what is blocked or failed and why."""
 
 
-class ShowWho(Action):
-    word = "/who"
+class ShowWho(Action, word="/who"):
+    """Who is here, and how the agents are."""
 
 
-class ShowQueue(Action):
-    word = "/queue"
+class ShowQueue(Action, word="/queue"):
+    """What runs, what waits and what went wrong."""
 
 
-class ShowAirspace(Action):
-    word = "/airspace"
+class ShowAirspace(Action, word="/airspace"):
+    """Who is near whom in the code."""
 
 
 @dataclass(frozen=True)
-class ShowHelp(Action):
+class ShowHelp(Action, word="/help"):
     """`command` is a known one, with its slash, or None for all."""
 
-    word = "/help"
     command: str | None = None
 
-    def arguments(self) -> list[str]:
-        return [self.command or ""]
-
 
 @dataclass(frozen=True)
-class ShowLocks(Action):
+class ShowLocks(Action, word="/locks"):
     """`path`: only the locks near it; None = all."""
 
-    word = "/locks"
     path: str | None = None
 
-    def arguments(self) -> list[str]:
-        return [shlex.quote(self.path)] if self.path else []
-
 
 @dataclass(frozen=True)
-class AddTask(Action):
-    word = "/task"
+class AddTask(Action, word="/task"):
+    """Put a new task on the board."""
+
     title: str
 
-    def arguments(self) -> list[str]:
-        return [self.title]
-
 
 @dataclass(frozen=True)
-class MoveTask(Action):
+class MoveTask(Action, word="/move"):
     """`task` is the room number of a task."""
 
-    word = "/move"
     task: int
     status: Status
 
-    def arguments(self) -> list[str]:
-        return [references.task(self.task), self.status]
-
 
 @dataclass(frozen=True)
-class MoveAll(Action):
+class MoveAll(Action, word="/moveall"):
     """Active tasks only."""
 
-    word = "/moveall"
     status: Status
 
-    def arguments(self) -> list[str]:
-        return [self.status]
+
+class ClearAll(Action, word="/clearall"):
+    """Take every task off the board."""
 
 
-class ClearAll(Action):
-    word = "/clearall"
-
-
-class Undo(Action):
-    word = "/undo"
+class Undo(Action, word="/undo"):
+    """Take back the last change of the board."""
 
 
 @dataclass(frozen=True)
@@ -150,70 +141,55 @@ class OfAgents(Action):
         return self.agents
 
 
-class Cancel(OfAgents):
+class Cancel(OfAgents, word="/cancel"):
     """End the running turns of these agents."""
 
-    word = "/cancel"
 
-
-class Stop(OfAgents):
+class Stop(OfAgents, word="/stop"):
     """End the running turns of these agents, take back what waits, and start no new ones."""
 
-    word = "/stop"
 
-
-class Pause(OfAgents):
+class Pause(OfAgents, word="/pause"):
     """Start no new turns of these agents; without agents: of all."""
 
-    word = "/pause"
 
-
-class Resume(OfAgents):
+class Resume(OfAgents, word="/resume"):
     """Start turns of these agents again; without agents: of all."""
 
-    word = "/resume"
 
-
-class TryNow(OfAgents):
+class TryNow(OfAgents, word="/try"):
     """Make the one attempt of these agents' open circuits now."""
 
-    word = "/try"
 
-
-class TakeMain(OfAgents):
+class TakeMain(OfAgents, word="/update"):
     """Ask these agents to take the main branch into their own."""
 
-    word = "/update"
-
 
 @dataclass(frozen=True)
-class Route(OfAgents):
+class Route(OfAgents, word="/route"):
     """Send a message (`message` is its room number) to these agents, at least one."""
 
-    word = "/route"
     message: int
 
-    def arguments(self) -> list[str]:
-        return [references.message(self.message), *super().arguments()]
+    def line(self) -> str:
+        return f"{self.word} {references.message(self.message)} {_mentioned(self.agents)}"
 
 
 @dataclass(frozen=True)
-class Retry(Action):
+class Retry(Action, word="/retry"):
     """`of` is "job" or "message" when the person said which, else "any": look for a message first, since
     those are the numbers that people see."""
 
-    word = "/retry"
     number: int
     of: str = "any"
 
-    def arguments(self) -> list[str]:
-        return [{"job": references.job, "message": references.message}.get(self.of, str)(self.number)]
+    def line(self) -> str:
+        shown = {"job": references.job, "message": references.message}.get(self.of, str)(self.number)
+        return f"{self.word} {shown}"
 
 
-class Continue(Action):
+class Continue(Action, word="/continue"):
     """Lift the hop limit of the conversation among agents."""
-
-    word = "/continue"
 
 
 @dataclass(frozen=True)
@@ -226,29 +202,22 @@ class OfAgent(Action):
         return (self.agent,)
 
 
-class GoFirst(OfAgent):
+class GoFirst(OfAgent, word="/first"):
     """This agent goes first where its work collides with another's."""
 
-    word = "/first"
-
 
 @dataclass(frozen=True)
-class DeclareIntent(OfAgent):
+class DeclareIntent(OfAgent, word="/intent"):
     """What an agent is about to touch; no paths = nothing any more."""
 
-    word = "/intent"
     paths: tuple[str, ...]
-
-    def arguments(self) -> list[str]:
-        return [*super().arguments(), *(map(shlex.quote, self.paths) if self.paths else "-")]
 
 
 @dataclass(frozen=True)
-class Permit(Action):
+class Permit(Action, word="/allow"):
     """Answer what an agent asks for. `request`: its number or id; `option`: its id, name or place, None = the first
     that fits `allow`."""
 
-    word = "/allow"
     request: str
     option: str | None
     allow: bool
@@ -258,18 +227,25 @@ class Permit(Action):
 
 
 @dataclass(frozen=True)
-class ForceRelease(Action):
+class ForceRelease(Action, word="/unlock"):
     """Take the locks of `path` (a path, a pattern or a key) from whoever holds them."""
 
-    word = "/unlock"
     path: str
     reason: str
 
-    def arguments(self) -> list[str]:
-        return [shlex.quote(self.path), self.reason]
+
+def _mentioned(agents: Sequence[str]) -> str:
+    return " ".join(f"@{agent}" for agent in agents)
 
 
-_KINDS = {kind.__name__: kind for base in (Action, OfAgents, OfAgent) for kind in base.__subclasses__()}
+#: By the name of a field: how its value stands in a line. Other fields stand there as they are.
+_WRITTEN: dict[str, Callable[[Any], str]] = {
+    "agent": "@{}".format,
+    "agents": _mentioned,
+    "path": shlex.quote,
+    "paths": lambda paths: " ".join(map(shlex.quote, paths)) or "-",
+    "task": references.task,
+}
 
 
 def of_json(value: Mapping[str, Any]) -> Action:
@@ -277,7 +253,7 @@ def of_json(value: Mapping[str, Any]) -> Action:
     fields: dict[str, Any] = {
         name: tuple(field) if isinstance(field, list) else field for name, field in value.items()
     }
-    kind = _KINDS[fields.pop("kind")]
+    kind = Action.kinds[fields.pop("kind")]
     if "status" in fields:
         fields["status"] = Status(fields["status"])
     return kind(**fields)
