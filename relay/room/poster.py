@@ -21,7 +21,7 @@ from relay.room.journal import hop_limit, ledger
 from relay.room.journal.ledger import NewMessage, Q
 from relay.room.journal.live_bus import Live
 from relay.room.journal.pages import IDS_FIX
-from relay.room.journal.values import Posted, message_of_row
+from relay.room.journal.values import message_of_row
 from relay.room.journal.visitors import visitors
 from relay.store.ports import Store, StoreBusy, StoreMoved, Tx
 
@@ -63,7 +63,7 @@ class Poster:
         verified: bool = True,
         action: Action | None = None,
         id: str = "",
-    ) -> Posted:
+    ) -> Message:
         """A person's message; on disk, with all that it opens, when this returns. `action`: what an interface orders
         by it; `id`: the message's, empty = a new one."""
         speaker = self.person(name)
@@ -102,8 +102,7 @@ class Poster:
                 await hop_limit.reset(tx)
             return admitted
 
-        message = await self.write(work, durable=True)
-        return Posted(message.id, message.cursor, message.number)
+        return await self.write(work, durable=True)
 
     async def _visitors(self, tx: Tx) -> list[str]:
         return [visitor.name for visitor in visitors(await self._holds.sessions(tx), self._roster.names)]

@@ -12,7 +12,7 @@ import hashlib
 import re
 from collections.abc import Callable, Collection, Coroutine, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import cache
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
@@ -21,6 +21,17 @@ from relay.model import Caller
 
 T = TypeVar("T")
 Row = Mapping[str, Any]
+
+
+def of_row(kind: Callable[..., T], row: Row, /, **others: Any) -> T:
+    """A value of the dataclass `kind`: each field from the column of its name, save those that `others` has."""
+    columns = {name: row[name] for name in _field_names(kind) if name not in others}
+    return kind(**columns, **others)
+
+
+@cache
+def _field_names(kind: Any) -> tuple[str, ...]:
+    return tuple(field.name for field in fields(kind))
 
 
 class StoreError(Exception):

@@ -14,7 +14,7 @@ from typing import Any
 
 from relay.model import Fault, Kind, Message, Refusal
 from relay.model.actions import Action, Answer, Cancel, Retry, Route
-from relay.room.journal.values import Frame, Job, JobState, Page, Posted
+from relay.room.journal.values import Frame, Job, JobState, Page
 
 TS = "2026-01-02T03:04:05.678Z"
 
@@ -60,7 +60,7 @@ class MemoryRoom:
         self.reader = self.poster = self.actions = self.status = self.live = self
         self.readers = 0
         self._batch = batch
-        self._by_client: dict[str, Posted] = {}
+        self._by_client: dict[str, Message] = {}
         self._more = asyncio.Condition()
         self._feeds: set[MemoryFeed] = set()
 
@@ -72,18 +72,17 @@ class MemoryRoom:
         in_reply_to: str | None = None,
         client_id: str | None = None,
         verified: bool = True,
-    ) -> Posted:
+    ) -> Message:
         if client_id is not None and client_id in self._by_client:
             return self._by_client[client_id]
         number = len(self.messages) + 1
         cursor = 2 * number + 1  # not every cursor is a message's, as in the log
         message = Message(f"m{number}", TS, name, Kind.HUMAN, body, number, cursor, in_reply_to)
         self.messages.append(message)
-        posted = Posted(message.id, cursor, number)
         if client_id is not None:
-            self._by_client[client_id] = posted
+            self._by_client[client_id] = message
         await self.store(Frame(cursor, "entry", message.as_json()))
-        return posted
+        return message
 
     async def store(self, *frames: Frame) -> None:
         self.stored += frames
@@ -115,24 +114,7 @@ class MemoryRoom:
     async def jobs(
         self, *, state: str | None = None, messages: Sequence[str] | None = None, limit: int = 200
     ) -> list[Job]:
-        job = Job(
-            7,
-            "m1",
-            "CLAUDE",
-            JobState.PENDING,
-            0,
-            0.0,
-            None,
-            None,
-            None,
-            "e1",
-            None,
-            None,
-            False,
-            1.0,
-            None,
-            None,
-        )
+        job = Job(7, "m1", "CLAUDE", JobState.PENDING, created_at=1.0, cause_event="e1")
         asked = messages is None or "m1" in messages
         return [job] if asked and state in (None, "pending") else []
 

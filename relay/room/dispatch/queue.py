@@ -26,7 +26,7 @@ from relay.room.dispatch.turns import Idle, Plan, message_text
 from relay.room.journal import hop_limit, ledger
 from relay.room.journal.ledger import Q
 from relay.room.journal.values import Job, JobState, message_of_row
-from relay.store.ports import Tx
+from relay.store.ports import Tx, of_row
 
 #: Messages that become one turn, and room entries that are looked at for its context.
 MOST_JOBS = 20
@@ -44,14 +44,8 @@ async def load_breaker(tx: Tx, policy: Policy) -> CircuitBreaker:
     row = await tx.one(Q.breaker, agent=policy.agent)
     if row is None:
         return CircuitBreaker(policy.threshold, policy.reset_timeout)
-    return CircuitBreaker(
-        policy.threshold,
-        policy.reset_timeout,
-        BreakerState(row["state"]),
-        row["failures"],
-        row["opened_at"],
-        row["parked_until"],
-    )
+    rules = {"threshold": policy.threshold, "reset_timeout": policy.reset_timeout}
+    return of_row(CircuitBreaker, row, state=BreakerState(row["state"]), **rules)
 
 
 async def keep_breaker(tx: Tx, agent: str, breaker: CircuitBreaker) -> None:
@@ -67,9 +61,7 @@ async def keep_breaker(tx: Tx, agent: str, breaker: CircuitBreaker) -> None:
 
 async def load_spent(tx: Tx, agent: str, now: float) -> Spent:
     row = await tx.one(Q.spent, agent=agent, hour_ago=now - HOUR_S, day_ago=now - DAY_S)
-    if row is None:
-        return Spent()
-    return Spent(**dict(row))
+    return Spent() if row is None else of_row(Spent, row)
 
 
 async def claim_next_dispatch(tx: Tx, policy: Policy, *, holder: str, now: float) -> Plan | Idle:

@@ -254,25 +254,7 @@ async def queue_jobs(
     have = {row["agent"] for row in await tx.all(Q.jobs_of_message, message_id=message_id)}
     wanted = [agent for agent in dict.fromkeys(agents) if agent not in have]
     jobs = [
-        Job(
-            id=await events.next_number(tx, "job"),
-            message_id=message_id,
-            agent=agent,
-            state=JobState.PENDING,
-            attempts=0,
-            not_before=0.0,
-            holder=None,
-            error=None,
-            error_class=None,
-            cause_event="",
-            answer_id=None,
-            folded_into=None,
-            interruptions=0,
-            created_at=now,
-            started_at=None,
-            ended_at=None,
-        )
-        for agent in wanted
+        Job(await events.next_number(tx, "job"), message_id, agent, JobState.PENDING, now) for agent in wanted
     ]
     event = await events.append(
         tx,

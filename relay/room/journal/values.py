@@ -13,7 +13,7 @@ from typing import Any
 
 from relay.base.durations import iso
 from relay.model import Kind, Message
-from relay.store.ports import Row
+from relay.store.ports import Row, of_row
 
 
 class JobState(StrEnum):
@@ -46,40 +46,23 @@ class Job:
     message_id: str
     agent: str
     state: JobState
-    attempts: int
-    not_before: float
-    holder: str | None
-    error: str | None
-    error_class: str | None
-    cause_event: str
-    answer_id: str | None
-    folded_into: int | None
-    #: How often its turn was cut off since it was queued.
-    interruptions: int
     created_at: float
-    started_at: float | None
-    ended_at: float | None
+    attempts: int = 0
+    not_before: float = 0.0
+    holder: str | None = None
+    error: str | None = None
+    error_class: str | None = None
+    cause_event: str = ""
+    answer_id: str | None = None
+    folded_into: int | None = None
+    #: How often its turn was cut off since it was queued.
+    interruptions: int = 0
+    started_at: float | None = None
+    ended_at: float | None = None
 
     @classmethod
     def of_row(cls, row: Row) -> Job:
-        return cls(
-            id=row["id"],
-            message_id=row["message_id"],
-            agent=row["agent"],
-            state=JobState(row["state"]),
-            attempts=row["attempts"],
-            not_before=row["not_before"],
-            holder=row["holder"],
-            error=row["error"],
-            error_class=row["error_class"],
-            cause_event=row["cause_event"],
-            answer_id=row["answer_id"],
-            folded_into=row["folded_into"],
-            interruptions=row["interrupted"],
-            created_at=row["created_at"],
-            started_at=row["started_at"],
-            ended_at=row["ended_at"],
-        )
+        return of_row(cls, row, state=JobState(row["state"]), interruptions=row["interrupted"])
 
     def as_json(self) -> dict[str, Any]:
         return {
@@ -97,15 +80,6 @@ class Job:
             "answer_id": self.answer_id,
             "folded_into": self.folded_into,
         }
-
-
-@dataclass(frozen=True, slots=True)
-class Posted:
-    """What a poster gets back."""
-
-    id: str
-    cursor: int
-    number: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,16 +108,5 @@ class Frame:
 
 def message_of_row(row: Row) -> Message:
     """The message that a row of `messages` holds."""
-    return Message(
-        id=row["id"],
-        ts=row["ts"],
-        speaker=row["speaker"],
-        kind=Kind(row["kind"]),
-        body=row["body"],
-        number=row["number"],
-        cursor=row["pos"],
-        in_reply_to=row["in_reply_to"],
-        to=tuple(json.loads(row["addressed"])),
-        job=row["job"],
-        meta=json.loads(row["meta"]),
-    )
+    to, meta = tuple(json.loads(row["addressed"])), json.loads(row["meta"])
+    return of_row(Message, row, kind=Kind(row["kind"]), cursor=row["pos"], to=to, meta=meta)

@@ -26,7 +26,7 @@ from relay.room.journal.ledger import Q
 from relay.room.parsing import line_format
 from relay.room.transcript import file_position
 from relay.room.transcript.file_position import Place
-from relay.store.ports import Store, Tx
+from relay.store.ports import Store, Tx, of_row
 
 _ANNOUNCED = "transcript_swap"
 
@@ -58,7 +58,7 @@ async def holding(lock: Path) -> AsyncIterator[None]:
 async def kept_place(tx: Tx) -> Place | None:
     """Where the tail stands; None in a room that has never read its transcript."""
     row = await tx.one(Q.tail)
-    return None if row is None else Place(**{name: row[name] for name in Place.__slots__})
+    return None if row is None else of_row(Place, row)
 
 
 async def move(tx: Tx, here: Place, after: Place) -> None:
