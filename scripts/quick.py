@@ -48,9 +48,9 @@ def changed() -> list[str]:
 
 
 def modules_of(path: str, modules: Iterable[str]) -> list[str]:
-    """The modules that a changed file is, or that read it: those of the package that has a statement (`*.sql`)."""
+    """The modules that a changed file is, or that read it: those of the package that has a statement or pattern."""
     name = path.removesuffix(".py").replace("/", ".").removesuffix(".__init__")
-    if path.endswith(".sql"):
+    if path.endswith((".sql", ".scm")):
         beside = ".".join(Path(path).parts[:-2])
         return [one for one in modules if one.startswith(f"{beside}.")]
     return [name] if path.endswith(".py") and name in modules else []

@@ -71,13 +71,13 @@ def unpack_snapshot(edges: bytes | None, good: bytes | None, digest: str) -> Sna
         return None
     try:
         targets_by_path = json.loads(zlib.decompress(edges))
-        kept = json.loads(zlib.decompress(good))
+        keys_by_path = json.loads(zlib.decompress(good))
     except (ValueError, zlib.error):
         return None
     return Snapshot(
         digest,
         {path: tuple(targets) for path, targets in targets_by_path.items()},
-        {path: (blob, language) for path, (blob, language) in kept.items()},
+        {path: (blob, language) for path, (blob, language) in keys_by_path.items()},
     )
 
 

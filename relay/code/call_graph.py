@@ -1,4 +1,4 @@
-"""Which definition a call means, and how far two definitions are apart by calls.
+"""Which definition a call means, and how many calls lie between two definitions.
 
 Invariant: a call is resolved to one definition or to none. In the order of certainty: a name of the own file, of
 an imported file (through a package's own file, which re-exports, too), a module or type named before the dot, a
@@ -65,9 +65,9 @@ class CallGraph:
 
     def outside(self, path: str, symbols: FileSymbols) -> _Outside:
         """The definitions in other files that the calls of a file can mean."""
-        kept = self._outside.get(path)
-        if kept is not None and kept[0] is symbols:
-            return kept[1]
+        cached = self._outside.get(path)
+        if cached is not None and cached[0] is symbols:
+            return cached[1]
         definitions: dict[str, list[tuple[str, Definition, bool]]] = {}
         for other in self.visible(path):
             theirs = self.graph.symbols(other)
@@ -89,9 +89,7 @@ class CallGraph:
         return self._dotted(path, symbols, call)
 
     def _plain(self, path: str, symbols: FileSymbols, call: Call) -> Node | None:
-        own = [
-            definition for definition in symbols.by_name.get(call.name, ()) if definition.kind not in _APART
-        ]
+        own = _own(symbols, call)
         top = [definition for definition in own if definition.kind != "method"]
         if len({definition.qualified for definition in top}) == 1:
             return path, top[0].qualified
@@ -107,11 +105,7 @@ class CallGraph:
         modules: set[Node] = set()
         members: set[Node] = set()
         methods: set[Node] = set()
-        own = [
-            (path, definition, False)
-            for definition in symbols.by_name.get(call.name, ())
-            if definition.kind not in _APART
-        ]
+        own = [(path, definition, False) for definition in _own(symbols, call)]
         for other, definition, top_level in (*own, *self.outside(path, symbols).get(call.name, ())):
             node = (other, definition.qualified)
             if top_level and _names(other, owner):
@@ -193,6 +187,11 @@ def _names(path: str, word: str) -> bool:
     """Whether a module at this path may be called by this word: its stem, or its folder's name."""
     folder, _, base = path.rpartition("/")
     return bool(word) and word in (base.partition(".")[0], folder.rpartition("/")[2])
+
+
+def _own(symbols: FileSymbols, call: Call) -> list[Definition]:
+    """The definitions of a call's name in its own file."""
+    return [definition for definition in symbols.by_name.get(call.name, ()) if definition.kind not in _APART]
 
 
 def _is_top(definition: Definition, symbols: FileSymbols) -> bool:

@@ -98,7 +98,7 @@ class CodeGraph:
         that fail now, None = as before."""
         edges, reverse, packed = dict(self._edges), dict(self._reverse), dict(self._packed)
         importers: dict[str, set[str]] = {}
-        for path, targets in patch.edges.items():
+        for path, targets in patch.items():
             before, now = set(edges.get(path, ())), set(targets or ())
             for target in before - now:
                 importers.setdefault(target, set(reverse.get(target, ()))).discard(path)

@@ -16,7 +16,7 @@ from pathlib import Path
 
 from relay.code.cache import Row
 from relay.code.read.facts import FileSymbols, unpack_symbols
-from relay.code.read.patterns import PATTERNS
+from relay.code.read.grammar import KEYWORDS
 from relay.code.workers.process import WorkerDied, WorkerProcess
 
 #: Files a request: the daemon hears of a dead worker by the file, and a hop costs some 0.3 ms.
@@ -93,7 +93,7 @@ class ParsePool:
 
     async def ready(self, languages: Iterable[str]) -> None:
         """Start the process that reads a single changed file, with the grammars of these languages."""
-        message = {"do": "ready", "languages": sorted(set(languages) & PATTERNS.keys())}
+        message = {"do": "ready", "languages": sorted(set(languages) & KEYWORDS.keys())}
         with contextlib.suppress(WorkerDied):  # then the next request starts it
             await self.workers[0].ask(message, timeout_s=ANSWER_S)
 

@@ -161,7 +161,7 @@ class GraphService:
             await self._read_missing(missing, rows, snapshot)
         elif snapshot is not None and snapshot.digest == listed["digest"]:
             self._saved = snapshot.digest
-            await self._publish(Patch(snapshot.edges), fresh=True)
+            await self._publish(snapshot.edges, fresh=True)
             # The worker learns what it must know to patch while others already use the graph.
             self._primed = asyncio.create_task(self._prime(whole=True), name="graph-prime")
             return
@@ -303,7 +303,7 @@ class GraphService:
             await self._publish(patch, fresh=whole, symbols=[*there, *gone])
             await cache.put_rows(self._store, fresh, time.time())
         elif failing != self._died:
-            await self._publish(Patch(), symbols=[])
+            await self._publish({}, symbols=[])
 
     async def _publish(
         self, patch: Patch, *, fresh: bool = False, symbols: Iterable[str] | None = None
@@ -318,7 +318,7 @@ class GraphService:
             path: file.row.trouble for path, file in self._files.items() if file.row.trouble
         } | self._died
         # 2,000 edges change in about 10 ms.
-        if len(patch.edges) < 200 and len(self._files) < 20_000:
+        if len(patch) < 200 and len(self._files) < 20_000:
             self.graph = start.patched(patch, new, failed)
         else:
             self.graph = await asyncio.to_thread(start.patched, patch, new, failed)
@@ -369,9 +369,7 @@ def _packed(files: Mapping[str, _File], graph: CodeGraph) -> tuple[str, bytes, b
 
 def _patch(packed: bytes) -> Patch:
     targets_by_path = json.loads(zlib.decompress(packed))
-    return Patch(
-        {path: None if targets is None else tuple(targets) for path, targets in targets_by_path.items()}
-    )
+    return {path: None if targets is None else tuple(targets) for path, targets in targets_by_path.items()}
 
 
 def _folders(root: Path, paths: Iterable[str]) -> list[str]:

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from relay.code.read.extract import extract, unfit
 from relay.code.read.facts import Extract, pack_facts, pack_symbols, unpack_facts, unpack_symbols
-from relay.code.read.grammar import PATTERNS
+from relay.code.read.grammar import KEYWORDS
 
 
 def read(path: str, text: str) -> Extract:
@@ -254,7 +254,7 @@ SUFFIX = {
 }
 
 
-@given(st.sampled_from(sorted(PATTERNS)), st.binary(max_size=400))
+@given(st.sampled_from(sorted(KEYWORDS)), st.binary(max_size=400))
 def test_no_bytes_make_it_raise_and_rows_come_back(language: str, data: bytes) -> None:
     read = extract(f"a.{SUFFIX[language]}", data)
     assert unpack_facts(pack_facts(read.facts, read.trouble)) == (read.facts, read.trouble)
@@ -295,7 +295,7 @@ WORDS = [
 ]
 
 
-@given(st.sampled_from(sorted(PATTERNS)), st.lists(st.sampled_from(WORDS), max_size=40))
+@given(st.sampled_from(sorted(KEYWORDS)), st.lists(st.sampled_from(WORDS), max_size=40))
 def test_definitions_nest_and_lines_ascend(language: str, words: list[str]) -> None:
     symbols = extract(f"a.{SUFFIX[language]}", "".join(words).encode()).symbols
     for index, one in enumerate(symbols.definitions):

@@ -7,36 +7,27 @@ only for a file that stopped parsing do its last good edges stay instead.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 
 from relay.code.build.index import Index, View
 from relay.code.build.resolvers import Resolved, resolve
 from relay.code.read.facts import Facts
 
-
-@dataclass(frozen=True, slots=True)
-class Patch:
-    """What an update changed. `edges`: importer -> all it imports now, None = the file is gone."""
-
-    edges: Mapping[str, tuple[str, ...] | None] = field(default_factory=dict)
+#: What an update changed: importer -> all it imports now, None = the file is gone.
+Patch = Mapping[str, tuple[str, ...] | None]
 
 
 class Builder:
-    """Facts in, edges out. `failed`: path -> why it does not parse."""
+    """Facts in, edges out. `resolved`: what each file's imports lead to; `failed`: path -> why it does not parse."""
 
     def __init__(self) -> None:
         self._index = Index()
         self._askers: dict[str, set[str]] = {}
-        self._resolved: dict[str, Resolved] = {}
+        self.resolved: dict[str, Resolved] = {}
         self.failed: dict[str, str] = {}
 
     @property
     def edges(self) -> dict[str, tuple[str, ...]]:
-        return {path: resolved.targets for path, resolved in self._resolved.items()}
-
-    @property
-    def resolved(self) -> Mapping[str, Resolved]:
-        return self._resolved
+        return {path: resolved.targets for path, resolved in self.resolved.items()}
 
     def update(self, changes: Mapping[str, tuple[Facts, str] | None]) -> Patch:
         """Take in new facts with their trouble ("" = it parses), or None for a file that is gone."""
@@ -62,23 +53,23 @@ class Builder:
         edges: dict[str, tuple[str, ...] | None] = {}
         for path in dirty:
             self._again(path, edges)
-        return Patch(edges)
+        return edges
 
     def _again(self, path: str, edges: dict[str, tuple[str, ...] | None]) -> None:
-        before = self._resolved.get(path)
+        before = self.resolved.get(path)
         facts = self._index.files.get(path)
         if facts is None:
             if before is not None:
                 edges[path] = None
                 self._forget(path, before.asked)
-                del self._resolved[path]
+                del self.resolved[path]
             return
         now = resolve(path, facts, View(self._index))
         asked = frozenset() if before is None else before.asked
         self._forget(path, asked - now.asked)
         for key in now.asked - asked:
             self._askers.setdefault(key, set()).add(path)
-        self._resolved[path] = now
+        self.resolved[path] = now
         if before is None or before.targets != now.targets:
             edges[path] = now.targets
 

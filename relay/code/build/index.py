@@ -25,6 +25,11 @@ def parent(path: str) -> str:
     return path.rpartition("/")[0]
 
 
+def below(folder: str, name: str) -> str:
+    """The path of `name` in a folder, "" = the top."""
+    return f"{folder}/{name}" if folder else name
+
+
 def join(folder: str, relative: str) -> str | None:
     """`relative` from `folder`, without dots; None when it leaves the repository."""
     parts = folder.split("/") if folder else []

@@ -80,8 +80,8 @@ def listed(root: Path, only: Iterable[str] = ()) -> list[str]:
     except (OSError, subprocess.TimeoutExpired) as error:
         raise ListingError(f"git could not list the files of {root}: {error}") from error
     if done.returncode:
-        said = done.stderr.decode("utf-8", "replace").strip()
-        raise ListingError(f"git could not list the files of {root}: {said[-300:]}")
+        message = done.stderr.decode("utf-8", "replace").strip()
+        raise ListingError(f"git could not list the files of {root}: {message[-300:]}")
     return sorted(os.fsdecode(name) for name in done.stdout.split(b"\0") if name and not name.endswith(b"/"))
 
 

@@ -88,18 +88,16 @@ def _digest(text: bytes) -> str:
 
 @dataclass(frozen=True, slots=True)
 class _Span:
-    """A definition before it is known what it stands in."""
+    """A definition before it is known what it stands in; `outer`: what the text itself says that it belongs to."""
 
     start_byte: int
     end_byte: int
-    name: str
     outer: str
-    kind: str
-    start: int
-    end: int
-    head_end: int
-    signature: str
-    body: str
+    definition: Definition
+
+    @property
+    def name(self) -> str:
+        return self.definition.name
 
 
 class _Reading:
@@ -134,9 +132,9 @@ class _Reading:
     def _take(self, match: dict[str, list[Node]]) -> None:
         if "callee" in match:
             callee, receiver = match["callee"][0], match.get("receiver")
-            said = self._receiver(receiver[0]) if receiver else ""
-            at = callee.start_point.row + 1
-            self.calls.append((callee.start_byte, at, text_of(callee)[:RECEIVER], said))
+            before = self._receiver(receiver[0]) if receiver else ""
+            line = callee.start_point.row + 1
+            self.calls.append((callee.start_byte, line, text_of(callee)[:RECEIVER], before))
         elif "name" in match:
             self._define(match)
         elif "import" in match:
@@ -172,20 +170,11 @@ class _Reading:
         head = self.data[start:split].rstrip()
         rows = node.start_point.row, node.end_point.row
         last = rows[1] + 1 if node.end_point.column or rows[1] == rows[0] else rows[1]
-        self.spans.append(
-            _Span(
-                start,
-                end,
-                called,
-                outer,
-                kind,
-                rows[0] + 1,
-                last,
-                min(last, rows[0] + 1 + head.count(b"\n")),
-                _digest(head),
-                _digest(self.data[split:end]),
-            )
-        )
+        first = rows[0] + 1
+        head_end = min(last, first + head.count(b"\n"))
+        hashes = _digest(head), _digest(self.data[split:end])
+        definition = Definition(called, called, kind, first, last, head_end, *hashes)
+        self.spans.append(_Span(start, end, outer, definition))
 
     def _name(self, kind: str, node: Node, name: Node) -> tuple[str, str]:
         """The name, and what the text itself says that it belongs to."""
@@ -246,7 +235,7 @@ class _Reading:
                 _, line, name, receiver = self.calls[index]
                 calls.append(Call(name, receiver, line, parent))
             else:
-                scopes.append(tuple(spans[i].name for i in around if spans[i].kind == "namespace"))
+                scopes.append(tuple(spans[i].name for i in around if spans[i].definition.kind == "namespace"))
         return tuple(definitions), tuple(calls), scopes
 
     def _code_only(self) -> bytes:
@@ -319,20 +308,12 @@ def _unread_bytes(error: Node) -> int:
 
 
 def _definition(span: _Span, before: list[Definition], parent: int) -> Definition:
-    outer = [before[parent].qualified] if parent >= 0 else []
-    qualified = ".".join([*outer, *([span.outer] if span.outer else []), span.name])
-    kind = "method" if span.kind == "function" and _is_type(before, parent) else span.kind
-    return Definition(
-        span.name,
-        qualified,
-        kind,
-        span.start,
-        span.end,
-        span.head_end,
-        span.signature,
-        span.body,
-        parent,
-    )
+    around = before[parent].qualified if parent >= 0 else ""
+    qualified = ".".join(filter(None, (around, span.outer, span.name)))
+    kind = span.definition.kind
+    if kind == "function" and _is_type(before, parent):
+        kind = "method"
+    return replace(span.definition, qualified=qualified, kind=kind, parent=parent)
 
 
 def _is_type(before: list[Definition], parent: int) -> bool:

@@ -1,7 +1,9 @@
-"""Which files are read, in which language, and with which grammar.
+"""Which files are read, in which language, with which grammar, and what is looked for in the syntax tree.
 
-Invariant: a grammar and its queries are loaded at their first use, once a process; a daemon that never parses
-loads none.
+Invariants:
+- a grammar and its queries are loaded at their first use, once a process; a daemon that never parses loads none;
+- a match of `queries/*.scm` has `@name` and one `@<kind>` that spans the definition, and `@body` where it has one; or
+  `@callee` and perhaps `@receiver`; or `@import`, a node that relay.code.read.imports reads.
 """
 
 from __future__ import annotations
@@ -10,39 +12,22 @@ import keyword
 from dataclasses import dataclass
 from functools import cache
 from importlib import import_module
+from pathlib import Path
 
 from tree_sitter import Language, Parser, Query
 
-from relay.code.read.patterns import PATTERNS, SKIPPED
-
-SUFFIXES = {
-    ".py": "python",
-    ".pyi": "python",
-    ".js": "javascript",
-    ".jsx": "javascript",
-    ".mjs": "javascript",
-    ".cjs": "javascript",
-    ".ts": "typescript",
-    ".mts": "typescript",
-    ".cts": "typescript",
-    ".tsx": "tsx",
-    ".go": "go",
-    ".rs": "rust",
-    ".java": "java",
-    ".c": "c",
-    ".h": "c",  # or C++, which its text tells (extract.py)
-    ".cc": "cpp",
-    ".cpp": "cpp",
-    ".cxx": "cpp",
-    ".c++": "cpp",
-    ".hh": "cpp",
-    ".hpp": "cpp",
-    ".hxx": "cpp",
-    ".h++": "cpp",
-    ".inl": "cpp",
-    ".ipp": "cpp",
-    ".tpp": "cpp",
+_SUFFIXES_OF = {
+    "python": ".py .pyi",
+    "javascript": ".js .jsx .mjs .cjs",
+    "typescript": ".ts .mts .cts",
+    "tsx": ".tsx",
+    "go": ".go",
+    "rust": ".rs",
+    "java": ".java",
+    "c": ".c .h",  # .h may be C++ too, which its text tells (extract.py)
+    "cpp": ".cc .cpp .cxx .c++ .hh .hpp .hxx .h++ .inl .ipp .tpp",
 }
+SUFFIXES = {suffix: language for language, suffixes in _SUFFIXES_OF.items() for suffix in suffixes.split()}
 #: Files that imports are resolved by, read as configuration.
 CONFIGURATION = {
     "package.json": "package.json",
@@ -87,16 +72,37 @@ _JAVA_WORDS = (
     "package private protected public return short static strictfp super switch synchronized this throw "
     "throws transient try void volatile while true false null var record String Object Override"
 )
+_SCRIPT_KEYWORDS = frozenset(_SCRIPT_WORDS.split())
 KEYWORDS = {
     "python": frozenset([*keyword.kwlist, "self", "cls"]),
-    "javascript": frozenset(_SCRIPT_WORDS.split()),
-    "typescript": frozenset(_SCRIPT_WORDS.split()),
-    "tsx": frozenset(_SCRIPT_WORDS.split()),
+    "javascript": _SCRIPT_KEYWORDS,
+    "typescript": _SCRIPT_KEYWORDS,
+    "tsx": _SCRIPT_KEYWORDS,
     "go": frozenset(_GO_WORDS.split()),
     "rust": frozenset(_RUST_WORDS.split()),
     "java": frozenset(_JAVA_WORDS.split()),
     "c": frozenset(_C_WORDS.split()),
     "cpp": frozenset(_C_WORDS.split()),
+}
+#: The files of `queries/` whose patterns a language has; without an entry, the one of its name.
+_QUERIES = {
+    "javascript": ("javascript", "script"),
+    "typescript": ("typescript", "script"),
+    "tsx": ("typescript", "script"),
+    "cpp": ("cpp", "c"),
+}
+#: What has no names in it: comments, and the insides of strings.
+_SKIPPED = {
+    "python": "(comment) @skip (string_content) @skip",
+    "javascript": "(comment) @skip (string_fragment) @skip (regex) @skip",
+    "typescript": "(comment) @skip (string_fragment) @skip (regex) @skip",
+    "tsx": "(comment) @skip (string_fragment) @skip (regex) @skip (jsx_text) @skip",
+    "go": "(comment) @skip (interpreted_string_literal) @skip (raw_string_literal) @skip (rune_literal) @skip",
+    "rust": "(line_comment) @skip (block_comment) @skip (string_content) @skip (char_literal) @skip",
+    "java": "(line_comment) @skip (block_comment) @skip (string_literal) @skip (character_literal) @skip",
+    "c": "(comment) @skip (string_content) @skip (system_lib_string) @skip (char_literal) @skip",
+    "cpp": "(comment) @skip (string_content) @skip (system_lib_string) @skip (char_literal) @skip "
+    "(raw_string_content) @skip",
 }
 
 
@@ -115,7 +121,7 @@ def language_of(path: str) -> str | None:
 
 @dataclass(frozen=True, slots=True)
 class Grammar:
-    """A language ready to parse."""
+    """A language ready to parse. `skipped` finds `@skip`, text in which words are no names."""
 
     name: str
     parser: Parser
@@ -128,10 +134,12 @@ class Grammar:
 def grammar(name: str) -> Grammar:
     module, function = _MODULES.get(name, (f"tree_sitter_{name}", "language"))
     language = Language(getattr(import_module(module), function)())
+    folder = Path(__file__).parent / "queries"
+    patterns = "\n".join((folder / f"{part}.scm").read_text("utf-8") for part in _QUERIES.get(name, (name,)))
     return Grammar(
         name,
         Parser(language),
-        Query(language, PATTERNS[name]),
-        Query(language, SKIPPED[name]),
+        Query(language, patterns),
+        Query(language, _SKIPPED[name]),
         Query(language, "(ERROR) @error (MISSING) @missing"),
     )

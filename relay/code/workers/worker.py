@@ -119,7 +119,7 @@ class Resolving:
         for path, part in zip(message["paths"], parts[good:], strict=True):
             changes[path] = unpack_facts(part)
         patch = self._builder.update(changes)
-        edges = self._builder.edges if message["whole"] else patch.edges
+        edges = self._builder.edges if message["whole"] else patch
         send({"failed": self._builder.failed}, [zlib.compress(json.dumps(edges).encode(), 1)])
 
 

@@ -35,27 +35,21 @@ _NEIGHBOURS: Mapping[str, Callable[[str, Facts, View], Iterable[str]]] = {
 
 @dataclass(frozen=True, slots=True)
 class Resolved:
-    """`targets`: the files imported, in the order of the alphabet. `found`: the imports that led to a file, of
-    all `imports`. `asked`: the keys of the index that were looked at."""
+    """`targets`: the files imported, sorted; `asked`: the keys of the index that were looked at."""
 
     targets: tuple[str, ...]
-    found: int
-    imports: int
     asked: frozenset[str]
 
 
 def resolve(path: str, facts: Facts, view: View) -> Resolved:
     """All imports of one file."""
     targets: set[str] = set()
-    resolved = 0
     resolver = RESOLVERS.get(facts.language)
     if resolver is not None:
         for imported in facts.imports:
-            files = set(resolver(path, facts, imported, view))
-            resolved += bool(files)
-            targets |= files
+            targets.update(resolver(path, facts, imported, view))
     neighbours = _NEIGHBOURS.get(facts.language)
     if neighbours is not None:
         targets.update(neighbours(path, facts, view))
     targets.discard(path)
-    return Resolved(tuple(sorted(targets)), resolved, len(facts.imports), frozenset(view.asked))
+    return Resolved(tuple(sorted(targets)), frozenset(view.asked))

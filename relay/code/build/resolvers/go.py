@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import cast
 
-from relay.code.build.index import View, ancestors, join, nearest, parent
+from relay.code.build.index import View, ancestors, below, join, nearest, parent
 from relay.code.read.facts import Facts, Import
 
 
@@ -28,7 +28,7 @@ def _folder(path: str, module: str, view: View) -> str | None:
 def _replaced(path: str, module: str, view: View) -> str | None:
     """By a `replace x => ../y` of the importer's own go.mod."""
     for folder in ancestors(parent(path)):
-        module_config = view.config(f"{folder}/go.mod" if folder else "go.mod")
+        module_config = view.config(below(folder, "go.mod"))
         if module_config is None:
             continue
         for old, new in cast("Mapping[str, str]", module_config.get("replace") or {}).items():

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, cast
 
-from relay.code.build.index import View, ancestors, join, nearest, parent
+from relay.code.build.index import View, ancestors, below, join, nearest, parent
 from relay.code.read.facts import Facts, Import
 
 _SUFFIXES = (".ts", ".tsx", ".d.ts", ".js", ".jsx", ".mjs", ".cjs", ".mts", ".cts", ".d.mts", ".d.cts")
@@ -34,8 +34,10 @@ def _candidates(base: str) -> Iterator[str]:
         yield base + extension
 
 
-def _file(base: str, view: View) -> str | None:
-    """The file or folder at this path."""
+def _file(base: str | None, view: View) -> str | None:
+    """The file or folder at this path; None where there is none, or no path."""
+    if base is None:
+        return None
     if base:
         file = view.first(_candidates(base))
         if file is not None:
@@ -47,14 +49,13 @@ def _file(base: str, view: View) -> str | None:
                 file = None if at is None or at == base else view.first(_candidates(at))
                 if file is not None:
                     return file
-    return view.first([f"{base}/index{suffix}" if base else f"index{suffix}" for suffix in _SUFFIXES])
+    return view.first([below(base, f"index{suffix}") for suffix in _SUFFIXES])
 
 
 def resolve(path: str, facts: Facts, imported: Import, view: View) -> Iterable[str]:
     specifier = imported.module.partition("?")[0].removeprefix("node:")
     if specifier in (".", "..") or specifier.startswith(("./", "../")):
-        at = join(parent(path), specifier)
-        target = None if at is None else _file(at, view)
+        target = _file(join(parent(path), specifier), view)
     elif not specifier or specifier.startswith("/") or "://" in specifier:
         target = None
     elif specifier.startswith("#"):
@@ -68,20 +69,16 @@ def _mapped(path: str, specifier: str, view: View) -> str | None:
     """By `paths` and `baseUrl` of the nearest tsconfig."""
     for folder in ancestors(parent(path)):
         for name in ("tsconfig.json", "jsconfig.json"):
-            config = f"{folder}/{name}" if folder else name
+            config = below(folder, name)
             if view.config(config) is None:
                 continue
             base, paths, paths_base = _options(config, view)
             for pattern, targets in _matching(paths, specifier):
                 for target in targets:
-                    at = join(paths_base, target.replace("*", pattern, 1))
-                    file = None if at is None else _file(at, view)
+                    file = _file(join(paths_base, target.replace("*", pattern, 1)), view)
                     if file is not None:
                         return file
-            if base is not None:
-                at = join(base, specifier)
-                return None if at is None else _file(at, view)
-            return None
+            return None if base is None else _file(join(base, specifier), view)
     return None
 
 
@@ -129,12 +126,9 @@ def _matching(paths: Mapping[str, list[str]], specifier: str) -> list[tuple[str,
 def _inner(path: str, specifier: str, view: View) -> str | None:
     """`#x`: by "imports" of the nearest package.json."""
     for folder in ancestors(parent(path)):
-        config = f"{folder}/package.json" if folder else "package.json"
-        manifest = view.config(config)
+        manifest = cast("Mapping[str, Any] | None", view.config(below(folder, "package.json")))
         if manifest is not None:
-            return _target(
-                folder, cast("Mapping[str, list[str]]", manifest.get("imports") or {}), specifier, view
-            )
+            return _target(folder, manifest.get("imports") or {}, specifier, view)
     return None
 
 
@@ -153,11 +147,7 @@ def _package(path: str, specifier: str, view: View) -> str | None:
     if file is not None:
         return file
     if rest:
-        for base in (rest, f"src/{rest}"):
-            file = _file(join(folder, base) or "", view)
-            if file is not None:
-                return file
-        return None
+        return _file(join(folder, rest) or "", view) or _file(join(folder, f"src/{rest}") or "", view)
     for entry in manifest.get("entries") or ():
         file = _built(folder, entry, view)
         if file is not None:

@@ -10,15 +10,11 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterable
 
-from relay.code.build.index import View, join, parent, shared_depth
+from relay.code.build.index import View, below, join, parent, shared_depth
 from relay.code.read.facts import Facts, Import
 
 #: Folders that hold sources and are no package of their own, wherever they stand.
 SOURCES = frozenset({"src", "lib", "python", "source"})
-
-
-def _under(folder: str, name: str) -> str:
-    return f"{folder}/{name}" if folder else name
 
 
 def _module(base: str, view: View) -> str | None:
@@ -40,18 +36,18 @@ def _roots(path: str, name: str, view: View) -> list[str]:
     marked = view.scope("pyroots")
     roots = set()
     for root in view.scope(f"py:{name}"):
-        if view.has(_under(root, "__init__.py")):
+        if view.has(below(root, "__init__.py")):
             continue
-        package = view.first((_under(root, name) + "/__init__.py", _under(root, name) + "/__init__.pyi"))
+        package = view.first((below(root, name) + "/__init__.py", below(root, name) + "/__init__.pyi"))
         # A loose module is found only from beside it, from a root, or from a folder of sources: its name may be
         # that of any script.
         if package or root == own or root in marked or not root or root.rpartition("/")[2] in SOURCES:
             roots.add(root)
     for root in (own, *marked, *(f"{folder}/src" if folder else "src" for folder in (*marked, ""))):
-        if view.has_folder(_under(root, name)):
+        if view.has_folder(below(root, name)):
             roots.add(root)
     if name in sys.stdlib_module_names:
-        roots &= {own} if view.has(_under(own, name) + "/__init__.py") and own != parent(path) else set()
+        roots &= {own} if view.has(below(own, name) + "/__init__.py") and own != parent(path) else set()
     beside = f"{path}/"
     return sorted(
         roots, key=lambda root: (root != own, -shared_depth(f"{root}/", beside), root.count("/"), root)
@@ -61,10 +57,8 @@ def _roots(path: str, name: str, view: View) -> list[str]:
 def _absolute(path: str, module: str, view: View) -> list[str]:
     """Where the module may be, as paths without suffix, the likeliest first."""
     first, _, rest = module.partition(".")
-    return [
-        _under(root, "/".join([first, *rest.split(".")] if rest else [first]))
-        for root in _roots(path, first, view)
-    ]
+    names = "/".join([first, *rest.split(".")] if rest else [first])
+    return [below(root, names) for root in _roots(path, first, view)]
 
 
 def resolve(path: str, facts: Facts, imported: Import, view: View) -> Iterable[str]:
@@ -91,9 +85,9 @@ def _taken(base: str, imported: Import, view: View) -> list[str]:
     submodules = []
     of_itself = itself is not None and not imported.names
     for name in imported.names:
-        below = None if name == "*" else _module(_under(base, name), view)
-        if below is not None:
-            submodules.append(below)
+        submodule = None if name == "*" else _module(below(base, name), view)
+        if submodule is not None:
+            submodules.append(submodule)
         else:
             of_itself = True
     return [*submodules, itself] if of_itself and itself is not None else submodules

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import cast
 
-from relay.code.build.index import View, ancestors, join, nearest, parent
+from relay.code.build.index import View, ancestors, below, join, nearest, parent
 from relay.code.read.facts import Facts, Import
 
 _ROOTS = ("lib.rs", "main.rs", "mod.rs")
@@ -18,14 +18,10 @@ _ROOTS = ("lib.rs", "main.rs", "mod.rs")
 _TARGETS = ("tests", "examples", "benches", "src/bin")
 
 
-def _below(folder: str, name: str) -> str:
-    return f"{folder}/{name}" if folder else name
-
-
 def _package(path: str, view: View) -> str | None:
     """The folder of the Cargo.toml that the file belongs to."""
     for folder in ancestors(parent(path)):
-        if view.config(_below(folder, "Cargo.toml")) is not None:
+        if view.config(below(folder, "Cargo.toml")) is not None:
             return folder
     return None
 
@@ -41,17 +37,17 @@ def _crate_root(path: str, view: View) -> str | None:
     for folder in _TARGETS:
         if inside.startswith(folder + "/"):
             first = inside[len(folder) + 1 :].partition("/")[0]
-            base = _below(package, f"{folder}/{first}")
+            base = below(package, f"{folder}/{first}")
             return path if first.endswith(".rs") else view.first((f"{base}/main.rs", f"{base}/mod.rs"))
     if inside == "src/main.rs":
         return path
-    return _library(package, view) or view.first((_below(package, "src/main.rs"),))
+    return _library(package, view) or view.first((below(package, "src/main.rs"),))
 
 
 def _library(package: str, view: View) -> str | None:
-    manifest = view.config(_below(package, "Cargo.toml")) or {}
+    manifest = view.config(below(package, "Cargo.toml")) or {}
     named = join(package, cast(str, manifest.get("lib") or "")) if manifest.get("lib") else None
-    return view.first(([named] if named else []) + [_below(package, "src/lib.rs"), _below(package, "lib.rs")])
+    return view.first(([named] if named else []) + [below(package, "src/lib.rs"), below(package, "lib.rs")])
 
 
 def _children(path: str, root: str | None) -> str:
@@ -59,12 +55,12 @@ def _children(path: str, root: str | None) -> str:
     folder, _, base = path.rpartition("/")
     if base in _ROOTS or path == root:
         return folder
-    return _below(folder, base.removesuffix(".rs"))
+    return below(folder, base.removesuffix(".rs"))
 
 
 def _child(folder: str, name: str, view: View) -> str | None:
     name = name.removeprefix("r#")
-    return view.first((_below(folder, f"{name}.rs"), _below(folder, f"{name}/mod.rs")))
+    return view.first((below(folder, f"{name}.rs"), below(folder, f"{name}/mod.rs")))
 
 
 def _parent_file(path: str, root: str | None, view: View) -> str | None:
@@ -78,7 +74,7 @@ def _parent_file(path: str, root: str | None, view: View) -> str | None:
     if root is not None and folder == _children(root, root):
         return root
     return view.first(
-        (_below(folder, "mod.rs"), f"{folder}.rs", *(_below(folder, root_name) for root_name in _ROOTS[:2]))
+        (below(folder, "mod.rs"), f"{folder}.rs", *(below(folder, root_name) for root_name in _ROOTS[:2]))
     )
 
 
@@ -107,12 +103,11 @@ def resolve(path: str, facts: Facts, imported: Import, view: View) -> Iterable[s
 def _module(path: str, imported: Import, root: str | None, view: View) -> str | None:
     folder = _children(path, root)
     if imported.alias:  # relative to the file itself, or inside inline modules to their folder
-        at = join(
-            _below(folder, "/".join(imported.scope)) if imported.scope else parent(path), imported.alias
-        )
+        start = below(folder, "/".join(imported.scope)) if imported.scope else parent(path)
+        at = join(start, imported.alias)
         return at if at is not None and view.has(at) else None
     for name in imported.scope:
-        folder = _below(folder, name)
+        folder = below(folder, name)
     return _child(folder, imported.module, view)
 
 
@@ -147,7 +142,7 @@ def _crate(path: str, parts: list[str], view: View) -> str | None:
     name = parts[0]
     package = _package(path, view)
     if package is not None:
-        manifest = view.config(_below(package, "Cargo.toml")) or {}
+        manifest = view.config(below(package, "Cargo.toml")) or {}
         name = cast("Mapping[str, str]", manifest.get("renamed") or {}).get(name, name)
     owners = view.scope(f"crate:{name}").get("")
     if not owners:
