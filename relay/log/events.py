@@ -164,18 +164,18 @@ async def append(tx: Tx, new: NewEvent) -> Event:
     placed = await tx.one(Q.put_event, **row)
     if placed is None:
         raise StoreError("the database did not say where the event was put")
-    await _head(tx, new.lane, row)
+    await _put_head(tx, new.lane, row)
     return from_row(row | {"pos": placed["pos"]})
 
 
 async def record(tx: Tx, new: NewEvent) -> None:
-    """As `append`, for a fact that happens each time (without a `source_key`) and whose event nobody asks for."""
+    """As `append`, for a fact without a `source_key` whose event the caller does not need."""
     if new.source_key is not None:
         raise ValueError("what happens once is appended")
     row = await _next(tx, new)
     # Without RETURNING, which is a third of the statement's cost on SQLite.
     await tx.execute(Q.record_event, **row)
-    await _head(tx, new.lane, row)
+    await _put_head(tx, new.lane, row)
 
 
 async def _next(tx: Tx, new: NewEvent) -> dict[str, Any]:
@@ -207,23 +207,23 @@ async def _next(tx: Tx, new: NewEvent) -> dict[str, Any]:
     return row
 
 
-async def _head(tx: Tx, lane: Lane, row: Row) -> None:
-    """Let the lane stand at that event."""
+async def _put_head(tx: Tx, lane: Lane, head: Row, *, parent: str | None = None, depth: int = 0) -> None:
+    """Put the lane's head at this event."""
     await tx.execute(
         Q.put_lane,
         session=lane.session,
         lane=lane.name,
-        seq=row["seq"],
-        head=row["id"],
-        clock=row["clock"],
+        seq=head["seq"],
+        head=head["id"],
+        clock=head["clock"],
         short=int(lane.short),
-        parent=None,
-        depth=0,
+        parent=parent,
+        depth=depth,
     )
 
 
 def _own_clock(new: NewEvent, lane: Row | None, seq: int) -> str | None:
-    """The clock, as `dumps` writes it, of a lane that has seen nothing but itself and is shown nothing; else None."""
+    """The clock, as `dumps` writes it, of a lane that has seen only itself and is shown nothing; else None."""
     key = quoted(new.lane.key)
     if new.parents or new.causal_deps or (lane and lane["clock"] != f"{{{key}:{lane['seq']}}}"):
         return None
@@ -231,7 +231,7 @@ def _own_clock(new: NewEvent, lane: Row | None, seq: int) -> str | None:
 
 
 async def _clock_of(tx: Tx, new: NewEvent, lane: Row | None, seq: int) -> dict[str, int]:
-    """The maximum over the lane's own clock and the clocks of everything that was shown, plus this tick."""
+    """The maximum over the lane's own clock and the clocks of all that it was shown, plus this tick."""
     key = new.lane.key
     own: dict[str, int] = json.loads(lane["clock"]) if lane else {}
     wanted = {*new.parents, *new.causal_deps}
@@ -279,17 +279,8 @@ async def spawn(tx: Tx, parent: Lane, child: Lane, *, inputs: Any = None) -> Eve
     depth = at["depth"] if at else 0
     edge = {"child": child.key, "depth": depth, "weight": brief_weight(depth)}
     event = await append(tx, NewEvent(type="spawn", lane=parent, inputs=inputs, outputs=edge))
-    await tx.execute(
-        Q.put_lane,
-        session=child.session,
-        lane=child.name,
-        seq=0,
-        head=event.id,
-        clock=dumps(event.clock),
-        short=0,
-        parent=parent.key,
-        depth=depth + 1,
-    )
+    head = {"seq": 0, "id": event.id, "clock": dumps(event.clock)}
+    await _put_head(tx, Lane(child.session, child.name), head, parent=parent.key, depth=depth + 1)
     await tx.execute(Q.count_child, session=parent.session, lane=parent.name, change=1)
     return event
 
@@ -386,11 +377,10 @@ async def why(tx: Tx, event: str, *, limit: int = 200) -> list[Event]:
         if current in seen_ids:
             continue
         seen_ids.add(current)
-        found = await get(tx, current)
-        if found is None:
-            continue
-        chain.append(found)
-        waiting.extend(found.parents)
+        cause = await get(tx, current)
+        if cause is not None:
+            chain.append(cause)
+            waiting.extend(cause.parents)
     return chain
 
 

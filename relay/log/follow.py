@@ -22,7 +22,7 @@ from relay.store.ports import Store, StoreError, Tx
 log = structlog.get_logger(__name__)
 #: After this many failures on one event it is parked.
 PARK_AFTER = 5
-#: The safety net when no wake-up comes. The store's own reader looks at the log's end far more often.
+#: Seconds between two looks without a wake-up, as a safety net. The store itself looks far more often.
 POLL_S = 60.0
 PARKED = "follower.parked"
 
@@ -44,13 +44,13 @@ async def tail(
     wakeup = store.wakeup(types)
     try:
         while True:
-            found = await store.read(
+            new = await store.read(
                 partial(events.read_after, after=after, types=types, limit=batch), single=True
             )
-            if found:
-                after = found[-1].pos
-                yield found
-            if len(found) < batch:
+            if new:
+                after = new[-1].pos
+                yield new
+            if len(new) < batch:
                 await wakeup.wait(POLL_S)
     finally:
         wakeup.close()
@@ -91,7 +91,7 @@ async def run(store: Store, follower: Follower) -> None:
     seen = -1
     try:
         while True:
-            # Most looks find nothing: then the kept cursor, which moves with an event alone, needs no look.
+            # Most looks find no event. The kept cursor moves only with an event, so it is not read then.
             if seen >= 0 and not await store.read(
                 partial(events.read_after, after=seen, types=wanted, limit=1), single=True
             ):
@@ -120,10 +120,10 @@ async def step(store: Store, follower: Follower, *, batch: int = 200) -> Progres
         cursor = row["pos"] if row else 0
         return cursor, await events.read_after(tx, cursor, types=wanted, limit=batch)
 
-    cursor, found = await store.read(read)
+    cursor, new = await store.read(read)
     done = 0
-    while done < len(found):
-        group = found[done:]
+    while done < len(new):
+        group = new[done:]
 
         async def work(tx: Tx, group: Sequence[Event] = group) -> None:
             for event in group:
@@ -135,14 +135,14 @@ async def step(store: Store, follower: Follower, *, batch: int = 200) -> Progres
 
         try:
             await store.write(work)
-            done = len(found)
+            done = len(new)
         except _ApplyFailed as failure:
             good = [event for event in group if event.pos < failure.event.pos]
             if good:
                 await store.write(lambda tx, good=good: work(tx, good))  # type: ignore[misc]
                 done += len(good)
             return Progress(good[-1].pos if good else cursor, done, failure.event, failure.error)
-    return Progress(found[-1].pos if found else cursor, done)
+    return Progress(new[-1].pos if new else cursor, done)
 
 
 class _ApplyFailed(Exception):

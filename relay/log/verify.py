@@ -76,7 +76,7 @@ async def verify(store: Store, *, batch: int = 2000) -> list[LogFault]:
             rows = await tx.all(Q.events_after, after=cursor, limit=batch)
             return (rows[-1]["pos"] if rows else cursor), verify_batch(rows, state)
 
-        after, found = await store.read(work, long=True)
-        faults += found
+        after, batch_faults = await store.read(work, long=True)
+        faults += batch_faults
         if after == cursor:
             return faults

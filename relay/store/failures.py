@@ -1,7 +1,7 @@
-"""What a failure of the store means for who asked: try again in a moment, or what a person has to mend first.
+"""What a failure of the store means for the caller: try again in a moment, or what a person has to mend first.
 
-Invariant: only what passes by itself is called busy. What neither passes nor can be mended from outside (a statement
-that is wrong, a transaction that awaited elsewhere) is no trouble of the store's but a fault of relay's: None.
+Invariant: only what passes by itself is called busy. A failure that neither passes nor can be mended from outside (a
+wrong statement, a transaction that awaited elsewhere) is a fault of relay: None.
 
 Sources: SQLite, "Result and Error Codes"; PostgreSQL, Appendix A, "Error Codes"; POSIX errno.
 """
@@ -18,7 +18,7 @@ from relay.store.ports import AwaitedOutside, OutcomeUnknown, StoreBusy, StoreEr
 _FULL = "Free space on its disk; nothing was changed by this call."
 _RIGHTS = "Give the user that runs relay the right to read and write it, and its folder."
 _ADDRESS = "Correct the address, name or password of the database (docs/postgres.md)."
-#: What healthcheck.sh names.
+#: `healthcheck.sh` names what to do.
 _LOOK = ""
 
 _SQLITE_BUSY = {sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_INTERRUPT, sqlite3.SQLITE_PROTOCOL}
@@ -46,7 +46,7 @@ _ERRNO = {
 
 @dataclass(frozen=True, slots=True)
 class Trouble:
-    """`passes`: it does so by itself, in a moment; else `fix` is what a person has to do first."""
+    """`passes`: it passes by itself, in a moment; else `fix` is what a person has to do first."""
 
     passes: bool
     message: str
@@ -54,7 +54,7 @@ class Trouble:
 
 
 def trouble_of(error: BaseException) -> Trouble | None:
-    """What to tell who asked; None: it is no failure of the store."""
+    """What to tell the caller; None: it is no failure of the store."""
     if isinstance(error, BaseExceptionGroup):
         troubles = [trouble_of(inner) for inner in error.exceptions]
         return troubles[0] if troubles and None not in troubles else None
@@ -80,8 +80,8 @@ def trouble_of(error: BaseException) -> Trouble | None:
         return _of_sqlite(error)
     if isinstance(error, OSError):
         mend = _ERRNO.get(error.errno or 0)
-        said = error.strerror or type(error).__name__
-        return Trouble(True, f"The database is away: {said}") if mend is None else _lasting(said, mend)
+        message = error.strerror or type(error).__name__
+        return Trouble(True, f"The database is away: {message}") if mend is None else _lasting(message, mend)
     return None
 
 

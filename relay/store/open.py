@@ -14,16 +14,16 @@ from relay.store.ports import Store, StoreError, StoreMissing
 
 
 def no_address(settings: Settings) -> StoreError | None:
-    """Why this process is told no address of the database; None where it is, or needs none. An address that is set
-    and is wrong is for `open_store` to refuse."""
+    """Why this process has no address of the database; None where it has one, or needs none. `open_store` refuses an
+    address that is set and wrong."""
     if settings.storage != "postgres":
         return None
-    from relay.store.postgres import address as postgres_address
+    from relay.store.postgres.address import VARIABLE, find_address
 
-    if os.environ.get(postgres_address.VARIABLE, "").strip():
+    if os.environ.get(VARIABLE, "").strip():
         return None
     try:
-        postgres_address.find_address(settings.postgres.dsn_file)
+        find_address(settings.postgres.dsn_file)
     except StoreError as error:
         return error
     return None
@@ -36,17 +36,15 @@ async def daemon_of(settings: Settings) -> str:
     """
     if settings.storage != "postgres":
         return ""
-    from relay.store.postgres import address as postgres_address
-    from relay.store.postgres import connections as postgres_connections
-    from relay.store.postgres import daemon_lock
+    from relay.store.postgres.address import find_address
+    from relay.store.postgres.connections import SCHEMA, Connections
+    from relay.store.postgres.daemon_lock import holder_of
 
-    address = postgres_address.find_address(settings.postgres.dsn_file)
-    connections = postgres_connections.Connections(
-        address, most=1, connect_s=settings.postgres.connect_s, busy_timeout_s=settings.postgres.connect_s
-    )
-    connection = await connections.connect()
+    wait_s = settings.postgres.connect_s
+    address = find_address(settings.postgres.dsn_file)
+    connection = await Connections(address, most=1, connect_s=wait_s, busy_timeout_s=wait_s).connect()
     try:
-        holder = await daemon_lock.holder_of(connection, postgres_connections.SCHEMA)
+        holder = await holder_of(connection, SCHEMA)
     finally:
         connection.terminate()
     return "" if holder is None else str(holder)
@@ -64,12 +62,11 @@ async def open_store(
     daemon, and StoreError when it cannot be used.
     """
     if settings.storage == "postgres":
-        from relay.store.postgres import address as postgres_address
         from relay.store.postgres import store as postgres_store
+        from relay.store.postgres.address import find_address
 
-        address = postgres_address.find_address(settings.postgres.dsn_file)
         return await postgres_store.open_store(
-            address,
+            find_address(settings.postgres.dsn_file),
             wings,
             create=create,
             connections=settings.postgres.pool,

@@ -1,9 +1,9 @@
 """What the wings may ask of a store, whichever engine is behind it.
 
-Invariant: nothing above this file knows the engine. A transaction is a coroutine over `Tx` and awaits nothing
-else; so the SQLite store can drive it to its end inside the writer's thread (one hop), and the PostgreSQL store
-can simply await it. SQL stands in `.sql` files beside the wing that owns the tables, one folder a dialect:
-`<wing>/<dialect>/*.sql` for named queries and `<wing>/<dialect>/migrations/NNNN_name.sql`.
+Invariant: nothing above this file knows the engine. A transaction is a coroutine that awaits nothing but its `Tx`, so
+the SQLite store can run it to its end on the writer's thread (one hop), and the PostgreSQL store statement by
+statement. SQL stands in `.sql` files of the wing that owns the tables: `<wing>/sql/*.sql` where the dialects agree,
+`<wing>/<dialect>/*.sql` where they do not, and `<wing>/<dialect>/migrations/NNNN_name.sql`.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
 from relay.model import Caller
+from relay.store.wakeup import Wakeup
 
 T = TypeVar("T")
 Row = Mapping[str, Any]
@@ -39,7 +40,7 @@ class StoreError(Exception):
 
 
 class StoreMissing(StoreError):
-    """There is no such store, and it was not to be made."""
+    """There is no such store, and the caller did not ask to make it."""
 
 
 class StoreBusy(StoreError):
@@ -47,16 +48,16 @@ class StoreBusy(StoreError):
 
 
 class OutcomeUnknown(StoreError):
-    """It broke off while a transaction was being committed: it is kept, or it is not."""
+    """The connection was lost during a COMMIT: the transaction is kept, or it is not."""
 
 
 class StoreAway(StoreError):
-    """There is no connection to the database, or it was just lost. The store itself logs that, once for everybody."""
+    """There is no connection to the database, or it was just lost. The store itself logs that, once a process."""
 
 
 class StoreMoved(StoreAway, StoreBusy):
-    """The database's files were removed or replaced beneath it: what would be written now would be lost, so nothing
-    was. `fix` says what a person has to do. It may pass: the files may come back."""
+    """The database's files were removed or replaced while it was open. A write would be lost, so nothing was written.
+    `fix` says what a person has to do. It may pass: the files may come back."""
 
     def __init__(self, message: str, fix: str = "") -> None:
         super().__init__(message)
@@ -64,11 +65,11 @@ class StoreMoved(StoreAway, StoreBusy):
 
 
 class AnotherDaemon(StoreError):
-    """Another daemon has this database; the message names it, and says what to do."""
+    """Another daemon has this database; the message names it and says what to do."""
 
 
 def is_away(error: BaseException) -> bool:
-    """Does it, with all that it is a group of, say nothing but that the database is away?"""
+    """Whether this error, or each error of this group, says that the database is away."""
     if isinstance(error, BaseExceptionGroup):
         return all(is_away(inner) for inner in error.exceptions)
     return isinstance(error, StoreAway)
@@ -80,10 +81,9 @@ class AwaitedOutside(StoreError):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Query:
-    """A named statement of a wing; the store looks its text up: shared by the dialects, or its own.
+    """A named statement of a wing; the store looks up its text: shared by the dialects, or of its own one.
 
-    One is only itself: its text is looked up at every statement, and to hash a path each time costs as much as some
-    of them do.
+    Compared by identity: its text is looked up at every statement, and hashing a path costs as much as some of them.
     """
 
     folder: Path
@@ -98,7 +98,7 @@ class Queries:
 
     def __getattr__(self, name: str) -> Query:
         query = Query(self.folder, name)
-        setattr(self, name, query)  # the next look does not come here
+        setattr(self, name, query)  # found there the next time
         return query
 
 
@@ -118,31 +118,21 @@ class Tx(Protocol):
         ...
 
     async def now(self) -> float:
-        """Unix seconds by the store's clock, the same throughout the transaction: what expires, expires by it."""
+        """Unix seconds by the store's clock, the same throughout the transaction. Leases expire by it."""
         ...
 
     def as_room(self) -> AbstractAsyncContextManager[None]:
-        """`async with tx.as_room():` what is done within is the room's doing and not the actor's, so it needs more
-        than his rights: to take back what another one lost."""
+        """`async with tx.as_room():` runs statements with the room's rights instead of the actor's, for instance to
+        take back what another agent lost."""
         ...
 
 
 Work = Callable[[Tx], Coroutine[Any, Any, T]]
 
 
-class Wakeup(Protocol):
-    """A hint that something was committed, here or in another process. Spurious and merged wake-ups are
-    normal: the read decides."""
-
-    async def wait(self, timeout_s: float | None = None) -> bool: ...
-
-    def close(self) -> None: ...
-
-
 @dataclass(frozen=True, slots=True)
 class Size:
-    """What a store takes, in bytes: `data`, and of the `journal` what is not brought home into it yet (0 where
-    the engine keeps none that we look after)."""
+    """The size of a store in bytes: its `data`, and its `journal` (0 where the engine looks after its own)."""
 
     data: int
     journal: int
@@ -158,27 +148,27 @@ class Store(Protocol):
 
     @property
     def place(self) -> str:
-        """Where it is, short, as a person would name it; no secret in it."""
+        """Where it is, in a short form for people; without a secret."""
         ...
 
     @property
     def notes(self) -> Sequence[str]:
-        """What a person should know of how it is set up, though it works; empty when there is nothing."""
+        """What a person should know about its set-up, though it works."""
         ...
 
     @property
     def trouble(self) -> str:
-        """Why nothing can be written to it, though it is open, as far as is known without asking it; else empty."""
+        """Why nothing can be written to it, though it is open, as far as known without asking it; else empty."""
         ...
 
     @property
     def errors(self) -> type[Exception]:
-        """What the engine raises when something is wrong with it or with a statement, beside StoreError."""
+        """What the engine raises for a fault of its own or of a statement, beside StoreError."""
         ...
 
     @property
     def transient(self) -> type[Exception]:
-        """What the engine raises when it cannot just now (locked, full, away): the same may work later."""
+        """What the engine raises when it is unavailable (locked, full, away): the same may work later."""
         ...
 
     async def write(
@@ -186,12 +176,12 @@ class Store(Protocol):
     ) -> T:
         """Run `work` in one write transaction: all of it or nothing. `durable` = on disk when it returns.
 
-        Writers go one after the other, so `work` may decide by what it reads. `single`: `work` is one statement
-        that is atomic by itself (a function of the database), so an engine with many writers may run it beside
-        others of its kind. `actor`: for whom it is done; an engine that knows rights gives it that one's only.
+        Writers run one after the other, so `work` may decide by what it reads. `single`: `work` is one statement that
+        is atomic by itself (a function of the database), so an engine with many writers may run it beside others of
+        its kind. `actor`: the caller that it works for; an engine that knows rights gives it this caller's only.
 
-        `work` may run more than once, where nothing of a run before was kept: what it does beside its `Tx` it does
-        each time. One that is cancelled before it began is not done; later it may be done, and nobody told.
+        `work` may run more than once, where nothing of the earlier run was kept, so its other effects may repeat. A
+        call that is cancelled before it began does not run; one that is cancelled later may still be committed.
 
         Raises StoreBusy when the database stays locked by others, and whatever `work` raises.
         """
@@ -200,33 +190,33 @@ class Store(Protocol):
     async def read(
         self, work: Work[T], *, long: bool = False, single: bool = False, actor: Caller | None = None
     ) -> T:
-        """Run `work` on one consistent snapshot; it cannot write. `long` reads wait for each other only. `single`:
-        `work` is one statement, which needs no transaction of its own where each costs a round trip."""
+        """Run `work` on one consistent snapshot; it cannot write. `long` reads wait only for each other. `single`:
+        `work` is one statement, so it needs no BEGIN and COMMIT where each is a round trip."""
         ...
 
     def wakeup(self, types: Collection[str] | None = None) -> Wakeup:
-        """`types`: only where events of these types may have been committed; None: at every commit."""
+        """Wakes when events of these types may have been committed; None: at every commit."""
         ...
 
     async def daemon(self) -> str:
-        """Whose daemon the database has, as `pid N on HOST`; empty: nobody's, or the engine does not know."""
+        """The daemon of the database, as `pid N on HOST`; empty: there is none, or the engine does not know."""
         ...
 
     async def stay_sole(self) -> None:
-        """Of a store that was opened as the only daemon's: goes on while it is that, and returns where the engine
-        has no daemons on other machines. Raises AnotherDaemon when another has the database."""
+        """For a store that was opened as the only daemon's: waits while it is that; returns at once where the engine
+        has no daemons on other machines. Raises AnotherDaemon when another daemon has the database."""
         ...
 
     async def check(self) -> list[str]:
-        """What is wrong with the stored data itself; empty when it is sound."""
+        """What is wrong with the stored data; empty when it is sound."""
         ...
 
     async def size(self) -> Size: ...
 
     async def checkpoint(self, *, whole: bool = False) -> bool:
-        """Bring the journal home, without waiting for anybody; `whole`: and empty it, waiting a few seconds.
+        """Write the journal into the data, without waiting for anybody; `whole`: and empty it, waiting a few seconds.
 
-        False when somebody's reading or writing kept some of it back.
+        False when a reader or writer kept some of it back.
         """
         ...
 
@@ -240,7 +230,7 @@ _NAME = re.compile(r"^--\s*name:\s*(\w+)\s*$", re.MULTILINE)
 def load_queries(folder: Path, dialect: str) -> Mapping[str, str]:
     """Every `-- name: x` block of `<folder>/sql/*.sql` (what the dialects agree on) and `<folder>/<dialect>/*.sql`.
 
-    Raises StoreError for a name that stands twice: a statement is shared, or each dialect has its own.
+    Raises StoreError for a name that stands twice: a statement is shared, or one of each dialect.
     """
     queries: dict[str, str] = {}
     for file in [*sorted((folder / "sql").glob("*.sql")), *sorted((folder / dialect).glob("*.sql"))]:
@@ -256,7 +246,7 @@ def load_queries(folder: Path, dialect: str) -> Mapping[str, str]:
 
 @cache
 def query_text(query: Query, dialect: str) -> str:
-    """The text of a named query in a dialect. Raises StoreError when the wing has none of that name."""
+    """The text of a named query in a dialect. Raises StoreError when the wing has no query of that name."""
     try:
         return load_queries(query.folder, dialect)[query.name]
     except KeyError:
@@ -265,7 +255,7 @@ def query_text(query: Query, dialect: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Migration:
-    """One numbered step of a wing's schema. A step that was applied is never edited (its digest is kept)."""
+    """One numbered step of a wing's schema. An applied step is never edited: its digest is kept."""
 
     wing: str
     version: int
@@ -277,7 +267,7 @@ class Migration:
         return hashlib.sha256(self.sql.encode()).hexdigest()
 
 
-#: Folders whose steps a database knows by another name: it keeps the one under which they were first applied.
+#: Folders whose steps a database records under an earlier name of the folder.
 _IDS = {"access": "faces"}
 
 

@@ -18,27 +18,28 @@ SIDE_RETRY_S = (0.5, 60.0)
 
 
 class Subscribers:
-    """Those in this process who wait for commits."""
+    """The wake-ups of this process that wait for commits."""
 
     def __init__(self) -> None:
-        self._all: set[LocalWakeup] = set()
+        self._all: set[Wakeup] = set()
 
-    def wakeup(self, types: Collection[str] | None = None) -> LocalWakeup:
-        wakeup = LocalWakeup(self._all, types)
+    def wakeup(self, types: Collection[str] | None = None) -> Wakeup:
+        wakeup = Wakeup(self._all, types)
         self._all.add(wakeup)
         return wakeup
 
     def notify(self, types: Collection[str] | None = None) -> None:
-        """Events of these types were committed (none: something that is no event was); None: nobody knows what."""
+        """Events of these types were committed (empty: a change without an event); None: the types are unknown."""
         for wakeup in self._all:
             if types is None or wakeup.types is None or not wakeup.types.isdisjoint(types):
                 wakeup.notify()
 
 
-class LocalWakeup:
-    """See `relay.store.ports.Wakeup`. Holds a flag, so a commit between two waits is not missed."""
+class Wakeup:
+    """A hint that something was committed, here or in another process. Spurious and merged wake-ups are normal: the
+    read decides. It holds a flag, so a commit between two waits is not missed."""
 
-    def __init__(self, subscribers: set[LocalWakeup], types: Collection[str] | None = None) -> None:
+    def __init__(self, subscribers: set[Wakeup], types: Collection[str] | None = None) -> None:
         #: Whom it wakes for; None: for every commit.
         self.types = None if types is None else frozenset(types)
         self._flag = asyncio.Event()
@@ -62,7 +63,7 @@ class LocalWakeup:
 
 
 async def kept_up(name: str, run: Callable[[], Coroutine[Any, Any, None]]) -> None:
-    """Run a side task for as long as the store is open: what it did not expect is told, and it begins anew."""
+    """Run a side task for as long as the store is open. An unexpected error is logged, and the task begins anew."""
     wait_s, most_s = SIDE_RETRY_S
     while True:
         began = time.monotonic()

@@ -23,7 +23,8 @@ from relay.coordination.locks.lock import Blocked, Granted, LockRequest, Outcome
 from relay.coordination.locks.wording import short
 from relay.coordination.sessions import was_ended
 from relay.model import Caller, Fault, Refusal
-from relay.store.ports import Store, StoreError, Tx, Wakeup
+from relay.store.ports import Store, StoreError, Tx
+from relay.store.wakeup import Wakeup
 
 #: Seconds between two looks at least: every commit wakes all who wait.
 LOOK_EVERY_S = 0.02

@@ -28,7 +28,8 @@ from relay.coordination.tasks.task import Task
 from relay.coordination.tasks.task_events import BY_PEOPLE, CHANGED, TASK_EVENTS, Change, Q, pairs_of, put
 from relay.log import events
 from relay.model import references
-from relay.store.ports import Store, Tx, Wakeup
+from relay.store.ports import Store, Tx
+from relay.store.wakeup import Wakeup
 
 log = structlog.get_logger(__name__)
 VERSION = 1

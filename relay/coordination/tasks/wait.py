@@ -26,7 +26,8 @@ from relay.coordination.sessions import ENDED, was_ended
 from relay.coordination.tasks.task_events import CHANGED, CREATED
 from relay.log import events
 from relay.model import Caller, Fault, Refusal
-from relay.store.ports import Store, Tx, Wakeup
+from relay.store.ports import Store, Tx
+from relay.store.wakeup import Wakeup
 
 Json = dict[str, Any]
 

@@ -1,6 +1,6 @@
-"""Where the PostgreSQL database is. The address is a secret: it may hold a password.
+"""The address of the PostgreSQL database. It is a secret: it may hold a password.
 
-Invariant: the address itself is in no message, no log and no answer; `place` (host and database) is what people see.
+Invariant: the address is in no message, no log and no answer; people see `place` (host and database).
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from relay.store.ports import StoreError
 #: The environment's name for it (INTERFACES, "Configuration").
 VARIABLE = "RELAY_POSTGRES_DSN"
 _FORM = "postgres://USER:PASSWORD@HOST:PORT/DATABASE"
-#: What stands in a user or a password and has a meaning in an address (RFC 3986, section 2.1).
+#: The characters of a user or a password that have a meaning in an address (RFC 3986, section 2.1).
 _ENCODED = (
     "In the user and the password these are percent-encoded: `@` is %40, `/` is %2F, `:` is %3A, `?` is %3F, "
     "`#` is %23, `%` is %25"
@@ -30,7 +30,7 @@ _MOST_BYTES = 8192
 
 @dataclass(frozen=True, slots=True)
 class Address:
-    """The address, and what may be shown of it."""
+    """The address, and `place`, which may be shown."""
 
     dsn: str = field(repr=False)
     place: str
@@ -66,7 +66,7 @@ def _text_of(path: Path) -> str:
 
 
 def read_address(dsn: str, source: str) -> Address:
-    """Check an address. `source` says in an error where it stands."""
+    """Check an address. `source`: where it stands, for the error."""
     wrong = StoreError(
         f"{source} is not the address of a PostgreSQL database. An address looks like this: {_FORM}. {_ENCODED}"
     )
@@ -91,7 +91,7 @@ def read_address(dsn: str, source: str) -> Address:
         raise StoreError(
             f"the address in {source} names no database. An address looks like this: {_FORM}. {_ENCODED}"
         )
-    # Several hosts and sockets are asyncpg's to understand; what is shown is what stands between @ and /.
+    # asyncpg understands several hosts and sockets; `place` shows the text between @ and /.
     host = parts.netloc.rpartition("@")[2] or _queried(parts, "host") or "localhost"
     if port is not None and f":{port}" not in host:
         host = f"{host}:{port}"

@@ -1,14 +1,16 @@
-"""A process's connections to the database: who has which, and what each is told at its start.
+"""A process's connections to the database: what each is for, and the settings that it starts with.
 
-Invariant: one is kept for general writes, one for long reads, one listens, and the rest is shared, so nobody who
-waits for a lock keeps a short read waiting. What is done with a connection ends with its transaction (SET LOCAL,
-xact locks), so none is reset between two uses; one in a state unknown is ended, and another made when wanted.
+Invariant: one connection is kept for general writes, one for long reads and one for LISTEN. The others are shared, so
+a short read never waits behind a lock. What is set on a connection ends with its transaction (SET LOCAL, xact locks),
+so a connection is not reset between two uses. A connection in an unknown state is closed; the pool makes another on
+demand.
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
+from collections.abc import AsyncIterator
 from typing import Any
 
 import asyncpg
@@ -17,9 +19,9 @@ from relay.store.postgres.address import Address
 from relay.store.postgres.errors import ENGINE, cannot_connect
 from relay.store.postgres.rights import NONE, Rights
 
-#: Everything of ours stands in this schema, so that a shared database stays clean.
+#: The schema of all our tables and functions, so that a shared database stays clean.
 SCHEMA = "relay"
-#: Connections that are kept for one purpose each: general writes, long reads, LISTEN. The rest is shared.
+#: Connections with one purpose each: general writes, long reads, LISTEN. The others are shared.
 KEPT = 3
 #: Seconds after which the server ends a transaction that says nothing (a stopped process must not hold the room).
 IDLE_S = 15
@@ -89,8 +91,7 @@ class Connections:
         )
 
     async def start(self, connection: Any) -> None:
-        """Tell a connection how it is to be used, see to what a crash of the server left, and let it be the service's
-        from here on."""
+        """Set up a connection: its settings, what a crash of the server left to do, then the service's role."""
         await connection.execute(
             "; ".join(filter(None, (self._settings, self.after_crash, self.rights.start)))
         )
@@ -105,7 +106,7 @@ class Connections:
             await pool
 
     async def connect(self) -> Any:
-        """A connection of its own. Raises PostgresFault, PostgresAway."""
+        """A connection outside of the pools. Raises PostgresFault, PostgresAway."""
         try:
             connection = await asyncpg.connect(**self._how())
         except (*ENGINE, ValueError) as error:
@@ -119,9 +120,18 @@ class Connections:
             raise
         return connection
 
-    def lent(self, pool: Any) -> Loan:
+    @contextlib.asynccontextmanager
+    async def lent(self, pool: Any) -> AsyncIterator[Any]:
         """`async with connections.lent(connections.short) as connection`. Raises PostgresFault, PostgresAway."""
-        return Loan(pool, self._address.place, self._busy_timeout_s + self._connect_s)
+        try:
+            connection = await pool.acquire(timeout=self._busy_timeout_s + self._connect_s)
+        except (*ENGINE, ValueError) as error:
+            raise cannot_connect(error, self._address.place) from None
+        try:
+            yield connection
+        finally:
+            with contextlib.suppress(*ENGINE):
+                await pool.release(connection, timeout=CLOSE_S)
 
     async def close(self) -> None:
         for pool in (self.long, self.short, self.writer):
@@ -130,28 +140,6 @@ class Connections:
                     await pool.close()
             except ENGINE:
                 pool.terminate()
-
-
-class Loan:
-    """A connection for a while."""
-
-    __slots__ = ("_connection", "_place", "_pool", "_wait_s")
-
-    def __init__(self, pool: Any, place: str, wait_s: float) -> None:
-        self._pool = pool
-        self._place = place
-        self._wait_s = wait_s
-
-    async def __aenter__(self) -> Any:
-        try:
-            self._connection = await self._pool.acquire(timeout=self._wait_s)
-        except (*ENGINE, ValueError) as error:
-            raise cannot_connect(error, self._place) from None
-        return self._connection
-
-    async def __aexit__(self, *_: object) -> None:
-        with contextlib.suppress(*ENGINE):
-            await self._pool.release(self._connection, timeout=CLOSE_S)
 
 
 async def _nothing_to_reset(connection: Any) -> None:

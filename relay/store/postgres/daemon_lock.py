@@ -1,10 +1,10 @@
-"""One daemon a database: a lock of the server's that a session of its own holds (a session-level advisory lock).
+"""One daemon a database: a session-level advisory lock of the server, held by a session of its own.
 
-Invariants: the server gives the lock to one session, and frees it when that session ends, however it does; so who
-holds it needs no record that could be stale. The session says whose it is before it asks for the lock. A daemon that
-does not know that it holds it writes nothing: it asks again every `LOOK_S`, and counts as without it once it has had
-no answer for `SURE_S`, which is before the server can find out that a client is gone (connections.py:
-keepalives of 30 s and 3 times 10 s). A daemon that comes back while another has the lock does not go on.
+Invariants: the server gives the lock to one session, and frees it when that session ends for any reason, so no record
+of the holder can be stale. The session sets its name before it asks for the lock. A daemon writes nothing
+unless it knows that it holds the lock: it asks again every `LOOK_S`, and counts as without the lock after `SURE_S`
+without an answer. That is before the server can find out that a client is gone (connections.py: keepalives of 30 s
+and 3 times 10 s). A daemon that comes back while another one has the lock does not go on.
 
 Source: PostgreSQL, "Advisory Locks" and "The pg_locks View".
 """
@@ -30,12 +30,12 @@ from relay.store.postgres.errors import ENGINE, PostgresFault, PostgresLost, tra
 log = structlog.get_logger(__name__)
 #: The first half of the lock's key (as ROOM_LOCK in store.py); the second is the schema's hash.
 SOLE_LOCK = 1919249531
-#: Seconds between two looks whether the session lives, and after which one without an answer is given up.
+#: Seconds between two checks of the session, and for the answer to one.
 LOOK_S = 5.0
 ANSWER_S = 20.0
 #: Seconds without an answer after which this process no longer counts as the holder.
 SURE_S = 30.0
-#: Seconds that a start waits for a lock which a process that just died still has.
+#: Seconds that a start waits for the lock of a process that has just died.
 PATIENT_S = 3.0
 #: Seconds between two tries to connect: at first, and at most (twice as long each time).
 RETRY_S = (0.1, 5.0)
@@ -51,7 +51,7 @@ WHERE l.locktype = 'advisory' AND l.granted AND l.objsubid = 2
 
 @dataclass(frozen=True, slots=True)
 class DaemonSession:
-    """Who has the lock. `backend`: the server's process of its session."""
+    """The session that has the lock. `backend`: its process on the server."""
 
     backend: int
     name: str
@@ -64,7 +64,7 @@ class DaemonSession:
 
 
 async def holder_of(connection: Any, schema: str) -> DaemonSession | None:
-    """Whose daemon the database has; None: nobody's."""
+    """The session of the database's daemon; None: it has no daemon."""
     row = await connection.fetchrow(_HOLDER, SOLE_LOCK, schema)
     return None if row is None else DaemonSession(row["pid"], row["name"])
 
@@ -75,7 +75,7 @@ def _seconds() -> float:
 
 
 class DaemonLock:
-    """The lock, as this process has it. `connect` makes a connection that is nobody else's."""
+    """The lock, as this process has it. `connect` makes a connection for the lock alone."""
 
     def __init__(self, connect: Callable[[], Awaitable[Any]], schema: str, place: str) -> None:
         self._connect = connect
@@ -88,17 +88,17 @@ class DaemonLock:
         self._seen_at = 0.0
         self._ended = asyncio.Event()
         self._is_lost = asyncio.Event()
-        #: Whose it is, once another daemon has it; this process does not take it again.
+        #: Set once another daemon has the lock; this process does not take it again.
         self.lost: AnotherDaemon | None = None
 
     @property
     def held(self) -> bool:
-        """Is it surely ours?"""
+        """Whether the lock is surely ours."""
         open_ = self._connection is not None and not self._connection.is_closed()
         return open_ and _seconds() - self._seen_at < SURE_S
 
     def check(self) -> None:
-        """Raise where it is not: AnotherDaemon, or PostgresLost while it may come back."""
+        """Raise where the lock is not held: AnotherDaemon, or PostgresLost while it may come back."""
         if self.lost is not None:
             raise self.lost
         if not self.held:
@@ -108,7 +108,7 @@ class DaemonLock:
             )
 
     async def take(self) -> None:
-        """Take it at the start. Raises AnotherDaemon, PostgresFault."""
+        """Take the lock at the start. Raises AnotherDaemon, PostgresFault."""
         give_up = time.monotonic() + PATIENT_S
         while (holder := await self._try()) is not None:
             if time.monotonic() > give_up:
@@ -116,7 +116,7 @@ class DaemonLock:
             await asyncio.sleep(RETRY_S[0])
 
     async def keep(self) -> None:
-        """Hold it until another daemon has it, through lost connections and restarts of the server."""
+        """Hold the lock until another daemon has it, through lost connections and restarts of the server."""
         while self.lost is None:
             await self._watch()
             log.warning("the lock of the database's only daemon was lost, and is taken anew")
@@ -124,19 +124,19 @@ class DaemonLock:
                 log.warning("the lock of the database's only daemon is held again")
 
     async def stay(self) -> None:
-        """Wait for as long as no other daemon has it. Raises AnotherDaemon."""
+        """Wait until another daemon has the lock. Raises AnotherDaemon."""
         await self._is_lost.wait()
         self.check()
 
     async def close(self) -> None:
-        """Give it back."""
+        """Release the lock."""
         connection, self._connection = self._connection, None
         if connection is not None:
             with contextlib.suppress(*ENGINE):
                 await connection.close(timeout=LOOK_S)
 
     async def _watch(self) -> None:
-        """Until the session is gone."""
+        """Return when the session is gone."""
         while self._connection is not None and not self._connection.is_closed():
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(LOOK_S):
@@ -152,7 +152,7 @@ class DaemonLock:
             self._connection.terminate()
 
     async def _take_again(self) -> bool:
-        """Take it again, however long that takes; False: another daemon has it."""
+        """Take the lock again, however long that takes; False: another daemon has it."""
         wait_s, most_s = RETRY_S
         while True:
             try:
@@ -170,7 +170,7 @@ class DaemonLock:
             wait_s = min(2 * wait_s, most_s)
 
     async def _try(self) -> DaemonSession | None:
-        """Take it on a new connection, or say who has it. A session of ours that the server still has is ended."""
+        """Take the lock on a new connection, or return its holder; an old session of ours is ended."""
         connection = await self._connect()
         try:
             asked = _seconds()

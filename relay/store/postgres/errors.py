@@ -1,7 +1,7 @@
-"""What can go wrong with PostgreSQL, as errors of ours.
+"""Failures of PostgreSQL as errors of ours.
 
-Invariant: what a person reads never holds the database's address; `again` says whether the whole work may be done
-once more, because nothing of it can have been kept.
+Invariant: no message holds the database's address; `again` says whether the whole work may run again, because nothing
+of it can have been kept.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from relay.store.ports import OutcomeUnknown, StoreAway, StoreBusy, StoreError
 
 
 class Retry(enum.Enum):
-    """Why the work may be done once more."""
+    """Why the work may run again."""
 
     NO = "no"
     #: The server undid it because of another transaction.
@@ -90,7 +90,7 @@ def translated(error: BaseException, place: str) -> PostgresFault:
     if isinstance(error, _CONFLICT):
         return PostgresAway(f"{place}: another transaction was in the way; try again", code, Retry.CONFLICT)
     closed = type(error) is asyncpg.InterfaceError and "closed" in str(error)
-    # What is asked of a connection just as it is lost, the driver says so.
+    # The driver's words for a statement that is sent just as the connection is lost.
     torn = isinstance(error, asyncpg.InternalClientError) and "cannot switch to state" in str(error)
     if isinstance(error, _LOST) or closed or torn:
         return PostgresLost(f"the connection to {place} was lost; nothing was changed, try again", code)
@@ -101,13 +101,13 @@ def translated(error: BaseException, place: str) -> PostgresFault:
         )
     if isinstance(error, _LATER):
         return PostgresAway(
-            f"{place} is not available now: {_said(error)}; nothing was changed, try again", code
+            f"{place} is not available now: {_message(error)}; nothing was changed, try again", code
         )
-    return PostgresFault(f"{place} refused a statement: {_said(error)}", code)
+    return PostgresFault(f"{place} refused a statement: {_message(error)}", code)
 
 
 def cannot_connect(error: BaseException, place: str) -> PostgresFault:
-    """An error of a connection that was not made. The driver's words may hold what stands in the address."""
+    """An error of connecting as one of ours. The driver's message is not quoted: it may hold parts of the address."""
     code = str(getattr(error, "sqlstate", None) or "")
     for kind, reason in _REFUSALS:
         if isinstance(error, kind):
@@ -129,8 +129,8 @@ def cannot_connect(error: BaseException, place: str) -> PostgresFault:
     return PostgresLost(f"{place} cannot be reached ({_why(error)}); check whether the server runs", code)
 
 
-#: Refusals of a connection, the special before the general, and what to do. The server's own words are not quoted:
-#: they may hold what stands in the address.
+#: Refusals of a connection, the special before the general, and what to do. The server's message is not quoted
+#: either.
 _REFUSALS: tuple[tuple[type[Exception], str], ...] = (
     (pg.InvalidPasswordError, "does not let this user in; check its name and password"),
     (
@@ -177,5 +177,5 @@ def _why(error: BaseException) -> str:
     return getattr(error, "strerror", None) or type(error).__name__.removesuffix("Error")
 
 
-def _said(error: BaseException) -> str:
+def _message(error: BaseException) -> str:
     return str(getattr(error, "message", None) or error)

@@ -1,14 +1,14 @@
-"""The one reader of the log's end in a process: it wakes who waits here for what was appended. Between processes:
-LISTEN and NOTIFY, on a session connection of its own.
+"""The one reader of the log's end in a process: it wakes the waiters of this process for new events. Processes tell
+each other by LISTEN and NOTIFY, on a session connection of its own.
 
-Invariant: a wake-up is a hint. A general write sends its NOTIFY with its commit, and wakes those here by what it
-appended. A single one only stirs the listener, which reads what types of events the log has got, wakes those here who
-wait for them, and sends one NOTIFY for all that came meanwhile. When the database goes away, and after every new
-connection, it wakes everybody, and about once a second it looks in any case, so a wake-up that was lost (a restart, a
-client that sends none) costs that second and nothing else. It reads on behind the last event that it saw, and events
-become visible in the order of `pos`, so it skips none.
+Invariant: a wake-up is a hint. A general write sends its NOTIFY with its commit, and wakes the waiters of its process
+by the events that it appended. A single write only stirs the listener. The listener then reads the types of the new
+events, wakes their waiters, and sends one NOTIFY for all of them. It wakes everybody when the database goes away and
+after every new connection, and it looks about once a second in any case, so a lost wake-up (a restart, a client that
+sends none) costs that second and nothing else. It reads on behind the last event that it saw, and events become
+visible in the order of `pos`, so it skips none.
 
-It is also who tells the log that the database is away, for everybody in this process: once, then at growing
+The listener also writes for the whole process to relay's log that the database is away: once, then at growing
 intervals, and once when it is back.
 """
 
@@ -28,11 +28,11 @@ from relay.store.postgres.errors import ENGINE, PostgresFault
 log = structlog.get_logger(__name__)
 #: Seconds between two looks at the log's end while nothing is heard.
 LOOK_S = 1.0
-#: Seconds after a look in which what is stirred waits for the next: many commits, one NOTIFY.
+#: Seconds between two looks while it is stirred: many commits, one NOTIFY.
 CALM_S = 0.01
 #: Seconds between two tries to connect: at first, and at most (twice as long each time).
 RETRY_S = (0.1, 5.0)
-#: Seconds for which the database has been away when that is said again: at first, then each time after twice as long.
+#: Seconds until an outage is logged again; the interval doubles each time.
 REMIND_S = 60.0
 #: Events that are read at a look.
 BATCH = 1000
@@ -41,7 +41,7 @@ _NEWS = "SELECT pos, type FROM events WHERE pos > $1 ORDER BY pos LIMIT $2"
 
 
 class Outage:
-    """What the log is told of a database that is away. `clock`: seconds, monotonic."""
+    """Logs that the database is away, and for how long. `clock`: seconds, monotonic."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
@@ -49,7 +49,7 @@ class Outage:
         self._again_s = REMIND_S
 
     def goes_on(self, why: str) -> bool:
-        """A connection could not be made; is it the first?"""
+        """A connection could not be made; True where the outage begins with it."""
         if self._since is None:
             self._since, self._again_s = self._clock(), REMIND_S
             log.warning("the database is away", why=why)
@@ -68,8 +68,8 @@ class Outage:
 
 
 class Listener:
-    """Calls `notify` when something was committed. `writer` is the server process of this store's general writes,
-    whose commits woke everybody here already."""
+    """Calls `notify` when something was committed. `writer`: the server process of this store's general writes, whose
+    commits have woken the waiters of this process already."""
 
     def __init__(
         self,
@@ -84,11 +84,11 @@ class Listener:
         self._writer = writer
         self._stirred = asyncio.Event()
         self._own: int | None = None
-        #: Another process has committed something since the last look.
+        #: Whether another process has committed since the last look.
         self._heard_of = False
-        #: The places of events whose appending woke those here already.
-        self.told: set[int] = set()
-        #: Was there a single write since the last look?
+        #: The places of events whose waiters here were woken already.
+        self.known: set[int] = set()
+        #: Whether there was a single write since the last look.
         self.owes = False
 
     @property
@@ -110,7 +110,7 @@ class Listener:
                 connection = await self._connect()
             except PostgresFault as error:
                 if outage.goes_on(str(error)):
-                    # Who waits here for what is appended finds out now that nothing can be.
+                    # The waiters of this process find out that nothing can be appended now.
                     self._notify(None)
                 await asyncio.sleep(wait_s)
                 wait_s = min(2 * wait_s, most_s)
@@ -145,7 +145,7 @@ class Listener:
                     await self._stirred.wait()
 
     async def _look(self, connection: Any, last: int, heard: bool) -> int:
-        """Wake those here for what was appended behind `last` (-1: wake all); where the log's end is by now."""
+        """Wake the waiters of the events behind `last` (-1: all waiters); returns the log's end."""
         try:
             if last < 0:
                 last = await connection.fetchval(_LAST)
@@ -156,12 +156,12 @@ class Listener:
             return 0  # opened without the log's tables
         if rows:
             last = rows[-1]["pos"]
-            types = {row["type"] for row in rows if row["pos"] not in self.told}
-            self.told = {pos for pos in self.told if pos > last}
+            types = {row["type"] for row in rows if row["pos"] not in self.known}
+            self.known = {pos for pos in self.known if pos > last}
             if types:
                 self._notify(types)
         elif heard:
-            self._notify(())  # what another process did was no event
+            self._notify(())  # another process committed something without an event
         if len(rows) == BATCH:
             self._stirred.set()
         return last

@@ -1,6 +1,6 @@
-"""The numbered steps of the tables, on PostgreSQL.
+"""The schema of a PostgreSQL database: each wing's migrations, applied once.
 
-Invariant: a wing's steps are one transaction under the room's lock: half a schema is never seen, a step that fails
+Invariant: a wing's steps are one transaction under the room's lock. Half a schema is never seen, a step that fails
 leaves nothing, and of several processes that start at once one does the work.
 """
 
@@ -25,7 +25,7 @@ CREATE TABLE IF NOT EXISTS schema_migrations (
 
 
 async def is_migrated(connection: Any, schema: str) -> bool:
-    """Are there tables of ours?"""
+    """Whether there are tables of ours."""
     migrated: bool = await connection.fetchval(
         "SELECT to_regclass($1) IS NOT NULL", f"{schema}.schema_migrations"
     )
@@ -34,7 +34,7 @@ async def is_migrated(connection: Any, schema: str) -> bool:
 
 async def migrate(connection: Any, schema: str, wings: Sequence[Path], lock: int, place: str) -> None:
     """Apply what the database lacks. Raises StoreError: what failed, and what to do."""
-    # Most starts find nothing to do, and then need no lock and no right to make tables.
+    # Most starts find nothing to do: they need no lock, and no right to make tables.
     if not await _missing(connection, schema, wings):
         return
     async with connection.transaction():
@@ -46,7 +46,7 @@ async def migrate(connection: Any, schema: str, wings: Sequence[Path], lock: int
             await connection.execute("SELECT pg_advisory_xact_lock($1, hashtext($2))", lock, schema)
             for step in await _missing(connection, schema, [folder]):
                 await _apply(connection, step, place)
-    # Other connections' plans notice by themselves; this one's are of the empty schema.
+    # The plans of this connection are of the empty schema. Other connections notice the change by themselves.
     await connection.reload_schema_state()
 
 

@@ -1,8 +1,8 @@
-"""Named statements as PostgreSQL takes them: `:name` becomes `$1`, and every value the type that its place has.
+"""Named statements as PostgreSQL takes them: `:name` becomes `$1`, and every value gets the type of its place.
 
-Invariant: a text is translated once; what stands in quotes, in comments or behind `::` is left as it is. A value
-is only ever bent as SQLite's column types would (1 to true, 3 to "3", 2.0 to 2), and a NUL in a text becomes U+FFFD;
-the rest is the server's to refuse.
+Invariant: a text is translated once; quotes, comments and what follows `::` stay as they are. A value is only bent
+as SQLite's column types would do it (1 to true, 3 to "3", 2.0 to 2), and a NUL in a text becomes U+FFFD. All else the
+server accepts or refuses.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import Any
 from relay.store.ports import Query, StoreError, query_text
 
 DIALECT = "postgres"
-#: What is passed over as a whole; the last alternative is a parameter.
+#: Comments, strings and casts, which stay as they are; the last alternative is a parameter.
 _TOKEN = re.compile(
     r"""--[^\n]*|/\*.*?\*/|[eE]'(?:[^'\\]|\\.|'')*'|'(?:[^']|'')*'|"(?:[^"]|"")*"|\$(\w*)\$.*?\$\1\$|::|:(?P<name>[a-z_]\w*)""",
     re.DOTALL,
@@ -41,7 +41,7 @@ class Statement:
 
 
 def translate(text: str) -> Statement:
-    """`text` with numbered parameters; one that stands twice keeps its number."""
+    """`text` with numbered parameters; a name that stands twice has one number."""
     names: list[str] = []
 
     def number(match: re.Match[str]) -> str:
@@ -100,11 +100,11 @@ _BEND: Mapping[str, Bend] = {
 
 
 def bends(types: Sequence[str]) -> tuple[tuple[int, Bend], ...]:
-    """How to bend the values of a statement with parameters of these types: by place, where there is a need."""
+    """How to bend the values of a statement with parameters of these types: (place, function) where needed."""
     return tuple((place, _BEND[name]) for place, name in enumerate(types) if name in _BEND)
 
 
 def changed_rows(status: str) -> int:
-    """The rows that a statement changed or gave, by the server's word ("INSERT 0 1", "UPDATE 3"); else -1."""
+    """The number of rows in a status of the server ("INSERT 0 1", "UPDATE 3"); -1 where it has none."""
     last = status.rpartition(" ")[2]
     return int(last) if last.isdigit() else -1

@@ -1,11 +1,10 @@
-"""The rights that a transaction has on PostgreSQL: those of relay itself, or of the one agent it is done for.
+"""The rights of a transaction on PostgreSQL: those of relay itself, or of the one agent that it works for.
 
-Invariant: where the roles are there (relay/access/rights/postgres), nothing runs with more than the service's
-rights, which
-end at row-level security; an agent's transaction has that agent's only. Where they are not, everything runs as the
-user of the address, and `Rights.NONE` says so.
+Invariant: where the roles exist (relay/access/rights/postgres), nothing runs with more than the service's rights,
+which end at row-level security, and an agent's transaction has that agent's rights only. Without the roles everything
+runs as the user of the address, and `NONE` says so.
 
-Inside one shared address this is defence in depth: who has it can take any of the roles that its user has.
+Within one shared address this is defence in depth: whoever has the address can take any role of its user.
 (004, "Database Persistence"; docs/postgres.md.)
 """
 
@@ -16,10 +15,10 @@ from typing import Any
 
 from relay.model import ADMIN, Caller
 
-#: Relay itself, and relay at work for one agent. Agents that come by another way are relay_agent
+#: Relay itself, and relay at work for one agent. Agents that connect by themselves are relay_agent
 #: (relay/access/rights).
 SERVICE, ACTING = "relay_service", "relay_acting"
-#: Which of the roles can be taken by this user, where row-level security holds for them.
+#: The roles that this user can take and for which row-level security holds.
 _ASK = """
 SELECT coalesce(array_agg(rolname::text), '{}') FROM pg_roles
 WHERE rolname IN ($2, $3) AND NOT rolsuper AND NOT rolbypassrls
@@ -33,27 +32,27 @@ WHERE rolname IN ($2, $3) AND NOT rolsuper AND NOT rolbypassrls
 
 @dataclass(frozen=True, slots=True)
 class Rights:
-    """`held`: there is a role for relay, and it is taken. `acting`: one for what it does for an agent, too."""
+    """`held`: relay takes its own role; `acting`: and another one for its work for an agent."""
 
     held: bool
     acting: bool = False
 
     @property
     def start(self) -> str:
-        """What a new connection says first: from then on it is the service."""
+        """The first SQL of a new connection: it takes the service's role."""
         if not self.held:
             return ""
         return f"SET ROLE {SERVICE}" + (f"; SET relay.agent_role = '{ACTING}'" if self.acting else "")
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What a person is told where something is missing."""
+        """What to tell a person where a role is missing."""
         return () if self.acting else (NOT_ACTING if self.held else NOT_HELD,)
 
     def become(self, actor: Caller | None) -> str:
-        """What an open transaction says to have this one's rights only, till its end; '' for the service's.
+        """The SQL that gives an open transaction this actor's rights only, until its end; '' keeps the service's.
 
-        A person may overrule agents, and so may who has that scope: theirs is done with the service's.
+        A person, and a caller with the scope `ADMIN`, may overrule agents, so they keep the service's.
         """
         if not self.acting or actor is None or actor.person or ADMIN in actor.scopes:
             return ""
@@ -64,7 +63,6 @@ class Rights:
 
 
 NONE = Rights(False)
-#: What a person is told where there are none.
 NOT_HELD = (
     "row-level security is not enforced here: the roles relay_service and relay_acting are missing, or the user of "
     'the address may not take them, so everything runs with its own rights (docs/postgres.md, "Roles")'
@@ -76,11 +74,11 @@ NOT_ACTING = (
 
 
 async def rights_of(connection: Any, schema: str) -> Rights:
-    """What the user of this connection can take, in the database as it stands."""
+    """The rights that the user of this connection can take."""
     rights = await connection.fetchval(_ASK, schema, SERVICE, ACTING)
     return Rights(SERVICE in rights, {SERVICE, ACTING} <= set(rights))
 
 
 def _quoted(text: str) -> str:
-    """A literal; `standard_conforming_strings` is on for every connection of ours."""
+    """A SQL literal; `standard_conforming_strings` is on for every connection of ours."""
     return "'" + text.replace("'", "''") + "'"

@@ -1,6 +1,6 @@
-"""What a server and a database must be for a room to live in them.
+"""What relay needs of a server and a database.
 
-Invariant: what is not so is said before the first table is made, in one sentence that says what to do.
+Invariant: an unfit server is refused before the first table is made, in one sentence that says what to do.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from typing import Any
 
 from relay.store.ports import StoreError
 
-#: The oldest whose SQL the migrations speak (docs/postgres.md); as `server_version_num` has it.
+#: The oldest version that the migrations run on (docs/postgres.md), as `server_version_num`.
 OLDEST = 140000
 _ASK = """
 SELECT current_setting('server_version_num')::integer AS version, current_setting('server_encoding') AS encoding,
@@ -21,7 +21,7 @@ SELECT current_setting('server_version_num')::integer AS version, current_settin
 
 @dataclass(frozen=True, slots=True)
 class ServerSettings:
-    """A server as it says of itself."""
+    """What a server says of itself."""
 
     version: int
     encoding: str
@@ -29,7 +29,7 @@ class ServerSettings:
     read_only: bool = False
 
     def unfit(self, place: str) -> str:
-        """Why no room can live there, and what to do; empty where one can."""
+        """Why relay cannot use this server, and what to do; empty where it can."""
         if self.version < OLDEST:
             version = f"{self.version // 10000}.{self.version % 10000}"
             return (
@@ -54,19 +54,19 @@ class ServerSettings:
 
 
 async def check_server(connection: Any, place: str) -> bool:
-    """Is there a pooler between? Raises StoreError where no room can live there."""
+    """Whether there is a pooler in between. Raises StoreError where relay cannot use the server."""
     row = await connection.fetchrow(_ASK)
     if wrong := ServerSettings(row["version"], row["encoding"], row["standby"], row["read_only"]).unfit(
         place
     ):
         raise StoreError(wrong)
-    # Without one, the server's process is the one that the connection was told of at its start.
+    # Without a pooler, the connection was told of this process of the server at its start.
     return bool(row["pid"] != connection.get_server_pid())
 
 
 async def check_pooler(connection: Any, other: Any, place: str) -> None:
-    """Raise StoreError where a pooler hands one client's connection to another between two transactions: what a
-    connection is told (settings, role), what it listens to and what it has prepared would be another's then."""
+    """Raise StoreError where a pooler gives a client's connection to another one between two transactions. Settings,
+    role, LISTEN and prepared statements would then be another client's."""
     first: int = await connection.fetchval(_PID)
     async with other.transaction():
         shared = first == await other.fetchval(_PID) or first != await connection.fetchval(_PID)

@@ -1,11 +1,12 @@
-"""Statements that are transactions by themselves; those that come while the same one is on its way go together.
+"""Single statements as transactions: calls that arrive while the same statement runs share the next transaction.
 
 Invariants:
-- who asks alone is served at once; who asks while the same statement is being run waits for that one, and then all
-  who waited are one transaction: nobody waits for company, and the more ask, the fewer transactions there are;
-- each gets its own answer, when all are committed. A transaction that fails has changed nothing: each of its
-  statements is then done again by itself, so that one's fault is nobody else's;
-- only a statement that is told whether it is `alone` in its transaction is joined with others; it gives one row.
+- a call that arrives while its statement is idle runs immediately. A call that arrives while the statement runs waits
+  for that run, then all waiting calls are one transaction. No call waits for company, and the more calls there are,
+  the fewer transactions they take;
+- each call gets its own answer after the COMMIT. A transaction that fails has changed nothing; its calls then run
+  again one by one, so that one call's fault is no other's;
+- only a statement with the parameter `alone` (is it the only one of its transaction?) is joined; it gives one row.
 """
 
 from __future__ import annotations
@@ -13,58 +14,60 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Callable, Sequence
+from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 from typing import Any
 
 from relay.store.ports import Query, Row, StoreError
-from relay.store.postgres.connections import Loan
 from relay.store.postgres.errors import ENGINE, CommitUnknown, PostgresAway, PostgresFault, Retry, translated
 from relay.store.postgres.query import Statement, statement
 from relay.store.postgres.transaction import Bends, PostgresTx, bent, rollback
 
 #: The parameter by which a statement can be joined with others.
 ALONE = "alone"
-#: Statements of one transaction at most: for as long as it takes, whoever else appends an event waits.
+#: Statements of one transaction at most: everybody else who appends an event waits for it.
 MOST = 16
 
 
 @dataclass(slots=True)
 class _Call:
-    """One statement with its values, and where its row is waited for. `left`: it is not in line any more."""
+    """One call of a statement: its values and its future row. `left`: it is no longer in line."""
 
     values: list[Any]
-    told: asyncio.Future[Row]
+    answer: asyncio.Future[Row]
     left: bool = False
 
-    def tell(self, row: Row) -> None:
-        if not self.told.done():
-            self.told.set_result(row)
+    def succeed(self, row: Row) -> None:
+        if not self.answer.done():
+            self.answer.set_result(row)
 
     def fail(self, error: BaseException) -> None:
-        if not self.told.done():
-            self.told.set_exception(error)
+        if not self.answer.done():
+            self.answer.set_exception(error)
 
 
 @dataclass(slots=True)
 class _Line:
-    """Who calls one statement. `busy`: some calls of it are on their way."""
+    """The calls of one statement. `busy`: some of them are running."""
 
     busy: bool = False
     waiting: deque[_Call] = field(default_factory=deque)
 
 
 class SingleStatements:
-    """`lent` gives a connection for a while; `wait_s`: nobody stands in line for longer. Raises PostgresFault."""
+    """`lent` gives a connection for a while; `wait_s`: seconds that a call waits in line at most."""
 
-    def __init__(self, lent: Callable[[], Loan], place: str, types: Bends, wait_s: float) -> None:
-        self._lent, self._place, self._bends, self._wait_s = lent, place, types, wait_s
+    def __init__(
+        self, lent: Callable[[], AbstractAsyncContextManager[Any]], place: str, bends: Bends, wait_s: float
+    ) -> None:
+        self._lent, self._place, self._bends, self._wait_s = lent, place, bends, wait_s
         self._lines: dict[str, _Line] = {}
         self._joined: set[asyncio.Task[None]] = set()
         self._idle = asyncio.Event()
         self._idle.set()
 
     async def ask(self, query: Query, params: dict[str, Any]) -> Sequence[Row]:
-        """The rows that the statement gives."""
+        """The rows that the statement gives. Raises PostgresFault."""
         made = statement(query)
         values = made.values(query, params)
         if ALONE not in made.names:
@@ -93,25 +96,24 @@ class SingleStatements:
         line.waiting.append(call)
         timer = loop.call_later(self._wait_s, give_up)
         try:
-            return await call.told
+            return await call.answer
         finally:
             timer.cancel()
 
     def _next(self, made: Statement, line: _Line) -> None:
-        """Begin to serve who waits; with nobody, the statement is free."""
-        # Who was cancelled while it waited has asked for nothing.
+        """Start the waiting calls, without those that were cancelled. Without any, the statement is idle."""
         together: list[_Call] = []
         while line.waiting and len(together) < MOST:
             call = line.waiting.popleft()
             call.left = True
-            if not call.told.done():
+            if not call.answer.done():
                 together.append(call)
         line.busy = bool(together)
         if together:
             task = asyncio.create_task(self._serve(made, line, together), name="store-singles")
             self._joined.add(task)
             task.add_done_callback(self._joined.discard)
-        elif not any(one.busy for one in self._lines.values()):
+        elif not any(other.busy for other in self._lines.values()):
             self._idle.set()
 
     async def _serve(self, made: Statement, line: _Line, together: Sequence[_Call]) -> None:
@@ -134,8 +136,8 @@ class SingleStatements:
             except CommitUnknown:
                 raise
             except PostgresAway as error:
-                # A database that cannot just now cannot for any of them. Only another's transaction in the way of one
-                # is worth a try by itself.
+                # What is unavailable now is so for all of them. Only a conflict with another transaction may be one
+                # call's own, and is worth a try call by call.
                 if error.again is not Retry.CONFLICT:
                     raise
             except PostgresFault:
@@ -144,16 +146,16 @@ class SingleStatements:
                 if len(rows) != len(calls):
                     raise StoreError(f"a statement of one row gave {len(rows)} rows for {len(calls)} calls")
                 for call, row in zip(calls, rows, strict=True):
-                    call.tell(row)
+                    call.succeed(row)
                 return
         for call in calls:
             try:
-                call.tell((await self._transaction(made, [call.values]))[0])
+                call.succeed((await self._transaction(made, [call.values]))[0])
             except PostgresFault as error:
                 call.fail(error)
 
     async def _transaction(self, made: Statement, calls: Sequence[list[Any]]) -> Sequence[Row]:
-        """This statement with each of these values, all kept or none."""
+        """The statement with each of these values, all or none."""
         async with self._lent() as connection:
             try:
                 values = [await bent(connection, made, self._bends, call) for call in calls]
@@ -162,7 +164,7 @@ class SingleStatements:
                 else:
                     rows = await connection.fetchmany(made.text, values)
             except BaseException as error:
-                # A statement that was prepared and not run has begun a transaction that the driver knows not of.
+                # A statement that was prepared and not run has begun a transaction that the driver does not know.
                 await rollback(connection, known=False)
                 if not isinstance(error, ENGINE):
                     raise
@@ -173,12 +175,12 @@ class SingleStatements:
             return rows
 
     async def close(self) -> None:
-        """Let who has asked be answered."""
+        """Wait until every call has its answer."""
         await self._idle.wait()
 
 
 class SingleTx(PostgresTx):
-    """`Tx` of one statement that is a transaction by itself."""
+    """The `Tx` of a single statement."""
 
     __slots__ = ("_singles",)
 

@@ -1,19 +1,19 @@
 """The store for several machines: PostgreSQL.
 
 Invariants:
-- a general write holds the room's lock (an advisory lock of the database) alone from its first act to the end of
-  its commit, so it may decide by what it reads, as on SQLite; a `single` one is one statement, a function of the
-  database that takes the same lock shared (`statement_batching`: those that come together go
-  together);
+- a general write holds the room's lock (an advisory lock of the database) exclusively from its first statement to the
+  end of its commit, so it may decide by what it reads, as on SQLite. A `single` write is one statement, a function of
+  the database that takes the same lock shared; single writes that arrive together share a transaction
+  (`statement_batching`);
 - events become visible in the order of `pos` (postgres/migrations/0001_log.sql), so a cursor skips none;
-- a transaction awaits nothing but its `Tx`: the store drives it, and runs what it asks for;
-- work is done again only when nothing of it can have been kept; a connection that is lost while it commits is
-  reported as unknown (`CommitUnknown`), never as done or undone.
+- a transaction awaits nothing but its `Tx`: the store drives it and runs its statements;
+- work runs again only when nothing of it can have been kept. When the connection is lost during the commit, the
+  outcome is reported as unknown (`CommitUnknown`).
 
-Within a process, general writes queue here, so that only one connection of it waits for the lock; long reads have
-a connection of their own; LISTEN has another. `synchronous_commit` is off (a commit survives a killed process of
-ours; a crash of the server may lose the last 0.6 s, three times its wal_writer_delay) and on where the caller asks
-for `durable`.
+Within a process, general writes queue here, so that only one of its connections waits for the lock. Long reads have
+a connection of their own, and so has LISTEN. `synchronous_commit` is off: a commit survives the kill of one of our
+processes, and a crash of the server may lose the last 0.6 s (three times its wal_writer_delay). It is on where the
+caller asks for `durable`.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ import asyncio
 import contextlib
 import random
 import time
-from collections.abc import Callable, Collection, Coroutine, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Coroutine, Iterable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
@@ -42,13 +42,13 @@ from relay.store.postgres.rights import Rights, rights_of
 from relay.store.postgres.server import check_pooler, check_server
 from relay.store.postgres.statement_batching import SingleStatements, SingleTx
 from relay.store.postgres.transaction import Bends, PostgresTx, drive, rollback
-from relay.store.wakeup import LocalWakeup, Subscribers, kept_up
+from relay.store.wakeup import Subscribers, Wakeup, kept_up
 
 T = TypeVar("T")
-#: The first half of the keys of our advisory locks ("rely", and the next number); the second is the schema's hash.
+#: The first half of the key of the room's advisory lock ("rely"); the second is the schema's hash. The next number
+#: orders the log (postgres/migrations/0001_log.sql).
 ROOM_LOCK = 1919249529
-ORDER_LOCK = 1919249530
-#: How often work is tried that another transaction was in the way of, and that lost its connection.
+#: How often work is tried: when another transaction was in the way, and when the connection was lost.
 TRIES_CONFLICT = 5
 TRIES_LOST = 2
 #: Seconds between two tries: random, so that two do not meet again.
@@ -58,13 +58,13 @@ _WAIT_S = (0.002, 0.02)
 class PostgresStore:
     """A `Store` over a PostgreSQL database. Make it with `open_store`.
 
-    `clock` is a test's: every transaction is told it as the setting `relay.now`, for a `relay_now()` that reads it.
+    `clock` is for tests: its time is the setting `relay.now` of each transaction, for a `relay_now()` that reads it.
     """
 
     engine = DIALECT
     errors: type[Exception] = PostgresFault
     transient: type[Exception] = PostgresAway
-    #: Who asks it is told: a server that is away says so.
+    #: Always empty: a server that is away is reported to each caller.
     trouble = ""
 
     def __init__(
@@ -124,7 +124,7 @@ class PostgresStore:
             return await self._again(partial(self._read, self._open.long, work, actor))
 
     async def _again(self, once: Callable[[], Coroutine[Any, Any, T]]) -> T:
-        """Do it, and once more where nothing of it can have been kept."""
+        """Run `once`, and again where nothing of it can have been kept."""
         tried = 0
         while True:
             try:
@@ -137,7 +137,7 @@ class PostgresStore:
             await asyncio.sleep(random.uniform(*_WAIT_S))
 
     async def _write(self, work: Work[T], durable: bool, actor: Caller | None) -> T:
-        # The wait counts from here: behind a lock that is held on, a queue of writers gives up together.
+        # The wait counts from here, so writers that queue behind a held lock give up together.
         began = time.monotonic()
         try:
             async with asyncio.timeout(self._busy_timeout_s):
@@ -148,7 +148,7 @@ class PostgresStore:
             ) from None
         try:
             if self._sole is not None:
-                self._sole.check()  # the wait for the turn may have outlasted what was known before it
+                self._sole.check()  # again: the daemon's lock may be lost since the check before the wait
             async with self._open.lent(self._open.writer) as connection:
                 tx = self._tx(connection, actor=actor)
                 left_ms = max(1, round((self._busy_timeout_s - (time.monotonic() - began)) * 1000))
@@ -156,22 +156,20 @@ class PostgresStore:
                 result = await self._transaction(connection, tx, begin, work, durable, actor, notice=True)
         finally:
             self._turn.release()
-        # Who looks for work in a transaction and finds none must not wake everybody, itself included.
+        # A worker that looks for work in a transaction and finds none must not wake everybody, itself included.
         if tx.changed:
-            self._listener.told.update(tx.events)
+            self._listener.known.update(tx.events)
             self._subscribers.notify(tx.types)
         return result
 
     async def _write_single(self, work: Work[T], durable: bool, actor: Caller | None) -> T:
-        """One statement that is a transaction by itself; it wakes by the events that it appends."""
+        """One statement that is a transaction by itself. The listener wakes readers by the events that it appends."""
         if durable or actor is not None or self._clock is not None:
             async with self._open.lent(self._open.short) as connection:
                 tx = self._tx(connection, single=True)
                 result = await self._transaction(connection, tx, "BEGIN", work, durable, actor)
         else:
-            one = SingleTx(self._singles, self.place)
-            with _told(one):
-                result = await drive(work, one)
+            result = await drive(work, SingleTx(self._singles, self.place))
         self._listener.stir()
         return result
 
@@ -190,8 +188,7 @@ class PostgresStore:
             await self._begin(
                 connection, begin + ("; SET LOCAL synchronous_commit = on" if durable else ""), actor
             )
-            with _told(tx):
-                result = await drive(work, tx)
+            result = await drive(work, tx)
         except BaseException:
             await rollback(connection)
             raise
@@ -204,7 +201,7 @@ class PostgresStore:
         if self._clock is not None:
             text += f"; SET LOCAL relay.now = '{self._clock()!r}'"
         try:
-            # With the actor's rights only: set LOCAL, so it ends with the transaction.
+            # The actor's rights are set LOCAL, so they end with the transaction.
             await connection.execute(text + self._open.rights.become(actor))
         except ENGINE as error:
             raise translated(error, self.place) from error
@@ -231,17 +228,14 @@ class PostgresStore:
             tx = self._tx(connection, actor=actor)
             try:
                 await self._begin(connection, "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY", actor)
-                with _told(tx):
-                    return await drive(work, tx, aside=pool is self._open.long)
+                return await drive(work, tx, aside=pool is self._open.long)
             finally:
                 await rollback(connection)
 
     async def _read_single(self, work: Work[T]) -> T:
         """One statement, which is a snapshot by itself."""
         async with self._open.lent(self._open.short) as connection:
-            tx = self._tx(connection, single=True)
-            with _told(tx):
-                return await drive(work, tx)
+            return await drive(work, self._tx(connection, single=True))
 
     # -- the store as a whole
 
@@ -258,7 +252,7 @@ class PostgresStore:
     def notes(self) -> Sequence[str]:
         return self.rights.notes
 
-    def wakeup(self, types: Collection[str] | None = None) -> LocalWakeup:
+    def wakeup(self, types: Collection[str] | None = None) -> Wakeup:
         return self._subscribers.wakeup(types)
 
     async def daemon(self) -> str:
@@ -302,7 +296,7 @@ class PostgresStore:
     async def check(self) -> list[str]:
         """Indexes that are not valid, and pages whose checksum was wrong; empty when there are none.
 
-        The server checks what it reads; that it reads all is not asked here.
+        The server checks the pages that it reads. This call does not make it read all of them.
         """
         faults: list[str] = []
         async with self._long_turn, self._open.lent(self._open.long) as connection:
@@ -319,7 +313,7 @@ class PostgresStore:
         return faults
 
     async def size(self) -> Size:
-        """The tables and indexes; the server looks after its own journal."""
+        """The size of the tables and indexes; the journal is the server's own affair."""
         async with self._open.lent(self._open.short) as connection:
             try:
                 return Size(int(await connection.fetchval(_SIZE, SCHEMA)), 0)
@@ -327,7 +321,7 @@ class PostgresStore:
                 raise translated(error, self.place) from error
 
     async def checkpoint(self, *, whole: bool = False) -> bool:
-        """The server does it by itself."""
+        """The server makes its checkpoints itself."""
         return True
 
     async def close(self) -> None:
@@ -340,13 +334,13 @@ class PostgresStore:
                 async with asyncio.timeout(CLOSE_S), self._open.lent(self._open.writer) as connection:
                     await connection.execute(self._listener.notice)
         await self._open.close()
-        # Last, so that the next daemon finds this one's work done.
+        # The lock last, so that the next daemon starts after this one's writes.
         if self._sole is not None:
             await self._sole.close()
 
 
 _ALONE = f"SELECT pg_advisory_xact_lock({ROOM_LOCK}, hashtext('{SCHEMA}'))"
-#: Without the log's tables there is nothing to see to.
+#: Empty in a database without the log's tables.
 _AFTER_CRASH = """
 SELECT CASE WHEN to_regprocedure('relay_after_crash()') IS NULL THEN '' ELSE 'SELECT relay_after_crash()' END
 """
@@ -359,19 +353,6 @@ _SIZE = """
 SELECT coalesce(sum(pg_total_relation_size(c.oid)), 0)::bigint FROM pg_class c
 JOIN pg_namespace n ON n.oid = c.relnamespace WHERE n.nspname = $1 AND c.relkind = 'r'
 """
-
-
-@contextlib.contextmanager
-def _told(tx: PostgresTx) -> Iterator[None]:
-    """Whatever the work made of it: when the engine could not, that is what is raised."""
-    try:
-        yield
-    except Exception:
-        if tx.trouble is not None:
-            raise tx.trouble from None
-        raise
-    if tx.trouble is not None:
-        raise tx.trouble
 
 
 async def open_store(
@@ -387,7 +368,7 @@ async def open_store(
 ) -> PostgresStore:
     """Open (and migrate) the database at `address` for the given wing folders.
 
-    Safe when several processes do it at once. `sole`: as the database's only daemon, until it is closed. Raises
+    Several processes may do so at once. `sole`: as the database's only daemon, until it is closed. Raises
     StoreError when it cannot be reached or used, AnotherDaemon, and StoreMissing when it has no tables of ours and
     `create` is False.
     """

@@ -1,7 +1,7 @@
 """One transaction on PostgreSQL, and how a store drives it.
 
-Invariant: a transaction's coroutine awaits nothing but what its `Tx` gives it: it is the store that runs the
-statement, and whatever else it awaits raises, before the lock is held for it.
+Invariant: a transaction's coroutine awaits nothing but its `Tx`, whose statements the store runs. Awaiting anything
+else raises, so the lock is never held for it.
 """
 
 from __future__ import annotations
@@ -21,14 +21,12 @@ from relay.store.postgres.rights import ACTING, SERVICE
 T = TypeVar("T")
 #: How to bend the values of each statement, by its text, once it was prepared.
 Bends = dict[str, tuple[tuple[int, Bend], ...]]
-
-
 #: The statements that append an event (relay/log).
 _APPEND = ("put_event", "record_event")
 
 
 class _Ask:
-    """What a transaction awaits: a statement, which the store runs for it."""
+    """A statement that a transaction awaits. The store runs it."""
 
     __slots__ = ("run",)
 
@@ -40,7 +38,7 @@ class _Ask:
 
 
 class PostgresTx:
-    """`Tx` over a connection. `trouble` is what kept the engine from going on; `changed` whether rows were."""
+    """`Tx` over a connection. `trouble`: the engine's failure, if there was one; `changed`: whether a row changed."""
 
     __slots__ = (
         "_bends",
@@ -67,7 +65,7 @@ class PostgresTx:
         own: bool = False,
     ) -> None:
         self._connection = connection
-        #: It has an agent's rights only.
+        #: Whether it has only the rights of an agent.
         self._own = own
         self._place = place
         self._bends = bends
@@ -77,7 +75,7 @@ class PostgresTx:
         self._now: float | None = None
         self.trouble: PostgresFault | None = None
         self.changed = False
-        #: What was appended, as far as this process wrote it: the types, and the places in the log that are known.
+        #: The appended events: their types, and their places in the log where they are known.
         self.types: set[str] = set()
         self.events: set[int] = set()
 
@@ -98,7 +96,7 @@ class PostgresTx:
         try:
             yield
         except Exception:
-            # What failed in the database cannot go on, and needs no rights any more.
+            # After a failed statement the transaction only rolls back, which needs no rights.
             with contextlib.suppress(StoreError):
                 await _Ask(partial(self._run, "execute", f"SET LOCAL ROLE {ACTING}", ()))
             raise
@@ -133,7 +131,7 @@ class PostgresTx:
         return result
 
     def _count(self) -> None:
-        """One more statement. Raises StoreError where that is one too many."""
+        """Count a statement. Raises StoreError where that is one too many."""
         if self._left is not None:
             if not self._left:
                 raise StoreError("a single write is one statement; this one made a second")
@@ -153,7 +151,7 @@ class PostgresTx:
 
 
 async def bent(connection: Any, made: Statement, known: Bends, values: list[Any]) -> list[Any]:
-    """The values as their places' types want them; the server is asked for the types once. Raises as the driver."""
+    """The values, bent to the types of their places. The server is asked for the types once. Raises as the driver."""
     places = known.get(made.text)
     if places is None:
         types = (await connection.prepare(made.text)).get_parameters()
@@ -173,7 +171,8 @@ async def rollback(connection: Any, *, known: bool = True) -> None:
 async def drive(work: Work[T], tx: PostgresTx, *, aside: bool = False) -> T:
     """Run the work to its end. It awaits only what its `Tx` gives it; anything else raises AwaitedOutside.
 
-    `aside`: what it computes between two statements is much, and is done on a thread.
+    `aside`: the work computes much between two statements, so its steps run on a thread. When the engine failed, its
+    error is raised, whatever the work made of it.
     """
     coroutine = work(tx)
     value: Any = None
@@ -185,6 +184,8 @@ async def drive(work: Work[T], tx: PostgresTx, *, aside: bool = False) -> T:
             else:
                 ended, asked = _step(coroutine, value, wrong)
             if ended:
+                if tx.trouble is not None:
+                    raise tx.trouble
                 result: T = asked
                 return result
             if not isinstance(asked, _Ask):
@@ -197,6 +198,10 @@ async def drive(work: Work[T], tx: PostgresTx, *, aside: bool = False) -> T:
                 value = await asked.run()
             except BaseException as error:
                 wrong = error
+    except Exception as error:
+        if tx.trouble is None or tx.trouble is error:
+            raise
+        raise tx.trouble from None
     finally:
         coroutine.close()
 

@@ -1,8 +1,8 @@
-"""The files under an open SQLite database: are they still those that were opened, and a copy when they are not.
+"""The files of an open SQLite database: whether they are still the ones that were opened, and a copy when not.
 
-Invariant: nothing is committed into files that lost their names: SQLite would take it, and it would be gone when the
-last process closes them. What was committed before is still in the open files, so it is copied to a file beside
-them, which keeps every process from beginning anew until a person has decided (`refuse_saved`).
+Invariant: nothing is committed into removed or replaced files: SQLite would accept it, and it would be gone when the
+last process closes them. Earlier commits are still in the open files, so they are copied to a file beside them. While
+that copy is there, no process begins an empty database: a person has to decide (`refuse_saved`).
 
 Source: SQLite, "How To Corrupt An SQLite Database File", 2.4 (unlinking or renaming a file while it is in use).
 """
@@ -31,7 +31,7 @@ class DatabaseFiles:
         self._opened = {part: (f"{path}{part}", _identity(f"{path}{part}")) for part in PARTS}
 
     def moved(self) -> str:
-        """What became of one of them; empty while each is the one that was opened. Three `stat`s."""
+        """What happened to a file; empty while all are those that were opened. Three `stat`s."""
         for part, (place, opened) in self._opened.items():
             there = _identity(place)
             if opened is not None and there != opened:
@@ -40,13 +40,13 @@ class DatabaseFiles:
         return ""
 
     def check(self) -> None:
-        """Raise StoreMoved when what is written now would be lost."""
+        """Raise StoreMoved when a commit would be lost."""
         if what := self.moved():
             raise moved(what, self.path)
 
 
 def _identity(place: str) -> tuple[int, int] | None:
-    """Device and inode; None: there is none."""
+    """Device and inode; None: there is no such file."""
     try:
         status = os.stat(place)  # noqa: PTH116 - before each COMMIT: pathlib costs three times as much
     except (FileNotFoundError, NotADirectoryError):
@@ -55,12 +55,12 @@ def _identity(place: str) -> tuple[int, int] | None:
 
 
 def saved_path(path: Path) -> Path:
-    """Where the copy is that a daemon made of files that were removed or replaced."""
+    """The path of the copy that a daemon makes of removed or replaced files."""
     return path.with_name(f"{path.name}.saved")
 
 
 def moved(what: str, path: Path) -> StoreMoved:
-    """The error of whoever would write."""
+    """The error for a write."""
     saved = saved_path(path).name
     return StoreMoved(
         f"{what}, so nothing more is written to it",

@@ -3,9 +3,9 @@
 Invariants:
 - no write gets its answer before its COMMIT;
 - each write of a group has its own savepoint: a write that raises is rolled back alone and gets its own error;
-- where the whole group is lost (SQLite rolled it back, or the COMMIT failed) nothing of it is kept, and each write is
-  done again by itself, with the answer that it would have got alone;
-- a write that was cancelled before it began is not done.
+- where the whole group is lost (SQLite rolled it back, or the COMMIT failed) nothing of it is kept, and each write
+  runs again by itself, with the answer that it would have got alone;
+- a write that was cancelled before it began does not run.
 
 All of it runs on the writer's thread.
 """
@@ -26,16 +26,16 @@ from relay.store.sqlite.transaction import SqliteTx, begin, drive
 
 T = TypeVar("T")
 W = TypeVar("W")
-#: Seconds after which nothing more of a group begins: the first of it waits for the others' work, some 0.2 ms each,
-#: and what stays within the loop's lag that is allowed (25 ms, docs/figures.md) is not felt.
+#: Seconds after which no more writes of a group begin: the first one waits for the others, some 0.2 ms each. The sum
+#: stays within the lag that the loop may have (25 ms, docs/figures.md).
 GROUP_S = 0.01
 
 
 @dataclass(slots=True, eq=False)
 class PendingWrite:
-    """A write that is waited for. `give_up`: when it no longer waits for the lock, in seconds of the monotonic clock.
+    """A write that waits. `give_up`: until when it waits for the lock, in seconds of the monotonic clock.
 
-    Its answer: `result`, or `error`, the number of `rows` that it changed, and the types of the events that it
+    Its answer: `result` or `error`, the number of `rows` that it changed, and the types of the events that it
     appended, by their places in the log.
     """
 
@@ -52,8 +52,8 @@ class PendingWrite:
 
 @dataclass(frozen=True, slots=True)
 class Writer:
-    """The connection that writes, by which clock and for how long (seconds) it waits for others' locks, and the files
-    that it writes to: a transaction is not committed into ones that were removed."""
+    """The connection that writes, its clock, how long (seconds) it waits for others' locks, and the files that it
+    writes to: nothing is committed into removed ones."""
 
     connection: sqlite3.Connection
     clock: Callable[[], float]
@@ -63,7 +63,7 @@ class Writer:
     def carry_out(
         self, group: Sequence[PendingWrite]
     ) -> tuple[Sequence[PendingWrite], Sequence[PendingWrite]]:
-        """Do these, in their order: those that have their answer, and those that are to be done next."""
+        """Run these in their order; returns those that have their answer, and those that are next."""
         if len(group) < 2:
             for write in group:
                 self._alone(write)
@@ -71,7 +71,7 @@ class Writer:
         try:
             return self._synced(any(write.durable for write in group), self._together, group)
         except BaseException:
-            # Whose fault it was, each finds out by itself.
+            # Each then runs by itself, which shows whose fault it was.
             for write in group:
                 write.alone, write.result, write.error, write.rows, write.appended = True, None, None, 0, {}
             return (), group
@@ -142,14 +142,14 @@ class Writer:
             self.connection.execute("ROLLBACK")
 
     def _synced(self, durable: bool, transaction: Callable[[W], T], what: W) -> T:
-        """The transaction, on disk when it is over if it is to be `durable`."""
+        """Run the transaction; `durable`: it is on disk when this returns."""
         if not durable:
             return transaction(what)
         self.connection.execute("PRAGMA synchronous=FULL")
         try:
             return transaction(what)
         finally:
-            # What was committed stays so; it is slower, and as safe, until the next one.
+            # Where this fails, later writes are slower and as safe.
             with contextlib.suppress(sqlite3.Error):
                 self.connection.execute("PRAGMA synchronous=NORMAL")
 
@@ -157,7 +157,7 @@ class Writer:
 def _given_up(
     group: Sequence[PendingWrite], busy: StoreBusy
 ) -> tuple[Sequence[PendingWrite], Sequence[PendingWrite]]:
-    """Those whose time is over, as of the lock that nobody got; who came later waits on."""
+    """The writes whose time is over get the error; the later ones wait on."""
     now = time.monotonic()
     over = [write for write in group if write.give_up <= now]
     for write in over:

@@ -1,7 +1,7 @@
-"""A look at a SQLite database of ours from a program without an event loop and without time: a hook.
+"""Reads a SQLite database of ours from a short program without an event loop: a hook.
 
-Invariant: it only reads, makes no file and migrates nothing; one look is one consistent snapshot. Only the standard
-library is imported. What is read was written by `store.py`, whose readers see the same.
+Invariant: it only reads, makes no file and migrates nothing; one look is one consistent snapshot, the same that the
+readers of `store.py` see. Only the standard library is imported.
 """
 
 from __future__ import annotations

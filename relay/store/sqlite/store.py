@@ -1,12 +1,12 @@
-"""The embedded store: SQLite in WAL mode; a process has a thread that writes, one that reads, and one for long
-reads (a search, a check), which hold up no short one.
+"""The embedded store: SQLite in WAL mode. A process has a thread for writes, one for reads, and one for long reads (a
+search, a check), so that no short read waits for a long one.
 
 Invariants:
 - a transaction (`transaction.py`) runs on the thread of its connection, never on the event loop's;
 - checkpoints run on a connection and a thread of their own, never inside a commit;
-- a commit wakes who waits here for events of the types that it appended, and who waits for any commit; the look-out
+- a commit wakes the waiters of this process for the types that it appended, and those for any commit; the watcher
   does the same for other processes' commits;
-- a side task (the look-out, the checkpoints) that fails says so and goes on.
+- a side task (the watcher, the checkpoints) that fails is logged and goes on.
 
 `synchronous` is NORMAL (a commit survives a killed process, not a power cut) and FULL where the caller asks for
 `durable`.
@@ -34,7 +34,7 @@ from relay.store.sqlite.migrate import migrate
 from relay.store.sqlite.reader import add_functions
 from relay.store.sqlite.transaction import DIALECT, run_read
 from relay.store.sqlite.writer_queue import WriteQueue
-from relay.store.wakeup import LocalWakeup, Subscribers, kept_up
+from relay.store.wakeup import Subscribers, Wakeup, kept_up
 
 log = structlog.get_logger(__name__)
 T = TypeVar("T")
@@ -47,8 +47,8 @@ BATCH = 1000
 _HAS_LOG = "SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = 'events'"
 _END = "SELECT coalesce(max(pos), 0) FROM events"
 _BEHIND = "SELECT pos, type FROM events WHERE pos > ? ORDER BY pos LIMIT ?"
-#: Seconds, about, between two looks whether a checkpoint is due: after this many rows of ours (about 4 MiB of
-#: write-ahead log), when the file grew by this many bytes, or after this many seconds.
+#: Seconds, about, between two looks whether a checkpoint is due. It is due after so many rows of ours (about 4 MiB of
+#: write-ahead log), when the file grew by so many bytes, or after so many seconds.
 CHECKPOINT_EVERY_S = 1.0
 CHECKPOINT_ROWS = 500
 CHECKPOINT_BYTES = 4 * 1024 * 1024
@@ -74,7 +74,7 @@ class SqliteStore:
         *,
         keeper: bool = False,
     ) -> None:
-        """`keeper`: it saves what is in the files when they are removed or replaced (`files.py`)."""
+        """`keeper`: it saves the content of the files when they are removed or replaced (`files.py`)."""
         self.path = path
         self._clock = clock
         self._writer = writer
@@ -84,20 +84,20 @@ class SqliteStore:
         self.trouble = ""
         self._writes = WriteQueue(writer, clock, busy_timeout_s, self._files, self._count)
         self._subscribers = Subscribers()
-        #: The places of events whose appending woke those here already; the look-out forgets those that it has seen.
-        self._told: set[int] = set()
+        #: The places of events whose waiters here were woken already; the watcher forgets those that it has seen.
+        self._known: set[int] = set()
         self._side: list[asyncio.Task[None]] = []
         self._rows_written = 0
 
     async def write(
         self, work: Work[T], *, durable: bool = False, single: bool = False, actor: Caller | None = None
     ) -> T:
-        # One writer, who has every right: `single` and `actor` say nothing here.
+        # There is one writer, with every right, so `single` and `actor` change nothing here.
         return await self._writes.write(work, durable)
 
     def _count(self, rows: int, appended: dict[int, str]) -> None:
         self._rows_written += rows
-        self._told.update(appended)
+        self._known.update(appended)
         self._subscribers.notify(set(appended.values()))
 
     async def read(
@@ -114,11 +114,11 @@ class SqliteStore:
     def notes(self) -> Sequence[str]:
         return ()
 
-    def wakeup(self, types: Collection[str] | None = None) -> LocalWakeup:
+    def wakeup(self, types: Collection[str] | None = None) -> Wakeup:
         return self._subscribers.wakeup(types)
 
     async def start(self) -> None:
-        """Start the side tasks: the look-out for other processes' commits, and the checkpoints."""
+        """Start the side tasks: the watcher for other processes' commits, and the checkpoints."""
         self._side = [
             asyncio.create_task(kept_up("store-watch", self._watch_commits), name="store-watch"),
             asyncio.create_task(kept_up("store-checkpoint", self._checkpoints), name="store-checkpoint"),
@@ -130,20 +130,20 @@ class SqliteStore:
             await self._look_at_files()
             if self.trouble:
                 pos = -1  # another file may come, whose log ends elsewhere
-            # A commit changes the file, and to ask for that wakes no thread. A file's time is coarse: two
-            # commits may look like one, so SQLite itself is asked now and then all the same.
+            # A commit changes the file, and looking at the file wakes no thread. A file's time is coarse, so two
+            # commits may look like one: SQLite itself is asked now and then all the same.
             stands = _stamp(self._wal)
             if stands != stood or looks % ASK_EVERY == 0:
                 stood = stands
                 try:
-                    version, end, types = await _hop(self._reader, _news, last, pos, self._told.copy())
+                    version, end, types = await _hop(self._reader, _news, last, pos, self._known.copy())
                 except sqlite3.DatabaseError:
                     version = (
-                        last  # locked, full or damaged: who reads or writes says so, the next look decides
+                        last  # locked, full or damaged: reads and writes report it, the next look decides
                     )
                 if version != last:
                     last, pos = version, end
-                    self._told = {at for at in self._told if at > end}
+                    self._known = {at for at in self._known if at > end}
                     self._subscribers.notify(types)
             looks += 1
             await asyncio.sleep(POLL_S)
@@ -178,15 +178,15 @@ class SqliteStore:
         return self.path.with_name(self.path.name + "-wal")
 
     async def _checkpoints(self) -> None:
-        """Bring the write-ahead log home after our own writing, and now and then after everybody's.
+        """Make a checkpoint after our own writing, and now and then after everybody's.
 
-        How full the log is stands in the file beside it, which only SQLite may open: to close it here would
-        drop SQLite's own locks on it. So each process does its share, by the rows that it wrote.
+        The fill of the write-ahead log stands in the file beside it, which only SQLite may open: closing it here
+        would drop SQLite's own locks on it. So each process does its share, by the rows that it wrote.
         """
         last, size = time.monotonic(), 0
         while True:
             await asyncio.sleep(CHECKPOINT_EVERY_S * random.uniform(0.5, 1.5))
-            # The file's size tells of large rows, but only while it grows: it is used again from its beginning.
+            # The file's size shows large rows, but only while it grows: it is used again from its beginning.
             now = _stamp(self._wal)[1]
             size = min(size, now)
             old = time.monotonic() - last >= CHECKPOINT_AT_LEAST_S
@@ -199,15 +199,14 @@ class SqliteStore:
         return await asyncio.to_thread(_checkpoint_all, self.path, "TRUNCATE" if whole else "PASSIVE")
 
     async def daemon(self) -> str:
-        """The file is one machine's, whose daemons find each other by their record
-        (relay/app/runtime/instance.py)."""
+        """Empty: daemons of one machine find each other by their record (relay/app/runtime/instance.py)."""
         return ""
 
     async def stay_sole(self) -> None:
         """As `daemon`: there is no other."""
 
     async def size(self) -> Size:
-        """The journal is the write-ahead log. SQLite uses it again from its beginning: its size is its most."""
+        """The journal is the write-ahead log. SQLite reuses it from its beginning, so its size is its maximum."""
         return Size(_stamp(self.path)[1], _stamp(self._wal)[1])
 
     async def check(self) -> list[str]:
@@ -230,11 +229,11 @@ async def _hop(connection: aiosqlite.Connection, function: Callable[..., T], *ar
 
 
 def _checkpoint_now(path: Path) -> None:
-    """On a connection that lives for this one call, so that nothing is left open when the store closes."""
+    """On a connection of this call, so that nothing is left open when the store closes."""
     try:
         with contextlib.closing(_connected(path, 0.1)) as connection:
             _, frames, _ = connection.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchone()
-            # Among busy writers the log never comes to its end, and grows: make them begin anew.
+            # With busy writers the log never comes to its end and grows: make it begin anew.
             (page,) = connection.execute("PRAGMA page_size").fetchone()
             if frames * page >= RESTART_TIMES * CHECKPOINT_BYTES:
                 connection.execute("PRAGMA wal_checkpoint(RESTART)")
@@ -264,8 +263,8 @@ def _damage(connection: sqlite3.Connection) -> list[str]:
 
 
 def _quick_check(connection: sqlite3.Connection, what: str) -> str:
-    """What is wrong with a table, or (a number) the whole; empty when nothing is. What cannot even be looked at is
-    told as SQLite tells it."""
+    """What is wrong with a table, or (a number) with the whole; empty when nothing is. SQLite's message
+    where the check fails."""
     try:
         rows = connection.execute(f"PRAGMA quick_check({what})").fetchall()
     except sqlite3.DatabaseError as error:
@@ -274,7 +273,7 @@ def _quick_check(connection: sqlite3.Connection, what: str) -> str:
 
 
 def _connected(path: Path, timeout_s: float) -> sqlite3.Connection:
-    """A connection for one call. It never makes the file: one that was removed is not to come back empty."""
+    """A connection for one call. It never makes the file: a removed one must not come back empty."""
     uri = f"{path.absolute().as_uri()}?mode=rw"
     return sqlite3.connect(uri, uri=True, isolation_level=None, timeout=timeout_s)
 
@@ -288,10 +287,11 @@ def _stamp(path: Path) -> tuple[int, int]:
 
 
 def _news(
-    connection: sqlite3.Connection, last: int, pos: int, told: set[int]
+    connection: sqlite3.Connection, last: int, pos: int, known: set[int]
 ) -> tuple[int, int, set[str] | None]:
-    """The number of the database's state; and where it is not `last`, the end of the log (-1: it has none) and the
-    types of the events behind `pos` that are not `told`. None: unknown. No types: perhaps what is new is no event."""
+    """SQLite's number of the database's state, the end of the log (-1: there is no log), and the types of the events
+    behind `pos` that are not `known` (None: unknown; empty: perhaps a change without an event). The latter two are
+    read where the number is not `last`."""
     version: int = connection.execute("PRAGMA data_version").fetchone()[0]
     if version == last:
         return version, pos, set()
@@ -301,7 +301,7 @@ def _news(
     if pos < 0 or len(rows) == BATCH:
         end: int = connection.execute(_END).fetchone()[0]
         return version, end, None
-    types = {row["type"] for row in rows if row["pos"] not in told}
+    types = {row["type"] for row in rows if row["pos"] not in known}
     return version, rows[-1]["pos"] if rows else pos, types
 
 

@@ -1,10 +1,10 @@
 """A transaction on an open SQLite connection: a write begins IMMEDIATE, a read sees one snapshot.
 
 Invariants:
-- it is driven to its end on the connection's thread, so it never holds the write lock across an await of the event
-  loop; awaiting anything but its `Tx` raises;
-- waiting for another process's lock is ours, not SQLite's: its busy handler backs off to 100 ms, which starves
-  a writer among twenty; short random waits keep everyone's turn near.
+- it runs to its end on the connection's thread, so it never holds the write lock across an await of the event loop;
+  awaiting anything but its `Tx` raises;
+- we wait for another process's lock, not SQLite: its busy handler backs off to 100 ms, which starves a writer among
+  twenty; short random waits are fair.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class SqliteTx:
         self._connection = connection
         self._clock = clock
         self._now: float | None = None
-        #: The types of the events that it appended, by their places in the log.
+        #: The types of the appended events, by their places in the log.
         self.appended: dict[int, str] = {}
 
     async def now(self) -> float:

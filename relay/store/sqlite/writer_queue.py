@@ -1,10 +1,10 @@
-"""The way of a write from the event loop to the writer's thread, and of its answer back.
+"""Carries writes from the event loop to the writer's thread, and their answers back.
 
 Invariants:
-- writes are done in the order in which they were asked for; those that wait while the thread is busy are done
-  together (`group_commit.py`), and nobody waits for company;
+- writes run in the order in which they were asked for. Writes that arrive while the thread is busy run together
+  (`group_commit.py`); a write that arrives while it is idle runs immediately;
 - the thread does not sleep while a write waits;
-- however many answers have piled up, the loop is woken once for them.
+- the loop is woken once for all answers that are ready.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ GROUP = 16
 
 
 class WriteQueue:
-    """Those who wait for the writer's thread. All but `_run` and what it calls is for the loop that it is made on."""
+    """The writes that wait for the writer's thread. Only `_run` and what it calls run on that thread."""
 
     def __init__(
         self,
@@ -39,28 +39,27 @@ class WriteQueue:
         files: DatabaseFiles,
         changed: Callable[[int, dict[int, str]], None],
     ) -> None:
-        """`changed` is called on the loop with the number of rows and the types of the events that were appended, by
-        their places in the log: once for what was committed together."""
+        """`changed` is called on the loop, once for writes that committed together: with the number of rows, and the
+        types of the appended events by their places in the log."""
         self._connection = connection
         self._writer = Writer(connection._conn, clock, busy_timeout_s, files)
         self._changed = changed
         self._loop = asyncio.get_running_loop()
         self._waiting: deque[PendingWrite] = deque()
         self._answered: deque[PendingWrite] = deque()
-        # Whether the thread is at it, or was told to; under the lock, so that none is left behind as it falls asleep.
+        # Whether the thread runs or is about to; under the lock, so that no write is left behind as it falls asleep.
         self._lock = threading.Lock()
         self._awake = False
-        # Changed and appended by what is answered, and not yet told of; under the lock too.
+        # The changes of answered writes, not yet given to `changed`; under the lock too.
         self._rows = 0
         self._appended: dict[int, str] = {}
-        # Whether the loop was told of answers that it has not looked at.
-        self._told = False
+        # Whether the loop will look at the answers.
+        self._is_scheduled = False
         self._answering = False
 
     async def write(self, work: Work[T], durable: bool) -> T:
         """See `relay.store.ports.Store.write`."""
-        # The wait counts from here: behind a lock that is held on, a queue of writers gives up together, not
-        # one after the other.
+        # The wait counts from here, so writers that queue behind a held lock give up together, not one by one.
         give_up = time.monotonic() + self._writer.busy_timeout_s
         pending = PendingWrite(work, durable, give_up, self._loop.create_future())
         self._waiting.append(pending)
@@ -85,7 +84,7 @@ class WriteQueue:
                 self._connection._tx.put_nowait((None, self._run))
 
     def _run(self) -> None:
-        """On the writer's thread: do what waits, until nothing does."""
+        """On the writer's thread: run the waiting writes until there are none."""
         awake = True
         while awake:
             answered, left = self._writer.carry_out(self._next_group())
@@ -96,8 +95,8 @@ class WriteQueue:
                     self._rows += write.rows
                     self._appended.update(write.appended)
                 awake = self._awake = bool(self._waiting)
-            # Last, so that the loop need not share the processor with what is left to do here.
-            self._tell()
+            # Last, so that the loop need not share the processor with the work above.
+            self._schedule_answers()
 
     def _next_group(self) -> list[PendingWrite]:
         group: list[PendingWrite] = []
@@ -109,14 +108,14 @@ class WriteQueue:
                 break
         return group
 
-    def _tell(self) -> None:
-        if self._answered and not self._told:
-            self._told = True
+    def _schedule_answers(self) -> None:
+        if self._answered and not self._is_scheduled:
+            self._is_scheduled = True
             with contextlib.suppress(RuntimeError):  # the loop is closed: nobody waits
                 self._loop.call_soon_threadsafe(self._give_answers)
 
     def _give_answers(self) -> None:
-        self._told = False
+        self._is_scheduled = False
         with self._lock:
             rows, self._rows = self._rows, 0
             appended, self._appended = self._appended, {}
@@ -128,11 +127,11 @@ class WriteQueue:
                 write.future.set_result(write.result)
             else:
                 write.future.set_exception(write.error)
-        # After the answers, which somebody waits for; and who looks for work in a transaction and finds none must not
-        # wake everybody, itself included.
+        # After the answers, which somebody waits for. A worker that looks for work in a transaction and finds none
+        # must not wake everybody, itself included.
         if rows:
             self._changed(rows, appended)
-        # Those who have their answers now may all ask again at once: the thread is woken once, behind them.
+        # The callers that got answers may all write again at once: the thread is woken once, after them.
         self._answering = True
         self._loop.call_soon(self._answers_given)
 
