@@ -184,7 +184,7 @@ class WorktreeLifecycle:
         commit, head = snapshot.commit, snapshot.head.commit
         if not snapshot.dirty and commit is not None:
             held = await checkout.git.run(
-                "for-each-ref", "--count=1", "--format=x", "--contains", commit, "refs/heads", "refs/relay"
+                "for-each-ref", "--count=1", "--format=x", "--contains", commit, "refs/heads", KEPT
             )
             if held.out:
                 return None
