@@ -177,6 +177,20 @@ async def test_in_the_foreground_too_what_is_wrong_is_one_line(open_room: Open) 
         assert "Traceback" not in ran.all
 
 
+async def test_a_token_that_is_none_stops_the_start_in_one_line(open_room: Open) -> None:
+    damaged = await open_room(agent("ECHO"), start=False)
+    damaged.runtime.mkdir()
+    (damaged.runtime / "token").write_text("short\n")
+    for words in (("run",), ("run", "--foreground")):
+        ran = await damaged.relay(*words)
+        assert ran.code == 1
+        assert re.search(
+            "relay: .*token has no token; remove it, and the next start makes a new one", ran.err
+        )
+        assert "Traceback" not in ran.all
+        assert not (damaged.folder / "speaker.lock").exists()
+
+
 async def test_a_damaged_record_is_replaced_and_a_link_says_what_to_do(open_room: Open) -> None:
     one = await open_room(agent("ECHO"), start=False)
     (one.folder / "speaker.lock").write_text("garbage\n")

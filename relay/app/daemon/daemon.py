@@ -25,7 +25,7 @@ from relay.base.files import write_atomically
 from relay.config.command_line import script
 from relay.config.settings import LiveSettings, Settings
 from relay.coordination.tasks.projection import TasksFile
-from relay.faces.http.requests.auth import ensure_token
+from relay.faces.http.requests.auth import TokenError, ensure_token
 from relay.faces.http.requests.connections import raise_open_files, tell_full_seldom
 from relay.faces.services import folds
 from relay.store.open import open_store
@@ -114,7 +114,10 @@ class Daemon:
 
     async def _build(self, store: Store) -> Parts:
         settings = self.settings
-        token = await asyncio.to_thread(ensure_token, settings.token_path)
+        try:
+            token = await asyncio.to_thread(ensure_token, settings.token_path)
+        except TokenError as error:
+            raise CannotStart(str(error)) from error
         fold = await asyncio.to_thread(folds, settings)
         parts = Parts(store, LiveSettings(settings), self._record, token, fold=fold)
         await parts.recovery.recover()
