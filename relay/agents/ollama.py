@@ -14,6 +14,7 @@ from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from relay.agents.process.output_limit import OutputLimit
 from relay.base.ollama_client import (
     Trouble,
     TroubleKind,
@@ -72,7 +73,7 @@ class OllamaAgent:
     async def run(self, turn: Turn) -> AsyncIterator[Part]:
         """One turn: pieces of text, the usage, the end."""
         deadline = asyncio.get_running_loop().time() + turn.limits.timeout_s
-        answer = _Answer(turn.limits.max_output_bytes)
+        answer = _Answer(OutputLimit(turn.limits.max_output_bytes))
         client: AsyncClient | None = None
         stream: AsyncIterator[ChatResponse] | None = None
         try:
@@ -92,7 +93,7 @@ class OllamaAgent:
                         yield TextPart(piece)
                     if answer.usage is not None:
                         yield answer.usage
-                    if answer.ended or answer.full:
+                    if answer.ended or answer.limit.truncated:
                         break
             except Exception as error:
                 end = self._failed(explain(error, self.host, self.model, turn.limits.timeout_s))
@@ -113,7 +114,7 @@ class OllamaAgent:
         )
 
     def _end(self, answer: _Answer) -> EndPart:
-        if not answer.ended and not answer.full:
+        if not answer.ended and not answer.limit.truncated:
             return EndPart(
                 FailureClass.CRASH,
                 f"Ollama at {shown_host(self.host)} ended `{self.model}`'s answer before it was complete.",
@@ -123,7 +124,7 @@ class OllamaAgent:
                 FailureClass.EMPTY,
                 f"`{self.model}` gave an empty answer. Ask again in other words, or use another model.",
             )
-        return EndPart(truncated=answer.full or answer.out_of_tokens)
+        return EndPart(truncated=answer.limit.truncated or answer.out_of_tokens)
 
     def _failed(self, trouble: Trouble) -> EndPart:
         return EndPart(_failure(trouble), f"{trouble.sentence} {trouble.fix}".strip())
@@ -131,11 +132,10 @@ class OllamaAgent:
 
 @dataclass(slots=True)
 class _Answer:
-    """What has come so far. `left` counts the bytes that still fit."""
+    """What has come so far."""
 
-    left: int
+    limit: OutputLimit
     any_text: bool = False
-    full: bool = False
     ended: bool = False
     out_of_tokens: bool = False
     usage: UsagePart | None = None
@@ -146,13 +146,7 @@ class _Answer:
             self.ended = True
             self.out_of_tokens = chunk.done_reason == "length"
             self.usage = UsagePart(chunk.prompt_eval_count or 0, chunk.eval_count or 0, 0.0)
-        text = chunk.message.content or ""
-        raw = text.encode("utf-8", "replace")
-        if len(raw) > self.left:
-            self.full = True
-            text = raw[: self.left].decode("utf-8", "ignore")
-            raw = raw[: self.left]
-        self.left -= len(raw)
+        text = self.limit.cut(chunk.message.content or "")
         self.any_text = self.any_text or bool(text.strip())
         return text
 
@@ -213,8 +207,8 @@ def _command(trouble: Trouble, model: str) -> str:
 
 async def _close(*opened: object) -> None:
     """Close the stream, then its client; a connection that will not close is dropped after two seconds."""
-    for one in opened:
-        close = getattr(one, "aclose", None) or getattr(one, "close", None)
+    for resource in opened:
+        close = getattr(resource, "aclose", None) or getattr(resource, "close", None)
         if close is None:
             continue
         try:

@@ -75,6 +75,14 @@ def test_own_arguments_stand_where_the_program_reads_them(
     assert argv[-len(end) :] == end
 
 
+@pytest.mark.parametrize("preset", ["claude", "codex", "gemini"])
+def test_a_program_that_speaks_acp_gets_own_arguments_too(preset: str, tmp_path: Path) -> None:
+    spec = AgentSpec("BOT", kind="acp", preset=preset, args=("--add-dir", "x"), cwd=tmp_path)
+    agent = build_agent(spec, daemon_env={})
+    assert isinstance(agent, CommandAgent)
+    assert agent.argv("/bin/x", Turn("BOT", "hi"), None)[-2:] == ["--add-dir", "x"]
+
+
 @pytest.mark.parametrize(
     ("cmd", "call", "filled"),
     [

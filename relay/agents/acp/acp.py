@@ -11,10 +11,10 @@ import asyncio
 import importlib
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import aclosing
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 
 from relay.agents.command.command import CommandAgent
-from relay.agents.setup.presets import Call, Preset
+from relay.agents.setup.presets import AcpPreset, Preset, modes
 from relay.agents.setup.spec import AgentSpec, Permissions, SpecError
 from relay.model import (
     PROGRAMS,
@@ -28,28 +28,13 @@ from relay.model import (
     Unguarded,
 )
 
-
-@dataclass(frozen=True, slots=True)
-class AcpPreset:
-    """A program that relay knows how to speak ACP with; the rest as in `turn.Manner`."""
-
-    preset: Preset
-    modes: Mapping[Permissions, str] = field(default_factory=dict)
-    fs_read: bool = True
-    chosen: tuple[str, ...] = ("model", "thought_level")
+#: What a program may do is said by its session's mode, not on its command line.
+NO_WORDS = modes("", "", "")
 
 
 def _asking(mode: str, skip: str) -> dict[Permissions, str]:
     """`mode` is the one in which the program asks before each edit; `skip` the one without any check."""
     return {Permissions.READ_ONLY: mode, Permissions.EDIT: mode, Permissions.SKIP_ALL_CHECKS: skip}
-
-
-def _no_arguments(call: Call) -> list[str]:
-    return []
-
-
-def _gemini_arguments(call: Call) -> list[str]:
-    return ["--acp", "--skip-trust", *(["--model", call.model] if call.model else [])]
 
 
 #: Seen with claude-agent-acp 0.100.0, codex-acp 2.6.0 and Gemini CLI 0.61.0. The two adapters have moved from
@@ -58,20 +43,20 @@ ACP_PRESETS: Mapping[str, AcpPreset] = {
     "claude": AcpPreset(
         Preset(
             program="claude-agent-acp",
-            arguments=_no_arguments,
             install="npm install -g @agentclientprotocol/claude-agent-acp",
             sign_in=PROGRAMS["claude"].sign_in,
             env_prefixes=("ANTHROPIC_", "CLAUDE_"),
+            modes=NO_WORDS,
         ),
         modes=_asking("default", "bypassPermissions"),
     ),
     "codex": AcpPreset(
         Preset(
             program="codex-acp",
-            arguments=_no_arguments,
             install="npm install -g @agentclientprotocol/codex-acp",
             sign_in=PROGRAMS["codex"].sign_in,
             env_prefixes=("OPENAI_", "CODEX_"),
+            modes=NO_WORDS,
         ),
         # Its mode `read-only` asks before each edit, and makes it once it is allowed; the others do not ask.
         modes=_asking("read-only", "agent-full-access"),
@@ -79,10 +64,12 @@ ACP_PRESETS: Mapping[str, AcpPreset] = {
     "gemini": AcpPreset(
         Preset(
             program="gemini",
-            arguments=_gemini_arguments,
             install=PROGRAMS["gemini"].install,
             sign_in=PROGRAMS["gemini"].sign_in,
             env_prefixes=("GEMINI_", "GOOGLE_"),
+            modes=NO_WORDS,
+            words=("--acp", "--skip-trust"),
+            options=("--model", "{model}"),
         ),
         modes=_asking("default", "yolo"),
         # 0.61.0 takes our "Resource not found" for a failure of the disk, and then creates no new file.
@@ -90,6 +77,8 @@ ACP_PRESETS: Mapping[str, AcpPreset] = {
         chosen=(),
     ),
 }
+#: A program that only its `cmd` names.
+UNKNOWN = AcpPreset(Preset(program="", install="", sign_in="", env_prefixes=(), modes=NO_WORDS))
 
 
 class AcpAgent(CommandAgent):
@@ -109,8 +98,8 @@ class AcpAgent(CommandAgent):
             known = ", ".join(ACP_PRESETS)
             raise SpecError(f"agent {spec.name}: {spec.preset} does not speak ACP; these presets do: {known}")
         super().__init__(spec, daemon_env=daemon_env)
-        self.manner = ACP_PRESETS[spec.preset] if spec.preset else None
-        self.preset = self.manner.preset if self.manner else None
+        self._acp = ACP_PRESETS[spec.preset] if spec.preset else UNKNOWN
+        self.preset = self._acp.preset if spec.preset else None
         self._guard: Guard = guard or Unguarded()
         self._permits: Permits = permits or Nobody()
 
@@ -120,27 +109,14 @@ class AcpAgent(CommandAgent):
         if path is None:
             yield EndPart(FailureClass.NOT_INSTALLED, self._not_installed())
             return
-        limit = turn.limits.timeout_s
-        if self.spec.timeout_s is not None:
-            limit = min(limit, self.spec.timeout_s)
+        limit = self.spec.limit_s(turn)
         deadline = asyncio.get_running_loop().time() + limit
         await asyncio.to_thread(importlib.import_module, "relay.agents.acp.turn")
-        from relay.agents.acp.turn import AcpTurn, Manner  # a look-up: the thread has imported it
+        from relay.agents.acp.turn import AcpTurn  # a look-up: the thread has imported it
 
-        manner = Manner()
-        if self.manner is not None:
-            one = self.manner
-            manner = Manner(one.modes, one.fs_read, one.chosen, one.preset.sign_in)
-        one_turn = AcpTurn(
-            self.spec,
-            turn,
-            manner,
-            permissions=self.permissions(turn),
-            guard=self._guard,
-            permits=self._permits,
-        )
+        acp_turn = AcpTurn(self.spec, turn, self._acp, self.permissions(turn), self._guard, self._permits)
         argv, env = self.argv(path, turn, None), self.env(turn.room_session)
-        async with aclosing(one_turn.parts(argv, env, deadline)) as parts:
+        async with aclosing(acp_turn.parts(argv, env, deadline)) as parts:
             async for part in parts:
                 if isinstance(part, EndPart) and part.failure is FailureClass.TIMEOUT:
                     yield replace(part, detail=f"The turn timed out after {limit:g} s.")

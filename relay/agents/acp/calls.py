@@ -36,7 +36,7 @@ class Call:
     places: dict[Location, None] = field(default_factory=dict)
     diffs: tuple[schema.FileEditToolCallContent, ...] = ()
     shown: bool = False
-    told: int = 0
+    shown_places: int = 0
 
     @property
     def writes(self) -> bool | None:
@@ -69,7 +69,7 @@ class Calls:
         call = self._calls.setdefault(told.tool_call_id, Call())
         call.kind = str(told.kind or call.kind)
         call.title = told.title or call.title
-        diffs = tuple(one for one in told.content or () if isinstance(one, schema.FileEditToolCallContent))
+        diffs = tuple(item for item in told.content or () if isinstance(item, schema.FileEditToolCallContent))
         over = told.status in ("completed", "failed")
         call.diffs = () if over else diffs or call.diffs  # they may hold whole files
         places = [Location(diff.path, writes=True) for diff in diffs]
@@ -90,12 +90,12 @@ class Calls:
         if not call.shown:
             if not places and status in (None, "pending"):
                 return None  # its title and its places are still on their way
-            call.shown, call.told = True, len(places)
+            call.shown, call.shown_places = True, len(places)
             title = " ".join(call.title.split())[:200]
             return ToolPart(call.kind, title, call.paths, places)
-        if len(places) == call.told:
+        if len(places) == call.shown_places:
             return None
-        fresh, call.told = places[call.told :], len(places)
+        fresh, call.shown_places = places[call.shown_places :], len(places)
         return ToolPart("", "", tuple(dict.fromkeys(place.path for place in fresh)), fresh)
 
 

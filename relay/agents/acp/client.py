@@ -22,7 +22,7 @@ from pydantic import ValidationError
 from relay.agents.acp.calls import WRITING, Call, Calls
 from relay.agents.acp.wire import Outbox
 from relay.agents.setup.mcp import is_ours
-from relay.agents.setup.spec import Permissions
+from relay.agents.setup.spec import AgentSpec, Permissions
 from relay.base.files import inside, reading, write_atomically
 from relay.base.terminal_text import safe_line
 from relay.model import (
@@ -34,6 +34,7 @@ from relay.model import (
     PermissionRequest,
     Permits,
     TextPart,
+    Turn,
 )
 
 #: Bytes of a file that is served or written in one request; larger than any text that a model works on.
@@ -49,28 +50,22 @@ class AcpClient:
 
     `steered` is called with the reason when the guard steers an edit that was asked about, or that was made unasked
     (True), and must see to it that the turn is cancelled: an answer to a permission request carries no reason.
-    `tools`: it was given the room's tools, which it may use without asking a person.
     """
 
     def __init__(
         self,
-        *,
-        agent: str,
-        cwd: Path,
-        root: Path,
+        spec: AgentSpec,
+        turn: Turn,
         permissions: Permissions,
         guard: Guard,
         permits: Permits,
-        timeout_s: float,
         outbox: Outbox,
         steered: Callable[[str, bool], Awaitable[bool]],
-        session: str | None = None,
-        tools: bool = False,
     ) -> None:
-        self._agent, self._cwd, self._root, self._permissions = agent, cwd, root, permissions
-        self._guard, self._permits, self._timeout_s = guard, permits, timeout_s
+        self._spec, self._permissions, self._guard, self._permits = spec, permissions, guard, permits
         self._outbox, self._steered = outbox, steered
-        self._session, self._tools = session, tools
+        self._cwd = turn.cwd or spec.cwd
+        self._root, self._session = turn.root or self._cwd, turn.room_session or None
         self._calls = Calls()
         #: Files that the guard was asked about and let go, and those that were told to be changed unasked.
         self._let_go: set[str] = set()
@@ -151,9 +146,9 @@ class AcpClient:
             return CANCELLED
         call = self._calls.hear(asked.tool_call)
         self._show(call, "in_progress")
-        options = [PermissionOption(one.option_id, one.name, one.kind) for one in asked.options]
+        options = [PermissionOption(option.option_id, option.name, option.kind) for option in asked.options]
         title = safe_line(call.title or call.kind)
-        if self._tools and is_ours(call.title or ""):
+        if self._spec.mcp is not None and is_ours(call.title or ""):
             return self._choose(options, "allow_once", "allow_always")
         if call.kind in WRITING:
             edits = await asyncio.to_thread(call.edits, self._cwd)
@@ -167,8 +162,8 @@ class AcpClient:
                 return self._choose(options, "allow_once", "allow_always")
         elif self._permissions is Permissions.SKIP_ALL_CHECKS or await self._only_looks(call):
             return self._choose(options, "allow_once", "allow_always")
-        request = PermissionRequest(self._agent, title, call.kind, call.paths, tuple(options))
-        answer = await self._permits.ask(request, timeout_s=self._timeout_s)
+        request = PermissionRequest(self._spec.name, title, call.kind, call.paths, tuple(options))
+        answer = await self._permits.ask(request, timeout_s=self._spec.permission_timeout_s)
         if self.cancelling:
             return CANCELLED
         if answer.option is None:
@@ -180,8 +175,8 @@ class AcpClient:
         """Does it read files of the turn's folder and nothing else?"""
         if call.writes is not False or not call.paths:
             return False
-        found = [await self._within(path) for path in call.paths]
-        return all(path is not None for path in found)
+        places = [await self._within(path) for path in call.paths]
+        return all(path is not None for path in places)
 
     async def _judge(self, edits: list[Location]) -> tuple[GuardDecision, bool]:
         """The guard's word on these edits, and whether all of them are in the turn's folder."""
@@ -191,7 +186,9 @@ class AcpClient:
             if path is None:
                 within = False
                 continue
-            decision = await self._guard.decide(self._agent, Location(path, edit.lines, True), self._session)
+            decision = await self._guard.decide(
+                self._spec.name, Location(path, edit.lines, True), self._session
+            )
             if decision.refused:
                 return decision, within
             self._let_go.add(path)
@@ -227,11 +224,11 @@ class AcpClient:
         path = await self._place(asked.path)
         if self._permissions is Permissions.READ_ONLY:
             raise RequestError(
-                REFUSED, f"{self._agent} may read the project in this turn, but not change it."
+                REFUSED, f"{self._spec.name} may read the project in this turn, but not change it."
             )
         if len(asked.content) > MOST_FILE:
             raise RequestError(REFUSED, f"A file of more than {MOST_FILE} bytes is not written this way.")
-        decision = await self._guard.decide(self._agent, Location(path, None, True), self._session)
+        decision = await self._guard.decide(self._spec.name, Location(path, None, True), self._session)
         if decision.refused:
             self._note(f"write {path}: {decision.reason}")
             raise RequestError(REFUSED, decision.reason)
@@ -244,26 +241,26 @@ class AcpClient:
     async def changed(self, path: str) -> None:
         """A file of the turn's folder was changed. Where nobody asked before, the guard is asked now; what stands
         against it is told to the agent, which may take it back."""
-        found = await self._within(path)
-        if found is None or found in self._let_go or found in self._told:
+        relative = await self._within(path)
+        if relative is None or relative in self._let_go or relative in self._told:
             return
-        made = Location(found, None, True, made=True)
-        decision = await self._guard.decide(self._agent, made, self._session)
+        made = Location(relative, None, True, made=True)
+        decision = await self._guard.decide(self._spec.name, made, self._session)
         if decision.refused:
-            self._told.add(found)
-            self._note(f"{found} was changed without asking: {decision.reason}")
-            await self._steered(f"{found} was changed without asking. {decision.reason}", True)
+            self._told.add(relative)
+            self._note(f"{relative} was changed without asking: {decision.reason}")
+            await self._steered(f"{relative} was changed without asking. {decision.reason}", True)
 
     async def _within(self, path: str) -> str | None:
         """The path relative to the top of the checkout; None when it is not in it."""
         return await asyncio.to_thread(inside, self._root, str(self._cwd / path))
 
     async def _place(self, path: str) -> str:
-        found = await self._within(path)
-        if found is None:
+        relative = await self._within(path)
+        if relative is None:
             self._note(f"{path}: refused, it is outside the turn's folder")
             raise RequestError(REFUSED, f"{path[:200]} is outside {self._root}, the folder of this turn.")
-        return found
+        return relative
 
 
 def _text_of(path: Path) -> str:

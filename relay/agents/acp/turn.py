@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import AbstractAsyncContextManager, nullcontext, suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import Any
 
 from acp import PROTOCOL_VERSION, RequestError, schema
@@ -23,6 +23,7 @@ from relay.agents.acp.wire import Outbox, Wire
 from relay.agents.process.failure import Verdict
 from relay.agents.process.process import AgentProcess
 from relay.agents.setup.mcp import acp_servers
+from relay.agents.setup.presets import AcpPreset
 from relay.agents.setup.prompt import compose
 from relay.agents.setup.spec import AgentSpec, Permissions
 from relay.base.terminal_text import safe_line
@@ -54,49 +55,22 @@ QUIET_S = 0.3
 MOST_QUIETS = 100
 
 
-@dataclass(frozen=True, slots=True)
-class Manner:
-    """How one program speaks the protocol.
-
-    `modes`: its own session mode for each permission, always one in which it asks before it edits. `fs_read`: it
-    may read files through us. `chosen`: what is chosen by a session's options. `sign_in`: the command for it.
-    """
-
-    modes: Mapping[Permissions, str] = field(default_factory=dict)
-    fs_read: bool = True
-    chosen: tuple[str, ...] = ("model", "thought_level")
-    sign_in: str = ""
-
-
 class AcpTurn:
-    """`manner`: what has to be known of the agent's program beside the protocol."""
+    """`preset`: what has to be known of the agent's program beside the protocol."""
 
     def __init__(
         self,
         spec: AgentSpec,
         turn: Turn,
-        manner: Manner,
-        *,
+        preset: AcpPreset,
         permissions: Permissions,
         guard: Guard,
         permits: Permits,
     ) -> None:
-        self._spec, self._turn, self._manner, self._permissions = spec, turn, manner, permissions
+        self._spec, self._turn, self._preset, self._permissions = spec, turn, preset, permissions
         self._cwd = turn.cwd or spec.cwd
         self._outbox = Outbox(turn.limits.max_output_bytes)
-        self._client = AcpClient(
-            agent=spec.name,
-            cwd=self._cwd,
-            root=turn.root or self._cwd,
-            permissions=permissions,
-            guard=guard,
-            permits=permits,
-            timeout_s=spec.permission_timeout_s,
-            outbox=self._outbox,
-            steered=self._steer,
-            session=turn.room_session or None,
-            tools=spec.mcp is not None,
-        )
+        self._client = AcpClient(spec, turn, permissions, guard, permits, self._outbox, self._steer)
         self._env: Mapping[str, str] = {}
         self._connection: Connection | None = None
         self._session: str | None = None
@@ -214,7 +188,7 @@ class AcpTurn:
 
     async def _hello(self) -> schema.InitializeResponse:
         files = {
-            "readTextFile": self._manner.fs_read,
+            "readTextFile": self._preset.fs_read,
             "writeTextFile": self._permissions is not Permissions.READ_ONLY,
         }
         answer = await self._ask(
@@ -227,8 +201,8 @@ class AcpTurn:
         )
         hello = schema.InitializeResponse.model_validate(answer)
         if hello.protocol_version != PROTOCOL_VERSION:
-            said = f"It speaks version {hello.protocol_version} of ACP; relay speaks {PROTOCOL_VERSION}."
-            raise Failed(Verdict(FailureClass.CRASH, said))
+            detail = f"It speaks version {hello.protocol_version} of ACP; relay speaks {PROTOCOL_VERSION}."
+            raise Failed(Verdict(FailureClass.CRASH, detail))
         return hello
 
     async def _open(self, hello: schema.InitializeResponse) -> dict[str, Any]:
@@ -268,8 +242,8 @@ class AcpTurn:
         except RequestError as error:
             if error.code == AUTH_REQUIRED:
                 raise
-            said = safe_line(text_of(error), 200)
-            self._outbox.put(LogPart(f"conversation {session} is gone: starting a new one ({said})"))
+            reason = safe_line(text_of(error), 200)
+            self._outbox.put(LogPart(f"conversation {session} is gone: starting a new one ({reason})"))
             return None
         finally:
             self._client.replaying = False
@@ -289,16 +263,16 @@ class AcpTurn:
 
     async def _set_up(self, opened: dict[str, Any]) -> None:
         """The agent's mode, model and effort, as far as it lets a client choose them."""
-        mode = self._manner.modes.get(self._permissions)
+        mode = self._preset.modes.get(self._permissions)
         modes = opened.get("modes") or {}
-        offered = [one.get("id") for one in modes.get("availableModes") or ()]
+        offered = [offer.get("id") for offer in modes.get("availableModes") or ()]
         if mode is not None and mode in offered:
             if modes.get("currentModeId") != mode:
                 await self._ask("session/set_mode", {"sessionId": self._session, "modeId": mode})
         elif mode is not None:
             self._outbox.put(LogPart(f"the agent offers no mode {mode!r}: it keeps its own"))
         for category, value in (("model", self._spec.model), ("thought_level", self._spec.effort)):
-            if value and category in self._manner.chosen:
+            if value and category in self._preset.chosen:
                 await self._choose(opened.get("configOptions") or (), category, value)
 
     async def _choose(self, options: Any, category: str, value: str) -> None:
@@ -318,11 +292,11 @@ class AcpTurn:
 
     async def _prompt(self, text: str) -> str:
         """One prompt; why it stopped."""
-        said = [{"type": "text", "text": text}]
+        prompt = [{"type": "text", "text": text}]
         self._prompting = True
         try:
             async with asyncio.timeout(None) as self._limit:
-                answer = await self._ask("session/prompt", {"sessionId": self._session, "prompt": said})
+                answer = await self._ask("session/prompt", {"sessionId": self._session, "prompt": prompt})
         except TimeoutError:
             late = f"It did not end its prompt within {YIELD_S:g} s of being told to (session/cancel)."
             raise Failed(Verdict(FailureClass.CRASH, late)) from None
@@ -355,10 +329,10 @@ class AcpTurn:
         if self._steers >= MOST_STEERS or self._client.cancelling:
             return self._client.cancelling
         self._steers += 1
-        said = "after an edit" if made else "before an edit, which was not made,"
+        moment = "after an edit" if made else "before an edit, which was not made,"
         do = "Undo that edit first. " if made else ""
         self._advice = (
-            f"The room cut you off {said} because of this:\n{reason}\n{do}"
+            f"The room cut you off {moment} because of this:\n{reason}\n{do}"
             "Go on with your task without changing that place, or say in your answer what you intend there and why."
         )
         if not self._prompting:
@@ -373,7 +347,7 @@ class AcpTurn:
     def _verdict(self, drive: asyncio.Task[None], process: AgentProcess, wire: Wire) -> Verdict:
         error = drive.exception()
         if error is not None:
-            return failed(error, ended=process.exit, stderr=wire.stderr, sign_in=self._manner.sign_in)
+            return failed(error, ended=process.exit, stderr=wire.stderr, sign_in=self._preset.preset.sign_in)
         if self._client.answer is None:
             return Verdict(FailureClass.EMPTY, "The agent ended its turn without an answer.")
         return Verdict()

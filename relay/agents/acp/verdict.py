@@ -34,8 +34,8 @@ def failed(error: BaseException, *, ended: Exit | None, stderr: str, sign_in: st
         return error.verdict
     if isinstance(error, RequestError):
         failure = FailureClass.NOT_SIGNED_IN if error.code == AUTH_REQUIRED else None
-        said = StreamError(safe(text_of(error)), failure)
-        verdict = classify(Exit(code=1), stderr="", error=said, answered=False, now=now)
+        stream_error = StreamError(safe(text_of(error)), failure)
+        verdict = classify(Exit(code=1), stderr="", error=stream_error, answered=False, now=now)
     elif not isinstance(error, ConnectionError):
         what = f"{type(error).__name__}: {safe_line(str(error), 300)}"
         return Verdict(FailureClass.CRASH, f"It broke the protocol: {what}")
@@ -55,5 +55,6 @@ def text_of(error: RequestError) -> str:
     details = error.data
     if isinstance(details, dict):
         details = details.get("details") or details.get("message")
-    said = str(error)
-    return f"{said}: {details}" if isinstance(details, str) and details and details not in said else said
+    message = str(error)
+    detailed = isinstance(details, str) and details and details not in message
+    return f"{message}: {details}" if detailed else message

@@ -40,10 +40,10 @@ async def watching(
         try:
             with watcher:
                 while not stop.is_set():
-                    found = await asyncio.to_thread(watcher.watch, GATHER_MS, STEP_MS, WAIT_MS, stop)
-                    paths = found if isinstance(found, set) else ()
+                    changes = await asyncio.to_thread(watcher.watch, GATHER_MS, STEP_MS, WAIT_MS, stop)
+                    paths = changes if isinstance(changes, set) else ()
                     # Only the path counts, not what was done to it.
-                    for path in sorted({one for change, one in paths if wanted(Change(change), one)}):
+                    for path in sorted({path for change, path in paths if wanted(Change(change), path)}):
                         await changed(path)
         except Exception as error:  # whatever it is, the turn goes on
             unseen(f"what it changes without asking is not seen any more: {error}")

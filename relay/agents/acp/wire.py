@@ -41,16 +41,10 @@ class Outbox:
                 if text:
                     self._append(TextPart(text))
             case LogPart(line):
-                self._log(line)
+                if line.strip() and (line := self.output_limit.cut_log(line)):
+                    self._append(LogPart(line))
             case _:
                 self._append(part)
-
-    def _log(self, line: str) -> None:
-        if self.output_limit.log <= 0 or not line.strip():
-            return
-        self.output_limit.log -= len(line) + 1
-        full = "the log of this turn is full: further diagnostics are dropped"
-        self._append(LogPart(line if self.output_limit.log > 0 else full))
 
     def _append(self, part: Part) -> None:
         self._parts.append(part)

@@ -99,20 +99,16 @@ class CommandAgent:
         if path is None:
             yield EndPart(FailureClass.NOT_INSTALLED, self._not_installed())
             return
-        limit = turn.limits.timeout_s
-        if self.spec.timeout_s is not None:
-            limit = min(limit, self.spec.timeout_s)
+        limit = self.spec.limit_s(turn)
         deadline = asyncio.get_running_loop().time() + limit
-        attempt = Attempt(self, turn, path, deadline, resume=turn.resume)
-        async with aclosing(attempt.parts()) as parts:
-            async for part in parts:
-                yield part
-        if attempt.lost:
-            yield LogPart(f"conversation {turn.resume} is gone: starting a new one")
-            attempt = Attempt(self, turn, path, deadline, resume=None)
+        for resume in (turn.resume, None):
+            attempt = Attempt(self, turn, path, deadline, resume=resume)
             async with aclosing(attempt.parts()) as parts:
                 async for part in parts:
                     yield part
+            if not attempt.lost:
+                break
+            yield LogPart(f"conversation {turn.resume} is gone: starting a new one")
         assert attempt.end is not None
         if attempt.end.failure is FailureClass.TIMEOUT:
             yield replace(attempt.end, detail=f"The turn timed out after {limit:g} s.")
@@ -131,13 +127,7 @@ class CommandAgent:
         )
         if self.preset is None:
             return [path, *fill_template(self.spec.cmd[1:], call), *self.spec.args]
-        arguments = self.preset.arguments(call)
-        if not self.spec.args:
-            return [path, *arguments]
-        # codex takes options only before `resume` and `-`; elsewhere the order is of no matter.
-        at = arguments.index("resume") if "resume" in arguments else len(arguments)
-        at -= 1 if at == len(arguments) and arguments[-1] == "-" else 0
-        return [path, *arguments[:at], *self.spec.args, *arguments[at:]]
+        return [path, *self.preset.arguments(call, self.spec.args)]
 
     def permissions(self, turn: Turn) -> Permissions:
         return self.spec.permissions.for_turn(turn.may_edit)
@@ -161,8 +151,8 @@ class CommandAgent:
         """What the program says about a missing sign-in; None when it is signed in or cannot tell."""
         if self.preset is None or not self.preset.check or any(env.get(key) for key in self.preset.keys):
             return None
-        ended, said = await ask([path, *self.preset.check], env=env, cwd=self.spec.cwd)
-        if ended is None or ended.code == 0 or not re.search(r"not logged in", said, re.IGNORECASE):
+        ended, output = await ask([path, *self.preset.check], env=env, cwd=self.spec.cwd)
+        if ended is None or ended.code == 0 or not re.search(r"not logged in", output, re.IGNORECASE):
             return None
         return f"`{self.program} {' '.join(self.preset.check)}` says: Not logged in."
 
@@ -194,25 +184,25 @@ class CommandAgent:
 
     async def _ask_version(self, path: str) -> Availability:
         assert self.preset is not None
-        ended, said = await ask([path, "--version"], env=self.env(""), cwd=self.spec.cwd)
+        ended, output = await ask([path, "--version"], env=self.env(""), cwd=self.spec.cwd)
         if ended is None or ended.code != 0:
             how = f"gave no answer within {ASK_S:g} s" if ended is None else str(ended)
             return Availability(False, f"`{self.program} --version` {how}.", self.preset.install)
-        version = re.search(r"\d+\.\d+\.\d+[\w.+-]*", said)
-        return Availability(True, path, version=version[0] if version else safe_line(said, 80))
+        version = re.search(r"\d+\.\d+\.\d+[\w.+-]*", output)
+        return Availability(True, path, version=version[0] if version else safe_line(output, 80))
 
 
 async def ask(argv: list[str], *, env: Mapping[str, str], cwd: Path) -> tuple[Exit | None, str]:
     """Run a short question; its end (None when it took longer than `ASK_S`) and its first 4 KiB of output."""
-    said = b""
+    output = b""
     try:
         async with await AgentProcess.start(argv, env=env, cwd=cwd) as process:
             async with asyncio.timeout(ASK_S):
                 async for _, data in process.output():
-                    said = (said + data)[:STDERR_TAIL]
-            return process.exit, said.decode("utf-8", "replace")
+                    output = (output + data)[:STDERR_TAIL]
+            return process.exit, output.decode("utf-8", "replace")
     except TimeoutError:
-        return None, said.decode("utf-8", "replace")
+        return None, output.decode("utf-8", "replace")
     except OSError as error:
         return Exit(errno=error.errno or 1), ""
 
@@ -305,8 +295,8 @@ class Attempt:
                 deadline = min(deadline, loop.time() + LINGER_S)
             if self._stream.stuck and not checked:
                 checked = True
-                if (said := await self.agent.signed_out(self.path, env)) is not None:
-                    self.end = EndPart(FailureClass.NOT_SIGNED_IN, self._with_fix(said))
+                if (signed_out := await self.agent.signed_out(self.path, env)) is not None:
+                    self.end = EndPart(FailureClass.NOT_SIGNED_IN, self._with_fix(signed_out))
                     return
 
     def _read(self, fd: int, data: bytes) -> list[Part]:
@@ -337,7 +327,7 @@ class Attempt:
         return self._bounded([LogPart(line) for line in lines if line.strip()])
 
     def _bounded(self, parts: list[Part]) -> list[Part]:
-        kept: list[Part] = []
+        bounded: list[Part] = []
         for part in parts:
             match part:
                 case TextPart(text=text):
@@ -345,23 +335,16 @@ class Attempt:
                     text = self._output_limit.cut(text)
                     self._answered = self._answered or bool(text.strip())
                     if text:
-                        kept.append(TextPart(text))
+                        bounded.append(TextPart(text))
                 case LogPart(line=line):
-                    kept += self._logged(line)
+                    if line := self._output_limit.cut_log(line):
+                        bounded.append(LogPart(line))
                 case UsagePart():
                     usage, note = self.agent.turn_usage(part, self._stream.session, self.resume is not None)
-                    kept += [usage, LogPart(note)] if note else [usage]
+                    bounded += [usage, LogPart(note)] if note else [usage]
                 case _:
-                    kept.append(part)
-        return kept
-
-    def _logged(self, line: str) -> list[Part]:
-        if self._output_limit.log <= 0:
-            return []
-        self._output_limit.log -= len(line) + 1
-        if self._output_limit.log > 0:
-            return [LogPart(line)]
-        return [LogPart("the log of this turn is full: further diagnostics are dropped")]
+                    bounded.append(part)
+        return bounded
 
     def _judge(self, ended: Exit) -> None:
         stream = self._stream

@@ -79,8 +79,8 @@ class Stream:
         return []
 
     def has_lost_session(self, stderr: str) -> bool:
-        said = stderr if self.error is None else f"{self.error.text}\n{stderr}"
-        return self.lost.search(said) is not None
+        text = stderr if self.error is None else f"{self.error.text}\n{stderr}"
+        return self.lost.search(text) is not None
 
     def _begin(self, session: Any) -> list[Part]:
         if not isinstance(session, str) or session == self.session:
@@ -183,11 +183,11 @@ class ClaudeStream(Stream):
         used = _claude_usage(event.get("usage") or {})
         parts.append(replace(used, cost_usd=float(event.get("total_cost_usd") or 0.0)))
         if event.get("is_error"):
-            said = event.get("result") or "\n".join(event.get("errors") or ()) or str(event.get("subtype"))
+            message = event.get("result") or "\n".join(event.get("errors") or ()) or str(event.get("subtype"))
             known = self.error.failure if self.error is not None else None
             if known is None and event.get("api_error_status") == 429:
                 known = FailureClass.RATE_LIMIT
-            self.error = StreamError(said, known, self._retry_at)
+            self.error = StreamError(message, known, self._retry_at)
         else:
             self.error = None  # an error on the way that the program got over
             self.completed = True
@@ -275,8 +275,8 @@ class GeminiStream(Stream):
 
     def _on_result(self, event: JSON) -> list[Part]:
         if event["status"] == "error":
-            said = event.get("error") or {}
-            self.error = StreamError(said.get("message") or str(said.get("type")))
+            error = event.get("error") or {}
+            self.error = StreamError(error.get("message") or str(error.get("type")))
         else:
             self.completed = True
             # What stands before the last tool is a report of work; the answer is what stands after it.
@@ -298,22 +298,22 @@ class AgyStream(Stream):
         self._used_tool = False
 
     def event(self, event: JSON) -> list[Part]:
-        told = event.get(event["event"]) or {}
-        parts = self._begin(event.get("conversation_id") or told.get("conversation_id"))
+        payload = event.get(event["event"]) or {}
+        parts = self._begin(event.get("conversation_id") or payload.get("conversation_id"))
         match event["event"]:
-            case "step_update" if told.get("step_type") == "agent_response":
-                parts += self._on_answer(told)
-            case "step_update" if told.get("step_type") == "tool":
-                parts += self._on_tool(told)
+            case "step_update" if payload.get("step_type") == "agent_response":
+                parts += self._on_answer(payload)
+            case "step_update" if payload.get("step_type") == "tool":
+                parts += self._on_tool(payload)
             case "result":
-                parts += self._on_result(told)
+                parts += self._on_result(payload)
         return parts
 
     def _on_answer(self, step: JSON) -> list[Part]:
         if step.get("state") == "ERROR":
             error = step.get("error")
-            said = error.get("message") if isinstance(error, dict) else error
-            self.error = StreamError(str(said or "its answer ended in an error"))
+            message = error.get("message") if isinstance(error, dict) else error
+            self.error = StreamError(str(message or "its answer ended in an error"))
         text = step.get("text_delta") or ""
         apart = text and self._texts and self._used_tool
         self._used_tool = self._used_tool and not text
@@ -333,7 +333,8 @@ class AgyStream(Stream):
         if result.get("status") != "SUCCESS":
             self.error = StreamError(str(result.get("error") or f"status {result.get('status')!r}"))
         elif not answer and result.get("denied_actions"):
-            names = [str(one.get("display_name") or one.get("action")) for one in result["denied_actions"]]
+            denied = result["denied_actions"]
+            names = [str(action.get("display_name") or action.get("action")) for action in denied]
             self.error = StreamError(f"It was not allowed to use {', '.join(names)}, and gave no answer.")
         elif self.error is None:
             self.completed = True

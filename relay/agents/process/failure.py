@@ -73,22 +73,22 @@ def classify(
     if error is None and ended.code == 0 and answered:
         return Verdict()
     stderr = safe(stderr)
-    said = safe(error.text) if error is not None else last_lines(stderr)
+    message = safe(error.text) if error is not None else last_lines(stderr)
     known = error.failure if error is not None else None
     if known is None and ended.code in sign_in_codes:
         known = FailureClass.NOT_SIGNED_IN
     if known is None:
-        known = recognise(said if error is not None else stderr)
+        known = recognise(message if error is not None else stderr)
     if known is FailureClass.RATE_LIMIT:
         retry = error.retry_at if error is not None else None
-        return Verdict(known, sentence(said), retry or retry_time(said, now))
+        return Verdict(known, sentence(message), retry or retry_time(message, now))
     if known is not None:
-        return Verdict(known, sentence(said))
+        return Verdict(known, sentence(message))
     if error is not None:
-        return Verdict(FailureClass.CRASH, sentence(said) or f"The program {ended}.")
+        return Verdict(FailureClass.CRASH, sentence(message) or f"The program {ended}.")
     if ended.code == 0:
         return Verdict(FailureClass.EMPTY, "The program ended without an answer.")
-    return Verdict(FailureClass.CRASH, f"The program {ended}." + (f" It said: {said}" if said else ""))
+    return Verdict(FailureClass.CRASH, f"The program {ended}." + (f" It said: {message}" if message else ""))
 
 
 def recognise(text: str) -> FailureClass | None:

@@ -23,6 +23,13 @@ class OutputLimit:
         """As much of `text` as still fits, in bytes of UTF-8."""
         data = text.encode("utf-8", "replace")
         self.truncated = self.truncated or len(data) > self.text
-        kept = data[: max(0, self.text)]
-        self.text -= len(kept)
-        return kept.decode("utf-8", "ignore")
+        fitting = data[: max(0, self.text)]
+        self.text -= len(fitting)
+        return fitting.decode("utf-8", "ignore")
+
+    def cut_log(self, line: str) -> str:
+        """The line of diagnostics, or that the log is full; empty after that."""
+        if self.log <= 0:
+            return ""
+        self.log -= len(line) + 1
+        return line if self.log > 0 else "the log of this turn is full: further diagnostics are dropped"

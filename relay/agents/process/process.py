@@ -182,12 +182,18 @@ class AgentProcess:
                 if not pump.open:
                     return
                 deadline = deadline or self._loop.time() + DRAIN_S
-            pump.changed.clear()
-            try:
-                async with asyncio.timeout_at(deadline):
-                    await pump.changed.wait()
-            except TimeoutError:
+            if not await self._changed(deadline):
                 return
+
+    async def _changed(self, deadline: float | None) -> bool:
+        """Wait until something happens to the program; False when the time is over."""
+        self._pump.changed.clear()
+        try:
+            async with asyncio.timeout_at(deadline):
+                await self._pump.changed.wait()
+        except TimeoutError:
+            return False
+        return True
 
     async def send(self, data: bytes) -> None:
         """Write to the program's input; waits while it reads too slowly. Raises ConnectionError when it is gone."""
@@ -200,13 +206,8 @@ class AgentProcess:
     async def ended(self, seconds: float) -> Exit | None:
         """How the program ended; waits for `seconds` at most, and ends nothing."""
         deadline = self._loop.time() + seconds
-        while self.exit is None:
-            self._pump.changed.clear()
-            try:
-                async with asyncio.timeout_at(deadline):
-                    await self._pump.changed.wait()
-            except TimeoutError:
-                break
+        while self.exit is None and await self._changed(deadline):
+            pass
         return self.exit
 
     async def close(self) -> None:
@@ -214,7 +215,8 @@ class AgentProcess:
 
         A cancellation meanwhile is raised once they are, which `SHIM_S` bounds.
         """
-        self._hang_up()
+        with suppress(OSError):
+            self._control.shutdown(socket.SHUT_WR)
         cancelled = await self._until_gone(SHIM_S)
         if not self._gone:
             self._kill()
@@ -231,19 +233,12 @@ class AgentProcess:
         deadline = self._loop.time() + seconds
         cancelled: asyncio.CancelledError | None = None
         while not self._gone:
-            self._pump.changed.clear()
             try:
-                async with asyncio.timeout_at(deadline):
-                    await self._pump.changed.wait()
-            except TimeoutError:
-                break
+                if not await self._changed(deadline):
+                    break
             except asyncio.CancelledError as error:
                 cancelled = error
         return cancelled
-
-    def _hang_up(self) -> None:
-        with suppress(OSError):
-            self._control.shutdown(socket.SHUT_WR)
 
     def _kill(self) -> None:
         if self.pid is not None:

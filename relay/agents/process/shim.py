@@ -47,11 +47,11 @@ def prctl(option: int, value: int) -> None:
 
 def parents() -> dict[int, int]:
     """Process id -> parent's id, of all processes that can be seen; empty where there is no /proc."""
-    found: dict[int, int] = {}
+    parent_of: dict[int, int] = {}
     try:
         names = posix.listdir("/proc")
     except OSError:
-        return found
+        return parent_of
     for name in names:
         if not name.isdigit():
             continue
@@ -68,8 +68,8 @@ def parents() -> dict[int, int]:
         # The name in parentheses may itself hold parentheses and blanks: count from the last one.
         fields = stat[stat.rfind(b")") + 1 :].split()
         if len(fields) > 1:
-            found[int(name)] = int(fields[1])
-    return found
+            parent_of[int(name)] = int(fields[1])
+    return parent_of
 
 
 def descendants(root: int) -> list[int]:
@@ -77,13 +77,13 @@ def descendants(root: int) -> list[int]:
     children: dict[int, list[int]] = {}
     for pid, parent in parents().items():
         children.setdefault(parent, []).append(pid)
-    found: list[int] = []
+    below_root: list[int] = []
     waiting = [root]
     while waiting:
         below = children.get(waiting.pop(), [])
-        found += below
+        below_root += below
         waiting += below
-    return found
+    return below_root
 
 
 def send(number: int, group: int) -> None:
@@ -146,9 +146,9 @@ def start(argv: list[str]) -> tuple[int, int]:
         finally:
             posix._exit(127)
     posix.close(writer)
-    said = posix.read(reader, 16)
+    errno = posix.read(reader, 16)
     posix.close(reader)
-    return child, int(said or b"0")
+    return child, int(errno or b"0")
 
 
 def watch(control: int, daemon: int, wake: int, child: int) -> int | None:

@@ -12,6 +12,7 @@ import time
 from collections.abc import AsyncGenerator, Mapping
 from pathlib import Path
 
+from relay.agents.process.output_limit import OutputLimit
 from relay.agents.scripted.script import Rule, load_script
 from relay.agents.setup.spec import AgentSpec, Permissions
 from relay.model import (
@@ -48,9 +49,7 @@ class ScriptedAgent:
         return Availability(True, f"{len(self.rules)} rules of {self.spec.script}")
 
     async def run(self, turn: Turn) -> AsyncGenerator[Part, None]:
-        limit = turn.limits.timeout_s
-        if self.spec.timeout_s is not None:
-            limit = min(limit, self.spec.timeout_s)
+        limit = self.spec.limit_s(turn)
         deadline = asyncio.get_running_loop().time() + limit
         rule = next((rule for rule in self.rules if rule.match.search(turn.prompt)), None)
         if rule is None:
@@ -68,21 +67,16 @@ class ScriptedAgent:
                 return
             places = tuple(Location(path, writes=True) for path in rule.write)
             yield ToolPart("write", ", ".join(rule.write), tuple(rule.write), places)
-        left = turn.limits.max_output_bytes
-        truncated = False
+        output_limit = OutputLimit(turn.limits.max_output_bytes)
         for number, piece in enumerate(rule.say):
             if number and not await _sleep(rule.pause_s, deadline):
                 yield _late(limit)
                 return
-            data = fill(piece, turn).encode("utf-8", "replace")
-            truncated = truncated or len(data) > left
-            text = data[:left].decode("utf-8", "ignore")
-            left = max(0, left - len(data))
-            if text:
+            if text := output_limit.cut(fill(piece, turn)):
                 yield TextPart(text)
         if rule.usage is not None:
             yield rule.usage
-        yield _ending(rule, truncated)
+        yield _ending(rule, output_limit.truncated)
 
     async def _write(self, rule: Rule, turn: Turn) -> str:
         """Write the rule's files; returns why it refused, or nothing."""
@@ -121,7 +115,7 @@ def fill(text: str, turn: Turn) -> str:
         "context": turn.context,
         "job": "" if turn.job is None else str(turn.job),
     }
-    return _FIELD.sub(lambda found: values[found[1]], text)
+    return _FIELD.sub(lambda match: values[match[1]], text)
 
 
 async def _sleep(seconds: float, deadline: float) -> bool:

@@ -88,8 +88,8 @@ def rooted(folder: Path) -> bool:
     if os.geteuid() != 0:
         return False
     at = folder.resolve()
-    above = [one for one in (at, *at.parents) if one.exists()]
-    return all((stat := one.stat()).st_uid == 0 and not stat.st_mode & 0o022 for one in above)
+    above = [place for place in (at, *at.parents) if place.exists()]
+    return all((stat := place.stat()).st_uid == 0 and not stat.st_mode & 0o022 for place in above)
 
 
 def gemini_file(
@@ -113,7 +113,7 @@ def gemini_file(
         settings, groups, servers = {}, [], {}
     except (OSError, ValueError, AttributeError, TypeError):
         return None  # a comment in it, say
-    told: dict[str, Any] = dict(settings)
+    content: dict[str, Any] = dict(settings)
     if hook is not None:
         run = {
             "name": "relay-guard",
@@ -122,10 +122,10 @@ def gemini_file(
             "timeout": HOOK_S * 1000,
         }
         groups.append({"matcher": GEMINI_TOOLS, "hooks": [run]})
-        told["hooks"] = {**settings.get("hooks", {}), "BeforeTool": groups}
+        content["hooks"] = {**settings.get("hooks", {}), "BeforeTool": groups}
     if mcp is not None:
-        told["mcpServers"] = {**servers, NAME: gemini_entry(mcp)}
-    text = json.dumps(told, indent=1) + "\n"
+        content["mcpServers"] = {**servers, NAME: gemini_entry(mcp)}
+    text = json.dumps(content, indent=1) + "\n"
     path = folder.resolve() / f"gemini-{agent}.json"
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     if not path.exists() or path.read_text("utf-8") != text:

@@ -11,8 +11,8 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 
 from relay.agents.setup import hooks, mcp
 from relay.agents.setup.hooks import GuardHook
@@ -41,108 +41,69 @@ class Call:
 class Preset:
     """A program that relay knows.
 
-    `sign_in`: what a person runs to sign in. `check`: arguments that print whether one is signed in, for a
-    program that cannot tell from its own failure; not asked when a variable of `keys` is set.
-    `cumulative`: its usage counts the whole conversation, not one turn.
+    `sign_in`: what a person runs to sign in. `words`: what its command line begins with; `modes`: how it is told what
+    it may do. `options` and `resume` (for a turn that goes on in a conversation) are templates, as `cmd` is one;
+    `last` ends the line. `guard`, `mcp`: how it is told of the hook and of the room's tools; None = elsewhere than on
+    its command line. `check`: arguments that print whether one is signed in, for a program that cannot tell from its
+    own failure; not asked when a variable of `keys` is set. `cumulative`: its usage counts the whole conversation,
+    not one turn. `framed`: how the prompt is written to standard input.
     """
 
     program: str
-    arguments: Callable[[Call], list[str]]
     install: str
     sign_in: str
     env_prefixes: tuple[str, ...]
+    modes: Mapping[Permissions, tuple[str, ...]]
+    words: tuple[str, ...] = ()
+    options: tuple[str, ...] = ()
+    resume: tuple[str, ...] = ()
+    last: tuple[str, ...] = ()
+    guard: Callable[[GuardHook], list[str]] | None = None
+    mcp: Callable[[McpServer], list[str]] | None = None
     keys: tuple[str, ...] = ()
     check: tuple[str, ...] = ()
     sign_in_codes: frozenset[int] = frozenset()
     cumulative: bool = False
-    #: How the prompt is written to standard input.
     framed: Callable[[str], str] = str
 
+    def arguments(self, call: Call, own: Sequence[str] = ()) -> list[str]:
+        """The command line behind the program; `own`: the arguments that a person has configured."""
+        arguments = [*self.words, *self.modes[call.permissions]]
+        if self.guard is not None and call.guard is not None:
+            arguments += self.guard(call.guard)
+        if self.mcp is not None and call.mcp is not None:
+            arguments += self.mcp(call.mcp)
+        resume = self.resume if call.session else ()
+        return [
+            *arguments,
+            *fill_template(self.options, call),
+            *own,
+            *fill_template(resume, call),
+            *self.last,
+        ]
 
-def claude_arguments(call: Call) -> list[str]:
-    modes = {
-        # `dontAsk` refuses what would need a person's consent; the tools that write are taken away besides,
-        # so that no rule in the user's own settings hands them back.
-        Permissions.READ_ONLY: [
-            "--permission-mode",
-            "dontAsk",
-            "--disallowedTools",
-            "Edit,Write,NotebookEdit",
-        ],
-        Permissions.EDIT: ["--permission-mode", "acceptEdits"],
-        Permissions.SKIP_ALL_CHECKS: ["--dangerously-skip-permissions"],
+
+@dataclass(frozen=True, slots=True)
+class AcpPreset:
+    """How a program speaks the Agent Client Protocol (`relay/agents/acp`).
+
+    `modes`: its own session mode for each permission, always one in which it asks before it edits. `fs_read`: it
+    may read files through us. `chosen`: what is chosen by a session's options.
+    """
+
+    preset: Preset
+    modes: Mapping[Permissions, str] = field(default_factory=dict)
+    fs_read: bool = True
+    chosen: tuple[str, ...] = ("model", "thought_level")
+
+
+def modes(read_only: str, edit: str, skip_all_checks: str) -> dict[Permissions, tuple[str, ...]]:
+    """The words of a command line for each permission of a turn."""
+    return {
+        Permissions.READ_ONLY: tuple(read_only.split()),
+        Permissions.EDIT: tuple(edit.split()),
+        Permissions.SKIP_ALL_CHECKS: tuple(skip_all_checks.split()),
     }
-    arguments = ["-p", "--output-format", "stream-json", "--verbose", "--include-partial-messages"]
-    arguments += modes[call.permissions]
-    if call.permissions is not Permissions.SKIP_ALL_CHECKS:
-        arguments += ["--permission-prompts", "none"]  # nobody sits there to be asked
-    if call.guard is not None:
-        arguments += hooks.claude_arguments(call.guard)
-    if call.mcp is not None:
-        arguments += mcp.claude_arguments(call.mcp)
-    if call.model:
-        arguments += ["--model", call.model]
-    if call.effort:
-        arguments += ["--effort", call.effort]
-    if call.session:
-        arguments += ["--resume", call.session]
-    return arguments
-
-
-def codex_arguments(call: Call) -> list[str]:
-    modes = {
-        Permissions.READ_ONLY: ["--sandbox", "read-only"],
-        Permissions.EDIT: ["--sandbox", "workspace-write"],
-        Permissions.SKIP_ALL_CHECKS: ["--dangerously-bypass-approvals-and-sandbox"],
-    }
-    arguments = ["exec", "--json", "--skip-git-repo-check", "--color", "never", *modes[call.permissions]]
-    if call.guard is not None:
-        arguments += hooks.codex_arguments(call.guard)
-    if call.mcp is not None:
-        arguments += mcp.codex_arguments(call.mcp)
-    if call.model:
-        arguments += ["--model", call.model]
-    if call.effort:
-        arguments += ["--config", f'model_reasoning_effort="{call.effort}"']
-    # `resume` knows no --sandbox of its own: options stand before it. `-` reads the prompt from stdin.
-    return [*arguments, *(["resume", call.session] if call.session else []), "-"]
-
-
-def gemini_arguments(call: Call) -> list[str]:
-    modes = {
-        # Without a terminal, `default` takes away every tool that would need a person's consent. `plan` is
-        # read-only too, but makes the model write a plan instead of an answer.
-        Permissions.READ_ONLY: ["--approval-mode", "default"],
-        Permissions.EDIT: ["--approval-mode", "auto_edit"],
-        Permissions.SKIP_ALL_CHECKS: ["--approval-mode", "yolo"],
-    }
-    # An untrusted folder would end a run without a terminal; the approval mode still holds.
-    arguments = ["--output-format", "stream-json", "--skip-trust", *modes[call.permissions]]
-    if call.model:
-        arguments += ["--model", call.model]
-    if call.session:
-        arguments += ["--resume", call.session]
-    return arguments
-
-
-def agy_arguments(call: Call) -> list[str]:
-    """Of agy 1.2. No `-p`, which takes the prompt as its argument: `--input-format` reads it from standard input."""
-    modes = {
-        # Its own default is what the user's settings say; what would need a person's consent is refused.
-        Permissions.READ_ONLY: ["--mode", "plan"],
-        Permissions.EDIT: ["--mode", "accept-edits"],
-        Permissions.SKIP_ALL_CHECKS: ["--dangerously-skip-permissions"],
-    }
-    arguments = ["--input-format", "stream-json", "--output-format", "stream-json"]
-    # It would end a turn after 5 minutes, as if it were done; and work in a folder of its own.
-    arguments += ["--print-timeout", "24h", "--add-dir", ".", *modes[call.permissions]]
-    if call.model:
-        arguments += ["--model", call.model]
-    if call.effort:
-        arguments += ["--effort", call.effort]
-    if call.session:
-        arguments += ["--conversation", call.session]
-    return arguments
 
 
 def agy_message(prompt: str) -> str:
@@ -154,35 +115,69 @@ def agy_message(prompt: str) -> str:
 PRESETS = {
     "claude": Preset(
         program="claude",
-        arguments=claude_arguments,
         install=PROGRAMS["claude"].install,
         sign_in=PROGRAMS["claude"].sign_in,
         env_prefixes=("ANTHROPIC_", "CLAUDE_"),
+        words=("-p", "--output-format", "stream-json", "--verbose", "--include-partial-messages"),
+        # `dontAsk` refuses what would need a person's consent; the tools that write are taken away besides, so that
+        # no rule in the user's own settings hands them back. Nobody sits there to be asked.
+        modes=modes(
+            "--permission-mode dontAsk --disallowedTools Edit,Write,NotebookEdit --permission-prompts none",
+            "--permission-mode acceptEdits --permission-prompts none",
+            "--dangerously-skip-permissions",
+        ),
+        guard=hooks.claude_arguments,
+        mcp=mcp.claude_arguments,
+        options=("--model", "{model}", "--effort", "{effort}", "--resume", "{session}"),
     ),
     "codex": Preset(
         program="codex",
-        arguments=codex_arguments,
         install=PROGRAMS["codex"].install,
         sign_in=PROGRAMS["codex"].sign_in,
         env_prefixes=("OPENAI_", "CODEX_"),
+        words=("exec", "--json", "--skip-git-repo-check", "--color", "never"),
+        modes=modes(
+            "--sandbox read-only",
+            "--sandbox workspace-write",
+            "--dangerously-bypass-approvals-and-sandbox",
+        ),
+        guard=hooks.codex_arguments,
+        mcp=mcp.codex_arguments,
+        options=("--model", "{model}", "--config", 'model_reasoning_effort="{effort}"'),
+        # `resume` knows no --sandbox of its own: options stand before it. `-` reads the prompt from stdin.
+        resume=("resume", "{session}"),
+        last=("-",),
         keys=("CODEX_API_KEY", "OPENAI_API_KEY"),
         check=("login", "status"),
         cumulative=True,
     ),
     "gemini": Preset(
         program="gemini",
-        arguments=gemini_arguments,
         install=PROGRAMS["gemini"].install,
         sign_in=PROGRAMS["gemini"].sign_in,
         env_prefixes=("GEMINI_", "GOOGLE_"),
+        # An untrusted folder would end a run without a terminal; the approval mode still holds.
+        words=("--output-format", "stream-json", "--skip-trust"),
+        # Without a terminal, `default` takes away every tool that would need a person's consent. `plan` is read-only
+        # too, but makes the model write a plan instead of an answer.
+        modes=modes("--approval-mode default", "--approval-mode auto_edit", "--approval-mode yolo"),
+        options=("--model", "{model}", "--resume", "{session}"),
         sign_in_codes=frozenset({41}),
     ),
+    # Of agy 1.2. No `-p`, which takes the prompt as its argument: `--input-format` reads it from standard input.
     "agy": Preset(
         program="agy",
-        arguments=agy_arguments,
         install=PROGRAMS["agy"].install,
         sign_in=PROGRAMS["agy"].sign_in,
         env_prefixes=("ANTIGRAVITY_", "AGY_", "GEMINI_", "GOOGLE_"),
+        # It would end a turn after 5 minutes, as if it were done; and work in a folder of its own.
+        words=(
+            *("--input-format", "stream-json", "--output-format", "stream-json"),
+            *("--print-timeout", "24h", "--add-dir", "."),
+        ),
+        # Its own default is what the user's settings say; what would need a person's consent is refused.
+        modes=modes("--mode plan", "--mode accept-edits", "--dangerously-skip-permissions"),
+        options=("--model", "{model}", "--effort", "{effort}", "--conversation", "{session}"),
         framed=agy_message,
     ),
 }

@@ -13,6 +13,7 @@ from pathlib import Path
 
 from relay.agents.setup.hooks import GuardHook
 from relay.agents.setup.mcp import McpServer
+from relay.model import Turn
 
 
 class SpecError(ValueError):
@@ -87,3 +88,8 @@ class AgentSpec:
             raise SpecError(f"{where}: output is {self.output!r}; allowed: {', '.join(OUTPUT_NAMES)}")
         if self.timeout_s is not None and self.timeout_s <= 0:
             raise SpecError(f"{where}: timeout_s is {self.timeout_s}; it must be above 0")
+
+    def limit_s(self, turn: Turn) -> float:
+        """Seconds that the agent has for this turn."""
+        most = turn.limits.timeout_s
+        return most if self.timeout_s is None else min(most, self.timeout_s)
