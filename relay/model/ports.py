@@ -102,6 +102,10 @@ class Spoken:
 class TurnsAtWork(Protocol):
     """The turns that the room's agents are at."""
 
+    def agents(self) -> Collection[str]:
+        """The names of the room's agents."""
+        ...
+
     def working(self) -> Mapping[str, float]:
         """Since when (Unix seconds) each agent at work is at its turn."""
         ...

@@ -3,10 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Collection, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
+from types import SimpleNamespace
 from typing import Any
 
+from relay.airspace.advisories.lock_intents import LockIntents
+from relay.airspace.live.graph_keeper import GraphKeeper
+from relay.airspace.live.interrupter import Interrupter
+from relay.airspace.live.likeness import AskedTexts, WorkLikeness
+from relay.airspace.live.observer import Observer
 from relay.airspace.live.picture import Picture
 from relay.airspace.live.scanner import Scanner
 from relay.airspace.live.service import AirspaceService
@@ -14,17 +20,28 @@ from relay.airspace.pair_facts import Likeness
 from relay.airspace.readings import Assessment, Evidence, Level, Reading, Thresholds, assess
 from relay.airspace.text_similarity import Vocabulary
 from relay.git.trial_merge import Merge, Target, Trial
+from relay.model import HeldPath
 from relay.model.working_set import Pair, WorkingSet, all_paths, could_collide
 from tests.airspace.parts import FILE
 from tests.airspace.parts import AirspaceRoom as Room
 
 NO_WORDS = Vocabulary()
+NO_TURNS = SimpleNamespace(working=dict)
+
+
+async def nothing_asked(agents: Collection[str]) -> Mapping[str, Sequence[str]]:
+    return {}
+
+
+async def no_locks() -> Sequence[HeldPath]:
+    return ()
 
 
 class PlayedTrees:
     """Working sets and merges as they are set."""
 
-    def __init__(self) -> None:
+    def __init__(self, agents: Collection[str]) -> None:
+        self.agents = lambda: tuple(agents)
         self.sets: list[WorkingSet] = []
         self.told: dict[Pair, Merge | None] = {}
         self.asked: list[Sequence[Pair]] = []
@@ -70,8 +87,6 @@ class PlayedTrees:
 class PlayedMeasure:
     """0.9 for two that work in one file, 0.5 for intent, 0.2 within one folder; and what git says."""
 
-    thresholds = Thresholds()
-
     def __init__(self) -> None:
         self.scans = 0
         self.given: Sequence[WorkingSet] = ()
@@ -91,7 +106,7 @@ class PlayedMeasure:
                 if one.agent < other.agent and (found := self._between(one, other, merges)) is not None:
                     links[(one.agent, other.agent)] = found
         positions = {one.agent: (len(one.files) / 10, 0.0, 0.0) for one in sets}
-        return Picture(links, positions, {FILE: (0.0, 0.0, 0.0)}, 1)
+        return Picture(links, positions, {FILE: (0.0, 0.0, 0.0)})
 
     def _between(self, one: WorkingSet, other: WorkingSet, merges: Mapping[Pair, Merge]) -> Assessment | None:
         a, b = all_paths(one.files), all_paths(other.files)
@@ -110,30 +125,24 @@ class PlayedMeasure:
             return Assessment(0.2, Level.CLEAR, {"words": reading}, ahead=True)
         return assess(channels, Thresholds()) if channels else None
 
-    def graph(self) -> dict[str, Any]:
-        return {"files": 1, "edges": 0, "failed": [], "building": False}
-
 
 class House:
     """A scanner over a real room."""
 
-    def __init__(self, room: Room, **more: Any) -> None:
+    def __init__(self, room: Room, turns: Any = NO_TURNS, asked: AskedTexts = nothing_asked) -> None:
         self.room = room
-        self.trees, self.measure = PlayedTrees(), PlayedMeasure()
-        self.frames: list[tuple[str, dict[str, Any]]] = []
+        self.trees, self.measure = PlayedTrees(room.members), PlayedMeasure()
+        self.frames: list[dict[str, Any]] = []
+        settings = lambda: room.settings  # noqa: E731
+        likeness, locks = WorkLikeness(self.trees, asked), LockIntents(no_locks)
+        observer = Observer(room.store, room.protocol, self.trees, self.measure, likeness, locks)
+        self.interrupter = Interrupter(room.protocol, turns, settings, clock=room.clock)
         self.scanner = Scanner(
-            room.store,
-            room.protocol,
-            self.trees,
-            self.measure,
-            lambda: room.settings,
-            agents=lambda: tuple(room.members),
-            publish=lambda type, data: self.frames.append((type, data)),
-            clock=room.clock,
-            **more,
+            room.store, room.protocol, observer, self.interrupter, settings, clock=room.clock
         )
+        graph = GraphKeeper(room.store, self.measure, self.trees, self.scanner)
         self.live = AirspaceService(
-            room.store, room.protocol, self.scanner, lambda: room.settings, clock=room.clock
+            room.store, room.protocol, self.scanner, graph, settings, clock=room.clock
         )
 
     async def tick(self, seconds: float = 2.0) -> None:
@@ -142,10 +151,15 @@ class House:
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
-        task = asyncio.create_task(self.scanner.run())
+        tasks = [asyncio.create_task(run) for run in (self.scanner.run(), self._show())]
         try:
             yield
         finally:
-            task.cancel()
-            with suppress(asyncio.CancelledError):
-                await task
+            for task in tasks:
+                task.cancel()
+                with suppress(asyncio.CancelledError):
+                    await task
+
+    async def _show(self) -> None:
+        async for frame in self.live.frames():
+            self.frames.append(frame)

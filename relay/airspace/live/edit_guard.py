@@ -1,30 +1,23 @@
-"""While an agent works: what stands against an edit, and which turn is cut off (docs/airspace.md).
+"""While an agent works: what stands against an edit (docs/airspace.md).
 
 Invariants:
 - a decision looks at what is in memory and nothing else, so that an edit never waits for it;
 - of two agents one may always go on: who has the latched right of way over another is never told to steer for it;
-- who enters a file that another has in hand is told so, once for each file and other, and is not refused;
-- a turn is cut off once for an advisory, and not when it began after that was said.
+- who enters a file that another has in hand is told so, once for each file and other, and is not refused.
 """
 
 from __future__ import annotations
 
-import asyncio
-import time
 from collections.abc import Callable, Mapping
 
-import structlog
-
 from relay.airspace.advisories import wording
-from relay.airspace.advisories.protocol import AdvisoryProtocol, Steer
+from relay.airspace.advisories.protocol import AdvisoryProtocol
 from relay.airspace.advisories.rules import edit_check
 from relay.airspace.globs import matches
 from relay.airspace.live.scanner import Scanner
 from relay.config.airspace import AirspaceSettings
-from relay.model import GuardDecision, Location, TurnsAtWork
-from relay.model.working_set import WorkingSet
-
-log = structlog.get_logger(__name__)
+from relay.model import GuardDecision, Location
+from relay.model.working_set import WorkingSet, pair_of
 
 
 class AirspaceGuard:
@@ -50,9 +43,9 @@ class AirspaceGuard:
         mine = sets.get(agent, WorkingSet(agent))
         if location.lines is not None and location.path not in self._protocol.settles(agent):
             others = [working_set for name, working_set in sets.items() if name not in behind]
-            found = edit_check.check_edit(mine, others, location.path, location.lines)
-            if found is not None:
-                return GuardDecision(True, wording.steer_off(found.evidence.text, location.path))
+            collision = edit_check.check_edit(mine, others, location.path, location.lines)
+            if collision is not None:
+                return GuardDecision(True, wording.steer_off(collision.evidence.text, location.path))
         return GuardDecision(note=self._entering(mine, sets, location.path))
 
     def _entering(self, mine: WorkingSet, sets: Mapping[str, WorkingSet], path: str) -> str:
@@ -63,13 +56,13 @@ class AirspaceGuard:
             *self._protocol.state.forecasts,
             *(pair for pair, assessment in links.items() if assessment.ahead),
         }
-        here = {one for one in self._protocol.edit_notices if one[2] == path}
+        here = {notice for notice in self._protocol.edit_notices if notice[2] == path}
         before = self._protocol.edit_notices
         self._protocol.edit_notices = (before - here) | edit_check.current_notices(here, sets, ahead_of)
         notes = []
         for other in sorted(sets.keys() - {mine.agent}):
             theirs = in_hand.get(other)
-            link = links.get((min(mine.agent, other), max(mine.agent, other)))
+            link = links.get(pair_of(mine.agent, other))
             ahead = link.evidence if link is not None and link.ahead else ()
             about = theirs is not None or any(
                 path in (evidence.path, evidence.other_path) for evidence in ahead
@@ -86,49 +79,3 @@ class AirspaceGuard:
         if self._protocol.edit_notices != before:
             self._scanner.poke()
         return " ".join([*notes, "This edit is allowed."]) if notes else ""
-
-
-class Interrupter:
-    """Cuts off the turns of agents that cannot be asked before an edit, `airspace.interrupt_s` after a resolution
-    told them to steer.
-
-    """
-
-    def __init__(
-        self,
-        protocol: AdvisoryProtocol,
-        turns: TurnsAtWork,
-        settings: Callable[[], AirspaceSettings],
-        *,
-        clock: Callable[[], float] = time.time,
-    ) -> None:
-        self._protocol, self._turns, self._settings = protocol, turns, settings
-        self._clock = clock
-        self._looked = asyncio.Event()
-        self._done: dict[tuple[str, str], float] = {}
-
-    def look(self) -> None:
-        """After each tick."""
-        if self._due():
-            self._looked.set()
-
-    async def run(self) -> None:
-        while True:
-            await self._looked.wait()
-            self._looked.clear()
-            for agent, steer in self._due():
-                self._done[(agent, steer.advisory)] = steer.since
-                cut = await self._turns.interrupt(agent, wording.interrupted(steer.reason, steer.files))
-                log.info("turn cut off for an advisory", agent=agent, advisory=steer.advisory, cut=cut)
-
-    def _due(self) -> list[tuple[str, Steer]]:
-        after, now = self._settings().interrupt_s, self._clock()
-        standing = self._protocol.state.advisories
-        self._done = {key: since for key, since in self._done.items() if key[1] in standing}
-        return [
-            (agent, steer)
-            for agent, began in self._turns.working().items()
-            if not self._turns.guarded(agent)
-            for steer in self._protocol.steers(agent)
-            if began < steer.since <= now - after and self._done.get((agent, steer.advisory)) != steer.since
-        ]

@@ -7,7 +7,7 @@ the airspace goes on without it.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -15,8 +15,9 @@ import structlog
 
 from relay.airspace.live.embedding import Position, cloud
 from relay.airspace.live.measure import LiveMeasure
-from relay.airspace.scan import symbol_hazards
+from relay.airspace.live.scanner import Scanner
 from relay.airspace.scan.symbol_hazards import SymbolFacts
+from relay.airspace.worktrees.working_sets import WorkingSetSource
 from relay.code.code_graph import CodeGraph
 from relay.code.read.extract import extract, unfit
 from relay.code.read.grammar import language_of
@@ -31,18 +32,14 @@ AGAIN_S = 30.0
 
 
 class GraphKeeper:
-    """Keeps the graph of one checkout. `text` gives an agent's own text of a file; `drawn` is called with each new
-    graph."""
+    """Keeps the graph of one checkout. `measure` takes each new one, with the symbols of the agents' own texts in
+    `worktrees`; then the scanner looks."""
 
     def __init__(
-        self,
-        store: Store,
-        measure: Callable[[], LiveMeasure],
-        text: symbol_hazards.Text,
-        drawn: Callable[[], None],
+        self, store: Store, measure: LiveMeasure, worktrees: WorkingSetSource, scanner: Scanner
     ) -> None:
         self._service = GraphService(store)
-        self._measure, self._text, self._drawn = measure, text, drawn
+        self._measure, self._worktrees, self._scanner = measure, worktrees, scanner
         self._changed: set[str] = set()
         self._all = False
         self._wake = asyncio.Event()
@@ -88,10 +85,8 @@ class GraphKeeper:
         await self._service.close()
 
     async def _take(self, graph: CodeGraph) -> None:
-        measure = self._measure()
-        measure.take_graph(graph.adjacency())
-        measure.set_symbols(SymbolFacts(graph, self._text))
-        self._drawn()
+        self._measure.take_graph(graph.adjacency(), SymbolFacts(graph, self._worktrees.text))
+        self._scanner.poke()
 
     def state(self) -> dict[str, Any]:
         """As docs/airspace.md has it."""

@@ -15,19 +15,19 @@ AskedTexts = Callable[[Collection[str]], Awaitable[Mapping[str, Sequence[str]]]]
 
 
 class WorkLikeness:
-    """Over the agents of one scan. Without `asked` only branches, commits and intents say what work is about."""
+    """Over the agents of one scan, by what they were asked, their branches, commits and intents."""
 
-    def __init__(self, worktrees: WorkingSetSource, asked: AskedTexts | None) -> None:
+    def __init__(self, worktrees: WorkingSetSource, asked: AskedTexts) -> None:
         self._worktrees, self._asked = worktrees, asked
         self._likenesses = Likenesses()
         self._about: Mapping[str, str] = {}
 
     def about(self, agent: str) -> str:
-        """What it was asked last, as far as is known."""
+        """What an agent was asked last, as far as is known."""
         return self._about.get(agent, "")
 
     async def between(self, measured: Sequence[WorkingSet]) -> Mapping[Pair, Likeness]:
-        """How alike what they were asked, and have said, is, of all that have something in hand or in mind."""
+        """The likeness of each two agents that have something in hand or in mind."""
         busy = {
             working_set.agent: working_set
             for working_set in measured
@@ -35,7 +35,7 @@ class WorkLikeness:
         }
         if len(busy) < 2:
             return {}
-        asked = {} if self._asked is None else await self._asked(busy.keys())
+        asked = await self._asked(busy.keys())
         self._about = {name: texts[0] for name, texts in asked.items() if texts}
         branches, messages = self._worktrees.branches(), self._worktrees.messages()
         texts = {
@@ -47,10 +47,10 @@ class WorkLikeness:
             )
             for name, working_set in busy.items()
         }
-        told = {name: "\n".join(asked.get(name, ())) for name in busy}
-        meant = {
+        requests = {name: "\n".join(asked.get(name, ())) for name in busy}
+        declared = {
             name: "\n".join(touch.path for touch in working_set.intent) for name, working_set in busy.items()
         }
         return await asyncio.to_thread(
-            self._likenesses.between, texts, self._worktrees.vocabulary(), told, meant
+            self._likenesses.between, texts, self._worktrees.vocabulary(), requests, declared
         )

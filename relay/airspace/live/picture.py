@@ -17,8 +17,7 @@ from relay.model.working_set import FileTouch, Pair, WorkingSet
 
 Point = tuple[float, float, float]
 #: What counts as a change that the history keeps: a move by 0.02 in units of D (relay.airspace.live.embedding),
-#: which is
-#: some five pixels of a view in which D = 1 is a quarter of the screen; a risk that differs by half of the
+#: which is some five pixels of a view in which D = 1 is a quarter of the screen; a risk that differs by half of the
 #: hysteresis's slack (Thresholds.slack 0.05).
 MOVED = 0.02
 RISEN = 0.025
@@ -31,7 +30,6 @@ class Picture:
     links: Mapping[Pair, Assessment] = field(default_factory=dict)
     positions: Mapping[str, Point] = field(default_factory=dict)
     file_coordinates: Mapping[str, Point] = field(default_factory=dict)
-    files: int = 0
 
 
 def link_json(pair: Pair, found: Assessment, level: Level) -> dict[str, Any]:
@@ -122,7 +120,7 @@ def picture_json(
         "advisories": [wording.shown(advisory) for advisory in advisories],
         "positions": points_json(picture.positions),
         "fileCoordinates": points_json(picture.file_coordinates),
-        "counts": counts_json(len(sets), levels, picture.files),
+        "counts": counts_json(len(sets), levels, len(picture.file_coordinates)),
     }
 
 

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
+from dataclasses import asdict
 from typing import Any
 
 from relay.airspace.advisories import intents, table, wording
@@ -16,12 +17,16 @@ from relay.airspace.advisories.protocol import AdvisoryProtocol, Steer
 from relay.airspace.advisories.rules import edit_check
 from relay.airspace.advisories.rules.advisory import Mark
 from relay.airspace.live import history, picture
-from relay.airspace.live.picture import Point
+from relay.airspace.live.graph_keeper import GraphKeeper
 from relay.airspace.live.scanner import Scanner
+from relay.base.durations import iso
 from relay.config.airspace import AirspaceSettings
 from relay.model import Refusal
 from relay.model.actions import DeclareIntent
 from relay.store.ports import Store, Tx
+
+#: Seconds between two frames of the live state at least (docs/airspace.md).
+SHOW_EVERY_S = 1.0
 
 
 class AirspaceService:
@@ -32,27 +37,63 @@ class AirspaceService:
         store: Store,
         protocol: AdvisoryProtocol,
         scanner: Scanner,
+        graph: GraphKeeper,
         settings: Callable[[], AirspaceSettings],
         *,
-        cloud: Callable[[], Awaitable[Mapping[str, Point]]] | None = None,
         clock: Callable[[], float] = time.time,
     ) -> None:
-        self._cloud = cloud
         self._store = store
         self._protocol = protocol
         self._scanner = scanner
+        self._graph = graph
         self._settings = settings
         self._clock = clock
 
     async def state(self, *, all_files: bool = True) -> dict[str, Any]:
         """The whole state; `fileCoordinates` of all files, or only of those that somebody works on."""
-        # Read, not remembered: with the database away this fails as every other call does.
-        precision = await self._store.read(table.counts)
-        state = await self._scanner.state() | {"precision": precision}
-        if self._cloud is not None and all_files:
-            everything = await asyncio.to_thread(picture.points_json, await self._cloud())
+        state = await self._seen()
+        if all_files:
+            everything = await asyncio.to_thread(picture.points_json, await self._graph.cloud())
             state["fileCoordinates"] = {**everything, **state["fileCoordinates"]}
         return {**state, "text": self.who_is_near()}
+
+    async def frames(self) -> AsyncIterator[dict[str, Any]]:
+        """What connected clients are told: the state after every change, at most once in `SHOW_EVERY_S`. Coordinates
+        that stand as they stood are left out. Runs for ever."""
+        before: dict[str, Any] = {}
+        if self._scanner.ticks:
+            self._scanner.to_show.set()  # begun anew, it does not know what was shown
+        while True:
+            await self._scanner.to_show.wait()
+            self._scanner.to_show.clear()
+            state = await self._seen()
+            if {**state, "at": None} != {**before, "at": None}:
+                same = state["fileCoordinates"] == before.get("fileCoordinates")
+                before = state
+                yield {key: part for key, part in state.items() if not (same and key == "fileCoordinates")}
+            await asyncio.sleep(SHOW_EVERY_S)
+
+    async def _seen(self) -> dict[str, Any]:
+        """The state as it was last seen, with the files that somebody works on."""
+        # Read, not remembered: with the database away this fails as every other call does.
+        await self._scanner.count()
+        worktrees = self._scanner.observer.worktrees
+        agents, branches = frozenset(worktrees.agents()), dict(worktrees.branches())
+        return await asyncio.to_thread(self._state, agents, branches)
+
+    def _state(self, agents: Collection[str], branches: Mapping[str, str]) -> dict[str, Any]:
+        settings, thresholds, seen = self._settings(), self._protocol.rules.thresholds, self._scanner.observer
+        levels = self._scanner.levels(seen.picture.links)
+        advisories = list(self._protocol.state.advisories.values())
+        return {
+            "profile": settings.profile,
+            "enabled": settings.enabled,
+            "thresholds": asdict(thresholds),
+            **picture.picture_json(seen.picture, seen.sets, levels, advisories, agents, branches),
+            "graph": self._graph.state(),
+            "precision": self._scanner.precision,
+            "at": iso(self._scanner.looked_at or None),
+        }
 
     async def past(self, since: float | None, until: float | None) -> list[dict[str, Any]]:
         """The samples of that time (Unix seconds), but none older than `airspace.history_h` hours."""
@@ -66,9 +107,8 @@ class AirspaceService:
         """The newest advisories, newest first, and the precision so far."""
 
         async def work(tx: Tx) -> dict[str, Any]:
-            found = await table.latest(tx, limit)
             return {
-                "advisories": [wording.shown(advisory) for advisory in found],
+                "advisories": [wording.shown(advisory) for advisory in await table.latest(tx, limit)],
                 "precision": await table.counts(tx),
             }
 
@@ -76,8 +116,8 @@ class AirspaceService:
 
     async def mark(self, advisory_id: str, mark: str | None, *, by: str) -> dict[str, Any] | None:
         """Mark an advisory useful or noise, or neither; None when there is none of that id."""
-        found = await self._protocol.mark(advisory_id, Mark(mark) if mark else None, by=by)
-        return None if found is None else wording.shown(found)
+        advisory = await self._protocol.mark(advisory_id, Mark(mark) if mark else None, by=by)
+        return None if advisory is None else wording.shown(advisory)
 
     async def declare(
         self, tx: Tx, action: DeclareIntent, *, by: str, cause: Sequence[str] = ()
@@ -114,11 +154,13 @@ class AirspaceService:
         if not self._settings().enabled:
             return "The airspace is switched off (`airspace.enabled`)."
         standing = sorted(self._protocol.state.advisories.values(), key=lambda advisory: advisory.opened_at)
-        found = self._scanner
-        near = picture.near_text(found.links(), standing, found.names, found.conflicts)
-        if found.no_main and not found.names:
+        seen = self._scanner.observer
+        near = picture.near_text(self._scanner.links(), standing, sorted(seen.sets), seen.conflicts)
+        no_main = seen.worktrees.no_main()
+        if no_main and not seen.sets:
             near = ""  # nobody could look
-        return "\n\n".join(part for part in (near, found.no_main, wording.precision(found.precision)) if part)
+        precision = wording.precision(self._scanner.precision)
+        return "\n\n".join(part for part in (near, no_main, precision) if part)
 
     async def go_first(self, tx: Tx, agent: str, *, by: str, cause: Sequence[str] = ()) -> str:
         return await self._protocol.go_first(
@@ -126,14 +168,14 @@ class AirspaceService:
         )
 
     async def take_main(self, tx: Tx, agent: str, *, by: str, cause: Sequence[str] = ()) -> str:
-        if not self._scanner.looked:
+        if not self._scanner.looked_at:
             raise Refusal(
                 "The room has just started and has not looked at the worktrees yet.", "Try again in a moment."
             )
-        found = self._scanner.main_of(agent)
-        if found is None:
-            raise Refusal(self._scanner.no_main or f"{agent} has no worktree to merge the main branch into.")
-        target, behind = found
+        target, behind = self._scanner.observer.target, self._scanner.observer.worktrees.behind(agent)
+        if target is None or behind is None:
+            no_main = self._scanner.observer.worktrees.no_main()
+            raise Refusal(no_main or f"{agent} has no worktree to merge the main branch into.")
         if not behind:
             raise Refusal(
                 f"{agent} has all of {target.name} already: there is nothing to merge.",

@@ -7,7 +7,7 @@ runs that named it, and only for a file that the worktree does not show as chang
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -75,6 +75,10 @@ class WorkingSetSource:
             if path not in seen
         )
         return replace(work, files=(*work.files, *named)) if named else work
+
+    def agents(self) -> Collection[str]:
+        """The names of the room's agents."""
+        return self._turns.agents()
 
     async def target(self) -> Target | None:
         return await self._registry.target()

@@ -7,21 +7,22 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Collection, Mapping
 from functools import partial
 from pathlib import Path
 
 from relay.airspace.advisories.lock_intents import LockIntents
 from relay.airspace.advisories.protocol import AdvisoryProtocol
 from relay.airspace.live.answers import AnswerFollower
-from relay.airspace.live.edit_guard import AirspaceGuard, Interrupter
+from relay.airspace.live.edit_guard import AirspaceGuard
 from relay.airspace.live.graph_keeper import GraphKeeper, outline
+from relay.airspace.live.interrupter import Interrupter
+from relay.airspace.live.likeness import WorkLikeness
 from relay.airspace.live.measure import LiveMeasure
 from relay.airspace.live.merge_outcomes import MergeOutcomes
+from relay.airspace.live.observer import Observer
 from relay.airspace.live.scanner import Scanner
 from relay.airspace.live.service import AirspaceService
-from relay.airspace.profiles.formulas import Profile
-from relay.airspace.scan.profile_registry import PROFILES
 from relay.airspace.worktrees.actions import WorktreeActions
 from relay.airspace.worktrees.branch_updates import BranchUpdates
 from relay.airspace.worktrees.registry import WorktreeRegistry
@@ -118,6 +119,9 @@ class AgentTurns:
         self._roster, self._turns = roster, turns
         self.interrupt = turns.interrupt
 
+    def agents(self) -> Collection[str]:
+        return self._roster.names
+
     def working(self) -> Mapping[str, float]:
         return {name: turn.plan.started_at for name, turn in self._turns.by_agent.items()}
 
@@ -142,36 +146,28 @@ class AirspaceParts:
         board: Board,
         judge: LockCheck,
     ) -> None:
-        self._store, self._settings, self._worktrees = store, settings, worktrees
+        self._store, self._settings, self._worktrees, self._live = store, settings, worktrees, live
         at_work = AgentTurns(roster, turns)
         self._applied = asyncio.Event()
-        self.working_sets = WorkingSetSource(worktrees.registry, at_work, changed=self._poke)
-        self.graph_keeper = GraphKeeper(store, lambda: self.measure, self.working_sets.text, self._poke)
-        worktrees.watcher.code = self.graph_keeper.changed
-        self.measure = LiveMeasure(
-            self._profile, lambda: self._current().floor, graph_state=self.graph_keeper.state
-        )
-        voice = RoomVoice(roster)
+        measure, voice = LiveMeasure(self._current), RoomVoice(roster)
         self.protocol = AdvisoryProtocol(
-            store, voice, self._current, thresholds=lambda: self._profile().thresholds, board=board
+            store, voice, self._current, thresholds=lambda: measure.profile.thresholds, board=board
         )
-        self.scanner = Scanner(
+        self.working_sets = WorkingSetSource(worktrees.registry, at_work, changed=self._poke)
+        observer = Observer(
             store,
             self.protocol,
             self.working_sets,
-            self.measure,
-            self._current,
-            agents=lambda: roster.names,
-            publish=live.publish,
-            after_tick=self._after_tick,
-            held=LockIntents(lambda: store.read(judge.held), self.measure.files),
-            asked=lambda agents: asked(store, agents),
+            measure,
+            WorkLikeness(self.working_sets, partial(asked, store)),
+            LockIntents(lambda: store.read(judge.held), measure.files),
         )
-        self.live = AirspaceService(
-            store, self.protocol, self.scanner, self._current, cloud=self.graph_keeper.cloud
-        )
-        self.guard = AirspaceGuard(self.protocol, self.scanner, self._current)
         self.interrupter = Interrupter(self.protocol, at_work, self._current)
+        self.scanner = Scanner(store, self.protocol, observer, self.interrupter, self._current)
+        self.graph_keeper = GraphKeeper(store, measure, self.working_sets, self.scanner)
+        worktrees.watcher.code = self.graph_keeper.changed
+        self.live = AirspaceService(store, self.protocol, self.scanner, self.graph_keeper, self._current)
+        self.guard = AirspaceGuard(self.protocol, self.scanner, self._current)
         self.followers: tuple[follow.Follower, ...] = (
             AnswerFollower(voice, self.live),
             MergeOutcomes(self.protocol, self.scanner),
@@ -180,6 +176,7 @@ class AirspaceParts:
     def start(self, start: Start) -> None:
         """Start all that runs for ever."""
         start("airspace", self._scan)
+        start("airspace-show", self._show)
         start("airspace-changes", self._listen)
         start("airspace-graph", self._keep_graph)
         start("airspace-interrupts", self.interrupter.run)
@@ -200,14 +197,8 @@ class AirspaceParts:
     def _current(self) -> AirspaceSettings:
         return self._settings.current.airspace
 
-    def _profile(self) -> Profile:
-        return PROFILES[self._current().profile]
-
     def _poke(self) -> None:
         self.scanner.poke()
-
-    def _after_tick(self) -> None:
-        self.interrupter.look()
 
     # -- tasks
 
@@ -215,6 +206,10 @@ class AirspaceParts:
         """Scan for ever, after the first survey of every worktree: before it, no pair counts as clear."""
         await self._worktrees.registry.surveyed.wait()
         await self.scanner.run()
+
+    async def _show(self) -> None:
+        async for frame in self.live.frames():
+            self._live.publish("airspace", frame)
 
     async def _listen(self) -> None:
         """Ask for a scan whenever a working set changed."""

@@ -13,7 +13,6 @@ import pytest
 
 from relay.airspace.advisories import intents
 from relay.airspace.advisories.rules.advisory import Outcome, Steering
-from relay.airspace.live.edit_guard import Interrupter
 from relay.app.daemon.airspace import AgentTurns
 from relay.config.airspace import AirspaceSettings
 from relay.git.trial_merge import Merge
@@ -43,9 +42,7 @@ class Flight(House):
         )
         self.floor = Floor(store)
         self.floor.policy = room.policy("")
-        at_work = AgentTurns(Roster({}), self.floor.turns)
-        self.interrupter = Interrupter(room.protocol, at_work, lambda: room.settings)
-        super().__init__(room, after_tick=self.interrupter.look)
+        super().__init__(room, AgentTurns(Roster({}), self.floor.turns))
         self.store = store
         self.steers = True
         self.held = asyncio.Event()

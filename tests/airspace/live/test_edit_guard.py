@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from relay.airspace.live.edit_guard import AirspaceGuard, Interrupter
+from relay.airspace.live.edit_guard import AirspaceGuard
+from relay.airspace.live.interrupter import Interrupter
 from relay.airspace.readings import Assessment, Evidence, Level, Reading
 from relay.model import Location
 from relay.model.working_set import FileTouch, Span, WorkingSet

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from relay.airspace.live.measure import LiveMeasure
-from relay.airspace.profiles.formulas import FORMULAS
+from relay.config.airspace import AirspaceSettings
 from relay.git.trial_merge import Merge
 from relay.model.working_set import WorkingSet
 from tests.airspace.parts import FILE, touch, work
@@ -11,20 +13,21 @@ from tests.airspace.parts import FILE, touch, work
 PAIR = ("CLAUDE", "CODEX")
 
 
-class Floor:
-    value = 0.05
+class Settings:
+    current = AirspaceSettings(profile="seed", floor=0.05)
 
 
-def made(floor: Floor | None = None) -> LiveMeasure:
-    held = floor or Floor()
-    return LiveMeasure(lambda: FORMULAS["seed"], lambda: held.value)
+def made(settings: Settings | None = None) -> LiveMeasure:
+    held = settings or Settings()
+    return LiveMeasure(lambda: held.current)
 
 
 def test_it_says_what_the_scan_says_and_forgets_who_has_gone() -> None:
     measure = made()
     sets = [work("CLAUDE", FILE), work("CODEX", FILE), work("GEMINI", "docs/a.md")]
     airspace = measure.scan(sets, {})
-    assert set(airspace.links) == {PAIR} and airspace.links[PAIR].risk >= 0.7 and airspace.files == 2
+    assert set(airspace.links) == {PAIR} and airspace.links[PAIR].risk >= 0.7
+    assert len(airspace.file_coordinates) == 2
     assert measure.scan(sets[:1], {}).links == {}
     assert set(measure.scan(sets, {PAIR: Merge((FILE,))}).links) == {PAIR}
 
@@ -33,20 +36,20 @@ def test_the_graph_is_taken_in_by_the_next_scan() -> None:
     measure = made()
     sets = [WorkingSet("CLAUDE", (touch("a/x.py"),)), WorkingSet("CODEX", (touch("b/y.py"),))]
     assert measure.scan(sets, {}).links == {}
-    measure.set_graph({"a/x.py": ["b/y.py"], "b/y.py": []})
+    measure.take_graph({"a/x.py": ("b/y.py",), "b/y.py": ()}, None)
     assert measure.scan(sets, {}).links[PAIR].channels["dependency"].risk == 1.0
-    assert measure.graph() == {"files": 2, "edges": 1, "failed": [], "building": False}
-    measure.patch_graph("a/x.py", [])
+    assert measure.files() == ("a/x.py", "b/y.py")
+    measure.take_graph({"a/x.py": (), "b/y.py": ()}, None)
     assert measure.scan(sets, {}).links == {}
 
 
 def test_another_floor_begins_anew_with_all_that_is_known() -> None:
-    floor = Floor()
-    measure = made(floor)
+    settings = Settings()
+    measure = made(settings)
     sets = [WorkingSet("CLAUDE", (touch("a/x.py"),)), WorkingSet("CODEX", (touch("b/y.py"),))]
-    measure.set_graph({"a/x.py": ["b/y.py"], "b/y.py": []})
+    measure.take_graph({"a/x.py": ("b/y.py",), "b/y.py": ()}, None)
     assert set(measure.scan(sets, {}).links) == {PAIR}
-    floor.value = 0.95
+    settings.current = replace(settings.current, floor=0.95)
     assert measure.scan(sets, {}).links == {}
-    floor.value = 0.05
+    settings.current = replace(settings.current, floor=0.05)
     assert set(measure.scan(sets, {}).links) == {PAIR}

@@ -13,8 +13,8 @@ import pytest
 from relay.airspace.advisories import intents, table
 from relay.airspace.advisories.intents import Source
 from relay.airspace.live import history
+from relay.airspace.live.observer import with_intents, without
 from relay.airspace.live.picture import PictureSample
-from relay.airspace.live.sets import with_intents, without
 from relay.airspace.readings import Level
 from relay.airspace.worktrees.view import rows
 from relay.airspace.worktrees.working_sets import WorkingSetSource
@@ -101,11 +101,12 @@ async def test_the_scanner_and_the_page_say_the_same_of_a_pair(
     commit(one.at("CODEX"), {"src/new.py": lines(1, 5)})  # git asks where it belongs now
     await one.look()
     house.room.settings = one.settings.airspace
-    house.scanner._worktrees = WorkingSetSource(one.registry, SimpleNamespace(working=dict))
+    turns = SimpleNamespace(working=dict, agents=lambda: NAMES)
+    house.scanner.observer.worktrees = WorkingSetSource(one.registry, turns)
     await house.tick()
     found = {row["agent"]: row["collides"] for row in (await rows(one.registry))[0]}
     (paths,) = [tuple(each["paths"]) for each in found["CLAUDE"]]
-    assert house.scanner.conflicts[PAIR] == paths == ("lib/new.py",)
+    assert house.scanner.observer.conflicts[PAIR] == paths == ("lib/new.py",)
     # What is muted is no matter of an advisory; that git cannot merge it is said all the same.
     assert "git cannot merge" in house.live.who_is_near()
     assert (await house.live.state())["counts"]["resolution"] == (0 if muted else 1)
@@ -280,8 +281,7 @@ async def test_frames_tell_the_whole_state(house: House) -> None:
     house.trees.sets = [work("CLAUDE", FILE), work("CODEX", FILE)]
     async with house.running():
         await until(lambda: _true(bool(house.frames)))
-    type, data = house.frames[-1]
-    assert type == "airspace" and data["counts"]["resolution"] == 1
+    assert house.frames[-1]["counts"]["resolution"] == 1
 
 
 async def test_switched_off_it_measures_nothing_and_ends_what_stands(house: House) -> None:

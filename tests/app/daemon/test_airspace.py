@@ -7,7 +7,7 @@ from pathlib import Path
 from relay.airspace.advisories import intents
 from relay.airspace.advisories.intents import Source
 from relay.airspace.advisories.lock_intents import LockIntents
-from relay.airspace.live.sets import with_intents
+from relay.airspace.live.observer import with_intents
 from relay.model import Caller
 from relay.model.working_set import FileTouch, WorkingSet
 from tests import engines

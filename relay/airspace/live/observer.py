@@ -1,0 +1,213 @@
+"""A look at the agents' work: what each has in hand and means to touch, the risks between them, and what git cannot
+merge.
+
+Invariants:
+- measuring runs in a thread, and so does what may go over thousands of links;
+- what is seen is of one state of the main branch: when it moves during a look, the look is repeated;
+- git is asked about a bounded number of pairs in one look.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from relay.airspace.advisories import intents
+from relay.airspace.advisories.intents import Declared, Source
+from relay.airspace.advisories.lock_intents import LockIntents
+from relay.airspace.advisories.protocol import AdvisoryProtocol
+from relay.airspace.advisories.rules import edit_check
+from relay.airspace.advisories.rules.hysteresis import Sample, ceiling, closing
+from relay.airspace.advisories.rules.observation import Observation, observe_pair
+from relay.airspace.globs import matches
+from relay.airspace.live.likeness import WorkLikeness
+from relay.airspace.live.measure import LiveMeasure
+from relay.airspace.live.picture import Picture
+from relay.airspace.worktrees.working_sets import WorkingSetSource
+from relay.config.airspace import AirspaceSettings
+from relay.git.trial_merge import Merge, Target, Trial, Verdict
+from relay.model.working_set import FileTouch, Pair, WorkingSet, all_paths
+from relay.store.ports import Store
+
+#: Samples that are kept of a pair for its closure rate: the look-ahead at the shortest tick's pace of change.
+MOST_TRAIL = 64
+#: Pairs that git is asked about in one look: at 20 ms a speculative merge, about a second where none is known yet.
+MOST_MERGES = 64
+#: Looks in one tick while the main branch keeps moving: then the next tick has it.
+MOST_LOOKS = 3
+#: A branch that was merged counts as such for this long, so that its empty working set is not taken for steering.
+MERGED_S = 600.0
+
+
+class Observer:
+    """Holds what was seen last. `sets`: the working sets by agent; `conflicts`: by pair, the files that git could not
+    merge, the muted ones too, as the worktrees' page has them; `target` and `trials`: the main branch, and what came
+    of trying to merge each agent's work into it."""
+
+    def __init__(
+        self,
+        store: Store,
+        protocol: AdvisoryProtocol,
+        worktrees: WorkingSetSource,
+        measure: LiveMeasure,
+        likeness: WorkLikeness,
+        locks: LockIntents,
+    ) -> None:
+        self._store = store
+        self._protocol = protocol
+        self.worktrees = worktrees
+        self._measure = measure
+        self.likeness = likeness
+        self._locks = locks
+        #: When each agent's branch was last merged.
+        self.merged: dict[str, float] = {}
+        #: When git last said that an agent's work is not all in the main branch.
+        self._had_work: dict[str, float] = {}
+        self.forget()
+
+    def forget(self) -> None:
+        """Nothing was seen."""
+        self.sets: dict[str, WorkingSet] = {}
+        self.picture = Picture()
+        self.conflicts: dict[Pair, tuple[str, ...]] = {}
+        self.target: Target | None = None
+        self.trials: Mapping[str, Trial] = {}
+        self._merges: dict[Pair, Merge] = {}
+        self._declared: Declared = {}
+        self._trails: dict[Pair, deque[tuple[float, float]]] = {}
+
+    async def look(self, settings: AirspaceSettings, now: float) -> bool:
+        """Look; again when the main branch moved meanwhile. False when it moved at each of `MOST_LOOKS` looks."""
+        for _ in range(MOST_LOOKS):
+            before = await self.worktrees.target()
+            await self._look_once(settings, now)
+            if self.target == before:
+                return True
+        return False
+
+    async def _look_once(self, settings: AirspaceSettings, now: float) -> None:
+        """Measure, with the merges that are known; and once more when git says something new of a near pair."""
+        self._declared = await self._store.read(lambda tx: intents.declared(tx, now))
+        in_hand = {working_set.agent: working_set for working_set in await self.worktrees.working_sets()}
+        sets = with_intents(in_hand, self._declared)
+        self.sets = with_intents(sets, await self._locks.intents(sets, self.worktrees.agents()))
+        measured = [without(working_set, settings.muted) for working_set in self.sets.values()]
+        working = {working_set.agent for working_set in measured if working_set.files}
+        self._merges = {pair: merge for pair, merge in self._merges.items() if set(pair) <= working}
+        words = await self.likeness.between(measured)
+        self.picture = await asyncio.to_thread(self._measure.scan, measured, self._merges, words)
+        if await self._try_merges(measured, settings):
+            self.picture = await asyncio.to_thread(self._measure.scan, measured, self._merges, words)
+
+    async def _try_merges(self, measured: Sequence[WorkingSet], settings: AirspaceSettings) -> bool:
+        """Ask git about the pairs of an advisory, then about those that could collide, the riskiest first; True
+        when it says something new."""
+        touched = {working_set.agent: all_paths(working_set.files) for working_set in measured}
+        standing = {pair for advisory in self._protocol.state.advisories.values() for pair in advisory.pairs}
+        links = self.picture.links
+        able = sorted(
+            self.worktrees.pairs(), key=lambda pair: (-links[pair].risk if pair in links else 0, pair)
+        )
+        wanted = [pair for pair in dict.fromkeys([*sorted(standing), *able]) if set(pair) <= set(touched)]
+        # After the working sets: nobody is clear by what was merged meanwhile.
+        self.target = await self.worktrees.target()
+        self.trials = await self.worktrees.trials(self.target) if self.target is not None else {}
+        merges = await self.worktrees.merges(wanted, self.trials, most=MOST_MERGES) if wanted else {}
+        self.conflicts = {pair: merge.conflicts for pair, merge in merges.items() if merge is not None}
+        # Whose work is all in the main branch has nothing in hand that could collide: it is for the other one to
+        # merge, and no guard may keep it from that.
+        before, self._merges = (
+            self._merges,
+            {
+                pair: Merge(paths)
+                for pair, paths in self._unmuted(settings).items()
+                if touched[pair[0]] and touched[pair[1]]
+            },
+        )
+        return before != self._merges
+
+    def _unmuted(self, settings: AirspaceSettings) -> dict[Pair, tuple[str, ...]]:
+        """The conflicts that count."""
+        return {
+            pair: tuple(path for path in paths if not matches(path, settings.muted))
+            for pair, paths in self.conflicts.items()
+        }
+
+    # -- what the protocol is told
+
+    async def observation(self, settings: AirspaceSettings, now: float) -> Observation:
+        """What was seen, for the protocol; the notices that agents got at an edit and that still hold are kept."""
+        ahead = frozenset(pair for pair, assessment in self.picture.links.items() if assessment.ahead)
+        self._protocol.edit_notices = edit_check.current_notices(
+            self._protocol.edit_notices, self.sets, {*ahead, *self._protocol.state.forecasts}
+        )
+        observation = await asyncio.to_thread(self._observation, settings, now)
+        return replace(
+            observation,
+            ahead=ahead,
+            edit_notices=self._protocol.edit_notices,
+            emptied=self._emptied(now),
+        )
+
+    def _observation(self, settings: AirspaceSettings, now: float) -> Observation:
+        # Another thread may add to it meanwhile: what is old is taken out, and the rest left in place.
+        for name, at in list(self.merged.items()):
+            if now - at >= MERGED_S:
+                del self.merged[name]
+        links, rules = self.picture.links, self._protocol.rules
+        for pair in self._trails.keys() - links.keys():
+            del self._trails[pair]
+        observed = {}
+        for pair, assessment in links.items():
+            trail = self._trails.setdefault(pair, deque(maxlen=MOST_TRAIL))
+            if not trail or trail[-1][1] != assessment.risk:
+                trail.append((now, assessment.risk))
+            near = closing(trail, rules, now)
+            sample = Sample(assessment.risk, ceiling(assessment, rules.thresholds), near)
+            observed[pair] = observe_pair(assessment, sample, settings.muted)
+        return Observation(
+            at=now,
+            sets=self.sets,
+            observed=observed,
+            conflicts=self._unmuted(settings),
+            merged=frozenset(self.merged),
+            trials=self.trials,
+            target=self.target,
+            muted=tuple(settings.muted),
+            announced={
+                agent: frozenset(path for path, sources in paths.items() if sources == {Source.ANSWER})
+                for agent, paths in self._declared.items()
+            },
+        )
+
+    def _emptied(self, now: float) -> dict[str, float]:
+        """Whose work came to be all in the main branch since the last look, whoever merged or discarded it."""
+        emptied = {}
+        for agent, trial in self.trials.items():
+            if trial.verdict is Verdict.NOTHING and agent in self._had_work:
+                emptied[agent] = self._had_work.pop(agent)
+            elif trial.verdict in (Verdict.CLEAN, Verdict.CONFLICTS):
+                self._had_work[agent] = now
+        return emptied
+
+
+def with_intents(sets: Mapping[str, WorkingSet], declared: Declared) -> dict[str, WorkingSet]:
+    """The sets with what their agents have declared; one who has only declared something has a set too. Pure."""
+    made = dict(sets)
+    for agent, paths in declared.items():
+        before = made.get(agent, WorkingSet(agent))
+        new = set(paths) - all_paths(before.intent)
+        touches = (FileTouch(path, locked=Source.LOCK in paths[path]) for path in paths if path in new)
+        made[agent] = replace(before, intent=(*before.intent, *touches))
+    return dict(sorted(made.items()))
+
+
+def without(working_set: WorkingSet, globs: Sequence[str]) -> WorkingSet:
+    """The set without the muted files, so that what is measured is about the rest. Pure."""
+
+    def unmuted(files: Sequence[FileTouch]) -> tuple[FileTouch, ...]:
+        return tuple(touch for touch in files if not all(matches(path, globs) for path in touch.paths))
+
+    return replace(working_set, files=unmuted(working_set.files), intent=unmuted(working_set.intent))
