@@ -16,32 +16,11 @@ from typing import TYPE_CHECKING
 
 from relay.base.ollama_client import Trouble, TroubleKind, explain, missing_model, no_model, open_client
 from relay.model import Message
-from relay.room.routing.decision import (
-    Action,
-    AgentBrief,
-    Decision,
-    RoomLine,
-    UnknownAgent,
-    messages,
-    read,
-    schema,
-)
-from relay.room.routing.fallback import Cause, DispatcherUnavailable, Fallback, step
+from relay.room.routing.decision import AgentBrief, Decision, RoomLine, UnknownAgent, messages, read, schema
+from relay.room.routing.fallback import Cause, DispatcherUnavailable
 
 if TYPE_CHECKING:
     from ollama import AsyncClient
-
-__all__ = [
-    "Action",
-    "AgentBrief",
-    "Cause",
-    "Decision",
-    "Dispatcher",
-    "DispatcherUnavailable",
-    "Fallback",
-    "RoomLine",
-    "step",
-]
 
 PROBE_TIMEOUT_S = 2.0
 #: Long enough to keep the model loaded through a pause in the talk: a cold start misses the deadline.
@@ -119,13 +98,9 @@ class Dispatcher:
                 "If it happens often, choose another model for the dispatcher.",
             ) from error
 
-    async def probe(self) -> tuple[bool, str]:
-        """Is Ollama there, with the model? And if not: why, and what to do. Asks the model nothing."""
-        trouble = await self.trouble()
-        return (trouble is None, "" if trouble is None else str(trouble))
-
     async def trouble(self) -> DispatcherUnavailable | None:
-        """What `probe` found, as the error that `decide` would raise; None when nothing is wrong."""
+        """Why `decide` would fail, as the error that it would raise; None when Ollama is there, with the model. Asks
+        the model nothing."""
         if not self.enabled:
             return DispatcherUnavailable(
                 Cause.DISABLED, "The dispatcher is switched off in the configuration."

@@ -26,18 +26,9 @@ from relay.room.journal import ledger
 from relay.room.journal.ledger import Q
 from relay.room.journal.live_bus import Live
 from relay.room.journal.values import CycleState, Job, JobState
-from relay.room.routing.dispatcher import (
-    Action,
-    AgentBrief,
-    Cause,
-    Decision,
-    Dispatcher,
-    DispatcherUnavailable,
-    Fallback,
-    RoomLine,
-    step,
-)
-from relay.room.routing.fallback import SHOWN_BY_PROBE
+from relay.room.routing.decision import Action, AgentBrief, Decision, RoomLine
+from relay.room.routing.dispatcher import Dispatcher
+from relay.room.routing.fallback import SHOWN_BY_PROBE, Cause, DispatcherUnavailable, Fallback, step
 from relay.store.ports import Row, Store, Tx
 
 log = structlog.get_logger(__name__)

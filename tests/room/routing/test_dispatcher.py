@@ -13,14 +13,9 @@ import ollama
 import pytest
 
 from relay.model import Kind, Message
-from relay.room.routing.dispatcher import (
-    Action,
-    AgentBrief,
-    Cause,
-    Dispatcher,
-    DispatcherUnavailable,
-    RoomLine,
-)
+from relay.room.routing.decision import Action, AgentBrief, RoomLine
+from relay.room.routing.dispatcher import Dispatcher
+from relay.room.routing.fallback import Cause, DispatcherUnavailable
 from tests.fakes.ollama import FakeOllama, Mode, asked, by_words
 
 AGENTS = (AgentBrief("CLAUDE", "large changes"), AgentBrief("CODEX", "tests"))
@@ -103,7 +98,7 @@ async def test_every_failure_is_named(fake_ollama: FakeOllama, mode: Mode, cause
 @pytest.mark.parametrize("mode", [Mode.HANG, Mode.SLOW, Mode.LATE])
 async def test_one_deadline_for_everything(fake_ollama: FakeOllama, mode: Mode) -> None:
     warm = dispatcher(fake_ollama)
-    await warm.probe()  # the import of the client must not use the short deadline up
+    await warm.trouble()  # the import of the client must not use the short deadline up
     await warm.close()
     fake_ollama.mode, fake_ollama.delay_s = mode, 2.0
     error = await fails(dispatcher(fake_ollama, timeout_s=1.0))
@@ -130,11 +125,11 @@ async def test_it_is_back_on_the_same_client(fake_ollama: FakeOllama) -> None:
     asking = dispatcher(fake_ollama)
     await asking.decide(said("one"), [], AGENTS)
     await fake_ollama.stop()
-    assert (await asking.probe())[0] is False
+    assert await asking.trouble() is not None
     with pytest.raises(DispatcherUnavailable):
         await asking.decide(said("two"), [], AGENTS)
     await fake_ollama.start()
-    assert await asking.probe() == (True, "")
+    assert await asking.trouble() is None
     assert (await asking.decide(said("three"), [], AGENTS)).agents == ("CLAUDE",)
     await asking.close()
 
@@ -147,17 +142,17 @@ async def test_a_probe_says_what_is_missing(fake_ollama: FakeOllama, monkeypatch
         ("other", False),
     ]:
         asking = dispatcher(fake_ollama, model=model)
-        well, why = await asking.probe()
+        trouble = await asking.trouble()
         await asking.close()
-        assert well is there
-        assert there or f"ollama pull {model}" in why
+        assert (trouble is None) is there
+        assert there or f"ollama pull {model}" in str(trouble)
     fake_ollama.mode = Mode.HANG
     monkeypatch.setattr("relay.room.routing.dispatcher.PROBE_TIMEOUT_S", 0.2)
     asking = dispatcher(fake_ollama)
-    well, why = await asking.probe()
+    trouble = await asking.trouble()
     await asking.close()
-    assert not well
-    assert "did not answer" in why
+    assert trouble is not None
+    assert "did not answer" in str(trouble)
 
 
 async def test_a_model_that_will_not_be_told_not_to_think(fake_ollama: FakeOllama) -> None:
