@@ -24,7 +24,7 @@ import os
 import random
 import re
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -71,27 +71,13 @@ class Entry:
     meta: Mapping[str, Any] = field(default_factory=dict)
     damaged: bool = False
 
-    def message(self) -> Message:
-        """As a message of the room that has no number and no cursor yet."""
-        return Message(
-            id=self.id,
-            ts=self.ts,
-            speaker=self.speaker,
-            kind=self.kind,
-            body=self.body,
-            in_reply_to=self.in_reply_to,
-            to=self.to,
-            job=self.job,
-            meta=self.meta,
-        )
-
 
 @dataclass(frozen=True, slots=True)
 class Plain:
-    """A line that a person appended by hand; `text` is not empty."""
+    """A line that a person appended by hand; `body` is not empty."""
 
     speaker: str
-    text: str
+    body: str
     damaged: bool = False
 
 
@@ -129,23 +115,12 @@ def encode(message: Message) -> bytes:
     """
     if not is_speaker(message.speaker):
         raise ValueError(f"{message.speaker!r} cannot be a speaker: {_SPEAKER_RULE}")
-    fields: dict[str, Any] = {
-        "id": message.id,
-        "ts": message.ts,
-        "speaker": message.speaker,
-        "kind": str(message.kind),
-        "body": message.body,
-        "in_reply_to": message.in_reply_to,
-        "to": list(message.to),
-        "job": message.job,
-        "meta": dict(message.meta),
-    }
-    kept = {
+    fields = {
         key: value
-        for key, value in fields.items()
-        if key == "body" or not (value is None or value in ("", [], {}))
+        for key, value in message.as_json().items()
+        if key == "body" or (key not in _NOT_WRITTEN and value is not None and value not in ("", [], {}))
     }
-    return f"[{message.speaker}] {json_line(kept, nan=False, separators=(', ', ': '))}\n".encode()
+    return f"[{message.speaker}] {json_line(fields, nan=False, separators=(', ', ': '))}\n".encode()
 
 
 def decode(line: bytes) -> Parsed:
@@ -163,101 +138,84 @@ def decode(line: bytes) -> Parsed:
     tagged = _TAG.fullmatch(text)
     if tagged is None:
         return Junk(Reason.NO_TAG, "The line does not start with a [NAME] tag.", damaged)
-    speaker, said = tagged[1].strip(), tagged[2].strip()
+    speaker, content = tagged[1].strip(), tagged[2].strip()
     if not is_speaker(speaker):
         return Junk(Reason.BAD_TAG, f"The line's tag is not a name: {_SPEAKER_RULE}.", damaged)
-    if not said:
+    if not content:
         return Junk(Reason.EMPTY, f"{speaker} said nothing.", damaged)
-    if said[0] != "{":
-        return Plain(speaker, said, damaged)
+    if content[0] != "{":
+        return Plain(speaker, content, damaged)
     try:
-        found = _JSON.decode(said)
+        fields = _JSON.decode(content)
     except (ValueError, RecursionError):
         # What starts as our own writer starts an entry was cut off; anything else in braces is prose.
-        if said.startswith('{"id":'):
+        if content.startswith('{"id":'):
             return Junk(Reason.TORN, f"An entry of {speaker} is cut off or not JSON.", damaged)
-        return Plain(speaker, said, damaged)
-    if not isinstance(found, dict) or not ("id" in found or "body" in found):
-        return Plain(speaker, said, damaged)
-    if _ESCAPED_SURROGATE.search(said):
-        found = _without_surrogates(found)
-    return _entry(speaker, found, damaged)
+        return Plain(speaker, content, damaged)
+    if not isinstance(fields, dict) or not ("id" in fields or "body" in fields):
+        return Plain(speaker, content, damaged)
+    if _ESCAPED_SURROGATE.search(content):
+        fields = _without_surrogates(fields)
+    return _entry(speaker, fields, damaged)
 
 
-def _entry(speaker: str, found: dict[str, Any], damaged: bool) -> Entry | Junk:
+def _entry(speaker: str, fields: dict[str, Any], damaged: bool) -> Entry | Junk:
     """The entry in a JSON object, each field checked for its type."""
-    if found.get("speaker", speaker) != speaker:
+    if fields.get("speaker", speaker) != speaker:
         return Junk(
             Reason.OTHER_SPEAKER, f"The tag says {speaker}, the entry names another speaker.", damaged
         )
     for key in ("id", "body"):
-        if key not in found:
+        if key not in fields:
             return Junk(Reason.BAD_FIELD, f"An entry of {speaker} has no {key}.", damaged)
-    for key, value in found.items():
-        if (right := _FIELDS.get(key)) is not None and not right(value):
+    for key, value in fields.items():
+        if not _fits(key, value):
             return Junk(
                 Reason.BAD_FIELD, f"The field {key} of an entry of {speaker} has a wrong value.", damaged
             )
     return Entry(
-        id=found["id"].lower(),
+        id=fields["id"].lower(),
         speaker=speaker,
-        kind=_KINDS[found.get("kind")],
-        body=found["body"],
-        ts=found.get("ts") or "",
-        in_reply_to=found.get("in_reply_to"),
-        to=tuple(found.get("to") or ()),
-        job=found.get("job"),
-        meta=found.get("meta") or {},
+        kind=_KINDS[fields.get("kind")],
+        body=fields["body"],
+        ts=fields.get("ts") or "",
+        in_reply_to=fields.get("in_reply_to"),
+        to=tuple(fields.get("to") or ()),
+        job=fields.get("job"),
+        meta=fields.get("meta") or {},
         damaged=damaged,
     )
 
 
 _SPEAKER_RULE = f"1 to {MAX_SPEAKER} printable characters without [ ], and no space at either end"
 _KINDS: dict[str | None, Kind] = {None: Kind.HUMAN} | {str(kind): kind for kind in Kind}
+#: What an entry in the file has not got before the room has read it.
+_NOT_WRITTEN = ("number", "cursor")
 
 
-def _is_short_text(value: Any) -> bool:
-    return value is None or (
-        isinstance(value, str) and len(value) <= 64 and (not value or value.isprintable())
-    )
-
-
-def _is_names(value: Any) -> bool:
-    return value is None or (
-        isinstance(value, list) and all(isinstance(name, str) and is_speaker(name) for name in value)
-    )
-
-
-def _is_job(value: Any) -> bool:
-    return value is None or (type(value) is int and 0 <= value < 1 << 63)
-
-
-def _is_id(value: Any) -> bool:
-    return isinstance(value, str) and _UUID.fullmatch(value.lower()) is not None
-
-
-def _is_text(value: Any) -> bool:
-    return isinstance(value, str)
-
-
-def _is_kind(value: Any) -> bool:
-    return (value is None or isinstance(value, str)) and value in _KINDS
-
-
-def _is_meta(value: Any) -> bool:
-    return value is None or isinstance(value, dict)
-
-
-_FIELDS: dict[str, Callable[[Any], bool]] = {
-    "id": _is_id,
-    "body": _is_text,
-    "kind": _is_kind,
-    "ts": _is_short_text,
-    "in_reply_to": _is_short_text,
-    "to": _is_names,
-    "job": _is_job,
-    "meta": _is_meta,
-}
+def _fits(key: str, value: Any) -> bool:
+    """Has this field of an entry a value of its type? An unknown field may have any."""
+    match key:
+        case "id":
+            return isinstance(value, str) and _UUID.fullmatch(value.lower()) is not None
+        case "body":
+            return isinstance(value, str)
+        case _ if value is None:
+            return True
+        case "kind":
+            return isinstance(value, str) and value in _KINDS
+        case "ts" | "in_reply_to":
+            return isinstance(value, str) and len(value) <= 64 and value.isprintable()
+        case "to":
+            return isinstance(value, list) and all(
+                isinstance(name, str) and is_speaker(name) for name in value
+            )
+        case "job":
+            return type(value) is int and 0 <= value < 1 << 63
+        case "meta":
+            return isinstance(value, dict)
+        case _:
+            return True
 
 
 def _refuse(constant: str) -> NoReturn:
@@ -306,8 +264,8 @@ def holding(lock: Path) -> Iterator[None]:
                 break
             except portalocker.AlreadyLocked:
                 if time.monotonic() > give_up:
-                    said = f"{lock.name} has been held by another program for more than {LOCK_S:g} s"
-                    raise TimeoutError(errno.ETIMEDOUT, said) from None
+                    why = f"{lock.name} has been held by another program for more than {LOCK_S:g} s"
+                    raise TimeoutError(errno.ETIMEDOUT, why) from None
             time.sleep(random.uniform(0.0005, 0.003))
         yield  # closing the file gives the lock back
 
@@ -378,12 +336,10 @@ def _take_back(fd: int, written: int, keep: int) -> None:
 
 
 def _is_same(fd: int, path: Path) -> bool:
-    ours = os.fstat(fd)
     try:
-        now = path.stat()
+        return os.path.samestat(os.fstat(fd), path.stat())
     except FileNotFoundError:
         return False
-    return (ours.st_dev, ours.st_ino) == (now.st_dev, now.st_ino)
 
 
 def _make_folder(folder: Path) -> None:

@@ -13,7 +13,7 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 
-from relay.base.files import open_regular, reading
+from relay.base.files import reading
 from relay.model import Kind
 from relay.room.parsing import line_format
 
@@ -67,10 +67,11 @@ def read(path: Path, place: Place, largest: int) -> Chunk:
     A line of more than `largest` bytes is passed over once its end is there.
     """
     try:
-        fd = open_regular(path)
+        file = reading(path)
     except FileNotFoundError:
         return Chunk((), place, 0, replaced=place.offset > 0)
-    try:
+    with file:
+        fd = file.fileno()
         size = os.fstat(fd).st_size
         if size < place.offset or not _continues(fd, place):
             return Chunk((), place, size, replaced=True)
@@ -78,8 +79,6 @@ def read(path: Path, place: Place, largest: int) -> Chunk:
             return Chunk((), place, size)
         lines, offset = _lines(fd, place.offset, largest)
         return Chunk(tuple(lines), stand(fd, offset, place.history_until), size)
-    finally:
-        os.close(fd)
 
 
 def _lines(fd: int, offset: int, largest: int) -> tuple[list[Line], int]:
@@ -99,15 +98,15 @@ def _lines(fd: int, offset: int, largest: int) -> tuple[list[Line], int]:
 
 def _long_line(fd: int, offset: int, data: bytes, largest: int) -> tuple[list[Line], int]:
     """A line longer than a chunk: kept while it may still be small enough, then only its end is looked for."""
-    kept, at = bytearray(data), offset + len(data)
+    text, at = bytearray(data), offset + len(data)
     while data:
         data = os.pread(fd, CHUNK, at)
         stop = data.find(b"\n")
-        if len(kept) <= largest:
-            kept += data if stop < 0 else data[:stop]
+        if len(text) <= largest:
+            text += data if stop < 0 else data[:stop]
         if stop >= 0:
             size = at + stop - offset
-            return [Line(offset, size, bytes(kept) if size <= largest else None)], at + stop + 1
+            return [Line(offset, size, bytes(text) if size <= largest else None)], at + stop + 1
         at += len(data)
     return [], offset
 
@@ -115,13 +114,11 @@ def _long_line(fd: int, offset: int, data: bytes, largest: int) -> tuple[list[Li
 def continues(path: Path, place: Place) -> bool:
     """Is the file at `path` the one in which `place` is? A missing one is not."""
     try:
-        fd = open_regular(path)
+        with reading(path) as file:
+            size = os.fstat(file.fileno()).st_size
+            return size >= place.offset and _continues(file.fileno(), place)
     except FileNotFoundError:
         return False
-    try:
-        return os.fstat(fd).st_size >= place.offset and _continues(fd, place)
-    finally:
-        os.close(fd)
 
 
 def _continues(fd: int, place: Place) -> bool:
@@ -139,11 +136,8 @@ def stand(fd: int, offset: int, history_until: int) -> Place:
 
 def stand_at(path: Path, offset: int, history_until: int) -> Place:
     """The place at `offset` of the file at `path`."""
-    fd = open_regular(path)
-    try:
-        return stand(fd, offset, history_until)
-    finally:
-        os.close(fd)
+    with reading(path) as file:
+        return stand(file.fileno(), offset, history_until)
 
 
 def _digest(fd: int, start: int, length: int) -> str:
@@ -154,8 +148,8 @@ def _is_answer(line: bytes) -> bool:
     """Has the room or an agent written this line? A person's line that only talks of kinds is none."""
     if b'"kind": "' not in line:
         return False
-    said = line_format.decode(line)
-    return isinstance(said, line_format.Entry) and said.kind is not Kind.HUMAN
+    entry = line_format.decode(line)
+    return isinstance(entry, line_format.Entry) and entry.kind is not Kind.HUMAN
 
 
 def answered_until(path: Path, most: int = 64 << 20) -> int:

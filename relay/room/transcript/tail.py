@@ -192,23 +192,15 @@ class Transcript:
 
     async def _watch_outbox(self) -> None:
         """Another process may fill the outbox; and our own commits wake this too."""
-        wakeup = self._store.wakeup([ledger.POSTED])
-        try:
+        with contextlib.closing(self._store.wakeup([ledger.POSTED])) as wakeup:
             while True:
                 await wakeup.wait(OUTBOX_S)
                 if await self._store.read(lambda tx: tx.one(Q.outbox_first), single=True) is not None:
-                    self._outbox = True
-                    self._wake.set()
-        finally:
-            wakeup.close()
+                    self.poke()
 
     async def read_on(self) -> None:
         """Admit every whole line behind the place where the tail stands."""
-        async with self._reading:
-            try:
-                await self._read_on()
-            finally:
-                self._step = None
+        await self.sync(outbox=False)
 
     async def before_end(self) -> None:
         """A turn's processes have ended and its jobs have not: what is in the file now may be theirs, a line too
@@ -271,11 +263,6 @@ class Transcript:
         log.warning("transcript replaced", path=str(self.path), offset=before.offset, size=chunk.size)
         return fresh
 
-    async def _settle(self, tx: Tx, here: Place, after: Place, notices: Sequence[Notice]) -> None:
-        await checkpoint.move(tx, here, after)
-        for notice in notices:
-            await ledger.say(tx, notice.text, now=self._clock(), meta={"notice": notice.what})
-
     async def _admit(self, here: Place, chunk: Chunk) -> Place:
         parsed = await asyncio.to_thread(_parse, chunk.lines)
         group = list(zip(chunk.lines, parsed, strict=True))
@@ -285,7 +272,7 @@ class Transcript:
     async def _admit_group(
         self, tx: Tx, group: list[tuple[Line, Parsed | None]], here: Place, after: Place
     ) -> int:
-        ids = [said.id for _, said in group if isinstance(said, Entry)]
+        ids = [entry.id for _, entry in group if isinstance(entry, Entry)]
         waiting: Mapping[str, bytes] = {}
         known: dict[str, tuple[str, str]] = {}
         if ids:
@@ -298,24 +285,24 @@ class Transcript:
         seen: list[str] = []
         admitted = 0
         junk = forged = 0
-        for line, said in group:
+        for line, entry in group:
             history = line.start < after.history_until
-            if said is None:
+            if entry is None:
                 notices.append(self._too_large(line))
-            elif isinstance(said, Junk):
-                junk += said.reason not in _QUIET and not history
-            elif isinstance(said, Entry) and said.id in known:
-                if waiting.get(said.id, b"").rstrip(b"\n") == line.text:
-                    seen.append(said.id)
+            elif isinstance(entry, Junk):
+                junk += entry.reason not in _QUIET and not history
+            elif isinstance(entry, Entry) and entry.id in known:
+                if waiting.get(entry.id, b"").rstrip(b"\n") == line.text:
+                    seen.append(entry.id)
                 else:
-                    forged += known[said.id] != (said.speaker, said.body) and not history
-            elif self._is_too_large(said):
+                    forged += known[entry.id] != (entry.speaker, entry.body) and not history
+            elif self._is_too_large(entry.body):
                 notices.append(self._too_large(line))
             else:
-                if isinstance(said, Entry):
-                    known[said.id] = (said.speaker, said.body)
+                if isinstance(entry, Entry):
+                    known[entry.id] = (entry.speaker, entry.body)
                 by_an_agent = line.start < self._agents_until
-                admitted += await self._admit_one(tx, said, rules, history, by_an_agent)
+                admitted += await self._admit_one(tx, entry, rules, history, by_an_agent)
         if seen:
             await tx.execute(Q.seen_in_file, ids=dumps(seen))
         if forged:
@@ -328,17 +315,19 @@ class Transcript:
                 )
             )
         if junk:
-            what, one, stay = (
+            what, them, stay = (
                 ("a line", "it", "It stays") if junk == 1 else (f"{junk} lines", "them", "They stay")
             )
             notices.append(
                 Notice(
-                    f"The room left out {what} of {self.path.name}, since it is not clear who wrote {one}. {stay} in "
-                    "the file. A message begins with `[NAME] `.",
+                    f"The room left out {what} of {self.path.name}, since it is not clear who wrote {them}. {stay} "
+                    "in the file. A message begins with `[NAME] `.",
                     "transcript_junk",
                 )
             )
-        await self._settle(tx, here, after, notices)
+        await checkpoint.move(tx, here, after)
+        for notice in notices:
+            await ledger.say(tx, notice.text, now=self._clock(), meta={"notice": notice.what})
         return admitted
 
     def _too_large(self, line: Line) -> Notice:
@@ -348,59 +337,36 @@ class Transcript:
             "entry_too_large",
         )
 
-    def _is_too_large(self, said: Entry | Plain) -> bool:
-        text = said.body if isinstance(said, Entry) else said.text
-        return len(text) > self._max_entry_bytes or (
-            4 * len(text) > self._max_entry_bytes
-            and len(text.encode("utf-8", "replace")) > self._max_entry_bytes
-        )
+    def _is_too_large(self, body: str) -> bool:
+        most = self._max_entry_bytes
+        return len(body) > most or (4 * len(body) > most and len(body.encode("utf-8", "replace")) > most)
 
     async def _admit_one(
-        self, tx: Tx, said: Entry | Plain, rules: Rules, history: bool, by_an_agent: bool
+        self, tx: Tx, entry: Entry | Plain, rules: Rules, history: bool, by_an_agent: bool
     ) -> int:
-        now = self._clock()
         meta: dict[str, Any] = {"unverified": True}
-        if said.damaged:
+        if entry.damaged:
             meta["damaged"] = True
         if history:
             meta["history"] = True
         # Not the person's own lane: that one holds what was proven to be theirs.
-        lane = Lane(ledger.ROOM, f"unverified:{said.speaker}")
-        if isinstance(said, Plain):
-            digest = hashlib.sha256(f"{said.speaker}\0{said.text}".encode()).hexdigest()[:24]
+        lane = Lane(ledger.ROOM, f"unverified:{entry.speaker}")
+        new = NewMessage(
+            entry.speaker, Kind.HUMAN, entry.body, self._clock(), lane=lane, meta=meta, in_file=True
+        )
+        if isinstance(entry, Plain):
+            digest = hashlib.sha256(f"{entry.speaker}\0{entry.body}".encode()).hexdigest()[:24]
             if history and await tx.one(Q.plain_known, plain_digest=digest) is not None:
                 return 0
-            new = NewMessage(
-                said.speaker,
-                Kind.HUMAN,
-                said.text,
-                now,
-                lane=lane,
-                plain_digest=digest,
-                meta=meta,
-                in_file=True,
-            )
-            claims = False
+            new = replace(new, plain_digest=digest)
         else:
-            new = NewMessage(
-                said.speaker,
-                said.kind,
-                said.body,
-                now,
-                id=said.id,
-                lane=lane,
-                ts=said.ts if history else "",
-                in_reply_to=said.in_reply_to,
-                meta=meta,
-                in_file=True,
-            )
-            claims = said.kind is not Kind.HUMAN
-        if is_reserved(said.speaker, rules.agents) or claims:
+            ts = entry.ts if history else ""
+            new = replace(new, id=entry.id, kind=entry.kind, ts=ts, in_reply_to=entry.in_reply_to)
+        if is_reserved(entry.speaker, rules.agents) or new.kind is not Kind.HUMAN:
             # Who really wrote it is unknown; it is shown, and it speaks for nobody. In a replaced or imported
             # file the room's own old entries look just like this, and keep their kind.
-            meta["claims"] = said.speaker
-            kind = new.kind if history else Kind.HUMAN
-            await ledger.put_message(tx, replace(new, kind=kind))
+            meta["claims"] = entry.speaker
+            await ledger.put_message(tx, new if history else replace(new, kind=Kind.HUMAN))
             return 1
         if history:
             await ledger.put_message(tx, new)

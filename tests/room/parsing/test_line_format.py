@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import dataclasses
 import json
 import multiprocessing
 import os
@@ -17,6 +18,11 @@ from relay.room.parsing.line_format import Entry, Junk, Plain, Reason
 
 ID = "0190c0de-0000-7000-8000-00000000000a"
 ASKS = Message(id=ID, ts="2026-01-02T03:04:05.678Z", speaker="ann", kind=Kind.HUMAN, body="hello")
+
+
+def message_of(entry: Entry) -> Message:
+    names = [field.name for field in dataclasses.fields(entry) if field.name != "damaged"]
+    return Message(**{name: getattr(entry, name) for name in names})
 
 
 def line(**fields: object) -> bytes:
@@ -42,7 +48,7 @@ def test_every_field_comes_back() -> None:
     )
     read = line_format.decode(line_format.encode(full))
     assert isinstance(read, Entry)
-    assert read.message() == full
+    assert message_of(read) == full
     assert not read.damaged
 
 
@@ -79,7 +85,7 @@ def test_no_body_forges_a_line(body: str, speaker: str, note: str) -> None:
     assert len(written.decode().splitlines()) == 1
     read = line_format.decode(written)
     assert isinstance(read, Entry)
-    assert read.message() == message
+    assert message_of(read) == message
 
 
 @given(st.binary(max_size=200))
