@@ -7,20 +7,12 @@ is about names at any depth, one that ends with a slash about all below that fol
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import lru_cache
 
 
-def matcher(globs: Sequence[str]) -> Callable[[str], bool]:
-    """Does any of these globs match a path (relative to the repository, with `/`)?"""
-    if not globs:
-        return lambda path: False
-    whole = _compiled(tuple(globs))
-    return lambda path: whole.fullmatch(path) is not None
-
-
 def matches(path: str, globs: Sequence[str]) -> bool:
-    """Is this path meant by one of the globs?"""
+    """Does one of the globs match this path (relative to the repository, with `/`)?"""
     return bool(globs) and _compiled(tuple(globs)).fullmatch(path) is not None
 
 

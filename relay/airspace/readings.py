@@ -52,16 +52,10 @@ class Evidence:
     symbol: str = ""
 
     def as_json(self) -> dict[str, Any]:
-        fields: dict[str, Any] = {"text": self.text}
-        if self.path:
-            fields["path"] = self.path
-        if self.other_path:
-            fields["other_path"] = self.other_path
-        if self.lines:
-            fields["lines"] = [list(pair) for pair in self.lines]
-        if self.symbol:
-            fields["symbol"] = self.symbol
-        return fields
+        """Without what is empty."""
+        lines = [list(pair) for pair in self.lines]
+        more = {"path": self.path, "other_path": self.other_path, "lines": lines, "symbol": self.symbol}
+        return {"text": self.text} | {name: value for name, value in more.items() if value}
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,9 +23,9 @@ from typing import Any
 import numpy as np
 
 from relay.airspace.live.embedding import Embedding, Placement, majorized, plain, wanted
+from relay.airspace.profiles.calibrated import PROFILES
 from relay.airspace.profiles.formulas import Profile
 from relay.airspace.scan.import_distances import Dependencies, Floats
-from relay.airspace.scan.profile_registry import PROFILES
 from relay.airspace.scan.scan import Link, PairScan
 from relay.model.working_set import Change, FileTouch, Span, WorkingSet
 from scripts.bench.figures import Figure, at_least, at_most, run, single, spread

@@ -10,8 +10,7 @@ from hypothesis import strategies as st
 
 from relay.airspace.pair_facts import PairFacts
 from relay.airspace.profiles import reasons
-from relay.airspace.profiles.calibrated import calibrated
-from relay.airspace.scan.profile_registry import PROFILES
+from relay.airspace.profiles.calibrated import PROFILES, calibrated
 from relay.airspace.scan.scan import PairScan
 from relay.airspace.text_similarity import Likenesses, Vocabulary, likeness, terms, text_of
 from relay.model.working_set import FileTouch, WorkingSet

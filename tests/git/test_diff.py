@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from relay.airspace.globs import matcher
+from relay.airspace.globs import matches
 from relay.git.diff import Hunks, checksum, parse_patch, parse_raw, with_units
 from relay.git.snapshot import Snapshotter
 from relay.model.working_set import Change, FileTouch, Span
@@ -405,7 +405,7 @@ def test_units_are_of_the_innermost_definition() -> None:
 
 
 @pytest.mark.parametrize(
-    ("glob", "path", "matches"),
+    ("glob", "path", "matched"),
     [
         ("*.lock", "a/b.lock", True),
         ("*.lock", "b.lock", True),
@@ -420,6 +420,6 @@ def test_units_are_of_the_innermost_definition() -> None:
         ("?.py", "a.py", True),
     ],
 )
-def test_globs(glob: str, path: str, matches: bool) -> None:
-    assert matcher([glob])(path) is matches
-    assert not matcher([])(path)
+def test_globs(glob: str, path: str, matched: bool) -> None:
+    assert matches(path, [glob]) is matched
+    assert not matches(path, [])

@@ -11,8 +11,8 @@ from collections.abc import Callable, Mapping, Sequence
 from relay.airspace.live.embedding import Embedding
 from relay.airspace.live.picture import Picture
 from relay.airspace.pair_facts import Likeness
+from relay.airspace.profiles.calibrated import PROFILES
 from relay.airspace.profiles.formulas import Profile
-from relay.airspace.scan.profile_registry import PROFILES
 from relay.airspace.scan.scan import PairScan
 from relay.airspace.scan.symbol_hazards import SymbolFacts
 from relay.config.airspace import AirspaceSettings

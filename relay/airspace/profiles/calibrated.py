@@ -17,10 +17,11 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping
 
-from relay.airspace.pair_facts import Coupling, Hazard, PairFacts
+from relay.airspace.pair_facts import Hazard, PairFacts
 from relay.airspace.profiles import calibration as fitted
 from relay.airspace.profiles import reasons
 from relay.airspace.profiles.features import Sketch
+from relay.airspace.profiles.formulas import FORMULAS, Profile, imports_apart
 from relay.airspace.profiles.pair_features import Shared, Together
 from relay.airspace.profiles.reasons import Names
 from relay.airspace.readings import Assessment, Evidence, LazyReadings, Reading, Thresholds, assess_shares
@@ -80,15 +81,18 @@ def calibrated(a: WorkingSet, b: WorkingSet, near: PairFacts) -> Assessment:
 def _risks(both: Together, near: PairFacts) -> dict[str, float]:
     """r of each channel."""
     risks = {
-        "overlap": _overlap(both, near),
-        "nearness": _nearness(both),
+        "overlap": _clash(both) if both.clashes and not _merges(near) else 0.0,
+        "nearness": _filled(sum([hazard for hazard, _ in _near_hazards(both)], 0.0), NEARNESS),
         "churn": _filled(sum(_churn(both)), CHURN),
         "size": _size(both),
         "tree": _filled(fitted.TREE * near.tree, TREE),
-        "dependency": _dependency(near.coupling),
+        "dependency": 0.0,
     }
+    if near.coupling is not None:
+        risks["dependency"] = _filled(fitted.DEPENDENCY * near.coupling.share, DEPENDENCY)
     if near.words is not None:
-        risks["words"] = _words(near.words.cosine)
+        hazard = math.exp(fitted.WORDS_BASE + fitted.WORDS_LIKE * words_row(near.words.cosine))
+        risks["words"] = _filled(hazard, WORDS)
     if near.merge is not None:
         risks["merge"] = 0.0 if near.merge.clean else _clash(both)
     if near.hazards:
@@ -139,7 +143,7 @@ def _evidence(name: str, both: Together, near: PairFacts, names: Names) -> tuple
         case "size":
             return reasons.size(both.a, both.b)
         case "dependency" if near.coupling is not None:
-            return reasons.dependency(near.coupling)
+            return (imports_apart(near.coupling),)
         case "words" if near.words is not None:
             return reasons.words(near.words)
         case "merge" if near.merge is not None:
@@ -178,10 +182,6 @@ def _clash(both: Together) -> float:
     return _filled(fitted.OVERLAP + fitted.OVERLAP_COMMITS * overlap_row(both.a, both.b), 1.0)
 
 
-def _overlap(both: Together, near: PairFacts) -> float:
-    return _clash(both) if both.clashes and not _merges(near) else 0.0
-
-
 def _merges(near: PairFacts) -> bool:
     """Git itself has merged both sides as they stand: what is left is that they are near (gap 0)."""
     return near.merge is not None and near.merge.clean
@@ -190,22 +190,22 @@ def _merges(near: PairFacts) -> bool:
 # -- what the next edits may do
 
 
-def near_row(one: Shared, most_hunks: int) -> tuple[float, float, float, float, float]:
+def near_row(file: Shared, most_hunks: int) -> tuple[float, float, float, float, float]:
     """What the hazard of a shared file depends on, as logarithms: the gap, the path's commits, the pairs of hunks
     in it, the hunks of the larger side, and the file's length."""
-    commits = max(one.a.churn or 0, one.b.churn or 0)
-    length = max(one.a.length or 0, one.b.length or 0) or fitted.UNKNOWN_LENGTH
+    commits = max(file.a.churn or 0, file.b.churn or 0)
+    length = max(file.a.length or 0, file.b.length or 0) or fitted.UNKNOWN_LENGTH
     return (
-        math.log1p(one.met.gap or 0),
+        math.log1p(file.met.gap or 0),
         math.log1p(commits),
-        math.log(one.met.product),
+        math.log(file.met.product),
         math.log1p(most_hunks),
         math.log(length),
     )
 
 
-def _near_hazard(one: Shared, most_hunks: int) -> float:
-    gap, commits, product, most, length = near_row(one, most_hunks)
+def _near_hazard(file: Shared, most_hunks: int) -> float:
+    gap, commits, product, most, length = near_row(file, most_hunks)
     exponent = (
         fitted.NEAR_BASE
         - fitted.NEAR_GAP * gap
@@ -214,18 +214,14 @@ def _near_hazard(one: Shared, most_hunks: int) -> float:
         + fitted.NEAR_SIZE * most
         - fitted.NEAR_LENGTH * length
     )
-    return one.a.weight * one.b.weight * math.exp(exponent)
+    return file.a.weight * file.b.weight * math.exp(exponent)
 
 
 def _near_hazards(both: Together) -> list[tuple[float, Shared]]:
-    most = max(both.a.hunks, both.b.hunks)
-    return [(_near_hazard(one, most), one) for one in both.shared if one.met.gap is not None]
-
-
-def _nearness(both: Together) -> float:
     if not both.shared:
-        return 0.0
-    return _filled(sum([hazard for hazard, _ in _near_hazards(both)]), NEARNESS)
+        return []
+    most = max(both.a.hunks, both.b.hunks)
+    return [(_near_hazard(file, most), file) for file in both.shared if file.met.gap is not None]
 
 
 def churn_scale(mine: Sketch, other: Sketch) -> tuple[float, float, float]:
@@ -243,9 +239,9 @@ def _churn_of(mine: Sketch, other: Sketch, together: list[str], shared: tuple[Sh
     )
     exposed, inside = mine.exposed, mine.exposed_in
     beside = sum([inside[place] for place in together]) if together else 0.0
-    for one in shared:
-        exposed -= mine.exposure[one.path]
-        beside -= mine.exposure[one.path]
+    for file in shared:
+        exposed -= mine.exposure[file.path]
+        beside -= mine.exposure[file.path]
     return rate * other.activity * max(0.0, exposed + _BESIDE * beside)
 
 
@@ -284,17 +280,9 @@ def _size(both: Together) -> float:
     return _filled(hazard * a.activity * b.activity, SIZE)
 
 
-def _dependency(coupling: Coupling | None) -> float:
-    return 0.0 if coupling is None else _filled(fitted.DEPENDENCY * coupling.share, DEPENDENCY)
-
-
 def words_row(cosine: float) -> float:
     """What the hazard of like words depends on, as a logarithm."""
     return math.log1p(10.0 * cosine)
-
-
-def _words(cosine: float) -> float:
-    return _filled(math.exp(fitted.WORDS_BASE + fitted.WORDS_LIKE * words_row(cosine)), WORDS)
 
 
 # -- what the data does not hold
@@ -329,3 +317,7 @@ def _may_meet(a: tuple[Span, ...], b: tuple[Span, ...]) -> bool:
     if not a or not b:
         return True
     return any(span.start <= other.end + 1 and other.start <= span.end + 1 for span in a for other in b)
+
+
+#: All profiles by name: two forms of the source's formula, and the calibrated one.
+PROFILES: Mapping[str, Profile] = {**FORMULAS, NAME: Profile(NAME, THRESHOLDS, calibrated)}

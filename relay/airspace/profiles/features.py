@@ -12,10 +12,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
 
+from relay.airspace.identity_cache import IdentityCache
 from relay.airspace.profiles import calibration
 from relay.model.working_set import Change, FileTouch, WorkingSet
-
-_KEPT = 4096
 
 
 def folder(path: str) -> str:
@@ -115,36 +114,31 @@ class Sketch:
     @cached_property
     def exposed_in(self) -> dict[str, float]:
         """The sum of exposures by directory."""
-        found: defaultdict[str, float] = defaultdict(float)
+        sums: defaultdict[str, float] = defaultdict(float)
         for path, amount in self.exposure.items():
-            found[folder(path)] += amount
-        return found
+            sums[folder(path)] += amount
+        return sums
 
 
-#: By identity; the set is held with it, so that its identity is not given away while it stands here.
-_made: dict[int, tuple[WorkingSet, Sketch]] = {}
+_sketches: IdentityCache[WorkingSet, Sketch] = IdentityCache(4096)
 
 
 def sketch(working: WorkingSet) -> Sketch:
     """The sketch of a working set. A path that comes twice has the lines of both, and the greater weight."""
-    kept = _made.get(id(working))
-    if kept is not None and kept[0] is working:
-        return kept[1]
-    files = _by_path(working.files)
-    activity = max((one.weight for one in working.files), default=0.0)
-    made = Sketch(files, _by_path(working.intent), activity)
-    if len(_made) >= _KEPT:
-        _made.clear()
-    _made[id(working)] = (working, made)
-    return made
+    return _sketches.get(working, _made)
+
+
+def _made(working: WorkingSet) -> Sketch:
+    activity = max((touch.weight for touch in working.files), default=0.0)
+    return Sketch(_by_path(working.files), _by_path(working.intent), activity)
 
 
 def _by_path(touches: tuple[FileTouch, ...]) -> dict[str, FileTouch]:
-    found: dict[str, FileTouch] = {}
+    by_path: dict[str, FileTouch] = {}
     for touch in touches:
-        before = found.get(touch.path)
-        found[touch.path] = touch if before is None else _both(before, touch)
-    return found
+        before = by_path.get(touch.path)
+        by_path[touch.path] = touch if before is None else _both(before, touch)
+    return by_path
 
 
 def _both(touch: FileTouch, other: FileTouch) -> FileTouch:

@@ -18,6 +18,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 
+from relay.airspace.identity_cache import IdentityCache
 from relay.airspace.pair_facts import Coupling, PairFacts
 from relay.airspace.readings import Assessment, Evidence, Reading, Thresholds, assess
 from relay.model.working_set import FileTouch, Span, WorkingSet, joined
@@ -113,7 +114,7 @@ def _coefficient(a: Mapping[str, Edit], b: Mapping[str, Edit]) -> Reading:
 
 def _greatest(values: Mapping[str, float]) -> tuple[float, str]:
     """The greatest value, and the first path that has it."""
-    path = max(values, key=lambda one: values[one])
+    path = max(values, key=values.__getitem__)
     return values[path], path
 
 
@@ -140,33 +141,26 @@ def _dependency(coupling: Coupling | None) -> Reading:
     """Equation 5. The files' own distance 0 is the overlap channel's, so `hops` is 1 or more."""
     if coupling is None:
         return Reading(0.0, DEPENDENCY)
-    apart = "an import" if coupling.hops == 1 else f"{coupling.hops} imports"
-    text = f"{coupling.path} and {coupling.other_path} are {apart} apart"
-    evidence = Evidence(text, path=coupling.path, other_path=coupling.other_path)
-    return Reading(coupling.share, DEPENDENCY, evidence=(evidence,))
+    return Reading(coupling.share, DEPENDENCY, evidence=(imports_apart(coupling),))
 
 
 # -- the sets, as the equations want them
 
-#: A working set is frozen, so what is made of it can be kept by identity; the files are held with it, so that
-#: an identity is not given away while it stands here.
-_made: dict[int, tuple[tuple[FileTouch, ...], Mapping[str, Edit]]] = {}
-_KEPT = 4096
+
+_edits: IdentityCache[tuple[FileTouch, ...], Mapping[str, Edit]] = IdentityCache(4096)
 
 
 def edits(files: tuple[FileTouch, ...]) -> Mapping[str, Edit]:
     """Path -> edit. A path that comes twice has the lines of both, and the greater weight."""
-    kept = _made.get(id(files))
-    if kept is not None and kept[0] is files:
-        return kept[1]
+    return _edits.get(files, _made)
+
+
+def _made(files: tuple[FileTouch, ...]) -> Mapping[str, Edit]:
     made: dict[str, Edit] = {}
     for file in files:
         _add(made, file.path, Edit(merged(file.lines) if file.lines else None, file.weight))
         if file.new_path is not None and file.new_path != file.path:
             _add(made, file.new_path, Edit(None, file.weight))
-    if len(_made) >= _KEPT:
-        _made.clear()
-    _made[id(files)] = (files, made)
     return made
 
 
@@ -191,20 +185,26 @@ def _size(ranges: Ranges) -> int:
 
 def _common(a: Ranges, b: Ranges) -> Ranges:
     """The lines in both; both sides merged."""
-    found: list[tuple[int, int]] = []
+    common: list[tuple[int, int]] = []
     i = j = 0
     while i < len(a) and j < len(b):
         start, end = max(a[i][0], b[j][0]), min(a[i][1], b[j][1])
         if start <= end:
-            found.append((start, end))
+            common.append((start, end))
         if a[i][1] < b[j][1]:
             i += 1
         else:
             j += 1
-    return tuple(found)
+    return tuple(common)
 
 
 # -- evidence
+
+
+def imports_apart(coupling: Coupling) -> Evidence:
+    apart = "an import" if coupling.hops == 1 else f"{coupling.hops} imports"
+    text = f"{coupling.path} and {coupling.other_path} are {apart} apart"
+    return Evidence(text, path=coupling.path, other_path=coupling.other_path)
 
 
 def _same_lines(path: str, a: Edit, b: Edit) -> Evidence:
@@ -234,5 +234,5 @@ def said(ranges: Ranges, most: int = 3) -> str:
         return "no line"
     words = [str(start) if start == end else f"{start}-{end}" for start, end in ranges[:most]]
     more = f" and {len(ranges) - most} more ranges" if len(ranges) > most else ""
-    one = len(ranges) == 1 and ranges[0][0] == ranges[0][1]
-    return f"{'line' if one else 'lines'} {', '.join(words)}{more}"
+    single = len(ranges) == 1 and ranges[0][0] == ranges[0][1]
+    return f"{'line' if single else 'lines'} {', '.join(words)}{more}"

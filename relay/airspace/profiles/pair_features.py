@@ -9,7 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from relay.airspace.profiles.features import Sketch, sketch
-from relay.airspace.profiles.path_conflicts import PathClash, path_clashes
+from relay.airspace.profiles.path_conflicts import path_clashes
+from relay.airspace.readings import Evidence
 from relay.git.hunks import Meeting, meeting
 from relay.model.working_set import FileTouch, WorkingSet
 
@@ -26,25 +27,22 @@ class Shared:
 
 @dataclass(frozen=True, slots=True)
 class Together:
-    """Both sketches with all that they share; the fit reads the same one."""
+    """Both sketches with all that they share; `paths`: the clashes that are about paths and not about lines."""
 
     a: Sketch
     b: Sketch
     shared: tuple[Shared, ...]
-    paths: tuple[PathClash, ...]
+    paths: tuple[Evidence, ...]
 
     @classmethod
     def of(cls, a: WorkingSet, b: WorkingSet) -> Together:
-        one, other = sketch(a), sketch(b)
-        common = one.files.keys() & other.files.keys()
-        shared = tuple([_shared(path, one, other) for path in sorted(common)])
-        return cls(one, other, shared, path_clashes(one, other))
+        mine, theirs = sketch(a), sketch(b)
+        shared = []
+        for path in sorted(mine.files.keys() & theirs.files.keys()):
+            touch, other = mine.files[path], theirs.files[path]
+            shared.append(Shared(path, touch, other, meeting(touch, other)))
+        return cls(mine, theirs, tuple(shared), path_clashes(mine, theirs))
 
     @property
     def clashes(self) -> bool:
-        return bool(self.paths) or any(one.met.clash is not None for one in self.shared)
-
-
-def _shared(path: str, one: Sketch, other: Sketch) -> Shared:
-    a, b = one.files[path], other.files[path]
-    return Shared(path, a, b, meeting(a, b))
+        return bool(self.paths) or any(file.met.clash is not None for file in self.shared)

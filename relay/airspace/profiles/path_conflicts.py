@@ -6,8 +6,6 @@ looking at both worktrees. Pure; the set of clashes is symmetric.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from relay.airspace.profiles.features import Sketch, folder, parents
 from relay.airspace.profiles.formulas import said
 from relay.airspace.readings import Evidence
@@ -15,46 +13,39 @@ from relay.git.hunks import Clash, Meeting
 from relay.model.working_set import Change, FileTouch
 
 
-@dataclass(frozen=True, slots=True)
-class PathClash:
-    """Two different things at one path."""
-
-    evidence: Evidence
-
-
-def path_clashes(a: Sketch, b: Sketch) -> tuple[PathClash, ...]:
-    """Renames onto one path, a rename onto an added file, a file where the other has a directory, and a new file in a
-    directory that the other renames."""
+def path_clashes(a: Sketch, b: Sketch) -> tuple[Evidence, ...]:
+    """Two different things at one path: renames onto one path, a rename onto an added file, a file where the other
+    has a directory, and a new file in a directory that the other renames."""
     if not a.created and not b.created:
         return ()
-    found = [
-        PathClash(Evidence(f"both put a file at {path}", path=path))
+    clashes = [
+        Evidence(f"both put a file at {path}", path=path)
         for path in sorted(a.created & b.created)
         if a.targets.get(path) != b.targets.get(path)
     ]
     for one, other in ((a, b), (b, a)):
         for path in sorted(one.created & other.folders):
             text = f"{path} is a file for one side and a directory for the other"
-            found.append(PathClash(Evidence(text, path=path)))
-        found += _moved_under(one, other)
-    return tuple(found)
+            clashes.append(Evidence(text, path=path))
+        clashes += _moved_under(one, other)
+    return tuple(clashes)
 
 
-def _moved_under(one: Sketch, other: Sketch) -> list[PathClash]:
+def _moved_under(one: Sketch, other: Sketch) -> list[Evidence]:
     """New files of `one` where `other` renames the whole directory: git does not know where they belong."""
     if not other.left:
         return []
     # What `one` has there and `other` has not taken along shows that the directory stands.
     gone = {path for path, touch in other.files.items() if touch.change in (Change.DELETED, Change.RENAMED)}
     kept = {up for path in one.files.keys() - one.created - gone for up in parents(path)}
-    found = []
+    clashes = []
     for path in sorted(one.created):
         place = folder(path)
         if place in other.left and place not in kept:
             to = other.left[place] or "the top"
             text = f"one side puts a file at {path}, and the other renames {place} to {to}"
-            found.append(PathClash(Evidence(text, path=path)))
-    return found
+            clashes.append(Evidence(text, path=path))
+    return clashes
 
 
 def clause(path: str, a: FileTouch, b: FileTouch, met: Meeting, names: tuple[str, str]) -> Evidence:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from relay.airspace.pair_facts import CallLink, Coupling, Hazard, Likeness, SharedTest
+from relay.airspace.pair_facts import CallLink, Hazard, Likeness, SharedTest
 from relay.airspace.profiles.features import Sketch, folder
 from relay.airspace.profiles.formulas import said
 from relay.airspace.profiles.pair_features import Shared, Together
@@ -23,26 +23,24 @@ Names = tuple[str, str]
 
 def clashes(both: Together, names: Names) -> tuple[Evidence, ...]:
     """Everything that git cannot merge."""
-    told = tuple(clause(one.path, one.a, one.b, one.met, names) for one in both.shared if one.met.clash)
-    return (*told, *(one.evidence for one in both.paths))
+    in_files = (clause(file.path, file.a, file.b, file.met, names) for file in both.shared if file.met.clash)
+    return (*in_files, *both.paths)
 
 
-def merge(found: Merge) -> tuple[Evidence, ...]:
-    if found.clean:
+def merge(trial: Merge) -> tuple[Evidence, ...]:
+    if trial.clean:
         return (Evidence("git merges both as they stand"),)
-    return tuple(Evidence(f"git cannot merge {path}", path=path) for path in found.conflicts)
+    return tuple(Evidence(f"git cannot merge {path}", path=path) for path in trial.conflicts)
 
 
-def nearness(one: Shared, files: int) -> tuple[Evidence, ...]:
+def nearness(file: Shared, files: int) -> tuple[Evidence, ...]:
     """The nearest shared file, of so many."""
     more = f" (and {files - 1} more file{'s' if files > 2 else ''})" if files > 1 else ""
-    gap = one.met.gap or 0
-    if one.met.clash is None and gap and one.a.lines and one.b.lines:
+    gap, apart = file.met.gap or 0, ""
+    if file.met.clash is None and gap and file.a.lines and file.b.lines:
         apart = f", {gap} line{'s' if gap > 1 else ''} apart at the nearest"
-    else:
-        apart = ""
-    lines = tuple((span.start, max(span.start, span.end)) for span in (*one.a.lines, *one.b.lines)[:6])
-    return (Evidence(f"both work in {one.path}{apart}{more}", path=one.path, lines=lines),)
+    lines = tuple((span.start, max(span.start, span.end)) for span in (*file.a.lines, *file.b.lines)[:6])
+    return (Evidence(f"both work in {file.path}{apart}{more}", path=file.path, lines=lines),)
 
 
 def churn(mine: Sketch, other: Sketch) -> tuple[Evidence, ...]:
@@ -56,14 +54,7 @@ def churn(mine: Sketch, other: Sketch) -> tuple[Evidence, ...]:
 
 
 def size(a: Sketch, b: Sketch) -> tuple[Evidence, ...]:
-    text = f"{len(a.files)} and {len(b.files)} changed files, in {a.hunks} and {b.hunks} places"
-    return (Evidence(text),)
-
-
-def dependency(coupling: Coupling) -> tuple[Evidence, ...]:
-    apart = "an import" if coupling.hops == 1 else f"{coupling.hops} imports"
-    text = f"{coupling.path} and {coupling.other_path} are {apart} apart"
-    return (Evidence(text, path=coupling.path, other_path=coupling.other_path),)
+    return (Evidence(f"{len(a.files)} and {len(b.files)} changed files, in {a.hunks} and {b.hunks} places"),)
 
 
 def words(alike: Likeness) -> tuple[Evidence, ...]:
@@ -71,8 +62,8 @@ def words(alike: Likeness) -> tuple[Evidence, ...]:
     named = alike.terms[:3]
     if not named:
         return (Evidence("what both work on is told in much the same words"),)
-    told = named[0] if len(named) == 1 else f"{', '.join(named[:-1])} and {named[-1]}"
-    return (Evidence(f"both were asked about {'or declared ' if alike.declared else ''}{told}"),)
+    listed = named[0] if len(named) == 1 else f"{', '.join(named[:-1])} and {named[-1]}"
+    return (Evidence(f"both were asked about {'or declared ' if alike.declared else ''}{listed}"),)
 
 
 def symbols(worst: Iterable[Hazard], names: Names) -> tuple[Evidence, ...]:
@@ -100,16 +91,15 @@ def calls(call: CallLink) -> tuple[Evidence, ...]:
     return (Evidence(text, path=call.path, other_path=call.other_path, symbol=call.symbol),)
 
 
-def tests(found: Sequence[SharedTest]) -> tuple[Evidence, ...]:
-    first = found[0]
-    text = f"{first.test} tests what both change"
-    return (Evidence(text, path=first.path, other_path=first.other_path),)
+def tests(shared: Sequence[SharedTest]) -> tuple[Evidence, ...]:
+    first = shared[0]
+    return (Evidence(f"{first.test} tests what both change", first.path, first.other_path),)
 
 
 def intent(met: Iterable[tuple[float, str, FileTouch, int, str]], names: Names) -> tuple[Evidence, ...]:
     """The strongest of these: r, the path, what is meant, by whom (0 = a), and how they meet."""
     means = {True: "holds a lock on", False: "intends to change"}
-    found = [
+    reasons = [
         (
             risk,
             path,
@@ -118,7 +108,7 @@ def intent(met: Iterable[tuple[float, str, FileTouch, int, str]], names: Names) 
         )
         for risk, path, meant, at, how in met
     ]
-    if not found:
+    if not reasons:
         return ()
-    _, path, lines, text = max(found)
+    _, path, lines, text = max(reasons)
     return (Evidence(text, path=path, lines=lines),)

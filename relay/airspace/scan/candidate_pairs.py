@@ -7,7 +7,7 @@ without looking at anybody who is not.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from relay.model.working_set import WorkingSet, all_paths
@@ -102,16 +102,12 @@ class Index:
             if not below:
                 del self._above[prefix]
 
-    def on(self, paths: Iterable[str]) -> set[str]:
-        """Who works on one of these."""
-        return {agent for path in paths for agent in self._work.get(path, ())}
-
     def near(self, agent: str, places: Places, moved: Moved, tree: float) -> set[str]:
         """Of everybody else, who by this move may have come to share a path or an intent with the agent, or to
         r_tree >= `tree`, which is > 0; some of them are not that near."""
-        agents = self.on(moved.prefixes | moved.meant)
+        agents: set[str] = set()
         for path in moved.prefixes | moved.meant:
-            agents |= self._meant.get(path, set())
+            agents.update(self._work.get(path, ()), self._meant.get(path, ()))
         for prefix in moved.prefixes & places.above.keys():
             # 2 L / (depth + other) >= tree
             deepest = 2 * (prefix.count("/") + 1) / tree - places.above[prefix]

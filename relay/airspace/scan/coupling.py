@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from enum import IntEnum
 
 import numpy as np
 
@@ -19,13 +18,6 @@ from relay.airspace.profiles.formulas import MAX_HOPS
 from relay.airspace.scan.import_distances import FAR, Dependencies, Floats, Ints
 from relay.airspace.scan.nearest_coupling import Block, Nearest, Strongest, Weighed, strongest
 from relay.model.working_set import FileTouch, Pair, pair_of
-
-
-class Kind(IntEnum):
-    """Which distance: direction-agnostic (equation 4), or the smaller of the two directed ones."""
-
-    ANY = 0
-    DIRECTED = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,8 +55,8 @@ class Couplings:
         self.reach = reach
         self._version = graph.version
         self._agents: dict[str, _Nodes] = {}
-        #: Kind, the lower id's files, the higher id's files. A file's distance 0 to itself is FAR here: it belongs
-        #: to the overlap channel.
+        #: Any direction or directed, the lower id's files, the higher id's files. A file's distance 0 to itself is
+        #: FAR here: it belongs to the overlap channel.
         self._blocks: dict[Pair, Block] = {}
         self._nearest: dict[Pair, Nearest] = {}
         self._partners: defaultdict[str, set[str]] = defaultdict(set)
@@ -75,15 +67,14 @@ class Couplings:
         self.graph = graph
         self._version = -1
 
-    def strongest(self, pair: Pair, kind: Kind) -> Coupling | None:
-        """The strongest coupling of a pair a < b, a's file first; None: out of reach."""
-        best = self._best.get(pair)
-        return None if best is None else best[kind]
+    def strongest(self, pair: Pair) -> tuple[Coupling | None, Coupling | None]:
+        """The strongest couplings of a pair a < b, a's file first: by the direction-agnostic distance (equation 4),
+        and by the smaller of the two directed ones. None: out of reach."""
+        return self._best.get(pair, (None, None))
 
     def share(self, pair: Pair) -> float:
         """The greater share of both kinds."""
-        any_, directed = self._best.get(pair, (None, None))
-        return max(0.0 if any_ is None else any_.share, 0.0 if directed is None else directed.share)
+        return max(0.0 if coupling is None else coupling.share for coupling in self.strongest(pair))
 
     def take_in(self, files: Mapping[str, tuple[FileTouch, ...]]) -> set[Pair]:
         """All agents' files now. Gives the pairs whose couplings may have changed; some may be gone."""
@@ -225,9 +216,9 @@ class Couplings:
             mine, theirs = self._agents[pair[0]], self._agents[pair[1]]
             heaviest = mine.heaviest * theirs.heaviest
             weighed[pair] = Weighed(block, nearest, mine.weights, theirs.weights, heaviest)
-        for pair, best in zip(weighed, strongest(list(weighed.values())), strict=True):
+        for pair, (any_, directed) in zip(weighed, strongest(list(weighed.values())), strict=True):
             mine, theirs = self._agents[pair[0]], self._agents[pair[1]]
-            self._best[pair] = _named(best[Kind.ANY], mine, theirs), _named(best[Kind.DIRECTED], mine, theirs)
+            self._best[pair] = _named(any_, mine, theirs), _named(directed, mine, theirs)
 
 
 def _named(best: Strongest | None, mine: _Nodes, theirs: _Nodes) -> Coupling | None:

@@ -108,15 +108,8 @@ class Dependencies:
     def __len__(self) -> int:
         return len(self._paths)
 
-    @property
-    def edges(self) -> int:
-        return sum(len(nodes) for nodes in self._imports.values())
-
     def node(self, path: str) -> int | None:
         return self._node.get(path)
-
-    def path(self, node: int) -> str:
-        return self._paths[node]
 
     def patch(self, path: str, imported: Iterable[str]) -> bool:
         """What one file imports now; False when nothing changed by it."""

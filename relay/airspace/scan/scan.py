@@ -7,7 +7,7 @@ the tree and in the graph than `_Bounds` says, no channel that is about two plac
 calibrated profile reads churn and size of any two sets. Alone they stay below a traffic advisory, so no level is
 missed: a pair of which nothing else is known is left out as clear.)
 
-An `PairScan` belongs to one thread at a time. What it gives out is frozen.
+A `PairScan` belongs to one thread at a time. What it gives out is frozen.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from relay.airspace.pair_facts import Likeness, PairFacts, SymbolFindings
 from relay.airspace.profiles.formulas import DEPENDENCY, TREE, Profile
 from relay.airspace.readings import Assessment, Level
 from relay.airspace.scan.candidate_pairs import Index, Moved, Places
-from relay.airspace.scan.coupling import Couplings, Kind
+from relay.airspace.scan.coupling import Couplings
 from relay.airspace.scan.import_distances import Dependencies
 from relay.airspace.scan.symbol_hazards import SymbolFacts
 from relay.airspace.text_similarity import ALIKE
@@ -220,14 +220,8 @@ class PairScan:
         if facts is None:
             a, b = self._held[pair[0]].working, self._held[pair[1]].working
             facts = between.facts = SymbolFindings() if self._symbols is None else self._symbols.facts(a, b)
-        return PairFacts(
-            coupling=self._couplings.strongest(pair, Kind.ANY),
-            directed=self._couplings.strongest(pair, Kind.DIRECTED),
-            tree=between.tree,
-            hazards=facts.hazards,
-            calls=facts.calls,
-            tests=facts.tests,
-        )
+        coupling, directed = self._couplings.strongest(pair)
+        return PairFacts(coupling, directed, between.tree, facts.hazards, facts.calls, facts.tests)
 
     # -- taking in what changed
 
@@ -333,11 +327,7 @@ def facts_between(a: WorkingSet, b: WorkingSet, adjacency: Mapping[str, Iterable
     """What lies between two sets alone, a's side first: distances and the tree, no symbols and no merge."""
     couplings = Couplings(Dependencies(adjacency))
     couplings.take_in({"a": a.files, "b": b.files})
-    return PairFacts(
-        coupling=couplings.strongest(("a", "b"), Kind.ANY),
-        directed=couplings.strongest(("a", "b"), Kind.DIRECTED),
-        tree=Places.of(a).tree(Places.of(b)),
-    )
+    return PairFacts(*couplings.strongest(("a", "b")), tree=Places.of(a).tree(Places.of(b)))
 
 
 def _where(working: WorkingSet) -> tuple[list[tuple[str, str | None]], ...]:

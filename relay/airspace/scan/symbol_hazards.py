@@ -11,12 +11,13 @@ changes, and those that its text newly has.
 from __future__ import annotations
 
 import re
-from collections import Counter, OrderedDict
+from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from functools import cached_property
 from heapq import nsmallest
 
+from relay.airspace.identity_cache import IdentityCache
 from relay.airspace.pair_facts import CallLink, Hazard, SharedTest, SymbolFindings
 from relay.code.call_graph import CallGraph, Node
 from relay.code.code_graph import CodeGraph
@@ -90,7 +91,8 @@ class SymbolFacts:
     def __init__(self, graph: CodeGraph, text: Text | None = None) -> None:
         self._graph = graph
         self._text = text
-        self._sides: OrderedDict[int, tuple[WorkingSet, SymbolSide]] = OrderedDict()
+        #: What a working set does; worked out once for each object.
+        self._sides: IdentityCache[WorkingSet, SymbolSide] = IdentityCache(SIDES)
 
     @cached_property
     def _calls(self) -> CallGraph:
@@ -98,24 +100,11 @@ class SymbolFacts:
 
     def facts(self, a: WorkingSet, b: WorkingSet) -> SymbolFindings:
         """A's side first."""
-        side_a, side_b = self.side(a), self.side(b)
+        side_a, side_b = (self._sides.get(working_set, self._side) for working_set in (a, b))
         hazards = [*self._hazards(0, side_a, side_b), *self._hazards(1, side_b, side_a)]
         agents = (a.agent, b.agent)
         hazards.sort(key=lambda it: (*_rank(it), agents[it.writer]))
         return SymbolFindings(tuple(hazards[:AT_MOST]), _link(side_a, side_b), _tests(side_a, side_b))
-
-    def side(self, working_set: WorkingSet) -> SymbolSide:
-        """What a working set does; worked out once for each object."""
-        key = id(working_set)
-        kept = self._sides.get(key)
-        if kept is not None and kept[0] is working_set:
-            self._sides.move_to_end(key)
-            return kept[1]
-        side = self._side(working_set)
-        self._sides[key] = (working_set, side)
-        if len(self._sides) > SIDES:
-            self._sides.popitem(last=False)
-        return side
 
     # -- one side
 
@@ -341,11 +330,6 @@ def _module_word(path: str) -> str:
 
 
 def _link(side: SymbolSide, other: SymbolSide) -> CallLink | None:
-    small, large = (
-        (side.calls, other.calls) if len(side.calls) <= len(other.calls) else (other.calls, side.calls)
-    )
-    if small.keys().isdisjoint(large.keys()):
-        return None
     met = []
     for node in side.calls.keys() & other.calls.keys():
         (hops, start), (other_hops, end) = side.calls[node], other.calls[node]

@@ -13,11 +13,12 @@ import time
 from collections.abc import Awaitable, Mapping, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import structlog
 
-from relay.airspace.globs import matcher
+from relay.airspace.globs import matches
 from relay.airspace.text_similarity import Vocabulary
 from relay.airspace.worktrees.change_feed import ChangeFeed
 from relay.airspace.worktrees.lifecycle import (
@@ -114,7 +115,7 @@ class WorktreeRegistry:
                 self.surveyed.set()
 
     def _surveyor_of(self, settings: Settings) -> Surveyor:
-        return Surveyor(self.differ, matcher(settings.airspace.ignored))
+        return Surveyor(self.differ, partial(matches, globs=settings.airspace.ignored))
 
     async def apply(self, settings: Settings) -> None:
         """Take over a configuration: new agents get a worktree, those that are gone keep theirs."""

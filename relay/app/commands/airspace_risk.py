@@ -18,8 +18,7 @@ from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
-from relay.airspace.profiles.calibrated import NAME
-from relay.airspace.scan.profile_registry import PROFILES
+from relay.airspace.profiles.calibrated import NAME, PROFILES
 from relay.airspace.scan.recorded_pairs import BadPairs, Lines, Sides, lines
 from relay.base.gc_pause import held_back
 

@@ -22,11 +22,10 @@ from relay.airspace.advisories.rules.right_of_way import right_of_way
 from relay.airspace.live.embedding import Embedding, Placement
 from relay.airspace.live.graph_keeper import outline
 from relay.airspace.live.picture import counts_json, link_json
-from relay.airspace.profiles.calibrated import NAME
+from relay.airspace.profiles.calibrated import NAME, PROFILES
 from relay.airspace.profiles.formulas import Profile
 from relay.airspace.readings import Level
 from relay.airspace.scan import scenario
-from relay.airspace.scan.profile_registry import PROFILES
 from relay.airspace.scan.scan import Link, PairScan, Scan
 from relay.airspace.scan.scenario import ScenarioError
 from relay.airspace.scan.symbol_hazards import SymbolFacts

@@ -11,9 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from relay.airspace.pair_facts import PairFacts, SharedTest, SymbolFindings
+from relay.airspace.profiles.calibrated import PROFILES as PROFILES_BY_NAME
 from relay.airspace.profiles.formulas import FORMULAS, THRESHOLDS
 from relay.airspace.readings import Assessment, Level, Reading, assess
-from relay.airspace.scan.profile_registry import PROFILES as PROFILES_BY_NAME
 from relay.airspace.scan.scan import PairScan, Scan, facts_between
 from relay.git.trial_merge import Merge
 from relay.model.working_set import Change, FileTouch, Span, WorkingSet
