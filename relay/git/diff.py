@@ -13,8 +13,10 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from relay.git.checkout import Checkout
 from relay.git.merge_state import MARKERS, Lines, UnsettledFile, added_markers
 from relay.git.run import Git, GitError, name_of
+from relay.git.scratch_repository import ScratchRepository
 from relay.model.working_set import Change, FileTouch, Span
 
 #: The lines that the definitions of a file span, from its path and its text: (first, last), 1-based. Called in a
@@ -301,6 +303,23 @@ async def attributes(
         if value not in (b"unspecified", b"unset", b"false"):
             attributes_by_path.setdefault(path, {})[name.decode()] = name_of(value)
     return attributes_by_path
+
+
+async def filtered(
+    scratch: ScratchRepository, checkout: Checkout, tree: str, paths: Sequence[bytes]
+) -> list[str]:
+    """Of the files that change when `tree` is written into a checkout, those that git would send through a filter: by
+    the `.gitattributes` of the tree, which git reads first, and by those on disk."""
+    with_filter = set(await attributes(scratch.git(checkout), ["filter"], paths))
+    if any(path.rpartition(b"/")[2] == b".gitattributes" for path in paths):
+        index = scratch.folder / f"index-attributes-{checkout.git_dir.name}"
+        try:
+            own = scratch.git(checkout, index)
+            await own.run("read-tree", tree)
+            with_filter |= set(await attributes(own, ["filter"], paths, cached=True))
+        finally:
+            await asyncio.to_thread(index.unlink, True)
+    return [name_of(path) for path in paths if path in with_filter]
 
 
 async def left_markers(

@@ -22,6 +22,14 @@ _AT_ONCE = 500
 #: Of one worktree only, as all of `refs/worktree/` is. `WRITTEN` names the same commit once its files and the index
 #: are written: from then on they are the agent's.
 MERGE, WRITTEN = "refs/worktree/relay/merge", "refs/worktree/relay/written"
+#: What git keeps in a git directory while something is under way there.
+_UNDER_WAY = {
+    "MERGE_HEAD": "a merge",
+    "CHERRY_PICK_HEAD": "a cherry-pick",
+    "REVERT_HEAD": "a revert",
+    "rebase-merge": "a rebase",
+    "rebase-apply": "a rebase",
+}
 #: A file beyond this many bytes is not looked through for markers.
 MOST_BYTES = 50 * 1_048_576
 #: A marker of git's; the attribute `conflict-marker-size` makes them longer.
@@ -91,6 +99,14 @@ async def merge_heads(checkout: Checkout) -> tuple[str, ...]:
             return ()
 
     return await asyncio.to_thread(read)
+
+
+async def operation_under_way(checkout: Checkout) -> str:
+    """What has begun in a checkout and not ended, in words; empty for nothing."""
+    there = await asyncio.to_thread(
+        lambda: [words for name, words in _UNDER_WAY.items() if (checkout.git_dir / name).exists()]
+    )
+    return there[0] if there else ""
 
 
 async def unmerged_stages(checkout: Checkout) -> list[Stage]:

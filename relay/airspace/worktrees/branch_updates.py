@@ -20,14 +20,14 @@ from relay.airspace.worktrees.lifecycle import (
     branch_name,
     is_ancestor,
 )
-from relay.airspace.worktrees.merging.merge_into_main import BranchMerger, operation_under_way
+from relay.airspace.worktrees.merging.merge_into_main import BranchMerger
 from relay.airspace.worktrees.merging.proposal import MergeSource
 from relay.airspace.worktrees.merging.update_from_main import UpdateFromMain
 from relay.airspace.worktrees.merging.wording import listed, taken_in, to_settle
 from relay.airspace.worktrees.registry import WorktreeRegistry
 from relay.airspace.worktrees.tracked_worktree import TrackedWorktree, WorktreeGone
 from relay.config.command_line import command
-from relay.git.merge_state import StartedMerge, started_merge
+from relay.git.merge_state import StartedMerge, operation_under_way, started_merge
 from relay.git.run import GitError
 from relay.git.snapshot import Snapshot
 from relay.model import Refusal

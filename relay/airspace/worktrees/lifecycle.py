@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 import os
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -24,7 +24,7 @@ from relay.git.checkout import (
     list_worktrees,
     open_checkout,
 )
-from relay.git.diff import attributes, changed_files
+from relay.git.diff import changed_files
 from relay.git.run import LONG_S, Git, GitError, name_of
 from relay.git.scratch_repository import ScratchRepository
 from relay.git.snapshot import Snapshot, on_disk
@@ -238,23 +238,6 @@ async def in_the_way(scratch: ScratchRepository, checkout: Checkout, before: str
         )
 
     return await asyncio.to_thread(look)
-
-
-async def filtered(
-    scratch: ScratchRepository, checkout: Checkout, tree: str, paths: Sequence[bytes]
-) -> list[str]:
-    """Of the files that change when `tree` is written into a checkout, those that git would send through a filter: by
-    the `.gitattributes` of the tree, which git reads first, and by those on disk."""
-    with_filter = set(await attributes(scratch.git(checkout), ["filter"], paths))
-    if any(path.rpartition(b"/")[2] == b".gitattributes" for path in paths):
-        index = scratch.folder / f"index-attributes-{checkout.git_dir.name}"
-        try:
-            own = scratch.git(checkout, index)
-            await own.run("read-tree", tree)
-            with_filter |= set(await attributes(own, ["filter"], paths, cached=True))
-        finally:
-            await asyncio.to_thread(index.unlink, True)
-    return [name_of(path) for path in paths if path in with_filter]
 
 
 async def is_ancestor(git: Git, commit: str, of: str) -> bool:

@@ -18,13 +18,12 @@ from relay.airspace.worktrees.lifecycle import (
     branch_name,
     is_ancestor,
 )
-from relay.airspace.worktrees.merging.merge_into_main import operation_under_way
 from relay.airspace.worktrees.merging.wording import to_clean
 from relay.airspace.worktrees.registry import EDITORS, WorktreeRegistry
 from relay.airspace.worktrees.tracked_worktree import TrackedWorktree, WorktreeGone
 from relay.config.settings import AgentSettings
 from relay.git.diff import changed_files
-from relay.git.merge_state import started_merge
+from relay.git.merge_state import operation_under_way, started_merge
 from relay.git.run import GitError
 from relay.git.snapshot import Snapshot
 from relay.model import Changes, Workplace

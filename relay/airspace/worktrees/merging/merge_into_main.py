@@ -9,7 +9,6 @@ leaves a branch is held by another ref first. No hook and no filter runs.
 
 from __future__ import annotations
 
-import asyncio
 import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -18,7 +17,7 @@ from relay.airspace.worktrees.commit_message import (
     cleaned_message,
     proposed_message,
 )
-from relay.airspace.worktrees.lifecycle import WorktreeLifecycle, filtered, in_the_way, is_ancestor
+from relay.airspace.worktrees.lifecycle import WorktreeLifecycle, in_the_way, is_ancestor
 from relay.airspace.worktrees.merging.proposal import (
     MOST_MESSAGE,
     MergeOptions,
@@ -31,8 +30,8 @@ from relay.airspace.worktrees.merging.proposal import (
 from relay.airspace.worktrees.room import WorktreeRoom
 from relay.config.command_line import command
 from relay.git.checkout import Checkout, Head, head_of
-from relay.git.diff import Differ, Record, attributes, changed_files, left_markers
-from relay.git.merge_state import located, merge_heads, started_merge
+from relay.git.diff import Differ, Record, attributes, changed_files, filtered, left_markers
+from relay.git.merge_state import located, merge_heads, operation_under_way, started_merge
 from relay.git.run import LONG_S, Git, GitError, name_of
 from relay.git.scratch_repository import ScratchRepository
 from relay.git.signing import Signature, of_person, of_relay, signed
@@ -42,14 +41,6 @@ from relay.model import Refusal
 
 #: Names of files that a refusal lists.
 MOST_NAMED = 8
-#: What git keeps in a git directory while something is under way there.
-_UNDER_WAY = {
-    "MERGE_HEAD": "a merge",
-    "CHERRY_PICK_HEAD": "a cherry-pick",
-    "REVERT_HEAD": "a revert",
-    "rebase-merge": "a rebase",
-    "rebase-apply": "a rebase",
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,14 +86,6 @@ def some_paths(paths: tuple[str, ...] | list[str]) -> str:
     """Some of these paths, for a sentence."""
     more = len(paths) - MOST_NAMED
     return ", ".join(paths[:MOST_NAMED]) + (f" and {more} more" if more > 0 else "")
-
-
-async def operation_under_way(checkout: Checkout) -> str:
-    """What has begun in a checkout and not ended, in words; empty for nothing."""
-    there = await asyncio.to_thread(
-        lambda: [words for name, words in _UNDER_WAY.items() if (checkout.git_dir / name).exists()]
-    )
-    return there[0] if there else ""
 
 
 def _way_out(checkout: Checkout, doing: str) -> str:

@@ -13,11 +13,11 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 
 from relay.airspace.worktrees.commit_message import proposed_message
-from relay.airspace.worktrees.lifecycle import WorktreeLifecycle, filtered, in_the_way, is_ancestor
+from relay.airspace.worktrees.lifecycle import WorktreeLifecycle, in_the_way, is_ancestor
 from relay.airspace.worktrees.merging.merge_into_main import BranchMerger, some_paths
 from relay.airspace.worktrees.merging.proposal import MergeSource
 from relay.git.checkout import Checkout, Head
-from relay.git.diff import attributes, changed_files
+from relay.git.diff import attributes, changed_files, filtered
 from relay.git.merge_state import (
     MERGE,
     MOST_BYTES,
