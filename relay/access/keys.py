@@ -140,8 +140,7 @@ class Keys:
         return look is not None
 
     async def let_in(self, tx: Tx, caller: Caller) -> Refusal | None:
-        """Why this caller's key opens nothing any more, None = it does, or there is none. In a transaction of the
-        caller's, so that nothing is granted that a revocation came before."""
+        """As `relay.model.ports.Credentials` says."""
         if caller.key is None:
             return None
         async with tx.as_room():

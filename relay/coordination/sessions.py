@@ -1,4 +1,4 @@
-"""Sessions: which agents are here, and until when what they hold stays theirs.
+"""Sessions: which agents are here, and until when what they hold stays theirs (docs/coordination.md, "Who asks").
 
 Invariants:
 - a session is alive from its first call until it is ended or its lease is over, by the store's clock. Nothing has to
@@ -8,17 +8,15 @@ Invariants:
   session that somebody else ended. Only a session that ends itself gives everything back without a trace;
 - a claim never outlives its own files: whatever extends it extends every lock of its session on one of them;
 - a row and the event that says why it is so commit together.
-
-(004, "Agent Sessions"; docs/coordination.md, "Who asks".)
 """
 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from operator import itemgetter
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol, TypeVar
 
 import uuid_utils
 
@@ -28,8 +26,9 @@ from relay.coordination.paths.targets import targets
 from relay.log import events
 from relay.log.encoding import dumps, loads
 from relay.log.events import Lane, NewEvent
-from relay.model import Caller
+from relay.model import Caller, Refusal
 from relay.model.pages import Page
+from relay.model.ports import Credentials
 from relay.store.ports import Queries, Row, Store, Tx
 
 FOLDER = Path(__file__).parent
@@ -45,9 +44,16 @@ GAP_S = 5.0
 MOST_SHOWN = 500
 
 Json = dict[str, Any]
-#: Gives back what a session that ends holds, in the transaction that ends it: whose, why, and who ended it (None: it
-#: did itself).
-AtEnd = Callable[[Tx, Caller, str, str | None], Awaitable[None]]
+T = TypeVar("T")
+
+
+class Holdings(Protocol):
+    """What sessions hold of one kind, given back when they end."""
+
+    async def release_of_session(self, tx: Tx, caller: Caller, reason: str, by: str | None = None) -> None:
+        """Give back all that the caller's session holds, in the transaction that ends it. `by`: who ends it in its
+        place; what it held stays on record then."""
+        ...
 
 
 def lane_of(caller: Caller) -> Lane:
@@ -105,11 +111,18 @@ class Session:
 
 
 class Heartbeat:
-    """What every operation's transaction does first: `touch`. `fold`: the repository's file system folds case."""
+    """What every operation's transaction does first: `touch`. `fold`: the repository's file system folds case;
+    `keys`: those that callers came with, None = they need none."""
 
-    def __init__(self, settings: CoordinationSettings | None = None, *, fold: bool = False) -> None:
+    def __init__(
+        self,
+        settings: CoordinationSettings | None = None,
+        *,
+        fold: bool = False,
+        keys: Credentials | None = None,
+    ) -> None:
         self._settings = settings or CoordinationSettings()
-        self._fold = fold
+        self._fold, self._keys = fold, keys
 
     def lease_s(self, caller: Caller) -> float:
         return self._settings.process_lease_s if caller.process else self._settings.session_lease_s
@@ -118,6 +131,31 @@ class Heartbeat:
     def claim_s(self) -> float:
         """Seconds of a claim's lease, where the claim does not say."""
         return self._settings.claim_lease_s
+
+    async def let_in(self, tx: Tx, caller: Caller) -> Refusal | None:
+        """Why nothing is granted to this caller any more, None = it is. For who waited, in its own transaction."""
+        return None if self._keys is None else await self._keys.let_in(tx, caller)
+
+    async def write(self, store: Store, caller: Caller, work: Callable[[Tx, Session], Awaitable[T]]) -> T:
+        """Run `work` behind the heartbeat, which is kept also when that is refused. Raises its Refusal."""
+
+        async def run(tx: Tx) -> T | Refusal:
+            session = await self.touch(tx, caller)
+            try:
+                return await work(tx, session)
+            except Refusal as refused:
+                refused.code = refused.code or "refused"  # the board refuses in words only
+                return refused
+
+        answer = await store.write(run, actor=caller)
+        if isinstance(answer, Refusal):
+            raise answer
+        return answer
+
+    async def beat(self, store: Store, caller: Caller) -> None:
+        """The heartbeat of a call that writes nothing else."""
+        if await store.read(lambda tx: self.fresh(tx, caller)) is None:
+            await store.write(lambda tx: self.touch(tx, caller), actor=caller)
 
     async def fresh(self, tx: Tx, caller: Caller) -> Session | None:
         """The session, when it is alive and nothing is to be written; None: `touch` it. For a read."""
@@ -131,28 +169,26 @@ class Heartbeat:
         row = await self._row(tx, caller)
         if row is None:
             return await self._start(tx, caller)
-        found = self._as_it_is(row, caller, now)
-        if found is not None:
-            return found
+        unchanged = self._as_it_is(row, caller, now)
+        if unchanged is not None:
+            return unchanged
         session = Session.of_row(row)
         if not session.alive(now):
             await self._bury(tx, session)
             return await self._start(tx, caller)
-        who = {"agent": caller.agent, "session": caller.session, "now": now}
+        who = {**caller.ids, "now": now}
         lease_until = max(session.lease_until, now + self.lease_s(caller))
         await tx.execute(Q.beat, **who, lease_until=lease_until)
         if row["claims_due"] is not None:
             await tx.execute(Q.extend_claims, **who, claim_s=self._settings.claim_lease_s)
             await self._extend_files(tx, who)
-        return Session(
-            session.id, session.agent, session.agent_type, session.kind, session.started_at, now, lease_until
-        )
+        return replace(session, heartbeat_at=now, lease_until=lease_until)
 
     async def _extend_files(self, tx: Tx, who: Json) -> None:
         """Let every lock of the session on a file of its claims last as long as that claim: whatever it was taken
         for, the claim relies on it."""
         for row in await tx.all(Q.files_of_claims, **who):
-            names = [f"{one.kind}:{one.key}" for one in targets(loads(row["files"]), self._fold)]
+            names = [f"{target.kind}:{target.key}" for target in targets(loads(row["files"]), self._fold)]
             await tx.execute(Q.extend_locks, **who, names=dumps(names), until=row["lease_until"])
 
     async def promise(self, tx: Tx, caller: Caller, session: Session, until: float) -> None:
@@ -160,17 +196,11 @@ class Heartbeat:
         lives."""
         if session.kind == "given" and session.lease_until < until:
             # A little longer, so that of several locks in a row not each one writes it.
-            await tx.execute(Q.promise, agent=caller.agent, session=caller.session, until=until + GAP_S)
+            await tx.execute(Q.promise, **caller.ids, until=until + GAP_S)
 
     async def _row(self, tx: Tx, caller: Caller) -> Row | None:
-        return await tx.one(
-            Q.session,
-            agent=caller.agent,
-            session=caller.session,
-            now=await tx.now(),
-            claim_s=self._settings.claim_lease_s,
-            gap=GAP_S,
-        )
+        now, claim_s = await tx.now(), self._settings.claim_lease_s
+        return await tx.one(Q.session, **caller.ids, now=now, claim_s=claim_s, gap=GAP_S)
 
     def _as_it_is(self, row: Row, caller: Caller, now: float) -> Session | None:
         session = Session.of_row(row)
@@ -185,15 +215,8 @@ class Heartbeat:
         kind = "process" if caller.process else "given"
         lease_until = now + self.lease_s(caller)
         session = Session(caller.session, caller.agent, caller.agent_type, kind, now, now, lease_until)
-        await tx.execute(
-            Q.start_session,
-            agent=caller.agent,
-            session=caller.session,
-            agent_type=caller.agent_type,
-            kind=kind,
-            now=now,
-            lease_until=lease_until,
-        )
+        begun = {"agent_type": caller.agent_type, "kind": kind, "now": now, "lease_until": lease_until}
+        await tx.execute(Q.start_session, **caller.ids, **begun)
         outputs = {"session": session.as_json(now)}
         await events.append(tx, NewEvent(type=STARTED, lane=lane_of(caller), outputs=outputs))
         return session
@@ -212,43 +235,37 @@ class Heartbeat:
                     await _say_ended(tx, Session.of_row(row), own_lane("session"))
 
 
+async def _session(tx: Tx, caller: Caller) -> Session | None:
+    """The caller's session as it is on record."""
+    row = await tx.one(Q.session, **caller.ids, now=await tx.now(), claim_s=0.0, gap=0.0)
+    return None if row is None else Session.of_row(row)
+
+
 async def was_ended(tx: Tx, caller: Caller) -> str | None:
     """Why the caller's session was ended; None: it was not, or by its lease only, so that the next call starts it
     anew."""
-    who = {"agent": caller.agent, "session": caller.session}
-    row = await tx.one(Q.session, **who, now=await tx.now(), claim_s=0.0, gap=0.0)
-    session = None if row is None else Session.of_row(row)
+    session = await _session(tx, caller)
     if session is None or session.ended_at is None or session.end_reason == LEASE:
         return None
     return session.end_reason or ""
 
 
 class Sessions:
-    """The sessions of the room, as a service."""
+    """The sessions of the room, as a service. `holdings`: what ends with a session, given back in this order."""
 
-    def __init__(self, store: Store, heartbeat: Heartbeat) -> None:
-        self._store = store
-        self._heartbeat = heartbeat
-        self._at_end: list[AtEnd] = []
-
-    def at_end(self, give_back: AtEnd) -> None:
-        """Have `give_back(tx, caller, reason, by)` run in the transaction that ends a session."""
-        self._at_end.append(give_back)
+    def __init__(self, store: Store, heartbeat: Heartbeat, *holdings: Holdings) -> None:
+        self._store, self._heartbeat, self._holdings = store, heartbeat, holdings
 
     async def touch(self, caller: Caller) -> None:
         """The heartbeat of a call that writes nothing else."""
-        if await self._store.read(lambda tx: self._heartbeat.fresh(tx, caller)) is None:
-            await self._store.write(lambda tx: self._heartbeat.touch(tx, caller), actor=caller)
+        await self._heartbeat.beat(self._store, caller)
 
     async def keep_alive(self, caller: Caller) -> None:
         """Renew the lease of a session that lives. One that never called, or whose lease is over, stays as it is."""
 
         async def lives(tx: Tx) -> bool:
-            now = await tx.now()
-            row = await tx.one(
-                Q.session, agent=caller.agent, session=caller.session, now=now, claim_s=0.0, gap=0.0
-            )
-            return row is not None and Session.of_row(row).alive(now)
+            session = await _session(tx, caller)
+            return session is not None and session.alive(await tx.now())
 
         if await self._store.read(lives):
             await self._store.write(lambda tx: self._heartbeat.touch(tx, caller))
@@ -260,13 +277,13 @@ class Sessions:
 
     async def _end(self, tx: Tx, caller: Caller, reason: str, by: str | None) -> Json:
         now = await tx.now()
-        row = await tx.one(Q.end_session, agent=caller.agent, session=caller.session, now=now, reason=reason)
+        row = await tx.one(Q.end_session, **caller.ids, now=now, reason=reason)
         if row is None:
             return {"success": True, "ended": False}
         session = Session.of_row(row)
         if session.lease_until > now:
-            for give_back in self._at_end:
-                await give_back(tx, caller, reason, by)
+            for holdings in self._holdings:
+                await holdings.release_of_session(tx, caller, reason, by)
         await _say_ended(tx, session, lane_of(caller))
         return {"success": True, "ended": True}
 
@@ -287,15 +304,15 @@ class Sessions:
                 rows = await tx.all(Q.all_sessions, now=now, limit=MOST_SHOWN)
             else:
                 rows = await tx.all(Q.living_sessions, now=now)
-            found = [_with_counts(row, now) for row in rows]
+            sessions = [_with_counts(row, now) for row in rows]
             if limit is None:
-                return found
+                return sessions
             # The latest first: what a time lacks to one that lies far ahead grows with its age.
             places = [
                 f"{int(row['agent_id'] != caller.agent)}.{10**17 - int(row['started_at'] * 1e6):018d}.{row['id']}"
                 for row in rows
             ]
-            return Page.of(found, places, limit, cursor)
+            return Page.of(sessions, places, limit, cursor)
 
         return await self._store.read(look)
 

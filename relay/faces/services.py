@@ -9,7 +9,7 @@ Invariants:
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -27,6 +27,7 @@ from relay.coordination.writes.fencing import LockCheck
 from relay.faces.room import IntentService, RoomService, roster_of
 from relay.memory.episodic import EpisodicMemory
 from relay.model import Caller, ChangedFiles
+from relay.model.ports import Checkouts
 from relay.room.dispatch.roster import Roster
 from relay.store.ports import Store
 
@@ -60,31 +61,28 @@ def services_of(
     roster: Roster | None = None,
     fold: bool | None = None,
     changes: ChangedFiles | None = None,
-    root_of: Callable[[str], Path | None] = lambda agent: None,
+    checkouts: Checkouts | None = None,
 ) -> Services:
     """The services of one room.
 
     `roster`: the agents as they are now; None = as the settings have them. `fold`: the repository's file system folds
     case; None = it is asked (a look into one folder, which blocks a moment). `changes` tells what an agent changed;
-    None = git in the repository, between revisions only. `root_of` gives the top of the checkout that an agent works
-    in; None = the main one.
+    None = git in the repository, between revisions only. `checkouts`: those that agents work in; None = the main one.
     """
     now = settings.current
     fold = folds(now) if fold is None else fold
-    heartbeat = Heartbeat(now.coordination, fold=fold)
-    sessions = Sessions(store, heartbeat)
     keys = Keys(store, lambda: settings.current.agent_names)
-    locks = Locks(store, heartbeat, fold=fold, root=top_of(now.repo), root_of=root_of, let_in=keys.let_in)
+    heartbeat = Heartbeat(now.coordination, fold=fold, keys=keys)
+    locks = Locks(store, heartbeat, fold=fold, root=top_of(now.repo), checkouts=checkouts)
     work = WorkQueue(store, now.coordination, heartbeat=heartbeat, locks=locks)
-    sessions.at_end(locks.release_of_session)
-    sessions.at_end(work.claims.give_back_all)
+    sessions = Sessions(store, heartbeat, locks, work.claims)
     changes = changes or _RevisionChanges(now.repo)
     return Services(
         locks=locks,
         work=work,
         sessions=sessions,
         memory=EpisodicMemory(store, sessions=heartbeat, once=once),
-        changesets=Changesets(store, LockCheck(fold=fold), changes, heartbeat.touch, locks.target, fold=fold),
+        changesets=Changesets(store, LockCheck(fold=fold), changes, heartbeat, locks, fold=fold),
         intents=IntentService(store, settings),
         room=RoomService(store, settings, sessions, roster or roster_of(now)),
         keys=keys,

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Protocol
 
 from relay.model.actions import DeclareIntent, ForceRelease
 from relay.model.messages import Message
+from relay.model.refusals import Caller, Refusal
 
 
 class BoardTask(Protocol):
@@ -151,6 +153,24 @@ class Voice(Protocol):
         ...
 
     async def message(self, tx: Any, message_id: str) -> Message | None: ...
+
+
+class Credentials(Protocol):
+    """What callers were let in by."""
+
+    async def let_in(self, tx: Any, caller: Caller) -> Refusal | None:
+        """Why this caller's key opens nothing any more, None = it does, or there is none. In a transaction of the
+        caller's, so that nothing is granted that a revocation came before."""
+        ...
+
+
+class Checkouts(Protocol):
+    """Where agents work."""
+
+    def root_of(self, agent: str) -> Path | None:
+        """The top of an agent's checkout; None for one that is not the room's: it works in the main one, or
+        anywhere."""
+        ...
 
 
 class AgentConfig(Protocol):

@@ -94,6 +94,16 @@ class Caller:
     scopes: frozenset[str] = SCOPES
     key: str | None = None
 
+    @property
+    def holder(self) -> tuple[str, str]:
+        """The agent and its session: whose locks and claims these are."""
+        return self.agent, self.session
+
+    @property
+    def ids(self) -> dict[str, str]:
+        """The same, as statements name them."""
+        return {"agent": self.agent, "session": self.session}
+
     def __post_init__(self) -> None:
         if not SESSION_ID.fullmatch(self.session):
             raise Refusal(

@@ -96,10 +96,9 @@ def over(store: Store, clock: Clock | None = None) -> Desk:
     """The wing's services on a store; `clock`: the one that it was opened with, if a test moves it."""
     settings = CoordinationSettings()
     heartbeat = Heartbeat(settings)
-    locks, sessions = Locks(store, heartbeat), Sessions(store, heartbeat)
+    locks = Locks(store, heartbeat)
     work = WorkQueue(store, settings, heartbeat=heartbeat, locks=locks)
-    sessions.at_end(work.claims.give_back_all)
-    sessions.at_end(locks.release_of_session)
+    sessions = Sessions(store, heartbeat, work.claims, locks)
     return Desk(store, clock or Clock(START), sessions, locks, work, Board(claims=work.claims))
 
 

@@ -7,6 +7,7 @@ from datetime import datetime
 import pytest
 
 from relay.coordination.locks.table import RELEASED
+from relay.coordination.sessions import Sessions
 from relay.coordination.tasks.service import WorkQueue
 from relay.model import Caller, Refusal
 from relay.model.actions import ForceRelease
@@ -18,7 +19,7 @@ pytestmark = BOTH
 
 def queue(room: Room) -> WorkQueue:
     work = WorkQueue(room.store, room.settings, heartbeat=room.heartbeat, locks=room.locks)
-    room.sessions.at_end(work.claims.give_back_all)
+    room.sessions = Sessions(room.store, room.heartbeat, room.locks, work.claims)
     return work
 
 

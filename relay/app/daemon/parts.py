@@ -74,7 +74,7 @@ class Parts:
             roster=self.roster,
             fold=fold,
             changes=RepoChanges(now.repo, self.worktrees.registry),
-            root_of=self.worktrees.root_of,
+            checkouts=self.worktrees,
         )
         board = Board(claims=services.work.claims)
         self.airspace = AirspaceParts(

@@ -66,6 +66,16 @@ class OpenRoom:
     services: Services
 
 
+@dataclass(frozen=True, slots=True)
+class OwnCheckout:
+    """The checkout that this process works in, whoever asks (`relay.model.ports.Checkouts`)."""
+
+    root: Path | None
+
+    def root_of(self, agent: str) -> Path | None:
+        return self.root
+
+
 #: Carries the messages of one connection (relay/faces/mcp/stdio.py, `serve`).
 Carry = Callable[[Any, Any], Coroutine[Any, Any, None]]
 #: Opens the room of these settings. Raises StoreError.
@@ -82,8 +92,8 @@ async def open_room(settings: Settings) -> OpenRoom:
         from relay.config.settings import LiveSettings
         from relay.faces.services import services_of
 
-        root = await asyncio.to_thread(checkout_of, settings.repo, Path.cwd())
-        return OpenRoom(store, services_of(store, LiveSettings(settings), root_of=lambda agent: root))
+        own = OwnCheckout(await asyncio.to_thread(checkout_of, settings.repo, Path.cwd()))
+        return OpenRoom(store, services_of(store, LiveSettings(settings), checkouts=own))
     except BaseException:
         await store.close()
         raise

@@ -2,7 +2,7 @@
 
 Invariants: a function either does the whole operation, with the heartbeat and the event, exactly as the general way
 does it, or says None and has changed nothing; then the general way is gone. What it answers is shaped by the values
-that shape it on the general way, so the two cannot differ in what they say. (004, "Database Persistence".)
+that shape it on the general way, so the two cannot differ in what they say.
 """
 
 from __future__ import annotations
@@ -33,16 +33,8 @@ class Functions:
         """What the function answers, None when it says that the case is general."""
 
         async def call(tx: Tx) -> Row | None:
-            return await tx.one(
-                query,
-                agent=caller.agent,
-                session=caller.session,
-                person=caller.person,
-                lease_s=self._heartbeat.lease_s(caller),
-                claim_s=self._heartbeat.claim_s,
-                alone=True,
-                **more,
-            )
+            leases = {"lease_s": self._heartbeat.lease_s(caller), "claim_s": self._heartbeat.claim_s}
+            return await tx.one(query, **caller.ids, person=caller.person, alone=True, **leases, **more)
 
         try:
             row = await self._store.write(call, single=True)

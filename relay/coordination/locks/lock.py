@@ -1,8 +1,6 @@
-"""A lock, and the answers about it: pure values, and the bounds of what may be asked.
+"""A lock, the answers about it, and the bounds of what may be asked (docs/coordination.md, "Locks"). Pure values.
 
 Invariant: an answer that says no names who is in the way and until when, always.
-
-(004, "File Locking"; docs/coordination.md, "Locks".)
 """
 
 from __future__ import annotations
@@ -23,7 +21,7 @@ from relay.store.ports import Row
 
 Json = dict[str, Any]
 Mode = Literal["exclusive", "shared"]
-#: Seconds that a lock lasts: at least, at most, and where nobody says (issue 3, "Locks"; INTERFACES).
+#: Seconds that a lock lasts: at least, at most, and where nobody says.
 MIN_TTL_S, MAX_TTL_S, DEFAULT_TTL_S = 1.0, 8 * 3600.0, 1800.0
 #: Seconds that a request may stand in line (docs/coordination.md).
 MAX_WAIT_S = 300.0
@@ -78,17 +76,25 @@ class Lock:
         return self.agent, self.session
 
     @property
+    def ids(self) -> dict[str, str]:
+        """What tells its row from others, as statements name it."""
+        return {**self.target.ids, "agent": self.agent, "session": self.session}
+
+    def until(self, now: float) -> str:
+        """When its lease ends, and how long that is yet."""
+        return f"{iso(self.expires_at)} (free in {within(self.expires_at, now)})"
+
+    @property
     def over_at(self) -> float:
         """When its lease ends or ended, also of one that another has taken over since."""
         return self.expires_at if self.lost_at is None else self.lost_at
 
-    def told(self, wanted: Target, now: float, reader: str = "") -> str:
-        """Who holds what was wanted, until when and for how long yet, in one sentence for the agent `reader`."""
+    def sentence(self, wanted: Target, now: float, reader: str = "") -> str:
+        """Who holds what was wanted, until when and for how long yet, for the agent `reader`."""
         about = "" if self.path == wanted.path else f", through the lock on {self.path}"
         why = f" ({self.reason})" if self.reason else ""
-        until = f"{iso(self.expires_at)} (free in {within(self.expires_at, now)})"
         who = capital(named(self.agent, self.session, reader))
-        return f"{who} holds {wanted.path}{about}{why} until {until}."
+        return f"{who} holds {wanted.path}{about}{why} until {self.until(now)}."
 
     def as_json(self) -> Json:
         """LOCK (docs/coordination.md)."""
@@ -226,7 +232,7 @@ class Blocked:
         path = self.target.path
         if self.cycle:
             steps = ", ".join(
-                f"{one['agent']} for {one['waits_for']} of {one['held_by']}" for one in self.cycle
+                f"{step['agent']} for {step['waits_for']} of {step['held_by']}" for step in self.cycle
             )
             return f"Waiting for {path} would be a deadlock: {steps}."
         if isinstance(self.by, Wait):
@@ -234,7 +240,7 @@ class Blocked:
             until = f"it waits at most {within(by.until, self.now)} longer"
             who = capital(named(by.agent, by.session, self.reader))
             return f"{who} is ahead of you in line for a path that overlaps {path}; {until}."
-        return self.by.told(self.target, self.now, self.reader)
+        return self.by.sentence(self.target, self.now, self.reader)
 
     def _fix(self) -> str:
         if self.cycle:
@@ -274,9 +280,8 @@ class WriteVerdict:
         if self.lock is None:
             return f"The lease of fencing token {self.token} is over."
         if self.verdict == "locked":
-            lock = self.lock
-            until = f"{iso(lock.expires_at)} (free in {within(lock.expires_at, now)})"
-            return f"{self.path} is locked by {named(lock.agent, lock.session)} until {until}."
+            who = named(self.lock.agent, self.lock.session)
+            return f"{self.path} is locked by {who} until {self.lock.until(now)}."
         return lost(self.lock, now)
 
 
@@ -302,7 +307,7 @@ def stale(lock: Lock, now: float) -> Refusal:
     else:
         details |= {"lost": "expired", "expired_at": iso(lock.over_at)}
     fix = "Acquire it again, and look at what changed before you write."
-    return Refusal(lost(lock, now), fix, Fault.REFUSED, "stale_token", details=details)
+    return Refusal(lost(lock, now), fix, code="stale_token", details=details)
 
 
 def lock_request(

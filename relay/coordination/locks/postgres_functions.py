@@ -15,23 +15,10 @@ async def acquire(functions: Functions, caller: Caller, wanted: LockRequest) -> 
     target = wanted.targets[0]
     if len(wanted.targets) > 1 or target.kind == "glob":
         return None
-    found = reach(target)
-    row = await functions.ask(
-        Q.acquire_lock,
-        caller,
-        kind=target.kind,
-        key=target.key,
-        path=target.path,
-        shape=found["shape"],
-        above=loads(found["above"]),
-        bases=loads(found["bases"]),
-        low=found["low"],
-        whole=found["whole"],
-        high=found["high"],
-        mode=wanted.mode,
-        ttl_s=wanted.ttl_s,
-        reason=wanted.reason,
-    )
+    about = reach(target)
+    about = {**about, "above": loads(about["above"]), "bases": loads(about["bases"]), "path": target.path}
+    asked = {"mode": wanted.mode, "ttl_s": wanted.ttl_s, "reason": wanted.reason}
+    row = await functions.ask(Q.acquire_lock, caller, **about, **asked)
     if row is None:
         return None
     lock = Lock.of_row(row)
@@ -42,5 +29,5 @@ async def acquire(functions: Functions, caller: Caller, wanted: LockRequest) -> 
 
 async def release(functions: Functions, caller: Caller, target: Target, token: int | None) -> Lock | None:
     """The lock that was freed."""
-    row = await functions.ask(Q.release_lock, caller, kind=target.kind, key=target.key, token=token)
+    row = await functions.ask(Q.release_lock, caller, **target.ids, token=token)
     return None if row is None else Lock.of_row(row)

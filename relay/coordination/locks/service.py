@@ -1,11 +1,9 @@
-"""Locks: what two sessions would change at once, one of them holds.
+"""Locks: what two sessions would change at once, one of them holds (docs/coordination.md, "Locks").
 
 Invariants:
 - two locks that hold and meet belong to one session, or are both shared;
 - every call is a heartbeat, also one that is refused: a refusal is decided in the transaction and raised behind it;
 - several paths are taken all or none.
-
-(004, "File Locking"; issue 3, "Locks"; docs/coordination.md, "Locks".)
 """
 
 from __future__ import annotations
@@ -17,9 +15,8 @@ from pathlib import Path
 from typing import TypeVar
 
 from relay.coordination.critical.stored_functions import functions_of
-from relay.coordination.idempotency import forget, once
 from relay.coordination.locks import postgres_functions, table, wait_line
-from relay.coordination.locks.conflict_precheck import Comparison, LockKey, compare
+from relay.coordination.locks.acquisition import Acquisition
 from relay.coordination.locks.lock import (
     DEFAULT_TTL_S,
     MAX_TTL_S,
@@ -31,7 +28,6 @@ from relay.coordination.locks.lock import (
     LockRequest,
     Loss,
     Outcome,
-    Repeated,
     Wait,
     checked_reason,
     lock_request,
@@ -39,14 +35,15 @@ from relay.coordination.locks.lock import (
     stale,
 )
 from relay.coordination.locks.table import Q
-from relay.coordination.locks.wait import LetIn, LockWait
+from relay.coordination.locks.wait import LockWait
 from relay.coordination.paths.links import followed, unlinked
 from relay.coordination.paths.targets import Target, above, named, targets
-from relay.coordination.sessions import Heartbeat
+from relay.coordination.sessions import Heartbeat, Session
 from relay.log.encoding import loads
 from relay.model import Caller, Fault, Refusal, actions
 from relay.model.pages import Page
-from relay.store.ports import Store, StoreError, Tx
+from relay.model.ports import Checkouts
+from relay.store.ports import Store, Tx
 
 T = TypeVar("T")
 #: Seconds that a lease which ran out is remembered, so that its holder is found stale: longer than any agent's turn,
@@ -54,15 +51,9 @@ T = TypeVar("T")
 KEEP_S = 24 * 3600.0
 
 
-async def _everybody(tx: Tx, caller: Caller) -> Refusal | None:
-    """`LetIn` where nobody comes with a key."""
-    return None
-
-
 class Locks:
     """The locks of the room. `fold`: the repository's file system folds case; `root`: the top of its main checkout,
-    None = unknown; `root_of`: that of the checkout in which an agent works, None = the main one; `let_in`: who waits
-    is asked for again before it is granted something."""
+    None = unknown; `checkouts`: those in which agents work, None = all in the main one."""
 
     def __init__(
         self,
@@ -71,14 +62,10 @@ class Locks:
         *,
         fold: bool = False,
         root: Path | None = None,
-        root_of: Callable[[str], Path | None] = lambda agent: None,
-        let_in: LetIn = _everybody,
+        checkouts: Checkouts | None = None,
     ) -> None:
-        self._root, self._root_of = root, root_of
-        self.let_in = let_in
-        self._store = store
-        self._heartbeat = heartbeat
-        self._fold = fold
+        self._store, self._heartbeat, self._fold = store, heartbeat, fold
+        self._root, self._checkouts = root, checkouts
         self._functions = functions_of(store, heartbeat)
 
     async def target(self, caller: Caller, path: str) -> Target:
@@ -95,7 +82,8 @@ class Locks:
 
     async def followed(self, caller: Caller, paths: Sequence[str]) -> Sequence[str]:
         """The texts with the links of the caller's checkout followed. Raises Refusal (malformed)."""
-        root = self._root_of(caller.agent) or self._root
+        own = None if self._checkouts is None else self._checkouts.root_of(caller.agent)
+        root = own or self._root
         try:
             # First, since it says how many names there are to look at at most.
             targets(paths, self._fold)
@@ -128,41 +116,16 @@ class Locks:
             short = await postgres_functions.acquire(self._functions, caller, request)
             if short is not None:
                 return short.as_json()
+        acquisition = Acquisition(self._heartbeat, caller, request, idempotency_key)
         if len(request.targets) > 1 or request.targets[0].kind == "glob":
-            request = await self._compared(caller, request)
-
-        async def run(
-            tx: Tx, place: int | None = None, waits_on: bool = False
-        ) -> Outcome | Repeated | Refusal:
-            return await self._acquire_once(tx, caller, request, idempotency_key, place, waits_on)
-
-        async def given_back(tx: Tx) -> None:
-            if idempotency_key is not None:
-                await forget(tx, caller, "acquire_lock", idempotency_key)
-
-        outcome = await (
-            LockWait(self._store, run, given_back, caller, request, self.let_in, on_wait).take_turn(wait)
-            if wait
-            else self._store.write(run, actor=caller)
-        )
+            acquisition = await acquisition.compared(self._store)
+        if wait:
+            outcome = await LockWait(self._store, acquisition).take_turn(wait, on_wait)
+        else:
+            outcome = await self._store.write(acquisition.attempt, actor=caller)
         if isinstance(outcome, Refusal):
             raise outcome
         return outcome.as_json()
-
-    async def _compared(self, caller: Caller, request: LockRequest) -> LockRequest:
-        """The wish, compared with what is on record now, outside of the writer's turn."""
-
-        async def look(tx: Tx) -> tuple[tuple[list[LockKey], int], list[Wait]]:
-            return await table.to_compare(tx, caller), await wait_line.line(tx)
-
-        (held, upto), line = await self._store.read(look, actor=caller)
-
-        def work() -> Comparison:
-            for wait in line:
-                wait_line.compare_ahead(wait, request)
-            return compare(request.targets, held, upto)
-
-        return replace(request, compared=await asyncio.to_thread(work))
 
     async def acquire_in(
         self,
@@ -176,77 +139,8 @@ class Locks:
     ) -> Outcome:
         """All of these or none, in the caller's own transaction; `task_id`: they end with the claim of that task
         (`release_of_task`), except those that the session held before. Raises Refusal (malformed)."""
-        asked = lock_request(wanted, mode=mode, ttl_s=ttl_s, reason=reason, task_id=task_id)
-        return await self._acquire(tx, caller, asked)
-
-    async def _acquire_once(
-        self, tx: Tx, caller: Caller, request: LockRequest, key: str | None, place: int | None, waits_on: bool
-    ) -> Outcome | Repeated | Refusal:
-        """`_acquire`, or what the request with this key was answered: while what it got still holds."""
-        if key is None:
-            return await self._acquire(tx, caller, request, place, waits_on)
-        await self._heartbeat.touch(tx, caller)
-        done: list[Outcome] = []
-
-        async def work() -> Json:
-            done.append(await self._acquire(tx, caller, request, place, waits_on))
-            return done[0].as_json()
-
-        same_request = {
-            "session": caller.session,
-            "mode": request.mode,
-            "ttl_s": request.ttl_s,
-            "reason": request.reason,
-        }
-        same_request["targets"] = [[target.kind, target.key] for target in request.targets]
-        try:
-            answer = await once(tx, caller, "acquire_lock", key, same_request, work)
-        except Refusal as refused:
-            return refused
-        if done:
-            return done[0]
-        now = await tx.now()
-        living = {lock.token for lock in await table.of_session(tx, caller) if lock.expires_at > now}
-        if living.issuperset(lock["fencing_token"] for lock in answer["locks"]):
-            return Repeated(answer)
-        return Refusal(
-            f"The lease that the request {key!r} got is over.",
-            "Acquire with a new idempotency key, and look at what changed before you write.",
-            Fault.REFUSED,
-            "stale_token",
-            details={"file_path": answer["file_path"], "fencing_token": answer["fencing_token"]},
-        )
-
-    async def _acquire(
-        self, tx: Tx, caller: Caller, request: LockRequest, place: int | None = None, waits_on: bool = False
-    ) -> Outcome:
-        session = await self._heartbeat.touch(tx, caller)
-        outcome = await self._grant(tx, caller, request, place, waits_on)
-        if isinstance(outcome, Granted):
-            until = max(lock.expires_at for lock in outcome.locks)
-            await self._heartbeat.promise(tx, caller, session, until)
-        return outcome
-
-    async def _grant(
-        self, tx: Tx, caller: Caller, request: LockRequest, place: int | None, waits_on: bool
-    ) -> Outcome:
-        """Take all that is wished, or name what is in the way. `place` and `waits_on`: see `wait_line.obstacle`."""
-        # One path, and nobody in line: the statement that takes it says all.
-        if len(request.targets) == 1:
-            taken = await table.take(tx, caller, request.targets[0], request, looked=False)
-            if taken is not None:
-                return _granted([taken])
-        blocked = await wait_line.obstacle(tx, caller, request, place, waits_on=waits_on)
-        if blocked is not None:
-            return blocked
-        got = {}
-        # In one order, whatever was asked: two requests for the same never wait for each other's rows.
-        for target in sorted(request.targets, key=lambda target: (target.kind, target.key)):
-            taken = await table.take(tx, caller, target, request, looked=True)
-            if taken is None:
-                raise StoreError(f"{target.path} could not be taken, and nothing is in the way")
-            got[target] = taken
-        return _granted([got[target] for target in request.targets])
+        request = lock_request(wanted, mode=mode, ttl_s=ttl_s, reason=reason, task_id=task_id)
+        return await Acquisition(self._heartbeat, caller, request).take(tx)
 
     async def release(self, caller: Caller, path: str, *, fencing_token: int | None = None) -> Json:
         """Free the caller's own lock on exactly this. Raises Refusal: not_held, not_yours, stale_token."""
@@ -257,13 +151,12 @@ class Locks:
         ):
             return freed
 
-        async def work(tx: Tx) -> Json | Refusal:
-            await self._heartbeat.touch(tx, caller)
+        async def work(tx: Tx, session: Session) -> Json:
             if await table.free(tx, caller, target, fencing_token) is None:
-                return await table.why_not(tx, caller, target, fencing_token)
+                raise await table.why_not(tx, caller, target, fencing_token)
             return freed
 
-        return await self._decided(caller, work)
+        return await self._heartbeat.write(self._store, caller, work)
 
     async def renew(self, caller: Caller, path: str, *, ttl_s: float | None = None) -> Json:
         """Let the caller's own lock last `ttl_s` seconds from now, if that is longer. Raises Refusal: not_held,
@@ -271,15 +164,14 @@ class Locks:
         target = await self.target(caller, path)
         ttl = seconds("ttl_minutes", DEFAULT_TTL_S if ttl_s is None else ttl_s, MIN_TTL_S, MAX_TTL_S)
 
-        async def work(tx: Tx) -> Json | Refusal:
-            session = await self._heartbeat.touch(tx, caller)
+        async def work(tx: Tx, session: Session) -> Json:
             lock = await table.renew(tx, caller, target, ttl)
             if lock is None:
-                return await table.why_not_renewed(tx, caller, target)
+                raise await table.why_not_renewed(tx, caller, target)
             await self._heartbeat.promise(tx, caller, session, lock.expires_at)
             return Granted((lock,), frozenset()).as_json()
 
-        return await self._decided(caller, work)
+        return await self._heartbeat.write(self._store, caller, work)
 
     async def check(
         self,
@@ -295,16 +187,16 @@ class Locks:
 
         async def look(tx: Tx) -> list[Json]:
             if wanted is None:
-                found = await table.living(tx)
+                locks = await table.living(tx)
             else:
                 met = [lock for target in wanted for lock in await table.meeting(tx, target)]
-                found = list({(lock.target, lock.holder): lock for lock in met}.values())
+                locks = list({(lock.target, lock.holder): lock for lock in met}.values())
+            entries = [lock.as_json() for lock in locks]
             if limit is None:
-                return [lock.as_json() for lock in found]
+                return entries
             now = await tx.now()
             mine = [lock for lock in await table.of_session(tx, caller) if lock.expires_at > now]
-            places = _places(found, mine)
-            return Page.of([lock.as_json() for lock in found], places, limit, cursor)
+            return Page.of(entries, _places(locks, mine), limit, cursor)
 
         return await self._looked(caller, look)
 
@@ -330,7 +222,7 @@ class Locks:
         target = await self.target(caller, path)
 
         async def look(tx: Tx) -> Json:
-            holder = (caller.agent, caller.session)
+            holder = caller.holder
             locks = await table.meeting(tx, target)
             line = await wait_line.line(tx)
             place = next((wait.id for wait in line if wait.holder == holder and target in wait.wanted), None)
@@ -343,7 +235,7 @@ class Locks:
                 "yours": any(lock.holder == holder and table.covers(lock.target, target) for lock in locks),
                 "locks": [lock.as_json() for lock in locks],
                 "waiting": _line(wait_line.wanting(line, target)),
-                "why": [lock.told(target, now, caller.agent) for lock in locks if lock.holder != holder],
+                "why": [lock.sentence(target, now, caller.agent) for lock in locks if lock.holder != holder],
             }
             if any(lock.holder == holder for lock in locks):
                 answer["why"].append("This session holds an overlapping lock.")
@@ -371,22 +263,17 @@ class Locks:
         target = await self.target(caller, action.path)
         action = replace(action, reason=checked_reason(action.reason))
 
-        async def work(tx: Tx) -> Json | Refusal:
-            await self._heartbeat.touch(tx, caller)
+        async def work(tx: Tx, session: Session) -> Json:
             taken, met = await table.force_release(tx, action, target, by=caller.agent)
             if not taken:
                 near = ", ".join(sorted({lock.path for lock in met})) or "nothing"
                 fix = f"Name it as the list of locks shows it; what overlaps it now: {near}."
                 message = f"There is no lock on exactly {target.path}."
-                return Refusal(message, fix, Fault.REFUSED, "not_held", details={"released": False})
-            return {
-                "success": True,
-                "released": True,
-                "file_path": target.path,
-                "locks": [lock.as_json() for lock in taken],
-            }
+                raise Refusal(message, fix, code="not_held", details={"released": False})
+            locks = [lock.as_json() for lock in taken]
+            return {"success": True, "released": True, "file_path": target.path, "locks": locks}
 
-        return await self._decided(caller, work)
+        return await self._heartbeat.write(self._store, caller, work)
 
     async def prune(self) -> None:
         """Forget what ran out a day ago and more, and waits that nobody sees any more. For the daemon's sweep."""
@@ -405,30 +292,17 @@ class Locks:
         of the same session wants too, and goes on with. `lost`: its holder did not give it back, and its leases stay
         on record."""
         for row in await tx.all(Q.other_claims_of_session, task_id=task_id):
-            wanted = {(target.kind, target.key) for target in self.kept(loads(row["files"]))}
+            wanted = [target.ids for target in self.kept(loads(row["files"]))]
             for lock in await table.of_task(tx, task_id):
-                if (lock.target.kind, lock.target.key) in wanted:
+                if lock.target.ids in wanted:
                     await table.hand_on(tx, lock, row["id"])
         return await table.free_of_task(tx, task_id, by=by, reason=reason, lost=lost)
 
     async def release_of_session(self, tx: Tx, caller: Caller, reason: str, by: str | None = None) -> None:
-        """Free all that the caller's session holds, and its places in line (for `Sessions.at_end`). `by`: who ends
-        it in its place, and its leases stay on record."""
-        who = {"agent": caller.agent, "session": caller.session}
-        await tx.execute(Q.forget_waits_of_session, **who)
+        """Free all that the caller's session holds, and its places in line (`Holdings`)."""
+        await tx.execute(Q.forget_waits_of_session, **caller.ids)
         lost = None if by is None else Loss(await tx.now(), by, reason)
         await table.free_of_session(tx, caller, reason=reason, lost=lost)
-
-    async def _decided(self, caller: Caller, work: Callable[[Tx], Awaitable[Json | Refusal]]) -> Json:
-        """Run `work`; its refusal is raised behind the transaction, which keeps the heartbeat."""
-
-        async def run(tx: Tx) -> Json | Refusal:
-            return await work(tx)
-
-        answer = await self._store.write(run, actor=caller)
-        if isinstance(answer, Refusal):
-            raise answer
-        return answer
 
     async def _looked(self, caller: Caller, look: Callable[[Tx], Awaitable[T]]) -> T:
         """Read, with the heartbeat where one is due."""
@@ -442,11 +316,7 @@ class Locks:
         return answer
 
 
-def _granted(taken: Sequence[tuple[Lock, bool]]) -> Granted:
-    return Granted(tuple(lock for lock, _ in taken), frozenset(lock.token for lock, new in taken if new))
-
-
-def _places(found: Sequence[Lock], mine: Sequence[Lock]) -> list[str]:
+def _places(locks: Sequence[Lock], mine: Sequence[Lock]) -> list[str]:
     """Where each lock stands in a list for a session that holds `mine`: the same files, what is in, above or below
     their folders, and the rest; of these the oldest first."""
     same = {(lock.target.kind, lock.target.key) for lock in mine}
@@ -460,7 +330,7 @@ def _places(found: Sequence[Lock], mine: Sequence[Lock]) -> list[str]:
         near = folder in around or any(name in folders for name in above(folder))
         return 1 if target.kind != "key" and near else 2
 
-    return [f"{far(lock.target)}.{lock.token:020d}" for lock in found]
+    return [f"{far(lock.target)}.{lock.token:020d}" for lock in locks]
 
 
 def _folder(of: Target) -> str:
@@ -468,5 +338,5 @@ def _folder(of: Target) -> str:
     return of.key.rpartition("/")[0] if of.base is None else of.base
 
 
-def _line(found: Sequence[Wait]) -> list[Json]:
-    return [wait.as_json() | {"position": number} for number, wait in enumerate(found, 1)]
+def _line(waits: Sequence[Wait]) -> list[Json]:
+    return [wait.as_json() | {"position": number} for number, wait in enumerate(waits, 1)]

@@ -5,13 +5,12 @@ Invariants:
 - the row and its event commit together;
 - a lock holds while its own lease and its session's lie ahead, by the store's clock; one that another took over is
   marked as lost, and holds nothing whatever the clock says later.
-
-(Issue 3, "Locks".)
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -26,9 +25,9 @@ from relay.coordination.sessions import lane_of, own_lane
 from relay.log import events
 from relay.log.encoding import dumps
 from relay.log.events import Lane, NewEvent
-from relay.model import Caller, Fault, Refusal
+from relay.model import Caller, Refusal
 from relay.model.actions import ForceRelease
-from relay.store.ports import Queries, Query, StoreError, Tx
+from relay.store.ports import Queries, Query, Row, StoreError, Tx
 
 Q = Queries(Path(__file__).parents[1])
 ACQUIRED, REFRESHED = "lock.acquired", "lock.refreshed"
@@ -46,29 +45,15 @@ STALE_S = 5.0
 @lru_cache(maxsize=4096)
 def reach(target: Target) -> Mapping[str, Any]:
     """The parameters by which the statements find what meets a target (see locks.sql)."""
+    shared = {**target.ids, "shape": shape(target.kind, target.key)}
     if target.kind == "key":
-        shaped = {"shape": shape(target.kind, target.key)}
-        return {
-            "literal": "key",
-            "above": dumps([target.key]),
-            "low": "",
-            "high": "",
-            "whole": "",
-            "bases": "[]",
-            **shaped,
-        }
+        nothing = {"low": "", "high": "", "whole": "", "bases": "[]"}
+        return {**shared, "literal": "key", "above": dumps([target.key]), **nothing}
     base = target.key if target.base is None else target.base
     folders = above(base)
     low, high = (base + "/", base + _BEHIND_SLASH) if base else ("", _LAST)
-    return {
-        "literal": "path",
-        "above": dumps(folders),
-        "low": low,
-        "high": high,
-        "whole": base,
-        "bases": dumps(["", *folders]),
-        "shape": shape(target.kind, target.key),
-    }
+    below = {"low": low, "high": high, "whole": base, "bases": dumps(["", *folders])}
+    return {**shared, "literal": "path", "above": dumps(folders), **below}
 
 
 async def meeting(
@@ -86,8 +71,6 @@ async def meeting(
         Q.holders,
         **reach(target),
         **compared.of(target),
-        key=target.key,
-        kind=target.kind,
         mode=mode,
         agent=agent,
         session=session,
@@ -109,10 +92,7 @@ async def take(
         Q.take_lock,
         **reach(target),
         **request.compared.of(target),
-        key=target.key,
-        kind=target.kind,
-        agent=caller.agent,
-        session=caller.session,
+        **caller.ids,
         path=target.path,
         base=target.base,
         mode=request.mode,
@@ -138,28 +118,19 @@ async def take(
 
 async def _take_over(tx: Tx, caller: Caller, target: Target, request: LockRequest, now: float) -> None:
     """Mark as lost what others held of this until their leases ran out: a clock that jumped may come back."""
-    who = {"agent": caller.agent, "session": caller.session}
-    about = {**reach(target), **request.compared.of(target), "key": target.key, "kind": target.kind}
-    found = await tx.all(Q.lapsed, **about, mode=request.mode, now=now, **who)
-    if found:
+    about = {**reach(target), **request.compared.of(target)}
+    rows = await tx.all(Q.lapsed, **about, **caller.ids, mode=request.mode, now=now)
+    if rows:
         async with tx.as_room():  # they are rows of others
-            for row in found:
-                await tx.execute(
-                    Q.lose_lock,
-                    key=row["key"],
-                    kind=row["kind"],
-                    agent=row["agent_id"],
-                    session=row["session_id"],
-                    now=now,
-                )
+            for row in rows:
+                await tx.execute(Q.lose_lock, **row, now=now)
 
 
 async def _forget_lost(tx: Tx, caller: Caller, target: Target, now: float) -> None:
     """Forget the caller's leases that are over, of what the target covers: it has that anew."""
     for lost in await of_session(tx, caller):
         if lost.expires_at <= now and covers(target, lost.target):
-            who = {"agent": caller.agent, "session": caller.session, "now": now}
-            await tx.execute(Q.forget_lost_lock, key=lost.target.key, kind=lost.target.kind, **who)
+            await tx.execute(Q.forget_lost_lock, **lost.ids, now=now)
 
 
 def covers(whole: Target, part: Target) -> bool:
@@ -174,46 +145,29 @@ def covers(whole: Target, part: Target) -> bool:
 
 async def free(tx: Tx, caller: Caller, target: Target, token: int | None) -> Lock | None:
     """Free the caller's own lock on exactly this, with the event; None when there is none (of that token)."""
-    row = await tx.one(
-        Q.free_lock,
-        key=target.key,
-        kind=target.kind,
-        agent=caller.agent,
-        session=caller.session,
-        token=token,
-        now=await tx.now(),
-    )
-    if row is None:
-        return None
-    lock = Lock.of_row(row)
-    await say(tx, RELEASED, lock, lane_of(caller), by=caller.agent)
-    return lock
+    row = await tx.one(Q.free_lock, **target.ids, **caller.ids, token=token, now=await tx.now())
+    return await _recorded(tx, RELEASED, row, caller)
 
 
 async def renew(tx: Tx, caller: Caller, target: Target, ttl_s: float) -> Lock | None:
     """Let the caller's own lock on exactly this last longer, with the event; None when it holds none."""
     now = await tx.now()
-    row = await tx.one(
-        Q.renew_lock,
-        key=target.key,
-        kind=target.kind,
-        agent=caller.agent,
-        session=caller.session,
-        now=now,
-        expires_at=now + ttl_s,
-    )
+    row = await tx.one(Q.renew_lock, **target.ids, **caller.ids, now=now, expires_at=now + ttl_s)
+    return await _recorded(tx, REFRESHED, row, caller)
+
+
+async def _recorded(tx: Tx, event: str, row: Row | None, caller: Caller) -> Lock | None:
+    """The lock that a statement of the caller's changed, with the event; None when it found none."""
     if row is None:
         return None
     lock = Lock.of_row(row)
-    await say(tx, REFRESHED, lock, lane_of(caller), by=caller.agent)
+    await say(tx, event, lock, lane_of(caller), by=caller.agent)
     return lock
 
 
 async def own(tx: Tx, caller: Caller, target: Target) -> Lock | None:
     """The caller's own row for exactly this, whether it holds or not."""
-    row = await tx.one(
-        Q.own_lock, key=target.key, kind=target.kind, agent=caller.agent, session=caller.session
-    )
+    row = await tx.one(Q.own_lock, **target.ids, **caller.ids)
     return None if row is None else Lock.of_row(row)
 
 
@@ -221,42 +175,36 @@ async def free_of_task(
     tx: Tx, task_id: str, *, by: str, reason: str | None, lost: Loss | None
 ) -> Sequence[Lock]:
     """Free what was taken with the claim of this task, with the events. `lost`: see `_let_go`."""
-    held = await of_task(tx, task_id)
-    return await _let_go(
-        tx, held, Q.free_locks_of_task, Q.cut_locks_of_task, {"task_id": task_id}, by, reason, lost
-    )
+    query = Q.free_locks_of_task if lost is None else Q.cut_locks_of_task
+    return await _let_go(tx, await of_task(tx, task_id), query, {"task_id": task_id}, by, reason, lost)
 
 
 async def free_of_session(tx: Tx, caller: Caller, *, reason: str | None, lost: Loss | None) -> Sequence[Lock]:
     """Free all that the caller's session holds, with the events. `lost`: see `_let_go`."""
-    held, whose = await of_session(tx, caller), {"agent": caller.agent, "session": caller.session}
-    free, cut = Q.free_locks_of_session, Q.cut_locks_of_session
-    return await _let_go(tx, held, free, cut, whose, caller.agent, reason, lost)
+    query = Q.free_locks_of_session if lost is None else Q.cut_locks_of_session
+    held = await of_session(tx, caller)
+    return await _let_go(tx, held, query, caller.ids, caller.agent, reason, lost)
 
 
 async def _let_go(
     tx: Tx,
-    found: Sequence[Lock],
-    free: Query,
-    cut: Query,
+    held: Sequence[Lock],
+    query: Query,
     whose: dict[str, str],
     by: str,
     reason: str | None,
     lost: Loss | None,
 ) -> Sequence[Lock]:
-    """End these leases; those that were not over before.
+    """End these leases by `query`; those that were not over before.
 
-    What its holder gives back (`lost` is None) leaves no trace. What it lost is cut to the loss and stays on record,
-    so that it is found stale; so does a lease that was over or forced before, whoever ends the rest.
+    A lease that its holder gives back (`lost` is None) leaves no trace. A lease that it lost is cut to the loss and
+    stays on record, so that it is found stale. So does a lease that was over or forced before, whoever ends the rest.
     """
     now = await tx.now()
-    if not found:
+    if not held:
         return []
-    if lost is None:
-        await tx.execute(free, **whose, now=now)
-    else:
-        await tx.execute(cut, **whose, at=lost.at, by=lost.by, why=lost.why)
-    freed = [lock for lock in found if lock.expires_at > now]
+    await tx.execute(query, **whose, **({"now": now} if lost is None else asdict(lost)))
+    freed = [lock for lock in held if lock.expires_at > now]
     for lock in freed:
         await say(tx, RELEASED, lock, Lane(lock.session, lock.agent), by=by, reason=reason)
     return freed
@@ -268,32 +216,20 @@ async def force_release(
     """Take the locks on exactly the action's path, which is `target`, from their holders; gives those, and all that
     meet it. The rows stay, so that the holders are told at their next call. `cause`: the ids of the events that it
     was ordered by."""
-    met = await meeting(tx, target)
-    exact = [lock for lock in met if (lock.target.kind, lock.target.key) == (target.kind, target.key)]
-    return [await _force(tx, lock, by=by, why=action.reason, cause=cause) for lock in exact], met
-
-
-async def _force(tx: Tx, lock: Lock, *, by: str, why: str, cause: Sequence[str]) -> Lock:
-    row = await tx.one(
-        Q.force_lock,
-        key=lock.target.key,
-        kind=lock.target.kind,
-        agent=lock.agent,
-        session=lock.session,
-        now=await tx.now(),
-        by=by,
-        why=why,
-    )
-    if row is None:
-        raise StoreError("a lock that was read in this transaction is gone")
-    taken = Lock.of_row(row)
-    await say(tx, FORCED, taken, own_lane("lock"), by=by, reason=why, cause=cause)
-    return taken
+    met, taken = await meeting(tx, target), list[Lock]()
+    for lock in met:
+        if lock.target.ids == target.ids:
+            row = await tx.one(Q.force_lock, **lock.ids, now=await tx.now(), by=by, why=action.reason)
+            if row is None:
+                raise StoreError("a lock that was read in this transaction is gone")
+            taken.append(Lock.of_row(row))
+            await say(tx, FORCED, taken[-1], own_lane("lock"), by=by, reason=action.reason, cause=cause)
+    return taken, met
 
 
 async def say(
     tx: Tx,
-    what: str,
+    event: str,
     lock: Lock,
     lane: Lane,
     *,
@@ -302,13 +238,13 @@ async def say(
     cause: Sequence[str] = (),
 ) -> None:
     """Record the event of a change."""
-    told = {"lock": lock.as_json(), "by": by, "reason": reason}
-    await events.record(tx, NewEvent(type=what, lane=lane, outputs=told, parents=cause))
+    outputs = {"lock": lock.as_json(), "by": by, "reason": reason}
+    await events.record(tx, NewEvent(type=event, lane=lane, outputs=outputs, parents=cause))
 
 
 async def to_compare(tx: Tx, caller: Caller) -> tuple[list[LockKey], int]:
     """What a wish of the caller's may have to be compared with, and up to which fencing token that is all."""
-    rows = await tx.all(Q.to_compare, agent=caller.agent, session=caller.session)
+    rows = await tx.all(Q.to_compare, **caller.ids)
     held = [(row["kind"], row["key"], row["base"]) for row in rows]
     return held, max((row["token"] for row in rows), default=0)
 
@@ -320,8 +256,7 @@ async def living(tx: Tx) -> list[Lock]:
 
 async def of_session(tx: Tx, caller: Caller) -> Sequence[Lock]:
     """Every row of the caller's session, whether it holds or not."""
-    rows = await tx.all(Q.locks_of_session, agent=caller.agent, session=caller.session)
-    return [Lock.of_row(row) for row in rows]
+    return [Lock.of_row(row) for row in await tx.all(Q.locks_of_session, **caller.ids)]
 
 
 async def of_task(tx: Tx, task_id: str) -> Sequence[Lock]:
@@ -331,30 +266,28 @@ async def of_task(tx: Tx, task_id: str) -> Sequence[Lock]:
 
 async def hand_on(tx: Tx, lock: Lock, task_id: str) -> None:
     """Let the lock end with the claim of another task of its session."""
-    who = {"agent": lock.agent, "session": lock.session}
-    await tx.execute(Q.hand_on_lock, key=lock.target.key, kind=lock.target.kind, task_id=task_id, **who)
+    await tx.execute(Q.hand_on_lock, **lock.ids, task_id=task_id)
 
 
 async def why_not(tx: Tx, caller: Caller, target: Target, token: int | None) -> Refusal:
     """Why the caller has no lock of exactly this (and of that token) to release."""
     mine, now = await own(tx, caller, target), await tx.now()
-    if mine is not None:
-        if mine.expires_at <= now:
-            return _of_release(stale(mine, now))
-        return _of_release(
-            Refusal(
-                f"Fencing token {token} is not that of your lock on {target.path}, which is {mine.token}.",
-                "Give the token of the lease that you hold, or none.",
-                Fault.REFUSED,
-                "stale_token",
-                details={"file_path": mine.path, "fencing_token": mine.token},
-            )
-        )
-    first = await _holder(tx, target)
-    if first is not None:
-        fix = "Only its holder can release a lock; a person can force a release."
-        return _of_release(_not_yours(first.told(target, now, caller.agent), first, fix))
-    return _of_release(_not_held(target, "check_locks shows what is held; give the path as it was acquired."))
+    if mine is None:
+        first = await _holder(tx, target)
+        if first is None:
+            refusal = _not_held(target, "check_locks shows what is held; give the path as it was acquired.")
+        else:
+            fix = "Only its holder can release a lock; a person can force a release."
+            refusal = _not_yours(first.sentence(target, now, caller.agent), first, fix)
+    elif mine.expires_at <= now:
+        refusal = stale(mine, now)
+    else:
+        message = f"Fencing token {token} is not that of your lock on {target.path}, which is {mine.token}."
+        details = {"file_path": mine.path, "fencing_token": mine.token}
+        fix = "Give the token of the lease that you hold, or none."
+        refusal = Refusal(message, fix, code="stale_token", details=details)
+    refusal.details = {"released": False} | refusal.details
+    return refusal
 
 
 async def why_not_renewed(tx: Tx, caller: Caller, target: Target) -> Refusal:
@@ -365,25 +298,16 @@ async def why_not_renewed(tx: Tx, caller: Caller, target: Target) -> Refusal:
         lost = stale(mine, now)
         if first is None:
             return lost
-        details = lost.details | _held_by(first)
-        return Refusal(
-            f"{lost.message} {first.told(target, now, caller.agent)}",
-            line,
-            lost.fault,
-            lost.code,
-            details=details,
-        )
+        message = f"{lost.message} {first.sentence(target, now, caller.agent)}"
+        return Refusal(message, line, code=lost.code, details=lost.details | _held_by(first))
     if first is not None:
-        return _not_yours(first.told(target, now, caller.agent), first, line)
+        return _not_yours(first.sentence(target, now, caller.agent), first, line)
     return _not_held(target, "acquire_lock takes it; a lock is renewed by the path as it was acquired.")
 
 
 async def _holder(tx: Tx, target: Target) -> Lock | None:
     """Who holds exactly this now."""
-    held = await meeting(tx, target)
-    return next(
-        (lock for lock in held if (lock.target.kind, lock.target.key) == (target.kind, target.key)), None
-    )
+    return next((lock for lock in await meeting(tx, target) if lock.target.ids == target.ids), None)
 
 
 def _held_by(lock: Lock) -> dict[str, Any]:
@@ -392,14 +316,8 @@ def _held_by(lock: Lock) -> dict[str, Any]:
 
 
 def _not_yours(message: str, lock: Lock, fix: str) -> Refusal:
-    return Refusal(message, fix, Fault.REFUSED, "not_yours", details=_held_by(lock))
+    return Refusal(message, fix, code="not_yours", details=_held_by(lock))
 
 
 def _not_held(target: Target, fix: str) -> Refusal:
-    return Refusal(f"This session holds no lock on {target.path}.", fix, Fault.REFUSED, "not_held")
-
-
-def _of_release(refused: Refusal) -> Refusal:
-    """With the field that an answer to a release has."""
-    refused.details = {"released": False} | refused.details
-    return refused
+    return Refusal(f"This session holds no lock on {target.path}.", fix, code="not_held")

@@ -6,8 +6,6 @@ Invariants:
   not block me, since it cannot go on before I do. So the line itself never makes a cycle;
 - a wait that would close a cycle of holders is refused when it begins; only the newcomer is refused;
 - a process that died leaves the line: a wait that was not seen for `STALE_S` counts as gone.
-
-(Issue 3, "Locks".)
 """
 
 from __future__ import annotations
@@ -44,7 +42,7 @@ def conflict(a: Wait, b: Wait) -> bool:
     """Do two wishes of different sessions exclude each other?"""
     if a.holder == b.holder or (a.mode == b.mode == "shared"):
         return False
-    return any(one.meets(other.kind, other.key) for one in a.wanted for other in b.wanted)
+    return any(mine.meets(its.kind, its.key) for mine in a.wanted for its in b.wanted)
 
 
 def compare_ahead(wait: Wait, request: LockRequest) -> None:
@@ -66,12 +64,12 @@ def wait_cycle(me: Wait, needs: Mapping[Holder, Sequence[Obstacle]]) -> tuple[Js
                 continue
             came[then] = (holder, need)
             if then == me.holder:
-                return _told(me.holder, came)
+                return _steps(me.holder, came)
             waiting.append(then)
     return ()
 
 
-def _told(me: Holder, came: Mapping[Holder, tuple[Holder, Obstacle]]) -> tuple[Json, ...]:
+def _steps(me: Holder, came: Mapping[Holder, tuple[Holder, Obstacle]]) -> tuple[Json, ...]:
     steps: list[Json] = []
     at = me
     while not steps or at != me:
@@ -92,7 +90,7 @@ def in_front(me: Wait, waits: Sequence[Wait], needs: Mapping[Holder, Sequence[Ob
     """The earlier ones that I may not pass, in order. `waits` are all that live, without me, in order."""
     if not any(wait.id < me.id and conflict(wait, me) for wait in waits):
         return []
-    graph = {holder: {need.lock.holder for need in found} for holder, found in needs.items()}
+    graph = {holder: {need.lock.holder for need in obstacles} for holder, obstacles in needs.items()}
     for later in (*(wait for wait in waits if wait.id < me.id), me):
         passed_not = [
             wait
@@ -119,7 +117,7 @@ def _reaches(graph: Mapping[Holder, set[Holder]], start: Holder, end: Holder) ->
 
 
 def wait_of_row(row: Row) -> Wait:
-    wanted = tuple(Target(**one) for one in loads(row["wanted"]))
+    wanted = tuple(Target(**target) for target in loads(row["wanted"]))
     return Wait(
         row["id"], row["agent_id"], row["session_id"], wanted, row["mode"], row["since"], row["until"]
     )
@@ -141,37 +139,26 @@ async def obstacle(
     """
     held: list[Obstacle] = []
     for target in request.targets:
-        met = await meeting(
-            tx, target, mode=request.mode, besides=(caller.agent, caller.session), compared=request.compared
-        )
+        met = await meeting(tx, target, mode=request.mode, besides=caller.holder, compared=request.compared)
         held += [Obstacle(target, lock) for lock in met]
     standing = [wait for wait in await line(tx) if wait.id != place]
     now = await tx.now()
-    me = Wait(
-        _LAST if place is None else place,
-        caller.agent,
-        caller.session,
-        request.targets,
-        request.mode,
-        now,
-        now,
-    )
+    place_or_last = _LAST if place is None else place
+    me = Wait(place_or_last, *caller.holder, request.targets, request.mode, now, now)
     if not held and not any(conflict(wait, me) for wait in standing):
         return None
     needs = await _needs(tx, me, held, standing) if standing else {me.holder: held}
-    found = wait_cycle(me, needs) if waits_on and held else ()
+    cycle = wait_cycle(me, needs) if waits_on and held else ()
     front = in_front(me, standing, needs)
-    reason: Literal["deadlock", "locked"] = "deadlock" if found else "locked"
-    # Who does not wait has no place, and who may not wait neither.
-    position = len(front) + 1 if (waits_on or place is not None) and not found else None
+    reason: Literal["deadlock", "locked"] = "deadlock" if cycle else "locked"
+    # A caller that does not wait, or may not, has no place.
+    position = len(front) + 1 if (waits_on or place is not None) and not cycle else None
     if held:
         first = held[0]
-        return Blocked(first.target, first.lock, now, reason, position, found, caller.agent)
+        return Blocked(first.target, first.lock, now, reason, position, cycle, caller.agent)
     if front:
-        met_first = next(
-            target for target in request.targets for one in front[0].wanted if target.meets(one.kind, one.key)
-        )
-        return Blocked(met_first, front[0], now, "queued", position, reader=caller.agent)
+        contested = next(target for target in request.targets if wanting(front[:1], target))
+        return Blocked(contested, front[0], now, "queued", position, reader=caller.agent)
     return None
 
 
@@ -190,15 +177,9 @@ async def _needs(
 
 async def stand(tx: Tx, caller: Caller, request: LockRequest, until: float) -> int:
     """Go to the end of the line, until that time (Unix seconds); the place."""
-    row = await tx.one(
-        Q.put_wait,
-        agent=caller.agent,
-        session=caller.session,
-        wanted=dumps([asdict(target) for target in request.targets]),
-        mode=request.mode,
-        now=await tx.now(),
-        until=until,
-    )
+    wanted = dumps([asdict(target) for target in request.targets])
+    standing = {"wanted": wanted, "mode": request.mode, "now": await tx.now(), "until": until}
+    row = await tx.one(Q.put_wait, **caller.ids, **standing)
     if row is None:
         raise StoreError("the database did not say where the wait was put")
     place: int = row["id"]

@@ -9,7 +9,7 @@ Invariants:
   character by character;
 - so a pattern that stands for a file always overlaps the file's path: what the guard refuses, nobody else acquires.
 
-Pure. (Issue 3, "Locks"; docs/coordination.md, "Locks".)
+Pure. (docs/coordination.md, "Locks".)
 """
 
 from __future__ import annotations

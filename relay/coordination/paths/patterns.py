@@ -7,7 +7,7 @@ Invariants:
   the magic from the next one;
 - what was parsed is small enough that no comparison takes long: see `MAX_WEIGHT`.
 
-Pure. (Issue 3, "Locks"; docs/coordination.md, "Locks".)
+Pure. (docs/coordination.md, "Locks".)
 """
 
 from __future__ import annotations

@@ -11,7 +11,7 @@ A *logical key* is `word:rest`: a letter, then letters, digits, `_`, `+`, `.` or
 `C:` is a drive and refused), a colon, and something behind it that is not empty; with a `/` or a wildcard before the
 colon it is a path (`./api:x`, `src/a:b.py`). A key is compared as it is, by case and by accents too.
 
-Pure. (Issue 3, "Locks"; docs/coordination.md, "Locks".)
+Pure. (docs/coordination.md, "Locks".)
 """
 
 from __future__ import annotations
@@ -54,6 +54,11 @@ class Target:
     key: str
     path: str
     base: str | None = None
+
+    @property
+    def ids(self) -> dict[str, str]:
+        """What tells it from others, as statements name it."""
+        return {"kind": self.kind, "key": self.key}
 
     def meets(self, kind: str, key: str) -> bool:
         """Is there anything that both are about?"""

@@ -70,7 +70,7 @@ ORDER BY l.expires_at DESC, l.fencing_token
 -- Leases of others that are over and meet the target, and are not marked as lost yet. `sure`: it meets without a
 -- comparison; what lives is not compared.
 -- name: lapsed
-SELECT l.key, l.kind, l.agent_id, l.session_id FROM (
+SELECT l.key, l.kind, l.agent_id AS agent, l.session_id AS session FROM (
   SELECT f.*, true AS sure FROM file_locks f WHERE lost_at IS NULL AND kind = :literal AND key IN (SELECT value FROM json_each(:above))
   UNION ALL
   SELECT f.*, :kind = 'path' FROM file_locks f WHERE lost_at IS NULL AND key > :low AND key < :high AND kind = 'path'

@@ -21,16 +21,13 @@ from relay.coordination.locks.lock import Loss
 from relay.coordination.tasks import task as work
 from relay.coordination.tasks import task_events, transitions
 from relay.coordination.tasks.claims import Claims
-from relay.coordination.tasks.history import story
 from relay.coordination.tasks.task import Task
-from relay.coordination.tasks.task_events import CHANGED, CREATED, FOLDER, By, Change, Pair, Q, pairs_of
+from relay.coordination.tasks.task_events import TASK_EVENTS, By, Change, Pair, Q, pairs_of
 from relay.log import events
 from relay.log.encoding import dumps
-from relay.log.events import Lane
+from relay.log.events import Event, Lane
 from relay.model import Refusal, references
 from relay.store.ports import StoreError, Tx
-
-__all__ = ["CHANGED", "CREATED", "FOLDER", "Board", "Change", "Changed", "Q"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,13 +59,13 @@ class Changed:
         if self.change is Change.UNDONE:
             return f"undid {_UNDID[self.undid or Change.MOVED]} ({_told(self.tasks)})"
         if self.change is Change.CREATED:
-            return f"added task {references.task(self.task.number)}: {self.task.title}"
+            return f"added task {self.task.ref}: {self.task.title}"
         if self.change is Change.MOVED:
-            return f"moved task {references.task(self.task.number)} to {self.task.column}: {self.task.title}"
+            return f"moved task {self.task.ref} to {self.task.column}: {self.task.title}"
         if self.change is Change.MOVED_ALL:
             return f"moved {many} to {self.task.column} ({_told(self.tasks)})"
         if self.change is Change.RENAMED:
-            return f"renamed task {references.task(self.task.number)}: {self.task.title}"
+            return f"renamed task {self.task.ref}: {self.task.title}"
         return f"cleared {many} off the board ({_told(self.tasks)})"
 
 
@@ -203,8 +200,8 @@ class Board:
             current = None if found is None else Task.of_row(found)
             if current is None or not work.same_work(current, after):
                 raise Refusal(
-                    f"{references.task(after.number)} has been changed since by whoever works on it.",
-                    f"`/move {references.task(after.number)} <status>` moves it where you want it.",
+                    f"{after.ref} has been changed since by whoever works on it.",
+                    f"`/move {after.ref} <status>` moves it where you want it.",
                 )
             token = await task_events.next_fence(tx)
             pairs.append((current, transitions.restored(current, before, now=now, fence=token)))
@@ -227,7 +224,7 @@ class Board:
 
     async def story(self, tx: Tx, number: int) -> Mapping[str, Any]:
         """A task with all that is known of it, and its history. Raises Refusal."""
-        return await story(tx, await self.get(tx, number))
+        return await _story(tx, await self.get(tx, number))
 
     async def _standing(self, tx: Tx, tasks: Sequence[Task]) -> Sequence[Task]:
         return tasks if self._claims is None else await self._claims.as_they_stand(tx, tasks)
@@ -273,7 +270,7 @@ class Board:
                 lost = Loss(
                     await tx.now(),
                     by,
-                    f"the claim of task {references.task(before.number)} was ended on the board",
+                    f"the claim of task {before.ref} was ended on the board",
                 )
                 await self._claims.free_files(tx, before, by, f"{change} by {by}", lost)
         return Changed(
@@ -286,3 +283,30 @@ class Board:
             undid=Change(undid["change"]) if undid else None,
             undid_by=undid["by"] if undid else None,
         )
+
+
+async def _story(tx: Tx, task: Task) -> Mapping[str, Any]:
+    """TASK with `input_data`, `result`, `error_message` and `history`: `[{id, at, by, change, status, note}]`, oldest
+    first. `more`: what happened before the part of the log that is looked through is not in it."""
+    # As an event holds the task itself; one that needs it names it otherwise.
+    entries = await events.about(tx, f'"id":{dumps(task.id)}', types=sorted(TASK_EVENTS))
+    history = [step for event in reversed(entries) if (step := _step(event, task.id)) is not None]
+    begun = bool(history) and history[0]["change"] in ("created", "submitted")
+    more = {"input_data": task.input_data, "result": task.result, "error_message": task.error_message}
+    return {**task.as_json(), **more, "history": history, "more": not begun}
+
+
+def _step(event: Event, id: str) -> dict[str, Any] | None:
+    """What this event did to the task."""
+    for change in event.outputs["tasks"]:
+        after = change["after"]
+        if after["id"] == id:
+            return {
+                "id": event.id,
+                "at": event.at,
+                "by": event.outputs.get("by"),
+                "change": event.outputs["change"],
+                "status": after["status"],
+                "note": after.get("error_message") or after.get("note"),
+            }
+    return None

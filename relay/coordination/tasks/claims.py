@@ -10,7 +10,7 @@ Invariants:
 - a claim that ends, however it ends, gives back the locks that it took. Locks of a claim that its holder lost stay on
   record as leases that are over, so its next write is stale.
 
-Everything here runs in the caller's transaction. (004, "Work Queue"; docs/coordination.md, "Work".)
+Everything here runs in the caller's transaction. (docs/coordination.md, "Work".)
 """
 
 from __future__ import annotations
@@ -26,8 +26,9 @@ from relay.coordination.locks import table
 from relay.coordination.locks.index import LockIndex
 from relay.coordination.locks.lock import MAX_TTL_S, MIN_TTL_S, Loss
 from relay.coordination.locks.service import Locks
+from relay.coordination.sessions import lane_of
 from relay.coordination.tasks import task_events, transitions
-from relay.coordination.tasks.completion import file_lost, why_not
+from relay.coordination.tasks.completion import Completion, file_lost, why_not
 from relay.coordination.tasks.task import Status, Task
 from relay.coordination.tasks.task_events import By, Change, Followed, Q, next_fence
 from relay.coordination.tasks.transitions import BackOff
@@ -37,54 +38,32 @@ from relay.store.ports import Row, Tx
 
 #: Tasks that are read at once when the files of the first one are held; one look at the locks serves all of them.
 PAGE = 200
-#: Tasks that were passed over and are told in an answer; all others are passed over as well, without a word.
-MOST_TOLD = 20
+#: Tasks that were passed over and stand in an answer; all others are passed over as well, without a word.
+MOST_HELD = 20
 #: Beyond every rank, which is a time in Unix seconds and some hours.
 MOST_RANK = 1e300
 Json = dict[str, Any]
 
 
-@dataclass(frozen=True, slots=True)
-class PassedOver:
-    """A task that was passed over: who holds which of its files."""
-
-    number: int
-    file_path: str
-    locked_by: str
-    expires_at: str
-
-    def as_json(self) -> Json:
-        return {
-            "number": self.number,
-            "file_path": self.file_path,
-            "locked_by": self.locked_by,
-            "expires_at": self.expires_at,
-        }
-
-
 @dataclass(slots=True)
 class Search:
-    """What a search for work gave: the claimed task, or None, and the first tasks that were passed over."""
+    """What a search for work gave: the claimed task, or None, and the first tasks that were passed over, each with
+    who holds which of its files: `{number, file_path, locked_by, expires_at}`."""
 
     task: Task | None = None
-    held: list[PassedOver] = field(default_factory=list)
-
-    def passed(self, number: int, blocked: tuple[str, str, str]) -> None:
-        if len(self.held) < MOST_TOLD:
-            self.held.append(PassedOver(number, *blocked))
+    held: list[Json] = field(default_factory=list)
 
 
 def by(caller: Caller, cause: Sequence[str] = ()) -> By:
     """The caller as who changes a task."""
-    return By(caller.agent, Lane(caller.session, caller.agent), cause)
+    return By(caller.agent, lane_of(caller), cause)
 
 
 class Claims:
     """The claims of the room."""
 
     def __init__(self, settings: CoordinationSettings, locks: Locks) -> None:
-        self._settings = settings
-        self._locks = locks
+        self.locks = locks
         self._back_off = BackOff(settings.backoff_s, settings.backoff_max_s)
 
     async def take(self, tx: Tx, caller: Caller, types: Sequence[str] | None, lease_s: float) -> Search:
@@ -97,11 +76,12 @@ class Claims:
             if blocked is None:
                 search.task = await self._claim(tx, caller, row["id"], lease_s)
                 return search
-            search.passed(row["number"], blocked)
+            if len(search.held) < MOST_HELD:
+                search.held.append({"number": row["number"], **blocked})
             if index is None:
                 # From here on a task is locked only when nobody's lock meets its files.
-                me = (caller.agent, caller.session)
-                index = LockIndex(lock for lock in await table.living(tx) if lock.holder != me)
+                living = await table.living(tx)
+                index = LockIndex(lock for lock in living if lock.holder != caller.holder)
         return search
 
     async def take_this(self, tx: Tx, caller: Caller, task: Task, lease_s: float) -> Task | None:
@@ -114,7 +94,7 @@ class Claims:
         """Undo a claim of the caller's that nobody heard of: no attempt counts, and it can be claimed at once."""
         row = await tx.one(Q.task_by_id, id=task_id)
         task = None if row is None else Task.of_row(row)
-        if task is None or (task.claimed_by, task.claimed_session) != (caller.agent, caller.session):
+        if task is None or task.holder != caller.holder:
             return
         now, token = await tx.now(), await next_fence(tx)
         note = "Whoever asked for it was gone."
@@ -134,27 +114,19 @@ class Claims:
                 yield row
             asked |= {"rank": rows[-1]["rank"], "number": rows[-1]["number"], "limit": PAGE}
 
-    def _in_the_way(self, index: LockIndex, files: Sequence[str]) -> tuple[str, str, str] | None:
-        """(path, holder, until) of what meets these files."""
-        for target in self._locks.kept(files) if files else ():
+    def _in_the_way(self, index: LockIndex, files: Sequence[str]) -> Json | None:
+        """`{file_path, locked_by, expires_at}` of what meets these files."""
+        for target in self.locks.kept(files) if files else ():
             lock = index.longest_meeting(target)
             if lock is not None:
-                return target.path, lock.agent, iso(lock.expires_at)
+                until = iso(lock.expires_at)
+                return {"file_path": target.path, "locked_by": lock.agent, "expires_at": until}
         return None
 
     async def _claim(self, tx: Tx, caller: Caller, task_id: str, lease_s: float) -> Task | None:
-        now = await tx.now()
-        row = await tx.one(
-            Q.claim_next,
-            id=task_id,
-            now=now,
-            agent=caller.agent,
-            session=caller.session,
-            agent_type=caller.agent_type,
-            lease_until=now + lease_s,
-            lease_s=lease_s,
-            fence=await next_fence(tx),
-        )
+        now, token = await tx.now(), await next_fence(tx)
+        lease = {"lease_until": now + lease_s, "lease_s": lease_s, "fence": token, "now": now}
+        row = await tx.one(Q.claim_next, **caller.ids, id=task_id, agent_type=caller.agent_type, **lease)
         if row is None:
             return None
         task = Task.of_row(row)
@@ -163,48 +135,39 @@ class Claims:
 
     async def lock_files(
         self, tx: Tx, caller: Caller, task_id: str, number: int, files: Sequence[str], lease_s: float
-    ) -> tuple[str, str, str] | None:
-        """Lock them for the claim, all or none; (path, holder, until) of what is in the way."""
+    ) -> Json | None:
+        """Lock them for the claim, all or none; `{file_path, locked_by, expires_at}` of what is in the way."""
         if not files:
             return None
-        wanted = self._locks.kept(files)
+        wanted = self.locks.kept(files)
         why = f"for task {references.task(number)}"
         ttl_s = min(MAX_TTL_S, max(MIN_TTL_S, lease_s))
-        outcome = await self._locks.acquire_in(tx, caller, wanted, "exclusive", ttl_s, why, task_id)
+        outcome = await self.locks.acquire_in(tx, caller, wanted, ttl_s=ttl_s, reason=why, task_id=task_id)
         answer = outcome.as_json()
         if answer["success"]:
             return None
-        return answer["file_path"], answer["locked_by"], answer["expires_at"]
+        return {name: answer[name] for name in ("file_path", "locked_by", "expires_at")}
 
     async def check_files(self, tx: Tx, caller: Caller, task: Task) -> None:
         """That no other session holds a file of this claim of an agent's by now. Raises Refusal: REFUSED
         `stale_token`."""
-        for target in self._locks.kept(task.files) if task.files and not caller.person else ():
-            locks = await table.meeting(tx, target, besides=(caller.agent, caller.session))
+        for target in self.locks.kept(task.files) if task.files and not caller.person else ():
+            locks = await table.meeting(tx, target, besides=caller.holder)
             if locks:
                 raise file_lost(task, locks[0], await tx.now())
 
     async def end(
-        self, tx: Tx, caller: Caller, task_id: str, status: Status, result: Json, token: int | None
+        self, tx: Tx, caller: Caller, task_id: str, completion: Completion, token: int | None
     ) -> tuple[Task, Followed] | None:
-        """End the caller's claim with `completed` or `failed`; `result` has `result` and `error_message`. Gives the
-        task and what followed; None when the caller has no such claim (any more)."""
-        row = await tx.one(
-            Q.end_claim,
-            id=task_id,
-            status=str(status),
-            result=None if result["result"] is None else json.dumps(result["result"], ensure_ascii=False),
-            error_message=result["error_message"],
-            now=await tx.now(),
-            agent=caller.agent,
-            session=caller.session,
-            person=int(caller.person),
-            fence=token,
-        )
+        """End the caller's claim. Gives the task and what followed; None when the caller has no such claim (any
+        more)."""
+        now, person = await tx.now(), int(caller.person)
+        ended = {**completion.columns(), "now": now, "person": person, "fence": token}
+        row = await tx.one(Q.end_claim, **caller.ids, id=task_id, **ended)
         if row is None:
             return None
         task = Task.of_row(row)
-        change = Change.COMPLETED if status is Status.COMPLETED else Change.FAILED
+        change = Change.COMPLETED if task.status is Status.COMPLETED else Change.FAILED
         event = await task_events.log(tx, change, [(None, task)], by=by(caller))
         await self.free_files(tx, task, caller.agent, str(change), None)
         return task, await task_events.follow(tx, [task.id], by=by(caller, [event.id]))
@@ -215,12 +178,10 @@ class Claims:
         now = await tx.now()
         return await self._lapse(tx, task, at=now, why=why, change=Change.RELEASED, by_=by(caller), lost=lost)
 
-    async def give_back_all(self, tx: Tx, caller: Caller, reason: str, by_: str | None = None) -> None:
-        """Give back what the caller's session claimed: it ends (for `Sessions.at_end`). `by_`: who ends it in its
-        place."""
-        lost = None if by_ is None else Loss(await tx.now(), by_, reason)
-        rows = await tx.all(Q.claims_of_session, agent=caller.agent, session=caller.session)
-        for task in map(Task.of_row, rows):
+    async def release_of_session(self, tx: Tx, caller: Caller, reason: str, by: str | None = None) -> None:
+        """Give back what the caller's session claimed (`Holdings`)."""
+        lost = None if by is None else Loss(await tx.now(), by, reason)
+        for task in map(Task.of_row, await tx.all(Q.claims_of_session, **caller.ids)):
             await self.give_back(tx, caller, task, f"the session of {caller.agent} ended: {reason}", lost)
 
     async def take_back(self, tx: Tx) -> list[Task]:
@@ -229,13 +190,10 @@ class Claims:
         for task, at, why in await _lost(tx):
             # Nobody's session did it: a short lane of its own, so that it orders nobody.
             lane = Lane("room", f"work:{task.id}:{task.fence}", short=True)
+            whose, change = By("RELAY", lane), Change.RECOVERED
             async with tx.as_room():
-                whose = By("RELAY", lane)
-                taken.append(
-                    await self._lapse(
-                        tx, task, at=at, why=why, change=Change.RECOVERED, by_=whose, lost=Loss(at)
-                    )
-                )
+                after = await self._lapse(tx, task, at=at, why=why, change=change, by_=whose, lost=Loss(at))
+            taken.append(after)
         return taken
 
     async def as_they_stand(self, tx: Tx, tasks: Sequence[Task]) -> list[Task]:
@@ -265,7 +223,7 @@ class Claims:
     async def free_files(self, tx: Tx, task: Task, by_: str, why: str, lost: Loss | None) -> None:
         """Free what the claim took; `lost`: its holder did not end it itself."""
         if task.files:
-            await self._locks.release_of_task(tx, task.id, by=by_, reason=why, lost=lost)
+            await self.locks.release_of_task(tx, task.id, by=by_, reason=why, lost=lost)
 
 
 async def no_claim(tx: Tx, task: Task, caller: Caller, token: int | None) -> Refusal:

@@ -7,14 +7,15 @@ own completion stands. (docs/coordination.md, "Work".)
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass
 from typing import Any
 
-from relay.base.durations import iso, since, within
+from relay.base.durations import iso, since
 from relay.coordination.locks.lock import Lock
 from relay.coordination.locks.wording import named
 from relay.coordination.tasks.task import Status, Task
-from relay.model import Caller, Fault, Refusal, references
+from relay.model import Caller, Refusal
 from relay.model.validation import digest
 
 _OVER = (Status.COMPLETED, Status.FAILED)
@@ -27,6 +28,11 @@ class Completion:
     status: Status
     result: Any
     error_message: str | None
+
+    def columns(self) -> dict[str, Any]:
+        """The values of the table's columns."""
+        result = None if self.result is None else json.dumps(self.result, ensure_ascii=False)
+        return {"status": str(self.status), "result": result, "error_message": self.error_message}
 
     def is_that_of(self, task: Task, caller: Caller) -> bool:
         """Is this what is stored, by the same agent? (Any session of it may say it again.)"""
@@ -43,64 +49,47 @@ def why_not(task: Task, caller: Caller, token: int | None, now: float) -> Refusa
             "error_message": task.error_message,
             "completed_by": task.claimed_by,
         }
-    mine = (task.claimed_by, task.claimed_session) == (caller.agent, caller.session)
+    mine = task.holder == caller.holder
+    over = task.lease_until is not None and task.lease_until <= now
+    until = f"{iso(task.lease_until)} ({since(task.lease_until, now)})" if task.lease_until else ""
     if task.status is Status.CLAIMED and mine and task.archived_at is None:
-        if task.lease_until is not None and task.lease_until <= now:
-            return _stale(
-                task,
-                f"your lease ran out at {iso(task.lease_until)} ({since(task.lease_until, now)})",
-                details,
-            )
+        if over:
+            return _stale(task, f"your lease ran out at {until}", details)
         return _stale(task, f"your token is {task.fence}, not {token}", details)
     if not mine and task.had(caller.agent, caller.session):
         return _stale(task, _since(task), details | _holder(task))
     if task.status in _OVER:
-        return Refusal(
-            f"{references.task(task.number)} is {task.status} already, and its result stays.",
-            "Nothing is left to do; a person may reopen it.",
-            Fault.REFUSED,
-            "already_completed",
-            details=details,
-        )
+        message = f"{task.ref} is {task.status} already, and its result stays."
+        fix = "Nothing is left to do; a person may reopen it."
+        return Refusal(message, fix, code="already_completed", details=details)
     if mine and task.had(caller.agent, caller.session):
         return _stale(task, _since(task), details)
     who = task.claimed_by
     if who == caller.agent and task.claimed_session is not None:
         who = named(who, task.claimed_session, caller.agent)
     where, fix = f"it is {task.status}, and nobody has claimed it", "`get_work` gives you a task of your own."
-    if task.status is Status.CLAIMED and task.lease_until is not None and task.lease_until <= now:
-        until = f"{iso(task.lease_until)} ({since(task.lease_until, now)})"
+    if task.status is Status.CLAIMED and over:
         where = f"{who} had it until {until}, and now it is open to anyone"
         fix, details = "`get_work` gives it to whoever asks first.", details | {"lease_over": True}
     elif task.claimed_by:
         where = f"{who} works on it"
-    return Refusal(
-        f"{references.task(task.number)} is not yours: {where}.",
-        fix,
-        Fault.REFUSED,
-        "not_yours",
-        details=details | _holder(task),
-    )
+    details |= _holder(task)
+    return Refusal(f"{task.ref} is not yours: {where}.", fix, code="not_yours", details=details)
 
 
 def file_lost(task: Task, lock: Lock, now: float) -> Refusal:
     """Why a claim cannot be completed whose file another session holds by now."""
-    until = f"{iso(lock.expires_at)} (free in {within(lock.expires_at, now)})"
-    held = f"{named(lock.agent, lock.session, task.claimed_by or '')} holds {lock.path} until {until}"
-    return Refusal(
-        f"You lost a file of {references.task(task.number)}: {held}.",
-        "Nothing was written. `renew` the claim when the file is free, and look at what changed; or `release_work`.",
-        Fault.REFUSED,
-        "stale_token",
-        details={
-            "task_id": task.id,
-            "status": str(task.status),
-            "file_path": lock.path,
-            "locked_by": lock.agent,
-            "locked_by_session": lock.session,
-            "expires_at": iso(lock.expires_at),
-        },
-    )
+    held = f"{named(*lock.holder, task.claimed_by or '')} holds {lock.path} until {lock.until(now)}"
+    fix = "Nothing was written. `renew` the claim when the file is free, and look at what changed; or `release_work`."
+    details = {
+        "task_id": task.id,
+        "status": str(task.status),
+        "file_path": lock.path,
+        "locked_by": lock.agent,
+        "locked_by_session": lock.session,
+        "expires_at": iso(lock.expires_at),
+    }
+    return Refusal(f"You lost a file of {task.ref}: {held}.", fix, code="stale_token", details=details)
 
 
 def _since(task: Task) -> str:
@@ -117,10 +106,5 @@ def _holder(task: Task) -> dict[str, Any]:
 
 
 def _stale(task: Task, why: str, details: dict[str, Any]) -> Refusal:
-    return Refusal(
-        f"You lost the claim on {references.task(task.number)}: {why}.",
-        "Nothing was written; `get_work` gives you the next task.",
-        Fault.REFUSED,
-        "stale_token",
-        details=details,
-    )
+    fix = "Nothing was written; `get_work` gives you the next task."
+    return Refusal(f"You lost the claim on {task.ref}: {why}.", fix, code="stale_token", details=details)

@@ -90,7 +90,7 @@ async def rewired(tx: Tx, task: Task, references: Sequence[str]) -> tuple[Need, 
     `dependency_cycle`, `already_completed`."""
     if not task.active:
         raise Refusal(
-            f"{refs.task(task.number)} is {task.status}: what it needed is settled.",
+            f"{task.ref} is {task.status}: what it needed is settled.",
             "Only an unfinished task can wait for others.",
             Fault.REFUSED,
             "already_completed",

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
-from typing import Any
 
 from relay.coordination.critical.stored_functions import Functions, Q
-from relay.coordination.tasks.task import Status, Task
+from relay.coordination.tasks.completion import Completion
+from relay.coordination.tasks.task import Task
 from relay.model import Caller
 
 
@@ -23,22 +22,8 @@ async def claim(
 
 
 async def complete(
-    functions: Functions,
-    caller: Caller,
-    task_id: str,
-    status: Status,
-    result: Any,
-    error_message: str | None,
-    token: int | None,
+    functions: Functions, caller: Caller, task_id: str, completion: Completion, token: int | None
 ) -> Task | None:
     """The task that was ended."""
-    row = await functions.ask(
-        Q.complete_work,
-        caller,
-        id=task_id,
-        status=str(status),
-        result=None if result is None else json.dumps(result, ensure_ascii=False),
-        error_message=error_message,
-        fence=token,
-    )
+    row = await functions.ask(Q.complete_work, caller, id=task_id, **completion.columns(), fence=token)
     return None if row is None else Task.of_row(row)

@@ -1,19 +1,16 @@
-"""The work queue as agents see it: submit, get, complete, give back.
+"""The work queue as agents see it: submit, get, complete, give back (docs/coordination.md, "Work").
 
 Invariants:
 - every call is a heartbeat first, also one that is refused;
 - a refusal changes nothing else: it is decided before the first write;
 - a task that is over is over for agents: a second, different completion is refused and the stored result stays.
-
-(004, "Work Queue"; docs/coordination.md, "Work".)
 """
 
 from __future__ import annotations
 
-import json
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, TypeVar
 
 import uuid_utils
 
@@ -27,7 +24,7 @@ from relay.coordination.locks.service import Locks
 from relay.coordination.sessions import Heartbeat, Session
 from relay.coordination.tasks import postgres_functions, task_events, transitions
 from relay.coordination.tasks import task as work
-from relay.coordination.tasks.claims import MOST_RANK, Claims, PassedOver, Search, by, no_claim
+from relay.coordination.tasks.claims import Claims, by, no_claim
 from relay.coordination.tasks.completion import Completion
 from relay.coordination.tasks.needs import checked_needs, found_task, reference, rewired
 from relay.coordination.tasks.requests import (
@@ -44,21 +41,22 @@ from relay.coordination.tasks.requests import (
 )
 from relay.coordination.tasks.task import Column, Status, Task
 from relay.coordination.tasks.task_events import Change, Followed, Q
-from relay.coordination.tasks.wait import Try, WorkWait
+from relay.coordination.tasks.wait import WorkWait
 from relay.coordination.tasks.why_not import reasons
+from relay.coordination.tasks.work_request import WorkRequest, shown
 from relay.log import events
 from relay.model import Caller, Fault, Refusal
-from relay.model import references as refs
+from relay.model.references import Thing
 from relay.model.validation import json_value, malformed, text, texts
 from relay.store.ports import Store, Tx
 
 Json = dict[str, Any]
-
+T = TypeVar("T")
 #: Rows that are read at once for a list.
 _PAGE = 500
 #: What a list may be asked for.
 WANTED = {
-    **{str(one): frozenset({one}) for one in Status},
+    **{str(status): frozenset({status}) for status in Status},
     "open": frozenset({Status.PENDING, Status.BLOCKED, Status.CLAIMED}),
     "done": frozenset({Status.COMPLETED, Status.FAILED, Status.DEAD}),
 }
@@ -106,51 +104,13 @@ class WorkQueue:
             # A path that no claim could lock is refused now, not then.
             new = replace(new, files=tuple(await self._locks.followed(caller, new.files)))
 
-        async def run(tx: Tx) -> Json:
+        async def run(tx: Tx, session: Session) -> Json:
+            request = new.request()
             return await once(
-                tx,
-                caller,
-                "submit_work",
-                idempotency_key,
-                new.request(),
-                lambda: self._submit(tx, caller, new),
+                tx, caller, "submit_work", idempotency_key, request, lambda: _submit(tx, caller, new)
             )
 
         return await self._write(caller, run)
-
-    async def _submit(self, tx: Tx, caller: Caller, new: NewTask) -> Json:
-        id_, now = new.task_id or str(uuid_utils.uuid7()), await tx.now()
-        if await tx.one(Q.task_by_id, id=id_) is not None:
-            raise Refusal(
-                f"Task {id_} exists already.",
-                "Leave `task_id` out, or give a new UUID; use an `idempotency_key` to repeat a request safely.",
-                Fault.REFUSED,
-                "task_exists",
-                details={"task_id": id_},
-            )
-        needs = await checked_needs(tx, id_, new.depends_on)
-        task = Task(
-            id=id_,
-            number=await events.next_number(tx, "task"),
-            task_type=new.task_type,
-            task_description=new.description,
-            rank=work.rank(now, new.priority),
-            status=Status.PENDING,
-            created_by=caller.agent,
-            created_at=now,
-            updated_at=now,
-            priority=new.priority,
-            input_data=new.input_data,
-            depends_on=needs,
-            max_attempts=new.max_attempts,
-            on_failed=str(new.on_failed),
-            files=new.files,
-        )
-        # A person may bring it back with /undo, as with /task.
-        change = Change.CREATED if caller.person else Change.SUBMITTED
-        made = (await task_events.make(tx, change, [(None, task)], by=by(caller))).tasks[0]
-        told = {"note": made.note} if made.note else {}
-        return {"success": True, "task_id": id_, "number": task.number, "status": str(made.status), **told}
 
     async def get(
         self,
@@ -177,76 +137,11 @@ class WorkQueue:
         lease = self._settings.claim_lease_s if lease_s is None else seconds(lease_s)
         wait = time_of("wait_seconds", wait_s, 0, MAX_WAIT_S)
         id_ = None if task_id is None else reference(task_id)
-
-        async def attempt() -> Try:
-            if id_ is not None:
-                return await self._get_named(caller, id_, lease)
-            return await self._get_next(caller, types, lease)
-
-        if not wait:
-            return (await attempt()).told()
-
-        async def ready(tx: Tx) -> bool:
-            if id_ is not None:
-                (task,) = await self.claims.as_they_stand(tx, [await found_task(tx, id_)])
-                return task.status is not Status.CLAIMED
-            asked: Json = {"now": await tx.now(), "rank": -MOST_RANK, "number": 0, "limit": 1}
-            if types is None:
-                return bool(await tx.all(Q.next_ready, **asked))
-            return bool(await tx.all(Q.next_ready_of_types, **asked, types=json.dumps(types)))
-
-        async def undo(given: Json) -> None:
-            await self._store.write(lambda tx: self.claims.undo(tx, caller, given["task_id"]), actor=caller)
-
-        let_in = self._locks.let_in
-        return await WorkWait(self._store, caller, let_in, attempt, undo, ready, on_wait).wait(wait)
-
-    async def _get_named(self, caller: Caller, id_: str, lease: float) -> Try:
-        async def run(tx: Tx, session: Session) -> Json:
-            await self.claims.take_back(tx)
-            task = await found_task(tx, id_)
-            if (task.claimed_by, task.claimed_session) == (caller.agent, caller.session) and task.claim:
-                return {"success": True, "repeated": True, **_given(task)}
-            found = await reasons(tx, task, caller, self._locks)
-            claimed = None if found else await self.claims.take_this(tx, caller, task, lease)
-            if claimed is None:
-                why = found[0]["message"] if found else "Another agent was first."
-                message = f"{refs.task(task.number)} cannot be claimed now: {why}"
-                fix = "Wait for it with wait_seconds, or call get_work without task_id for the next one."
-                raise Refusal(message, fix, Fault.REFUSED, "not_claimable", details={"reasons": found})
-            await self._heartbeat.promise(tx, caller, session, claimed.lease_until or 0.0)
-            return {"success": True, **_given(claimed)}
-
-        try:
-            return Try(answer=await self._write_in(caller, run))
-        except Refusal as refused:
-            if refused.code != "not_claimable":
-                raise
-            found = refused.details["reasons"]
-            # Its back-off is a time of the store's clock; a look in between does no harm.
-            backs_off = any(one["reason"] == "backing_off" for one in found)
-            return Try(refusal=refused, next_s=1.0 if backs_off else None, files=True)
-
-    async def _get_next(self, caller: Caller, types: Sequence[str] | None, lease: float) -> Try:
-        if self._functions:
-            short = await postgres_functions.claim(self._functions, caller, types, lease)
-            if isinstance(short, Task):
-                return Try(answer={"success": True, **_given(short)})
-            if not short:
-                why = await self._store.read(lambda tx: _why_none(tx, types, Search()), actor=caller)
-                return _nothing({"success": True, "task_id": None, "why": why})
-
-        async def run(tx: Tx, session: Session) -> Json:
-            await self.claims.take_back(tx)
-            search = await self.claims.take(tx, caller, types, lease)
-            if search.task is not None:
-                until = search.task.lease_until or 0.0
-                await self._heartbeat.promise(tx, caller, session, until)
-                return {"success": True, **_given(search.task)}
-            return {"success": True, "task_id": None, "why": await _why_none(tx, types, search)}
-
-        told = await self._write_in(caller, run)
-        return _nothing(told) if told["task_id"] is None else Try(answer=told)
+        parts = self._store, self._heartbeat, self.claims, self._functions
+        request = WorkRequest(*parts, caller, lease, id_, types)
+        if wait:
+            return await WorkWait(request).wait(wait, on_wait)
+        return (await request.attempt()).result()
 
     async def complete(
         self,
@@ -266,17 +161,15 @@ class WorkQueue:
             json_value(result, "result", MOST_JSON),
             None if error_message is None else text(error_message, "error_message", MOST_ERROR, least=0),
         )
-        if self._functions and not id_.startswith(refs.Thing.TASK):
-            told = (wanted.status, wanted.result, wanted.error_message)
-            if await postgres_functions.complete(self._functions, caller, id_, *told, fencing_token):
-                return _ended(id_, wanted.status)
+        functions = None if id_.startswith(Thing.TASK) else self._functions
+        if functions and await postgres_functions.complete(functions, caller, id_, wanted, fencing_token):
+            return _ended(id_, wanted.status)
 
-        async def run(tx: Tx) -> Json:
+        async def run(tx: Tx, session: Session) -> Json:
             task = await found_task(tx, id_)
             if success and _holds(task, caller, await tx.now()):
                 await self.claims.check_files(tx, caller, task)
-            told = {"result": wanted.result, "error_message": wanted.error_message}
-            ended = await self.claims.end(tx, caller, task.id, wanted.status, told, fencing_token)
+            ended = await self.claims.end(tx, caller, task.id, wanted, fencing_token)
             if ended is not None:
                 return _ended(task.id, wanted.status, ended[1])
             if wanted.is_that_of(task, caller):
@@ -288,15 +181,14 @@ class WorkQueue:
     async def release(self, caller: Caller, task_id: str, *, reason: str | None = None) -> Json:
         """Give a claim back: the attempt counts. Raises Refusal as `complete` does."""
         id_ = reference(task_id)
-        said = "" if reason is None else text(reason, "reason", MOST_REASON, least=0).strip()
+        why = "" if reason is None else text(reason, "reason", MOST_REASON, least=0).strip()
 
-        async def run(tx: Tx) -> Json:
+        async def run(tx: Tx, session: Session) -> Json:
             task, now = await found_task(tx, id_), await tx.now()
             if not _holds(task, caller, now):
                 raise await no_claim(tx, task, caller, None)
-            after = await self.claims.give_back(
-                tx, caller, task, f"{caller.agent} gave it back{': ' * bool(said)}{said}"
-            )
+            why_back = f"{caller.agent} gave it back{': ' * bool(why)}{why}"
+            after = await self.claims.give_back(tx, caller, task, why_back)
             again = None if after.status is Status.DEAD else iso(after.not_before)
             return {"success": True, "task_id": task.id, "status": str(after.status), "next_at": again}
 
@@ -309,32 +201,29 @@ class WorkQueue:
         async def run(tx: Tx, session: Session) -> Json:
             task, now = await found_task(tx, id_), await tx.now()
             until = now + (asked or task.lease_s or self._settings.claim_lease_s)
-            who = {"agent": caller.agent, "session": caller.session, "now": now}
-            row = await tx.one(Q.renew_claim, id=task.id, lease_until=until, **who)
+            row = await tx.one(Q.renew_claim, **caller.ids, id=task.id, lease_until=until, now=now)
             if row is None:
                 raise await no_claim(tx, task, caller, None)
             after = Task.of_row(row)
             held = await self.claims.lock_files(tx, caller, after.id, after.number, after.files, until - now)
             await self._heartbeat.promise(tx, caller, session, after.lease_until or until)
-            told = {"success": True, "task_id": task.id, "fencing_token": after.fence}
-            told |= {"lease_until": iso(after.lease_until or until)}
+            answer = {"success": True, "task_id": task.id, "fencing_token": after.fence}
+            answer |= {"lease_until": iso(after.lease_until or until)}
             # The claim goes on; its files are not all its own any more (it released one, or was forced to).
-            return (
-                told if held is None else told | {"files_held": [PassedOver(after.number, *held).as_json()]}
-            )
+            return answer if held is None else answer | {"files_held": [{"number": after.number, **held}]}
 
-        return await self._write_in(caller, run)
+        return await self._write(caller, run)
 
     async def explain(self, caller: Caller, task_id: str) -> Json:
         """Every reason why the caller cannot claim it."""
         id_ = reference(task_id)
 
-        async def run(tx: Tx) -> Json:
+        async def run(tx: Tx, session: Session) -> Json:
             await self.claims.take_back(tx)
             task = await found_task(tx, id_)
-            found = await reasons(tx, task, caller, self._locks)
-            told = {"success": True, "task_id": task.id, "number": task.number, "status": str(task.status)}
-            return told | {"claimable": not found, "reasons": found}
+            against = await reasons(tx, task, caller, self._locks)
+            answer = {"success": True, "task_id": task.id, "number": task.number, "status": str(task.status)}
+            return answer | {"claimable": not against, "reasons": against}
 
         return await self._write(caller, run)
 
@@ -344,15 +233,15 @@ class WorkQueue:
         id_ = reference(task_id)
         asked = references(depends_on)
 
-        async def run(tx: Tx) -> Json:
+        async def run(tx: Tx, session: Session) -> Json:
             await self.claims.take_back(tx)
             task = await found_task(tx, id_)
             needs = await rewired(tx, task, asked)
             after = transitions.needing(task, needs, now=await tx.now())
             made = await task_events.make(tx, Change.NEEDS, [(task, after)], by=by(caller))
             stands = made.tasks[0]
-            told = {"success": True, "task_id": task.id, "status": str(stands.status), "note": stands.note}
-            return told | {"depends_on": [need._asdict() for need in needs]}
+            answer = {"success": True, "task_id": task.id, "status": str(stands.status), "note": stands.note}
+            return answer | {"depends_on": [need._asdict() for need in needs]}
 
         return await self._write(caller, run)
 
@@ -360,36 +249,28 @@ class WorkQueue:
         """A person's: a new attempt of a finished task, under a new token. Raises Refusal: FORBIDDEN
         `person_only`; REFUSED `not_finished`."""
         id_ = reference(task_id)
-        said = None if reason is None else text(reason, "reason", MOST_REASON, least=0).strip() or None
+        note = None if reason is None else text(reason, "reason", MOST_REASON, least=0).strip() or None
         if not caller.person:
-            raise Refusal(
-                "Only a person can reopen a finished task.",
-                "Submit a new task, or ask a person in the room.",
-                Fault.FORBIDDEN,
-                "person_only",
-            )
+            fix = "Submit a new task, or ask a person in the room."
+            raise Refusal("Only a person can reopen a finished task.", fix, Fault.FORBIDDEN, "person_only")
 
-        async def run(tx: Tx) -> Json:
+        async def run(tx: Tx, session: Session) -> Json:
             await self.claims.take_back(tx)
             task = await found_task(tx, id_)
             if task.active or task.archived_at is not None:
                 where = (
                     "off the board" if task.archived_at is not None else f"{task.status}, so it has not ended"
                 )
-                raise Refusal(
-                    f"{refs.task(task.number)} is {where}.",
-                    "A task that is completed, failed or dead can be reopened.",
-                    Fault.REFUSED,
-                    "not_finished",
-                    details={"status": str(task.status)},
-                )
+                fix = "A task that is completed, failed or dead can be reopened."
+                details = {"status": str(task.status)}
+                raise Refusal(f"{task.ref} is {where}.", fix, code="not_finished", details=details)
             token = await task_events.next_fence(tx)
             after = transitions.moved(
-                task, Column.PENDING, by=caller.agent, now=await tx.now(), fence=token, note=said
+                task, Column.PENDING, by=caller.agent, now=await tx.now(), fence=token, note=note
             )
             made = (await task_events.make(tx, Change.MOVED, [(task, after)], by=by(caller))).tasks[0]
-            told = {"success": True, "task_id": task.id, "status": str(made.status)}
-            return told | {"attempt": made.attempts + 1}
+            answer = {"success": True, "task_id": task.id, "status": str(made.status)}
+            return answer | {"attempt": made.attempts + 1}
 
         return await self._write(caller, run)
 
@@ -398,10 +279,9 @@ class WorkQueue:
 
         async def look(tx: Tx) -> list[Json]:
             rows = await tx.all(Q.ready, now=await tx.now(), limit=whole(limit, "limit", 1, 1000))
-            return [_shown(Task.of_row(row)) for row in rows]
+            return [shown(Task.of_row(row)) for row in rows]
 
-        await self._beat(caller)
-        return await self._store.read(look)
+        return await self._read(caller, look)
 
     async def list(
         self,
@@ -424,21 +304,20 @@ class WorkQueue:
             raise malformed("status", f"{str(status)[:40]!r} is not a status of a task.", f"One of: {words}.")
 
         async def look(tx: Tx) -> Json:
-            found, number = list[Task](), after
+            fitting, number = list[Task](), after
             while rows := await tx.all(Q.tasks_after, number=number, limit=_PAGE):
                 number = rows[-1]["number"]
                 for task in await self.claims.as_they_stand(tx, [Task.of_row(row) for row in rows]):
                     fits = task.status in wanted and task_type in (None, task.task_type)
                     if fits and (assignee is None or _same(assignee, task.claimed_by)):
-                        found.append(task)
-                if len(found) > most:
+                        fitting.append(task)
+                if len(fitting) > most:
                     break
-            page, now = found[:most], await tx.now()
-            told = [_standing(task, now) for task in page]
-            return {"tasks": told, "next": str(page[-1].number) if len(found) > most else None}
+            page, now = fitting[:most], await tx.now()
+            following = str(page[-1].number) if len(fitting) > most else None
+            return {"tasks": [_standing(task, now) for task in page], "next": following}
 
-        await self._beat(caller)
-        return await self._store.read(look)
+        return await self._read(caller, look)
 
     async def task(self, caller: Caller, task_id: str) -> Json:
         """TASK with what `get` gives of it, and what came out; `status` is the queue's, `column` the board's. Raises
@@ -449,71 +328,60 @@ class WorkQueue:
             (task,) = await self.claims.as_they_stand(tx, [await found_task(tx, id_)])
             return _standing(task, await tx.now()) | {"archived": task.archived_at is not None}
 
-        await self._beat(caller)
-        return await self._store.read(look)
+        return await self._read(caller, look)
 
     async def take_back(self) -> Sequence[Json]:
         """Take back the claims that were lost (the daemon's sweep); TASK of each."""
         return [task.as_json() for task in await self._store.write(self.claims.take_back)]
 
-    async def _beat(self, caller: Caller) -> None:
-        """The heartbeat of a read."""
-        if await self._store.read(lambda tx: self._heartbeat.fresh(tx, caller)) is None:
-            await self._store.write(lambda tx: self._heartbeat.touch(tx, caller), actor=caller)
+    async def _read(self, caller: Caller, work: Callable[[Tx], Coroutine[Any, Any, T]]) -> T:
+        """Read, behind a heartbeat of its own."""
+        await self._heartbeat.beat(self._store, caller)
+        return await self._store.read(work)
 
-    async def _write(self, caller: Caller, run: Callable[[Tx], Awaitable[Json]]) -> Json:
-        return await self._write_in(caller, lambda tx, session: run(tx))
-
-    async def _write_in(self, caller: Caller, run: Callable[[Tx, Session], Awaitable[Json]]) -> Json:
-        """Run it behind the heartbeat, which is kept also when it is refused."""
-
-        async def transaction(tx: Tx) -> Json | Refusal:
-            session = await self._heartbeat.touch(tx, caller)
-            try:
-                return await run(tx, session)
-            except Refusal as refused:
-                refused.code = refused.code or "refused"  # the board refuses in words only
-                return refused
-
-        answer = await self._store.write(transaction, actor=caller)
-        if isinstance(answer, Refusal):
-            raise answer
-        return answer
+    async def _write(self, caller: Caller, work: Callable[[Tx, Session], Awaitable[Json]]) -> Json:
+        return await self._heartbeat.write(self._store, caller, work)
 
 
-def _nothing(told: Json) -> Try:
-    """There is no task for the caller now: `next_at` is when time alone may make one ready."""
-    why = told["why"]
-    return Try(nothing=told, next_s=1.0 if why["next_at"] else None, files=bool(why["files_held"]))
-
-
-def _shown(task: Task) -> Json:
-    return {
-        "task_id": task.id,
-        "task_type": task.task_type,
-        "task_description": task.task_description,
-        "status": str(task.status),
-        "input_data": task.input_data,
-        "number": task.number,
-        # A dead one's last attempt is counted already.
-        "attempt": task.attempts + (task.status is not Status.DEAD),
-        "priority": task.priority,
-        "files": list(task.files),
-    }
+async def _submit(tx: Tx, caller: Caller, new: NewTask) -> Json:
+    id_, now = new.task_id or str(uuid_utils.uuid7()), await tx.now()
+    if await tx.one(Q.task_by_id, id=id_) is not None:
+        fix = "Leave `task_id` out, or give a new UUID; use an `idempotency_key` to repeat a request safely."
+        details = {"task_id": id_}
+        raise Refusal(f"Task {id_} exists already.", fix, code="task_exists", details=details)
+    needs = await checked_needs(tx, id_, new.depends_on)
+    task = Task(
+        id=id_,
+        number=await events.next_number(tx, "task"),
+        task_type=new.task_type,
+        task_description=new.description,
+        rank=work.rank(now, new.priority),
+        status=Status.PENDING,
+        created_by=caller.agent,
+        created_at=now,
+        updated_at=now,
+        priority=new.priority,
+        input_data=new.input_data,
+        depends_on=needs,
+        max_attempts=new.max_attempts,
+        on_failed=str(new.on_failed),
+        files=new.files,
+    )
+    # A person may bring it back with /undo, as with /task.
+    change = Change.CREATED if caller.person else Change.SUBMITTED
+    made = (await task_events.make(tx, change, [(None, task)], by=by(caller))).tasks[0]
+    answer = {"success": True, "task_id": id_, "number": task.number, "status": str(made.status)}
+    return answer | ({"note": made.note} if made.note else {})
 
 
 def _standing(task: Task, now: float) -> Json:
     """TASK with what `get` gives of it, and what came out."""
-    told = task.as_json() | _shown(task) | {"result": task.result, "column": str(task.column)}
-    return told if task.not_before > now else told | {"not_before": None}
+    entry = task.as_json() | shown(task) | {"result": task.result, "column": str(task.column)}
+    return entry if task.not_before > now else entry | {"not_before": None}
 
 
-def _same(one: str, other: str | None) -> bool:
-    return other is not None and one.casefold() == other.casefold()
-
-
-def _given(task: Task) -> Json:
-    return _shown(task) | {"fencing_token": task.fence, "lease_until": iso(task.lease_until)}
+def _same(assignee: str, claimed_by: str | None) -> bool:
+    return claimed_by is not None and assignee.casefold() == claimed_by.casefold()
 
 
 def _ended(task_id: str, status: Status, followed: Followed | None = None) -> Json:
@@ -528,18 +396,3 @@ def _holds(task: Task, caller: Caller, now: float) -> bool:
     if task.claimed_session is None:
         return caller.person
     return task.claimed_session == caller.session and (task.lease_until or 0.0) > now
-
-
-async def _why_none(tx: Tx, types: Sequence[str] | None, search: Search) -> Json:
-    """What there is instead of a task that this caller could have now: of the types that it asked for, and, up to
-    1,000, how many of others are ready."""
-    now = await tx.now()
-    if types is None:
-        row = await tx.one(Q.work_counts, now=now)
-    else:
-        row = await tx.one(Q.work_counts_of_types, now=now, types=json.dumps(list(types)))
-    counts = dict(row or {})
-    return counts | {
-        "next_at": iso(counts["next_at"]),
-        "files_held": [held.as_json() for held in search.held],
-    }

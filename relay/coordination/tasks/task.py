@@ -4,7 +4,7 @@ Invariant: the table's six states show in three columns: pending and blocked sta
   `in_progress`; completed, failed and dead, which nobody works on any more, in `done`. Blocked, failed and
   dead carry a badge, so what ended badly is never taken for done.
 
-Pure: no clock, no I/O. (004, "Work Queue".)
+Pure: no clock, no I/O.
 """
 
 from __future__ import annotations
@@ -112,6 +112,16 @@ class Task:
     def title(self) -> str:
         """The first line of the description, for a board: at most MAX_TITLE characters."""
         return title_of(self.task_description)
+
+    @property
+    def ref(self) -> str:
+        """As people write it: `t14`."""
+        return references.task(self.number)
+
+    @property
+    def holder(self) -> tuple[str | None, str | None]:
+        """The agent, or the person, that has or had it, and in which session."""
+        return self.claimed_by, self.claimed_session
 
     @property
     def column(self) -> Column:
@@ -243,10 +253,10 @@ def column(word: str) -> Column:
         ) from None
 
 
-def same_work(one: Task, other: Task) -> bool:
+def same_work(a: Task, b: Task) -> bool:
     """Are the two the same to people? The fence, the lease and the time of the change may differ, and whether a task
     that nobody works on is blocked, which follows from others."""
-    return _plain(one) == _plain(other)
+    return _plain(a) == _plain(b)
 
 
 def _plain(task: Task) -> Task:

@@ -13,7 +13,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from relay.coordination.tasks.task import Claim, Column, Need, Status, Task
-from relay.model import Refusal, references
+from relay.model import Refusal
 
 _STATUS = {
     Column.PENDING: Status.PENDING,
@@ -42,11 +42,9 @@ def moved(task: Task, to: Column, *, by: str, now: float, fence: int, note: str 
     """
     if task.column is to and not (to is Column.DONE and task.badge):
         waits = " (blocked: it waits for others)" if task.badge else ""
-        anyway = (
-            f" `/move {references.task(task.number)} in_progress` starts it anyway." if task.badge else ""
-        )
+        anyway = f" `/move {task.ref} in_progress` starts it anyway." if task.badge else ""
         raise Refusal(
-            f"{references.task(task.number)} is {to} already{waits}.",
+            f"{task.ref} is {to} already{waits}.",
             (anyway or f"`{_other(task)}` would move it.").strip(),
         )
     after = replace(
@@ -119,7 +117,7 @@ def lapsed(task: Task, *, at: float, now: float, fence: int, why: str, back_off:
 
 def _other(task: Task) -> str:
     to = Column.IN_PROGRESS if task.column is Column.PENDING else Column.PENDING
-    return f"/move {references.task(task.number)} {to}"
+    return f"/move {task.ref} {to}"
 
 
 def needing(task: Task, needs: tuple[Need, ...], *, now: float) -> Task:

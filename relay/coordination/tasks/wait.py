@@ -4,10 +4,11 @@ Invariants:
 - nothing is held while it waits: no transaction, no place in the database. Every commit wakes it, and it reads what
   happened since; it tries again only after something that may have made a task ready, so it writes nothing because
   others work;
-- who goes away has nothing: a claim that was made in that moment is undone, and no attempt of the task is counted;
+- a caller that goes away has nothing: a claim that was made in that moment is undone, and no attempt of the task is
+  counted;
 - a key that was revoked, and a session that was ended meanwhile, get nothing.
 
-There is no line: who tries first gets the task. (docs/coordination.md, "Work".)
+There is no line: the first to try gets the task. (docs/coordination.md, "Work".)
 """
 
 from __future__ import annotations
@@ -15,21 +16,18 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
-from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Callable
 
 from relay.coordination.locks.table import FORCED, RELEASED
-from relay.coordination.locks.wait import LetIn, to_its_end
+from relay.coordination.locks.wait import to_its_end
 from relay.coordination.locks.wording import short
 from relay.coordination.sessions import ENDED, was_ended
 from relay.coordination.tasks.task_events import CHANGED, CREATED
+from relay.coordination.tasks.work_request import Json, Try, WorkRequest
 from relay.log import events
-from relay.model import Caller, Fault, Refusal
-from relay.store.ports import Store, Tx
+from relay.model import Refusal
+from relay.store.ports import Tx
 from relay.store.wakeup import Wakeup
-
-Json = dict[str, Any]
 
 #: Seconds between two looks at least: every commit wakes all who wait.
 LOOK_EVERY_S = 0.05
@@ -37,72 +35,38 @@ LOOK_EVERY_S = 0.05
 TRY_EVERY_S = 15.0
 #: What may make a task ready; the second, where files were in the way.
 _OF_TASKS, _OF_FILES = (CREATED, CHANGED, ENDED), (RELEASED, FORCED)
-#: Those that give back what they have just now: a task that nobody refers to may be collected.
-_LEAVING: set[asyncio.Future[None]] = set()
 
 
-@dataclass(frozen=True, slots=True)
-class Try:
-    """What an attempt gave: `answer` is a task's, or None with `refusal` or `nothing` to be told at the end.
-
-    `next_s`: seconds after which time alone may make one ready. `files`: held files were in the way."""
-
-    answer: Json | None = None
-    nothing: Json | None = None
-    refusal: Refusal | None = None
-    next_s: float | None = None
-    files: bool = False
-
-    def told(self) -> Json:
-        """The answer to the caller. Raises Refusal."""
-        if self.refusal is not None:
-            raise self.refusal
-        answer = self.answer or self.nothing
-        assert answer is not None
-        return answer
-
-
-@dataclass(frozen=True, slots=True)
 class WorkWait:
-    """`attempt` tries once, in a transaction of its own; `undo` takes back the claim that it gave; `ready` says
-    whether there may be a task for this caller."""
+    """The wait of one caller for one request."""
 
-    store: Store
-    caller: Caller
-    let_in: LetIn
-    attempt: Callable[[], Awaitable[Try]]
-    undo: Callable[[Json], Awaitable[None]]
-    ready: Callable[[Tx], Awaitable[bool]]
-    heard: Callable[[str], None] | None = None
+    def __init__(self, request: WorkRequest) -> None:
+        self._request, self._store, self._caller = request, request.store, request.caller
 
-    async def wait(self, wait_s: float) -> Json:
-        """At most `wait_s` seconds. Raises Refusal."""
+    async def wait(self, wait_s: float, on_wait: Callable[[str], None] | None = None) -> Json:
+        """At most `wait_s` seconds; `on_wait` is told that it waits. Raises Refusal."""
         end = time.monotonic() + wait_s
-        wakeup = self.store.wakeup()
+        wakeup = self._store.wakeup()
         try:
             while True:
-                pos = await self.store.read(self._begin, actor=self.caller)
+                pos = await self._store.read(self._begin, actor=self._caller)
                 tried = await self._try()
                 left = end - time.monotonic()
-                if tried.answer is not None or left <= 0 or _is_final(tried):
-                    return tried.told()
-                if self.heard is not None:
-                    self.heard("No task for you is ready yet.")
+                if left <= 0 or tried.final:
+                    return tried.result()
+                if on_wait is not None:
+                    on_wait("No task for you is ready yet.")
                 if not await self._until_ready(wakeup, pos, tried, left):
-                    return (await self._try()).told()
+                    return (await self._try()).result()
         finally:
             wakeup.close()
 
     async def _try(self) -> Try:
-        trying = asyncio.ensure_future(self.attempt())
+        trying = asyncio.ensure_future(self._request.attempt())
         try:
             return await asyncio.shield(trying)
         except asyncio.CancelledError:
-            leaving = asyncio.ensure_future(self._leave(trying))
-            _LEAVING.add(leaving)
-            leaving.add_done_callback(_LEAVING.discard)
-            with to_its_end():
-                await asyncio.shield(leaving)
+            await to_its_end(self._leave(trying))
             raise
 
     async def _leave(self, trying: asyncio.Future[Try]) -> None:
@@ -110,17 +74,17 @@ class WorkWait:
         with contextlib.suppress(Exception):
             tried = await trying
             if tried.answer is not None:
-                await self.undo(tried.answer)
+                await self._request.undo(tried.answer)
 
     async def _begin(self, tx: Tx) -> int:
         """Where the log stands. Raises Refusal when the caller is not let in any more."""
-        refused = await self.let_in(tx, self.caller)
+        refused = await self._request.heartbeat.let_in(tx, self._caller)
         if refused is not None:
             raise refused
-        why = await was_ended(tx, self.caller)
+        why = await was_ended(tx, self._caller)
         if why is not None:
-            message = f"The session {short(self.caller.session)} was ended while it waited: {why}."
-            raise Refusal(message, "A new call starts the session again.", Fault.REFUSED, "session_ended")
+            message = f"The session {short(self._caller.session)} was ended while it waited: {why}."
+            raise Refusal(message, "A new call starts the session again.", code="session_ended")
         return await events.last_pos(tx)
 
     async def _until_ready(self, wakeup: Wakeup, pos: int, tried: Try, left: float) -> bool:
@@ -132,19 +96,13 @@ class WorkWait:
         async def look(tx: Tx) -> tuple[int, bool]:
             last = await self._begin(tx)
             news = bool(await events.read_after(tx, pos, types=types, limit=1))
-            return last, news and await self.ready(tx)
+            return last, news and await self._request.ready(tx)
 
         while True:
             await asyncio.sleep(LOOK_EVERY_S)
             rest = min(over, again) - time.monotonic()
             if rest <= 0 or not await wakeup.wait(rest):
                 return time.monotonic() < over
-            pos, worth = await self.store.read(look, actor=self.caller)
+            pos, worth = await self._store.read(look, actor=self._caller)
             if worth:
                 return True
-
-
-def _is_final(tried: Try) -> bool:
-    """Is the task that was named none that will ever be ready for this caller?"""
-    reasons = () if tried.refusal is None else tried.refusal.details.get("reasons", ())
-    return any(reason["reason"] in ("finished", "archived") for reason in reasons)

@@ -30,16 +30,12 @@ async def reasons(tx: Tx, task: Task, caller: Caller, locks: Locks) -> list[Json
         reasons.append(
             _told(
                 "archived",
-                f"{references.task(task.number)} was taken off the board; `/undo` may bring it back.",
+                f"{task.ref} was taken off the board; `/undo` may bring it back.",
             )
         )
     if task.status in (Status.COMPLETED, Status.FAILED, Status.DEAD):
         said = f" {task.note}" if task.note else ""
-        reasons.append(
-            _told(
-                "finished", f"{references.task(task.number)} is {task.status}.{said}", status=str(task.status)
-            )
-        )
+        reasons.append(_told("finished", f"{task.ref} is {task.status}.{said}", status=str(task.status)))
     if task.status is Status.CLAIMED:
         reasons.append(_claimed(task, caller, now))
     if task.status is Status.BLOCKED:

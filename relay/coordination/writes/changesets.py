@@ -1,31 +1,31 @@
-"""Changesets: what an agent says it changed, beside what it did change.
+"""Changesets: what an agent says it changed, beside what it did change (docs/coordination.md, "Changesets").
 
 Invariants:
 - what was changed is git's word and not the agent's; where git cannot tell it is null, never made up;
 - what is declared is read as a lock is, and set against git's word by the rule of locks (`declared.compared`);
 - a changeset that meets another's lock, or an own lease that ran out, is refused and leaves nothing;
 - a row and its event commit together.
-
-(Issue 3, "Sessions and changesets"; 004, "changesets"; docs/coordination.md.)
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import uuid_utils
 
 from relay.base.durations import iso
+from relay.coordination.locks.service import Locks
 from relay.coordination.paths.targets import MAX_TARGETS, Target
+from relay.coordination.sessions import Heartbeat, lane_of
 from relay.coordination.writes.declared import coverage, file_of
 from relay.coordination.writes.fencing import LockCheck
 from relay.coordination.writes.write_authorization import against, ordered, record
 from relay.log import events
 from relay.log.encoding import dumps, loads
-from relay.log.events import Lane, NewEvent
+from relay.log.events import NewEvent
 from relay.model import STALE, Caller, ChangedFiles, Fault, LockRefusal, Refusal
 from relay.store.ports import Queries, Row, Store, Tx
 
@@ -39,10 +39,6 @@ MOST_FILES = 1000
 MOST_LISTED = 1000
 
 Json = dict[str, Any]
-#: The heartbeat of a call, in its transaction.
-Touch = Callable[[Tx, Caller], Awaitable[object]]
-#: What a lock on that text would be about; raises Refusal.
-Meant = Callable[[Caller, str], Awaitable[Target]]
 
 
 class Changesets:
@@ -53,13 +49,13 @@ class Changesets:
         store: Store,
         lock_check: LockCheck,
         changes: ChangedFiles,
-        touch: Touch,
-        meant: Meant,
+        heartbeat: Heartbeat,
+        locks: Locks,
         *,
         fold: bool = False,
     ) -> None:
         self._store, self._lock_check, self._changes = store, lock_check, changes
-        self._touch, self._meant, self._fold = touch, meant, fold
+        self._heartbeat, self._locks, self._fold = heartbeat, locks, fold
 
     async def record(
         self,
@@ -78,7 +74,7 @@ class Changesets:
                 "summary", f"is text of 1 to {MOST_SUMMARY:,} characters", "Say what you changed."
             )
         targets = await self._targets(caller, files)
-        declared = [one.path for one in targets]
+        declared = [target.path for target in targets]
         changed = await self._changes.changed_files(caller.agent, base, head)
         undeclared = missing = None
         if changed is not None:
@@ -110,7 +106,7 @@ class Changesets:
     async def _targets(self, caller: Caller, files: Sequence[str]) -> list[Target]:
         if len(files) > MOST_FILES:
             raise _malformed("files", f"are {MOST_FILES:,} at most", "Declare a folder or a pattern.")
-        targets = [await self._meant(caller, text) for text in files]
+        targets = [await self._locks.target(caller, text) for text in files]
         declared = {(target.kind, target.key): target for target in targets}
         if sum(target.kind == "glob" for target in declared.values()) > MAX_TARGETS:
             raise _malformed("files", f"have {MAX_TARGETS} patterns at most", "Declare wider ones.")
@@ -119,7 +115,7 @@ class Changesets:
     async def _put(
         self, tx: Tx, caller: Caller, row: Json, written: Sequence[str | Target]
     ) -> list[LockRefusal]:
-        await self._touch(tx, caller)
+        await self._heartbeat.touch(tx, caller)
         refusals = ordered(
             against(await self._lock_check.refusals(tx, caller, written, row["token"]), caller)
         )
@@ -127,7 +123,7 @@ class Changesets:
             await record(tx, caller, refusals, act="changeset")
             return refusals
         now = await tx.now()
-        await tx.execute(Q.put_changeset, **row, agent=caller.agent, session=caller.session, now=now)
+        await tx.execute(Q.put_changeset, **row, **caller.ids, now=now)
         changeset = {
             "changeset_id": row["id"],
             "agent_id": caller.agent,
@@ -137,16 +133,9 @@ class Changesets:
             "changed": loads(row["changed"]),
             "undeclared": loads(row["undeclared"]),
         }
-        touches = changeset["changed"]
-        await events.append(
-            tx,
-            NewEvent(
-                RECORDED,
-                Lane(caller.session, caller.agent),
-                outputs={"changeset": changeset},
-                file_touches=touches,
-            ),
-        )
+        outputs, touches = {"changeset": changeset}, changeset["changed"]
+        event = NewEvent(RECORDED, lane_of(caller), outputs=outputs, file_touches=touches)
+        await events.append(tx, event)
         return []
 
     async def list(
@@ -174,11 +163,11 @@ def _written(
     these; where nobody knows, for all that it may mean."""
     unknown = changed is None
     asked: dict[str | Target, None] = dict.fromkeys(changed or ())
-    for one in declared:
-        name = file_of(one)
-        if name is None and (unknown or one.kind == "key"):
-            asked[one] = None
-        elif name is not None and (unknown or one.path in missing):
+    for target in declared:
+        name = file_of(target)
+        if name is None and (unknown or target.kind == "key"):
+            asked[target] = None
+        elif name is not None and (unknown or target.path in missing):
             asked[name] = None
     return list(asked)
 
@@ -194,7 +183,7 @@ def refused(refusals: Sequence[LockRefusal]) -> Refusal:
     }
     if first.code == STALE:
         details["fencing_token"] = first.fencing_token
-    return Refusal(first.text, first.fix, Fault.REFUSED, first.code, details=details)
+    return Refusal(first.text, first.fix, code=first.code, details=details)
 
 
 def _shown(row: Row) -> Json:

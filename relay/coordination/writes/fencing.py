@@ -10,8 +10,6 @@ Invariants:
   change thousands;
 - a file is its name and nothing else: no character of it is a wildcard, and a name that nobody could lock is judged
   by the folder that it is in.
-
-(Issue 3, "Fencing token".)
 """
 
 from __future__ import annotations
@@ -71,7 +69,7 @@ class LockCheck:
     async def _others(self, tx: Tx, caller: Caller, files: Sequence[Target | None]) -> Sequence[Lock | None]:
         """Of each file the lock of another that concerns it, the one that lasts longest. Few are asked for by
         indexes, so that an edit waits as long with a thousand locks as with one; for many all locks are read."""
-        me = (caller.agent, caller.session)
+        me = caller.holder
         if len(files) > FEW:
             index = LockIndex(lock for lock in await table.living(tx) if lock.holder != me)
             return [None if target is None else longest(index.concerning(target)) for target in files]
@@ -105,8 +103,7 @@ class LockCheck:
 async def _living(tx: Tx, caller: Caller, mine: Sequence[Lock]) -> list[Lock]:
     """Those of the caller's rows that hold."""
     now = await tx.now()
-    who = {"agent": caller.agent, "session": caller.session}
-    if not mine or await tx.one(table.Q.session_alive, **who, now=now) is None:
+    if not mine or await tx.one(table.Q.session_alive, **caller.ids, now=now) is None:
         return []
     return [lock for lock in mine if lock.expires_at > now]
 
@@ -140,22 +137,11 @@ def _covers(lock: Lock, fold: bool) -> Callable[[str], bool]:
     return covers
 
 
-def _refusal(one: WriteVerdict, caller: Caller, now: float) -> LockRefusal:
-    code = LOCKED if one.verdict == "locked" else STALE
-    lock = one.lock
+def _refusal(verdict: WriteVerdict, caller: Caller, now: float) -> LockRefusal:
+    code = LOCKED if verdict.verdict == "locked" else STALE
+    path, lock = verdict.path, verdict.lock
+    said = verdict.message(now) if code == STALE else ""
     if lock is None:
-        return LockRefusal(
-            code, one.path, one.path, caller.agent, caller.session, None, one.token, said=one.message(now)
-        )
-    return LockRefusal(
-        code,
-        one.path,
-        lock.path,
-        lock.agent,
-        lock.session,
-        lock.over_at,
-        lock.token,
-        lock.reason or "",
-        said=one.message(now) if code == STALE else "",
-        now=now,
-    )
+        return LockRefusal(code, path, path, *caller.holder, None, verdict.token, said=said)
+    why = lock.reason or ""
+    return LockRefusal(code, path, lock.path, *lock.holder, lock.over_at, lock.token, why, said=said, now=now)

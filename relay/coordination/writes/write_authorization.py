@@ -2,7 +2,7 @@
 
 Invariants:
 - a write that meets another session's lock is refused. So is a write that meets the session's own lock whose lease
-  ran out (`stale_token`): a holder that was paused learns it before it writes (issue, "Fencing token");
+  ran out (`stale_token`): a holder that was paused learns it before it writes;
 - a session that holds a file exclusively is never told by an advisory to steer clear of it: nobody else may write
   there, and of two agents one may always go on;
 - a caller that gives a name and no session stands for the one living session of that name, or else for its last one.
@@ -18,12 +18,12 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from relay.coordination.sessions import Q
+from relay.coordination.sessions import Q, lane_of
 from relay.coordination.writes.fencing import LockCheck
 from relay.log import events
-from relay.log.events import Event, Lane, NewEvent
+from relay.log.events import Event, NewEvent
 from relay.model import LOCKED, STALE, WHICH, Caller, Guard, GuardDecision, Location, LockRefusal
-from relay.store.ports import Row, Store, StoreError, Tx
+from relay.store.ports import Store, StoreError, Tx
 
 REFUSED = "guard.refused"
 OVERRIDDEN = "guard.overridden"
@@ -52,12 +52,9 @@ async def _may_be(tx: Tx, caller: Caller) -> tuple[int, list[Caller]]:
         last = await tx.one(Q.last_session_of, agent=caller.agent)
         return 0, [caller if last is None else replace(caller, session=last["id"])]
     # One that never asked for a lock may write what every other such one may.
+    holding = [row["id"] for row in living if row["locks"]]
     without = [row["id"] for row in living if not row["locks"]][:1]
-    return len(living), [replace(caller, session=id) for id in (*_holding(living), *without)]
-
-
-def _holding(living: Sequence[Row]) -> list[str]:
-    return [row["id"] for row in living if row["locks"]]
+    return len(living), [replace(caller, session=id) for id in (*holding, *without)]
 
 
 async def _refused(
@@ -78,12 +75,14 @@ async def _refused(
     return ordered(every), who
 
 
-def _which(found: LockRefusal, caller: Caller, living: int) -> LockRefusal:
-    said = (
-        f"{caller.agent} has {living} living sessions, and not all of them may write {found.path} now. "
+def _which(refusal: LockRefusal, caller: Caller, living: int) -> LockRefusal:
+    sentence = (
+        f"{caller.agent} has {living} living sessions, and not all of them may write {refusal.path} now. "
         "It is not known which of them this is."
     )
-    return LockRefusal(WHICH, found.path, found.lock, caller.agent, ANY_SESSION, None, None, said=said)
+    return LockRefusal(
+        WHICH, refusal.path, refusal.lock, caller.agent, ANY_SESSION, None, None, said=sentence
+    )
 
 
 def caller_of(agent: str, session: str | None, *, person: bool = False) -> Caller:
@@ -208,8 +207,6 @@ async def record(
     *,
     act: str,
     override: str = "",
-    source_key: str | None = None,
-    at: str | None = None,
 ) -> Event:
     """The event of a write that was refused, or let through over what stood against it."""
     outputs = {
@@ -220,14 +217,6 @@ async def record(
         "act": act,
         "refusals": [refusal.as_json() for refusal in refusals[:MOST_TOLD]],
     }
-    return await events.append(
-        tx,
-        NewEvent(
-            OVERRIDDEN if override else REFUSED,
-            Lane(caller.session, caller.agent),
-            outputs=outputs,
-            role="human" if caller.person else "agent",
-            source_key=source_key,
-            at=at,
-        ),
-    )
+    role = "human" if caller.person else "agent"
+    event = NewEvent(OVERRIDDEN if override else REFUSED, lane_of(caller), outputs=outputs, role=role)
+    return await events.append(tx, event)

@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from relay.coordination import sqlite_functions
+from relay.coordination.locks.acquisition import Acquisition
 from relay.coordination.locks.conflict_precheck import compare
 from relay.coordination.locks.lock import lock_request
 from relay.coordination.paths.patterns import MAX_REQUEST_WEIGHT
@@ -69,10 +70,10 @@ async def test_nothing_is_compared_in_the_writers_turn_that_stood_before_it(
         assert (await room.locks.acquire(room.bob, wanted))["success"]
         # What came between the look and the turn is compared in it.
         meant = tuple(map(target, ["lib/**/*.py", "lib/a.py"]))
-        before = await room.locks._compared(room.bob, lock_request(meant))
+        before = await Acquisition(room.heartbeat, room.bob, lock_request(meant)).compared(room.store)
         assert (await room.locks.acquire(room.ann, ["lib/**/a.py", "lib/b"]))["success"]
         with pytest.raises((StoreError, *errors_of(store))):
-            await store.write(lambda tx: room.locks._acquire(tx, room.bob, before), actor=room.bob)
+            await store.write(before.attempt, actor=room.bob)
     finally:
         await store.close()
 
@@ -81,12 +82,12 @@ async def test_nothing_is_compared_in_the_writers_turn_that_stood_before_it(
 async def test_what_came_between_the_look_and_the_turn_is_in_the_way(room: Room) -> None:
     assert (await room.locks.acquire(room.ann, ["lib/**/old*.py"]))["success"]
     meant = tuple(map(target, ["lib/**/n*.py", "docs"]))
-    before = await room.locks._compared(room.bob, lock_request(meant))
+    before = await Acquisition(room.heartbeat, room.bob, lock_request(meant)).compared(room.store)
     assert (await room.locks.acquire(room.ann, ["lib/**/new.py"]))["success"]
-    outcome = await room.store.write(lambda tx: room.locks._acquire(tx, room.bob, before), actor=room.bob)
+    outcome = await room.store.write(before.attempt, actor=room.bob)
     assert outcome.as_json()["held"]["file_path"] == "lib/**/new.py"
     assert (await room.locks.release(room.ann, "lib/**/new.py"))["success"]
-    outcome = await room.store.write(lambda tx: room.locks._acquire(tx, room.bob, before), actor=room.bob)
+    outcome = await room.store.write(before.attempt, actor=room.bob)
     assert outcome.as_json()["success"]
 
 

@@ -20,6 +20,7 @@ from relay.model.actions import ForceRelease
 from relay.store.ports import Store
 from tests import engines
 from tests.engines import BOTH, SCHEMAS
+from tests.standing import Folders
 
 ANN, BEN = Caller("ANN", "s1"), Caller("BEN", "s2")
 
@@ -156,7 +157,7 @@ async def test_each_worktree_has_its_own_links(store: Store, tree: Path, tmp_pat
     other = tmp_path / "other"
     (other / "vendor").mkdir(parents=True)
     (other / "lib").symlink_to("vendor")
-    locks = Locks(store, Heartbeat(), root=tree, root_of={"BEN": other}.get)
+    locks = Locks(store, Heartbeat(), root=tree, checkouts=Folders(tree, {"BEN": other}))
     assert (await locks.acquire(ANN, ["lib/a.py"]))["file_path"] == "src/a.py"
     assert (await locks.acquire(BEN, ["lib/a.py"]))["file_path"] == "vendor/a.py"
     gone = Locks(store, Heartbeat(), root=tmp_path / "nowhere")

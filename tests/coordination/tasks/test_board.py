@@ -15,10 +15,11 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from relay.coordination.tasks import board as wing
-from relay.coordination.tasks.board import CHANGED, CREATED, Board, Change, Changed
+from relay.coordination.tasks import task_events as wing
+from relay.coordination.tasks.board import Board, Changed
 from relay.coordination.tasks.projection import rebuild, strays
 from relay.coordination.tasks.task import Status, Task
+from relay.coordination.tasks.task_events import CHANGED, CREATED, Change
 from relay.log import events
 from relay.log.events import Lane, NewEvent
 from relay.log.verify import verify

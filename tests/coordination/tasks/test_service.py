@@ -11,7 +11,7 @@ from uuid import UUID, uuid4
 
 import pytest
 
-from relay.coordination.tasks import board as wing
+from relay.coordination.tasks import task_events as wing
 from relay.coordination.tasks.task import RANK_STEP_S
 from relay.log import events
 from relay.model import Caller, Fault

@@ -4,6 +4,7 @@ import pytest
 
 from relay.coordination.locks.lock import WriteVerdict
 from relay.coordination.locks.table import RELEASED
+from relay.coordination.sessions import Sessions
 from relay.coordination.tasks.board import Board
 from relay.coordination.tasks.service import WorkQueue
 from relay.coordination.writes.fencing import FEW, file_target
@@ -212,7 +213,7 @@ async def lost_with_claim(room: Room, work: WorkQueue, how: str) -> Caller:
 
 async def test_who_lost_a_claim_is_stale_for_its_files_and_who_ended_it_is_not(room: Room) -> None:
     work = WorkQueue(room.store, room.settings, heartbeat=room.heartbeat, locks=room.locks)
-    room.sessions.at_end(work.claims.give_back_all)
+    room.sessions = Sessions(room.store, room.heartbeat, room.locks, work.claims)
     taken = "eve took your lock on src/b.py away"
     for how, told in {
         "its lease ran out": "ran out",
@@ -251,7 +252,7 @@ async def test_who_lost_a_claim_is_stale_for_its_files_and_who_ended_it_is_not(r
 
 async def test_the_end_of_a_claim_clears_no_loss_from_before(room: Room) -> None:
     work = WorkQueue(room.store, room.settings, heartbeat=room.heartbeat, locks=room.locks)
-    room.sessions.at_end(work.claims.give_back_all)
+    room.sessions = Sessions(room.store, room.heartbeat, room.locks, work.claims)
     lane = Lane("room", "human:eve")
     for how in ("complete", "release", "lapse", "end"):
         who = Caller("sleepy", how)

@@ -278,7 +278,7 @@ class Git:
 
 
 def changesets(bench: Bench, changed: list[str] | None) -> Changesets:
-    return Changesets(bench.store, bench.judge, Git(changed), Heartbeat().touch, bench.locks.target)
+    return Changesets(bench.store, bench.judge, Git(changed), Heartbeat(), bench.locks)
 
 
 async def test_a_changeset_sets_what_is_said_against_what_was_done(bench: Bench) -> None:
