@@ -140,10 +140,15 @@ async def tree_with(git: Git, tree: str, changes: Mapping[bytes, Entry | None], 
         return tree
     own = replace(git, env={**git.env, "GIT_INDEX_FILE": str(index)})
     await own.run("read-tree", tree)
-    # What goes comes first, so that a file can stand where a folder was.
-    lines = [b"0 " + b"0" * len(tree) + b"\t" + path for path, entry in changes.items() if entry is None]
-    lines += [
-        f"{entry.mode} {entry.oid}\t".encode() + path for path, entry in changes.items() if entry is not None
-    ]
-    await own.run("update-index", "-z", "--index-info", stdin=b"".join(line + b"\0" for line in lines))
+    await own.run("update-index", "-z", "--index-info", stdin=index_lines(changes, len(tree)))
     return await own.line("write-tree")
+
+
+def index_lines(entries: Mapping[bytes, Entry | None], width: int) -> bytes:
+    """The input of `git update-index -z --index-info` (None: not there); `width`: digits of an id. What goes comes
+    first, so that a file can stand where a folder was."""
+    lines = [b"0 " + b"0" * width + b"\t" + path for path, entry in entries.items() if entry is None]
+    lines += [
+        f"{entry.mode} {entry.oid}\t".encode() + path for path, entry in entries.items() if entry is not None
+    ]
+    return b"".join(line + b"\0" for line in lines)
