@@ -97,11 +97,10 @@ def _differing(a: tuple[Span, ...], b: tuple[Span, ...]) -> tuple[tuple[Span, ..
     return mine, theirs
 
 
-def apart(span: Span, other: Span) -> int:
-    """Unchanged lines between two hunks; 0 or less: they touch. An insertion stands before its `start`."""
-    if (span.start, span.end) > (other.start, other.end):
-        span, other = other, span
-    return other.start - span.end - 1
+def touches(span: Span, other: Span) -> bool:
+    """Is there no unchanged line between the two? Then git cannot merge them, unless they are the same. An insertion
+    stands before its `start`."""
+    return span.start <= other.end + 1 and other.start <= span.end + 1
 
 
 def _nearest(a: tuple[Span, ...], b: tuple[Span, ...]) -> tuple[int, tuple[tuple[int, int], ...]]:

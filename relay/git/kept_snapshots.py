@@ -4,8 +4,8 @@ Invariants:
 - a kept snapshot has all of its objects in the repository itself, and git's own `gc` keeps them as long as its ref is
   there; no branch has it, so `git log --branches` and a push of branches do not see it;
 - its commit needs nobody's name: relay signs it, with the time of the snapshot;
-- the repository is the only record of what is kept. Of one lane, a tree that is kept again is kept once, by its latest
-  time.
+- the repository is the only record of what is kept. Of one lane, a tree that is kept again is kept once, by its
+  latest time.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from dataclasses import dataclass
 
 from relay.git.checkout import Checkout
 from relay.git.scratch_repository import ScratchRepository
-from relay.git.snapshot import commit_tree
+from relay.git.snapshot import commit_tree, signed_by_relay
 
 SNAPSHOTS, CHECKPOINTS = "refs/relay/snapshots/", "refs/relay/checkpoints/"
 _FORMAT = "%(refname)%00%(objectname)%00%(tree)%00%(committerdate:unix)%00%(contents:subject)"
@@ -68,10 +68,8 @@ class KeptSnapshots:
     ) -> KeptSnapshot:
         """Keep a tree of the scratch on top of these commits. `lane`: its key, or any name. Raises GitError."""
         date = int(at)
-        signed = (("NAME", "relay"), ("EMAIL", "snapshot@relay"), ("DATE", f"@{date} +0000"))
-        who = {f"GIT_{role}_{field}": value for role in ("AUTHOR", "COMMITTER") for field, value in signed}
         git = self._scratch.git(self._main)
-        commit = await commit_tree(git, tree, parents, f"{reason}\n", who)
+        commit = await commit_tree(git, tree, parents, f"{reason}\n", signed_by_relay(date))
         await self._scratch.publish(self._main, commit, parents)
         owner = ref_component(lane)
         ref = f"{CHECKPOINTS if checkpoint else SNAPSHOTS}{owner}/{tree}"

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
 from relay.git.diff import Differ, changed_files, touch_of
-from relay.git.hunks import apart, identity
+from relay.git.hunks import identity, touches
 from relay.git.merge_state import Lines
 from relay.git.run import Git, GitError, name_of
 from relay.model.working_set import FileTouch, joined
@@ -204,8 +204,7 @@ def where(mine: Mapping[str, FileTouch], theirs: Mapping[str, FileTouch]) -> dic
         moved, met = 0, []
         for span in sorted(touch.lines, key=lambda span: (span.start, span.end)):
             count = span.end - span.start + 1 if span.new_count is None else span.new_count
-            touches = any(apart(span, their) <= 0 for their in other.lines)
-            if touches and identity(span) not in theirs_too:
+            if any(touches(span, their) for their in other.lines) and identity(span) not in theirs_too:
                 first = span.start + moved
                 met.append((first, max(first, first + count - 1)))
             moved += count - (span.end - span.start + 1)

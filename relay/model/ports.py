@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from relay.model.actions import DeclareIntent, ForceRelease
+from relay.model.guards import HeldPath
 from relay.model.messages import Message
 from relay.model.refusals import Caller, Refusal
 
@@ -178,6 +179,14 @@ class AgentConfig(Protocol):
 
     async def set_agent(self, agent: str, changes: Mapping[str, Any]) -> dict[str, Any]:
         """Write an agent's model, effort or `enabled`, and take it over: `{success}`. Raises a room's refusal."""
+        ...
+
+
+class HeldPaths(Protocol):
+    """What the airspace asks of the locks."""
+
+    async def held(self, tx: Any) -> Sequence[HeldPath]:
+        """What holds now and is about files."""
         ...
 
 

@@ -22,6 +22,7 @@ from relay.airspace.text_similarity import Vocabulary
 from relay.git.trial_merge import Merge, Target, Trial
 from relay.model import HeldPath
 from relay.model.working_set import Pair, WorkingSet, all_paths, could_collide
+from relay.store.ports import Tx
 from tests.airspace.parts import FILE
 from tests.airspace.parts import AirspaceRoom as Room
 
@@ -33,8 +34,9 @@ async def nothing_asked(agents: Collection[str]) -> Mapping[str, Sequence[str]]:
     return {}
 
 
-async def no_locks() -> Sequence[HeldPath]:
-    return ()
+class NoLocks:
+    async def held(self, tx: Tx) -> Sequence[HeldPath]:
+        return ()
 
 
 class PlayedTrees:
@@ -87,6 +89,9 @@ class PlayedTrees:
 class PlayedMeasure:
     """0.9 for two that work in one file, 0.5 for intent, 0.2 within one folder; and what git says."""
 
+    def files(self) -> tuple[str, ...]:
+        return ()
+
     def __init__(self) -> None:
         self.scans = 0
         self.given: Sequence[WorkingSet] = ()
@@ -134,7 +139,7 @@ class House:
         self.trees, self.measure = PlayedTrees(room.members), PlayedMeasure()
         self.frames: list[dict[str, Any]] = []
         settings = lambda: room.settings  # noqa: E731
-        likeness, locks = WorkLikeness(self.trees, asked), LockIntents(no_locks)
+        likeness, locks = WorkLikeness(self.trees, asked), LockIntents(room.store, NoLocks())
         observer = Observer(room.store, room.protocol, self.trees, self.measure, likeness, locks)
         self.interrupter = Interrupter(room.protocol, turns, settings, clock=room.clock)
         self.scanner = Scanner(

@@ -30,12 +30,7 @@ class Announcer:
         reach = await self._voice.reach(tx, roles.agents)
         ask = [agent for agent in step.ask if reach[agent] == ""]
         unable = {agent: why for agent in step.ask if (why := reach[agent])}
-        for agent in ask:
-            if agent in after.asked:
-                before = after.asked[agent].message_id
-                await self._voice.withdraw(
-                    tx, before, "a newer advisory takes its place", now=now, agents=[agent]
-                )
+        await self._withdraw(tx, after, ask, "a newer advisory takes its place", now)
         after = replace(
             after,
             asked={**after.asked, **dict.fromkeys(ask, Asked("", now))},
@@ -66,11 +61,7 @@ class Announcer:
         reach = await self.reach(tx, after)
         ask = [name for name in names if reach.get(name) == ""]
         unable = {name: why for name in names if (why := reach.get(name))}
-        for name in ask:
-            if name in after.asked:
-                reason = "what is in the main branch comes first"
-                before = after.asked[name].message_id
-                await self._voice.withdraw(tx, before, reason, now=now, agents=[name])
+        await self._withdraw(tx, after, ask, "what is in the main branch comes first", now)
         backs = {
             name: replace(back, told=tuple(dict.fromkeys([*back.told, *back.paths])))
             if name in names
@@ -82,21 +73,30 @@ class Announcer:
             for priority in after.latched
             if observation.gone(priority.agent) and priority.agent not in backs
         ]
-        told = [backs[name] for name in names]
-        offered = after.choices(reach)
-        body = wording.set_back(
-            told, merged, ask=ask, unable=unable, steer=after.roles.steer, choices=offered
-        )
+        new, offered = [backs[name] for name in names], after.choices(reach)
+        body = wording.set_back(new, merged, ask=ask, unable=unable, steer=after.roles.steer, choices=offered)
         after = replace(after, set_back=backs)
-        after = replace(after, text=wording.line(after))
-        after = await table.save_change(tx, after, ["told"])
+        after = await table.save_change(tx, replace(after, text=wording.line(after)), ["told"])
         # Who has somebody else ahead takes it in later, when that one is merged.
         taking = [name for name in ask if name not in after.roles.steer]
         meta = {"actions": [choice.as_json() for choice in offered], TAKE_MAIN: taking}
         spoken = await self.speak(tx, after, body, now, to=names, ask=ask, meta=meta)
         if after.message_id is None or not after.contacts:
-            named = replace(after, message_id=spoken.id, number=spoken.number)
-            await table.save_change(tx, named, ["said"], cause=[spoken.event_id])
+            await self._keep_message(tx, after, spoken)
+
+    async def decided(
+        self, tx: Tx, after: Advisory, agent: str, *, by: str, now: float, cause: Sequence[str]
+    ) -> None:
+        """Tell all of a resolution that a person has said who goes first; each that can be reached gets a turn."""
+        agents = after.roles.agents
+        reach = await self._voice.reach(tx, agents)
+        ask = [name for name in agents if reach[name] == ""]
+        await self._withdraw(tx, after, ask, f"{by} has decided", now)
+        answered = {name: replace(asked_agent, answered=True) for name, asked_agent in after.asked.items()}
+        after = replace(after, asked=answered, text=wording.line(after))
+        after = await table.save_change(tx, after, ["decided"], cause=cause, by=by)
+        body = wording.decided(after, agent, by)
+        await self._keep_message(tx, after, await self.speak(tx, after, body, now, to=agents, ask=ask))
 
     async def clear(
         self,
@@ -138,6 +138,20 @@ class Announcer:
             meta={"advisory": about.id, "level": about.level.word, **(meta or {})},
         )
 
+    async def _withdraw(
+        self, tx: Tx, after: Advisory, agents: Sequence[str], reason: str, now: float
+    ) -> None:
+        """Take back what these agents were asked before: a new message asks them."""
+        for agent in agents:
+            if agent in after.asked:
+                before = after.asked[agent].message_id
+                await self._voice.withdraw(tx, before, reason, now=now, agents=[agent])
+
+    async def _keep_message(self, tx: Tx, after: Advisory, spoken: Spoken) -> None:
+        """The message that speaks for the advisory from now on."""
+        after = replace(after, message_id=spoken.id, number=spoken.number)
+        await table.save_change(tx, after, ["said"], cause=[spoken.event_id])
+
     async def reach(self, tx: Tx, about: Advisory) -> dict[str, str]:
         """Of those who are part of it, the room's agents: empty, or why one cannot be asked."""
         reach = await self._voice.reach(tx, about.part)
@@ -148,9 +162,9 @@ class Announcer:
             return None
         tasks = []
         for task in await self._board.list(tx):
-            told = task.as_json()
-            if told["status"] == "pending" and not told["badge"] and not told["assignee"]:
-                tasks.append((task.number, str(told["title"]), int(told["priority"])))
+            row = task.as_json()
+            if row["status"] == "pending" and not row["badge"] and not row["assignee"]:
+                tasks.append((task.number, str(row["title"]), int(row["priority"])))
         mine = [
             path
             for agent in after.roles.steer

@@ -83,18 +83,15 @@ def parse(text: str) -> tuple[str, ...] | None:
     if not lines:
         return None
     named = [word for line in lines for word in re.split(r",|;|\s+and\s+", line)]
-    paths = [
-        path for one in named if one.strip().strip("*_`. ").lower() not in _NOTHING for path in _paths(one)
-    ]
-    return tuple(dict.fromkeys(paths))[:MOST_PATHS]
+    named = [piece for piece in named if piece.strip().strip("*_`. ").lower() not in _NOTHING]
+    return tuple(dict.fromkeys(path for piece in named for path in _paths(piece)))[:MOST_PATHS]
 
 
-def _paths(one: str) -> list[str]:
+def _paths(piece: str) -> list[str]:
     """The paths in a piece of an INTENT line: what is in backticks, else its words that look like one."""
-    quoted = re.findall(r"`([^`]+)`", one)
-    words = quoted or one.split()
-    found = [clean(_unwrapped(word)) for word in words]
-    paths = [path for path in found if path]
+    quoted = re.findall(r"`([^`]+)`", piece)
+    words = quoted or piece.split()
+    paths = [path for word in words if (path := clean(_unwrapped(word)))]
     return paths if len(words) == 1 or quoted else [path for path in paths if "/" in path or "." in path]
 
 
@@ -113,17 +110,17 @@ async def declare(
 
     Gives the paths as they are kept. Raises Refusal when one of them is no path of the repository.
     """
-    agent, kept = action.agent, []
+    agent, cleaned = action.agent, []
     for path in action.paths:
-        one = clean(path)
-        if one is None:
+        if (inside := clean(path)) is None:
             raise Refusal(
                 f"{path[:80]!r} is not a path inside the repository.", "Give it relative, like src/app.py."
             )
-        kept.append(one)
-    if len(kept) > MOST_PATHS:
-        raise Refusal(f"{len(kept)} paths are too many: one intent has at most {MOST_PATHS}.", "Name a few.")
-    everything = source is Source.COMMAND and not kept
+        cleaned.append(inside)
+    if len(cleaned) > MOST_PATHS:
+        message = f"{len(cleaned)} paths are too many: one intent has at most {MOST_PATHS}."
+        raise Refusal(message, "Name a few.")
+    everything = source is Source.COMMAND and not cleaned
     await tx.execute(Q.forget_intents, now=now)
     if source is Source.AGENT:
         await tx.execute(Q.clear_session_intents, agent=agent, source=str(source), session=session)
@@ -133,8 +130,8 @@ async def declare(
     own = {Source.ANSWER: Source.AGENT, Source.AGENT: Source.ANSWER}.get(source)
     if own is not None:
         await tx.execute(Q.clear_other_word, agent=agent, source=str(own), session=session)
-    kept = list(dict.fromkeys(kept))
-    for path in kept:
+    unique = tuple(dict.fromkeys(cleaned))
+    for path in unique:
         await tx.execute(
             Q.declare_intent,
             agent=agent,
@@ -144,12 +141,12 @@ async def declare(
             declared_at=now,
             expires_at=now + HOLDS_S,
         )
-    await _declared(tx, agent, kept, source, by, cause, session)
-    return tuple(kept)
+    await _declared(tx, agent, unique, source, by, cause, session)
+    return unique
 
 
 async def end_session(tx: Tx, agent: str, session: str, *, cause: Sequence[str] = ()) -> bool:
-    """What a session declared ends with it; False when it had declared nothing that still holds."""
+    """End what a session declared; False when it had declared nothing that still holds."""
     if not session or not await tx.execute(Q.end_intents, agent=agent, session=session):
         return False
     await _declared(tx, agent, [], Source.AGENT, agent, cause, session)
@@ -157,8 +154,8 @@ async def end_session(tx: Tx, agent: str, session: str, *, cause: Sequence[str] 
 
 
 async def end_work(tx: Tx, agent: str, until: float, *, cause: Sequence[str] = ()) -> bool:
-    """What was declared of an agent until then (Unix seconds) ends with the work that it was about, merged or
-    discarded; False when nothing was."""
+    """End what was declared of an agent until then (Unix seconds): the work that it was about is merged or discarded.
+    False when nothing was declared."""
     if not await tx.execute(Q.end_intents_of_work, agent=agent, until=until):
         return False
     await _declared(tx, agent, [], Source.AGENT, "RELAY", cause, "")
@@ -177,8 +174,8 @@ async def _declared(
 
 async def declared(tx: Tx, now: float) -> Declared:
     """What holds now: by agent and path, the sources that declared it."""
-    found: dict[str, dict[str, frozenset[Source]]] = {}
+    by_agent: dict[str, dict[str, frozenset[Source]]] = {}
     for row in await tx.all(Q.intents, now=now):
-        paths = found.setdefault(row["agent"], {})
+        paths = by_agent.setdefault(row["agent"], {})
         paths[row["path"]] = paths.get(row["path"], frozenset()) | {Source(row["source"])}
-    return found
+    return by_agent

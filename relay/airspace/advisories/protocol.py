@@ -186,18 +186,17 @@ class AdvisoryProtocol:
         return True
 
     async def _ask_people(self, tx: Tx, advisory: Advisory, now: float, settings: AirspaceSettings) -> None:
-        told, what = [], []
+        reasons, what = list[str](), list[str]()
         if _unanswered(advisory, now):
             silent = {agent: advisory.asked[agent].failed for agent in advisory.unanswered}
-            told.append(wording.no_answer(silent, settings.answer_s))
-            advisory, what = replace(advisory, escalated_at=now), ["escalated"]
+            reasons.append(wording.no_answer(silent, settings.answer_s))
+            advisory = replace(advisory, escalated_at=now)
+            what.append("escalated")
         if _unsteered(advisory, now):
             agents = steering.stayed(advisory)
-            told.append(wording.stayed(agents, steering.told_files(advisory, agents), settings.steer_s))
-            advisory, what = (
-                replace(advisory, people_asked_at=now, steering=Steering.STAYED),
-                [*what, "steering"],
-            )
+            reasons.append(wording.stayed(agents, steering.told_files(advisory, agents), settings.steer_s))
+            advisory = replace(advisory, people_asked_at=now, steering=Steering.STAYED)
+            what.append("steering")
         asks = advisory.between is Level.RESOLUTION
         if asks and advisory.question_at is not None:
             # Who goes on was asked already, and no second time: the page shows how it stands.
@@ -206,7 +205,8 @@ class AdvisoryProtocol:
         advisory = await table.save_change(tx, replace(advisory, question_at=now if asks else None), what)
         offered = advisory.choices(await self._announcer.reach(tx, advisory)) if asks else ()
         meta = {**ASKS_PEOPLE, "actions": [choice.as_json() for choice in offered]}
-        await self._announcer.speak(tx, advisory, wording.to_people(advisory, told, offered), now, meta=meta)
+        body = wording.to_people(advisory, reasons, offered)
+        await self._announcer.speak(tx, advisory, body, now, meta=meta)
 
     # -- what people decide
 
@@ -222,27 +222,26 @@ class AdvisoryProtocol:
     ) -> str:
         """A person says that this agent goes first, in each resolution that it is part of; gives what the room
         answers. Raises Refusal."""
-        found = [
+        resolutions = [
             advisory
             for advisory in (await table.load_state(tx)).advisories.values()
             if agent in (*advisory.roles.hold, *advisory.roles.steer)
         ]
-        if not found:
+        if not resolutions:
             raise Refusal(
                 f"{agent} is not part of a resolution advisory, so nobody has to give way to it.",
                 "`/airspace` shows who is near whom.",
             )
-        decided = {advisory.id: advisory.decided for advisory in found}
-        found = [
-            advisory for advisory in found if (first := decided[advisory.id]) is None or first.agent != agent
-        ]
-        if not found:
-            by_whom = next(first.by for first in decided.values() if first is not None)
+        decisions = [advisory.decided for advisory in resolutions]
+        if all(first is not None and first.agent == agent for first in decisions):
+            by_whom = next(first.by for first in decisions if first is not None)
             raise Refusal(
                 f"{agent} goes first already: {by_whom} decided that.", "`/first` for another one changes it."
             )
         settings, given_way = self._settings(), dict[str, None]()
-        for advisory in found:
+        for advisory, first in zip(resolutions, decisions, strict=True):
+            if first is not None and first.agent == agent:
+                continue
             mine = next(place for place in advisory.latched if place.agent == agent)
             others = [replace(place, by="") for place in advisory.latched if place.agent != agent]
             stands = {name: stand for name, stand in advisory.stands.items() if name != agent}
@@ -254,18 +253,7 @@ class AdvisoryProtocol:
             )
             # Told anew: from now on each has its time to leave, and a running turn is cut off once.
             after = steering.begin(replace(after, resolved_at=now), sets, now, settings.steer_s)
-            after = replace(after, text=wording.line(after))
-            reach = await self._voice.reach(tx, roles.agents)
-            ask = [name for name in roles.agents if reach[name] == ""]
-            for name in {name for name in ask if name in after.asked}:
-                before = after.asked[name].message_id
-                await self._voice.withdraw(tx, before, f"{by} has decided", now=now, agents=[name])
-            done = {name: replace(asked_agent, answered=True) for name, asked_agent in after.asked.items()}
-            after = await table.save_change(tx, replace(after, asked=done), ["decided"], cause=cause, by=by)
-            body = wording.decided(after, agent, by)
-            spoken = await self._announcer.speak(tx, after, body, now, to=roles.agents, ask=ask)
-            named = replace(after, message_id=spoken.id, number=spoken.number)
-            await table.save_change(tx, named, ["said"], cause=[spoken.event_id])
+            await self._announcer.decided(tx, after, agent, by=by, now=now, cause=cause)
         behind = [name for name in given_way if name != agent]
         verb = "gives" if len(behind) == 1 else "give"
         return f"{by} decided: {agent} goes first; {' and '.join(behind)} {verb} way."
@@ -297,10 +285,7 @@ class AdvisoryProtocol:
 
     def steer(self, agent: str, path: str) -> Steer | None:
         """The resolution advisory that tells this agent to keep off this file, if one stands."""
-        for one in self.steers(agent):
-            if path in one.files:
-                return one
-        return None
+        return next((steer for steer in self.steers(agent) if path in steer.files), None)
 
     def settles(self, agent: str) -> set[str]:
         """The files in which this agent has the conflicts of a merge to settle."""
@@ -312,47 +297,45 @@ class AdvisoryProtocol:
         conflict in."""
         if not self._settings().enabled:
             return []
-        found, settles = [], self.settles(agent)
+        steers, settles = [], self.settles(agent)
         for advisory in sorted(
             self.state.advisories.values(), key=lambda advisory: (advisory.opened_at, advisory.id)
         ):
-            told = advisory.roles.off.get(agent)
-            off = tuple(path for path in told or () if path not in settles)
-            if told is not None and (off or not told) and advisory.resolved_at is not None:
+            all_off = advisory.roles.off.get(agent)
+            off = tuple(path for path in all_off or () if path not in settles)
+            if all_off is not None and (off or not all_off) and advisory.resolved_at is not None:
                 # What was said may be of another level by now; while it is not, it names free work as well.
                 reason = (
                     advisory.text if advisory.reason in advisory.text.split("; ") else wording.line(advisory)
                 )
-                found.append(Steer(advisory.id, reason, off, advisory.resolved_at))
-        return found
+                steers.append(Steer(advisory.id, reason, off, advisory.resolved_at))
+        return steers
 
     def behind(self, agent: str) -> frozenset[str]:
         """The agents that this one has the latched right of way over, where both stand in one advisory."""
-        found: set[str] = set()
-        for advisory in self.state.advisories.values():
-            names = advisory.roles.agents
-            if agent in names:
-                found |= set(names[names.index(agent) + 1 :])
-        return frozenset(found)
+        orders = [advisory.roles.agents for advisory in self.state.advisories.values()]
+        return frozenset(
+            name for names in orders if agent in names for name in names[names.index(agent) + 1 :]
+        )
 
     def decided(self) -> set[str]:
         """The agents that somebody gives way to because a person said that they go first."""
-        found = ((advisory.decided, advisory.roles.hold) for advisory in self.state.advisories.values())
-        return {first.agent for first, hold in found if first is not None and first.agent in hold}
+        decisions = ((advisory.decided, advisory.roles.hold) for advisory in self.state.advisories.values())
+        return {first.agent for first, hold in decisions if first is not None and first.agent in hold}
 
     async def mark(self, advisory_id: str, mark: Mark | None, *, by: str) -> Advisory | None:
         """What a person says of an advisory; None when there is none of that id."""
 
         async def work(tx: Tx) -> tuple[Advisory | None, AirspaceState]:
-            one = await table.advisory(tx, advisory_id)
-            if one is not None and one.mark is not mark:
-                marked = replace(one, mark=mark, marked_by=by if mark else None)
-                one = await table.save_change(tx, marked, ["marked"], by=by)
-            return one, await table.load_state(tx)
+            advisory = await table.advisory(tx, advisory_id)
+            if advisory is not None and advisory.mark is not mark:
+                marked = replace(advisory, mark=mark, marked_by=by if mark else None)
+                advisory = await table.save_change(tx, marked, ["marked"], by=by)
+            return advisory, await table.load_state(tx)
 
         async with self._alone:
-            found, self.state = await self._store.write(work)
-        return found
+            advisory, self.state = await self._store.write(work)
+        return advisory
 
     async def merged(
         self, tx: Tx, agent: str, conflicts: Sequence[str], *, now: float, cause: Sequence[str] = ()

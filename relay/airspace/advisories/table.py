@@ -8,18 +8,17 @@ process on this database.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
 from relay.airspace.advisories import wording
-from relay.airspace.advisories.rules import forecasts
+from relay.airspace.advisories.rules import forecasts, outcomes
 from relay.airspace.advisories.rules.advisory import Advisory
 from relay.airspace.advisories.rules.edit_check import EditNotice
 from relay.airspace.advisories.rules.forecasts import Forecast
 from relay.airspace.advisories.rules.hysteresis import Rules, Track
 from relay.airspace.advisories.rules.observation import AirspaceState
-from relay.airspace.advisories.rules.outcomes import precision
 from relay.airspace.readings import Level
 from relay.log import events
 from relay.log.encoding import dumps, loads
@@ -40,14 +39,16 @@ def lane_of(advisory_id: str) -> Lane:
 
 async def load_state(tx: Tx) -> AirspaceState:
     """What is kept from one tick to the next."""
-    tracks = {(row["a"], row["b"]): Track.of_json(loads(row["track"])) for row in await tx.all(Q.pair_tracks)}
-    kept = [of_row(row) for row in await tx.all(Q.standing_advisories)]
+    tracks = {
+        (row["a"], row["b"]): Track.of_record(loads(row["track"])) for row in await tx.all(Q.pair_tracks)
+    }
+    advisories = [of_row(row) for row in await tx.all(Q.standing_advisories)]
     ahead = {
         (row["a"], row["b"]): Forecast(row["began_at"], tuple(loads(row["worked"])), bool(row["asked"]))
         for row in await tx.all(Q.open_lookaheads)
     }
-    told = frozenset((row["agent"], row["other"], row["path"]) for row in await tx.all(Q.told_edits))
-    return AirspaceState(tracks, {advisory.id: advisory for advisory in kept}, ahead, told)
+    notices = frozenset((row["agent"], row["other"], row["path"]) for row in await tx.all(Q.told_edits))
+    return AirspaceState(tracks, {advisory.id: advisory for advisory in advisories}, ahead, notices)
 
 
 async def save_forecasts(tx: Tx, before: Mapping[Pair, Forecast], after: Mapping[Pair, Forecast]) -> None:
@@ -70,11 +71,11 @@ async def save_edit_notices(tx: Tx, before: frozenset[EditNotice], after: frozen
 async def save_tracks(tx: Tx, tracks: Mapping[Pair, Track], rules: Rules, now: float) -> None:
     """Keep how pairs stand. A clear one whose cool-down is over is forgotten."""
     for (a, b), track in tracks.items():
-        said = max((track.said or {}).values(), default=float("-inf"))
-        if track.level is Level.CLEAR and said + rules.cooldown_s <= now:
+        said_at = max(track.said.values(), default=float("-inf"))
+        if track.level is Level.CLEAR and said_at + rules.cooldown_s <= now:
             await tx.execute(Q.forget_pair, a=a, b=b)
         else:
-            await tx.execute(Q.keep_pair, a=a, b=b, track=dumps(track.as_json()), changed_at=now)
+            await tx.execute(Q.keep_pair, a=a, b=b, track=dumps(asdict(track)), changed_at=now)
 
 
 async def insert_open(tx: Tx, advisory: Advisory) -> bool:
@@ -99,9 +100,9 @@ async def save_change(
     if by is not None:
         outputs["by"] = by
     event = await events.append(tx, NewEvent(CHANGED, lane_of(advisory.id), parents=parents, outputs=outputs))
-    kept = replace(advisory, event_id=event.id)
-    await tx.execute(Q.keep_advisory, **_row(kept))
-    return kept
+    recorded = replace(advisory, event_id=event.id)
+    await tx.execute(Q.keep_advisory, **_row(recorded))
+    return recorded
 
 
 def _row(advisory: Advisory) -> dict[str, Any]:
@@ -145,5 +146,5 @@ async def latest(tx: Tx, limit: int) -> list[Advisory]:
 
 async def counts(tx: Tx) -> dict[str, Any]:
     """The precision so far, by kind (`outcomes.precision`); `lookahead`: `forecasts.precision`."""
-    said = precision(await tx.all(Q.advisory_counts))
-    return {**said, "lookahead": forecasts.precision(await tx.all(Q.lookahead_counts))}
+    advisories = outcomes.precision(await tx.all(Q.advisory_counts))
+    return {**advisories, "lookahead": forecasts.precision(await tx.all(Q.lookahead_counts))}

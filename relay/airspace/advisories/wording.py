@@ -9,8 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from relay.airspace.advisories.choices import Choice
-from relay.airspace.advisories.rules.advisory import Advisory
+from relay.airspace.advisories.rules.advisory import Advisory, Choice
 from relay.airspace.advisories.rules.grouping import by_weight, evidence_of
 from relay.airspace.advisories.rules.set_back import SetBack
 from relay.airspace.readings import Evidence, Level

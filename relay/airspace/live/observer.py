@@ -92,7 +92,8 @@ class Observer:
         self._declared = await self._store.read(lambda tx: intents.declared(tx, now))
         in_hand = {working_set.agent: working_set for working_set in await self.worktrees.working_sets()}
         sets = with_intents(in_hand, self._declared)
-        self.sets = with_intents(sets, await self._locks.intents(sets, self.worktrees.agents()))
+        locked = await self._locks.intents(sets, self.worktrees.agents(), self._measure.files())
+        self.sets = with_intents(sets, locked)
         measured = [without(working_set, settings.muted) for working_set in self.sets.values()]
         working = {working_set.agent for working_set in measured if working_set.files}
         self._merges = {pair: merge for pair, merge in self._merges.items() if set(pair) <= working}

@@ -35,6 +35,7 @@ from relay.config.settings import AgentSettings, Settings
 from relay.git import diff
 from relay.git.checkout import Checkout, Head, UnusableCheckout, head_of, list_worktrees, open_checkout
 from relay.git.diff import Differ, Outline
+from relay.git.kept_snapshots import ref_component
 from relay.git.run import GitError
 from relay.git.scratch_repository import ScratchRepository
 from relay.git.snapshot import Snapshotter
@@ -200,7 +201,7 @@ class WorktreeRegistry:
             return
         checkout = await open_checkout(path)
         await self.scratch.borrow([checkout])
-        snapshotter = Snapshotter(self.scratch, checkout, _file_name(name), self._not_work(checkout.top))
+        snapshotter = Snapshotter(self.scratch, checkout, ref_component(name), self._not_work(checkout.top))
         self.worktrees[name] = TrackedWorktree(name, path, checkout, snapshotter, own)
 
     def _not_work(self, top: Path) -> tuple[str, ...]:
@@ -416,11 +417,6 @@ async def scan_repo(
         pairs = [(a, b) for a in sorted(names) for b in sorted(names) if a < b]
         # No main branch stands apart here: each checkout is one of the sides.
         return list(await registry.working_sets()), dict(await registry.merge_trials.merges(pairs, {}))
-
-
-def _file_name(name: str) -> str:
-    """A name that people gave, as a part of a file's name."""
-    return re.sub(r"[^A-Za-z0-9_-]", lambda match: f"%{ord(match[0]):x}", name)
 
 
 def _pattern(path: Path, top: Path) -> str:

@@ -160,7 +160,7 @@ class AirspaceParts:
             self.working_sets,
             measure,
             WorkLikeness(self.working_sets, partial(asked, store)),
-            LockIntents(lambda: store.read(judge.held), measure.files),
+            LockIntents(store, judge),
         )
         self.interrupter = Interrupter(self.protocol, at_work, self._current)
         self.scanner = Scanner(store, self.protocol, observer, self.interrupter, self._current)

@@ -75,8 +75,8 @@ def test_a_course_of_ticks(course: list[tuple[float, dict, dict]], rng: random.R
         assert decide(mixed, observed(now, dict(shuffled), done), RULES) == decision
         for pair, track in decision.tracks.items():
             before = standing.tracks.get(pair)
-            for word, at in (track.said or {}).items():
-                if before is None or (before.said or {}).get(word) != at:
+            for word, at in track.said.items():
+                if before is None or before.said.get(word) != at:
                     level = next(one for one in Level if one.word == word)
                     assert at == now and now - said.get((pair, level), -1e9) >= RULES.cooldown_s
                     said[(pair, level)] = now

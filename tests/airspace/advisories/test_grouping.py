@@ -9,7 +9,6 @@ from hypothesis import strategies as st
 
 from relay.airspace.advisories.rules.grouping import (
     Contact,
-    OpenAdvisory,
     Priority,
     group,
     latch_order,
@@ -32,7 +31,7 @@ def contacts(**pairs: str) -> dict[Pair, Contact]:
 
 
 def made(
-    found: dict[Pair, Contact], standing: dict[str, OpenAdvisory] | None = None
+    found: dict[Pair, Contact], standing: dict[str, frozenset[Pair]] | None = None
 ) -> list[tuple[str | None, str]]:
     return [
         (one.id, " ".join("".join(pair) for pair in one.contacts)) for one in group(found, standing or {})
@@ -58,18 +57,17 @@ def test_a_chain_of_different_files_is_not_one_advisory() -> None:
 
 
 def test_an_advisory_grows_by_who_joins_its_file() -> None:
-    standing = {"1": OpenAdvisory(frozenset({("A", "B")}), (Priority("B"), Priority("A")))}
-    found = group(contacts(AB="f", AC="f", BC="f", XY="f"), standing)
+    found = group(contacts(AB="f", AC="f", BC="f", XY="f"), {"1": {("A", "B")}})
     assert [(one.id, sorted(one.contacts)) for one in found] == [
         ("1", [("A", "B"), ("A", "C"), ("B", "C")]),
         (None, [("X", "Y")]),
     ]
-    assert [one.agent for one in latch_order(found[0].latched, found[0].agents, {})] == ["B", "A", "C"]
+    latched = (Priority("B"), Priority("A"))
+    assert [one.agent for one in latch_order(latched, found[0].agents, {})] == ["B", "A", "C"]
 
 
 def test_a_standing_advisory_without_a_pair_is_given_empty() -> None:
-    standing = {"1": OpenAdvisory(frozenset({("A", "B")}), ())}
-    assert [(one.id, dict(one.contacts)) for one in group({}, standing)] == [("1", {})]
+    assert [(one.id, dict(one.contacts)) for one in group({}, {"1": {("A", "B")}})] == [("1", {})]
 
 
 def test_right_of_way() -> None:
@@ -168,11 +166,10 @@ def test_every_pair_is_in_one_group_and_exactly_one_of_it_steers(
 def test_a_latched_order_only_grows(
     before: dict[Pair, Contact], after: dict[Pair, Contact], places: dict[str, Priority]
 ) -> None:
-    standing = {}
-    for at, one in enumerate(group(before, {})):
-        standing[str(at)] = OpenAdvisory(frozenset(one.contacts), latch_order((), one.agents, places))
+    standing = {str(at): one for at, one in enumerate(group(before, {}))}
+    latched = {id: latch_order((), one.agents, places) for id, one in standing.items()}
     changed = {name: Priority(name, 9 - place.committed, 0.0) for name, place in places.items()}
-    for one in group(after, standing):
+    for one in group(after, {id: list(one.contacts) for id, one in standing.items()}):
         if one.id is not None:
-            grown = latch_order(one.latched, one.agents, changed)
-            assert grown[: len(standing[one.id].latched)] == standing[one.id].latched
+            grown = latch_order(latched[one.id], one.agents, changed)
+            assert grown[: len(latched[one.id])] == latched[one.id]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -106,7 +108,7 @@ def test_what_the_cool_down_holds_back_has_its_time() -> None:
 
 def test_a_track_survives_its_stored_form() -> None:
     track, _ = step(Track(), Sample(0.9, closing=True), Rules(), 7.0)
-    assert Track.of_json(track.as_json()) == track
+    assert Track.of_record(asdict(track)) == track
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from relay.airspace.advisories.rules.closure_rate import closure_rate, enters_early
+from relay.airspace.advisories.rules.hysteresis import closure_rate, enters_early
 from relay.airspace.advisories.rules.right_of_way import in_order, right_of_way
 from relay.airspace.pair_facts import Coupling, PairFacts
 from relay.airspace.profiles.formulas import (

@@ -21,12 +21,12 @@ async def test_a_lock_is_what_its_holder_is_about_to_touch(tmp_path: Path) -> No
     clock = Clock()
     room = Room(await engines.open_store(tmp_path, SCHEMAS, clock=clock), clock)
     files = [f"src/{n}.py" for n in range(100)] + ["docs/a.md"]
-    held = LockIntents(lambda: room.store.read(room.judge.held), lambda: files)
+    held = LockIntents(room.store, room.judge)
     sets = {"CODEX": WorkingSet("CODEX", (FileTouch("lib/deep/x.py"),), intent=(FileTouch("src/99.py"),))}
-    assert await held.intents(sets, AGENTS) == {}
+    assert await held.intents(sets, AGENTS, files) == {}
     await room.locks.acquire(Caller("CLAUDE", "s1"), ["new.py", "lib", "src/*.py", "api:GET /v1"])
     await room.locks.acquire(Caller("bob", "s1"), ["docs"])
-    found = await held.intents(sets, AGENTS)
+    found = await held.intents(sets, AGENTS, files)
     mine = found["CLAUDE"]
     assert list(found) == ["CLAUDE"], "people and others have no working set here"
     assert {"new.py", "lib/deep/x.py", "src/99.py", "src/0.py"} <= mine.keys() and "lib" not in mine
@@ -35,5 +35,5 @@ async def test_a_lock_is_what_its_holder_is_about_to_touch(tmp_path: Path) -> No
     made = with_intents(sets, found)["CLAUDE"]
     assert all(touch.locked for touch in made.intent)
     clock.move(3600.0)
-    assert await held.intents(sets, AGENTS) == {}
+    assert await held.intents(sets, AGENTS, files) == {}
     await room.store.close()

@@ -10,12 +10,11 @@ import itertools
 from collections.abc import Collection, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from enum import StrEnum
-from typing import Any
+from functools import cache
+from typing import TYPE_CHECKING, Any
 
-from relay.airspace.advisories.choices import FIRST, STOP, UPDATE, Choice
 from relay.airspace.advisories.rules.grouping import (
     Contact,
-    OpenAdvisory,
     Priority,
     Roles,
     evidence_of,
@@ -26,6 +25,9 @@ from relay.airspace.advisories.rules.set_back import SetBack
 from relay.airspace.readings import Evidence, Level
 from relay.base.durations import iso
 from relay.model.working_set import Pair
+
+if TYPE_CHECKING:
+    from pydantic import TypeAdapter
 
 #: Pieces of evidence that the doors show of one advisory.
 MOST_EVIDENCE = 12
@@ -52,6 +54,23 @@ class Mark(StrEnum):
 
     USEFUL = "useful"
     NOISE = "noise"
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """What a person can decide: a button of the page, and the same as a command of the room. `name`: first, stop or
+    update; `label`: the button's words."""
+
+    name: str
+    agent: str
+    label: str
+
+    @property
+    def command(self) -> str:
+        return f"/{self.name} @{self.agent}"
+
+    def as_json(self) -> dict[str, str]:
+        return {**asdict(self), "command": self.command}
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,10 +192,6 @@ class Advisory:
         return roles(self.latched, self.contacts)
 
     @property
-    def known(self) -> OpenAdvisory:
-        return OpenAdvisory(frozenset(self.contacts), self.latched)
-
-    @property
     def evidence(self) -> tuple[Evidence, ...]:
         """Of the pair with the highest level and risk first, each once."""
         return evidence_of(self.contacts)
@@ -209,18 +224,17 @@ class Advisory:
     def choices(self, agents: Collection[str]) -> tuple[Choice, ...]:
         """What can be decided now, and does something: who goes first, who stops, who takes main in. `agents`:
         those of the room; people are told nothing by a button."""
-        found = []
-        roles = self.roles
+        roles, choices = self.roles, list[Choice]()
         if self.between is Level.RESOLUTION:
             first = self.decided
             parties = [name for name in (*roles.hold, *roles.steer) if first is None or name != first.agent]
-            found += [Choice(FIRST, name, f"{name} goes first") for name in parties if name in agents]
+            choices += [Choice("first", name, f"{name} goes first") for name in parties if name in agents]
         late = {*roles.steer, *self.set_back} & set(agents)
         for name in (name for name in self.part if name in late):
-            found.append(Choice(STOP, name, f"Stop {name}"))
+            choices.append(Choice("stop", name, f"Stop {name}"))
             if name in self.set_back:
-                found.append(Choice(UPDATE, name, f"Ask {name} to merge main into its branch"))
-        return tuple(found)
+                choices.append(Choice("update", name, f"Ask {name} to merge main into its branch"))
+        return tuple(choices)
 
     def as_json(self) -> dict[str, Any]:
         """As every door shows it. `verdict`: open, true, false, averted (`outcomes`); `outcome`: true and false of
@@ -252,12 +266,7 @@ class Advisory:
             "asked": sorted(self.asked),
             "not_asked": dict(self.not_asked),
             "answers": {
-                agent: {
-                    "intent": list(answer.intent),
-                    "text": answer.text,
-                    "message_id": answer.message_id,
-                    "at": iso(answer.at),
-                }
+                agent: {**asdict(answer), "intent": list(answer.intent), "at": iso(answer.at)}
                 for agent, answer in self.answers.items()
             },
             "deadline_at": iso(self.deadline_at),
@@ -290,70 +299,40 @@ class Advisory:
 
     def record(self) -> dict[str, Any]:
         """The stored form: JSON values."""
-        values = asdict(replace(self, contacts={}))
-        values["contacts"] = [
-            {
-                "pair": list(pair),
-                "level": int(contact.level),
-                "risk": contact.risk,
-                "files": list(contact.files),
-                "evidence": [asdict(evidence) for evidence in contact.evidence],
-            }
-            for pair, contact in sorted(self.contacts.items())
-        ]
-        return {**values, "worst": int(self.worst)}
+        contacts = [{"pair": pair, **asdict(contact)} for pair, contact in sorted(self.contacts.items())]
+        return {**asdict(replace(self, contacts={})), "contacts": contacts}
 
     @classmethod
-    def of_record(cls, kept: Mapping[str, Any]) -> Advisory:
-        values = dict(kept)
-        values["contacts"] = {
-            (one["pair"][0], one["pair"][1]): Contact(
-                Level(one["level"]),
-                one["risk"],
-                tuple(one["files"]),
-                tuple(_evidence(evidence) for evidence in one["evidence"]),
-            )
-            for one in kept["contacts"]
-        }
-        values["worst"] = Level(kept["worst"])
-        values["set_back"] = {name: SetBack.of_record(one) for name, one in kept.get("set_back", {}).items()}
-        values["was_set_back"] = tuple(kept.get("was_set_back", ()))
-        values["latched"] = tuple(Priority(**one) for one in kept["latched"])
-        values["pairs"] = tuple((one[0], one[1]) for one in kept["pairs"])
-        values["files"] = tuple(kept["files"])
-        values["asked"] = {agent: Asked(**one) for agent, one in kept["asked"].items()}
-        values["answers"] = {
-            agent: Answer(**{**one, "intent": tuple(one["intent"])}) for agent, one in kept["answers"].items()
-        }
-        values["stands"] = {
-            agent: SteeringStart(one["digest"], one["left"], tuple(one.get("files", values["files"])))
-            for agent, one in kept["stands"].items()
-        }
-        for name, kind in (("steering", Steering), ("outcome", Outcome), ("mark", Mark)):
-            values[name] = kind(kept[name]) if kept[name] else None
-        return cls(**values)
+    def of_record(cls, record: Mapping[str, Any]) -> Advisory:
+        """Raises ValueError for what `record` did not make."""
+        contacts = {tuple(contact["pair"]): contact for contact in record["contacts"]}
+        # The versions before kept no files with a start: they were the advisory's.
+        stands = {agent: {"files": record["files"], **start} for agent, start in record["stands"].items()}
+        return _stored().validate_python({**record, "contacts": contacts, "stands": stands})
 
 
-def _evidence(kept: Mapping[str, Any]) -> Evidence:
-    lines = tuple((pair[0], pair[1]) for pair in kept["lines"])
-    return Evidence(kept["text"], kept["path"], kept["other_path"], lines, kept["symbol"])
+@cache
+def _stored() -> TypeAdapter[Advisory]:
+    from pydantic import TypeAdapter  # a tenth of a second, which no command has to wait for
+
+    return TypeAdapter(Advisory)
 
 
-def right_of_way_reason(one: Priority, latched: tuple[Priority, ...]) -> str:
+def right_of_way_reason(first: Priority, latched: tuple[Priority, ...]) -> str:
     """An agent's name with what gives it the right of way, for a person to check."""
-    if one.by:
-        return f"{one.agent} ({one.by} says so)"
+    agent, others = first.agent, [priority for priority in latched if priority.agent != first.agent]
+    if first.by:
+        return f"{agent} ({first.by} says so)"
     priorities = {priority.agent: priority for priority in latched}
     ahead = itertools.takewhile(
-        lambda priority: priority.agent != one.agent, latch_order((), priorities, priorities)
+        lambda priority: priority.agent != agent, latch_order((), priorities, priorities)
     )
     passed = [priority.agent for priority in ahead if priority.back]
-    if passed and not one.back:
-        return f"{one.agent} ({' and '.join(passed)} {'was' if len(passed) == 1 else 'were'} set back)"
-    if one.committed:
-        count = f"{one.committed:g}"
-        return f"{one.agent} ({count} file{'' if count == '1' else 's'} committed)"
-    others = [other for other in latched if other.agent != one.agent]
-    if one.started_at and any(not o.started_at or o.started_at > one.started_at for o in others):
-        return f"{one.agent} (started first)"
-    return f"{one.agent} (first by name)" if others else one.agent
+    if passed and not first.back:
+        return f"{agent} ({' and '.join(passed)} {'was' if len(passed) == 1 else 'were'} set back)"
+    if first.committed:
+        count = f"{first.committed:g}"
+        return f"{agent} ({count} file{'' if count == '1' else 's'} committed)"
+    if first.started_at and any(not o.started_at or o.started_at > first.started_at for o in others):
+        return f"{agent} (started first)"
+    return f"{agent} (first by name)" if others else agent

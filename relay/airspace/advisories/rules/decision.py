@@ -72,18 +72,19 @@ def decide(
     )
     mains, due = _main_tracks(state, backs, observation, rules)
     tracks |= mains
-    groups = group(contacts, {id: advisory.known for id, advisory in open_ones.items()})
     owned = _owners(backs, open_ones, observation)
-    groups += [Group(None, {}) for _ in owned.get(None, ())]
+    groups = [
+        (members, owned.get(members.id, ()) if members.id is not None else ())
+        for members in group(contacts, {id: advisory.contacts for id, advisory in open_ones.items()})
+    ]
+    groups += [(Group(None, {}), (name,)) for name in owned.get(None, ())]
     priorities = {name: priority_of(working_set) for name, working_set in observation.sets.items()}
-    alone = list(owned.get(None, ()))
     steps = []
-    for one in groups:
-        was = open_ones.get(one.id) if one.id is not None else None
-        mine = owned.get(one.id, ()) if one.id is not None else () if one.contacts else (alone.pop(0),)
-        group_backs = {name: backs[name] for name in mine}
+    for members, names in groups:
+        was = open_ones.get(members.id) if members.id is not None else None
+        group_backs = {name: backs[name] for name in names}
         tell = tuple(name for name, back in group_backs.items() if back.untold and name in due)
-        made = _step(was, one, heard, observation, priorities, steer_s, group_backs, tell, backs)
+        made = _step(was, members, heard, observation, priorities, steer_s, group_backs, tell, backs)
         if made is not None:
             steps.append(made)
     return Decision(
@@ -121,9 +122,9 @@ def _held(pair: Pair, observation: Observation) -> bool:
         return False
     if pair in observation.conflicts:
         return bool(observation.conflicts[pair])
-    told = [observation.trials.get(agent) for agent in pair]
+    trials = [observation.trials.get(agent) for agent in pair]
     return all(
-        trial is not None and not trial.unrelated and trial.verdict is not Verdict.NOTHING for trial in told
+        trial is not None and not trial.unrelated and trial.verdict is not Verdict.NOTHING for trial in trials
     )
 
 
@@ -132,12 +133,11 @@ def _as_before(
 ) -> PairObservation:
     """A pair that git alone holds, with what it was about and what git says."""
     paths = observation.conflicts.get(pair, ())
-    found = [advisory.contacts[pair] for advisory in open_ones.values() if pair in advisory.contacts]
-    files = tuple(dict.fromkeys([*paths, *(path for contact in found for path in contact.files)]))
-    said = tuple(Evidence(f"git cannot merge {path}", path) for path in paths[:MOST_EVIDENCE])
-    return PairObservation(
-        observed.sample, files[:MOST_FILES], said or tuple(e for contact in found for e in contact.evidence)
-    )
+    contacts = [advisory.contacts[pair] for advisory in open_ones.values() if pair in advisory.contacts]
+    files = tuple(dict.fromkeys([*paths, *(path for contact in contacts for path in contact.files)]))
+    evidence = tuple(Evidence(f"git cannot merge {path}", path) for path in paths[:MOST_EVIDENCE])
+    evidence = evidence or tuple(piece for contact in contacts for piece in contact.evidence)
+    return PairObservation(observed.sample, files[:MOST_FILES], evidence)
 
 
 def _main_tracks(
@@ -147,30 +147,28 @@ def _main_tracks(
     stands still, one that conflicts in ever more files is told once in a cool-down. Who merges again is told of the
     next conflict at once, since the room has said "clear"."""
     now = observation.at
-    found = {}
+    tracks = {}
     keys = {set_back.track_of(name, back.commit): back for name, back in backs.items()}
     due = set()
     for key in sorted({*(pair for pair in state.tracks if set_back.is_main(pair)), *keys}):
         before = state.tracks.get(key, Track())
         if key[0] not in backs:
-            found[key] = Track()
+            tracks[key] = Track()
             continue
         after, say = step(before, Sample(1.0 if key in keys else 0.0), rules, now)
         if say is None and key in keys and keys[key].untold and _is_long_ago(after, rules, now):
-            after = replace(after, said={**(after.said or {}), after.level.word: now})
+            after = replace(after, said={**after.said, after.level.word: now})
         if after != before:
-            found[key] = after
-        if key in keys and now in (after.said or {}).values():
+            tracks[key] = after
+        if key in keys and now in after.said.values():
             due.add(key[0])
-    return found, frozenset(due)
+    return tracks, frozenset(due)
 
 
-def _is_long_ago(told: Track, rules: Rules, now: float) -> bool:
+def _is_long_ago(track: Track, rules: Rules, now: float) -> bool:
     """Is what was said of it last older than the cool-down?"""
-    return (
-        told.told is not Level.CLEAR
-        and max((told.said or {}).values(), default=now) <= now - rules.cooldown_s
-    )
+    last = max(track.said.values(), default=now)
+    return track.told is not Level.CLEAR and last <= now - rules.cooldown_s
 
 
 def _owners(
@@ -178,7 +176,7 @@ def _owners(
 ) -> dict[str | None, tuple[str, ...]]:
     """Which advisory each agent that is set back belongs to, None for one of its own: the one that it is in already,
     else the one that it had with somebody whose work is in the main branch now, or over one of these files."""
-    found: dict[str | None, tuple[str, ...]] = {}
+    owned: dict[str | None, tuple[str, ...]] = {}
     for name, back in sorted(backs.items()):
         mine = [
             advisory
@@ -194,8 +192,8 @@ def _owners(
                 if any(observation.gone(priority.agent) for priority in advisory.latched)
             ]
             owner = next((advisory.id for advisory in (*near, *over)), None)
-        found[owner] = (*found.get(owner, ()), name)
-    return found
+        owned[owner] = (*owned.get(owner, ()), name)
+    return owned
 
 
 def _step(
@@ -216,7 +214,7 @@ def _step(
     latched = latch_order(latched, backs, priorities)
     # Whose merge is under way settles it now.
     late = {name for name, back in all_backs.items() if not back.unsettled}
-    kept, latched = latched, move_behind(latched, late)
+    before_moves, latched = latched, move_behind(latched, late)
     after = replace(
         base,
         contacts=dict(group.contacts),
@@ -251,11 +249,11 @@ def _step(
         what.append("closed")
         if after.outcome is not None and base.outcome is None and "outcome" not in what:
             what.append("outcome")
-        said = Level.CLEAR if after.message_id is not None else None
+        heard_now = Level.CLEAR if after.message_id is not None else None
         again = set_back.merges_again(base.set_back, observation.trials)
-        return Step(after, before, tuple(what), said, against=against, merges_again=again)
+        return Step(after, before, tuple(what), heard_now, against=against, merges_again=again)
     said_now = {pair: level for pair, level in heard.items() if pair in group.contacts}
-    if latched != kept and base.told:
+    if latched != before_moves and base.told:
         # Who was told to hold steers now: both are told so.
         said_now |= _turned(base, after)
         after = replace(
@@ -275,8 +273,8 @@ def _step(
 def _turned(before: Advisory, after: Advisory) -> dict[Pair, Level]:
     """The pairs at a resolution in which who was told to hold steers now."""
     now = {name for name in after.roles.steer if before.told.get(name) == "hold"}
-    found = {pair: contact.level for pair, contact in after.contacts.items() if now & set(pair)}
-    return {pair: level for pair, level in found.items() if level is Level.RESOLUTION}
+    levels = {pair: contact.level for pair, contact in after.contacts.items() if now & set(pair)}
+    return {pair: level for pair, level in levels.items() if level is Level.RESOLUTION}
 
 
 def _changed(before: Advisory | None, after: Advisory) -> list[str]:
@@ -349,16 +347,16 @@ def _why_closed(before: Advisory, after: Advisory, observation: Observation, aga
     gone = [name for name in names if name not in observation.sets]
     merged = [name for name in names if name in observation.merged and name not in gone]
     empty = [name for name in names if observation.gone(name) and name not in (*gone, *merged)]
-    for those, one, many in (
+    for those, singular, plural in (
         (gone, "no longer has anything in hand", "no longer have anything in hand"),
         (merged, "merged", "merged"),
         (empty, f"has nothing left to merge into {branch}", f"have nothing left to merge into {branch}"),
     ):
         if those:
-            ended.append(f"{' and '.join(those)} {one if len(those) == 1 else many}")
+            ended.append(f"{' and '.join(those)} {singular if len(those) == 1 else plural}")
     left = [name for name in names if name not in (*gone, *merged, *empty)]
-    told = [observation.trials.get(name) for name in left]
-    if left and all(trial is not None and trial.verdict is Verdict.CLEAN for trial in told):
+    trials = [observation.trials.get(name) for name in left]
+    if left and all(trial is not None and trial.verdict is Verdict.CLEAN for trial in trials):
         ended.append(f"git merges {' and '.join(left)} into {branch}")
     return "; ".join([*ended, *still])
 
@@ -366,11 +364,8 @@ def _why_closed(before: Advisory, after: Advisory, observation: Observation, aga
 def next_due_at(state: AirspaceState, rules: Rules, now: float) -> float | None:
     """When something is due that no change announces (Unix seconds): a deadline, or what the cool-down holds
     back; None when nothing is."""
-    times: list[float] = []
-    for track in state.tracks.values():
-        said_at = next_said_at(track, rules)
-        times += [] if said_at is None else [said_at]
-        times += [track.early_until] if track.early_until > now else []
+    times = [at for track in state.tracks.values() if (at := next_said_at(track, rules)) is not None]
+    times += [track.early_until for track in state.tracks.values() if track.early_until > now]
     for advisory in state.advisories.values():
         if advisory.deadline_at is not None and advisory.escalated_at is None and advisory.unanswered:
             times.append(advisory.deadline_at)

@@ -10,8 +10,9 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 
-from relay.airspace.advisories.rules.right_of_way import right_of_way
+from relay.airspace.advisories.rules.right_of_way import in_order
 from relay.airspace.readings import Evidence
+from relay.git.hunks import touches
 from relay.model.working_set import Change, FileTouch, Span, WorkingSet
 
 #: (agent, other, path): at an edit of the file, the agent was told of the other.
@@ -35,46 +36,31 @@ def check_edit(
     place = to_base(touched, lines)
     if place is None:
         return None
-    ahead = [other for other in others if other.agent != mine.agent and right_of_way(mine, other)[0] is other]
     base_path = touched.path if touched else path
-    for other in sorted(
-        ahead,
-        key=lambda working_set: (
-            -working_set.committed,
-            working_set.started_at or float("inf"),
-            working_set.agent,
-        ),
-    ):
+    for other in in_order([mine, *(work for work in others if work.agent != mine.agent)]):
+        if other is mine:
+            break  # who comes after it gives way
         theirs = _touch_of(other, base_path)
-        if theirs is None:
-            continue
-        met = [span for span in theirs.lines if touches(span, place)]
-        if met:
+        if theirs is not None and (met := [span for span in theirs.lines if touches(span, place)]):
             return EditCollision(other.agent, _evidence(other.agent, theirs, met))
     return None
 
 
 def agents_changing(works: Iterable[WorkingSet], path: str) -> Mapping[str, FileTouch]:
     """Who has changed this file, and how, by agent."""
-    found = ((work.agent, _touch_of(work, path)) for work in works)
-    return {agent: touch for agent, touch in found if touch is not None}
+    return {work.agent: touch for work in works if (touch := _touch_of(work, path)) is not None}
 
 
 def current_notices(
-    told: Iterable[EditNotice], sets: Mapping[str, WorkingSet], forecasts: Collection[tuple[str, str]]
+    notices: Iterable[EditNotice], sets: Mapping[str, WorkingSet], forecasts: Collection[tuple[str, str]]
 ) -> frozenset[EditNotice]:
     """What was told and is not over: the other has the file in hand, or a look-ahead of the two stands."""
     return frozenset(
         (agent, other, path)
-        for agent, other, path in told
+        for agent, other, path in notices
         if (min(agent, other), max(agent, other)) in forecasts
         or ((work := sets.get(other)) is not None and _touch_of(work, path) is not None)
     )
-
-
-def touches(one: Span, other: Span) -> bool:
-    """Is there no unchanged line between the two? Then git cannot merge them, unless they are the same."""
-    return one.start <= other.end + 1 and other.start <= one.end + 1
 
 
 def to_base(touch: FileTouch | None, lines: tuple[int, int]) -> Span | None:

@@ -12,6 +12,7 @@ drawn any more stays open: it was said. Pure.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 from enum import StrEnum
@@ -53,22 +54,22 @@ def update_forecasts(
 ) -> dict[Pair, Forecast]:
     """Those that are another than before. `drawn`: the pairs that something is foretold of now; the rest as in
     `relay.airspace.advisories.rules.observation.Observation`."""
-    found = {}
+    changed = {}
     for pair in sorted({*standing, *drawn}):
         before = standing.get(pair)
-        one = before or Forecast(now)
-        over = [agent for agent in pair if _over(agent, one, sets, merged)]
+        forecast = before or Forecast(now)
+        over = [agent for agent in pair if _over(agent, forecast, sets, merged)]
         if over:
-            after = replace(one, came=_at_end(pair, one, over, sets, trials), ended_at=now)
+            after = replace(forecast, came=_at_end(pair, forecast, over, sets, trials), ended_at=now)
         elif conflicts.get(pair):
-            after = replace(one, came=ForecastOutcome.TRUE, ended_at=now)
+            after = replace(forecast, came=ForecastOutcome.TRUE, ended_at=now)
         else:
-            worked = tuple(agent for agent in pair if agent in one.worked or sets[agent].files)
+            worked = tuple(agent for agent in pair if agent in forecast.worked or sets[agent].files)
             shared = all_paths(sets[pair[0]].files) & all_paths(sets[pair[1]].files)
-            after = replace(one, worked=worked, asked=pair in conflicts or not shared)
+            after = replace(forecast, worked=worked, asked=pair in conflicts or not shared)
         if after != before and (before is not None or after.came is ForecastOutcome.OPEN):
-            found[pair] = after
-    return found
+            changed[pair] = after
+    return changed
 
 
 def _over(agent: str, forecast: Forecast, sets: Mapping[str, WorkingSet], merged: Collection[str]) -> bool:
@@ -94,14 +95,7 @@ def _at_end(
 def precision(counts: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
     """`{true, false, open, n, precision}` from rows `{outcome, lookaheads}`; `open`: of unknown outcome too,
     `n`: those that precision is of."""
-    told = {str(came): 0 for came in ForecastOutcome}
-    for row in counts:
-        told[row["outcome"]] += row["lookaheads"]
-    n = told["true"] + told["false"]
-    return {
-        "true": told["true"],
-        "false": told["false"],
-        "open": told["open"] + told["unknown"],
-        "n": n,
-        "precision": told["true"] / n if n else None,
-    }
+    ended = Counter({row["outcome"]: row["lookaheads"] for row in counts})
+    true, false, unknown = ended["true"], ended["false"], ended["open"] + ended["unknown"]
+    n = true + false
+    return {"true": true, "false": false, "open": unknown, "n": n, "precision": true / n if n else None}

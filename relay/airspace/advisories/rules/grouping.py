@@ -37,8 +37,8 @@ class Priority:
     back: bool = False
 
 
-def priority_of(one: WorkingSet) -> Priority:
-    return Priority(one.agent, one.committed, one.started_at)
+def priority_of(work: WorkingSet) -> Priority:
+    return Priority(work.agent, work.committed, work.started_at)
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +53,7 @@ class Contact:
 
 def by_weight(contacts: Mapping[Pair, Contact]) -> list[Contact]:
     """The highest level first, in it the highest risk."""
-    ordered = sorted(contacts.items(), key=lambda one: (-one[1].level, -one[1].risk, one[0]))
+    ordered = sorted(contacts.items(), key=lambda item: (-item[1].level, -item[1].risk, item[0]))
     return [contact for _, contact in ordered]
 
 
@@ -64,11 +64,10 @@ def evidence_of(contacts: Mapping[Pair, Contact]) -> tuple[Evidence, ...]:
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """The pairs of one advisory. `id` None: a new one. `latched`: its order so far, empty for a new one."""
+    """The pairs of one advisory. `id` None: a new one."""
 
     id: str | None
     contacts: Mapping[Pair, Contact]
-    latched: tuple[Priority, ...] = ()
 
     @property
     def agents(self) -> frozenset[str]:
@@ -81,28 +80,14 @@ class Group:
         return frozenset(agent for pair in at_one for agent in pair)
 
 
-@dataclass(frozen=True, slots=True)
-class OpenAdvisory:
-    """An advisory that stands: its pairs, and its latched order."""
-
-    pairs: frozenset[Pair]
-    latched: tuple[Priority, ...]
-
-
-def group(contacts: Mapping[Pair, Contact], standing: Mapping[str, OpenAdvisory]) -> list[Group]:
-    """The advisories that these pairs make; of the standing ones all, also those that have no pair left."""
-    members: dict[str, set[Pair]] = {
-        id: {pair for pair in known.pairs if pair in contacts} for id, known in standing.items()
-    }
+def group(contacts: Mapping[Pair, Contact], standing: Mapping[str, Collection[Pair]]) -> list[Group]:
+    """The advisories that these pairs make. `standing`: the pairs of those that are open, by id; each of them is
+    given, also one that has no pair left."""
+    members = {id: {pair for pair in pairs if pair in contacts} for id, pairs in standing.items()}
     free = sorted(set(contacts) - {pair for pairs in members.values() for pair in pairs})
     free = _join(free, members, contacts)
-    groups = [
-        Group(id, {pair: contacts[pair] for pair in sorted(pairs)}, standing[id].latched)
-        for id, pairs in sorted(members.items())
-    ]
-    return groups + [
-        Group(None, {pair: contacts[pair] for pair in sorted(pairs)}) for pairs in _new(free, contacts)
-    ]
+    groups = [*sorted(members.items()), *((None, pairs) for pairs in _new(free, contacts))]
+    return [Group(id, {pair: contacts[pair] for pair in sorted(pairs)}) for id, pairs in groups]
 
 
 def _join(free: list[Pair], members: dict[str, set[Pair]], contacts: Mapping[Pair, Contact]) -> list[Pair]:
@@ -112,12 +97,12 @@ def _join(free: list[Pair], members: dict[str, set[Pair]], contacts: Mapping[Pai
         left = []
         for pair in free:
             files = set(contacts[pair].files)
-            found = min((id for id, one in standing.items() if one.takes(pair, files)), default=None)
-            if found is None:
+            id = min((id for id, group in standing.items() if group.takes(pair, files)), default=None)
+            if id is None:
                 left.append(pair)
             else:
-                members[found].add(pair)
-                standing[found] = _Members.of(members[found], contacts)
+                members[id].add(pair)
+                standing[id] = _Members.of(members[id], contacts)
         if len(left) == len(free):
             break
         free = left

@@ -17,7 +17,6 @@ from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import Any
 
-from relay.airspace.advisories.rules.closure_rate import closure_rate, enters_early
 from relay.airspace.readings import Assessment, Level, Thresholds, noisy_or
 
 #: Seconds over which the closure rate is measured and looked ahead. TCAS II warns 20-48 s before the closest
@@ -56,20 +55,13 @@ class Track:
 
     level: Level = Level.CLEAR
     told: Level = Level.CLEAR
-    said: Mapping[str, float] | None = None
+    said: Mapping[str, float] = field(default_factory=dict)
     early_until: float = 0.0
 
-    def as_json(self) -> dict[str, Any]:
-        return {
-            "level": int(self.level),
-            "told": int(self.told),
-            "said": dict(self.said or {}),
-            "early_until": self.early_until,
-        }
-
     @classmethod
-    def of_json(cls, kept: Mapping[str, Any]) -> Track:
-        return cls(Level(kept["level"]), Level(kept["told"]), kept["said"], kept["early_until"])
+    def of_record(cls, record: Mapping[str, Any]) -> Track:
+        """From its stored form, which is `asdict`."""
+        return cls(**{**record, "level": Level(record["level"]), "told": Level(record["told"])})
 
 
 def step(before: Track, sample: Sample, rules: Rules, now: float) -> tuple[Track, Level | None]:
@@ -81,7 +73,7 @@ def step(before: Track, sample: Sample, rules: Rules, now: float) -> tuple[Track
         return after, Level.CLEAR if before.told is not Level.CLEAR else None
     if level <= told or _cooling(before, level, rules, now):
         return after, None
-    return replace(after, told=level, said={**(before.said or {}), level.word: now}), level
+    return replace(after, told=level, said={**before.said, level.word: now}), level
 
 
 def _level(before: Track, sample: Sample, rules: Rules, now: float) -> tuple[Level, float]:
@@ -102,18 +94,15 @@ def _level(before: Track, sample: Sample, rules: Rules, now: float) -> tuple[Lev
 def _cooling(before: Track, level: Level, rules: Rules, now: float) -> bool:
     """Was this level, or a worse one, said within the cool-down? What lies ahead of now (the clock was put back)
     does not count: rather said once more than not at all."""
-    said = before.said or {}
-    return any(
-        now - rules.cooldown_s < said[one.word] <= now for one in Level if one >= level and one.word in said
-    )
+    times = (before.said.get(worse.word) for worse in Level if worse >= level)
+    return any(at is not None and now - rules.cooldown_s < at <= now for at in times)
 
 
 def next_said_at(track: Track, rules: Rules) -> float | None:
     """When a level that stands unsaid may be said (Unix seconds); None when nothing is held back."""
     if track.level <= track.told:
         return None
-    said = track.said or {}
-    times = [said[level.word] for level in Level if level >= track.level and level.word in said]
+    times = [track.said[level.word] for level in Level if level >= track.level and level.word in track.said]
     return max(times) + rules.cooldown_s if times else None
 
 
@@ -137,6 +126,20 @@ def ceiling(assessment: Assessment, thresholds: Thresholds) -> Level:
     return Level.RESOLUTION if alone >= thresholds.traffic - thresholds.slack else Level.TRAFFIC
 
 
+def closure_rate(before: float, now: float, seconds: float) -> float:
+    """(R_t - R_(t - dt)) / dt in risk per second, for samples `seconds` > 0 apart; positive while they approach."""
+    if seconds <= 0:
+        raise ValueError(f"two samples {seconds} s apart have no closure rate; they are to be in order")
+    return (now - before) / seconds
+
+
+def enters_early(risk: float, rate: float, thresholds: Thresholds, horizon_s: float) -> bool:
+    """Is a clear pair to be told now? It is near the traffic threshold, and at this rate it crosses it within
+    `horizon_s`. Near is within twice the slack: the document only says "near"."""
+    near = thresholds.traffic - 2 * thresholds.slack
+    return rate > 0 and near <= risk < thresholds.traffic <= risk + rate * horizon_s
+
+
 def rate_of(trail: Sequence[tuple[float, float]], now: float, over_s: float) -> float:
     """The closure rate over the last `over_s` seconds, in risk a second.
 
@@ -149,7 +152,7 @@ def rate_of(trail: Sequence[tuple[float, float]], now: float, over_s: float) -> 
 
 
 def closing(trail: Sequence[tuple[float, float]], rules: Rules, now: float) -> bool:
-    """Does this pair approach so that it is to be told early (`closure_rate.enters_early`)?
+    """Does this pair approach so that it is to be told early (`enters_early`)?
 
     Only a real approach counts: at least `RISES` separate rises within the look-ahead, and more in all than the
     slack, which is what the thresholds take for noise.
@@ -158,6 +161,6 @@ def closing(trail: Sequence[tuple[float, float]], rules: Rules, now: float) -> b
     rate = rate_of(trail, now, over)
     if rate * over <= slack or not enters_early(trail[-1][1], rate, rules.thresholds, over):
         return False
-    before = [one for one in trail if one[0] <= now - over][-1:]
-    recent = [*before, *(one for one in trail if one[0] > now - over)]
-    return sum(later[1] - earlier[1] >= slack / 2 for earlier, later in pairwise(recent)) >= RISES
+    before = [risk for at, risk in trail if at <= now - over][-1:]
+    recent = [*before, *(risk for at, risk in trail if at > now - over)]
+    return sum(later - earlier >= slack / 2 for earlier, later in pairwise(recent)) >= RISES

@@ -114,19 +114,19 @@ def observe_pair(assessment: Assessment, sample: Sample, muted: Sequence[str] = 
     When all of the evidence is in muted files, the pair is clear whatever its risk.
     """
     strongest = max((reading.weighted for reading in assessment.channels.values()), default=0.0)
-    ordered = sorted(assessment.channels.items(), key=lambda one: (-one[1].weighted, one[0]))
+    ordered = sorted(assessment.channels.items(), key=lambda item: (-item[1].weighted, item[0]))
     carrying = [
         reading
         for _, reading in ordered
         if reading.weighted > 0 and reading.weighted >= COUNTS_FROM * strongest
     ]
     evidence = list(dict.fromkeys(evidence for reading in carrying for evidence in reading.evidence))
-    kept = [one for one in evidence if not _muted(one, muted)]
-    if evidence and not kept:
+    counted = [piece for piece in evidence if not _muted(piece, muted)]
+    if evidence and not counted:
         sample = replace(sample, ceiling=Level.CLEAR)
-    paths = (path for one in kept for path in (one.path, one.other_path))
+    paths = (path for piece in counted for path in (piece.path, piece.other_path))
     files = dict.fromkeys(path for path in paths if path and not matches(path, muted))
-    return PairObservation(sample, tuple(files)[:MOST_FILES], tuple(kept)[:MOST_EVIDENCE])
+    return PairObservation(sample, tuple(files)[:MOST_FILES], tuple(counted)[:MOST_EVIDENCE])
 
 
 def _muted(evidence: Evidence, muted: Sequence[str]) -> bool:

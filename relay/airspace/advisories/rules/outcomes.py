@@ -65,17 +65,14 @@ def precision(counts: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
     """`{true, false, averted, open, useful, noise, n, precision, traffic: {...}}` from rows `{worst, outcome, mark,
     advisories}`. The top level counts the resolution advisories, `traffic` those that never were more; `n`: those
     that precision is of."""
-    told = {"resolution": _none(), "traffic": _none()}
+    resolution: dict[str, Any] = dict.fromkeys(("true", "false", "averted", "open", "useful", "noise"), 0)
+    traffic = dict(resolution)
     for row in counts:
-        kind = told["resolution" if row["worst"] == 2 else "traffic"]
+        kind = resolution if row["worst"] == 2 else traffic
         kind[row["outcome"] or "open"] += row["advisories"]
         if row["mark"]:
             kind[row["mark"]] += row["advisories"]
-    for kind in told.values():
+    for kind in (resolution, traffic):
         sure = kind["true"] + kind["false"]
         kind |= {"n": sure, "precision": kind["true"] / sure if sure else None}
-    return {**told["resolution"], "traffic": told["traffic"]}
-
-
-def _none() -> dict[str, Any]:
-    return dict.fromkeys(("true", "false", "averted", "open", "useful", "noise"), 0)
+    return {**resolution, "traffic": traffic}

@@ -53,13 +53,8 @@ class SetBack:
             "commit": self.commit,
             "paths": list(self.paths),
             "unsettled": self.unsettled,
-            "lines": {path: [list(one) for one in lines] for path, lines in self.lines.items()},
+            "lines": {path: [list(span) for span in spans] for path, spans in self.lines.items()},
         }
-
-    @classmethod
-    def of_record(cls, kept: Mapping[str, Any]) -> SetBack:
-        lines = {path: tuple((one[0], one[1]) for one in told) for path, told in kept["lines"].items()}
-        return cls(**{**kept, "paths": tuple(kept["paths"]), "told": tuple(kept["told"]), "lines": lines})
 
 
 def track_of(agent: str, commit: str) -> tuple[str, str]:
@@ -82,12 +77,12 @@ def update_set_back(
     """Who is set back now, by agent. `before`: who was. `target` None: nobody could look."""
     if target is None:
         return dict(before)
-    found = {}
+    set_back = {}
     for agent, trial in sorted(trials.items()):
         was = before.get(agent)
         if trial.verdict is None and not trial.unrelated:
             if was is not None:
-                found[agent] = was
+                set_back[agent] = was
             continue
         paths = tuple(path for path in trial.paths if not matches(path, muted))
         if not trial.conflicts or not paths:
@@ -101,8 +96,8 @@ def update_set_back(
             # own edits move the lines.
             told = tuple(path for path in told if _within(lines.get(path, ()), was.lines.get(path, ())))
         seen = replace(was, branch=target.name, commit=target.commit, paths=paths, lines=lines, told=told)
-        found[agent] = replace(seen, unsettled=trial.unsettled)
-    return found
+        set_back[agent] = replace(seen, unsettled=trial.unsettled)
+    return set_back
 
 
 def _within(lines: Lines, known: Lines) -> bool:
