@@ -15,6 +15,7 @@ from relay.airspace.advisories import intents
 from relay.airspace.advisories.intents import HOLDS_S, MOST_PATHS, Source, clean, declare, declared, parse
 from relay.airspace.readings import Level
 from relay.model import Refusal
+from relay.model.actions import DeclareIntent
 from relay.room.dispatch.roster import Roster
 from relay.store.ports import Store, Tx
 from tests.airspace.house import House
@@ -98,7 +99,9 @@ async def store(tmp_path: Path) -> AsyncIterator[Store]:
 
 
 async def say(store: Store, source: Source, *paths: str, now: float = 0.0) -> tuple[str, ...]:
-    return await store.write(lambda tx: declare(tx, "A", paths, source=source, by="ann", now=now))
+    return await store.write(
+        lambda tx: declare(tx, DeclareIntent("A", paths), source=source, by="ann", now=now)
+    )
 
 
 async def held(store: Store, now: float = 1.0) -> dict[str, list[str]]:
@@ -184,7 +187,9 @@ async def test_two_sessions_of_an_agent_have_two_sets(tmp_path: Path) -> None:
 
     async def say(session: str, *paths: str, source: Source = Source.AGENT) -> set[str]:
         async def work(tx: Tx) -> set[str]:
-            await declare(tx, "BEN", paths, source=source, by="BEN", now=100.0, session=session)
+            await declare(
+                tx, DeclareIntent("BEN", paths), source=source, by="BEN", now=100.0, session=session
+            )
             return set((await declared(tx, 100.0)).get("BEN", {}))
 
         return await store.write(work)
@@ -204,7 +209,7 @@ async def test_what_a_session_declared_ends_with_it(store: Store) -> None:
     for session, path in (("s-1", "a.py"), ("s-2", "b.py")):
         await store.write(
             lambda tx, s=session, p=path: declare(  # type: ignore[misc]
-                tx, "A", [p], source=Source.AGENT, by="A", now=0.0, session=s
+                tx, DeclareIntent("A", (p,)), source=Source.AGENT, by="A", now=0.0, session=s
             )
         )
     ended = [await store.write(lambda tx: intents.end_session(tx, "A", "s-1")) for _ in range(2)]
