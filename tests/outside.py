@@ -1,4 +1,4 @@
-"""A whole room as a person outside has it: a folder with a configuration, a real daemon, its doors and files.
+"""A whole room as a person outside has it: a folder with a configuration, a real daemon, its interfaces and files.
 
 Nothing here looks inside the daemon: it goes by what docs/http.md and the runtime folder's files say. The
 folder is laid out like a clone that was set up (`stop.sh`, `healthcheck.sh`, `.venv/bin/python`), so the
@@ -152,7 +152,7 @@ class Outside:
         return process
 
     async def start(self, **how: Any) -> None:
-        """Start the daemon and wait until its doors answer."""
+        """Start the daemon and wait until it answers over HTTP."""
         self.launch(**how)
         await self.until_open()
 
@@ -176,7 +176,7 @@ class Outside:
             assert process.poll() is None, f"the daemon ended with {process.returncode}:\n{self.said()}"
             return self.is_open()
 
-        await eventually(look, "the daemon's doors", within_s=within_s, every_s=0.02)
+        await eventually(look, "the daemon's HTTP", within_s=within_s, every_s=0.02)
 
     def kill(self) -> None:
         """SIGKILL to the daemon alone, as `kill -9` does."""
@@ -254,7 +254,7 @@ class Outside:
                     found.append(process)
         return found
 
-    # -- the doors
+    # -- HTTP
 
     @property
     def url(self) -> str:

@@ -114,6 +114,9 @@ def test_a_file_is_short() -> None:
 PRIVATE_WORDS = {
     *(
         "berth",
+        "door",
+        "doors",
+        "doorway",
         "fanout",
         "ground",
         "grounds",

@@ -1,6 +1,7 @@
-"""A failure of the store as an answer: `busy`, which passes, or `unavailable`, which a person has to mend.
+"""A failure of the store as an answer: `busy`, which passes, or `unavailable`, which a person has to repair.
 
-The same at every door; nothing heavy is imported, since a process that an agent's program starts asks it too.
+It is the same for every interface. Nothing heavy is imported, since a process that an agent's program starts uses it
+too.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ log = structlog.get_logger(__name__)
 
 
 def store_failed(error: BaseException) -> Refusal | None:
-    """The answer; None: the store did not fail."""
+    """The answer to this error; None when it is not a failure of the store."""
     trouble = None if isinstance(error, Refusal) else trouble_of(error)
     if trouble is None:
         return None

@@ -1,4 +1,4 @@
-"""The worktrees as every door asks for them: HTTP, and the command line without a room.
+"""The worktrees as each interface asks for them: HTTP, and the command line without a running room.
 
 Invariants: what git cannot do is a Refusal with git's reason. Nothing is changed while the room's database cannot
 take a record of it: what the store raised comes out then, as of every other call.

@@ -1,4 +1,4 @@
-"""Coordination's figures: locks, claims, memory and the room's reading, in process and at the doors, on both stores.
+"""Coordination's figures: locks, claims, memory and the room's reading, in process, by HTTP and MCP, on both stores.
 
 `raw` writes the rows of an acquire and a release with plain sqlite3 on a copy of the same database, in the same run
 and in turns with ours. The public references are those of issue 3 ("Checks and figures"), taken on PostgreSQL.
@@ -195,4 +195,4 @@ class RawPairs:
 
 
 if __name__ == "__main__":
-    sys.exit(run("coordination", measure, "Locks, claims, memory and the doors, on both stores."))
+    sys.exit(run("coordination", measure, "Locks, claims, memory, HTTP and MCP, on both stores."))

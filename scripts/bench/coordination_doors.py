@@ -1,4 +1,4 @@
-"""What an agent waits for at the doors: HTTP with a key on one connection, and `relay mcp` over its pipes.
+"""What an agent waits for: HTTP with a key on one connection, and `relay mcp` over its pipes.
 
 Invariant: a real daemon and a real process; the clock runs from before the request until its answer was read.
 """
@@ -46,7 +46,7 @@ def measure(folder: Path, quick: bool) -> Iterator[Figure]:
 def of_locks(
     agent: HttpAgent, tools: Mcp, count: int, where: str, *, targets: bool = False
 ) -> Iterator[Figure]:
-    """The two doors in turns, so that what else the machine does meets both."""
+    """The two interfaces in turns, so that what else the machine does meets both."""
     took: dict[str, list[float]] = {
         "HTTP acquire": [],
         "HTTP release": [],
@@ -54,11 +54,11 @@ def of_locks(
         "MCP release": [],
     }
     for number in range(count):
-        for door, name in ((agent, "HTTP"), (tools, "MCP")):
+        for client, name in ((agent, "HTTP"), (tools, "MCP")):
             path = f"src/{name}/file{number % 50}.py"
             for act in ("acquire", "release"):
                 with stopwatch(took[f"{name} {act}"]):
-                    answer = door.call(f"{act}_lock", file_path=path)
+                    answer = client.call(f"{act}_lock", file_path=path)
                 if answer["success"] is not True:
                     raise RuntimeError(f"it was not done: {answer}")
     limits = {"HTTP acquire": at_most(p50=3), "MCP acquire": at_most(p50=4)} if targets else {}

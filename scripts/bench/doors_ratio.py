@@ -1,9 +1,9 @@
-"""What a lock costs at the doors, and how many times what a bare aiohttp server costs, in one run.
+"""What a lock costs over HTTP and MCP, and how many times what a bare aiohttp server costs, in one run.
 
     python -m scripts.bench.doors_ratio [--against FOLDER]
 
 Invariant: all are asked in turns on kept connections, so that what else the machine does meets all alike; a ratio is
-of two medians of the same run. Processor time is that of the door's process and, on PostgreSQL, of the database's
+of two medians of the same run. Processor time is that of the endpoint's process and, on PostgreSQL, of the database's
 processes that serve its database: it says what a request costs on a loaded machine too. It has the process's own work
 meanwhile in it (look-outs, heartbeats). `--against` measures an older tree of relay beside this one. PostgreSQL is
 left out where there is none.
@@ -51,7 +51,7 @@ import asyncio
 asyncio.run(main())
 """
 Ask = Callable[[int], None]
-#: Requests of one door in a turn.
+#: Requests of one endpoint in a turn.
 BURST = 25
 #: Half of what issue 10 found: times the echo's p50.
 GOALS = {
@@ -63,7 +63,7 @@ GOALS = {
 
 
 @dataclass(frozen=True, slots=True)
-class Door:
+class Endpoint:
     """`ask` makes one request; `pid` is the process that answers it; `database`: the server that it asks, and its
     database's name there."""
 
@@ -85,14 +85,14 @@ def measure(folder: Path, quick: bool, against: Path | None = None) -> Iterator[
     count = 25 if quick else 1_000
     trees = {"": ROOT} | ({" (before)": against} if against else {})
     with ExitStack() as stack:
-        doors: dict[str, Door] = {ECHO: stack.enter_context(echo())}
+        endpoints: dict[str, Endpoint] = {ECHO: stack.enter_context(echo())}
         found = postgres.binaries()
         if found is not None:
             server = postgres.make_server(found, {"listen_addresses": ""})
             stack.callback(server.end)
         for number, (when, root) in enumerate(trees.items()):
             plain = {"dispatcher": {"enabled": False}}
-            doors |= of_daemon(stack, f"SQLite{when}", folder / f"sqlite{number}", plain, root)
+            endpoints |= of_daemon(stack, f"SQLite{when}", folder / f"sqlite{number}", plain, root)
             if found is None:
                 continue
             place = folder / f"postgres{number}"
@@ -103,11 +103,11 @@ def measure(folder: Path, quick: bool, against: Path | None = None) -> Iterator[
             kept = {**plain, "storage": "postgres", "postgres": {"dsn_file": "dsn"}}
             assert server.process is not None
             database = (server.process.pid, name)
-            doors |= of_daemon(stack, f"PostgreSQL{when}", place, kept, root, database)
-        took, used = _in_turns(doors, count)
+            endpoints |= of_daemon(stack, f"PostgreSQL{when}", place, kept, root, database)
+        took, used = _in_turns(endpoints, count)
     medians = {name: statistics.median(samples) for name, samples in took.items()}
     costs = {name: statistics.median(samples) for name, samples in used.items()}
-    for name in doors:
+    for name in endpoints:
         yield spread(name, took[name], note="50 locks of the caller's, no others" if name != ECHO else "")
         yield single(f"{name}, processor time", costs[name] * 1000, "ms", n=count)
         if name != ECHO:
@@ -118,25 +118,27 @@ def measure(folder: Path, quick: bool, against: Path | None = None) -> Iterator[
             yield single(f"{name}, processor time, times the echo", costs[name] / costs[ECHO], "x", n=count)
 
 
-def _in_turns(doors: dict[str, Door], count: int) -> tuple[dict[str, list[float]], dict[str, list[float]]]:
-    """Of each door the seconds of each request, and the processor's seconds for one, by turns."""
-    took: dict[str, list[float]] = {name: [] for name in doors}
-    used: dict[str, list[float]] = {name: [] for name in doors}
-    for door in doors.values():
+def _in_turns(
+    endpoints: dict[str, Endpoint], count: int
+) -> tuple[dict[str, list[float]], dict[str, list[float]]]:
+    """Of each endpoint the seconds of each request, and the processor's seconds for one, by turns."""
+    took: dict[str, list[float]] = {name: [] for name in endpoints}
+    used: dict[str, list[float]] = {name: [] for name in endpoints}
+    for endpoint in endpoints.values():
         for number in range(60):
-            door.ask(number)
+            endpoint.ask(number)
     for turn in range(count // BURST):
-        for name, door in doors.items():
-            before = door.cpu_s()
+        for name, endpoint in endpoints.items():
+            before = endpoint.cpu_s()
             for number in range(turn * BURST, (turn + 1) * BURST):
                 with stopwatch(took[name]):
-                    door.ask(number)
-            used[name].append((door.cpu_s() - before) / BURST)
+                    endpoint.ask(number)
+            used[name].append((endpoint.cpu_s() - before) / BURST)
     return took, used
 
 
 @contextmanager
-def echo() -> Iterator[Door]:
+def echo() -> Iterator[Endpoint]:
     process = subprocess.Popen([sys.executable, "-c", _SERVER], stdout=subprocess.PIPE, text=True)
     try:
         assert process.stdout is not None
@@ -145,7 +147,7 @@ def echo() -> Iterator[Door]:
         def ask(number: int) -> None:
             _post(connection, "/echo", {"file_path": f"src/file{number % 50}.py"}, {})
 
-        yield Door(ask, process.pid)
+        yield Endpoint(ask, process.pid)
         connection.close()
     finally:
         process.kill()
@@ -159,7 +161,7 @@ def of_daemon(
     settings: dict[str, Any],
     root: Path,
     database: tuple[int, str] | None = None,
-) -> dict[str, Door]:
+) -> dict[str, Endpoint]:
     """A lock, by HTTP and by MCP over HTTP: the first fifty are taken, and then refreshed."""
     daemon = stack.enter_context(running(folder, settings, root))
     agent = stack.enter_context(closing_http(daemon))
@@ -178,7 +180,7 @@ def of_daemon(
         f"HTTP acquire and release, {engine}": both,
         f"MCP over HTTP acquire, {engine}": tools.acquire,
     }
-    return {name: Door(ask, daemon.process.pid, database) for name, ask in asks.items()}
+    return {name: Endpoint(ask, daemon.process.pid, database) for name, ask in asks.items()}
 
 
 class _Tools:
@@ -234,7 +236,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(add_help=False)
     parser.add_argument("--against", type=Path)
     told, sys.argv[1:] = parser.parse_known_args()
-    about = "What a lock costs at the doors; --against FOLDER: an older tree of relay beside it."
+    about = "What a lock costs over HTTP and MCP; --against FOLDER: an older tree of relay beside it."
     return run("doors_ratio", partial(measure, against=told.against), about)
 
 

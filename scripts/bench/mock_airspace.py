@@ -131,7 +131,7 @@ def new_worktree(agent: str, **more: Any) -> Json:
 
 
 class MockAirspace:
-    """What the airspace's doors say. A test changes the fields, and `tick`s."""
+    """What the airspace's routes answer. A test changes the fields, and `tick`s."""
 
     def __init__(self, tell: Callable[[str, Json], None], store: Callable[[str, Json], None]) -> None:
         self._tell = tell
@@ -248,7 +248,7 @@ class MockAirspace:
         self.requests = [one for one in self.requests if one["id"] != request]
         self._tell("permission", {"id": request, "state": "answered"})
 
-    # -- the doors
+    # -- the routes
 
     def add_routes(self, router: web.UrlDispatcher) -> None:
         router.add_get("/api/airspace", self._state)

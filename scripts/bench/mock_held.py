@@ -111,7 +111,7 @@ class MockHeld:
         ]
         self.stories[number] = {"input_data": None, "result": None, "history": history, "more": False} | more
 
-    # -- the doors
+    # -- the routes
 
     def add_routes(self, router: web.UrlDispatcher) -> None:
         router.add_get("/api/locks", self._list)

@@ -1,6 +1,6 @@
 """A room for the page's tests: docs/http.md over real sockets, with handles for what is hard to provoke.
 
-It serves the built page under the CSP of the real door and keeps the contract's promises (cursors, one answer
+It serves the built page under the CSP of the real room and keeps the contract's promises (cursors, one answer
 per `client_id`, resume without a gap), so a page that works here works for the reason it should. What it does
 not do is think: no queue, no agents; a test says what happens (`say`, `stream`, `receipt`, `agent`, ...).
 """
@@ -260,7 +260,7 @@ class MockRoom:
     def _remember_board(self) -> None:
         self.boards.append([dict(t) for t in self.tasks])
 
-    # -- the doors
+    # -- the routes
 
     async def start(self) -> None:
         app = web.Application(middlewares=[self._guard], client_max_size=8 * 1024 * 1024)

@@ -17,7 +17,7 @@ TITLES = {
     "log": "The log",
     "room": "The room",
     "coordination": "Locks, work and memory",
-    "doors_ratio": "Locks at the doors, beside a bare server",
+    "doors_ratio": "Locks over HTTP and MCP, beside a bare server",
     "airspace": "The airspace",
     "graph": "The graph of imports",
     "worktrees": "Worktrees",

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from tests.acceptance.doors import PLACES, HttpDoor, McpRoutes
+from tests.acceptance.clients import PLACES, HttpClient, McpClient
 from tests.acceptance.stores import STORES
 from tests.outside import room, settings
 
@@ -47,12 +47,12 @@ def known(answer: Any, expected: dict[str, Any] | list[Any], tool: str) -> None:
 @pytest.mark.parametrize("store", sorted(STORES))
 async def test_through_mcp_where_nothing_was(tmp_path: Path, store: str) -> None:
     async with STORES[store](tmp_path) as (more, env), room(tmp_path / "room", settings(**more)) as one:
-        door = await McpRoutes.open(one, "first", **env)
-        tools = {tool["name"] for tool in (await door.request("tools/list"))["tools"]}
+        client = await McpClient.open(one, "first", **env)
+        tools = {tool["name"] for tool in (await client.request("tools/list"))["tools"]}
         assert tools == {tool for tool, _, _ in ASKED}
         for tool, said, expected in ASKED:
-            known(await door.call(tool, **said), expected, tool)
-        assert await door.close() == 0
+            known(await client.call(tool, **said), expected, tool)
+        assert await client.close() == 0
 
 
 @pytest.mark.parametrize("store", sorted(STORES))
@@ -61,10 +61,10 @@ async def test_through_http_in_a_new_room(tmp_path: Path, store: str) -> None:
         await one.start(env=env)
         status, made = await one.ask("POST", "/keys", json={"identity": "first"})
         assert status == 200, made
-        door = HttpDoor("first", one, made["key"])
+        client = HttpClient("first", one, made["key"])
         for tool, said, expected in ASKED:
             method, path = PLACES[tool]
-            status, answer = await door.ask(method, path, **({"json": said} if method == "POST" else {}))
+            status, answer = await client.ask(method, path, **({"json": said} if method == "POST" else {}))
             assert status == (
                 404 if isinstance(expected, dict) and expected.get("reason") == "unknown_task" else 200
             )

@@ -1,4 +1,4 @@
-"""What a hostile or careless client sends, at both doors and on every store: the answer is as the contract says.
+"""What a hostile or careless client sends, at both interfaces and on every store: the answer is as the contract says.
 
 (004; issue 3; docs/coordination.md, "Answers".) A row is an operation, its arguments, the fault and the reason.
 """
@@ -16,7 +16,7 @@ import pytest
 import pytest_asyncio
 from yarl import URL
 
-from tests.acceptance.doors import PLACES, HttpDoor, McpRoutes
+from tests.acceptance.clients import PLACES, HttpClient, McpClient
 from tests.acceptance.stores import STORES
 from tests.outside import Outside, room, settings
 
@@ -128,10 +128,10 @@ async def open_room(
         yield one
 
 
-async def key_of(one: Outside, identity: str, **more: Any) -> HttpDoor:
+async def key_of(one: Outside, identity: str, **more: Any) -> HttpClient:
     status, made = await one.ask("POST", "/keys", json={"identity": identity, **more})
     assert status == 200, made
-    return HttpDoor(identity, one, made["key"])
+    return HttpClient(identity, one, made["key"])
 
 
 def judged(answer: Any, fault: str, reason: str | None, row: Any) -> None:
@@ -146,28 +146,28 @@ def judged(answer: Any, fault: str, reason: str | None, row: Any) -> None:
 
 
 async def test_every_row_through_http(open_room: Outside) -> None:
-    door = await key_of(open_room, "probe-http")
+    client = await key_of(open_room, "probe-http")
     for row in TABLE:
         operation, said, fault, reason = row
         method, path = PLACES[operation]
         how: Json = {"json": said} if method == "POST" else {"params": said}
-        status, answer = await door.ask(method, path, **how)
+        status, answer = await client.ask(method, path, **how)
         assert status == STATUS[fault], (row, status, answer)
         judged(answer, fault, reason, row)
-    assert (await door.call("release_lock", file_path="ttl.py"))["released"] is True
+    assert (await client.call("release_lock", file_path="ttl.py"))["released"] is True
 
 
 async def test_every_row_through_mcp(open_room: Outside) -> None:
-    door = await McpRoutes.open(open_room, "probe-mcp", **ENVIRON[open_room.folder])
+    client = await McpClient.open(open_room, "probe-mcp", **ENVIRON[open_room.folder])
     for row in TABLE:
         operation, said, fault, reason = row
-        result = await door.request("tools/call", {"name": operation, "arguments": said})
+        result = await client.request("tools/call", {"name": operation, "arguments": said})
         answer = result["structuredContent"]
         assert result.get("isError", False) is (fault in (MALFORMED, UNKNOWN)), (row, result)
         judged(answer.get("result", answer), fault, reason, row)
-    foreign = await door.request("tools/call", {"name": "who", "arguments": {"agent_id": "bob"}})
+    foreign = await client.request("tools/call", {"name": "who", "arguments": {"agent_id": "bob"}})
     assert foreign["isError"] is True, "nobody speaks for another"
-    assert await door.close() == 0
+    assert await client.close() == 0
 
 
 async def test_odd_names_are_names(open_room: Outside) -> None:
@@ -209,8 +209,8 @@ async def test_a_task_ends_once_and_only_by_who_has_it(open_room: Outside) -> No
     assert reused["reason"] == "idempotency_key_reused"
     task = made["task_id"]
 
-    async def ends(door: HttpDoor, **said: Any) -> tuple[bool, str | None]:
-        told = await door.call("complete_work", **{"task_id": task, "success": True, **said})
+    async def ends(client: HttpClient, **said: Any) -> tuple[bool, str | None]:
+        told = await client.call("complete_work", **{"task_id": task, "success": True, **said})
         return told["success"], told.get("reason")
 
     assert await ends(bob) == (False, "not_yours"), "nobody has it"
@@ -252,9 +252,9 @@ BODIES: list[tuple[str, Mapping[str, Any], int]] = [
 
 async def test_bodies_keys_and_identities(open_room: Outside) -> None:
     one = open_room
-    door = await key_of(one, "forms")
+    client = await key_of(one, "forms")
 
-    async def ask(method: str, path: str, key: str = door.key, **how: Any) -> tuple[int, Any]:
+    async def ask(method: str, path: str, key: str = client.key, **how: Any) -> tuple[int, Any]:
         headers = {"X-API-Key": key, **how.pop("headers", {})} if key else {}
         async with one.session.request(method, f"{one.url}{path}", headers=headers, **how) as response:
             said = await response.read()
@@ -290,7 +290,7 @@ async def test_bodies_keys_and_identities(open_room: Outside) -> None:
     status, made = await one.ask("POST", "/keys", json={"identity": "gone"})
     assert (await ask("GET", "/locks", made["key"]))[0] == 200
     assert (await one.ask("DELETE", f"/keys/{made['id']}"))[0] == 200
-    for key in ("", "x", door.key[:-1], door.key + "x", door.key.swapcase(), made["key"]):
+    for key in ("", "x", client.key[:-1], client.key + "x", client.key.swapcase(), made["key"]):
         for method, path in (("GET", "/locks"), ("POST", "/locks/acquire"), ("GET", "/openapi.json")):
             got, told = await ask(method, path, key)
             assert (got, told["reason"]) == (401, "no_credential"), (key[:6], path)

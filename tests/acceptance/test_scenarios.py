@@ -14,7 +14,7 @@ import pytest
 import pytest_asyncio
 
 from relay.coordination.writes.changesets import MOST_SUMMARY
-from tests.acceptance.doors import Door, HttpDoor, McpRoutes
+from tests.acceptance.clients import AgentClient, HttpClient, McpClient
 from tests.acceptance.stores import STORES
 from tests.outside import Outside, eventually, room, settings
 
@@ -34,11 +34,11 @@ TOOLS_OF_THE_SOURCE = {
 
 @dataclass(frozen=True)
 class House:
-    """A room, and agents at one kind of door."""
+    """A room, and agents at one kind of interface."""
 
     room: Outside
-    alice: Door
-    bob: Door
+    alice: AgentClient
+    bob: AgentClient
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module", params=sorted(STORES))
@@ -56,15 +56,15 @@ async def open_room(
 @pytest_asyncio.fixture(scope="module", loop_scope="module", params=["mcp", "http"])
 async def house(request: pytest.FixtureRequest, open_room: Outside) -> AsyncIterator[House]:
     async with AsyncExitStack() as stack:
-        doors: list[Door] = []
+        clients: list[AgentClient] = []
         for agent in (f"alice-{request.param}", f"bob-{request.param}"):
             if request.param == "http":
-                doors.append(await HttpDoor.open(open_room, agent))
+                clients.append(await HttpClient.open(open_room, agent))
                 continue
-            door = await McpRoutes.open(open_room, agent)
-            stack.push_async_callback(door.close)
-            doors.append(door)
-        yield House(open_room, *doors)
+            client = await McpClient.open(open_room, agent)
+            stack.push_async_callback(client.close)
+            clients.append(client)
+        yield House(open_room, *clients)
 
 
 def new_path() -> str:
@@ -177,8 +177,8 @@ async def test_agent_retrieves_relevant_memories(house: House) -> None:
 # -- Requirement: Work Queue
 
 
-async def submit(door: Door, kind: str, **more: Any) -> str:
-    made = await door.call("submit_work", task_type=kind, task_description="do it", **more)
+async def submit(client: AgentClient, kind: str, **more: Any) -> str:
+    made = await client.call("submit_work", task_type=kind, task_description="do it", **more)
     assert made["success"] is True
     return str(uuid.UUID(made["task_id"]))
 
@@ -228,7 +228,7 @@ async def test_task_with_unmet_dependencies(house: House) -> None:
 
 
 async def test_local_agent_connects_via_mcp(house: House) -> None:
-    local = await McpRoutes.open(house.room, f"local-{uuid.uuid4().hex[:8]}")
+    local = await McpClient.open(house.room, f"local-{uuid.uuid4().hex[:8]}")
     listed = await local.request("tools/list")
     assert await local.close() == 0
     names = [tool["name"] for tool in listed["tools"]]
@@ -237,7 +237,7 @@ async def test_local_agent_connects_via_mcp(house: House) -> None:
 
 
 async def test_mcp_resource_access(house: House) -> None:
-    local = await McpRoutes.open(house.room, f"local-{uuid.uuid4().hex[:8]}")
+    local = await McpClient.open(house.room, f"local-{uuid.uuid4().hex[:8]}")
     path, kind = new_path(), new_type()
     await house.alice.call("acquire_lock", file_path=path)
     task = await submit(house.alice, kind)
@@ -250,7 +250,7 @@ async def test_mcp_resource_access(house: House) -> None:
 
 
 async def test_cloud_agent_acquires_lock_via_http(house: House) -> None:
-    cloud = await HttpDoor.open(house.room, f"cloud-{uuid.uuid4().hex[:8]}")
+    cloud = await HttpClient.open(house.room, f"cloud-{uuid.uuid4().hex[:8]}")
     path = new_path()
     status, told = await cloud.ask("POST", "/locks/acquire", json={"file_path": path})
     assert (status, told["success"], told["action"]) == (200, True, "acquired")
@@ -260,7 +260,7 @@ async def test_cloud_agent_acquires_lock_via_http(house: House) -> None:
 
 
 async def test_invalid_api_key(house: House) -> None:
-    cloud = await HttpDoor.open(house.room, f"cloud-{uuid.uuid4().hex[:8]}")
+    cloud = await HttpClient.open(house.room, f"cloud-{uuid.uuid4().hex[:8]}")
     for key in ("", "wrong", cloud.key[:-1]):
         for method, path in (
             ("POST", "/locks/acquire"),
@@ -281,10 +281,10 @@ async def test_invalid_api_key(house: House) -> None:
 
 async def test_atomic_lock_acquisition(house: House) -> None:
     """Eight agents want one path at once: one gets it, seven are told by whom it is held."""
-    doors = [await HttpDoor.open(house.room, f"c{number}-{uuid.uuid4().hex[:6]}") for number in range(8)]
+    clients = [await HttpClient.open(house.room, f"c{number}-{uuid.uuid4().hex[:6]}") for number in range(8)]
     path = new_path()
-    told = await asyncio.gather(*(door.call("acquire_lock", file_path=path) for door in doors))
-    (holder,) = [door.agent for door, one in zip(doors, told, strict=True) if one["success"]]
+    told = await asyncio.gather(*(client.call("acquire_lock", file_path=path) for client in clients))
+    (holder,) = [client.agent for client, one in zip(clients, told, strict=True) if one["success"]]
     blocked = [one for one in told if not one["success"]]
     assert [one["locked_by"] for one in blocked] == [holder] * 7
     assert all(moment(one["expires_at"]) for one in blocked)
@@ -295,16 +295,16 @@ async def test_atomic_task_claiming(house: House) -> None:
     kind = new_type()
     wanted = {await submit(house.alice, kind) for _ in range(20)}
 
-    async def loop(door: Door) -> list[str]:
+    async def loop(client: AgentClient) -> list[str]:
         got = []
-        while (task := (await door.call("get_work", task_types=[kind]))["task_id"]) is not None:
+        while (task := (await client.call("get_work", task_types=[kind]))["task_id"]) is not None:
             got.append(task)
-            await door.call("complete_work", task_id=task, success=True)
+            await client.call("complete_work", task_id=task, success=True)
         return got
 
     # A process answers in the order of the questions here: one loop each where lines are shared.
-    each = 2 if isinstance(house.alice, HttpDoor) else 1
-    given = await asyncio.gather(*(loop(door) for door in (house.alice, house.bob) for _ in range(each)))
+    each = 2 if isinstance(house.alice, HttpClient) else 1
+    given = await asyncio.gather(*(loop(client) for client in (house.alice, house.bob) for _ in range(each)))
     every = [task for one in given for task in one]
     assert len(every) == 20 and set(every) == wanted
 
@@ -323,7 +323,7 @@ async def test_session_tracking(house: House) -> None:
 
 
 async def test_changesets_are_associated_with_sessions(house: House) -> None:
-    cloud = await HttpDoor.open(house.room, f"cloud-{uuid.uuid4().hex[:8]}")
+    cloud = await HttpClient.open(house.room, f"cloud-{uuid.uuid4().hex[:8]}")
     own = f"own-{uuid.uuid4().hex[:8]}"
     status, made = await cloud.ask(
         "POST",
@@ -338,7 +338,7 @@ async def test_changesets_are_associated_with_sessions(house: House) -> None:
     assert (await cloud.ask("POST", "/changesets", json=longest))[0] == 200, "what the schema allows is kept"
     status, listed = await cloud.ask("GET", f"/changesets?session={own}")
     assert [one["changeset_id"] for one in listed] == [made["changeset_id"]]
-    other = await HttpDoor.open(house.room, f"cloud-{uuid.uuid4().hex[:8]}")
+    other = await HttpClient.open(house.room, f"cloud-{uuid.uuid4().hex[:8]}")
     for only in (f"session={own}", f"agent={cloud.agent}&session={own}"):
         status, shared = await other.ask("GET", f"/changesets?{only}")
         assert (status, shared) == (200, listed), "the room shares them"

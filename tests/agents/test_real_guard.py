@@ -1,4 +1,4 @@
-"""The guard's hook in the real programs: an edit is refused, with the reason, or goes on; by a real door."""
+"""The guard's hook in the real programs: an edit is refused, with the reason, or goes on; by the real route."""
 
 from __future__ import annotations
 
@@ -44,8 +44,8 @@ def project(tmp_path: Path) -> Path:
 async def home(tmp_path: Path, project: Path, guard: Standing) -> AsyncIterator[House]:
     """A room that runs, as the hook finds it."""
     allows: Any = guard
-    door = GuardRoutes(allows, Folders(project, {"BOT": project}), reader_of("BOT"))
-    async with house(tmp_path / "room", routes=door.table()) as one:
+    routes = GuardRoutes(allows, Folders(project, {"BOT": project}), reader_of("BOT"))
+    async with house(tmp_path / "room", routes=routes.table()) as one:
         (tmp_path / "room" / ".relay" / "state.json").write_text(json.dumps({"url": f"http://{one.at}"}))
         yield one
 

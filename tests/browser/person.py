@@ -44,12 +44,12 @@ class Person:
     @classmethod
     async def arrive(cls, browser: Browser, room: Outside, name: str, **how: Any) -> Person:
         """With the name already given, signed in by a fresh link, and the line to the room live."""
-        person = await cls.before_the_door(browser, room, name, **how)
+        person = await cls.signed_out(browser, room, name, **how)
         await person.sign_in()
         return person
 
     @classmethod
-    async def before_the_door(cls, browser: Browser, room: Outside, name: str, **how: Any) -> Person:
+    async def signed_out(cls, browser: Browser, room: Outside, name: str, **how: Any) -> Person:
         """A browser that has not opened anything yet."""
         context = await browser.new_context(**{"viewport": DESK, "locale": "en-GB", **how})
         context.set_default_timeout(PATIENCE)

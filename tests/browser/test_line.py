@@ -24,7 +24,7 @@ async def bodies(person: Person, pattern: str) -> list[str]:
 
 
 async def test_a_dropped_socket_resumes_where_it_was(house: Outside, chromium: Browser) -> None:
-    ann = await Person.before_the_door(chromium, house, "ann")
+    ann = await Person.signed_out(chromium, house, "ann")
     lines: list[WebSocketRoute] = []
     held = {"closed": False}
 
@@ -69,7 +69,7 @@ async def test_what_was_sent_stays_on_the_page_until_its_entry_is_there(
     house: Outside, chromium: Browser
 ) -> None:
     """The room took it over HTTP while the socket is not back yet: it must not vanish meanwhile."""
-    ann = await Person.before_the_door(chromium, house, "ann")
+    ann = await Person.signed_out(chromium, house, "ann")
     lines: list[WebSocketRoute] = []
     held = {"closed": False}
 

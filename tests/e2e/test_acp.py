@@ -1,4 +1,4 @@
-"""An agent over ACP in a running room: it asks, people answer, and the guard's door stands."""
+"""An agent over ACP in a running room: it asks, people answer, and the guard's route stands."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ async def test_with_nobody_there_it_is_refused_and_the_room_says_so(
     assert "nobody was connected" in (await one.until_said("asked for permission", speaker="RELAY"))["body"]
 
 
-async def test_the_guards_door_knows_the_agents(
+async def test_the_guards_route_knows_the_agents(
     open_room: Open, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     one = await open_room(speaker(str(tmp_path_factory.mktemp("ace")), "answer"))

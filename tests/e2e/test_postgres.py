@@ -1,4 +1,4 @@
-"""The whole room on PostgreSQL: the daemon, its doors and its scripts, through kills and restarts."""
+"""The whole room on PostgreSQL: the daemon, its interfaces and its scripts, through kills and restarts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""From one command to an answered message, by every door, as a person outside does it."""
+"""From one command to an answered message, by every interface, as a person outside does it."""
 
 from __future__ import annotations
 

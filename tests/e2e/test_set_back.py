@@ -365,7 +365,7 @@ async def test_every_view_has_the_same_level_and_sentence_of_who_is_set_back_and
     started: Started,
 ) -> None:
     room = await started("AVA", "BEN")
-    # Who comes to a file in hand is told so by the answer to its intent, at each door.
+    # Who comes to a file in hand is told so by the answer to its intent, at each interface.
     made = await room.relay("keys", "create", "CYD", "--json")
     headers = {"X-API-Key": str(json.loads(made.out)["key"])}
     body = {"paths": ["src/cart.py"]}
@@ -408,7 +408,9 @@ async def test_every_view_has_the_same_level_and_sentence_of_who_is_set_back_and
         line = f"- **resolution:** {seen['advisories'][0]['line']}"
         return body if done.code == 0 and done.out.strip() == seen["text"] == body and line in body else None
 
-    assert "Came true so far: resolution 1 of 1." in await eventually(same, "the same words at every door")
+    assert "Came true so far: resolution 1 of 1." in await eventually(
+        same, "the same words at every interface"
+    )
 
 
 async def test_intents_and_a_decision_end_with_the_work(started: Started) -> None:

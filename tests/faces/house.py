@@ -1,4 +1,4 @@
-"""A house with doors on a real port, and its room: what the tests of the doors stand in."""
+"""A house that serves HTTP on a real port, and its room: what the tests of the routes stand in."""
 
 from __future__ import annotations
 
@@ -84,8 +84,8 @@ async def house(
     services: Callable[[Store], Services] | None = None,
     **room: Any,
 ) -> AsyncIterator[House]:
-    """One house; its files are in `folder`, the page's in `folder/static`. `routes`: more doors; `services`: what the
-    operations ask."""
+    """One house; its files are in `folder`, the page's in `folder/static`. `routes`: further ones; `services`: what
+    the operations ask."""
     settings = loading.parse(text, folder / "config.json")
     clock = Clock()
     store = await engines.open_store(settings.db_path.parent, SCHEMAS, clock=clock)

@@ -1,4 +1,4 @@
-"""A room in memory, for the doors' tests: real values, cursors without gaps, frames for ever; no agents.
+"""A room in memory, for the tests of the interfaces: real values, cursors without gaps, frames for ever; no agents.
 
 It has the parts of `relay.room.service.Room`; an interface that works with it relies on nothing else.
 """

@@ -1,4 +1,4 @@
-"""Services that write down what they are asked, for tests of doors: who asks, and with which words."""
+"""Services that write down what they are asked, for tests of interfaces: who asks, and with which words."""
 
 from __future__ import annotations
 

@@ -23,7 +23,7 @@ ATTEMPT_S = 0.5
 
 def main() -> int:
     options = argparse.ArgumentParser(prog="scripts/faults", description=__doc__)
-    what = "room: people post (default); writes: agents write at every door; locks: many clients at one path"
+    what = "room: people post (default); writes: agents write at every interface; locks: many clients at one path"
     options.add_argument("what", nargs="?", choices=("room", "writes", "locks"), default="room", help=what)
     options.add_argument("--clients", type=int, default=8, help="locks: processes (8)")
     options.add_argument("--attempts", type=int, default=3000, help="locks: attempts of each (3000)")

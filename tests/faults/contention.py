@@ -1,4 +1,4 @@
-"""Many clients at one path, through every door at once: never two holders, never a nameless one.
+"""Many clients at one path, through every interface at once: never two holders, never a nameless one.
 
 Each client is a process: some call the services on a store of their own, some HTTP with a key, some `relay mcp`.
 Who holds the lock makes a file that must not be there and writes its fencing token below the others', which must
@@ -24,7 +24,7 @@ from relay.store.postgres.address import VARIABLE
 from tests.acceptance.stores import STORES
 from tests.outside import PATIENCE_S, REPO, Json, Outside, room, settings
 
-#: Which door each next client uses.
+#: Which interface each next client uses.
 KINDS = ("process", "http", "mcp", "process", "http", "mcp", "process", "http")
 PATH = "src/über, & co/app.py"
 
@@ -50,7 +50,9 @@ async def contention(
         found += await _log(one, got)
     counts: Json = {"store": store, "clients": clients, "attempts": clients * attempts, "got": got}
     counts["blocked"] = sum(one_told["blocked"] for one_told in told)
-    counts["by_door"] = {kind: _of(told, kind) for kind in sorted({one_told["kind"] for one_told in told})}
+    counts["by_interface"] = {
+        kind: _of(told, kind) for kind in sorted({one_told["kind"] for one_told in told})
+    }
     return found, counts
 
 

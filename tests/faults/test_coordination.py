@@ -22,7 +22,7 @@ async def test_a_path_has_one_holder_and_a_blocked_answer_its_name(tmp_path: Pat
         tmp_path / "room", clients=8, attempts=ATTEMPTS[store], within_s=120, store=store
     )
     assert found == []
-    assert all(door["got"] for door in counts["by_door"].values()), counts
+    assert all(interface["got"] for interface in counts["by_interface"].values()), counts
 
 
 @pytest.mark.parametrize("store", ATTEMPTS)

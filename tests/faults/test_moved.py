@@ -1,4 +1,4 @@
-"""The database's files are removed or replaced under a running room: the room says so at every door and takes
+"""The database's files are removed or replaced under a running room: the room says so at every interface and takes
 nothing that it could not keep; what it had is put back."""
 
 from __future__ import annotations

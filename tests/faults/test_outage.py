@@ -1,4 +1,4 @@
-"""The database is away, or cannot be read: every door answers 503 with what it is and what to do, and none 500."""
+"""The database is away, or cannot be read: every route answers 503 with what it is and what to do, and none 500."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from tests.outside import Json, Outside, agent, eventually, room, settings
 
 pytestmark = pytest.mark.faults
 
-#: Doors that answer without the database.
+#: Routes that answer without the database.
 NO_DATABASE = {
     ("get", "/openapi.json"),
     ("get", "/reference"),
@@ -85,8 +85,8 @@ def value_of(schema: Json, told: Json) -> Any:
     return next(one for one in ("ECHO", "1", "1d", ID) if re.search(schema.get("pattern", ""), one))
 
 
-async def every_door(one: Outside) -> dict[tuple[str, str], tuple[int, Any]]:
-    """What each door of the document answers to the least that it takes."""
+async def every_route(one: Outside) -> dict[tuple[str, str], tuple[int, Any]]:
+    """What each route of the document answers to the least that it takes."""
     told = document()
     answers = {}
     for path, methods in told["paths"].items():
@@ -114,13 +114,13 @@ async def every_door(one: Outside) -> dict[tuple[str, str], tuple[int, Any]]:
 
 def check(answers: dict[tuple[str, str], tuple[int, Any]]) -> set[tuple[str, str]]:
     """Those that said 503; raises for what is no answer to an outage."""
-    for door, (status, told) in answers.items():
-        assert status != 500, (door, told)
-        if status == 503 and door != ("get", "/health"):
-            assert told["success"] is False, (door, told)
-            assert told["error"]["code"] in ("busy", "unavailable"), (door, told)
-            assert told["error"]["message"] and told["error"]["fix"], (door, told)
-    return {door for door, (status, _) in answers.items() if status == 503}
+    for route, (status, told) in answers.items():
+        assert status != 500, (route, told)
+        if status == 503 and route != ("get", "/health"):
+            assert told["success"] is False, (route, told)
+            assert told["error"]["code"] in ("busy", "unavailable"), (route, told)
+            assert told["error"]["message"] and told["error"]["fix"], (route, told)
+    return {route for route, (status, _) in answers.items() if status == 503}
 
 
 async def every_tool(one: Outside) -> dict[str, Json]:
@@ -162,7 +162,7 @@ async def on_postgres(folder: Path) -> AsyncIterator[tuple[Outside, postgres.Ser
         server.end()
 
 
-async def test_with_the_server_stopped_every_door_says_so(tmp_path: Path) -> None:
+async def test_with_the_server_stopped_every_route_says_so(tmp_path: Path) -> None:
     async with on_postgres(tmp_path / "room") as (one, server):
         await one.post("@ECHO hello")
 
@@ -189,10 +189,12 @@ async def test_with_the_server_stopped_every_door_says_so(tmp_path: Path) -> Non
         async with asyncio.timeout(20):
             await eventually(cut_off, "the socket to be refused")
         before = git(one.folder, "for-each-ref")
-        answers = await every_door(one)
+        answers = await every_route(one)
         assert git(one.folder, "for-each-ref") == before, "a worktree was changed and nobody could record it"
         said = check(answers)
-        silent = {door: answers[door] for door in answers if door not in said and door not in NO_DATABASE}
+        silent = {
+            route: answers[route] for route in answers if route not in said and route not in NO_DATABASE
+        }
         assert set(silent) == set(), silent
         for name, result in (await every_tool(one)).items():
             if name == "help":
@@ -206,7 +208,7 @@ async def test_with_the_server_stopped_every_door_says_so(tmp_path: Path) -> Non
         assert "the database cannot be used" not in log
 
 
-async def test_with_a_database_that_cannot_be_read_no_door_answers_500(tmp_path: Path) -> None:
+async def test_with_a_database_that_cannot_be_read_no_route_answers_500(tmp_path: Path) -> None:
     async with room(tmp_path / "room", settings(agent("ECHO"))) as one:
         await one.start()
         await one.post("@ECHO hello")
@@ -220,7 +222,7 @@ async def test_with_a_database_that_cannot_be_read_no_door_answers_500(tmp_path:
                 return answer.status == 503
 
         await eventually(unwell, "the health to say it")
-        assert check(await every_door(one)) - {("get", "/health")}
+        assert check(await every_route(one)) - {("get", "/health")}
         for name, result in (await every_tool(one)).items():
             if result["isError"]:
                 assert result["structuredContent"]["reason"] != "internal", (name, result)

@@ -1,4 +1,4 @@
-"""One storm over coordination: agents write at both doors while the daemon and their own servers are killed.
+"""One storm over coordination: agents write at both interfaces while the daemon and their own servers are killed.
 
 Each agent repeats what was not acknowledged, with the same idempotency key, until it is. What holds afterwards: every
 acknowledged lock, task, completion, memory and message is there once, and the log verifies. Everything random comes
@@ -18,11 +18,11 @@ from typing import Any
 
 import aiohttp
 
-from tests.acceptance.doors import HttpDoor, McpRoutes
+from tests.acceptance.clients import HttpClient, McpClient
 from tests.acceptance.stores import STORES
 from tests.outside import PATIENCE_S, Json, Outside, room, settings
 
-#: What a door that was cut off says.
+#: What a client that was cut off says.
 CUT = (aiohttp.ClientError, OSError, AssertionError, ValueError, TimeoutError)
 
 
@@ -40,13 +40,13 @@ class Told:
 
 
 class Agent:
-    """Writes at one door, again and again until it is acknowledged."""
+    """Writes at one interface, again and again until it is acknowledged."""
 
     def __init__(self, one: Outside, name: str, told: Told) -> None:
         self.room, self.name, self.told = one, name, told
 
     async def ask(self, operation: str, **said: Any) -> Any:
-        """The answer at this door. Raises one of CUT."""
+        """The answer to this client. Raises one of CUT."""
         raise NotImplementedError
 
     async def surely(self, operation: str, **said: Any) -> Json:
@@ -103,10 +103,10 @@ class HttpAgent(Agent):
 
     def __init__(self, one: Outside, name: str, told: Told, key: str) -> None:
         super().__init__(one, name, told)
-        self._door = HttpDoor(name, one, key)
+        self._client = HttpClient(name, one, key)
 
     async def ask(self, operation: str, **said: Any) -> Any:
-        return await self._door.call(operation, **said)
+        return await self._client.call(operation, **said)
 
 
 class McpAgent(Agent):
@@ -114,21 +114,21 @@ class McpAgent(Agent):
 
     def __init__(self, one: Outside, name: str, told: Told) -> None:
         super().__init__(one, name, told)
-        self.door: McpRoutes | None = None
+        self.client: McpClient | None = None
 
     async def ask(self, operation: str, **said: Any) -> Any:
-        if self.door is None or self.door.process.returncode is not None:
-            self.door = await McpRoutes.open(self.room, self.name, RELAY_SESSION_ID=f"session-{self.name}")
-        return await self.door.call(operation, **said)
+        if self.client is None or self.client.process.returncode is not None:
+            self.client = await McpClient.open(self.room, self.name, RELAY_SESSION_ID=f"session-{self.name}")
+        return await self.client.call(operation, **said)
 
     def kill(self) -> None:
-        if self.door is not None and self.door.process.returncode is None:
-            self.door.process.kill()
+        if self.client is not None and self.client.process.returncode is None:
+            self.client.process.kill()
 
     async def close(self) -> None:
         self.kill()
-        if self.door is not None:
-            await self.door.process.wait()
+        if self.client is not None:
+            await self.client.process.wait()
 
 
 async def writes(

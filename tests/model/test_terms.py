@@ -1,4 +1,4 @@
-"""The words of the field are explained by one table, at every door, where they stand first."""
+"""The words of the field are explained by one table, at every interface, where they stand first."""
 
 from __future__ import annotations
 

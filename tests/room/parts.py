@@ -77,7 +77,7 @@ async def waiting_cycles(store: Store) -> list[str]:
 async def post(
     store: Store, body: str, at: float, *, agents: Iterable[str] = ("ALPHA", "BETA"), by: str = "ann"
 ) -> Message:
-    """A person's message, as the doors put it into the room."""
+    """A person's message, as the interfaces put it into the room."""
     rules = Rules(agents=tuple(agents))
     new = NewMessage(by, Kind.HUMAN, body, at)
     return await store.write(lambda tx: ledger.admit(tx, new, rules))

@@ -334,7 +334,7 @@ async def test_a_command_waits_through_a_restart_and_is_done_once(store: Store, 
     assert len([m for m in await all_messages(store) if m.in_reply_to == asked.id]) == 1
 
 
-async def test_an_action_of_a_door_is_carried_out_as_it_was_given(office: Office) -> None:
+async def test_an_action_of_an_interface_is_carried_out_as_it_was_given(office: Office) -> None:
     office.shelf.put("a 'b\n\".py", "ALPHA")
     action = ForceRelease("a 'b\n\".py", "mine")
     with office.steward.answer_to("one") as answer:
@@ -352,7 +352,7 @@ async def test_an_action_of_a_door_is_carried_out_as_it_was_given(office: Office
         assert (await answer).as_json() == {"success": True, "reason": answer.result().text, "task": 1}
 
 
-async def test_an_action_of_a_door_waits_through_a_restart(store: Store, clock: Clock) -> None:
+async def test_an_action_of_an_interface_waits_through_a_restart(store: Store, clock: Clock) -> None:
     closed = Office(store, clock)
     asked = await closed.post("/task By its line", action=AddTask("By a door"))
     opened = Office(store, clock)

@@ -3,8 +3,9 @@
 import { computed, signal } from "@preact/signals";
 import { personName } from "./state/prefs";
 import type {
-  Advisory, Agent, AirspaceState, Choice, Entry, Held, Hit, Job, MergeMethod, MergeProposal, PermissionRequest, Precision, RoomState, Sample, Task, TaskDetail, WorktreeDiff, Worktrees,
+  Advisory, Agent, AirspaceState, Choice, Entry, Held, Hit, Job, PermissionRequest, Precision, RoomState, Sample, Task, TaskDetail,
 } from "./types";
+import type { MergeMethod, MergeProposal, WorktreeDiff, Worktrees } from "./worktree_types";
 
 export class ApiError extends Error {
   constructor(

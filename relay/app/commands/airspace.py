@@ -93,7 +93,7 @@ def _decide(args: argparse.Namespace, action: str) -> int:
 
 def _post_and_print(
     settings: Settings,
-    door: str,
+    path: str,
     body: dict[str, Any] | None,
     as_json: bool,
     words: Callable[[dict[str, Any]], str],
@@ -102,7 +102,7 @@ def _post_and_print(
     try:
         state = json.loads(read_regular(settings.state_path))
         key = read_regular(settings.token_path).decode().strip()
-        answer = _post(f"{state['url']}/api/airspace{door}", key, body)
+        answer = _post(f"{state['url']}/api/airspace{path}", key, body)
     except (OSError, ValueError) as error:
         reason = error.reason if isinstance(error, URLError) else error
         start = script("scripts/start.sh")

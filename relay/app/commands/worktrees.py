@@ -1,6 +1,6 @@
 """`relay worktrees`: what the agents' worktrees hold, and merging, discarding or removing one.
 
-Invariant: with a running room everything goes through its doors, so that one process touches worktrees; without
+Invariant: with a running room everything goes through its HTTP routes, so that one process touches worktrees; without
 one it is done here, in the same words. Exit code 0 = did it, 1 = could not, 2 = wrong use (`relay.cli`).
 """
 
@@ -126,22 +126,22 @@ async def _do(settings: Settings, args: argparse.Namespace, *, preview: bool = F
         raise CannotDo(f"{error}, so it is not known whether the room runs") from error
     if record is not None and instance.is_live(record, settings.locks.ttl):
         return await _ask_room(settings, args, by, text, preview)
-    async with _here(settings) as door:
+    async with _here(settings) as service:
         if args.action in ("list", "order"):
-            return await door.state()
-        if not door.has(args.agent):
+            return await service.state()
+        if not service.has(args.agent):
             raise _unknown(args.agent)
         if args.action == "show":
-            difference = await door.diff(args.agent)
+            difference = await service.diff(args.agent)
             assert difference is not None
             return difference
         if args.action == "merge":
             if preview:
-                return await door.propose(args.agent, by, args.squash)
-            return await door.merge(args.agent, by, squash=args.squash, text=text, head=args.head)
+                return await service.propose(args.agent, by, args.squash)
+            return await service.merge(args.agent, by, squash=args.squash, text=text, head=args.head)
         if args.action == "restore":
-            return await door.restore(args.agent, by, args.kept or "")
-        act = {"discard": door.discard, "abort": door.abort, "remove": door.remove}[args.action]
+            return await service.restore(args.agent, by, args.kept or "")
+        act = {"discard": service.discard, "abort": service.abort, "remove": service.remove}[args.action]
         return await act(args.agent, by)
 
 
@@ -174,7 +174,7 @@ async def _ask_room(
 ) -> dict[str, Any]:
     import aiohttp
 
-    action, door = args.action, f"/api/worktrees/{args.agent}"
+    action, base = args.action, f"/api/worktrees/{args.agent}"
     method = "squash" if args.squash else "merge"
     body: dict[str, str] | None = {"name": by}
     query: dict[str, str] = {}
@@ -182,16 +182,16 @@ async def _ask_room(
         case "list" | "order":
             verb, path, body = "GET", "/api/worktrees", None
         case "show":
-            verb, path, body = "GET", f"{door}/diff", None
+            verb, path, body = "GET", f"{base}/diff", None
         case "merge" if preview:
-            verb, path, body, query = "GET", f"{door}/merge", None, {"method": method, "name": by}
+            verb, path, body, query = "GET", f"{base}/merge", None, {"method": method, "name": by}
         case "merge":
-            verb, path = "POST", f"{door}/merge"
+            verb, path = "POST", f"{base}/merge"
             body = {"name": by, "method": method, "message": text, "head": args.head}
         case "restore":
-            verb, path, body = "POST", f"{door}/restore", {"name": by, "kept": args.kept or ""}
+            verb, path, body = "POST", f"{base}/restore", {"name": by, "kept": args.kept or ""}
         case _:
-            verb, path = "POST", f"{door}/{action}"
+            verb, path = "POST", f"{base}/{action}"
     try:
         url = json.loads(read_regular(settings.state_path))["url"]
         key = read_regular(settings.token_path).decode().strip()

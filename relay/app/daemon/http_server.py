@@ -15,7 +15,7 @@ from relay.app.daemon.parts import Parts
 from relay.base.durations import now_iso
 from relay.base.files import write_atomically
 from relay.config.settings import Settings
-from relay.faces.http.app import DOORWAY, HUB, create_app
+from relay.faces.http.app import HUB, LIMITER, create_app
 from relay.faces.http.hub import Hub
 from relay.faces.http.requests.reader import RequestReader
 from relay.faces.http.routes.airspace import AirspaceRoutes
@@ -51,11 +51,11 @@ class HttpServer:
         """Listen, write down where (`.relay/state.json`), and give the address of the page. Raises CannotListen."""
         await self._runner.setup()
         assert self._runner.server is not None
-        ui, doorway = settings.ui, self._app[DOORWAY]
-        connections = doorway.factory(self._runner.server, max_line_size=MOST_LINE)
+        ui, limiter = settings.ui, self._app[LIMITER]
+        connections = limiter.factory(self._runner.server, max_line_size=MOST_LINE)
         loop = asyncio.get_running_loop()
         try:
-            self._server = await loop.create_server(connections, ui.host, ui.port, backlog=doorway.backlog)
+            self._server = await loop.create_server(connections, ui.host, ui.port, backlog=limiter.backlog)
         except OSError as error:
             raise CannotListen(
                 f"{ui.host}:{ui.port} cannot be opened: {error.strerror}. Something else may use the port; "

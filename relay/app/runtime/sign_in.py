@@ -1,4 +1,4 @@
-"""A sign-in link of the running room, asked for at its own door.
+"""A sign-in link of the running room, asked for over HTTP.
 
 Invariant: nothing but the daemon's address and the room's token is needed, so that it works wherever the room's
 database is; the token goes to the address that the daemon itself wrote down. It makes no token: where the file was

@@ -17,7 +17,7 @@ from prometheus_client import CollectorRegistry
 from relay.faces.http.hub import Hub
 from relay.faces.http.reference.pages import reference_routes
 from relay.faces.http.requests.auth import Auth
-from relay.faces.http.requests.connections import Doorway
+from relay.faces.http.requests.connections import ConnectionLimiter
 from relay.faces.http.requests.middleware import (
     Gate,
     Hosts,
@@ -36,7 +36,7 @@ from relay.room.service import Room
 #: The connected clients, for `/metrics`: `app[HUB].clients`.
 HUB = web.AppKey("hub", Hub)
 #: Who may stay connected: the daemon listens through it.
-DOORWAY = web.AppKey("doorway", Doorway)
+LIMITER = web.AppKey("limiter", ConnectionLimiter)
 _SOCKETS = web.AppKey("sockets", SocketEndpoint)
 
 
@@ -62,7 +62,7 @@ def create_app(
     open_to_all: list[Handler] = [routes.health, sign_in.sign_in, page.index, page.asset, page.other]
     gate = Gate(auth, Hosts.of(now.ui), limits, open_to_all)
     app = web.Application(middlewares=gate.middlewares())
-    app[HUB], app[_SOCKETS], app[DOORWAY] = hub, sockets, Doorway(limits)
+    app[HUB], app[_SOCKETS], app[LIMITER] = hub, sockets, ConnectionLimiter(limits)
     app.add_routes([web.get("/", page.index), web.get("/assets/{name:.+}", page.asset)])
     app.add_routes([web.get(f"/{name}", page.other) for name in page.top_level()])
     app.add_routes([*sign_in.table(), *routes.table()])

@@ -1,6 +1,7 @@
-"""What an agent can read over MCP without a tool: locks, work, room, airspace, sessions, as JSON.
+"""The resources of MCP: locks, work, room, airspace and sessions as JSON, to be read without a tool.
 
-Invariant: a resource shows what an operation would answer, to whom may read, and changes nothing but the heartbeat.
+Invariant: a resource shows what an operation would answer, to a caller with the scope `read`, and changes nothing but
+the session's heartbeat.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ NOT_FOUND = -32002
 
 @dataclass(frozen=True, slots=True)
 class Resource:
-    """One address; with `{` in it a template, whose last part goes to `read`."""
+    """One address. An address with `{` is a template; the part that it leaves open goes to `read`."""
 
     uri: str
     name: str

@@ -1,11 +1,11 @@
-"""The MCP server, made out of the registry of operations (relay/faces/operations/registry.py; docs/mcp.md).
+"""The MCP server, made from the registry of operations (relay/faces/operations/registry.py; docs/mcp.md).
 
 Invariants:
-- it knows no operation by name: what `tools/list` shows and `tools/call` does stands in the declarations;
-- whatever happens, a call of a tool ends in a result whose structured content is an object, with the same JSON as
-  text: a refusal of the domain as an ordinary one, everything else that was not done with `isError`; no traceback
-  and no detail of the inside reaches the client;
-- the SDK's low-level server carries it: it takes the list of tools and each answer as they are.
+- it knows no operation by name: the declarations say what `tools/list` shows and what `tools/call` does;
+- every call of a tool ends in a result whose structured content is an object, with the same JSON as text. A refusal
+  of the domain is an ordinary result; every other failure has `isError`. No traceback and no internal detail reaches
+  the client;
+- it uses the SDK's low-level server, which passes on the list of tools and each answer unchanged.
 
 Protocol: MCP 2025-06-18 and later, "Server Features, Tools" and "Resources".
 """
@@ -38,10 +38,10 @@ from relay.model.pages import Page
 log = structlog.get_logger(__name__)
 
 Context = ServerRequestContext[Any, Any]
-#: Who asks, and what there is to ask. Raises Refusal when that cannot be had just now.
+#: Gives the services and the caller of a request. Raises Refusal when they are not available now.
 Asking = Callable[[Context], Awaitable[tuple[Services, Caller]]]
 
-#: Seconds between two words to a client whose call takes its time.
+#: Seconds between two progress notifications of a long call.
 PROGRESS_S = 5.0
 
 INSTRUCTIONS = """\
@@ -55,7 +55,7 @@ success: false is an answer: its `fix` says what would succeed."""
 
 
 def make_server(operations: Mapping[str, Operation], asking: Asking) -> Server[Any]:
-    """A server whose tools are the operations with `tool` set, in their order."""
+    """A server whose tools are the operations with `tool` set, in the order of declaration."""
     listed = {name: one for name, one in operations.items() if one.tool}
     shown = types.ListToolsResult(tools=[tool(one) for one in listed.values()])
 
@@ -91,8 +91,8 @@ def make_server(operations: Mapping[str, Operation], asking: Asking) -> Server[A
 
 
 def tool(operation: Operation) -> types.Tool:
-    """The entry of `tools/list`. There is no output schema: the whole list has to fit a model's context, and the
-    structured content speaks for itself."""
+    """The entry of `tools/list`. It has no output schema: the whole list has to fit a model's context, and the
+    structured content explains itself."""
     hints = types.ToolAnnotations(read_only_hint=True) if operation.read_only else None
     if hints is None:
         hints = types.ToolAnnotations(destructive_hint=False)
@@ -138,8 +138,8 @@ async def _call(
 
 
 def _without_session(caller: Caller, operation: Operation, values: dict[str, Any]) -> dict[str, Any]:
-    """The arguments without a `session_id`, which the HTTP doors take and a connection has already. Raises Refusal
-    when it is another: what is taken in the one is not held in the other."""
+    """The arguments without a `session_id`, which HTTP takes as a field and a connection has already. Raises Refusal
+    when the two differ: a lock that one session takes is not held by the other."""
     said = values.get("session_id")
     if said is None or "session_id" in operation.request.model_fields:
         return values
@@ -172,8 +172,8 @@ async def _perform(services: Services, caller: Caller, operation: Operation, val
 
 @contextlib.asynccontextmanager
 async def _progress(context: Context) -> AsyncIterator[None]:
-    """While it lasts, tell a client that wants to know that the call goes on, and how a wait for a lock stands, which
-    may take minutes."""
+    """Send progress notifications during the block, where the client asked for them: that the call goes on, and how a
+    wait for a lock stands. Such a wait may take minutes."""
     if context.meta is None or context.meta.get("progress_token") is None:
         yield
         return
@@ -207,8 +207,8 @@ async def _progress(context: Context) -> AsyncIterator[None]:
 
 
 def result(value: Any, *, error: bool = False) -> types.CallToolResult:
-    """`value` as the answer of a tool: an object as it is, a list under `result` (MCP 2025-06-18 wants an object),
-    and beside it the cursor of what is behind it."""
+    """`value` as the result of a tool: an object as it is, a list under `result` (MCP 2025-06-18 requires an object),
+    with the cursor of its next page beside it."""
     structured = value if isinstance(value, dict) else {"result": value}
     if isinstance(value, Page) and value.next is not None:
         structured |= {"next": value.next, "total": value.total}
@@ -218,8 +218,8 @@ def result(value: Any, *, error: bool = False) -> types.CallToolResult:
 
 
 def _parsed(values: Mapping[str, Any], rejected: Refusal) -> dict[str, Any] | None:
-    """The same arguments, with lists and objects that came as a text of JSON taken as what they say: models send that
-    now and then. None when that is not what was wrong. Nothing ran yet: a malformed request never does."""
+    """The same arguments, with lists and objects parsed that came as a JSON string, as models send them now and then.
+    None when that was not the fault. Nothing has run yet: a malformed request never does."""
     mended = dict(values)
     for place in rejected.details.get("fields", ()) if rejected.fault is Fault.MALFORMED else ():
         text = values.get(place)

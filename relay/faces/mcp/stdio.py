@@ -1,18 +1,16 @@
-"""The wire of `relay mcp`: one JSON-RPC message a line, in by standard input, out by standard output.
+"""The transport of `relay mcp`: one JSON-RPC message a line, on standard input and standard output.
 
 Invariants:
-- nothing but JSON-RPC reaches what was standard output: from `claim` on, descriptor 1 is standard error and
-  descriptor 0 is empty, for us, for every library and for every child process;
-- a line that cannot be read costs an error answer, never the connection; a line's length is bounded;
-- at the end of input the requests that are under way may still be answered, for `GRACE_S`: who pipes questions into
-  the program reads the answers. A request that waits for longer is cancelled.
+- only JSON-RPC reaches the original standard output: after `claim`, descriptor 1 is standard error and descriptor 0
+  is empty, for this process, its libraries and its child processes;
+- a line that cannot be parsed is answered with an error, and the connection goes on; the length of a line is bounded;
+- after the end of input, running requests have `GRACE_S` to be answered, so a script that pipes questions in gets its
+  answers. A request that takes longer is cancelled.
 
-The SDK's own `stdio_server` is not used: its reader sits in a thread that no signal ends, so a process that is
-told to stop would wait for its client; it drops what it cannot read without a word, and the end of input
-cancels what is under way.
+The SDK's own `stdio_server` is not used. It reads in a thread that no signal ends, so a process that is told to stop
+would wait for its client; it drops malformed lines silently; and the end of input cancels running requests.
 
-Only the standard library is imported before the wire is claimed: the descriptors must be safe before the first
-library speaks.
+Before `claim` only the standard library is imported: the descriptors must be safe before a library prints something.
 """
 
 from __future__ import annotations
@@ -27,10 +25,10 @@ import threading
 from collections.abc import Callable, Coroutine
 from typing import Any
 
-#: Longest line, in bytes: an entry of the room (4 MiB) whose every byte is escaped (\u0000) still fits.
+#: Longest line, in bytes: an entry of the room (4 MiB) still fits when every byte of it is escaped (\u0000).
 MAX_LINE = 32 * 1024 * 1024
-#: Seconds that requests under way have left after the end of input: less than the 2 s after which the SDK's
-#: client terminates a server (mcp/client/stdio.py, PROCESS_TERMINATION_TIMEOUT).
+#: Seconds that running requests have after the end of input: less than the 2 s after which the SDK's client
+#: terminates a server (mcp/client/stdio.py, PROCESS_TERMINATION_TIMEOUT).
 GRACE_S = 1.5
 _CHUNK = 65_536
 
@@ -39,16 +37,16 @@ PARSE_ERROR, INVALID_REQUEST = -32700, -32600
 
 
 class Wire:
-    """The two private descriptors."""
+    """The descriptors of the original standard input and output."""
 
     def __init__(self, reading: int, writing: int) -> None:
         self.reading, self.writing = reading, writing
 
 
 def claim() -> Wire:
-    """Take standard input and output for the protocol; what prints from now on lands on standard error."""
+    """Take standard input and output for the protocol. Everything that is printed later goes to standard error."""
     sys.stdout.flush()
-    wire = Wire(os.dup(0), os.dup(1))  # not inherited: os.dup makes them so
+    wire = Wire(os.dup(0), os.dup(1))  # os.dup makes them not inheritable
     nothing = os.open(os.devnull, os.O_RDWR)
     os.dup2(nothing, 0)
     os.close(nothing)
@@ -60,9 +58,9 @@ def claim() -> Wire:
 
 
 async def serve(wire: Wire, run: Callable[[Any, Any], Coroutine[Any, Any, None]]) -> None:
-    """Run a connection over the wire until its input ends: `run(read_stream, write_stream)`, as `Server.run` takes.
+    """Run a connection until its input ends. `run` takes the read stream and the write stream, as `Server.run` does.
 
-    Cancelling it cancels what is under way. Returns when the input has ended or nobody reads the output.
+    Cancelling it cancels the running requests. Returns when the input has ended or nobody reads the output.
     """
     import anyio
 
@@ -74,7 +72,7 @@ async def serve(wire: Wire, run: Callable[[Any, Any], Coroutine[Any, Any, None]]
     output = _Output(wire.writing)
     loop = asyncio.get_running_loop()
     lines: asyncio.Queue[_Line | None] = asyncio.Queue()
-    room = threading.Semaphore(64)  # lines that were read and not yet taken: a flood waits in the pipe
+    room = threading.Semaphore(64)  # lines that were read and not yet handled; more of them wait in the pipe
 
     def hand_over(line: _Line | None) -> None:
         room.acquire()
@@ -86,7 +84,7 @@ async def serve(wire: Wire, run: Callable[[Any, Any], Coroutine[Any, Any, None]]
         running = tasks.create_task(run(read_stream, write_stream))
         writing = tasks.create_task(_write(outward, output, under_way))
         reading = tasks.create_task(_feed(lines, room, inward, output, under_way))
-        # Nobody reads our answers (writing ended), or the connection ended by itself: then nothing is left to do.
+        # When nobody reads our answers (writing ended) or the connection ended by itself, nothing is left to do.
         await asyncio.wait((running, writing, reading), return_when=asyncio.FIRST_COMPLETED)
         if not reading.done():
             reading.cancel()
@@ -96,7 +94,7 @@ async def serve(wire: Wire, run: Callable[[Any, Any], Coroutine[Any, Any, None]]
 
 
 class _Line:
-    """A line of the input: `message` when it is JSON-RPC, else the `refusal` to answer with."""
+    """A line of the input: its `message` when it is JSON-RPC, else the `refusal` that answers it."""
 
     __slots__ = ("message", "refusal")
 
@@ -105,7 +103,7 @@ class _Line:
 
 
 class _UnderWay:
-    """The ids of the requests that were read and not answered."""
+    """The ids of the requests that were read and are not answered yet."""
 
     def __init__(self) -> None:
         self._ids: set[Any] = set()
@@ -146,7 +144,7 @@ async def _feed(
             under_way.asked(id)
         elif method == "notifications/cancelled":
             cancelled = (message.params or {}).get("requestId")
-            if isinstance(cancelled, str | int):  # whatever else it is, it names no request
+            if isinstance(cancelled, str | int):  # anything else names no request
                 under_way.settled(cancelled)
         try:
             await inward.send(SessionMessage(message))
@@ -170,11 +168,11 @@ async def _write(outward: Any, output: _Output, under_way: _UnderWay) -> None:
 
 
 def encode(message: Any) -> bytes:
-    """A message of JSON-RPC as UTF-8, without the end of its line."""
+    """A JSON-RPC message as UTF-8, without a line end."""
     try:
         text: str = message.model_dump_json(by_alias=True, exclude_unset=True)
     except ValueError:
-        # A lone surrogate, which JSON can carry and UTF-8 cannot, must not cost the answer.
+        # A lone surrogate is possible in JSON and not in UTF-8; the answer is sent all the same.
         text = json.dumps(
             message.model_dump(by_alias=True, exclude_unset=True), ensure_ascii=False, default=str
         )
@@ -182,7 +180,7 @@ def encode(message: Any) -> bytes:
 
 
 def _read(reading: int, hand_over: Callable[[_Line | None], None]) -> None:
-    """The thread that reads: lines of bounded length, parsed; None at the end."""
+    """The reading thread: hands over each line, parsed and of bounded length, and None at the end."""
     from mcp_types import jsonrpc_message_adapter
 
     def parsed(line: bytes) -> _Line:
@@ -241,7 +239,7 @@ def error_line(code: int, message: str, id: str | int | None = None) -> dict[str
 
 
 class _Output:
-    """Lines for the client, written by a thread: a client that does not read holds up no one else."""
+    """Writes lines to the client in a thread, so a client that does not read blocks nobody else."""
 
     def __init__(self, writing: int) -> None:
         self._writing = writing

@@ -1,12 +1,12 @@
-"""The room in a terminal, for a person: what is said runs upwards, the input stays below.
+"""The room in a terminal, for a person: messages scroll up, the input stays at the bottom.
 
-Not a full-screen program: what is printed is the terminal's own, so its scrollback, search, selection and
-copy work as everywhere else, and the conversation is still there after leaving. Only the last few lines (live
-part, input, completions, toolbar) are redrawn. Lines are printed in one piece with the redraw, between the
-marks for synchronized output, so nothing flickers.
+This is not a full-screen program. Printed lines belong to the terminal, so its scrollback, search, selection and
+copying work, and the conversation stays after leaving. Only the last lines (live part, input, completions, toolbar)
+are redrawn. New lines are written together with the redraw, between the marks for synchronized output, so nothing
+flickers.
 
-Invariant: one task reads the room, one sends, in the order of typing; both end before `run` returns, and what
-was sent but not confirmed by then is said.
+Invariant: one task reads from the room and one sends, in the order of typing. Both end before `run` returns, which
+lists the messages that the room has not confirmed.
 """
 
 from __future__ import annotations
@@ -59,16 +59,16 @@ STYLE = Style.from_dict(
     }
 )
 LEAVE = ("/quit", "/exit")
-#: Always on the screen, at the end of the status line.
+#: The end of the status line, always on the screen.
 _HOW_TO_LEAVE = "  /quit leaves"
-#: Seconds between two redraws of what moves by time alone.
+#: Seconds between two redraws of what changes with time alone.
 TICK_S = 0.25
-#: Seconds that lines wait for more, so that a burst is one redraw.
+#: Seconds that new lines wait for others, so that a burst is one redraw.
 GATHER_S = 0.03
 
 
 class RoomCompleter(Completer):
-    """`@` anywhere: who can be asked. `/` at the start: what the room can be told."""
+    """Completes names after `@`, and commands after `/` at the start."""
 
     def __init__(self, view: RoomView) -> None:
         self._view = view
@@ -117,7 +117,7 @@ class RoomApp:
             erase_when_done=True,
             output=_output(),
         )
-        # Esc opens Alt+Enter; a person does not type the two within 50 ms.
+        # Alt+Enter arrives as Esc and Enter. A person does not type these two within 50 ms.
         self._app.ttimeoutlen = 0.05
 
     async def run(self) -> int:
@@ -167,14 +167,14 @@ class RoomApp:
                     self._app.invalidate()
 
     async def _send(self) -> None:
-        """Each post until the room has it, the transcript has it, or the room refuses it."""
+        """Send each post until the room or the transcript has it, or the room refuses it."""
         while True:
             post = await self._posts.get()
             pause = 0.3
             while not post.id and post in self._view.posts:
                 try:
                     await self._client.attempt(post)
-                    self._drop(post)  # its entry comes with the others
+                    self._drop(post)  # its entry arrives as a frame
                 except Refused as error:
                     if error.passing:
                         await asyncio.sleep(error.wait_s)
@@ -207,7 +207,7 @@ class RoomApp:
         self._drop(post)
         self._print([[("class:bad", f"· not sent: {safe_line(why)}")]])
         if not self._input.text:
-            self._input.text = post.body  # back where it can be mended
+            self._input.text = post.body  # the person can correct it
             self._input.cursor_position = len(post.body)
 
     def _drop(self, post: Post) -> None:
@@ -217,13 +217,13 @@ class RoomApp:
     # --- the screen ---------------------------------------------------------------------------------------
 
     def _print(self, lines: list[Fragments]) -> None:
-        """Print above the input, a moment later, together with what else comes until then."""
+        """Print above the input after `GATHER_S`, together with the lines that arrive until then."""
         if not self._lines and lines:
             asyncio.get_running_loop().call_later(GATHER_S, self._flush)
         self._lines += lines
 
     def _flush(self) -> None:
-        """Print what was gathered, in one piece with the redraw."""
+        """Print the gathered lines, in one write with the redraw."""
         app, columns = self._app, self._app.output.get_size().columns
         lines = [row for line in self._lines for row in wrapped(line, columns)]
         parts = FormattedText([part for row in lines for part in [*row, ("", "\n")]])
@@ -235,7 +235,7 @@ class RoomApp:
             app.renderer.erase()
         print_formatted_text(app.output, parts, STYLE)
         if app.is_running:
-            # As `run_in_terminal` does, without its excursion to cooked mode, which would echo what is typed.
+            # As `run_in_terminal` does, but without cooked mode, which would echo the keys that are typed meanwhile.
             app.renderer.reset()
             app._redraw()
             app.output.write_raw("\x1b[?2026l")
@@ -294,7 +294,7 @@ class RoomApp:
         def _(event: KeyPressEvent) -> None:
             menu = self._input.complete_state
             if menu is not None and menu.current_completion is not None:
-                self._input.complete_state = None  # the choice stands in the text already
+                self._input.complete_state = None  # the choice is in the text already
             else:
                 self._accept()
 
@@ -334,8 +334,8 @@ class RoomApp:
 
 
 def _output() -> Output:
-    """The terminal, without asking it where the cursor is: the layout takes the height that it needs, and an
-    answer that is late would be about a screen that has moved on."""
+    """The terminal, without requests for the cursor's position: the layout takes the height that it needs, and a late
+    answer would describe a screen that has changed since."""
     output = create_output()
     if isinstance(output, Vt100_Output):
         output.enable_cpr = False

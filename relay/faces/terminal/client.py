@@ -1,11 +1,11 @@
-"""The wire to the room (docs/http.md): all that is said there, and what is said here, exactly once.
+"""The connection to the room (docs/http.md): every entry is received once, and every message is sent once.
 
 Invariants:
-- Every entry is handed on once, in the room's order, over any number of broken connections: the cursor of the
-  last one is the place where the next connection goes on.
-- A post has one `client_id` for its whole life, so a repeat after a lost acknowledgement is the same message.
-- A post goes past the doors into the transcript only if no attempt can have reached the room: else it could
-  be there twice. What may have arrived waits for the room's return, and is repeated then.
+- Each entry is yielded once, in the room's order, over any number of broken connections: the next connection resumes
+  at the cursor of the last entry.
+- A post keeps its `client_id`, so a repeat after a lost acknowledgement is the same message.
+- A post is written to the transcript only if no attempt can have reached the room; otherwise the message could be
+  there twice. A post that may have arrived is sent again when the room is back.
 """
 
 from __future__ import annotations
@@ -28,17 +28,17 @@ if TYPE_CHECKING:
 
 Frame = dict[str, Any]
 
-#: Seconds for one request, for a socket to open, and between the pings that find a dead connection.
+#: Seconds for one request, for opening a socket, and between the pings that detect a dead connection.
 REQUEST_S = 15.0
 CONNECT_S = 5.0
 PING_S = 20.0
-#: Seconds to wait before the next attempt: quick at first, since most pauses are a restart.
+#: Seconds before the next attempt: short at first, since most pauses are a restart.
 BACKOFF_S = (0.2, 0.4, 0.8, 1.5, 3.0, 5.0)
 HISTORY = 50
 
 
 class Down(Exception):
-    """The room did not answer. `reached`: it may have got the request nevertheless."""
+    """The room did not answer. `reached`: the request may have arrived all the same."""
 
     def __init__(self, why: str, reached: bool) -> None:
         super().__init__(why)
@@ -46,7 +46,7 @@ class Down(Exception):
 
 
 class Refused(Exception):
-    """The room answered no. `passing` refusals (too busy, not ready) are worth another attempt."""
+    """The room refused. `passing` refusals (too busy, not ready) are worth another attempt."""
 
     def __init__(self, status: int, message: str, fix: str = "", wait_s: float = 1.0) -> None:
         super().__init__(f"{message} {fix}".strip())
@@ -56,7 +56,7 @@ class Refused(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Wire:
-    """What the connection says beside the room's frames: `state` is live, down or refused."""
+    """A change of the connection itself. `state` is live, down or refused."""
 
     state: str
     detail: str = ""
@@ -65,7 +65,7 @@ class Wire:
 
 @dataclass(slots=True)
 class Post:
-    """A message on its way. `reached` is true once an attempt may have arrived."""
+    """A message that is being sent. `reached`: an attempt may have arrived."""
 
     body: str
     client_id: str
@@ -84,7 +84,7 @@ def new_id() -> str:
 
 
 class RoomClient:
-    """One person's connection. `place` is asked before each attempt; it may raise PlaceError."""
+    """One person's connection. `place` is called before each attempt; it may raise PlaceError."""
 
     def __init__(self, place: Callable[[], Place], name: str, history: int = HISTORY) -> None:
         self._place, self.name, self.history = place, name, history
@@ -93,10 +93,10 @@ class RoomClient:
 
     @asynccontextmanager
     async def open(self) -> AsyncIterator[RoomClient]:
-        """The HTTP session that every call below needs."""
+        """Open the HTTP session, which every other method needs."""
         aiohttp = await _aiohttp()
         timeout = aiohttp.ClientTimeout(total=REQUEST_S, sock_connect=CONNECT_S)
-        # One connection a request: a kept one that the daemon has just closed would look like a lost answer.
+        # One connection a request: a kept connection that the daemon has just closed would look like a lost answer.
         connector = aiohttp.TCPConnector(force_close=True)
         async with aiohttp.ClientSession(timeout=timeout, connector=connector, trust_env=False) as http:
             self._http = http
@@ -105,10 +105,10 @@ class RoomClient:
     # --- reading ------------------------------------------------------------------------------------------
 
     async def frames(self) -> AsyncGenerator[Frame | Wire, None]:
-        """Everything from the room for ever, and how the connection does.
+        """Yield the room's frames for ever, and each change of the connection.
 
-        Each new connection starts with a frame of type `state` (the body of GET /api/state) and one of type
-        `jobs`; the first also with the newest entries, `history` of them.
+        Each new connection begins with a frame of type `state` (the body of GET /api/state) and one of type `jobs`.
+        The first connection begins with the newest `history` entries.
         """
         failures = 0
         while True:
@@ -145,7 +145,7 @@ class RoomClient:
                 if not is_reserved(self.name, place.reserved):
                     first["name"] = self.name
                 await socket.send_json(first)
-                # Asked while the socket collects: what changes in between follows, so the last word wins.
+                # Asked while the socket collects frames: a change in between follows, so the newest state wins.
                 yield {"cursor": None, "type": "state", "data": await self.get("/api/state")}
                 jobs = await self.get("/api/queue?limit=100")
                 yield {"cursor": None, "type": "jobs", "data": jobs.get("jobs", [])}
@@ -157,7 +157,7 @@ class RoomClient:
                     if not isinstance(frame, dict):
                         continue
                     yield frame
-                    # After the yield: what was not handled is asked for again.
+                    # Set after the yield: a frame that was not handled is asked for again.
                     if frame.get("cursor") is not None and frame.get("type") != "hello":
                         self.cursor = frame["cursor"]
         except aiohttp.WSServerHandshakeError as error:
@@ -176,7 +176,7 @@ class RoomClient:
     # --- writing ------------------------------------------------------------------------------------------
 
     async def attempt(self, post: Post) -> dict[str, Any]:
-        """Send once; the room's acknowledgement. Raises Down or Refused."""
+        """Send the post once; returns the room's acknowledgement. Raises Down or Refused."""
         body = {"body": post.body, "name": self.name, "client_id": post.client_id}
         try:
             post.ack = await self._request("POST", "/api/messages", body)
@@ -187,10 +187,10 @@ class RoomClient:
         return post.ack
 
     async def write_past(self, post: Post) -> bool:
-        """Append `post` to the transcript, for the room to find when it is back.
+        """Append `post` to the transcript, which the room reads when it is back.
 
-        False, and nothing is done, when an attempt may have arrived or this is not the room's machine.
-        Raises OSError when the disk refuses, ValueError when the name cannot stand in the transcript.
+        Returns False and does nothing when an attempt may have arrived, or when this is not the room's machine.
+        Raises OSError when the file cannot be written, ValueError when the name cannot stand in the transcript.
         """
         place = await self._where()
         if post.reached or place.transcript is None or place.lock is None:
@@ -201,7 +201,7 @@ class RoomClient:
 
         message = Message(id=new_id(), ts=now_iso(), speaker=self.name, kind=Kind.HUMAN, body=post.body)
         line = entry.encode(message)
-        # To its end even if the person leaves meanwhile: half an answer would be no answer.
+        # Shielded: the append ends even if the person leaves meanwhile.
         await asyncio.shield(asyncio.to_thread(entry.append, place.transcript, place.lock, line))
         post.id, post.written = message.id, True
         return True
@@ -235,7 +235,7 @@ class RoomClient:
 
 
 def _read(status: int, text: str, retry_after: str) -> dict[str, Any]:
-    """The body of an answer, or the exception that it stands for."""
+    """The body of an answer. Raises Down or Refused."""
     try:
         data = json.loads(text)
     except ValueError:
@@ -258,8 +258,8 @@ def _headers(place: Place) -> dict[str, str]:
 
 
 def _why(error: BaseException, place: Place) -> str:
-    """One line about a failure, for people: no class names, no addresses of objects. A room that does not run is
-    named, with what starts it."""
+    """One line about a failure, for people, without class names and addresses of objects. For a room that does not
+    run it names the command that starts it."""
     inner = getattr(error, "os_error", None) or error
     if isinstance(inner, ConnectionRefusedError):
         start = f"; {place.start} starts it" if place.start else ""
@@ -270,5 +270,5 @@ def _why(error: BaseException, place: Place) -> str:
 
 
 async def _aiohttp() -> Any:
-    """aiohttp, imported off the loop: the prompt is there before it."""
+    """aiohttp, imported in a thread, so that the prompt appears first."""
     return await asyncio.to_thread(importlib.import_module, "aiohttp")

@@ -1,7 +1,7 @@
-"""Where the room is, as a client sees it: address, key, and the transcript for when nobody is at the door.
+"""Where a client finds the room: its address, its key, and the transcript for when the room does not run.
 
-Invariant: asked anew at every attempt to connect, so a daemon that came back on another port or with another
-token is found. The daemon's own word (`.relay/state.json`) goes before the configuration's.
+Invariant: it is read anew for every attempt to connect, so a daemon that came back on another port or with another
+token is found. The daemon's own `.relay/state.json` goes before the configuration.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ class PlaceError(Exception):
 class Place:
     """`url` has no slash at its end; `key` is "" when none was found.
 
-    `transcript` and `lock` are None for a room of which only the URL is known: nothing can be written past
-    its doors. `reserved` are the names that the room would refuse, as far as known here. `start` is the command that
-    starts it, in backquotes; "" for a room that only its URL names.
+    `transcript` and `lock` are None when only the URL is known: nothing can be written to the transcript then.
+    `reserved` are the names that the room would refuse, as far as known here. `start` is the command that starts the
+    room, in backquotes; "" when only the URL is known.
     """
 
     url: str
@@ -43,7 +43,7 @@ class Place:
 
     @property
     def history(self) -> Path | None:
-        """Where a person's own lines are kept between visits."""
+        """The file that keeps a person's input lines between visits."""
         return None if self.lock is None else self.lock.parent / "join_history"
 
 
@@ -94,7 +94,7 @@ def _checked(url: str) -> str:
 
 
 def running_at(runtime: Path) -> str | None:
-    """The address that the daemon wrote down, None when it wrote none that can be used."""
+    """The address in the daemon's state.json; None when there is no usable one."""
     with suppress(OSError, ValueError):
         state = json.loads(read_regular(runtime / "state.json"))
         if isinstance(state, dict) and isinstance(state.get("url"), str):

@@ -1,4 +1,4 @@
-"""The locks that hold, and who is here, as a terminal counts them: what is told, less what is over by its own time.
+"""The locks that hold and the sessions that live, as a terminal counts them from frames. A lock counts until its end.
 
 Pure but for its own state; `now` is Unix time in seconds.
 """
@@ -18,19 +18,19 @@ Key = tuple[str, str, str]
 
 @dataclass(slots=True)
 class HeldLocks:
-    """Locks by path, holder and session, each with the time of its end; living sessions by agent and id. What is
-    neither is passed over."""
+    """`until`: the end of each lock, by path, holder and session. `sessions`: the living ones, by agent and id.
+    Malformed values are ignored."""
 
     until: dict[Key, float] = field(default_factory=dict)
     sessions: dict[tuple[str, str], dict[str, Any]] = field(default_factory=dict)
 
     def anew(self, locks: list[dict[str, Any]], sessions: Iterable[dict[str, Any]] = ()) -> None:
-        """These are all."""
+        """Replace all locks and sessions."""
         self.until = {_key(lock): _end(lock) for lock in locks}
         self.sessions = {_whose(session): session for session in sessions}
 
     def change(self, data: dict[str, Any]) -> None:
-        """A `lock` frame."""
+        """Apply a `lock` frame."""
         lock = data.get("lock")
         if not isinstance(lock, dict):
             return
@@ -40,7 +40,7 @@ class HeldLocks:
             self.until[_key(lock)] = _end(lock)
 
     def session(self, data: dict[str, Any]) -> None:
-        """A `session` frame: what an ended one held is free."""
+        """Apply a `session` frame. The locks of an ended session are free."""
         session = data.get("session")
         if not isinstance(session, dict):
             return
@@ -52,7 +52,7 @@ class HeldLocks:
         self.until = {key: end for key, end in self.until.items() if key[1:] != whose}
 
     def visitors(self, own: Iterable[str]) -> tuple[Visitor, ...]:
-        """Agents that somebody runs beside the room's `own`, with the locks that are told."""
+        """The agents that run beside the room's `own` ones, with the number of their locks."""
         counts = Counter((holder, session) for _, holder, session in self.until)
         return visitors([{**one, "locks": counts[whose]} for whose, one in self.sessions.items()], own)
 

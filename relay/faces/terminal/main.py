@@ -1,8 +1,8 @@
-"""The terminal's door: `python scripts/join.py --name ann`, `relay join`.
+"""The command line of the terminal: `python scripts/join.py --name ann`, `relay join`.
 
-Invariant: this module only reads the command line and chooses; nothing heavy is imported until it is known to
-be needed. In a terminal it opens the room for a person (`app.py`); with `--say`, with text piped in, or
-with `--follow`, `--last` or `--json` it does that one thing (`script.py`) and its exit code tells.
+Invariant: this module only reads the command line and chooses; heavy modules are imported when they are needed. In a
+terminal it opens the room for a person (`app.py`). With `--say`, `--follow`, `--last` or `--json`, or with text piped
+in, it does that one thing (`script.py`) and its exit code says whether it succeeded.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def parser() -> argparse.ArgumentParser:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run the door. Returns the exit code: 0 did it, 1 could not, 2 wrong use."""
+    """Run the command. Returns the exit code: 0 did it, 1 could not, 2 wrong use."""
     made = parser()
     try:
         options = made.parse_args(argv)
@@ -91,7 +91,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         return 0 if options.follow else 1
     except BrokenPipeError:
-        # Whoever read our output has gone; Python must not try to flush it once more.
+        # The reader of our output has gone; Python must not flush it once more at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
 

@@ -1,8 +1,8 @@
-"""The room for scripts: post once and perhaps wait for the answers; print what was said, once or as it comes.
+"""The room for scripts: post one message and optionally wait for its answers, or print entries once or as they come.
 
-Invariant: the exit code tells the truth. 0 = it was posted (with `--wait`: and every job it caused has ended,
-with at least one answer); 1 = it was not, or the answers did not come in time. Answers go to stdout,
-everything about the way there to stderr.
+Invariant: exit code 0 means that the message was posted (with `--wait`: and that every job it caused has ended, with
+at least one answer); 1 means that it was not, or that the answers did not come in time. Answers go to stdout, notes
+on the connection to stderr.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ from relay.faces.terminal.find_room import Place
 from relay.faces.terminal.view import entry_lines
 
 _OVER = ("done", "skipped", "dead")
-#: Seconds that a post without `--wait` may take to be acknowledged, once the room is known to be there.
+#: Seconds that a post without `--wait` may take to be acknowledged.
 POST_S = 30.0
 
 
 @dataclass(slots=True)
 class Waiting:
-    """Is everything answered that one message caused? Pure; feed it the room's frames.
+    """Watches the room's frames until everything that one message caused is answered. Pure.
 
     A folded message is answered under the later one, so that one is watched too.
     """
@@ -42,7 +42,7 @@ class Waiting:
     _seen: set[str] = field(default_factory=set)
 
     def take(self, frame: Frame) -> list[dict[str, Any]]:
-        """The entries among this frame that answer the message."""
+        """Take a frame; gives the entries in it that answer the message."""
         data = frame.get("data")
         if frame.get("type") == "jobs" and isinstance(data, list):
             for job in data:
@@ -77,7 +77,7 @@ class Waiting:
 
     @property
     def is_over(self) -> bool:
-        """Nothing more will come: the room itself answered, or each agent that was asked is done."""
+        """Has the room itself answered, or has each agent that was asked ended?"""
         if self.cycle == "none":
             return True
         if self.cycle in ("absorbed", "clarified", "commanded"):
@@ -130,7 +130,8 @@ async def _say_only(client: RoomClient, post: Post, as_json: bool) -> int:
 
 
 async def _deliver(client: RoomClient, post: Post) -> None:
-    """Until the room or the transcript has it. Raises Refused; for ever where neither can be reached."""
+    """Send the post until the room or the transcript has it: for ever where neither can be reached. Raises
+    Refused."""
     pause = 0.2
     while not post.id:
         try:
@@ -157,9 +158,9 @@ async def _say_and_wait(client: RoomClient, post: Post, as_json: bool) -> int:
             if not isinstance(frame, Wire):
                 early.append(frame)
             elif not post.id:
-                # Only now that the room is listened to: no answer is missed, frames wait in the socket.
+                # The room is followed from here on, so no answer is missed: frames wait in the socket.
                 if frame.state != "live":
-                    client.history = HISTORY  # answered before we are back, it stands among the newest
+                    client.history = HISTORY  # an answer given before we are back is among the newest entries
                 await _deliver(client, post)
                 waiting.ids.add(post.id)
                 if post.written:
@@ -184,7 +185,7 @@ def _verdict(waiting: Waiting) -> int:
 
 
 async def read(place: Callable[[], Place], name: str, last: int, follow: bool, as_json: bool) -> int:
-    """Print the newest `last` entries and, with `follow`, every one after them."""
+    """Print the newest `last` entries and, with `follow`, every later one."""
     async with RoomClient(place, name, history=last).open() as client:
         if not follow:
             try:
@@ -214,7 +215,7 @@ def _show(entry: dict[str, Any], as_json: bool) -> None:
         return
     lines = entry_lines(entry, {}, today=datetime.now().astimezone().date())
     if sys.stdout.isatty():
-        from relay.faces.terminal.wrap import wrapped  # a pipe breaks no lines
+        from relay.faces.terminal.wrap import wrapped  # in a pipe no line is broken
 
         columns = shutil.get_terminal_size().columns
         lines = [row for line in lines for row in wrapped(line, columns)]

@@ -1,11 +1,11 @@
-"""What others wrote, made fit for a terminal.
+"""Other people's text as styled fragments for a terminal.
 
 Invariant: nothing in another's text reaches the terminal as an instruction (`relay.base.terminal_text`), and every
-function here is linear in the text, whatever it holds.
+function here takes time linear in the text.
 
-Pure: text in, styled fragments (`(style, text)`, prompt_toolkit's form) out. Markdown is only coloured, not
-reflowed; a line that is wider than the screen is broken between words (`wrap.py`). A renderer of whole Markdown
-(rich) would cost 100 ms of start-up and hard line ends.
+Pure: text in, fragments (`(style, text)`, prompt_toolkit's form) out. Markdown is coloured and not reflowed;
+`wrap.py` breaks lines that are wider than the screen. A full Markdown renderer (rich) would cost 100 ms of start-up
+and would put hard line ends into the text.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from relay.base.terminal_text import safe
 
 Fragments = list[tuple[str, str]]
 
-#: Lines and characters of one entry that are shown; the page has the whole.
+#: Lines and characters of one entry that are shown; the page shows all of it.
 MAX_LINES = 300
 MAX_CHARS = 30_000
 
@@ -41,8 +41,8 @@ _COLOURS = (
 
 
 def colour(speaker: str) -> str:
-    """The style of a speaker's name: the same in every session and on every machine."""
-    # The "x" is a salt under which the agents that most rooms have look different.
+    """The style of a speaker's name. It is the same in every session and on every machine."""
+    # The "x" is a salt that gives the agents of most rooms different colours.
     return f"fg:{_COLOURS[zlib.crc32(b'x' + speaker.encode(errors='replace')) % len(_COLOURS)]}"
 
 
@@ -58,7 +58,7 @@ _SPAN = re.compile(
 
 
 def inline(line: str, base: str = "") -> Fragments:
-    """Code, bold, italic and mentions of one line that is `safe` already."""
+    """One line with code, bold, italic and mentions styled. The line is `safe` already."""
     fragments: Fragments = []
     at = 0
     for span in _SPAN.finditer(line):
@@ -79,7 +79,7 @@ def inline(line: str, base: str = "") -> Fragments:
 
 
 def markdown(body: str, base: str = "") -> list[Fragments]:
-    """The lines of a body, coloured; too long a body is cut, and the last line says so."""
+    """The lines of a body, styled. A body that is too long is cut, and the last line says so."""
     text = safe(body[:MAX_CHARS])
     lines = text.strip("\n").split("\n")
     shown = list(_lines(lines[:MAX_LINES], base))

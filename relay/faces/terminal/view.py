@@ -1,8 +1,8 @@
 """The room as one person's terminal shows it: frames in, lines to print and a live part out.
 
-Invariant: a line that was printed is never taken back, so only what is final is printed (an entry, a failure,
-who was asked); what still changes (a turn at work, a queue, a message on its way) lives above the input and
-in the toolbar, and goes when it is over. An entry is printed once, whoever sends it again.
+Invariant: a printed line is never taken back, so only final facts are printed (an entry, a failure, who was asked).
+What still changes (a running turn, a queue, a message that is being sent) is shown above the input and in the toolbar
+until it is over. An entry is printed once, however often it arrives.
 
 Pure but for its own state: no clock, no terminal; `now` is Unix time in seconds.
 """
@@ -27,13 +27,13 @@ from relay.model.terms import used_in
 SPINNER = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
 #: Characters of a running answer that are kept for the live part.
 PREVIEW = 4000
-#: Message ids that are remembered, for their numbers and against a second printing.
+#: Message ids that are remembered, for their numbers and so that no entry is printed twice.
 REMEMBERED = 20_000
 _OVER = ("done", "skipped", "dead")
 
 
 def clock(ts: str) -> datetime | None:
-    """An entry's time on this machine's clock, None when it is not one."""
+    """An entry's time in this machine's zone; None when the text is no time."""
     try:
         return datetime.fromisoformat(ts).astimezone()
     except (ValueError, OverflowError, OSError):
@@ -41,14 +41,14 @@ def clock(ts: str) -> datetime | None:
 
 
 def seconds(ts: Any, now: float) -> int:
-    """Whole seconds since `ts` (ISO 8601), 0 when it is no time or in the future."""
+    """Whole seconds since `ts` (ISO 8601); 0 when it is no time or in the future."""
     at = clock(ts) if isinstance(ts, str) else None
     return max(0, int(now - at.timestamp())) if at else 0
 
 
 @dataclass(slots=True)
 class Stream:
-    """An answer while it is being written."""
+    """An answer that an agent is writing."""
 
     agent: str
     text: str = ""
@@ -57,7 +57,8 @@ class Stream:
 
 @dataclass(slots=True)
 class RoomView:
-    """`name` is the person's own; `posts` are their messages on the way, kept by whoever sends them."""
+    """`name` is the person's own. `posts` are their messages that are being sent; the sender adds and removes
+    them."""
 
     name: str
     agents: dict[str, dict[str, Any]] = field(default_factory=dict)
@@ -80,7 +81,7 @@ class RoomView:
     # --- what happens -------------------------------------------------------------------------------------
 
     def on_wire(self, wire: Wire, now: float) -> list[Fragments]:
-        """The connection changed; a change is said once, not at every attempt."""
+        """Take a change of the connection; the lines to print. A state is printed once, not at every attempt."""
         before, self._was = self._was, wire.state
         self.wire, self.wire_until = wire, now + wire.wait_s
         if wire.state == before:
@@ -95,7 +96,7 @@ class RoomView:
         return [[("class:warn", f"· the room is down: {safe_line(wire.detail)}; trying again")]]
 
     def on_frame(self, frame: Frame, now: float) -> list[Fragments]:
-        """Take a frame in; the lines to print. A frame of an unknown type says nothing here."""
+        """Take a frame; the lines to print. A frame of an unknown type is ignored."""
         data = frame.get("data")
         match frame.get("type"):
             case "entry" if isinstance(data, dict):
@@ -129,7 +130,7 @@ class RoomView:
         return []
 
     def on_written(self, post: Post, now: float) -> list[Fragments]:
-        """A post went past the doors into the transcript: shown now, not again when the room has read it."""
+        """A post was written to the transcript. It is shown now, and not again when the room has read it."""
         self._written.add(post.id)
         ts = datetime.fromtimestamp(now).astimezone().isoformat()
         entry = {"id": post.id, "ts": ts, "speaker": self.name, "kind": "human", "body": post.body}
@@ -144,7 +145,7 @@ class RoomView:
         known = key in self._numbers
         self._remember(key, number)
         if known:
-            # Ours, written while the room was down: it has been on the screen since then.
+            # Our own message, written while the room was down: it is on the screen already.
             back = key in self._written and number
             self._written.discard(key)
             notice = f"· the room has read what you wrote ({references.message(number)})"
@@ -154,7 +155,7 @@ class RoomView:
         return [*shown, *self._explain(str(entry.get("body") or ""))] if ours else shown
 
     def _explain(self, said: str) -> list[Fragments]:
-        """One line for each word of the field that is on the screen for the first time."""
+        """One line for each domain word that appears for the first time."""
         new = [term for term in used_in(said) if term.id not in self._explained]
         self._explained |= {term.id for term in new}
         return [[("class:quiet", f"  ? {term.text}")] for term in new]
@@ -231,7 +232,7 @@ class RoomView:
         stream.tool = str(data.get("tool") or ("" if piece else stream.tool))
 
     def _board(self, data: dict[str, Any]) -> list[Fragments]:
-        """The board changed. What agents do there is not said line by line; that a task failed is."""
+        """The board changed. Only a failed task is printed."""
         changed, gone = _dicts(data.get("changed")), set(_names(data.get("gone")))
         before = {str(task.get("id")): task for task in self.tasks if task.get("id") not in gone}
         self.tasks = list((before | {str(task.get("id")): task for task in changed}).values())
@@ -249,7 +250,7 @@ class RoomView:
 
     @property
     def is_moving(self) -> bool:
-        """Does the live part change by time alone?"""
+        """Does the live part change with time alone?"""
         return bool(self.jobs or self.streams or self.routing or self.posts) or self.wire.state != "live"
 
     def live(self, now: float, columns: int, most: int = 10) -> list[Fragments]:
@@ -288,12 +289,12 @@ class RoomView:
         if waiting:
             yield [("class:quiet", f"· queued: {', '.join(waiting)}")]
         for post in self.posts:
-            if not post.id:  # else the room has it, and its entry is about to come
+            if not post.id:  # else the room has it, and its entry arrives soon
                 what = "sent, but not confirmed; asking again" if post.reached else "sending"
                 yield [("class:quiet", f"↑ {what}: {safe_line(post.body, 60)}")]
 
     def toolbar(self, now: float) -> Fragments:
-        """Connection, agents (the room's, then those on their own), tasks, people."""
+        """The connection, the agents (the room's, then visitors), tasks, locks and people."""
         left = max(0, round(self.wire_until - now))
         shown = {
             "live": [("class:good", " ● live ")],
@@ -320,7 +321,7 @@ class RoomView:
 
 
 def agent_state(agent: dict[str, Any], now: float) -> tuple[str, str]:
-    """The style and the word or sign for how an agent does."""
+    """The style and the word or sign for an agent's state."""
     breaker = agent.get("breaker")
     if agent.get("enabled") is False:
         return "class:quiet", "off"
@@ -342,9 +343,9 @@ def agent_state(agent: dict[str, Any], now: float) -> tuple[str, str]:
 def entry_lines(
     entry: dict[str, Any], numbers: Mapping[str, int], *, today: date | None = None
 ) -> list[Fragments]:
-    """An entry as the lines of a terminal: who said it and how far that is known, and what was said, with every line
-    but the first moved in. `numbers` are those of the messages by id. With `today`, in one go for a script: the day
-    where it is another one, and the body as it was written instead of its markdown, whole."""
+    """An entry as lines of a terminal: the speaker, marks like "unverified", and the body, with every line but the
+    first indented. `numbers`: the messages' numbers, by id. `today` is given by scripts: the entry then has its date
+    where that is another day, and the whole body as it was written, without styles."""
     speaker, kind = safe_line(str(entry.get("speaker")), 64), entry.get("kind")
     at, number = clock(str(entry.get("ts"))), _int(entry.get("number"))
     meta = entry["meta"] if isinstance(entry.get("meta"), dict) else {}
@@ -372,7 +373,7 @@ def entry_lines(
 
 
 def _changed(told: Any) -> list[str]:
-    """What an answer changed: `relay/claude: 3 files +40 -2`."""
+    """What an answer changed in its worktree: `relay/claude: 3 files +40 -2`."""
     if not isinstance(told, dict):
         return []
     files = _int(told.get("files"))

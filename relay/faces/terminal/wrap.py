@@ -1,8 +1,8 @@
-"""A styled line within the width of a terminal: broken between words, or cut with a sign.
+"""A styled line fitted to the width of a terminal: broken between words, or cut with an ellipsis.
 
-Invariant: every function is linear in the line; wide characters count as two columns. No line is left for the
-terminal to break, which would go on at the first column, where another's words pass for an entry: a line of code,
-and a word that is longer than the screen, are broken where the screen ends.
+Invariant: every function takes time linear in the line; wide characters count as two columns. The terminal itself
+never breaks a line: it would continue at the first column, where another's words could pass for an entry. So a line
+of code, and a word that is longer than the screen, are broken where the screen ends.
 
 Pure.
 """
@@ -15,16 +15,16 @@ from itertools import groupby
 
 from relay.faces.terminal.text import Fragments
 
-#: What a line begins with that the rest of it is to stand behind.
+#: What a line begins with; its continuation lines are indented by it.
 _LEAD = re.compile(r"\s*(?:[•▏] )?")
-#: Columns that what is broken off is moved in, at least.
+#: Columns that continuation lines are indented by, at least.
 _INDENT = 2
 _CODE = ("class:bar", "│ ")
 
 
 def wrapped(line: Fragments, columns: int) -> list[Fragments]:
     """`line` as lines of at most `columns`, broken between words."""
-    from prompt_toolkit.utils import get_cwidth  # the scripts' mode wraps nothing
+    from prompt_toolkit.utils import get_cwidth  # scripts wrap nothing, and do without this import
 
     if columns < 10:
         return [line]
@@ -61,7 +61,7 @@ def _signs(line: Fragments) -> Iterable[tuple[str, str]]:
 
 
 def cropped(line: Fragments, columns: int) -> Fragments:
-    """`line` cut to `columns`, with a sign where something is missing."""
+    """`line` cut to `columns`, with an ellipsis where something is missing."""
     from prompt_toolkit.utils import get_cwidth  # as above
 
     left = columns - 1

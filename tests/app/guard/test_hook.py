@@ -1,4 +1,4 @@
-"""The guard: what its door answers, and what the hook makes of it for each program."""
+"""The guard: what its routes answer, and what the hook makes of it for each program."""
 
 from __future__ import annotations
 
@@ -61,8 +61,8 @@ async def home(
 
     monkeypatch.setattr("relay.faces.http.requests.reader.owner", lambda: "owner")
     allows: Any = guard
-    door = GuardRoutes(allows, Folders(tree, {"BOT": tree}), reader_of("BOT"))
-    async with house(tmp_path / "room", routes=door.table()) as one:
+    routes = GuardRoutes(allows, Folders(tree, {"BOT": tree}), reader_of("BOT"))
+    async with house(tmp_path / "room", routes=routes.table()) as one:
         (tmp_path / "room" / ".relay" / "state.json").write_text(json.dumps({"url": f"http://{one.at}"}))
         yield one
 
@@ -93,14 +93,14 @@ def edit(tree: Path, tool: str = "Edit", **given: Any) -> bytes:
     return json.dumps({"tool_name": tool, "tool_input": given, "cwd": str(tree)}).encode()
 
 
-# -- the door
+# -- the routes
 
 
 @pytest.mark.parametrize(
     ("path", "decision"),
     [("src/a.py", "steer"), ("src/../src/a.py", "steer"), ("src/b.py", "allow"), ("new/deep/c.py", "allow")],
 )
-async def test_the_door_answers_by_the_path_in_the_agents_folder(
+async def test_the_route_answers_by_the_path_in_the_agents_folder(
     home: House, tree: Path, path: str, decision: str
 ) -> None:
     for named in (path, str(tree / path)):
@@ -125,8 +125,8 @@ async def test_a_file_of_another_checkout_is_the_same_file(tmp_path: Path, guard
         (top / "src").mkdir(parents=True)
     allows: Any = guard
     folders = Folders(main, {"BOT": own, "TOP": main}, [main, own, other])
-    door = GuardRoutes(allows, folders, reader_of())
-    async with house(tmp_path / "room", routes=door.table()) as one:
+    routes = GuardRoutes(allows, folders, reader_of())
+    async with house(tmp_path / "room", routes=routes.table()) as one:
         for agent in ("BOT", "TOP"):
             for top in (main, own, other):
                 ask = {"agent": agent, "path": str(top / "src/a.py")}
@@ -172,13 +172,13 @@ async def test_an_agent_that_somebody_else_runs_is_answered_by_the_same_rules(
     store = await engines.open_store(tmp_path / "log", engines.SCHEMAS, clock=clock)
     judge, sky = LockCheck(), Standing("src/b.py")
     guard = LockGuard(store, judge, sky)
-    door = GuardRoutes(guard, Folders(tree, {"BOT": tree}), reader_of("BOT"))
+    routes = GuardRoutes(guard, Folders(tree, {"BOT": tree}), reader_of("BOT"))
     try:
         locks = over(store).locks
         dev, bot = Caller("dev", "d1"), Caller("BOT", "b1")
         assert (await locks.acquire(bot, ["src/a.py"], reason="a move"))["success"]
         assert (await locks.acquire(dev, ["own.py"], ttl_s=60.0))["success"]
-        async with house(tmp_path / "room", routes=door.table()) as one:
+        async with house(tmp_path / "room", routes=routes.table()) as one:
 
             async def edit(agent: str, path: str, session: str | None = None) -> tuple[str, str | None]:
                 asked = {"agent": agent, "path": path, "lines": [1, 2]}
@@ -211,7 +211,7 @@ async def test_an_agent_that_somebody_else_runs_is_answered_by_the_same_rules(
         await store.close()
 
 
-async def test_the_door_wants_a_key(home: House) -> None:
+async def test_the_route_wants_a_key(home: House) -> None:
     async with home.client.post("/api/guard", json={"agent": "BOT", "path": "a"}) as response:
         assert response.status == 401
 

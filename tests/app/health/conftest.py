@@ -85,7 +85,7 @@ class Room:
 
     @asynccontextmanager
     async def daemon(self, health: web.Response | None = None) -> AsyncIterator[list[str]]:
-        """The doors of a daemon on a real port; gives the keys that came with calls for a repair."""
+        """The routes of a daemon on a real port; gives the keys that came with calls for a repair."""
         keys: list[str] = []
 
         async def get_health(_request: web.Request) -> web.Response:

@@ -61,7 +61,7 @@ async def test_a_wrong_answer_is_no_health(room: Room, answer: web.Response, why
     assert why in checks["daemon"].detail
 
 
-async def test_a_daemon_without_doors_or_heartbeat_is_not_well(room: Room) -> None:
+async def test_a_daemon_without_http_or_heartbeat_is_not_well(room: Room) -> None:
     room.record()
     assert "does not accept connections" in (await room.look())["daemon"].detail
     with socket.socket() as closed:

@@ -131,7 +131,7 @@ async def test_links_are_looked_at_beside_the_loop_and_only_of_as_many_as_may_be
 
 
 @BOTH
-async def test_two_spellings_are_one_lock_at_every_door(store: Store, tree: Path) -> None:
+async def test_two_spellings_are_one_lock_at_every_interface(store: Store, tree: Path) -> None:
     heartbeat = Heartbeat()
     locks = Locks(store, heartbeat, root=tree)
     assert (await locks.acquire(ANN, ["src/a.py"]))["success"]

@@ -36,7 +36,7 @@ def test_where_a_task_stands(status: Status, column: str, badge: str | None, act
     assert (told["status"], told["badge"], task.active) == (column, badge, active)
 
 
-def test_a_task_has_the_shape_of_the_doors() -> None:
+def test_a_task_has_the_shape_of_the_interfaces() -> None:
     assert TAKEN.as_json() == {
         "id": "01", "number": 3, "title": "Fix it", "status": "in_progress", "badge": None,
         "assignee": "CLAUDE", "created_by": "ann", "created_at": "2027-01-15T07:59:00.000Z",

@@ -1,4 +1,4 @@
-"""The airspace's doors: shapes, refusals, and who speaks."""
+"""The airspace's routes: shapes, refusals, and who speaks."""
 
 from __future__ import annotations
 
@@ -58,8 +58,8 @@ def air() -> PlayedAirspace:
 
 @pytest_asyncio.fixture
 async def home(tmp_path: Path, air: PlayedAirspace) -> AsyncIterator[House]:
-    doors = AirspaceRoutes(air, air, reader_of("CLAUDE"))
-    async with house(tmp_path, routes=doors.table()) as one:
+    routes = AirspaceRoutes(air, air, reader_of("CLAUDE"))
+    async with house(tmp_path, routes=routes.table()) as one:
         yield one
 
 
@@ -180,6 +180,6 @@ async def test_an_intent_is_answered_with_who_has_the_file_in_hand(home: House, 
 
 
 @pytest.mark.parametrize("path", ["", "/history", "/advisories"])
-async def test_the_doors_want_a_key(home: House, path: str) -> None:
+async def test_the_routes_want_a_key(home: House, path: str) -> None:
     async with home.client.get(f"/api/airspace{path}") as response:
         assert response.status == 401

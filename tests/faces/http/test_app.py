@@ -1,4 +1,4 @@
-"""The HTTP doors over a real socket: what is asked, what is refused and how."""
+"""HTTP over a real socket: what is asked, what is refused and how."""
 
 from __future__ import annotations
 

@@ -66,7 +66,7 @@ def test_a_file_without_a_token_is_refused(tmp_path: Path, text: str) -> None:
 # --- keys ----------------------------------------------------------------------------------------------
 
 
-async def test_nothing_but_the_open_doors_answers_without_a_key(home: House) -> None:
+async def test_nothing_but_the_open_routes_answers_without_a_key(home: House) -> None:
     seen = set()
     for route in home.app.router.routes():
         assert route.resource is not None

@@ -16,7 +16,7 @@ import aiohttp
 import pytest
 from aiohttp import web
 
-from relay.faces.http.requests.connections import Doorway, Seldom, raise_open_files, spoke, trust
+from relay.faces.http.requests.connections import ConnectionLimiter, Seldom, raise_open_files, spoke, trust
 from relay.faces.http.requests.limits import Limits
 from relay.faces.http.requests.parsing import read_body
 from tests.outside import eventually, room, settings
@@ -25,7 +25,7 @@ HELLO = b"GET /hello HTTP/1.1\r\nHost: x\r\n"
 
 
 @dataclass
-class Doors:
+class Listening:
     port: int
 
     async def open(self, sent: bytes = b"") -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
@@ -43,8 +43,8 @@ class Doors:
 
 
 @asynccontextmanager
-async def doors(**limits: Any) -> AsyncIterator[Doors]:
-    """A server that listens through a doorway; a request with a key is trusted."""
+async def serving(**limits: Any) -> AsyncIterator[Listening]:
+    """A server that listens with limits on connections; a request with a key is trusted."""
 
     async def hello(request: web.Request) -> web.Response:
         spoke(request)
@@ -58,10 +58,10 @@ async def doors(**limits: Any) -> AsyncIterator[Doors]:
     await runner.setup()
     assert runner.server is not None
     loop = asyncio.get_running_loop()
-    factory = Doorway(Limits(**limits)).factory(runner.server)
+    factory = ConnectionLimiter(Limits(**limits)).factory(runner.server)
     listening = await loop.create_server(factory, "127.0.0.1", 0)
     try:
-        yield Doors(listening.sockets[0].getsockname()[1])
+        yield Listening(listening.sockets[0].getsockname()[1])
     finally:
         listening.close()
         await runner.cleanup()
@@ -69,7 +69,7 @@ async def doors(**limits: Any) -> AsyncIterator[Doors]:
 
 @pytest.mark.parametrize("sent", [b"", b"GET /hel", HELLO, HELLO + b"X-Slow: "])
 async def test_who_makes_no_whole_request_in_time_is_put_out(sent: bytes) -> None:
-    async with doors(header_s=0.2) as at:
+    async with serving(header_s=0.2) as at:
         reader, writer = await at.open(sent)
         assert await reader.read() == b""
         writer.close()
@@ -77,7 +77,7 @@ async def test_who_makes_no_whole_request_in_time_is_put_out(sent: bytes) -> Non
 
 @pytest.mark.parametrize("key", [b"", b"X-API-Key: k\r\n"])
 async def test_so_is_who_makes_half_of_another_one(key: bytes) -> None:
-    async with doors(header_s=0.2) as at:
+    async with serving(header_s=0.2) as at:
         reader, writer = await at.open()
         for _ in range(2):
             writer.write(HELLO)
@@ -92,7 +92,7 @@ async def test_so_is_who_makes_half_of_another_one(key: bytes) -> None:
 
 
 async def test_who_has_made_one_stays(caplog: pytest.LogCaptureFixture) -> None:
-    async with doors(header_s=0.2) as at:
+    async with serving(header_s=0.2) as at:
         reader, writer = await at.open(HELLO + b"\r\n")
         await reader.readuntil(b"hello")
         silent, other = await at.open()
@@ -104,7 +104,7 @@ async def test_who_has_made_one_stays(caplog: pytest.LogCaptureFixture) -> None:
 
 
 async def test_of_many_without_a_credential_the_oldest_goes_and_who_has_one_stays() -> None:
-    async with doors(strangers=5, header_s=60) as at, AsyncExitStack() as stack:
+    async with serving(strangers=5, header_s=60) as at, AsyncExitStack() as stack:
 
         async def opened(sent: bytes) -> asyncio.StreamReader:
             reader, writer = await at.open(sent)
@@ -140,7 +140,7 @@ async def test_what_is_no_http_is_refused_in_the_usual_form_and_without_a_traceb
     sent: bytes, status: int, code: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.DEBUG)
-    async with doors() as at:
+    async with serving() as at:
         head, _, body = (await at.ask(sent)).partition(b"\r\n\r\n")
     assert f" {status} ".encode() in head.splitlines()[0]
     told = json.loads(body)
@@ -161,7 +161,7 @@ async def test_a_body_packed_as_nothing_that_is_known_is_415(packed: str) -> Non
     runner = web.AppRunner(app)
     await runner.setup()
     assert runner.server is not None
-    factory = Doorway(Limits()).factory(runner.server)
+    factory = ConnectionLimiter(Limits()).factory(runner.server)
     listening = await asyncio.get_running_loop().create_server(factory, "127.0.0.1", 0)
     try:
         url = f"http://127.0.0.1:{listening.sockets[0].getsockname()[1]}/hello"

@@ -1,4 +1,4 @@
-"""The page's doors to locks, sessions and whole tasks, before a room that plays its part."""
+"""The page's routes to locks, sessions and whole tasks, before a room that plays its part."""
 
 from __future__ import annotations
 
@@ -39,9 +39,9 @@ class Holding:
 
 async def test_what_is_held_is_read_and_taken(tmp_path: Path) -> None:
     room = Holding()
-    doors = LockRoutes(room, reader_of("CLAUDE")).table()
+    routes = LockRoutes(room, reader_of("CLAUDE")).table()
     path = "src/app.py"
-    async with house(tmp_path, routes=doors) as made:
+    async with house(tmp_path, routes=routes) as made:
         for at, body, status, told in (
             ("GET /api/locks", None, 200, {"locks": [{"file_path": path}]}),
             ("GET /api/locks?x=1", None, 400, {}),

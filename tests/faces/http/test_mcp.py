@@ -36,7 +36,7 @@ CONFIG = '{"agents": [{"name": "CLAUDE", "preset": "claude"}]}'
 
 
 class Place:
-    """A daemon's doors, as far as MCP needs them; `open` again is a start anew at the same port."""
+    """A daemon's HTTP, as far as MCP needs them; `open` again is a start anew at the same port."""
 
     def __init__(self, folder: Path, store: SqliteStore) -> None:
         self.folder, self.store = folder, store
@@ -102,7 +102,7 @@ async def test_the_official_client(place: Place, mode: str, spoken: str) -> None
         told = await client.call_tool("acquire_lock", {"file_path": "held"})
         assert told.structured_content["locked_by"] == "BEN" and not told.is_error
         assert (await client.call_tool("acquire_lock", {})).is_error
-        # What the HTTP doors take as a field is the connection's here, and no other.
+        # What HTTP takes as a field is the connection's here, and no other.
         for session, ok in (("s-1", True), ("s-2", False)):
             told = await client.call_tool("acquire_lock", {"file_path": "a", "session_id": session})
             assert told.is_error is not ok

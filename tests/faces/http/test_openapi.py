@@ -14,7 +14,7 @@ from tests.faces.recorder import Recorder
 
 #: Routes that say otherwise what they are: the page's files, the socket, MCP.
 _NOT_IN_IT = {"/", "/assets/{name}", "/ws", "/mcp"}
-#: Doors that floor 4 adds to those of `create_app`; tests/e2e holds them against the running daemon.
+#: Routes that floor 4 adds to those of `create_app`; tests/e2e holds them against the running daemon.
 _ADDED = ("/api/repair", "/api/guard", "/api/permissions", "/api/airspace", "/api/worktrees")
 _ADDED += ("/api/locks", "/api/tasks/{number}")
 
@@ -27,10 +27,10 @@ def refs(value: Any) -> list[str]:
 
 
 async def test_every_route_is_in_the_document_and_the_other_way_round(tmp_path: Path) -> None:
-    async with house(tmp_path, services=lambda store: Recorder().services()) as doors:
+    async with house(tmp_path, services=lambda store: Recorder().services()) as home:
         routes = {
             (route.method, route.resource.canonical)
-            for route in doors.app.router.routes()
+            for route in home.app.router.routes()
             if route.resource is not None and route.method != "HEAD"
         }
         described = {
@@ -39,14 +39,14 @@ async def test_every_route_is_in_the_document_and_the_other_way_round(tmp_path: 
         here = {one for one in routes if one[1] not in _NOT_IN_IT}
         assert here - described == set()
         assert {one for one in described - here if not one[1].startswith(_ADDED)} == set()
-        status, told, _ = await doors.ask("GET", "/openapi.json")
+        status, told, _ = await home.ask("GET", "/openapi.json")
         assert (status, told) == (200, json.loads(json.dumps(document())))
-        status, page, response = await doors.ask("GET", "/reference")
+        status, page, response = await home.ask("GET", "/reference")
         assert status == 200
         assert "default-src 'none'" in response.headers["Content-Security-Policy"]
         assert not re.search(r"<script|style=|onload|href=.?javascript", page)
         assert all(path in page for path in told["paths"])
-        assert (await doors.ask("GET", "/reference.css"))[0] == 200
+        assert (await home.ask("GET", "/reference.css"))[0] == 200
 
 
 def test_the_document_is_whole() -> None:

@@ -31,18 +31,18 @@ def seen() -> Recorder:
 
 
 @pytest.fixture
-async def doors(tmp_path: Path, seen: Recorder) -> AsyncIterator[House]:
+async def home(tmp_path: Path, seen: Recorder) -> AsyncIterator[House]:
     async with house(tmp_path, services=lambda store: seen.services()) as one:
         yield one
 
 
-async def key_of(doors: House, name: str, **more: Any) -> tuple[str, dict[str, str]]:
+async def key_of(home: House, name: str, **more: Any) -> tuple[str, dict[str, str]]:
     """Its public id, and the header that shows it."""
-    made = await doors.auth.keys.create(ANN, name, **more)
+    made = await home.auth.keys.create(ANN, name, **more)
     return made["id"], {"X-API-Key": made["key"]}
 
 
-async def test_who_asks_with_the_token(doors: House, seen: Recorder) -> None:
+async def test_who_asks_with_the_token(home: House, seen: Recorder) -> None:
     me = owner()
     for body, headers, agent, session, kind in (
         ({}, {}, me, f"person-{me}", "person"),
@@ -53,7 +53,7 @@ async def test_who_asks_with_the_token(doors: House, seen: Recorder) -> None:
         ({"agent_id": "bot-1", "session_id": None}, {"X-Relay-Session": "s-3"}, "bot-1", "s-3", "agent"),
         ({"agent_id": "a" * 64}, {}, "a" * 64, "person-" + "a" * 64, "agent"),
     ):
-        status, _, _ = await doors.ask(
+        status, _, _ = await home.ask(
             "POST", "/locks/acquire", json={"file_path": "a", **body}, headers=headers
         )
         assert status == 200
@@ -70,68 +70,68 @@ async def test_who_asks_with_the_token(doors: House, seen: Recorder) -> None:
         ({"session_id": "a/b"}, 400, "bad_session"),
         ({"agent_type": ""}, 400, "bad_request"),
     ):
-        got, told, _ = await doors.ask("POST", "/locks/acquire", json={"file_path": "a", **body})
+        got, told, _ = await home.ask("POST", "/locks/acquire", json={"file_path": "a", **body})
         assert (got, told["error"]["code"]) == (status, code)
         assert (told["success"], told["reason"]) == (False, code)
 
 
-async def test_two_sessions_that_differ_are_refused(doors: House, seen: Recorder) -> None:
+async def test_two_sessions_that_differ_are_refused(home: House, seen: Recorder) -> None:
     body, header = {"file_path": "a", "session_id": "s-2"}, {"X-Relay-Session": "s-3"}
     both = [{"by": "X-Relay-Session", "session": "s-3"}, {"by": "session_id", "session": "s-2"}]
-    twice = [*doors.key.items(), ("X-Relay-Session", "s-3"), ("X-Relay-Session", "s-4")]
+    twice = [*home.key.items(), ("X-Relay-Session", "s-3"), ("X-Relay-Session", "s-4")]
     for method, path, more, sessions in (
         ("POST", "/locks/acquire", {"json": body, "headers": header}, both),
         ("GET", "/who?session_id=s-2", {"headers": header}, both),
         ("POST", "/mcp?session_id=s-2", {"json": {}, "headers": header}, both),
     ):
-        status, told, _ = await doors.ask(method, path, **more)
+        status, told, _ = await home.ask(method, path, **more)
         assert (status, told["reason"], told["sessions"]) == (400, "sessions_differ", sessions), path
         assert all(repr(one["session"]) in told["message"] for one in sessions) and told["fix"]
-    async with doors.client.get("/who", headers=twice) as response:
+    async with home.client.get("/who", headers=twice) as response:
         assert (response.status, (await response.json())["reason"]) == (400, "sessions_differ")
     assert seen.asked == []
 
 
-async def test_a_persons_session_has_an_id_whatever_the_name(doors: House, seen: Recorder) -> None:
+async def test_a_persons_session_has_an_id_whatever_the_name(home: House, seen: Recorder) -> None:
     sessions = set()
     for name in ("Jörg", "Jürg", "ann b", "ann_b"):
-        status, _, _ = await doors.ask("POST", "/locks/check", json={"name": name})
+        status, _, _ = await home.ask("POST", "/locks/check", json={"name": name})
         assert status == 200
         sessions.add(seen.last[1].session)
     assert len(sessions) == 4
 
 
-async def test_who_asks_with_a_key(doors: House, seen: Recorder) -> None:
-    id, key = await key_of(doors, "CLAUDE", agent_type="claude_code", scopes=["locks", "read"])
+async def test_who_asks_with_a_key(home: House, seen: Recorder) -> None:
+    id, key = await key_of(home, "CLAUDE", agent_type="claude_code", scopes=["locks", "read"])
     body = {"file_path": "a"}
     for more, headers in (
         ({}, {}),
         ({"agent_id": "CLAUDE", "name": "CLAUDE"}, {}),
         ({"agent_type": "person"}, {}),
     ):
-        assert (await doors.ask("POST", "/locks/acquire", json=body | more, headers=key | headers))[0] == 200
+        assert (await home.ask("POST", "/locks/acquire", json=body | more, headers=key | headers))[0] == 200
         caller = seen.last[1]
         assert (caller.agent, caller.session, caller.person) == ("CLAUDE", f"key-{id}", False)
         assert caller.scopes == {"locks", "read"}
     bearer = {"X-API-Key": "", "Authorization": f"Bearer {key['X-API-Key']}"}
     del bearer["X-API-Key"]
-    async with doors.client.get("/locks", headers=bearer) as response:
+    async with home.client.get("/locks", headers=bearer) as response:
         assert response.status == 200
     for more in ({"agent_id": "ann"}, {"name": "ann"}, {"agent_id": "claude"}):
-        status, told, _ = await doors.ask("POST", "/locks/acquire", json=body | more, headers=key)
+        status, told, _ = await home.ask("POST", "/locks/acquire", json=body | more, headers=key)
         assert (status, told["error"]["code"], told["success"]) == (403, "foreign_identity", False)
-    status, told, _ = await doors.ask("GET", "/who?agent_id=ann", headers=key)
+    status, told, _ = await home.ask("GET", "/who?agent_id=ann", headers=key)
     assert (status, told["reason"]) == (403, "foreign_identity")
     # A session of another name is no other identity: the holder is the pair.
-    assert (await doors.ask("GET", "/who", headers=key | {"X-Relay-Session": "person-ann"}))[0] == 200
-    status, told, _ = await doors.ask("POST", "/work/claim", json={}, headers=key)
+    assert (await home.ask("GET", "/who", headers=key | {"X-Relay-Session": "person-ann"}))[0] == 200
+    status, told, _ = await home.ask("POST", "/work/claim", json={}, headers=key)
     assert (status, told["reason"], told["scope"]) == (403, "scope", "work")
-    await doors.auth.keys.revoke(ANN, id)
-    status, told, _ = await doors.ask("GET", "/locks", headers=key)
+    await home.auth.keys.revoke(ANN, id)
+    status, told, _ = await home.ask("GET", "/locks", headers=key)
     assert (status, told["reason"]) == (401, "no_credential")
 
 
-async def test_without_a_good_key_there_is_nothing(doors: House, seen: Recorder) -> None:
+async def test_without_a_good_key_there_is_nothing(home: House, seen: Recorder) -> None:
     for method, path in (
         ("POST", "/locks/acquire"),
         ("GET", "/locks"),
@@ -139,7 +139,7 @@ async def test_without_a_good_key_there_is_nothing(doors: House, seen: Recorder)
         ("GET", "/help"),
     ):
         for headers in ({}, {"X-API-Key": "nonsense"}, {"X-API-Key": "rk_" + "0" * 16 + "_" + "A" * 43}):
-            async with doors.client.request(method, path, headers=headers) as response:
+            async with home.client.request(method, path, headers=headers) as response:
                 told = await response.json()
                 assert (response.status, told["success"], told["error"]["code"]) == (
                     401,
@@ -149,7 +149,7 @@ async def test_without_a_good_key_there_is_nothing(doors: House, seen: Recorder)
     assert seen.asked == []
 
 
-async def test_each_fault_has_its_status(doors: House, seen: Recorder) -> None:
+async def test_each_fault_has_its_status(home: House, seen: Recorder) -> None:
     for error, status in (
         (Refusal("It is held.", "Wait.", Fault.REFUSED, "locked", details={"locked_by": "ann"}), 200),
         (Refusal("No path.", "Give one.", Fault.MALFORMED, "bad_path"), 400),
@@ -160,14 +160,14 @@ async def test_each_fault_has_its_status(doors: House, seen: Recorder) -> None:
         (StoreBusy("the database was locked"), 503),
     ):
         seen.answers["locks.acquire"] = error
-        got, told, response = await doors.ask("POST", "/locks/acquire", json={"file_path": "a"})
+        got, told, response = await home.ask("POST", "/locks/acquire", json={"file_path": "a"})
         assert got == status
         assert told["success"] is False
         assert told["reason"] == told["error"]["code"]
         assert set(told["error"]) == {"code", "message", "fix"}
         assert ("Retry-After" in response.headers) == (status in (503, 429))
     seen.answers["locks.acquire"] = RuntimeError("a secret")
-    got, told, _ = await doors.ask("POST", "/locks/acquire", json={"file_path": "a"})
+    got, told, _ = await home.ask("POST", "/locks/acquire", json={"file_path": "a"})
     assert (got, told["reason"]) == (500, "internal")
     assert "secret" not in str(told)
 
@@ -198,15 +198,15 @@ async def test_each_fault_has_its_status(doors: House, seen: Recorder) -> None:
     ],
 )
 async def test_what_is_wrong_says_so(
-    doors: House, method: str, path: str, body: str | None, status: int, says: str
+    home: House, method: str, path: str, body: str | None, status: int, says: str
 ) -> None:
-    got, told, _ = await doors.ask(method, path, data=body)
+    got, told, _ = await home.ask(method, path, data=body)
     assert got == status
     assert says in told["error"]["message"]
     assert (told["success"], told["reason"]) == (False, told["error"]["code"])
 
 
-async def test_a_path_arrives_as_it_was_meant(doors: House, seen: Recorder) -> None:
+async def test_a_path_arrives_as_it_was_meant(home: House, seen: Recorder) -> None:
     for path, meant in (
         ("/locks/status/src/app.py", "src/app.py"),
         ("/locks/status/src%2Fapp.py", "src/app.py"),
@@ -221,23 +221,23 @@ async def test_a_path_arrives_as_it_was_meant(doors: House, seen: Recorder) -> N
     ):
         from yarl import URL
 
-        url = URL(f"http://{doors.at}{path}", encoded=True)
-        async with doors.client.session.get(url, headers=doors.key) as response:
+        url = URL(f"http://{home.at}{path}", encoded=True)
+        async with home.client.session.get(url, headers=home.key) as response:
             assert response.status == 200
         assert seen.last[2] == (meant,)
-    await doors.ask("GET", "/locks?file_paths=a&file_paths=b")
+    await home.ask("GET", "/locks?file_paths=a&file_paths=b")
     assert seen.last[2] == (["a", "b"],)
     for path in ("/work/claim", "/work/get"):
-        assert (await doors.ask("POST", path))[0] == 200, "a body may be left out where nothing is required"
-    async with doors.client.head("/locks", headers=doors.key) as response:
+        assert (await home.ask("POST", path))[0] == 200, "a body may be left out where nothing is required"
+    async with home.client.head("/locks", headers=home.key) as response:
         assert response.status == 200
 
 
-async def test_a_key_keeps_to_its_scopes_at_the_rooms_own_doors(doors: House, seen: Recorder) -> None:
-    _, agent = await key_of(doors, "CLAUDE")
-    _, mute = await key_of(doors, "reader", scopes=["read"])
-    _, person = await key_of(doors, "bea", agent_type="person", scopes=["read", "room", "work"])
-    _, admin = await key_of(doors, "ops", agent_type="person", scopes=["admin"])
+async def test_a_key_keeps_to_its_scopes_at_the_rooms_own_routes(home: House, seen: Recorder) -> None:
+    _, agent = await key_of(home, "CLAUDE")
+    _, mute = await key_of(home, "reader", scopes=["read"])
+    _, person = await key_of(home, "bea", agent_type="person", scopes=["read", "room", "work"])
+    _, admin = await key_of(home, "ops", agent_type="person", scopes=["admin"])
     for method, path, body, allowed in (
         ("GET", "/api/state", None, {"agent", "mute", "person"}),
         ("POST", "/api/messages", {"body": "hi"}, {"agent", "person"}),
@@ -250,33 +250,33 @@ async def test_a_key_keeps_to_its_scopes_at_the_rooms_own_doors(doors: House, se
         ("POST", "/locks/force-release", {"file_path": "a", "reason": "r"}, {"admin"}),
     ):
         for name, key in {"agent": agent, "mute": mute, "person": person, "admin": admin}.items():
-            status, told, _ = await doors.ask(method, path, json=body, headers=key)
+            status, told, _ = await home.ask(method, path, json=body, headers=key)
             if name in allowed:
                 assert status < 300, (path, name, told)
             else:
                 assert (status, told["reason"]) == (403, "scope"), (path, name)
                 assert told["error"]["fix"]
     # A key opens no session of the page, which would have no scopes.
-    status, told, _ = await doors.ask("POST", "/api/sign-in", json={"key": agent["X-API-Key"]})
+    status, told, _ = await home.ask("POST", "/api/sign-in", json={"key": agent["X-API-Key"]})
     assert (status, told["reason"]) == (401, "bad_key")
 
 
-async def test_an_agents_key_speaks_as_its_agent(doors: House, seen: Recorder) -> None:
-    id, key = await key_of(doors, "CLAUDE")
-    status, told, _ = await doors.ask("POST", "/api/messages", json={"body": "done"}, headers=key)
+async def test_an_agents_key_speaks_as_its_agent(home: House, seen: Recorder) -> None:
+    id, key = await key_of(home, "CLAUDE")
+    status, told, _ = await home.ask("POST", "/api/messages", json={"body": "done"}, headers=key)
     assert (status, told) == (201, {"id": "m", "cursor": "1", "number": 1})
     what, caller, args, _ = seen.last
     assert (what, caller.agent, caller.session, caller.person) == ("room.post", "CLAUDE", f"key-{id}", False)
     assert args == ("done",)
-    status, told, _ = await doors.ask("POST", "/api/messages", json={"body": "x", "name": "ann"}, headers=key)
+    status, told, _ = await home.ask("POST", "/api/messages", json={"body": "x", "name": "ann"}, headers=key)
     assert (status, told["reason"]) == (403, "foreign_identity")
-    async with doors.ws(headers=key) as socket:
+    async with home.ws(headers=key) as socket:
         await socket.send_json({"after": None, "name": "ann"})
         assert (await socket.receive()).data == 4400
-    async with doors.ws(headers=key) as socket:
+    async with home.ws(headers=key) as socket:
         await socket.send_json({"after": None, "name": "CLAUDE"})
         assert (await socket.receive_json())["type"] == "hello"
-        await doors.auth.keys.revoke(ANN, id)
+        await home.auth.keys.revoke(ANN, id)
         while (last := await socket.receive()).type.name == "TEXT":
             pass
         assert last.data == 4401, "a connection ends with its key"
@@ -286,16 +286,16 @@ async def test_a_list_that_is_too_long_says_where_it_goes_on(tmp_path: Path) -> 
     settings = loading.parse(CONFIG, tmp_path / "config.json")
     async with house(
         tmp_path, services=lambda store: services_of(store, LiveSettings(settings), fold=False)
-    ) as doors:
+    ) as home:
         paths = [f"docs/{number}.md" for number in range(120)]
-        assert (await doors.ask("POST", "/locks/acquire", json={"file_paths": paths}))[0] == 200
-        status, page, response = await doors.ask("GET", "/locks")
+        assert (await home.ask("POST", "/locks/acquire", json={"file_paths": paths}))[0] == 200
+        status, page, response = await home.ask("GET", "/locks")
         assert (status, len(page)) == (200, 100)
         cursor = response.headers["X-Next-Cursor"]
-        status, rest, response = await doors.ask("GET", f"/locks?cursor={cursor}&limit=50")
+        status, rest, response = await home.ask("GET", f"/locks?cursor={cursor}&limit=50")
         assert (status, len(rest)) == (200, 20) and "X-Next-Cursor" not in response.headers
-        assert len((await doors.ask("GET", "/locks?limit=1000"))[1]) == 120
-        assert (await doors.ask("GET", "/locks?limit=0"))[0] == 400
+        assert len((await home.ask("GET", "/locks?limit=1000"))[1]) == 120
+        assert (await home.ask("GET", "/locks?limit=0"))[0] == 400
 
 
 @BOTH
@@ -303,12 +303,12 @@ async def test_who_waits_with_a_key_that_is_revoked_or_over_gets_nothing(tmp_pat
     settings = loading.parse(CONFIG, tmp_path / "config.json")
     async with house(
         tmp_path, services=lambda store: services_of(store, LiveSettings(settings), fold=False)
-    ) as doors:
+    ) as home:
         wait = {"file_path": "src/a.py", "wait_seconds": 200}
-        assert (await doors.ask("POST", "/locks/acquire", json={"file_path": "src"}))[0] == 200
-        ends, by_http = await key_of(doors, "EVE")
-        _, by_mcp = await key_of(doors, "FAY", expires="1m")
-        _, stays = await key_of(doors, "GIL")
+        assert (await home.ask("POST", "/locks/acquire", json={"file_path": "src"}))[0] == 200
+        ends, by_http = await key_of(home, "EVE")
+        _, by_mcp = await key_of(home, "FAY", expires="1m")
+        _, stays = await key_of(home, "GIL")
         call = {"name": "acquire_lock", "arguments": wait}
         message = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": call}
         accept = {"Accept": "application/json, text/event-stream", "X-Relay-Session": "named-2"}
@@ -318,25 +318,25 @@ async def test_who_waits_with_a_key_that_is_revoked_or_over_gets_nothing(tmp_pat
             ("FAY", "/mcp", message, by_mcp | accept),
             ("GIL", "/locks/acquire", wait, stays),
         ):
-            line.append(asyncio.create_task(doors.ask("POST", path, json=body, headers=headers)))
-            await _in_line(doors, lambda names, who=who: names[-1:] == [who])
+            line.append(asyncio.create_task(home.ask("POST", path, json=body, headers=headers)))
+            await _in_line(home, lambda names, who=who: names[-1:] == [who])
         # One is revoked by another process, one runs out; the line moves up.
-        await Keys(doors.store).revoke(ANN, ends)
+        await Keys(home.store).revoke(ANN, ends)
         status, told, _ = await asyncio.wait_for(line[0], 10)
         assert (status, told["success"], told["reason"]) == (401, False, "bad_key")
         assert "revoked" in told["message"] and told["fix"]
-        await _in_line(doors, lambda names: names == ["FAY", "GIL"])
-        doors.clock.now += 60
-        await doors.ask("POST", "/locks/acquire", json={"file_path": "src"})
+        await _in_line(home, lambda names: names == ["FAY", "GIL"])
+        home.clock.now += 60
+        await home.ask("POST", "/locks/acquire", json={"file_path": "src"})
         status, text, _ = await asyncio.wait_for(line[1], 10)
         answer = json.loads(next(one for one in text.splitlines() if one.startswith("data: {"))[6:])["result"]
         told = answer["structuredContent"]
         assert status == 200 and answer["isError"] and told["reason"] == "bad_key"
         assert "expired" in told["message"]
-        assert (await doors.ask("POST", "/locks/release", json={"file_path": "src"}))[0] == 200
+        assert (await home.ask("POST", "/locks/release", json={"file_path": "src"}))[0] == 200
         status, told, _ = await asyncio.wait_for(line[2], 10)
         assert (status, told["success"], told["locks"][0]["locked_by"]) == (200, True, "GIL")
-        held = (await doors.ask("GET", "/locks"))[1]
+        held = (await home.ask("GET", "/locks"))[1]
         assert [one["locked_by"] for one in held] == ["GIL"]
 
 
@@ -344,40 +344,40 @@ async def test_what_is_a_persons_alone_is_refused_to_an_agents_key_with_every_sc
     settings = loading.parse(CONFIG, tmp_path / "config.json")
     async with house(
         tmp_path, services=lambda store: services_of(store, LiveSettings(settings), fold=False)
-    ) as doors:
+    ) as home:
         every = [*SCOPES, ADMIN]
-        _, agent = await key_of(doors, "EVE", scopes=every)
-        _, person = await key_of(doors, "bea", agent_type="person", scopes=every)
-        _, gil = await key_of(doors, "GIL", scopes=every)
+        _, agent = await key_of(home, "EVE", scopes=every)
+        _, person = await key_of(home, "bea", agent_type="person", scopes=every)
+        _, gil = await key_of(home, "GIL", scopes=every)
         mine = {"file_path": "g", "session_id": "gil-1"}
-        await doors.ask("POST", "/locks/acquire", json=mine, headers=gil)
+        await home.ask("POST", "/locks/acquire", json=mine, headers=gil)
         for path, body in (
             ("/locks/force-release", {"file_path": "a", "reason": "mine"}),
             ("/keys", {"identity": "fay", "key_type": "person"}),
             ("/sessions/end", {"of": "GIL", "session_id": "gil-1"}),
         ):
-            await doors.ask("POST", "/locks/acquire", json={"file_path": "a"})
-            status, told, _ = await doors.ask("POST", path, json=body, headers=agent)
+            await home.ask("POST", "/locks/acquire", json={"file_path": "a"})
+            status, told, _ = await home.ask("POST", path, json=body, headers=agent)
             assert (status, told["reason"] in ("forbidden", "person_only")) == (403, True), path
             assert "EVE is an agent" in told["message"] and told["fix"]
-            assert (await doors.ask("POST", path, json=body, headers=person))[1]["success"], path
-        told = (await doors.ask("POST", "/locks/release", json=mine, headers=gil))[1]
+            assert (await home.ask("POST", path, json=body, headers=person))[1]["success"], path
+        told = (await home.ask("POST", "/locks/release", json=mine, headers=gil))[1]
         assert (told["reason"], told["forced_by"]) == ("stale_token", "bea"), "whose session she ended"
         done = {"summary": "s", "files": ["g"], "session_id": "gil-1"}
-        assert (await doors.ask("POST", "/changesets", json=done, headers=gil))[1]["reason"] == "stale_token"
+        assert (await home.ask("POST", "/changesets", json=done, headers=gil))[1]["reason"] == "stale_token"
         # A key that is revoked, and its session with it.
-        its, key = await key_of(doors, "GIL")
-        await doors.ask("POST", "/locks/acquire", json={"file_path": "k"}, headers=key)
-        assert (await doors.ask("DELETE", f"/keys/{its}", headers=person))[0] == 200
+        its, key = await key_of(home, "GIL")
+        await home.ask("POST", "/locks/acquire", json={"file_path": "k"}, headers=key)
+        assert (await home.ask("DELETE", f"/keys/{its}", headers=person))[0] == 200
         again = {"file_path": "k", "session_id": f"key-{its}"}
-        told = (await doors.ask("POST", "/locks/release", json=again, headers=gil))[1]
+        told = (await home.ask("POST", "/locks/release", json=again, headers=gil))[1]
         assert (told["reason"], told["forced_why"]) == ("stale_token", "its key was revoked")
-        assert (await doors.ask("POST", "/keys", json={"identity": "fay"}, headers=agent))[1]["success"]
+        assert (await home.ask("POST", "/keys", json={"identity": "fay"}, headers=agent))[1]["success"]
 
 
-async def _in_line(doors: House, right: Callable[[list[str]], bool]) -> None:
+async def _in_line(home: House, right: Callable[[list[str]], bool]) -> None:
     """Until those stand in line who should."""
-    wakeup = doors.store.wakeup()
-    while not right([one.agent for one in await doors.store.read(wait_line.line)]):
+    wakeup = home.store.wakeup()
+    while not right([one.agent for one in await home.store.read(wait_line.line)]):
         assert await wakeup.wait(10)
     wakeup.close()

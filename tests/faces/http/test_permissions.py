@@ -1,4 +1,4 @@
-"""The doors for permission requests, over a real socket and with the room's real desk for them."""
+"""The routes for permission requests, over a real socket and with the room's real desk for them."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ REQUEST = PermissionRequest("CLAUDE", "rm -r build", "execute", (), OPTIONS)
 
 
 class Counter:
-    """The desk, one request on it, and the actions that the door gave."""
+    """The desk, one request on it, and the actions that the route gave."""
 
     def __init__(self, store: Store) -> None:
         self.live = Live()
@@ -57,8 +57,8 @@ async def counter(store: Store) -> AsyncIterator[Counter]:
 
 @pytest_asyncio.fixture
 async def home(tmp_path: Path, counter: Counter) -> AsyncIterator[House]:
-    doors = PermissionRoutes(counter.desk, counter, reader_of("CLAUDE"))  # type: ignore[arg-type]
-    async with house(tmp_path, routes=doors.table()) as one:
+    routes = PermissionRoutes(counter.desk, counter, reader_of("CLAUDE"))  # type: ignore[arg-type]
+    async with house(tmp_path, routes=routes.table()) as one:
         yield one
 
 
@@ -96,7 +96,7 @@ async def test_what_cannot_be_answered_is_refused(home: House, counter: Counter)
     assert counter.orders == []
 
 
-async def test_the_doors_want_a_key(home: House, counter: Counter) -> None:
+async def test_the_routes_want_a_key(home: House, counter: Counter) -> None:
     (one,) = counter.desk.pending
     async with home.client.get("/api/permissions") as response:
         assert response.status == 401

@@ -1,4 +1,4 @@
-"""The HTTP doors of the worktrees, over a real registry."""
+"""The HTTP routes of the worktrees, over a real registry."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from tests.git.repository import UNRECORDED, Room, commit, git, repository, room
 
 
 @asynccontextmanager
-async def doors(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[tuple[House, Room]]:
+async def serving(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[tuple[House, Room]]:
     one = await room(repository(tmp_path / "repo"), "A")
-    door = WorktreesService(UNRECORDED, one.registry, one.actions)
-    table = WorktreeRoutes(door, reader_of("A")).table()
+    service = WorktreesService(UNRECORDED, one.registry, one.actions)
+    table = WorktreeRoutes(service, reader_of("A")).table()
     from relay.faces.http import app as http
     from tests.faces import house as stands_in
 
@@ -36,7 +36,7 @@ async def doors(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterato
 
 
 async def test_they_want_a_key(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    async with doors(tmp_path, monkeypatch) as (made, _):
+    async with serving(tmp_path, monkeypatch) as (made, _):
         for method, path in (
             ("GET", "/api/worktrees"),
             ("GET", "/api/worktrees/A/diff"),
@@ -48,7 +48,7 @@ async def test_they_want_a_key(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
 
 
 async def test_they_list_show_merge_and_remove(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    async with doors(tmp_path, monkeypatch) as (made, one):
+    async with serving(tmp_path, monkeypatch) as (made, one):
         write(one.at("A"), {"a.py": "x\n"})
         await one.look()
         status, told, _ = await made.ask("GET", "/api/worktrees")
@@ -93,7 +93,7 @@ async def test_they_list_show_merge_and_remove(tmp_path: Path, monkeypatch: pyte
 async def test_a_refusal_is_an_answer_and_a_stranger_is_not_found(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async with doors(tmp_path, monkeypatch) as (made, one):
+    async with serving(tmp_path, monkeypatch) as (made, one):
         status, told, _ = await made.ask("POST", "/api/worktrees/A/merge", json={"name": "ann"})
         assert (status, told["success"], told["commit"]) == (200, False, None)
         assert "nothing" in told["reason"]
@@ -113,7 +113,7 @@ async def test_a_refusal_is_an_answer_and_a_stranger_is_not_found(
 async def test_they_show_a_merge_before_it_is_made_and_take_another_message(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async with doors(tmp_path, monkeypatch) as (made, one):
+    async with serving(tmp_path, monkeypatch) as (made, one):
         git(one.folder, "config", "user.name", "Ann Lee")
         git(one.folder, "config", "user.email", "ann@example.com")
         commit(one.at("A"), {"a.py": "x\n"}, "Add x")
@@ -153,7 +153,7 @@ async def test_they_show_a_merge_before_it_is_made_and_take_another_message(
 
 
 async def test_they_discard_and_bring_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    async with doors(tmp_path, monkeypatch) as (made, one):
+    async with serving(tmp_path, monkeypatch) as (made, one):
         write(one.at("A"), {"a.py": "x\n"})
         status, done, _ = await made.ask("POST", "/api/worktrees/A/discard", json={"name": "ann"})
         assert (status, done["success"]) == (200, True) and done["kept"] in done["reason"]

@@ -34,7 +34,7 @@ TOOLS = frozenset(
 )
 
 
-def test_sixteen_tools_and_no_two_doors_at_one_place() -> None:
+def test_sixteen_tools_and_no_two_operations_at_one_endpoint() -> None:
     assert {name for name, one in OPERATIONS.items() if one.tool} == TOOLS
     ends = [end for one in OPERATIONS.values() for end in one.endpoints]
     assert len(ends) == len(set(ends))

@@ -173,7 +173,7 @@ async def test_no_server_at_all_and_back_again_by_the_probe(
 async def test_what_is_shown_is_what_happens_however_often_it_falls_back(
     store: Store, fake_ollama: FakeOllama, clock: Clock
 ) -> None:
-    """When the room hears that it is over may wait until it lasts; what the doors show may not."""
+    """When the room hears that it is over may wait until it lasts; what the interfaces show may not."""
     asked_at = 0
     async with routing(store, fake_ollama, clock) as router:
         for mode, action in (

@@ -1,6 +1,6 @@
 /** What a merge would do, in words, from what the room says of the worktrees. Pure. */
 
-import type { MergeTurn, Worktree } from "../types";
+import type { MergeTurn, Worktree } from "../worktree_types";
 
 type Told = Pick<Worktree, "agent" | "merges" | "conflicts"> & Partial<Pick<Worktree, "into" | "lines" | "collides" | "unsettled">>;
 

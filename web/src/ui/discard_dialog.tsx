@@ -3,7 +3,7 @@
 import { useState } from "preact/hooks";
 import { api } from "../api";
 import { loadWorktrees } from "../state/worktrees";
-import type { Worktree } from "../types";
+import type { Worktree } from "../worktree_types";
 import { counted } from "../text/format";
 import { attempt, Layer, toast } from "./bits";
 

@@ -8,7 +8,7 @@
 import { useEffect, useState } from "preact/hooks";
 import { api, ApiError } from "../api";
 import { memory } from "../state/prefs";
-import type { MergeMethod, MergeProposal } from "../types";
+import type { MergeMethod, MergeProposal } from "../worktree_types";
 import { counted } from "../text/format";
 import { Words } from "./bits";
 

@@ -6,7 +6,7 @@ import { room } from "../state/room";
 import { showAirspace, worktreeOf } from "../state/view";
 import { betterFirst, fewPaths, mergeWords, place, setsBack } from "../state/merging";
 import { loadWorktrees, order, troubles, worktrees, worktreesProblem } from "../state/worktrees";
-import type { MergeTurn, Worktree, WorktreeDiff } from "../types";
+import type { MergeTurn, Worktree, WorktreeDiff } from "../worktree_types";
 import "../style/worktrees.css";
 import { counted } from "../text/format";
 import { attempt, Copyable, Icon, IconButton, Layer, toast, Words } from "./bits";

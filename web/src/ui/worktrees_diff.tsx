@@ -7,7 +7,7 @@
 
 import { useMemo, useRef, useState } from "preact/hooks";
 import { lineCount, parseDiff, type FileDiff } from "../text/diff";
-import type { WorktreeDiff } from "../types";
+import type { WorktreeDiff } from "../worktree_types";
 import { Icon } from "./bits";
 import { Diffstat } from "./diffstat";
 

@@ -1,4 +1,4 @@
-"""The OpenAPI 3.1 document of the doors: the operations out of the registry, the room's own out of a table.
+"""The OpenAPI 3.1 document: the operations from the registry, the room's own routes from a table.
 
 Invariant: what is said of an operation is its declaration; a test holds the paths against the routes that there are.
 """
@@ -16,7 +16,7 @@ from pydantic import BaseModel
 from pydantic.json_schema import JsonSchemaMode, models_json_schema
 
 from relay import __version__
-from relay.faces.http.reference.openapi_room import NAME, ROOM_DOORS, RoomDoor, exactly_one, not_both
+from relay.faces.http.reference.openapi_room import NAME, ROOM_ROUTES, RoomRoute, exactly_one, not_both
 from relay.faces.operations.keys import CreateKey, RevokeKey
 from relay.faces.operations.locks import Explain, Renew, ThisLock
 from relay.faces.operations.operation import Operation
@@ -110,8 +110,8 @@ def document() -> Json:
             entry = _operation(operation, method, path, names, schemas)
             entry["operationId"] = f"{operation.name}_{number + 1}" if number else operation.name
             paths.setdefault(path, {})[method.lower()] = entry
-    for door in ROOM_DOORS:
-        paths.setdefault(door.path, {})[door.method.lower()] = _room_door(door)
+    for route in ROOM_ROUTES:
+        paths.setdefault(route.path, {})[route.method.lower()] = _room_route(route)
     return {
         "openapi": "3.1.0",
         "info": {"title": "relay", "version": __version__, "description": _ABOUT},
@@ -261,45 +261,45 @@ def _responses(status: str, text: str, schema: Json, *, kind: str = "application
     return {status: good} | {code: {"$ref": f"#/components/responses/Refused{code}"} for code in _REFUSED}
 
 
-def _rules(door: RoomDoor) -> list[Any]:
-    """What holds between the fields of a door's body; of two names for who speaks one is left out."""
-    own = list(door.rules)
+def _rules(route: RoomRoute) -> list[Any]:
+    """What holds between the fields of a route's body. Of two names for the speaker, one is left out."""
+    own = list(route.rules)
     both = not_both("name", "agent_id")
-    return own if both in own or "agent_id" not in (door.body or {}) else [*own, both]
+    return own if both in own or "agent_id" not in (route.body or {}) else [*own, both]
 
 
-def _room_door(door: RoomDoor) -> Json:
+def _room_route(route: RoomRoute) -> Json:
     entry: Json = {
-        "operationId": re.sub(r"\W+", "_", f"{door.method.lower()}{door.path}").strip("_"),
-        "summary": door.summary,
+        "operationId": re.sub(r"\W+", "_", f"{route.method.lower()}{route.path}").strip("_"),
+        "summary": route.summary,
         "tags": ["the room's own doors"],
         "parameters": [
             {"name": name, "in": "path", "required": True, "schema": {"type": "string"}}
-            for name in _PLACE.findall(door.path)
+            for name in _PLACE.findall(route.path)
         ]
         + [
-            {"name": name, "in": "query", "required": name in door.needed, "schema": dict(schema)}
-            for name, schema in door.query.items()
+            {"name": name, "in": "query", "required": name in route.needed, "schema": dict(schema)}
+            for name, schema in route.query.items()
         ],
         "responses": _responses(
-            str(door.status), "done, or refused by the domain", {"type": "object"}, kind=door.kind
+            str(route.status), "done, or refused by the domain", {"type": "object"}, kind=route.kind
         ),
     }
-    if door.kind != "application/json":
-        entry["responses"][str(door.status)]["content"] = {door.kind: {"schema": {"type": "string"}}}
-    if door.open:
+    if route.kind != "application/json":
+        entry["responses"][str(route.status)]["content"] = {route.kind: {"schema": {"type": "string"}}}
+    if route.open:
         entry["security"] = []
-    if door.body is not None:
+    if route.body is not None:
         entry["requestBody"] = {
-            "required": bool(door.required),
+            "required": bool(route.required),
             "content": {
                 "application/json": {
                     "schema": {
                         "type": "object",
-                        "properties": {name: dict(schema) for name, schema in door.body.items()},
-                        "required": list(door.required),
+                        "properties": {name: dict(schema) for name, schema in route.body.items()},
+                        "required": list(route.required),
                         "additionalProperties": False,
-                        **({"allOf": [dict(rule) for rule in _rules(door)]} if _rules(door) else {}),
+                        **({"allOf": [dict(rule) for rule in _rules(route)]} if _rules(route) else {}),
                     }
                 }
             },

@@ -1,4 +1,4 @@
-"""The room's own doors (docs/http.md), as the OpenAPI document shows them: they were built for people and the page.
+"""The room's own routes (docs/http.md), as the OpenAPI document shows them: they were built for people and the page.
 
 Invariant: every route of the room that is no operation, no file of the page and no WebSocket stands here.
 """
@@ -58,8 +58,8 @@ def _limit(most: int) -> Json:
 
 
 @dataclass(frozen=True, slots=True)
-class RoomDoor:
-    """One door. `body`: the fields of its request, None = it has none; `required` of them, and the `rules` that hold
+class RoomRoute:
+    """One route. `body`: the fields of its request, None = it has none; `required` of them, and the `rules` that hold
     between them; `needed` of the query; `open`: wants no key."""
 
     method: str
@@ -75,73 +75,73 @@ class RoomDoor:
     needed: tuple[str, ...] = ()
 
 
-ROOM_DOORS = (
-    RoomDoor("GET", "/health", "Does the room run?", open=True),
-    RoomDoor("GET", "/openapi.json", "This document."),
-    RoomDoor("GET", "/reference", "This document as a page.", kind="text/html"),
-    RoomDoor("GET", "/reference.css", "The style sheet of that page.", kind="text/css"),
-    RoomDoor("GET", "/metrics", "Metrics for Prometheus.", kind="text/plain"),
-    RoomDoor(
+ROOM_ROUTES = (
+    RoomRoute("GET", "/health", "Does the room run?", open=True),
+    RoomRoute("GET", "/openapi.json", "This document."),
+    RoomRoute("GET", "/reference", "This document as a page.", kind="text/html"),
+    RoomRoute("GET", "/reference.css", "The style sheet of that page.", kind="text/css"),
+    RoomRoute("GET", "/metrics", "Metrics for Prometheus.", kind="text/plain"),
+    RoomRoute(
         "POST",
         "/api/sign-in",
         "Begin a session of the page.",
         body={"link": _MAYBE, "key": _MAYBE},
         open=True,
     ),
-    RoomDoor("POST", "/api/sign-out", "End the page's session.", body={}),
-    RoomDoor("POST", "/api/links", "A sign-in link.", body={}),
-    RoomDoor("GET", "/api/state", "The room, its agents, tasks and people."),
-    RoomDoor(
+    RoomRoute("POST", "/api/sign-out", "End the page's session.", body={}),
+    RoomRoute("POST", "/api/links", "A sign-in link.", body={}),
+    RoomRoute("GET", "/api/state", "The room, its agents, tasks and people."),
+    RoomRoute(
         "GET",
         "/api/transcript",
         "A page of the transcript.",
         {"after": _CURSOR, "before": _CURSOR, "around": _TEXT, "limit": _limit(1000)},
     ),
-    RoomDoor(
+    RoomRoute(
         "GET",
         "/api/search",
         "Entries with these words.",
         {"q": _SAYING, "limit": _limit(1000)},
         needed=("q",),
     ),
-    RoomDoor(
+    RoomRoute(
         "GET",
         "/api/queue",
         "Jobs of the dispatch queue.",
         {"state": _STATES, "messages": {"type": "string", "pattern": "[^,]"}, "limit": _limit(1000)},
     ),
-    RoomDoor("GET", "/api/tasks", "The board.", {"status": {"enum": ["pending", "in_progress", "done"]}}),
-    RoomDoor("GET", "/api/tasks/{number}", "One task, with its history."),
-    RoomDoor(
+    RoomRoute("GET", "/api/tasks", "The board.", {"status": {"enum": ["pending", "in_progress", "done"]}}),
+    RoomRoute("GET", "/api/tasks/{number}", "One task, with its history."),
+    RoomRoute(
         "POST", "/api/tasks", "A new task.", body={"title": _SAYING, **_WHO}, required=("title",), status=201
     ),
-    RoomDoor("POST", "/api/tasks/undo", "Undo the last change of the board.", body={**_WHO}),
-    RoomDoor(
+    RoomRoute("POST", "/api/tasks/undo", "Undo the last change of the board.", body={**_WHO}),
+    RoomRoute(
         "PATCH",
         "/api/tasks/{number}",
         "Move or rename a task.",
         body={"status": {"enum": _STATUS}, "title": _SAYING, **_WHO},
         rules=(at_least_one("status", "title"),),
     ),
-    RoomDoor("GET", "/api/agents/{agent}/log", "What an agent's program wrote.", {"limit": _limit(2000)}),
-    RoomDoor(
+    RoomRoute("GET", "/api/agents/{agent}/log", "What an agent's program wrote.", {"limit": _limit(2000)}),
+    RoomRoute(
         "PATCH",
         "/api/agents/{agent}",
         "Set an agent's model, effort or whether it works.",
         body={"model": _MAYBE, "effort": _MAYBE, "enabled": _FLAG, **_WHO},
         rules=(at_least_one("model", "effort", "enabled"),),
     ),
-    RoomDoor("POST", "/api/agents/{agent}/pause", "Pause an agent (`all`: every one).", body={**_WHO}),
-    RoomDoor("POST", "/api/agents/{agent}/resume", "Resume it.", body={**_WHO}),
-    RoomDoor(
+    RoomRoute("POST", "/api/agents/{agent}/pause", "Pause an agent (`all`: every one).", body={**_WHO}),
+    RoomRoute("POST", "/api/agents/{agent}/resume", "Resume it.", body={**_WHO}),
+    RoomRoute(
         "POST",
         "/api/agents/{agent}/try",
         "Give an agent whose circuit is open its one attempt now.",
         body={**_WHO},
     ),
-    RoomDoor("POST", "/api/agents/{agent}/cancel", "End an agent's turn.", body={**_WHO}),
-    RoomDoor("GET", "/api/events/{event}/why", "The causes of an event or a message, nearest first."),
-    RoomDoor(
+    RoomRoute("POST", "/api/agents/{agent}/cancel", "End an agent's turn.", body={**_WHO}),
+    RoomRoute("GET", "/api/events/{event}/why", "The causes of an event or a message, nearest first."),
+    RoomRoute(
         "POST",
         "/api/messages",
         "Say something in the room.",
@@ -154,16 +154,16 @@ ROOM_DOORS = (
         required=("body",),
         status=201,
     ),
-    RoomDoor(
+    RoomRoute(
         "POST",
         "/api/messages/{message}/route",
         "Say who answers a message.",
         body={"agents": {**_TEXTS, "minItems": 1}, **_WHO},
         required=("agents",),
     ),
-    RoomDoor("POST", "/api/queue/{job}/retry", "Try a job again.", body={**_WHO}),
-    RoomDoor("POST", "/api/repair", "Repair what healthcheck.sh finds."),
-    RoomDoor(
+    RoomRoute("POST", "/api/queue/{job}/retry", "Try a job again.", body={**_WHO}),
+    RoomRoute("POST", "/api/repair", "Repair what healthcheck.sh finds."),
+    RoomRoute(
         "POST",
         "/api/guard",
         "May an agent change this file now, or each of these?",
@@ -184,7 +184,7 @@ ROOM_DOORS = (
         required=("agent",),
         rules=(exactly_one("path", "paths"), not_both("paths", "lines")),
     ),
-    RoomDoor(
+    RoomRoute(
         "POST",
         "/api/guard/write",
         "May these files be committed, merged or pushed now?",
@@ -197,55 +197,55 @@ ROOM_DOORS = (
         },
         required=("paths", "act"),
     ),
-    RoomDoor("GET", "/api/locks", "The locks that hold, who waits for them, and the sessions that live."),
-    RoomDoor(
+    RoomRoute("GET", "/api/locks", "The locks that hold, who waits for them, and the sessions that live."),
+    RoomRoute(
         "POST",
         "/api/locks/release",
         "Take a lock from its holder, with a message in the room.",
         body={"path": _SAYING, "reason": _SAYING, **_WHO},
         required=("path", "reason"),
     ),
-    RoomDoor("GET", "/api/permissions", "What agents ask people for."),
-    RoomDoor(
+    RoomRoute("GET", "/api/permissions", "What agents ask people for."),
+    RoomRoute(
         "POST",
         "/api/permissions/{request}",
         "Answer one.",
         body={"option": _SAYING, **_WHO},
         required=("option",),
     ),
-    RoomDoor("GET", "/api/airspace", "How close agents are.", {"files": {"enum": ["all", "touched"]}}),
-    RoomDoor("GET", "/api/airspace/history", "How close they were.", {"from": _TIME, "to": _TIME}),
-    RoomDoor("GET", "/api/airspace/advisories", "The newest advisories.", {"limit": _limit(1000)}),
-    RoomDoor(
+    RoomRoute("GET", "/api/airspace", "How close agents are.", {"files": {"enum": ["all", "touched"]}}),
+    RoomRoute("GET", "/api/airspace/history", "How close they were.", {"from": _TIME, "to": _TIME}),
+    RoomRoute("GET", "/api/airspace/advisories", "The newest advisories.", {"limit": _limit(1000)}),
+    RoomRoute(
         "POST",
         "/api/airspace/advisories/{advisory}/mark",
         "Was an advisory useful?",
         body={"mark": {"enum": ["useful", "noise", None]}, **_WHO},
         required=("mark",),
     ),
-    RoomDoor(
+    RoomRoute(
         "POST",
         "/api/airspace/intent",
         "Say which files an agent will touch.",
         body={"agent": _SAYING, "paths": {**_TEXTS, "items": _SAYING}, "own": _FLAG, **_WHO},
         required=("agent", "paths"),
     ),
-    RoomDoor(
+    RoomRoute(
         "POST",
         "/api/airspace/decide",
         "Decide where agents conflict: who goes first, who stops, who merges the main branch.",
         body={"action": {"enum": ["first", "stop", "update"]}, "agent": _SAYING, **_WHO},
         required=("action", "agent"),
     ),
-    RoomDoor("GET", "/api/worktrees", "The agents' worktrees."),
-    RoomDoor("GET", "/api/worktrees/{agent}/diff", "What one holds."),
-    RoomDoor(
+    RoomRoute("GET", "/api/worktrees", "The agents' worktrees."),
+    RoomRoute("GET", "/api/worktrees/{agent}/diff", "What one holds."),
+    RoomRoute(
         "GET",
         "/api/worktrees/{agent}/merge",
         "What a merge of it would commit: message, author, committer.",
         {"method": {"enum": ["merge", "squash"]}, "name": _TEXT},
     ),
-    RoomDoor(
+    RoomRoute(
         "POST",
         "/api/worktrees/{agent}/merge",
         "Merge one.",
@@ -256,18 +256,18 @@ ROOM_DOORS = (
             **_WHO,
         },
     ),
-    RoomDoor("POST", "/api/worktrees/{agent}/discard", "Discard its work; git keeps it.", body={**_WHO}),
-    RoomDoor(
+    RoomRoute("POST", "/api/worktrees/{agent}/discard", "Discard its work; git keeps it.", body={**_WHO}),
+    RoomRoute(
         "POST",
         "/api/worktrees/{agent}/restore",
         "Bring discarded work back.",
         body={"kept": _MAYBE, **_WHO},
     ),
-    RoomDoor(
+    RoomRoute(
         "POST",
         "/api/worktrees/{agent}/abort",
         "Give up a merge of the main branch into its own.",
         body={**_WHO},
     ),
-    RoomDoor("POST", "/api/worktrees/{agent}/remove", "Remove one.", body={**_WHO}),
+    RoomRoute("POST", "/api/worktrees/{agent}/remove", "Remove one.", body={**_WHO}),
 )

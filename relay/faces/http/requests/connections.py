@@ -54,7 +54,7 @@ class Seldom:
             self._next, self._count = now + SAY_EVERY_S, 0
 
 
-class Doorway:
+class ConnectionLimiter:
     """The connections that have shown no credential yet."""
 
     def __init__(self, limits: Limits) -> None:
@@ -74,7 +74,7 @@ class Doorway:
         """For `loop.create_server`. `how`: as for `web.AppRunner`."""
         loop = asyncio.get_running_loop()
         return lambda: Connection(
-            server, door=self, loop=loop, keepalive_timeout=KEEPALIVE_S, access_log=None, **how
+            server, limiter=self, loop=loop, keepalive_timeout=KEEPALIVE_S, access_log=None, **how
         )
 
     def enter(self, connection: Connection) -> None:
@@ -93,16 +93,16 @@ class Doorway:
 class Connection(web.RequestHandler):
     """One connection."""
 
-    __slots__ = ("_door", "_timer")
+    __slots__ = ("_limiter", "_timer")
 
-    def __init__(self, manager: web.Server, *, door: Doorway, **how: Any) -> None:
+    def __init__(self, manager: web.Server, *, limiter: ConnectionLimiter, **how: Any) -> None:
         super().__init__(manager, **how)
-        self._door = door
+        self._limiter = limiter
         self._timer: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         super().connection_made(transport)
-        self._door.enter(self)
+        self._limiter.enter(self)
         self._await_request()
 
     def data_received(self, data: bytes) -> None:
@@ -112,7 +112,7 @@ class Connection(web.RequestHandler):
 
     def connection_lost(self, exc: BaseException | None) -> None:
         self.spoke()
-        self._door.leave(self)
+        self._limiter.leave(self)
         super().connection_lost(exc)
 
     def spoke(self) -> None:
@@ -123,15 +123,15 @@ class Connection(web.RequestHandler):
 
     def trust(self) -> None:
         """It has shown a credential."""
-        self._door.leave(self)
+        self._limiter.leave(self)
 
     def _await_request(self) -> None:
         if self._timer is None:
-            self._timer = asyncio.get_running_loop().call_later(self._door.header_s, self._expire)
+            self._timer = asyncio.get_running_loop().call_later(self._limiter.header_s, self._expire)
 
     def _expire(self) -> None:
         self.force_close()
-        self._door.silent.say(after_s=self._door.header_s)
+        self._limiter.silent.say(after_s=self._limiter.header_s)
 
     def handle_error(
         self,
@@ -142,7 +142,7 @@ class Connection(web.RequestHandler):
     ) -> web.StreamResponse:
         if status >= 500 or request.writer.output_size > 0:
             return super().handle_error(request, status, exc, message)
-        self._door.malformed.say(kind=type(exc).__name__, remote=request.remote)
+        self._limiter.malformed.say(kind=type(exc).__name__, remote=request.remote)
         response = _refusal(status, exc)
         response.force_close()
         return response

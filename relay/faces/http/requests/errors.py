@@ -1,7 +1,7 @@
-"""Every refusal of the HTTP doors is JSON: `{"success": false, "reason", "message", "fix", "error": {...}}`.
+"""Every refusal over HTTP is JSON: `{"success": false, "reason", "message", "fix", "error": {...}}`.
 
-Invariant: nothing leaves a handler as an exception, and what was not foreseen tells its inside to the log
-only: the caller gets 500 and no detail.
+Invariant: no exception leaves the middleware. An unexpected one is logged with its traceback, and the caller gets 500
+without any detail.
 """
 
 from __future__ import annotations

@@ -21,7 +21,7 @@ class Rate:
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What the doors let through.
+    """The limits of HTTP.
 
     `body_bytes` is for every request but a message, whose limit follows `workspace.max_entry_bytes`; `body_s` the
     seconds that a body may take to arrive, `header_s` those that the headers of a request may take (the first one's

@@ -1,10 +1,10 @@
 """What every request passes before a handler sees it.
 
 Invariants:
-- the doors are shut: a handler is open to callers without a credential only when it stands in `open_to_all`;
+- a request needs a credential unless its handler is in `open_to_all`;
 - a request under a host name that is not ours is refused (a foreign site whose name was pointed at this
   address, "DNS rebinding"), and so is one that a page of another origin makes, on HTTP and WebSocket alike;
-- an API key does no more than its scopes say, at any door (`relay.faces.http.requests.key_scopes`);
+- an API key can do no more than its scopes allow, on every route (`relay.faces.http.requests.key_scopes`);
 - every answer, also a refusal, carries the headers that keep a page from doing more than ours does;
 - no query string, header or body reaches the log.
 """
@@ -118,7 +118,7 @@ def set_cookie(request: web.Request, response: web.StreamResponse, secret: str) 
 
 
 class Gate:
-    """The middleware of the doors, around `errors`."""
+    """The middleware of all routes, around `errors`."""
 
     def __init__(self, auth: Auth, hosts: Hosts, limits: Limits, open_to_all: Collection[Handler]) -> None:
         self._auth, self._hosts = auth, hosts

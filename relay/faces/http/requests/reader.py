@@ -1,4 +1,4 @@
-"""What a request says, and who says it: the part that all doors share."""
+"""What a request says, and who says it: the part that all routes share."""
 
 from __future__ import annotations
 

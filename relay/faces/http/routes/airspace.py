@@ -1,4 +1,4 @@
-"""The doors of the airspace (docs/airspace.md): its state, its history, its advisories, and what people say of them.
+"""The routes of the airspace (docs/airspace.md): its state, its history, its advisories, and what people say of them.
 
 Invariant: a handler reads the request, asks once and shows the answer; no rule of the airspace lives here.
 """

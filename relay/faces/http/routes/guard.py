@@ -1,4 +1,4 @@
-"""The doors of the guard: an agent's hook asks before each edit, git's before a commit or a push (docs/guard.md).
+"""The routes of the guard: an agent's hook asks before each edit, git's before a commit or a push (docs/guard.md).
 
 Invariants:
 - whoever asks is answered by the same rules, whether the room runs that agent or somebody else does;

@@ -60,7 +60,7 @@ class McpRoutes:
         self._under_way: dict[Asked, list[_Exchange]] = {}
 
     def add_to(self, app: web.Application) -> None:
-        """Open the door in an application."""
+        """Add the endpoint to an application."""
         app.router.add_post(PATH, self.handle)
         app.on_shutdown.append(self._end_waits)
         app.cleanup_ctx.append(self._life)

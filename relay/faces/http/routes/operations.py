@@ -52,18 +52,18 @@ class OperationRoutes:
         ends.sort(key=lambda route: "{" in route[0][1])
         fixed = [path for (_, path), _ in ends if "{" not in path]
         routes = [
-            web.route(method, _route(path, fixed), self._door(operation))
+            web.route(method, _route(path, fixed), self._handler(operation))
             for (method, path), operation in ends
         ]
         heads = [
-            web.route("HEAD", _route(path, fixed), self._door(operation))
+            web.route("HEAD", _route(path, fixed), self._handler(operation))
             for (method, path), operation in ends
             if method == "GET"
         ]
         return routes + heads
 
-    def _door(self, operation: Operation) -> Callable[[web.Request], Any]:
-        async def door(request: web.Request) -> web.Response:
+    def _handler(self, operation: Operation) -> Callable[[web.Request], Any]:
+        async def handle(request: web.Request) -> web.Response:
             values = await self._values(request, operation)
             caller = self.caller(request, values)
             for field in WHO:
@@ -74,7 +74,7 @@ class OperationRoutes:
                 response.headers[NEXT] = result.next
             return response
 
-        return door
+        return handle
 
     async def _values(self, request: web.Request, operation: Operation) -> dict[str, Any]:
         """What the request says: its body, or its query, with what stands in its path."""

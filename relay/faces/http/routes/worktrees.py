@@ -1,4 +1,4 @@
-"""The HTTP doors of the worktrees (docs/airspace.md).
+"""The routes of the worktrees (docs/airspace.md).
 
 Invariant: as in `app.py`: a handler reads the request, asks once and shows the answer. What the domain refuses
 is 200 with `success: false`; an agent without a worktree is 404.

@@ -1,4 +1,4 @@
-"""The two doors of coordination as a program outside has them: JSON-RPC lines to a process, and HTTP with a key.
+"""Coordination as a program outside has it: JSON-RPC lines to a process, and HTTP with a key.
 
 Nothing of relay is imported, and no library speaks for us: what stands on the wire is what is tested.
 """
@@ -38,8 +38,8 @@ PLACES: Mapping[str, tuple[str, str]] = {
 }
 
 
-class Door(Protocol):
-    """An agent at a door."""
+class AgentClient(Protocol):
+    """An agent, by the interface that it uses."""
 
     agent: str
 
@@ -49,7 +49,7 @@ class Door(Protocol):
 
 
 @dataclass
-class McpRoutes:
+class McpClient:
     """`relay mcp` as a child process, spoken to line by line."""
 
     agent: str
@@ -59,7 +59,7 @@ class McpRoutes:
     lines: list[str] = field(default_factory=list)
 
     @classmethod
-    async def open(cls, room: Outside, agent: str, **env: str) -> McpRoutes:
+    async def open(cls, room: Outside, agent: str, **env: str) -> McpClient:
         process = await asyncio.create_subprocess_exec(
             sys.executable,
             "-m",
@@ -73,13 +73,13 @@ class McpRoutes:
             stdout=asyncio.subprocess.PIPE,
             limit=8 * 1024 * 1024,
         )
-        door = cls(agent, process)
-        client = {"name": "acceptance", "version": "1"}
-        await door.request(
-            "initialize", {"protocolVersion": PROTOCOL, "capabilities": {}, "clientInfo": client}
+        client = cls(agent, process)
+        info = {"name": "acceptance", "version": "1"}
+        await client.request(
+            "initialize", {"protocolVersion": PROTOCOL, "capabilities": {}, "clientInfo": info}
         )
-        await door._send({"jsonrpc": "2.0", "method": "notifications/initialized"})
-        return door
+        await client._send({"jsonrpc": "2.0", "method": "notifications/initialized"})
+        return client
 
     async def request(self, method: str, params: Mapping[str, Any] | None = None) -> Any:
         """The result of a request. AssertionError with the error of the protocol."""
@@ -123,7 +123,7 @@ class McpRoutes:
 
 
 @dataclass
-class HttpDoor:
+class HttpClient:
     """A key, and the room's address."""
 
     agent: str
@@ -131,14 +131,14 @@ class HttpDoor:
     key: str
 
     @classmethod
-    async def open(cls, room: Outside, agent: str) -> HttpDoor:
+    async def open(cls, room: Outside, agent: str) -> HttpClient:
         # By the room's own token: a command for each of dozens of keys would take longer than all that is tested.
         status, made = await room.ask("POST", "/keys", json={"identity": agent})
         assert status in (200, 201), made
         return cls(agent, room, made["key"])
 
     async def ask(self, method: str, path: str, *, key: str | None = None, **more: Any) -> tuple[int, Any]:
-        """Status and JSON of an answer, with this door's key or another one ("" = none)."""
+        """Status and JSON of an answer, with this client's key or another one ("" = none)."""
         sent = self.key if key is None else key
         headers = {"X-API-Key": sent} if sent else {}
         async with self.room.session.request(

@@ -1,4 +1,4 @@
-"""Every operation once, on HTTP, in a room that was just made; and the doors by their own document."""
+"""Every operation once, on HTTP, in a room that was just made; and the routes by their own document."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tests.outside import ECHO, Outside, agent
 
 
 class Visitor:
-    """Asks at the doors and notes which operations answered."""
+    """Asks over HTTP and notes which operations answered."""
 
     def __init__(self, room: Outside) -> None:
         self.room, self.used = room, set[str]()
@@ -137,7 +137,7 @@ async def test_every_operation_once_in_a_new_room(open_room: Open) -> None:
     async with room.session.get(f"{room.url}/who", headers=key) as response:
         assert response.status == 401
 
-    # What an agent said through the database is in the file too, and in the document are all the doors.
+    # What an agent said through the database is in the file too, and in the document are all the routes.
     assert said["id"] in [one["id"] for _, one in room.file_lines() if isinstance(one, dict)]
     status, told = await room.ask("GET", "/openapi.json")
     assert status == 200
@@ -160,13 +160,13 @@ CHECKS = (
 )
 
 
-#: What a request must be for the door to take it: all of it stands in the document.
+#: What a request must be for the route to take it: all of it stands in the document.
 ACCEPTED = ("positive_data_acceptance", "negative_data_rejection", "unsupported_method", *CHECKS)
-#: A tenth of the doors, one of each kind; all of them by hand (docs/http.md).
+#: A tenth of the routes, one of each kind; all of them by hand (docs/http.md).
 SOME = ("/keys", "/locks/renew", "/work/needs", "/api/queue", "/api/guard", "/api/tasks/{number}")
 
 
-async def test_what_the_document_takes_the_doors_take_and_nothing_else(open_room: Open) -> None:
+async def test_what_the_document_takes_the_routes_take_and_nothing_else(open_room: Open) -> None:
     """At the edges of each schema: every bound, every null, every field left out, every other method."""
     room = await open_room(agent("CLAUDE"), files={"echo.yaml": ECHO})
     told = json.loads(json.dumps(document()))

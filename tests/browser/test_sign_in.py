@@ -12,7 +12,7 @@ pytestmark = [pytest.mark.browser, pytest.mark.asyncio(loop_scope="session")]
 
 
 async def test_a_link_signs_in_once_and_leaves_the_address_bar(chromium: Browser, house: Outside) -> None:
-    ann = await Person.before_the_door(chromium, house, "ann")
+    ann = await Person.signed_out(chromium, house, "ann")
     url = await ann.sign_in()
     secret = url.split("#link=")[1]
     assert secret not in ann.page.url and "#" not in ann.page.url
@@ -22,7 +22,7 @@ async def test_a_link_signs_in_once_and_leaves_the_address_bar(chromium: Browser
     await ann.reload()
     await ann.leave()
 
-    late = await Person.before_the_door(chromium, house, "late")
+    late = await Person.signed_out(chromium, house, "late")
     await late.page.goto(url)
     await expect(late.page.get_by_role("alert")).to_contain_text("has expired")
     # One command, which names this room's configuration.
@@ -34,7 +34,7 @@ async def test_a_link_signs_in_once_and_leaves_the_address_bar(chromium: Browser
 
 
 async def test_the_token_signs_in_and_a_wrong_one_says_where_it_is(chromium: Browser, house: Outside) -> None:
-    ann = await Person.before_the_door(chromium, house, "")
+    ann = await Person.signed_out(chromium, house, "")
     await ann.page.goto(house.url)
     # Who has no key is told no place of this machine.
     await expect(ann.page.get_by_test_id("link-command")).to_have_text("relay link")

@@ -1,0 +1,81 @@
+/** The shapes of the worktrees and their merges (docs/airspace.md). */
+
+export interface Worktree {
+  agent: string;
+  path: string;
+  branch: string;
+  base: string;
+  ahead: number;
+  behind: number;
+  dirty: boolean;
+  files: number;
+  insertions: number;
+  deletions: number;
+  /** Made by the room; else a checkout that was named to it. */
+  own: boolean;
+  /** Its agent is at work in it now. */
+  working?: boolean;
+  /** What git would not keep: too big, or not a file. */
+  left_out?: string[];
+  /** The branch that it is merged into; null: the main checkout is on none. */
+  into?: string | null;
+  merges: "clean" | "conflicts" | "nothing" | "unknown" | null;
+  conflicts: string[];
+  /** Where in its own files: first and last lines, by path. */
+  lines?: Record<string, [number, number][]>;
+  /** With whom it cannot be merged together, and in which files. */
+  collides?: { agent: string; paths: string[] }[];
+  /** With whom git has not tried it yet. */
+  untried?: string[];
+  /** A merge into it is under way. */
+  merging?: boolean;
+  /** The conflicts stand in its own files, with their markers. */
+  unsettled?: boolean;
+}
+
+/** One merge of the order in which the fewest are set back. `first`: what the agent has to do before. */
+export interface MergeTurn {
+  agent: string;
+  first: string;
+  sets_back: { agent: string; paths: string[] }[];
+}
+
+export interface Worktrees {
+  worktrees: Worktree[];
+  order?: MergeTurn[];
+  /** Why there are none, or why one is missing, by agent. */
+  trouble?: string;
+  troubles?: Record<string, string>;
+}
+
+export type MergeMethod = "merge" | "squash";
+
+/** What a merge would commit: `message` is `text` with `trailers` at its end. */
+export interface MergeProposal {
+  agent: string;
+  branch: string;
+  into: string;
+  method: MergeMethod;
+  /** The work that it was made for. */
+  head: string;
+  text: string;
+  trailers: string[];
+  message: string;
+  author: string;
+  committer: string;
+  /** Why another name stands for the committer's; empty when git knows it. */
+  note: string;
+  /** A person's word that another one goes first; empty or left out when nobody said so. */
+  decided?: string;
+  commits: number;
+  files: number;
+}
+
+export interface WorktreeDiff {
+  agent: string;
+  branch: string;
+  base: string;
+  diff: string;
+  files: { path: string; change: string; insertions: number; deletions: number; binary: boolean }[];
+  truncated: boolean;
+}
