@@ -22,14 +22,14 @@ _KEY = "RELAY_API_KEY"
 @dataclass(frozen=True, slots=True)
 class Wanted:
     """`entry` as it would be in an empty file, None to take it out; `config`: the room that it is for.
-    `by_door`: it must come through the running room, with a key."""
+    `through_room`: it must come through the running room, with a key."""
 
     config: Path
     entry: Json | None
     force: bool = False
     keep_key: bool = True
     keep_name: bool = True
-    by_door: bool = False
+    through_room: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -190,7 +190,7 @@ def _target(
         force=options.force,
         keep_key=key is None and options.name is None and not options.no_key,
         keep_name=key is None and options.name is None,
-        by_door=settings.storage == "postgres" and settings.postgres.dsn_file is None,
+        through_room=settings.storage == "postgres" and settings.postgres.dsn_file is None,
     )
     path = places[program, scope]
     return Target(
@@ -267,7 +267,7 @@ def _apply(target: Target) -> Json:
             return result
         if met.entry is not None:
             result |= {"snippet": snippet(target.form, met.entry), "agent": met.agent}
-            result["needs_key"] = target.wanted.by_door and "RELAY_API_KEY" not in met.entry["env"]
+            result["needs_key"] = target.wanted.through_room and "RELAY_API_KEY" not in met.entry["env"]
         text = put(target.form, there, met.entry)
         if text != there:
             _write(path, text, private=target.private)
