@@ -12,6 +12,7 @@ from relay.log import events
 from relay.log.events import Lane, NewEvent
 from relay.model import STEWARD, Kind, Message, Refusal
 from relay.model.actions import ForceRelease
+from relay.room.dispatch.permissions import PermissionBroker
 from relay.room.dispatch.roster import Member, Policy, Roster
 from relay.room.dispatch.running import RunningTurns, TurnHooks
 from relay.room.dispatch.worker import WorkerPool
@@ -19,8 +20,11 @@ from relay.room.journal import ledger
 from relay.room.journal.admission_rules import Rules
 from relay.room.journal.ledger import NewMessage
 from relay.room.journal.live_bus import Live
+from relay.room.routing.dispatcher import Dispatcher
+from relay.room.routing.router import Router
 from relay.room.steward.handlers import ActionHandlers
-from relay.room.steward.worker import RoomInfo, Steward
+from relay.room.steward.overview import Overview
+from relay.room.steward.worker import Steward
 from relay.store.ports import Store, Tx
 from tests.engines import Clock
 from tests.room.parts import all_messages, until
@@ -73,16 +77,20 @@ class Office:
         self.workers = WorkerPool(
             store, Live(), self.roster, self.turns, TurnHooks(), holder="me", clock=clock
         )
-        self.steward = Steward(
-            store,
-            ActionHandlers(self.board, self.roster, holds=self.shelf, **more),
-            self.board,
-            self.turns,
-            self.roster,
-            lambda: RoomInfo(["ann"], {"state": "ok", "model": "m"}, "http://127.0.0.1:1", "config.json"),
-            holds=self.shelf,
-            clock=clock,
+        live = Live()
+        live.here("ann").__enter__()
+        router = Router(store, live, Dispatcher("m"), self.roster, TurnHooks(), clock=clock)
+        overview = Overview(
+            self.roster, self.turns, self.board, self.shelf, live, router, config="config.json", clock=clock
         )
+        overview.address = "http://127.0.0.1:1"
+        reached = {
+            "airspace": None,
+            "permissions": PermissionBroker(store, live),
+            "overview": overview,
+        } | more
+        handlers = ActionHandlers(self.board, self.roster, self.turns, self.shelf, **reached)
+        self.steward = Steward(store, handlers, overview, self.roster, self.turns, clock=clock)
 
     async def post(self, body: str, *, by: str = "ann", verified: bool = True, **more: Any) -> Message:
         meta: dict[str, Any] = {} if verified else {"unverified": True}

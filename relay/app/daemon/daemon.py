@@ -131,11 +131,13 @@ class Daemon:
         server = HttpServer(parts)
         try:
             try:
-                parts.url = await server.open(self.settings)
+                parts.overview.address = await server.open(self.settings)
             except CannotListen as error:
                 raise CannotStart(str(error)) from error
             self._start(parts, server, watchdog)
-            log.info("room is open", url=parts.url, agents=list(parts.roster.names), pid=os.getpid())
+            log.info(
+                "room is open", url=parts.overview.address, agents=list(parts.roster.names), pid=os.getpid()
+            )
             await self._stop.wait()
             drain_s = 0.0 if self._replaced else self.settings.stop.drain_s
             log.info("stopping", drain_s=drain_s)
@@ -153,7 +155,7 @@ class Daemon:
     def _start(self, parts: Parts, server: HttpServer, watchdog: Watchdog) -> None:
         """Start all that runs for ever."""
         start, settings = parts.supervisor.start, self.settings
-        start("heartbeat", lambda: self._heartbeat(parts.url))
+        start("heartbeat", lambda: self._heartbeat(parts.overview.address))
         start("token", lambda: parts.trouble.keep_token(settings.token_path))
         start("database-check", parts.trouble.check_database)
         start("sole", lambda: self._stay_sole(parts.store))

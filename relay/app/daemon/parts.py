@@ -44,7 +44,8 @@ from relay.room.routing.dispatcher import Dispatcher
 from relay.room.routing.router import Router
 from relay.room.service import About, Health, Room, Status
 from relay.room.steward.handlers import ActionHandlers
-from relay.room.steward.worker import RoomInfo, Steward
+from relay.room.steward.overview import Overview
+from relay.room.steward.worker import Steward
 from relay.room.transcript.tail import Transcript
 from relay.store.ports import Store
 
@@ -57,8 +58,6 @@ class Parts:
         self, store: Store, settings: LiveSettings, record: InstanceRecord, token: str, *, fold: bool
     ) -> None:
         now = settings.current
-        #: Where the page is; empty until the doors are open.
-        self.url = ""
         self.store, self.settings = store, settings
         self.live, self.metrics = Live(), Metrics()
         self.roster, self.turns = Roster(rules=rules_of(now)), RunningTurns()
@@ -109,14 +108,13 @@ class Parts:
         hooks = DaemonHooks(self.transcript, self.worktrees, self.airspace, self.metrics, self.states)
         self.workers = WorkerPool(store, self.live, self.roster, self.turns, hooks, holder=record.holder)
         self.router = Router(store, self.live, _dispatcher(now), self.roster, hooks)
-        handlers = ActionHandlers(
-            board,
-            self.roster,
-            airspace=self.airspace.live,
-            permissions=self.permissions,
-            holds=holds,
+        self.overview = Overview(
+            self.roster, self.turns, board, holds, self.live, self.router, config=str(now.path)
         )
-        self.steward = Steward(store, handlers, board, self.turns, self.roster, self._info, holds=holds)
+        handlers = ActionHandlers(
+            board, self.roster, self.turns, holds, self.airspace.live, self.permissions, self.overview
+        )
+        self.steward = Steward(store, handlers, self.overview, self.roster, self.turns)
 
         self.auth = Auth(token, store, keys=services.keys)
         self.trouble = Trouble(store, self.supervisor, self.transcript, self.auth)
@@ -166,10 +164,6 @@ class Parts:
         await self.airspace.close()
         await self.agent_keys.close()
         await self.router.dispatcher.close()
-
-    def _info(self) -> RoomInfo:
-        path = str(self.settings.current.path)
-        return RoomInfo(self.live.people, self.router.state_json(), self.url, path)
 
 
 def _dispatcher(settings: Settings) -> Dispatcher:

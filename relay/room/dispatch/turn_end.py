@@ -143,7 +143,7 @@ async def _answer(tx: Tx, plan: Plan, outcome: Outcome, *, now: float, answer_id
     if after != before:
         await keep_breaker(tx, plan.agent, after)
         if before.state is not BreakerState.CLOSED:
-            await _agent_state(tx, plan, "circuit_closed", [ended.id])
+            await ledger.agent_state(tx, plan.agent, "circuit_closed", plan.asked.id, [ended.id])
             await ledger.say(
                 tx,
                 f"{plan.agent} answers again; its circuit is closed.",
@@ -191,7 +191,8 @@ async def _fail(
             )
     # A probe that proved nothing (cancelled, rate limited) leaves open what was open: nothing new to be said.
     if after.state is BreakerState.OPEN and after.failures > before.failures:
-        await _agent_state(tx, plan, "circuit_open", [ended.id], after)
+        counts = {key: value for key, value in asdict(after).items() if key != "state"}
+        await ledger.agent_state(tx, plan.agent, "circuit_open", plan.asked.id, [ended.id], **counts)
         await ledger.say(
             tx,
             f"{plan.agent}'s circuit is open after {after.failures} failures in a row: it gets no work until "
@@ -230,20 +231,3 @@ def _words(
         until = clock_time(breaker.parked_until or now, now)
         return f"{plan.agent} is rate limited until {until}: {detail}. It continues then."
     return ""
-
-
-async def _agent_state(
-    tx: Tx, plan: Plan, state: str, parents: Sequence[str], breaker: CircuitBreaker | None = None
-) -> None:
-    outputs: dict[str, Any] = {"agent": plan.agent, "state": state}
-    if breaker is not None:
-        outputs |= {key: value for key, value in asdict(breaker).items() if key != "state"}
-    await events.append(
-        tx,
-        NewEvent(
-            type=ledger.AGENT_STATE,
-            lane=ledger.cycle_lane(plan.asked.id),
-            parents=parents,
-            outputs=outputs,
-        ),
-    )

@@ -362,6 +362,15 @@ async def change_job(
     return changed
 
 
+async def agent_state(
+    tx: Tx, agent: str, state: str, about: str, parents: Sequence[str], **more: Any
+) -> None:
+    """Record that an agent stands otherwise, in the lane of the message `about`."""
+    outputs = {"agent": agent, "state": state, **more}
+    event = NewEvent(type=AGENT_STATE, lane=cycle_lane(about), parents=parents, outputs=outputs)
+    await events.append(tx, event)
+
+
 async def decide(
     tx: Tx,
     message: Message,

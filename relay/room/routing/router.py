@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import structlog
@@ -239,7 +239,7 @@ class Router:
 
 
 async def overrule(
-    tx: Tx, message: Message, agents: list[str], *, by: str, now: float, parents: list[str]
+    tx: Tx, message: Message, agents: list[str], *, by: str, now: float, parents: Sequence[str]
 ) -> list[str]:
     """A person says who answers. Jobs that wait for others are skipped; running turns go on.
 

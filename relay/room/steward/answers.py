@@ -14,15 +14,15 @@ from collections.abc import Callable, Collection, Sequence
 from relay.base.durations import rough_duration
 from relay.config.command_line import command
 from relay.model import PROGRAMS, STEWARD
-from relay.room.dispatch.view import (
+from relay.room.parsing.commands import COMMANDS, find
+from relay.room.parsing.markdown import prose
+from relay.room.steward import markdown
+from relay.room.steward.view import (
     AgentView,
     LockIdentity,
     LockView,
     StewardView,
 )
-from relay.room.parsing.commands import COMMANDS, find
-from relay.room.parsing.markdown import prose
-from relay.room.steward import markdown
 
 
 def answer(body: str, view: StewardView) -> str:

@@ -7,19 +7,17 @@ An unverified entry may ask, but lifts no guard.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
-from relay.log import events
-from relay.log.events import NewEvent
-from relay.model import STEWARD, Airspace, Board, Holds, Message, Refusal, actions, references
+from relay.model import STEWARD, Airspace, Board, Holds, Message, PermissionOption, Refusal, actions, references
 from relay.model.actions import Action
 from relay.room.dispatch import queue
-from relay.room.dispatch.breaker import BreakerState
+from relay.room.dispatch.breaker import CircuitBreaker
 from relay.room.dispatch.permissions import ALLOW, REJECT, PermissionBroker, code_span
 from relay.room.dispatch.recovery import lift_hops
 from relay.room.dispatch.roster import Policy, Roster
-from relay.room.dispatch.view import StewardView
+from relay.room.dispatch.running import RunningTurns
 from relay.room.journal import ledger
 from relay.room.journal.admission_rules import Rules
 from relay.room.journal.ledger import Q
@@ -27,6 +25,7 @@ from relay.room.journal.values import Job, JobState, message_of_row
 from relay.room.parsing import commands
 from relay.room.routing import router
 from relay.room.steward import answers
+from relay.room.steward.overview import Overview
 from relay.store.ports import Tx
 
 #: Characters of a task's title that fit on the board.
@@ -47,25 +46,24 @@ GUARDED = (
 
 @dataclass(frozen=True, slots=True)
 class Order:
-    """Who orders an action, in which message (its event is `event_id`). `now`: Unix seconds."""
+    """Who orders an action, in which message (`cause`: its event). `now`: Unix seconds."""
 
     by: str
     message: Message
-    event_id: str
+    cause: Sequence[str]
     verified: bool
     now: float
 
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """`text` is the room's answer. `cancel`: (agent, by whom, job) of the turns to be ended after the commit."""
+    """`text` is the room's answer; `task`: the room number of the task that the action is about. What is done after
+    the commit: `cancel`, (agent, by whom, job) of turns to be ended, and `permission`, (request, option, by whom)."""
 
     text: str
-    cancel: tuple[tuple[str, str, int], ...] = ()
-    #: The room number of the task that the action is about.
     task: int | None = None
-    #: Called after the commit.
-    after: Callable[[], object] | None = None
+    cancel: tuple[tuple[str, str, int], ...] = ()
+    permission: tuple[str, PermissionOption | None, str] | None = None
 
 
 class ActionHandlers:
@@ -75,31 +73,35 @@ class ActionHandlers:
         self,
         board: Board,
         roster: Roster,
-        airspace: Airspace | None = None,
-        permissions: PermissionBroker | None = None,
-        holds: Holds | None = None,
+        turns: RunningTurns,
+        holds: Holds,
+        airspace: Airspace,
+        permissions: PermissionBroker,
+        overview: Overview,
     ) -> None:
-        self._board = board
-        self._roster = roster
-        self._airspace = airspace
-        self._permissions = permissions
-        self._holds = holds
+        self._board, self._roster, self._turns, self._holds = board, roster, turns, holds
+        self._airspace, self._permissions, self._overview = airspace, permissions, overview
 
-    async def handle(
-        self, tx: Tx, action: Action, order: Order, view: Callable[[], Awaitable[StewardView]]
-    ) -> Result:
-        """Carry out the action. `view` reads the state of the room, which takes longer the larger the room is."""
+    def after_commit(self, result: Result) -> None:
+        """Do what reaches outside of the database."""
+        for turn in result.cancel:
+            self._turns.cancel(*turn)
+        if result.permission is not None:
+            self._permissions.answer(*result.permission)
+
+    async def handle(self, tx: Tx, action: Action, order: Order) -> Result:
+        """Carry out the action. Its `Result` goes to `after_commit`."""
         if isinstance(action, GUARDED):
             _verify(action, order)
         match action:
             case actions.ShowHelp(name):
                 return Result(answers.render_help(name))
             case actions.ShowWho():
-                return Result(answers.render_who(await view()))
+                return Result(answers.render_who(await self._overview.read(tx)))
             case actions.ShowQueue():
-                return Result(answers.render_queue(await view()))
+                return Result(answers.render_queue(await self._overview.read(tx)))
             case actions.ShowTasks():
-                return Result(answers.render_tasks(await view()))
+                return Result(answers.render_tasks(await self._overview.read(tx)))
             case actions.Route(agents, number):
                 return await self.route(tx, await _message(tx, number), list(agents), order)
             case actions.Retry(number, of):
@@ -114,36 +116,33 @@ class ActionHandlers:
                 return await self.try_now(tx, agents, order)
             case actions.Continue():
                 rules = Rules(agents=self._roster.names)
-                return Result(await lift_hops(tx, rules, now=order.now, parents=[order.event_id]))
+                return Result(await lift_hops(tx, rules, now=order.now, parents=order.cause))
             case actions.ShowAirspace():
-                return Result(self._require_airspace().who_is_near())
+                return Result(self._airspace.who_is_near())
             case actions.DeclareIntent(agent):
-                airspace = self._require_airspace()
-                kept = await airspace.declare(tx, action, by=order.by, cause=[order.event_id])
-                names = ", ".join(f"`{path}`" for path in kept)
-                text = f"{agent} intends to touch {names}." if kept else f"{agent} has no declared intent."
-                return Result("\n\n".join([text, *airspace.in_hand(agent, kept)]))
+                paths = await self._airspace.declare(tx, action, by=order.by, cause=order.cause)
+                names = ", ".join(f"`{path}`" for path in paths)
+                text = f"{agent} intends to touch {names}." if paths else f"{agent} has no declared intent."
+                return Result("\n\n".join([text, *self._airspace.in_hand(agent, paths)]))
             case actions.GoFirst(agent):
-                return Result(
-                    await self._require_airspace().go_first(tx, agent, by=order.by, cause=[order.event_id])
-                )
+                return Result(await self._airspace.go_first(tx, agent, by=order.by, cause=order.cause))
             case actions.Stop(agents):
                 return await self.stop(tx, agents, order)
             case actions.TakeMain(agents):
-                cause, airspace = [order.event_id], self._require_airspace()
-                texts = [await airspace.take_main(tx, name, by=order.by, cause=cause) for name in agents]
-                return Result(" ".join(texts))
+                take_main, by, cause = self._airspace.take_main, order.by, order.cause
+                return Result(" ".join([await take_main(tx, name, by=by, cause=cause) for name in agents]))
             case actions.Permit():
                 return self._permit(action, order)
             case actions.ShowLocks(path):
-                return await self._show_locks(tx, path, await view())
+                return await self._show_locks(tx, path)
             case actions.ForceRelease():
                 return await self._unlock(tx, action, order)
             case _:
                 return await self._board_action(tx, action, order)
 
-    async def _show_locks(self, tx: Tx, path: str | None, view: StewardView) -> Result:
-        if path is None or self._holds is None:
+    async def _show_locks(self, tx: Tx, path: str | None) -> Result:
+        view = await self._overview.read(tx)
+        if path is None:
             return Result(answers.render_locks(view))
         locks = await self._holds.meeting(tx, path)
         keys = frozenset(
@@ -152,9 +151,7 @@ class ActionHandlers:
         return Result(answers.render_locks_at(view, path, keys))
 
     async def _unlock(self, tx: Tx, action: actions.ForceRelease, order: Order) -> Result:
-        if self._holds is None:
-            raise Refusal("This room has no locks.")
-        taken = await self._holds.force_release(tx, action, by=order.by, cause=[order.event_id])
+        taken = await self._holds.force_release(tx, action, by=order.by, cause=order.cause)
         names = list(dict.fromkeys(str(lock["locked_by"]) for lock in taken))
         verbs = ("holds", "is told") if len(names) == 1 else ("hold", "are told")
         shown = code_span(str(taken[0]["file_path"]))
@@ -162,10 +159,7 @@ class ActionHandlers:
 
     def _permit(self, action: actions.Permit, order: Order) -> Result:
         """Answer what an agent asks for. The agent gets the answer after the commit."""
-        if self._permissions is None:
-            raise Refusal("No agent in this room asks for permission.")
-        desk = self._permissions
-        pending = desk.find(action.request)
+        pending = self._permissions.find(action.request)
         option = pending.option(action.option, ALLOW if action.allow else REJECT)
         allowed = option is not None and option.kind in ALLOW
         if allowed != action.allow:
@@ -176,17 +170,10 @@ class ActionHandlers:
         verb, request = "allows" if allowed else "refuses", pending.request
         name = f" ({code_span(option.name)})" if option is not None else ""
         text = f"{order.by} {verb} {request.agent}: {code_span(request.title)}{name}."
-        return Result(text, after=lambda: desk.answer(pending.id, option, order.by))
-
-    def _require_airspace(self) -> Airspace:
-        if self._airspace is None:
-            raise Refusal(
-                "This room has no airspace.", "Set `airspace.enabled` to true and restart the room."
-            )
-        return self._airspace
+        return Result(text, permission=(pending.id, option, order.by))
 
     async def _board_action(self, tx: Tx, action: Action, order: Order) -> Result:
-        lane, cause = ledger.cycle_lane(order.message.id), [order.event_id]
+        lane, cause = ledger.cycle_lane(order.message.id), order.cause
         match action:
             case actions.AddTask(title):
                 if len(title) > MAX_TITLE:
@@ -214,9 +201,7 @@ class ActionHandlers:
                 "Route one that a person wrote.",
             )
         self._known(agents)
-        asked = await router.overrule(
-            tx, message, agents, by=order.by, now=order.now, parents=[order.event_id]
-        )
+        asked = await router.overrule(tx, message, agents, by=order.by, now=order.now, parents=order.cause)
         named = ", ".join(agents)
         if not asked:
             return Result(f"{references.message(message.number)} is with {named} already.")
@@ -239,9 +224,7 @@ class ActionHandlers:
                 continue
             if prospect.probes:
                 await queue.probe_now(tx, policy)
-            await ledger.change_job(
-                tx, job, JobState.PENDING, now=order.now, attempts=0, parents=[order.event_id]
-            )
+            await ledger.change_job(tx, job, JobState.PENDING, now=order.now, attempts=0, parents=order.cause)
             tried.append(job.agent)
             waits += [f"{job.agent}: {prospect.why}."] if prospect.why else []
         if not tried:
@@ -296,7 +279,7 @@ class ActionHandlers:
                     now=order.now,
                     reason=f"cancelled by {order.by}",
                     error_class="cancelled",
-                    parents=[order.event_id],
+                    parents=order.cause,
                 )
                 waiting.append(name)
         if not running and not waiting:
@@ -326,7 +309,7 @@ class ActionHandlers:
         names = self._known(agents or self._roster.names)
         for name in names:
             await tx.execute(Q.set_paused, name=name, paused=1)
-            await self._say_state(tx, name, "paused", order)
+            await ledger.agent_state(tx, name, "paused", order.message.id, order.cause, by=order.by)
         return Result(f"{_list(names)} paused. New messages wait until `/resume`.")
 
     async def resume(self, tx: Tx, agents: Sequence[str], order: Order) -> Result:
@@ -334,27 +317,9 @@ class ActionHandlers:
         names = self._known(agents or self._roster.names)
         for name in names:
             await tx.execute(Q.set_paused, name=name, paused=0)
-            await tx.execute(
-                Q.put_breaker,
-                agent=name,
-                state=str(BreakerState.CLOSED),
-                failures=0,
-                opened_at=None,
-                parked_until=None,
-            )
-            await self._say_state(tx, name, "resumed", order)
+            await queue.keep_breaker(tx, name, CircuitBreaker())
+            await ledger.agent_state(tx, name, "resumed", order.message.id, order.cause, by=order.by)
         return Result(f"{_list(names)} may work again.")
-
-    async def _say_state(self, tx: Tx, agent: str, state: str, order: Order) -> None:
-        await events.append(
-            tx,
-            NewEvent(
-                type=ledger.AGENT_STATE,
-                lane=ledger.cycle_lane(order.message.id),
-                parents=[order.event_id],
-                outputs={"agent": agent, "state": state, "by": order.by},
-            ),
-        )
 
     def _known(self, agents: Sequence[str], *, none: bool = False) -> list[str]:
         names = self._roster.names

@@ -10,7 +10,7 @@ import re
 from relay.base.durations import rough_duration
 from relay.base.terminal_text import flat
 from relay.model import PROGRAMS, references
-from relay.room.dispatch.view import (
+from relay.room.steward.view import (
     AgentView,
     JobView,
     LockView,

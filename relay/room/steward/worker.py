@@ -8,9 +8,8 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
 from typing import Any
 
 import structlog
@@ -19,56 +18,38 @@ from relay.config.command_line import command
 from relay.log import events
 from relay.log.encoding import loads
 from relay.log.events import NewEvent
-from relay.model import STEWARD, Board, Holds, Message, Refusal, actions
+from relay.model import STEWARD, Message, Refusal, actions
 from relay.model.actions import Action, Answer
 from relay.room.dispatch.roster import Roster
 from relay.room.dispatch.running import RunningTurns
-from relay.room.dispatch.view_queries import steward_view
 from relay.room.journal import ledger
 from relay.room.journal.ledger import Q
 from relay.room.journal.values import Job
 from relay.room.parsing import commands
 from relay.room.steward import answers
 from relay.room.steward.handlers import ActionHandlers, Order, Result
+from relay.room.steward.overview import Overview
 from relay.store.ports import Store, Tx
 
 log = structlog.get_logger(__name__)
 POLL_S = 5.0
 
 
-@dataclass(frozen=True, slots=True)
-class RoomInfo:
-    """What the steward says of the room and is not in the database."""
-
-    people: Sequence[str]
-    dispatcher: Mapping[str, Any]
-    address: str
-    config: str
-
-
 class Steward:
-    """Answers its jobs, one after the other. `info` gives what is not in the database."""
+    """Answers its jobs, one after the other."""
 
     def __init__(
         self,
         store: Store,
         handlers: ActionHandlers,
-        board: Board,
-        turns: RunningTurns,
+        overview: Overview,
         roster: Roster,
-        info: Callable[[], RoomInfo],
+        turns: RunningTurns,
         *,
-        holds: Holds | None = None,
         clock: Callable[[], float] = time.time,
     ) -> None:
-        self._store = store
-        self._handlers = handlers
-        self._board = board
-        self._turns = turns
-        self._roster = roster
-        self._info = info
-        self._holds = holds
-        self._clock = clock
+        self._store, self._handlers, self._overview, self._clock = store, handlers, overview, clock
+        self._roster, self._turns = roster, turns
         #: Who waits for the answer to which message.
         self._awaited: dict[str, asyncio.Future[Answer]] = {}
 
@@ -92,8 +73,7 @@ class Steward:
 
     async def run(self) -> None:
         """Answer for ever."""
-        wakeup = self._store.wakeup(ledger.OF_THE_ROOM)
-        try:
+        with closing(self._store.wakeup(ledger.OF_THE_ROOM)) as wakeup:
             while True:
                 waiting = await self._store.read(
                     lambda tx: tx.all(Q.open_jobs_of_agent, agent=STEWARD), single=True
@@ -102,8 +82,6 @@ class Steward:
                     await self._answer(Job.of_row(row))
                 if not waiting:
                     await wakeup.wait(POLL_S)
-        finally:
-            wakeup.close()
 
     async def _answer(self, job: Job) -> None:
         try:
@@ -121,10 +99,7 @@ class Steward:
         awaited = self._awaited.get(job.message_id)
         if awaited is not None and not awaited.done():
             awaited.set_result(answer)
-        for turn in result.cancel:
-            self._turns.cancel(*turn)
-        if result.after is not None:
-            result.after()
+        self._handlers.after_commit(result)
 
     def _why_not(self, job: Job, error: Exception) -> str:
         if isinstance(error, Refusal):
@@ -141,18 +116,18 @@ class Steward:
             return None
         action = await self._action(tx, job, message)
         if action is None:
-            result = Result(answers.answer(message.body, await self.view(tx, message.speaker)))
+            result = Result(answers.answer(message.body, await self._overview.read(tx)))
             await self._end(tx, job, result.text, {})
             return result
         event = await tx.one(Q.event_of_message, id=message.id)
         order = Order(
             by=message.speaker,
             message=message,
-            event_id=event["event_id"] if event else "",
+            cause=[event["event_id"]] if event else [],
             verified="unverified" not in message.meta,
             now=self._clock(),
         )
-        result = await self._handlers.handle(tx, action, order, lambda: self.view(tx, message.speaker))
+        result = await self._handlers.handle(tx, action, order)
         meta: dict[str, Any] = {"command": message.body.split(maxsplit=1)[0]}
         if result.task is not None:
             meta["task"] = result.task
@@ -171,24 +146,6 @@ class Steward:
         if isinstance(parsed, commands.Problem):
             raise Refusal(parsed.text)
         return parsed
-
-    async def view(self, tx: Tx, asker: str) -> Any:
-        """The room as the steward sees it now."""
-        around = self._info()
-        return await steward_view(
-            tx,
-            self._roster.members,
-            self._turns.by_agent,
-            now=self._clock(),
-            asker=asker,
-            people=around.people,
-            tasks=[task.as_json() for task in await self._board.list(tx)],
-            locks=await self._holds.locks(tx) if self._holds is not None else (),
-            sessions=await self._holds.sessions(tx) if self._holds is not None else (),
-            dispatcher=around.dispatcher,
-            address=around.address,
-            config=around.config,
-        )
 
     async def _end(self, tx: Tx, job: Job, text: str, meta: dict[str, Any]) -> None:
         now = self._clock()

@@ -4,34 +4,31 @@ from __future__ import annotations
 
 import pytest
 
+from relay.coordination.tasks.board import Board
 from relay.model import FailureClass
 from relay.room.dispatch.roster import Member, Policy, Roster
+from relay.room.dispatch.running import RunningTurns, TurnHooks
 from relay.room.dispatch.turns import Outcome
-from relay.room.dispatch.view_queries import steward_view
+from relay.room.journal.live_bus import Live
+from relay.room.routing.dispatcher import Dispatcher
+from relay.room.routing.router import Router
 from relay.room.steward import answers
+from relay.room.steward.overview import Overview
 from relay.store.ports import Store
 from tests.engines import BOTH, Clock
+from tests.room.office import Shelf
 from tests.room.parts import end, plan_of, post
 
 pytestmark = BOTH
 
 
 async def who(store: Store, roster: Roster, now: float) -> str:
-    view = await store.read(
-        lambda tx: steward_view(
-            tx,
-            roster.members,
-            {},
-            now=now,
-            asker="ann",
-            people=[],
-            tasks=[],
-            dispatcher={},
-            address="",
-            config="",
-        )
+    live, clock = Live(), Clock(now)
+    router = Router(store, live, Dispatcher("m"), roster, TurnHooks())
+    overview = Overview(
+        roster, RunningTurns(), Board(), Shelf(), live, router, config="config.json", clock=clock
     )
-    return answers.render_who(view)
+    return answers.render_who(await store.read(overview.read))
 
 
 @pytest.mark.parametrize(

@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 from relay.model import Kind, Message
-from relay.room.dispatch.view import StewardView, VisitorView
 from relay.room.journal import ledger
 from relay.room.journal.admission_rules import Rules
 from relay.room.journal.ledger import NewMessage, Q
 from relay.room.journal.visitors import visitors
 from relay.room.steward import answers
+from relay.room.steward.view import StewardView, VisitorView
 from relay.store.ports import Store
 from tests.engines import BOTH, Clock
 from tests.room.parts import all_messages

@@ -6,16 +6,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from relay.room.dispatch.view import (
-    AgentView,
-    BudgetView,
-    DispatcherView,
-    JobView,
-    LockView,
-    RunningView,
-    StewardView,
-    TaskView,
-)
 from relay.room.parsing.commands import COMMANDS
 from relay.room.steward.answers import (
     answer,
@@ -27,6 +17,16 @@ from relay.room.steward.answers import (
     render_skips,
     render_tasks,
     render_who,
+)
+from relay.room.steward.view import (
+    AgentView,
+    BudgetView,
+    DispatcherView,
+    JobView,
+    LockView,
+    RunningView,
+    StewardView,
+    TaskView,
 )
 from tests.engines import BOTH
 

@@ -38,7 +38,6 @@ class AgentView:
     name: str
     kind: str = "command"
     preset: str = ""
-    model: str = ""
     installed: bool = True
     detail: str = ""
     fix: str = ""
@@ -130,13 +129,12 @@ class DispatcherView:
 
 @dataclass(frozen=True, slots=True)
 class StewardView:
-    """The room at one moment. `asker` is the person who is answered, "" if nobody in particular.
+    """The room at one moment.
 
     `jobs` holds what waits and runs, and the latest that were skipped, failed or died, newest first; `config`
     is the path of the configuration as people should type it.
     """
 
-    asker: str = ""
     agents: tuple[AgentView, ...] = ()
     people: tuple[str, ...] = ()
     tasks: tuple[TaskView, ...] = ()

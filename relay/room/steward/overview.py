@@ -1,0 +1,151 @@
+"""The room as the steward sees it, read from the database and from the parts that are at work."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from relay.base.durations import parse_iso
+from relay.log.encoding import dumps
+from relay.model import Board, Holds
+from relay.room.dispatch.roster import Roster
+from relay.room.dispatch.running import RunningTurns
+from relay.room.dispatch.view_queries import agents_json
+from relay.room.journal.ledger import Q
+from relay.room.journal.live_bus import Live
+from relay.room.journal.values import Job
+from relay.room.journal.visitors import visitors
+from relay.room.routing.router import Router
+from relay.room.steward.view import (
+    AgentView,
+    BudgetView,
+    DispatcherView,
+    JobView,
+    LockView,
+    RunningView,
+    StewardView,
+    TaskView,
+    VisitorView,
+)
+from relay.store.ports import Tx, of_row
+
+_BUDGETS = {
+    "turns_per_hour": "turns an hour",
+    "tokens": "tokens a day, cache reads apart",
+    "usd": "US dollars a day",
+}
+
+
+class Overview:
+    """Reads the room at this moment. `config`: the path of the configuration."""
+
+    def __init__(
+        self,
+        roster: Roster,
+        turns: RunningTurns,
+        board: Board,
+        holds: Holds,
+        live: Live,
+        router: Router,
+        *,
+        config: str,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self._roster, self._turns, self._board, self._holds = roster, turns, board, holds
+        self._live, self._router, self._config, self._clock = live, router, config, clock
+        #: Where the page is; empty until it can be opened.
+        self.address = ""
+
+    async def read(self, tx: Tx) -> StewardView:
+        now = self._clock()
+        agents = await agents_json(tx, self._roster.members, self._turns.by_agent, now)
+        rows = [*await tx.all(Q.open_jobs), *await tx.all(Q.last_skips, limit=20)]
+        jobs = [Job.of_row(row) for row in rows]
+        numbers = {job.message_id: 0 for job in jobs}
+        for row in await tx.all(Q.messages_by_ids, ids=dumps(list(numbers))):
+            numbers[row["id"]] = row["number"]
+        dispatcher = self._router.state_json()
+        return StewardView(
+            agents=tuple(_agent_view(agent, now) for agent in agents),
+            people=tuple(self._live.people),
+            tasks=_task_views([task.as_json() for task in await self._board.list(tx)]),
+            locks=tuple(_lock_view(lock, now) for lock in await self._holds.locks(tx)),
+            visitors=tuple(
+                VisitorView(visitor.name, visitor.kind, _since(visitor.heard_at, now), visitor.holds)
+                for visitor in visitors(await self._holds.sessions(tx), self._roster.members)
+            ),
+            jobs=tuple(
+                JobView(
+                    job.id,
+                    numbers[job.message_id],
+                    job.agent,
+                    str(job.state),
+                    job.error or "",
+                    max(0.0, now - (job.ended_at or job.started_at or job.created_at)),
+                    max(0.0, job.not_before - now),
+                )
+                for job in jobs
+            ),
+            dispatcher=of_row(DispatcherView, dispatcher),
+            address=self.address,
+            config=self._config,
+        )
+
+
+def _task_views(tasks: Sequence[Mapping[str, Any]]) -> tuple[TaskView, ...]:
+    unmet = {task["id"] for task in tasks if task["status"] != "done" or task.get("badge")}
+    return tuple(
+        TaskView(
+            task["number"],
+            task["title"],
+            task["status"],
+            task.get("badge") or "",
+            task.get("assignee") or "",
+            why=task.get("error_message") or task.get("note") or "",
+            waits_for=tuple(
+                needed["number"] for needed in task.get("depends_on") or () if needed["id"] in unmet
+            ),
+            attempt=(task.get("attempts") or 0) + 1,
+            attempts=task.get("max_attempts") or 0,
+        )
+        for task in tasks
+    )
+
+
+def _lock_view(lock: Mapping[str, Any], now: float) -> LockView:
+    return LockView(
+        path=lock["file_path"],
+        holder=lock["locked_by"],
+        session=lock["session"],
+        shared=lock["mode"] == "shared",
+        reason=lock.get("reason") or "",
+        held_s=_since(lock["acquired_at"], now),
+        left_s=_until(lock["expires_at"], now),
+        waiting=tuple(dict.fromkeys(str(wait["agent"]) for wait in lock.get("waiting") or ())),
+    )
+
+
+def _agent_view(agent: Mapping[str, Any], now: float) -> AgentView:
+    turn, meters = agent["running"], agent["budget"].items()
+    return of_row(
+        AgentView,
+        agent,
+        preset=agent["preset"] or "",
+        breaker=agent["breaker"]["state"],
+        retry_in_s=_until(agent["breaker"]["retry_at"], now),
+        parked_s=_until(agent["parked_until"], now),
+        budgets=tuple(
+            BudgetView(_BUDGETS[key], meter["used"], meter["limit"]) for key, meter in meters if meter
+        ),
+        running=turn and RunningView(turn["number"], _since(turn["since"], now)),
+    )
+
+
+def _since(at: str, now: float) -> float:
+    return max(0.0, now - parse_iso(at))
+
+
+def _until(at: str | None, now: float) -> float:
+    """Seconds from `now` until the time `at` (as `iso` writes it); 0 for none, and for one that has passed."""
+    return 0.0 if at is None else max(0.0, parse_iso(at) - now)
