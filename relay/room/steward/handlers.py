@@ -10,7 +10,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from relay.model import STEWARD, Airspace, Board, Holds, Message, PermissionOption, Refusal, actions, references
+from relay.model import (
+    STEWARD,
+    Airspace,
+    Board,
+    Holds,
+    Message,
+    PermissionOption,
+    Refusal,
+    actions,
+    references,
+)
 from relay.model.actions import Action
 from relay.room.dispatch import queue
 from relay.room.dispatch.breaker import CircuitBreaker
