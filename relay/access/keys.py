@@ -17,7 +17,6 @@ import time
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from relay.access.page_sessions import digest
 from relay.base.durations import iso, parse_amounts
@@ -25,12 +24,11 @@ from relay.config.command_line import command
 from relay.log import events
 from relay.log.encoding import dumps
 from relay.log.events import Lane, NewEvent
-from relay.model import ADMIN, RESERVED_NAMES, SCOPES, Caller, Fault, Refusal
+from relay.model import ADMIN, RESERVED_NAMES, SCOPES, Caller, Fault, Json, Refusal
 from relay.model.speaker_names import MAX_AGENT_NAME, clean_name, is_reserved, reads_like
 from relay.store.ports import Queries, Row, Store, StoreBusy, Tx
 
 Q = Queries(Path(__file__).parent)
-Json = dict[str, Any]
 
 CREATED = "key.created"
 REVOKED = "key.revoked"

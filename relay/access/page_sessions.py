@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import hashlib
 import secrets
-import time
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -42,61 +41,58 @@ def digest(secret: str) -> str:
     return hashlib.sha256(secret.encode("utf-8", "surrogateescape")).hexdigest()
 
 
-async def new_link(store: Store, *, now: float | None = None) -> str:
+async def new_link(store: Store, *, now: float) -> str:
     """The secret of a new sign-in link (43 characters, URL-safe), good once within LINK_S."""
-    secret, at = secrets.token_urlsafe(32), time.time() if now is None else now
+    secret = secrets.token_urlsafe(32)
 
     async def work(tx: Tx) -> None:
-        await tx.execute(Q.forget_links, now=at)
-        await tx.execute(Q.put_link, digest=digest(secret), expires_at=at + LINK_S)
+        await tx.execute(Q.forget_links, now=now)
+        await tx.execute(Q.put_link, digest=digest(secret), expires_at=now + LINK_S)
 
     await store.write(work)
     return secret
 
 
-async def exchange_link(store: Store, link: str, *, now: float | None = None) -> str | None:
+async def exchange_link(store: Store, link: str, *, now: float) -> str | None:
     """The secret of the session that this link opens; None when it is unknown, used or too old."""
-    at = time.time() if now is None else now
 
     async def work(tx: Tx) -> str | None:
-        if not await tx.execute(Q.take_link, digest=digest(link), now=at):
+        if not await tx.execute(Q.take_link, digest=digest(link), now=now):
             return None
-        return await _begin(tx, at)
+        return await _begin(tx, now)
 
     return await store.write(work)
 
 
-async def new_session(store: Store, *, now: float | None = None) -> str:
+async def new_session(store: Store, *, now: float) -> str:
     """The secret of a new session, for who has shown another credential."""
-    at = time.time() if now is None else now
-    return await store.write(lambda tx: _begin(tx, at))
+    return await store.write(lambda tx: _begin(tx, now))
 
 
-async def _begin(tx: Tx, at: float) -> str:
+async def _begin(tx: Tx, now: float) -> str:
     secret = secrets.token_urlsafe(32)
-    await tx.execute(Q.forget_sessions, now=at)
-    await tx.execute(Q.put_session, digest=digest(secret), now=at, expires_at=at + SESSION_S)
+    await tx.execute(Q.forget_sessions, now=now)
+    await tx.execute(Q.put_session, digest=digest(secret), now=now, expires_at=now + SESSION_S)
     return secret
 
 
-async def find_session(store: Store, secret: str, *, now: float | None = None) -> PageSession | None:
+async def find_session(store: Store, secret: str, *, now: float) -> PageSession | None:
     """The session of this secret, renewed by its use; None when there is none or its time is over."""
-    at = time.time() if now is None else now
     key = digest(secret)
 
     async def look(tx: Tx) -> float | None:
-        row = await tx.one(Q.session, digest=key, now=at)
+        row = await tx.one(Q.session, digest=key, now=now)
         return row["expires_at"] if row else None
 
     expires_at = await store.read(look)
     if expires_at is None:
         return None
-    if expires_at >= at + SESSION_S - RENEW_AFTER_S:
+    if expires_at >= now + SESSION_S - RENEW_AFTER_S:
         return PageSession(key)
 
     async def renew(tx: Tx) -> int:
         # Finds nothing when the session was ended since the look, and then it stays ended.
-        return await tx.execute(Q.renew_session, digest=key, now=at, expires_at=at + SESSION_S)
+        return await tx.execute(Q.renew_session, digest=key, now=now, expires_at=now + SESSION_S)
 
     return PageSession(key, renewed=True) if await store.write(renew) else None
 

@@ -17,7 +17,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from relay.model import Caller, Fault, Refusal
+from relay.model import Caller, Json, Refusal
 from relay.model.validation import digest, malformed
 from relay.store.ports import Queries, Tx
 
@@ -26,8 +26,6 @@ Q = Queries(Path(__file__).parent)
 KEPT_S = 86_400.0
 #: What a key may be. RFC drafts for the Idempotency-Key header leave it to the server; a UUID or a short text fits.
 _KEY = re.compile(r"[\x21-\x7e]{1,200}")
-
-Json = dict[str, Any]
 
 
 async def once(
@@ -46,35 +44,21 @@ async def once(
     if key is None:
         return await work()
     if not _KEY.fullmatch(key):
-        raise malformed(
-            "idempotency_key",
-            f"{key[:40]!r} is not an idempotency key.",
-            "It has 1 to 200 visible ASCII characters without spaces, for example a UUID.",
-        )
+        fix = "It has 1 to 200 visible ASCII characters without spaces, for example a UUID."
+        raise malformed("idempotency_key", f"{key[:40]!r} is not an idempotency key.", fix)
     sha, now = digest(request), await tx.now()
     row = await tx.one(Q.answered, agent_id=caller.agent, operation=operation, key=key, since=now - KEPT_S)
     if row is not None and row["request_sha"] != sha:
-        raise Refusal(
-            f"The idempotency key {key!r} was used for another {operation} request.",
-            "Send a new key with a new request, or the first request as it was.",
-            Fault.REFUSED,
-            "idempotency_key_reused",
-        )
+        message = f"The idempotency key {key!r} was used for another {operation} request."
+        fix = "Send a new key with a new request, or the first request as it was."
+        raise Refusal(message, fix, code="idempotency_key_reused")
     if row is not None:
         return {**json.loads(row["answer"]), "repeated": True}
     answer = await work()
     if answer.get("success") is True:
-        told = json.dumps(answer, ensure_ascii=False)
         await tx.execute(Q.forget_answers, before=now - KEPT_S)
-        await tx.execute(
-            Q.put_answer,
-            agent_id=caller.agent,
-            operation=operation,
-            key=key,
-            request_sha=sha,
-            answer=told,
-            at=now,
-        )
+        stored = {"request_sha": sha, "answer": json.dumps(answer, ensure_ascii=False), "at": now}
+        await tx.execute(Q.put_answer, agent_id=caller.agent, operation=operation, key=key, **stored)
     return answer
 
 

@@ -16,7 +16,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
 from operator import itemgetter
 from pathlib import Path
-from typing import Any, Protocol, TypeVar
+from typing import Protocol, TypeVar
 
 import uuid_utils
 
@@ -26,7 +26,7 @@ from relay.coordination.paths.targets import targets
 from relay.log import events
 from relay.log.encoding import dumps, loads
 from relay.log.events import Lane, NewEvent
-from relay.model import Caller, Refusal
+from relay.model import Caller, Json, Refusal
 from relay.model.pages import Page
 from relay.model.ports import Credentials
 from relay.store.ports import Queries, Row, Store, Tx
@@ -43,7 +43,6 @@ GAP_S = 5.0
 #: Sessions that are shown at most.
 MOST_SHOWN = 500
 
-Json = dict[str, Any]
 T = TypeVar("T")
 
 

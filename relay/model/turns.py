@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
-from dataclasses import dataclass, field
+from dataclasses import astuple, dataclass, field
 from enum import StrEnum
+from operator import add
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -121,13 +122,7 @@ class UsagePart:
         return self.input_tokens + self.cache_write_tokens + self.output_tokens
 
     def __add__(self, other: UsagePart) -> UsagePart:
-        return UsagePart(
-            self.input_tokens + other.input_tokens,
-            self.output_tokens + other.output_tokens,
-            self.cost_usd + other.cost_usd,
-            self.cache_write_tokens + other.cache_write_tokens,
-            self.cache_read_tokens + other.cache_read_tokens,
-        )
+        return UsagePart(*map(add, astuple(self), astuple(other)))
 
     def since(self, before: UsagePart) -> UsagePart:
         """The tokens of a running count that came after `before`; dollars as they are."""

@@ -46,20 +46,15 @@ def json_value(value: Any, field: str, most: int) -> Any:
     try:
         encoded = json.dumps(value, ensure_ascii=False, allow_nan=False)
         size = len(encoded.encode())
-        kept = json.loads(encoded)
+        decoded = json.loads(encoded)
     except (TypeError, ValueError, RecursionError) as error:  # UnicodeEncodeError is a ValueError
-        raise malformed(
-            field,
-            f"`{field}` is not a JSON value that can be stored: {str(error)[:120]}.",
-            "NaN, infinity, unpaired surrogates and very deep nesting are refused.",
-        ) from None
+        message = f"`{field}` is not a JSON value that can be stored: {str(error)[:120]}."
+        fix = "NaN, infinity, unpaired surrogates and very deep nesting are refused."
+        raise malformed(field, message, fix) from None
     if size > most:
-        raise malformed(
-            field,
-            f"`{field}` has {size} bytes; {most} are allowed.",
-            "Put what is larger into a file, and its path here.",
-        )
-    return kept
+        fix = "Put what is larger into a file, and its path here."
+        raise malformed(field, f"`{field}` has {size} bytes; {most} are allowed.", fix)
+    return decoded
 
 
 def uuid(value: object, field: str) -> str:
@@ -67,11 +62,8 @@ def uuid(value: object, field: str) -> str:
     try:
         return str(UUID(value if isinstance(value, str) else ""))
     except ValueError:
-        raise malformed(
-            field,
-            f"{str(value)[:60]!r} is not an id.",
-            "An id is a UUID, as the answer to the request gave it.",
-        ) from None
+        fix = "An id is a UUID, as the answer to the request gave it."
+        raise malformed(field, f"{str(value)[:60]!r} is not an id.", fix) from None
 
 
 def digest(value: Any) -> str:

@@ -112,7 +112,7 @@ def could_collide(
     pairs: set[tuple[str, str]] = set()
     for path, names in by_path.items():
         above = [path[:at] for at, char in enumerate(path) if char == "/"]
-        near = names.union(*(by_path[one] for one in above if one in by_path))
+        near = names.union(*(by_path[folder] for folder in above if folder in by_path))
         pairs |= {(a, b) for a in near for b in near if a < b}
     pairs |= {(min(a, b), max(a, b)) for a in moved for b, paths in touched.items() if a != b and paths}
     return sorted(pairs)

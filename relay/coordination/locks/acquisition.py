@@ -15,9 +15,9 @@ from dataclasses import dataclass, replace
 from relay.coordination.idempotency import forget, once
 from relay.coordination.locks import table, wait_line
 from relay.coordination.locks.conflict_precheck import Comparison, LockKey, compare
-from relay.coordination.locks.lock import Blocked, Granted, Json, Lock, LockRequest, Outcome, Repeated, Wait
+from relay.coordination.locks.lock import Blocked, Granted, Lock, LockRequest, Outcome, Repeated, Wait
 from relay.coordination.sessions import Heartbeat
-from relay.model import Caller, Refusal
+from relay.model import Caller, Json, Refusal
 from relay.store.ports import Store, StoreError, Tx
 
 #: What an attempt ends with.

@@ -9,17 +9,16 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from operator import itemgetter
-from typing import Any, Literal
+from typing import Literal
 
 from relay.base.durations import iso, since, within
 from relay.coordination.locks.conflict_precheck import NO_COMPARISON, Comparison
 from relay.coordination.locks.wording import capital, named
 from relay.coordination.paths.overlap import stands_for
 from relay.coordination.paths.targets import Target
-from relay.model import Fault, Refusal
+from relay.model import Fault, Json, Refusal
 from relay.store.ports import Row
 
-Json = dict[str, Any]
 Mode = Literal["exclusive", "shared"]
 #: Seconds that a lock lasts: at least, at most, and where nobody says.
 MIN_TTL_S, MAX_TTL_S, DEFAULT_TTL_S = 1.0, 8 * 3600.0, 1800.0

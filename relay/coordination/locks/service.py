@@ -23,7 +23,6 @@ from relay.coordination.locks.lock import (
     MAX_WAIT_S,
     MIN_TTL_S,
     Granted,
-    Json,
     Lock,
     LockRequest,
     Loss,
@@ -40,7 +39,7 @@ from relay.coordination.paths.links import followed, unlinked
 from relay.coordination.paths.targets import Target, above, named, targets
 from relay.coordination.sessions import Heartbeat, Session
 from relay.log.encoding import loads
-from relay.model import Caller, Fault, Refusal, actions
+from relay.model import Caller, Fault, Json, Refusal, actions
 from relay.model.pages import Page
 from relay.model.ports import Checkouts
 from relay.store.ports import Store, Tx

@@ -18,8 +18,7 @@ from typing import Any
 from relay.base.durations import iso
 from relay.coordination.locks.conflict_precheck import NO_COMPARISON, Comparison, LockKey
 from relay.coordination.locks.lock import Lock, LockRequest, Loss, stale
-from relay.coordination.paths.containment import contains
-from relay.coordination.paths.overlap import shape, stands_for
+from relay.coordination.paths.overlap import contains, shape, stands_for
 from relay.coordination.paths.targets import Target, above
 from relay.coordination.sessions import lane_of, own_lane
 from relay.log import events

@@ -15,11 +15,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Literal
 
-from relay.coordination.locks.lock import Blocked, Json, Lock, LockRequest, Wait
+from relay.coordination.locks.lock import Blocked, Lock, LockRequest, Wait
 from relay.coordination.locks.table import STALE_S, Q, meeting
 from relay.coordination.paths.targets import Target
 from relay.log.encoding import dumps, loads
-from relay.model import Caller
+from relay.model import Caller, Json
 from relay.store.ports import Row, StoreError, Tx
 
 #: Seconds between two times that a living wait says so: thrice, before it is given up.

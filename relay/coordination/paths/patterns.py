@@ -87,16 +87,14 @@ def parse(text: str) -> Pattern:
     chars = [char for name in names for char in (_Char("/", False), *name)]
     alternatives: dict[tuple[Name, ...], None] = {}
     for atoms in _expand(chars):
-        found = tuple(_names(atoms))
-        if not found:
+        alternative = tuple(_names(atoms))
+        if not alternative:
             raise BadPattern("It (or an alternative in it) is the root itself.", "Write ** for everything.")
-        alternatives[found] = None
+        alternatives[alternative] = None
     weight = _weight(alternatives)
     if weight > MAX_WEIGHT and not _plain(alternatives):
-        raise BadPattern(
-            f"The pattern is too large ({weight} names and wildcard characters, at most {MAX_WEIGHT}).",
-            "Use a wider pattern, or several.",
-        )
+        size = f"{weight} names and wildcard characters, at most {MAX_WEIGHT}"
+        raise BadPattern(f"The pattern is too large ({size}).", "Use a wider pattern, or several.")
     return Pattern(spelled, tuple(alternatives))
 
 
@@ -113,10 +111,9 @@ def _read(text: str) -> list[_Char]:
         if char == "\\":
             following = text[at + 1 : at + 2]
             if not following or following not in ESCAPABLE:
-                raise BadPattern(
-                    f"A backslash before {following!r} has no meaning; it only escapes * ? {{ }} , [ ] and \\.",
-                    "Write / between folders.",
-                )
+                escapes = "it only escapes * ? { } , [ ] and \\"
+                message = f"A backslash before {following!r} has no meaning; {escapes}."
+                raise BadPattern(message, "Write / between folders.")
             chars.append(_Char(following, True))
             at += 2
         else:
@@ -124,53 +121,51 @@ def _read(text: str) -> list[_Char]:
             at += 1
     groups = set(_marks(chars))
     return [
-        _Char(one.char, True) if one.char in "{}," and at not in groups else one
-        for at, one in enumerate(chars)
+        _Char(char.char, True) if char.char in "{}," and at not in groups else char
+        for at, char in enumerate(chars)
     ]
 
 
 def _marks(chars: Sequence[_Char]) -> Iterator[int]:
     """Where the braces and commas stand that form groups."""
     open_groups: list[list[int]] = []
-    for at, one in enumerate(chars):
-        if one.plain:
+    for at, char in enumerate(chars):
+        if char.plain:
             continue
-        if one.char == "{":
+        if char.char == "{":
             open_groups.append([at])
-        elif one.char == "," and open_groups:
+        elif char.char == "," and open_groups:
             open_groups[-1].append(at)
-        elif one.char == "}" and open_groups:
+        elif char.char == "}" and open_groups:
             marks = open_groups.pop()
             if len(marks) > 1:
                 yield from (*marks, at)
 
 
-def _spell(one: _Char) -> str:
-    return "\\" + one.char if one.plain and one.char in "*?{},\\" else one.char
+def _spell(char: _Char) -> str:
+    return "\\" + char.char if char.plain and char.char in "*?{},\\" else char.char
 
 
 def _outer_names(chars: Sequence[_Char]) -> list[list[_Char]]:
     """The names outside of groups, with `.`, `..` and empty ones resolved."""
     names: list[list[_Char]] = [[]]
     depth = 0
-    for one in chars:
-        if not one.plain:
-            depth += {"{": 1, "}": -1}.get(one.char, 0)
-        if one.char == "/" and depth == 0:
+    for char in chars:
+        if not char.plain:
+            depth += {"{": 1, "}": -1}.get(char.char, 0)
+        if char.char == "/" and depth == 0:
             names.append([])
         else:
-            names[-1].append(one)
-    found: list[list[_Char]] = []
+            names[-1].append(char)
+    resolved: list[list[_Char]] = []
     for name in names:
-        told = "".join(one.char for one in name)
-        if told in ("", "."):
-            continue
-        if told != "..":
-            found.append(name)
-            continue
-        _check_up(bool(found), bool(found) and all(one.plain for one in found[-1]))
-        found.pop()
-    return found
+        text = "".join(char.char for char in name)
+        if text == "..":
+            _check_up(bool(resolved), bool(resolved) and all(char.plain for char in resolved[-1]))
+            resolved.pop()
+        elif text not in ("", "."):
+            resolved.append(name)
+    return resolved
 
 
 def _check_up(inside: bool, plain: bool) -> None:
@@ -182,26 +177,24 @@ def _check_up(inside: bool, plain: bool) -> None:
 
 def _expand(chars: Sequence[_Char]) -> list[tuple[str | int, ...]]:
     """The braces written out: the alternatives, each literal characters and wildcards."""
-    found: list[tuple[str | int, ...]] = [()]
+    expanded: list[tuple[str | int, ...]] = [()]
     at = 0
     while at < len(chars):
-        one = chars[at]
-        if one.plain or one.char == "/":
-            parts: list[tuple[str | int, ...]] = [(one.char,)]
+        char = chars[at]
+        if char.plain or char.char == "/":
+            parts: list[tuple[str | int, ...]] = [(char.char,)]
             at += 1
-        elif one.char == "{":
+        elif char.char == "{":
             inner, at = _group(chars, at)
             parts = [part for option in inner for part in _expand(option)]
         else:
-            parts = [(STAR if one.char == "*" else ANY,)]
+            parts = [(STAR if char.char == "*" else ANY,)]
             at += 1
-        if len(found) * len(parts) > MAX_ALTERNATIVES:
-            raise BadPattern(
-                f"The pattern has more than {MAX_ALTERNATIVES} alternatives.",
-                "Use a wider pattern, or several.",
-            )
-        found = [(*before, *part) for before in found for part in parts]
-    return found
+        if len(expanded) * len(parts) > MAX_ALTERNATIVES:
+            message = f"The pattern has more than {MAX_ALTERNATIVES} alternatives."
+            raise BadPattern(message, "Use a wider pattern, or several.")
+        expanded = [(*before, *part) for before in expanded for part in parts]
+    return expanded
 
 
 def _group(chars: Sequence[_Char], start: int) -> tuple[list[Sequence[_Char]], int]:
@@ -209,11 +202,11 @@ def _group(chars: Sequence[_Char], start: int) -> tuple[list[Sequence[_Char]], i
     options: list[Sequence[_Char]] = []
     depth, begun = 0, start + 1
     for at in range(start, len(chars)):
-        one = chars[at]
-        if one.plain:
+        char = chars[at]
+        if char.plain:
             continue
-        depth += {"{": 1, "}": -1}.get(one.char, 0)
-        if (one.char == "," and depth == 1) or depth == 0:
+        depth += {"{": 1, "}": -1}.get(char.char, 0)
+        if (char.char == "," and depth == 1) or depth == 0:
             options.append(chars[begun:at])
             begun = at + 1
         if depth == 0:

@@ -87,22 +87,23 @@ def file(text: str, fold: bool = False) -> Target:
 
 def targets(texts: Iterable[str], fold: bool = False) -> tuple[Target, ...]:
     """Several, each once, in the order given. Raises Refusal (malformed)."""
-    found: dict[tuple[str, str], Target] = {}
+    once: dict[tuple[str, str], Target] = {}
     weight = 0
-    for one in (target(text, fold) for text in _checked(texts)):
-        if found.setdefault((one.kind, one.key), one) is one:
-            weight += patterns.weight_of(one.kind, one.key)
+    for text in _checked(texts):
+        meant = target(text, fold)
+        if once.setdefault((meant.kind, meant.key), meant) is meant:
+            weight += patterns.weight_of(meant.kind, meant.key)
         if weight > patterns.MAX_REQUEST_WEIGHT:
             most = f"{patterns.MAX_REQUEST_WEIGHT:,} names and wildcard characters"
             message = f"The patterns of this request are too large together: the limit is {most} in all."
             fix = "Name folders, or wider patterns, or ask in several requests."
             raise Refusal(message, fix, Fault.MALFORMED, "bad_path")
-    if not found:
+    if not once:
         raise Refusal("No path was given.", "Give at least one path.", Fault.MALFORMED, "bad_path")
-    if len(found) > MAX_TARGETS:
-        message = f"{len(found)} paths were given; the limit is {MAX_TARGETS} at once."
+    if len(once) > MAX_TARGETS:
+        message = f"{len(once)} paths were given; the limit is {MAX_TARGETS} at once."
         raise Refusal(message, "Name a folder or a pattern.", Fault.MALFORMED, "bad_path")
-    return tuple(found.values())
+    return tuple(once.values())
 
 
 def _checked(texts: Iterable[str]) -> Iterable[str]:

@@ -42,7 +42,6 @@ class Changed:
     change: Change
     by: str
     event_id: str
-    pos: int
     tasks: tuple[Task, ...]
     before: tuple[Task | None, ...]
     undid: Change | None = None
@@ -196,13 +195,11 @@ class Board:
             raise StoreError(f"the event {row['event_id']} of a task change is missing; run healthcheck.sh")
         now, pairs = await self._now(tx), []
         for before, after in pairs_of(event):
-            found = await tx.one(Q.task_by_id, id=after.id)
-            current = None if found is None else Task.of_row(found)
+            row = await tx.one(Q.task_by_id, id=after.id)
+            current = None if row is None else Task.of_row(row)
             if current is None or not work.same_work(current, after):
-                raise Refusal(
-                    f"{after.ref} has been changed since by whoever works on it.",
-                    f"`/move {after.ref} <status>` moves it where you want it.",
-                )
+                fix = f"`/move {after.ref} <status>` moves it where you want it."
+                raise Refusal(f"{after.ref} has been changed since by whoever works on it.", fix)
             token = await task_events.next_fence(tx)
             pairs.append((current, transitions.restored(current, before, now=now, fence=token)))
         undid = {"change": event.outputs["change"], "by": event.outputs["by"], "event": event.id}
@@ -240,17 +237,15 @@ class Board:
             (task,) = await self._standing(tx, [Task.of_row(row)])
             return task
         if row is not None:
-            raise Refusal(
-                f"{references.task(number)} is no longer on the board.",
-                "If that was the last change, `/undo` brings it back.",
-            )
-        shown = [task.number for task in await self.list(tx)]
+            fix = "If that was the last change, `/undo` brings it back."
+            raise Refusal(f"{references.task(number)} is no longer on the board.", fix)
+        shown, absent = (
+            [task.number for task in await self.list(tx)],
+            f"There is no task {references.task(number)}",
+        )
         if not shown:
-            raise Refusal(
-                f"There is no task {references.task(number)}: the board is empty.",
-                "`/task <title>` adds one.",
-            )
-        raise Refusal(f"There is no task {references.task(number)}: the board has {work.numbers(shown)}.")
+            raise Refusal(f"{absent}: the board is empty.", "`/task <title>` adds one.")
+        raise Refusal(f"{absent}: the board has {work.numbers(shown)}.")
 
     async def _record(
         self,
@@ -267,17 +262,12 @@ class Board:
         for before, after in pairs:
             # Who works on a task that gets another title goes on, and keeps its files.
             if self._claims is not None and before is not None and before.claim not in (None, after.claim):
-                lost = Loss(
-                    await tx.now(),
-                    by,
-                    f"the claim of task {before.ref} was ended on the board",
-                )
+                lost = Loss(await tx.now(), by, f"the claim of task {before.ref} was ended on the board")
                 await self._claims.free_files(tx, before, by, f"{change} by {by}", lost)
         return Changed(
             change=change,
             by=by,
             event_id=made.event.id,
-            pos=made.event.pos,
             tasks=made.tasks,
             before=tuple(before for before, _ in pairs),
             undid=Change(undid["change"]) if undid else None,

@@ -18,7 +18,6 @@ from __future__ import annotations
 import json
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 from relay.base.durations import iso
 from relay.config.coordination import CoordinationSettings
@@ -33,7 +32,7 @@ from relay.coordination.tasks.task import Status, Task
 from relay.coordination.tasks.task_events import By, Change, Followed, Q, next_fence
 from relay.coordination.tasks.transitions import BackOff
 from relay.log.events import Lane
-from relay.model import Caller, Refusal, references
+from relay.model import Caller, Json, Refusal, references
 from relay.store.ports import Row, Tx
 
 #: Tasks that are read at once when the files of the first one are held; one look at the locks serves all of them.
@@ -42,7 +41,6 @@ PAGE = 200
 MOST_HELD = 20
 #: Beyond every rank, which is a time in Unix seconds and some hours.
 MOST_RANK = 1e300
-Json = dict[str, Any]
 
 
 @dataclass(slots=True)

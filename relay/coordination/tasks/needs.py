@@ -27,11 +27,8 @@ def reference(value: object) -> str:
     try:
         return uuid(value, "task_id")
     except Refusal:
-        raise malformed(
-            "task_id",
-            f"{str(value)[:60]!r} is not a task's id.",
-            "Give the UUID that `submit_work` or `get_work` returned, or the number as `t3`.",
-        ) from None
+        fix = "Give the UUID that `submit_work` or `get_work` returned, or the number as `t3`."
+        raise malformed("task_id", f"{str(value)[:60]!r} is not a task's id.", fix) from None
 
 
 async def look(tx: Tx, reference_: str) -> Task | None:
@@ -46,13 +43,11 @@ async def found_task(tx: Tx, reference_: str) -> Task:
     """The task of that reference. Raises Refusal: UNKNOWN `unknown_task`."""
     task = await look(tx, reference_)
     if task is None:
-        raise Refusal(
+        message, fix = (
             f"There is no task {reference_}.",
             "`submit_work` and `get_work` return the ids of tasks.",
-            Fault.UNKNOWN,
-            "unknown_task",
-            details={"task_id": reference_},
         )
+        raise Refusal(message, fix, Fault.UNKNOWN, "unknown_task", details={"task_id": reference_})
     return task
 
 
@@ -60,28 +55,19 @@ async def checked_needs(tx: Tx, task_id: str, references: Sequence[str]) -> tupl
     """What a new task needs, by number. Raises Refusal: UNKNOWN `unknown_dependency`, REFUSED
     `self_dependency`."""
     needs, unknown = set[Need](), list[str]()
-    for one in references:
-        task = None if one == task_id else await look(tx, one)
-        if one == task_id or (task is not None and task.id == task_id):
-            raise Refusal(
-                "A task cannot depend on itself.",
-                "Leave its own id out of `depends_on`.",
-                Fault.REFUSED,
-                "self_dependency",
-                details={"task_id": task_id},
-            )
+    for needed in references:
+        task = None if needed == task_id else await look(tx, needed)
+        if needed == task_id or (task is not None and task.id == task_id):
+            message, fix = "A task cannot depend on itself.", "Leave its own id out of `depends_on`."
+            raise Refusal(message, fix, code="self_dependency", details={"task_id": task_id})
         if task is None:
-            unknown.append(one)
+            unknown.append(needed)
         else:
             needs.add(Need(task.id, task.number))
     if unknown:
-        raise Refusal(
-            f"There is no task {', '.join(unknown)}.",
-            "Submit first what others depend on, and give the `task_id` that was returned.",
-            Fault.UNKNOWN,
-            "unknown_dependency",
-            details={"unknown": unknown},
-        )
+        message = f"There is no task {', '.join(unknown)}."
+        fix = "Submit first what others depend on, and give the `task_id` that was returned."
+        raise Refusal(message, fix, Fault.UNKNOWN, "unknown_dependency", details={"unknown": unknown})
     return tuple(sorted(needs, key=lambda need: need.number))
 
 
@@ -89,13 +75,12 @@ async def rewired(tx: Tx, task: Task, references: Sequence[str]) -> tuple[Need, 
     """What a task that is there is to need instead. Raises Refusal as `checked_needs`, and REFUSED
     `dependency_cycle`, `already_completed`."""
     if not task.active:
-        raise Refusal(
-            f"{task.ref} is {task.status}: what it needed is settled.",
+        message = f"{task.ref} is {task.status}: what it needed is settled."
+        fix, details = (
             "Only an unfinished task can wait for others.",
-            Fault.REFUSED,
-            "already_completed",
-            details={"task_id": task.id, "status": str(task.status)},
+            {"task_id": task.id, "status": str(task.status)},
         )
+        raise Refusal(message, fix, code="already_completed", details=details)
     needs = await checked_needs(tx, task.id, references)
     ids = [need.id for need in needs]
     edges: dict[str, list[str]] = {}
@@ -106,10 +91,6 @@ async def rewired(tx: Tx, task: Task, references: Sequence[str]) -> tuple[Need, 
         return needs
     numbers = {row["id"]: row["number"] for row in await tx.all(Q.tasks_by_id, ids=json.dumps(cycle))}
     shown = " -> ".join(refs.task(numbers[id]) for id in cycle)
-    raise Refusal(
-        f"That is a cycle: {shown}.",
-        "Leave one of these out: none of them could ever begin.",
-        Fault.REFUSED,
-        "dependency_cycle",
-        details={"cycle": [{"id": id, "number": numbers[id]} for id in cycle]},
-    )
+    fix = "Leave one of these out: none of them could ever begin."
+    cycle_of = {"cycle": [{"id": id, "number": numbers[id]} for id in cycle]}
+    raise Refusal(f"That is a cycle: {shown}.", fix, code="dependency_cycle", details=cycle_of)

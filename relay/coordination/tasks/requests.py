@@ -15,9 +15,9 @@ from relay.coordination.paths.targets import MAX_BYTES
 from relay.coordination.tasks.dependencies import Policy
 from relay.coordination.tasks.needs import reference
 from relay.coordination.tasks.task import title_of
+from relay.model import Json
 from relay.model.validation import json_value, malformed, text, texts, uuid
 
-Json = dict[str, Any]
 #: Characters of a description: a page or two of text; more belongs into a file.
 MOST_DESCRIPTION = 16_384
 #: Bytes of input_data and of result, as JSON: each is in the log with every change of its task.
@@ -57,31 +57,24 @@ class NewTask:
 
 def task_type(value: object, field: str) -> str:
     if not isinstance(value, str) or not _TYPE.fullmatch(value) or value != value.strip():
-        raise malformed(
-            field,
-            f"{str(value)[:60]!r} is not a type of task.",
-            "It has 1 to 64 letters, digits, spaces and _ . : / + @ - and begins with a letter or digit.",
-        )
+        fix = "It has 1 to 64 letters, digits, spaces and _ . : / + @ - and begins with a letter or digit."
+        raise malformed(field, f"{str(value)[:60]!r} is not a type of task.", fix)
     return value
 
 
 def whole(value: object, field: str, low: int, high: int) -> int:
     if not isinstance(value, int) or isinstance(value, bool) or not low <= value <= high:
         first = ", 1 first" if field == "priority" else ""
-        raise malformed(
-            field, f"`{field}` is {str(value)[:40]}.", f"Give a whole number from {low} to {high}{first}."
-        )
+        fix = f"Give a whole number from {low} to {high}{first}."
+        raise malformed(field, f"`{field}` is {str(value)[:40]}.", fix)
     return value
 
 
 def seconds(value: float) -> float:
     low, high = LEASE_S
     if not low <= value <= high:
-        raise malformed(
-            "lease_minutes",
-            f"A lease of {value:g} seconds is out of range.",
-            f"Give {low:g} second to {high / 3600:g} hours.",
-        )
+        fix = f"Give {low:g} second to {high / 3600:g} hours."
+        raise malformed("lease_minutes", f"A lease of {value:g} seconds is out of range.", fix)
     return float(value)
 
 
@@ -89,14 +82,13 @@ def policy(value: str) -> Policy:
     try:
         return Policy(value)
     except ValueError:
-        raise malformed(
-            "on_failed", f"{str(value)[:40]!r} is not a policy.", f"One of: {', '.join(Policy)}."
-        ) from None
+        fix = f"One of: {', '.join(Policy)}."
+        raise malformed("on_failed", f"{str(value)[:40]!r} is not a policy.", fix) from None
 
 
 def references(depends_on: Sequence[str]) -> tuple[str, ...]:
     """The tasks that one depends on. Raises Refusal."""
-    return tuple(reference(one) for one in texts(depends_on, "depends_on", MOST_NEEDS, 64))
+    return tuple(map(reference, texts(depends_on, "depends_on", MOST_NEEDS, 64)))
 
 
 def new_task(
@@ -112,12 +104,12 @@ def new_task(
     task_id: str | None,
 ) -> NewTask:
     """A task that is to be submitted. Raises Refusal."""
-    said = text(description, "task_description", MOST_DESCRIPTION)
-    if not title_of(said):
+    description = text(description, "task_description", MOST_DESCRIPTION)
+    if not title_of(description):
         raise malformed("task_description", "`task_description` is empty.", "Say what is to be done.")
     return NewTask(
         task_type(kind, "task_type"),
-        said,
+        description,
         json_value(input_data, "input_data", MOST_JSON),
         whole(priority, "priority", 1, 10),
         references(depends_on),

@@ -45,12 +45,11 @@ from relay.coordination.tasks.wait import WorkWait
 from relay.coordination.tasks.why_not import reasons
 from relay.coordination.tasks.work_request import WorkRequest, shown
 from relay.log import events
-from relay.model import Caller, Fault, Refusal
+from relay.model import Caller, Fault, Json, Refusal
 from relay.model.references import Thing
 from relay.model.validation import json_value, malformed, text, texts
 from relay.store.ports import Store, Tx
 
-Json = dict[str, Any]
 T = TypeVar("T")
 #: Rows that are read at once for a list.
 _PAGE = 500

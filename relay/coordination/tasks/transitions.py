@@ -111,8 +111,8 @@ def lapsed(task: Task, *, at: float, now: float, fence: int, why: str, back_off:
     )
     if attempts < task.max_attempts:
         return after
-    said = f"Given up after {attempts} attempt{'s' * (attempts != 1)}: {why}."
-    return replace(after, status=Status.DEAD, completed_at=now, not_before=0.0, note=said, error_message=said)
+    note = f"Given up after {attempts} attempt{'s' * (attempts != 1)}: {why}."
+    return replace(after, status=Status.DEAD, completed_at=now, not_before=0.0, note=note, error_message=note)
 
 
 def _other(task: Task) -> str:

@@ -23,9 +23,9 @@ from relay.coordination.locks.wait import to_its_end
 from relay.coordination.locks.wording import short
 from relay.coordination.sessions import ENDED, was_ended
 from relay.coordination.tasks.task_events import CHANGED, CREATED
-from relay.coordination.tasks.work_request import Json, Try, WorkRequest
+from relay.coordination.tasks.work_request import Try, WorkRequest
 from relay.log import events
-from relay.model import Refusal
+from relay.model import Json, Refusal
 from relay.store.ports import Tx
 from relay.store.wakeup import Wakeup
 

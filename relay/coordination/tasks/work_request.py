@@ -8,7 +8,6 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from relay.base.durations import iso
 from relay.coordination.critical.stored_functions import Functions
@@ -19,10 +18,8 @@ from relay.coordination.tasks.needs import found_task
 from relay.coordination.tasks.task import Status, Task
 from relay.coordination.tasks.task_events import Q
 from relay.coordination.tasks.why_not import reasons
-from relay.model import Caller, Refusal
+from relay.model import Caller, Json, Refusal
 from relay.store.ports import Store, Tx
-
-Json = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,7 +2,9 @@
 
 Invariants:
 - what was changed is git's word and not the agent's; where git cannot tell it is null, never made up;
-- what is declared is read as a lock is, and set against git's word by the rule of locks (`declared.compared`);
+- what is declared is read as a lock is, and covers a file exactly when a lock on it would be about that file: a path
+  covers itself and its subtree, a pattern what it stands for, letters count by case where locks do. A logical key is
+  about no file: it covers none, and is never missing;
 - a changeset that meets another's lock, or an own lease that ran out, is refused and leaves nothing;
 - a row and its event commit together.
 """
@@ -10,23 +12,25 @@ Invariants:
 from __future__ import annotations
 
 import asyncio
+from collections import defaultdict
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import uuid_utils
 
 from relay.base.durations import iso
 from relay.coordination.locks.service import Locks
-from relay.coordination.paths.targets import MAX_TARGETS, Target
+from relay.coordination.paths.overlap import stands_for
+from relay.coordination.paths.patterns import parse
+from relay.coordination.paths.targets import MAX_TARGETS, Target, above
 from relay.coordination.sessions import Heartbeat, lane_of
-from relay.coordination.writes.declared import coverage, file_of
-from relay.coordination.writes.fencing import LockCheck
+from relay.coordination.writes.fencing import LockCheck, file_target
 from relay.coordination.writes.write_authorization import against, ordered, record
 from relay.log import events
 from relay.log.encoding import dumps, loads
 from relay.log.events import NewEvent
-from relay.model import STALE, Caller, ChangedFiles, Fault, LockRefusal, Refusal
+from relay.model import STALE, Caller, ChangedFiles, Fault, Json, LockRefusal, Refusal
 from relay.store.ports import Queries, Row, Store, Tx
 
 FOLDER = Path(__file__).parents[1]
@@ -37,8 +41,6 @@ RECORDED = "changeset.recorded"
 MOST_SUMMARY = 10_000
 MOST_FILES = 1000
 MOST_LISTED = 1000
-
-Json = dict[str, Any]
 
 
 class Changesets:
@@ -170,6 +172,53 @@ def _written(
         elif name is not None and (unknown or target.path in missing):
             asked[name] = None
     return list(asked)
+
+
+@dataclass(frozen=True, slots=True)
+class Coverage:
+    """`undeclared`: what was changed and no declaration covers; `missing`: declarations of files that cover nothing
+    that was changed, as they are shown."""
+
+    undeclared: list[str]
+    missing: list[str]
+
+
+def coverage(declared: Sequence[Target], changed: Sequence[str], *, fold: bool = False) -> Coverage:
+    """`changed`: names as git tells them. `fold`: the file system folds case."""
+    paths = {target.key for target in declared if target.kind == "path"}
+    globs: dict[str, list[Target]] = defaultdict(list)
+    for target in declared:
+        if target.kind == "glob":
+            globs[target.base or ""].append(target)
+    used_globs: set[Target] = set()
+    used_paths: set[str] = set()
+    undeclared = []
+    for path in changed:
+        file = file_target(path, fold)
+        if file is None:
+            undeclared.append(path)
+            continue
+        folders = above(file.key)
+        covering = paths.intersection(folders)
+        # Only patterns that begin with a folder of the file can stand for it: of a thousand, a few.
+        near = [glob for folder in ("", *folders) for glob in globs.get(folder, ())]
+        matching = {glob for glob in near if stands_for(glob.key, file.key)}
+        used_paths |= covering
+        used_globs |= matching
+        if not covering and not matching:
+            undeclared.append(path)
+    missing = [
+        target.path
+        for target in declared
+        if (target.kind == "path" and target.key not in used_paths)
+        or (target.kind == "glob" and target not in used_globs)
+    ]
+    return Coverage(undeclared, missing)
+
+
+def file_of(declared: Target) -> str | None:
+    """The name of the one file (or folder) that a declaration is; None of a pattern and of a key."""
+    return parse(declared.path).literal if declared.kind == "path" else None
 
 
 def refused(refusals: Sequence[LockRefusal]) -> Refusal:

@@ -16,13 +16,12 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 from relay.coordination.sessions import Q, lane_of
 from relay.coordination.writes.fencing import LockCheck
 from relay.log import events
 from relay.log.events import Event, NewEvent
-from relay.model import LOCKED, STALE, WHICH, Caller, Guard, GuardDecision, Location, LockRefusal
+from relay.model import LOCKED, STALE, WHICH, Caller, Guard, GuardDecision, Json, Location, LockRefusal
 from relay.store.ports import Store, StoreError, Tx
 
 REFUSED = "guard.refused"
@@ -33,8 +32,6 @@ ANY_SESSION = "-"
 MOST_TOLD = 20
 #: Characters of the reason of an override that are kept.
 MOST_WHY = 500
-
-Json = dict[str, Any]
 
 
 def against(refusals: Sequence[LockRefusal], caller: Caller) -> list[LockRefusal]:

@@ -10,7 +10,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from relay.coordination.paths import overlap, patterns, targets
-from relay.coordination.paths.containment import contains
 from relay.coordination.paths.patterns import BadPattern
 
 
@@ -242,16 +241,16 @@ def test_what_a_pattern_stands_for_it_meets(pattern: str) -> None:
     ],
 )
 def test_a_pattern_in_a_pattern(whole: str, part: str, expected: bool) -> None:
-    assert contains(whole, part) is expected
+    assert overlap.contains(whole, part) is expected
 
 
 @settings(max_examples=300, deadline=None)
 @given(PATTERN, PATTERN)
 def test_what_is_contained_is_no_more_by_enumeration(whole: str, part: str) -> None:
-    if contains(whole, part):
+    if overlap.contains(whole, part):
         files = [path for path in EVERY if overlap.stands_for(part, path)]
         assert all(overlap.stands_for(whole, path) for path in files), (whole, part)
-    assert contains(part, part)
+    assert overlap.contains(part, part)
 
 
 @settings(max_examples=300, deadline=None)

@@ -13,8 +13,7 @@ from relay.coordination.locks.service import Locks
 from relay.coordination.paths.targets import target
 from relay.coordination.sessions import Heartbeat, Sessions
 from relay.coordination.writes import write_authorization as guard
-from relay.coordination.writes.changesets import MOST_SUMMARY, Changesets
-from relay.coordination.writes.declared import coverage
+from relay.coordination.writes.changesets import MOST_SUMMARY, Changesets, coverage
 from relay.coordination.writes.fencing import FEW, LockCheck
 from relay.coordination.writes.write_authorization import ANY_SESSION, LockGuard, caller_of, check
 from relay.model import LOCKED, STALE, WHICH, Caller, Fault, GuardDecision, Location, LockRefusal, Refusal
