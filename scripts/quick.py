@@ -43,8 +43,8 @@ def git(*words: str) -> list[str]:
 def changed() -> list[str]:
     """The paths of the change, from the repository's top."""
     base = git("merge-base", "HEAD", "@{upstream}") or git("merge-base", "HEAD", "origin/HEAD") or ["HEAD"]
-    found = git("diff", "--name-only", base[0]) + git("ls-files", "--others", "--exclude-standard")
-    return found or git("diff", "--name-only", "HEAD~1", "HEAD")
+    paths = git("diff", "--name-only", base[0]) + git("ls-files", "--others", "--exclude-standard")
+    return paths or git("diff", "--name-only", "HEAD~1", "HEAD")
 
 
 def modules_of(path: str, modules: Iterable[str]) -> list[str]:
@@ -52,22 +52,22 @@ def modules_of(path: str, modules: Iterable[str]) -> list[str]:
     name = path.removesuffix(".py").replace("/", ".").removesuffix(".__init__")
     if path.endswith((".sql", ".scm")):
         beside = ".".join(Path(path).parts[:-2])
-        return [one for one in modules if one.startswith(f"{beside}.")]
+        return [module for module in modules if module.startswith(f"{beside}.")]
     return [name] if path.endswith(".py") and name in modules else []
 
 
 def distances(paths: Iterable[str], graph: grimp.ImportGraph) -> Mapping[str, int]:
     """Imports from each module down to the nearest changed one, at most FAR."""
-    found = {module: 0 for path in paths for module in modules_of(path, graph.modules)}
-    edge = list(found)
+    distance_of = {module: 0 for path in paths for module in modules_of(path, graph.modules)}
+    edge = list(distance_of)
     for far in range(1, FAR + 1):
         above = {up for module in edge for up in graph.find_modules_that_directly_import(module)}
         # pytest gives these to every test below them.
-        for folder in (one.removesuffix("conftest") for one in edge if one.endswith(".conftest")):
-            above |= {one for one in graph.modules if one.startswith(folder)}
-        edge = sorted(above - found.keys())
-        found |= dict.fromkeys(edge, far)
-    return found
+        for folder in (name.removesuffix("conftest") for name in edge if name.endswith(".conftest")):
+            above |= {name for name in graph.modules if name.startswith(folder)}
+        edge = sorted(above - distance_of.keys())
+        distance_of |= dict.fromkeys(edge, far)
+    return distance_of
 
 
 def nearest(paths: Sequence[str]) -> list[str]:

@@ -125,7 +125,7 @@ def configuration(ollama: FakeOllama) -> dict[str, Any]:
     )
 
 
-async def morning(one: Outside) -> None:
+async def morning(outside: Outside) -> None:
     """What was said before the picture is taken."""
     for title in (
         "Add an index on order_lines.order_id",
@@ -134,23 +134,23 @@ async def morning(one: Outside) -> None:
         "Alert when checkout p95 is over 400 ms",
         "Write down how a release is rolled back",
     ):
-        await one.post(f"/task {title}", "ann")
-    await one.until_said("Write down how a release")
+        await outside.post(f"/task {title}", "ann")
+    await outside.until_said("Write down how a release")
     for number, status in ((5, "done"), (1, "in_progress"), (2, "in_progress")):
-        await one.ask("PATCH", f"/api/tasks/{number}", json={"status": status, "name": "ben"})
+        await outside.ask("PATCH", f"/api/tasks/{number}", json={"status": status, "name": "ben"})
     for text in ("@GEMINI review the release notes", "@GEMINI please review them again"):
-        posted = await one.post(text, "ben")
-        await one.until_job(posted["id"], "GEMINI", "dead")
-    slow = await one.post("Checkout got slow: p95 went from 180 ms to 1.9 s since yesterday. Why?", "ann")
-    await one.until_job(slow["id"], "CLAUDE", "done")
-    review = await one.post("@CODEX @GEMINI review that before we merge, please", "ben")
-    await one.until_job(review["id"], "CODEX", "done")
-    await one.until_job(review["id"], "GEMINI", "skipped")
-    cent = await one.post("Also, carts are off by a cent sometimes, see t2", "ann")
-    await one.until_job(cent["id"], "CLAUDE", "active")
+        posted = await outside.post(text, "ben")
+        await outside.until_job(posted["id"], "GEMINI", "dead")
+    slow = await outside.post("Checkout got slow: p95 went from 180 ms to 1.9 s since yesterday. Why?", "ann")
+    await outside.until_job(slow["id"], "CLAUDE", "done")
+    review = await outside.post("@CODEX @GEMINI review that before we merge, please", "ben")
+    await outside.until_job(review["id"], "CODEX", "done")
+    await outside.until_job(review["id"], "GEMINI", "skipped")
+    cent = await outside.post("Also, carts are off by a cent sometimes, see t2", "ann")
+    await outside.until_job(cent["id"], "CLAUDE", "active")
 
 
-async def open_page(browser: Browser, one: Outside, *, size: dict[str, int], scheme: str) -> Page:
+async def open_page(browser: Browser, outside: Outside, *, size: dict[str, int], scheme: str) -> Page:
     context = await browser.new_context(
         viewport=size,
         color_scheme=scheme,
@@ -163,7 +163,7 @@ async def open_page(browser: Browser, one: Outside, *, size: dict[str, int], sch
         "localStorage.getItem('relay.name') || localStorage.setItem('relay.name', 'ann')"
     )
     page = await context.new_page()
-    _, link = await one.ask("POST", "/api/links")
+    _, link = await outside.ask("POST", "/api/links")
     await page.goto(link["url"])
     await expect(page.get_by_test_id("connection")).to_have_attribute("data-state", "live", timeout=60_000)
     await page.evaluate("document.fonts.ready")
@@ -174,11 +174,11 @@ async def show(page: Page, view: str) -> None:
     await page.get_by_test_id(f"tab-{view}").click()
 
 
-async def every_view(browser: Browser, one: Outside, folder: Path) -> None:
+async def every_view(browser: Browser, outside: Outside, folder: Path) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     for scheme in ("light", "dark"):
         for name, size in (("desk", DESK), ("phone", PHONE)):
-            page = await open_page(browser, one, size=size, scheme=scheme)
+            page = await open_page(browser, outside, size=size, scheme=scheme)
             for view in ("room", "board", "agents", "queue", "airspace", "worktrees"):
                 await show(page, view)
                 # The last two come as files of their own.
@@ -205,20 +205,20 @@ async def every_view(browser: Browser, one: Outside, folder: Path) -> None:
 
 async def demo(browser: Browser, out: Path, folder: Path) -> None:
     """The airspace in space, with a resolution advisory that stands."""
-    told = ["demo", "--stubborn", "--stay", "--only-with", "--folder", str(folder)]
+    arguments = ["demo", "--stubborn", "--stay", "--only-with", "--folder", str(folder)]
     room = await asyncio.create_subprocess_exec(
-        Path(sys.executable).with_name("relay"), *told, cwd=REPO, stdout=asyncio.subprocess.PIPE
+        Path(sys.executable).with_name("relay"), *arguments, cwd=REPO, stdout=asyncio.subprocess.PIPE
     )
     assert room.stdout is not None
     try:
-        while not (found := re.search(rb"http://\S+#link=\S+", await room.stdout.readline())):
+        while not (link := re.search(rb"http://\S+#link=\S+", await room.stdout.readline())):
             assert not room.stdout.at_eof(), "the demo has ended"
         context = await browser.new_context(
             viewport={"width": 1280, "height": 800}, color_scheme="dark", locale="en-GB"
         )
         await context.add_init_script("localStorage.setItem('relay.name', 'ann')")
         page = await context.new_page()
-        await page.goto(found[0].decode())
+        await page.goto(link[0].decode())
         await show(page, "airspace")
         await page.get_by_test_id("air-space").click()
         await page.locator('[data-testid="advisory"][data-level="resolution"][data-open="true"]').click(
@@ -239,28 +239,28 @@ async def demo(browser: Browser, out: Path, folder: Path) -> None:
 async def take(out: Path, all_views: Path | None) -> None:
     work = Path(tempfile.mkdtemp(prefix="relay-pictures-")) / "shop"
     try:
-        async with running() as ollama, room(work, configuration(ollama)) as one:
+        async with running() as ollama, room(work, configuration(ollama)) as outside:
             ollama.decide = decide
             for name, text in (("claude", CLAUDE), ("codex", CODEX), ("gemini", GEMINI)):
                 (work / f"{name}.yaml").write_text(text)
-            await one.start()
+            await outside.start()
             async with async_playwright() as playwright:
                 browser = await playwright.chromium.launch(
                     executable_path=os.environ.get("RELAY_CHROMIUM", "/usr/bin/chromium"),
                     args=["--no-sandbox", "--use-angle=swiftshader", "--enable-unsafe-swiftshader"],
                 )
-                ben = await open_page(browser, one, size=DESK, scheme="light")
+                ben = await open_page(browser, outside, size=DESK, scheme="light")
                 await ben.evaluate("localStorage.setItem('relay.name', 'ben')")
                 await ben.reload()
-                page = await open_page(browser, one, size=DESK, scheme="light")
-                await morning(one)
+                page = await open_page(browser, outside, size=DESK, scheme="light")
+                await morning(outside)
                 out.mkdir(parents=True, exist_ok=True)
                 await expect(page.get_by_test_id("stream")).to_contain_text("ROUND_HALF_UP", timeout=60_000)
                 await page.screenshot(path=out / "room.png")
                 await show(page, "board")
                 await page.screenshot(path=out / "board.png")
                 if all_views is not None:
-                    await every_view(browser, one, all_views)
+                    await every_view(browser, outside, all_views)
                 await demo(browser, out, work.parent / "demo")
                 await browser.close()
     finally:

@@ -16,7 +16,7 @@ import time
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -52,12 +52,8 @@ def asked(profile: Profile) -> Profile:
 class Clock:
     """Samples of one thing, in seconds: by the wall, and of the processor."""
 
-    wall: list[float]
-    cpu: list[float]
-
-    @classmethod
-    def new(cls) -> Clock:
-        return cls([], [])
+    wall: list[float] = field(default_factory=list)
+    cpu: list[float] = field(default_factory=list)
 
     @contextmanager
     def sample(self) -> Iterator[None]:
@@ -85,13 +81,13 @@ def room(quick: bool) -> Iterator[Figure]:
         adjacency[chance.choice(paths)].append(chance.choice(paths))
     size = f"{agents} agents x 40 files, {files:,} files, {edges:,} imports"
     sets = [working(f"A{at:03}", chance.sample(paths, 40), chance) for at in range(agents)]
-    building, searching = Clock.new(), Clock.new()
+    building, searching = Clock(), Clock()
     for _ in range(2 if quick else 5):
         space = PairScan(floor=FLOOR)
         with building.sample():
             space.set_graph(adjacency)
-        for one in sets:
-            space.update(one)
+        for working_set in sets:
+            space.update(working_set)
         space.graph.neighbours(paths[0])
         with searching.sample():
             space.near("A000", "A001")
@@ -112,28 +108,30 @@ def changes(
     times: int,
     size: str,
 ) -> Iterator[Figure]:
-    full = Clock.new()
+    full = Clock()
     for _ in range(times):
         with full.sample():
-            found = space.scan(asked(profile))
-    note = f"{size}; {found.looked_at} pairs touch, {len(found.links)} links"
+            result = space.scan(asked(profile))
+    note = f"{size}; {result.looked_at} pairs touch, {len(result.links)} links"
     yield full.figure(f"room: full scan, distances warm, {name}", 30.0, note)
     space.scan(profile)
 
-    def edited(one: WorkingSet) -> WorkingSet:
+    def edited(working_set: WorkingSet) -> WorkingSet:
         lines = (Span(first := chance.randint(1, 400), first + chance.randint(0, 20)),)
-        return replace(one, files=(replace(one.files[0], lines=lines), *one.files[1:]))
+        return replace(
+            working_set, files=(replace(working_set.files[0], lines=lines), *working_set.files[1:])
+        )
 
-    def further(one: WorkingSet) -> WorkingSet:
-        taken = {file.path for file in one.files}
+    def further(working_set: WorkingSet) -> WorkingSet:
+        taken = {file.path for file in working_set.files}
         path = next(path for path in iter(lambda: chance.choice(paths), "") if path not in taken)
-        return replace(one, files=(*one.files[1:], replace(one.files[0], path=path)))
+        return replace(working_set, files=(*working_set.files[1:], replace(working_set.files[0], path=path)))
 
-    def elsewhere(one: WorkingSet) -> WorkingSet:
-        return working(one.agent, chance.sample(paths, 40), chance)
+    def elsewhere(working_set: WorkingSet) -> WorkingSet:
+        return working(working_set.agent, chance.sample(paths, 40), chance)
 
     for what, change in (("edits a file", edited), ("another file", further), ("40 other files", elsewhere)):
-        clock = Clock.new()
+        clock = Clock()
         for at in range(times):
             which = at % len(sets)
             sets[which] = change(sets[which])
@@ -141,17 +139,19 @@ def changes(
             with clock.sample():
                 space.scan(profile)
         yield clock.figure(f"room: one agent, {what}, {name}", 3.0, size)
-    clock = Clock.new()
+    clock = Clock()
     for at in range(max(3, times // 4)):
-        for one in sets:
-            space.update(older(one, 0.999**at))
+        for working_set in sets:
+            space.update(older(working_set, 0.999**at))
         with clock.sample():
             space.scan(profile)
     yield clock.figure(f"room: all weights decayed, {name}", 30.0, size)
 
 
-def older(one: WorkingSet, by: float) -> WorkingSet:
-    return replace(one, files=tuple(replace(file, weight=file.weight * by) for file in one.files))
+def older(working_set: WorkingSet, by: float) -> WorkingSet:
+    return replace(
+        working_set, files=tuple(replace(file, weight=file.weight * by) for file in working_set.files)
+    )
 
 
 def working(name: str, paths: Sequence[str], chance: random.Random) -> WorkingSet:
@@ -175,7 +175,7 @@ def working(name: str, paths: Sequence[str], chance: random.Random) -> WorkingSe
 def placing(
     what: str, space: PairScan, sets: Sequence[WorkingSet], size: str, times: int
 ) -> Iterator[Figure]:
-    first, then = Clock.new(), Clock.new()
+    first, then = Clock(), Clock()
     profile = PROFILES["seed"]
     links = space.scan(profile).links
     for _ in range(max(2, times // 10)):
@@ -214,26 +214,26 @@ def crowd(agents: int, times: int, *, last: bool) -> Iterator[Figure]:
     sets = [working(f"A{at:04}", chance.sample(paths[at % areas], 40), chance) for at in range(agents)]
     space = PairScan(floor=FLOOR, reach=REACH)
     space.set_graph(adjacency)
-    for one in sets:
-        space.update(one)
+    for working_set in sets:
+        space.update(working_set)
     size = f"{agents:,} agents x 40 files, {areas * 250:,} files, {areas * 750:,} imports"
-    building = Clock.new()
+    building = Clock()
     with building.sample():
         space.near("A0000", "A0001")
     yield building.figure(f"crowd of {agents:,}: all taken in, distances searched", None, f"{size}; once")
     for name, profile in sorted(PROFILES.items()):
-        full = Clock.new()
+        full = Clock()
         for _ in range(times):
             with full.sample():
-                found = space.scan(asked(profile))
+                result = space.scan(asked(profile))
             pairs = agents * (agents - 1) // 2
-        per = float(np.median(full.wall)) / max(1, found.looked_at) * 1e6
+        per = float(np.median(full.wall)) / max(1, result.looked_at) * 1e6
         note = (
-            f"{size}; {found.looked_at:,} of {pairs:,} pairs touch, {per:.1f} us for each; "
-            f"{len(found.links):,} links"
+            f"{size}; {result.looked_at:,} of {pairs:,} pairs touch, {per:.1f} us for each; "
+            f"{len(result.links):,} links"
         )
         yield full.figure(f"crowd of {agents:,}: full scan, {name}", 2_000.0 if last else None, note)
-    edits = Clock.new()
+    edits = Clock()
     profile = PROFILES["seed"]
     space.scan(profile)
     for at in range(times):
@@ -257,21 +257,21 @@ def picture(quick: bool) -> Iterator[Figure]:
         return
     rooms = list(real_rooms(path, 2 if quick else 9))
     for name, profile in sorted(PROFILES.items()):
-        told: dict[str, dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
+        correlations_by_way: dict[str, dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
         for repository, sets, adjacency in rooms:
             for how, value in correlations(sets, adjacency, profile, 3 if quick else 20).items():
-                told[how][repository].append(value)
+                correlations_by_way[how][repository].append(value)
         for how in ("plain embedding of the source", "ours", "ceiling: free positions, best of many"):
-            mine = told[how]
+            mine = correlations_by_way[how]
             each = {repository: round(float(np.mean(values)), 2) for repository, values in mine.items()}
-            values = [value for found in mine.values() for value in found]
+            values = [value for each_repository in mine.values() for value in each_repository]
             yield single(
                 f"picture: Spearman with D, {name}, {how}",
                 float(np.mean(values)) if values else 0.0,
                 "rho",
                 n=len(values),
                 limits=at_least(0.70) if how == "ours" else None,
-                note=f"least {min(values, default=0.0):.2f}, below 0.70: {sum(one < 0.70 for one in values)}; {each}",
+                note=f"least {min(values, default=0.0):.2f}, below 0.70: {sum(rho < 0.70 for rho in values)}; {each}",
             )
 
 
@@ -283,9 +283,9 @@ def real_rooms(path: Path, each: int) -> Iterator[tuple[str, list[WorkingSet], A
             record = json.loads(line)
             if record["kind"] == "pair":
                 records[record["repo"]].append(record)
-    for repository, found in sorted(records.items()):
+    for repository, pairs in sorted(records.items()):
         for at in range(each):
-            room = real_room(found[int(len(found) * (at + 0.5) / each) :], (8, 16, 30)[at % 3])
+            room = real_room(pairs[int(len(pairs) * (at + 0.5) / each) :], (8, 16, 30)[at % 3])
             if len(room[0]) >= 8:
                 yield repository, *room
 
@@ -306,7 +306,7 @@ def real_room(records: Sequence[dict[str, Any]], size: int) -> tuple[list[Workin
 
 
 def touches(side: Mapping[str, Any]) -> tuple[FileTouch, ...]:
-    letters = {one.value for one in Change}
+    letters = {change.value for change in Change}
     return tuple(
         FileTouch(
             file["path"],
@@ -326,10 +326,10 @@ def correlations(
     """By way of placing; nothing where all D are equal and no order can be told."""
     space = PairScan()
     space.set_graph(adjacency)
-    for one in sets:
-        space.update(one)
+    for working_set in sets:
+        space.update(working_set)
     links = space.scan(profile).links
-    apart = distances(links, [one.agent for one in sets])
+    apart = distances(links, [working_set.agent for working_set in sets])
     upper = np.triu_indices(len(sets), 1)
     if len(np.unique(apart[upper])) < 2:
         return {}
@@ -339,7 +339,7 @@ def correlations(
         return float(np.corrcoef(ranks(drawn), ranks(apart[upper]))[0, 1])
 
     def of(placed: Placement) -> float:
-        return rho(np.array([placed.positions[one.agent] for one in sets]))
+        return rho(np.array([placed.positions[working_set.agent] for working_set in sets]))
 
     chance = np.random.default_rng(0)
     free = [
@@ -366,8 +366,8 @@ def distances(links: Sequence[Link], names: Sequence[str]) -> Floats:
 def ranks(values: Floats) -> Floats:
     """Equal values have the mean of their ranks; to nine decimals, so that rounding makes no order."""
     _, which, counts = np.unique(np.round(values, 9), return_inverse=True, return_counts=True)
-    found: Floats = (np.cumsum(counts) - (counts - 1) / 2)[which]
-    return found
+    mean_ranks: Floats = (np.cumsum(counts) - (counts - 1) / 2)[which]
+    return mean_ranks
 
 
 if __name__ == "__main__":

@@ -107,8 +107,8 @@ def shop(air: MockAirspace) -> None:
     ]
     now = datetime.now(UTC)
     air.advisories = {
-        one["id"]: one
-        for one in (
+        advisory["id"]: advisory
+        for advisory in (
             new_advisory(
                 1,
                 ["CLAUDE", "CODEX"],
@@ -253,8 +253,8 @@ def trees(air: MockAirspace) -> None:
         },
     ]
     for tree in air.trees:
-        told = {"agent": tree["agent"], "branch": tree["branch"], "base": tree["base"], "truncated": False}
-        air.diffs[tree["agent"]] = told | {"diff": DIFF, "files": files}
+        branch = {"agent": tree["agent"], "branch": tree["branch"], "base": tree["base"], "truncated": False}
+        air.diffs[tree["agent"]] = branch | {"diff": DIFF, "files": files}
 
 
 def request(number: int = 1, agent: str = "GEMINI", seconds: float = 120, **more: object) -> Json:

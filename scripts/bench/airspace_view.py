@@ -107,16 +107,13 @@ async def look(mode: str, quick: bool) -> list[Figure]:
         page = await enter(browser, room, mode)
         opened = await page.evaluate(OPEN)
         note = f"{data}; WebGL in software" if mode == "space" else data
-        limits = {"value": ("<=", 2000.0)}
+        limits = at_most(value=2000.0)
         figures.append(single(f"{mode}: click to first picture", opened, "ms", limits=limits, note=note))
-        told = await page.evaluate(TURN, turns)
-        spent = [ms / 1000 for ms in told["spent"]]
+        turned = await page.evaluate(TURN, turns)
+        spent = [ms / 1000 for ms in turned["spent"]]
         figures.append(spread(f"{mode}: script of a frame", spent, limits=at_most(p95=16.0), note=note))
-        figures.append(
-            spread(
-                f"{mode}: from frame to frame while turning", [ms / 1000 for ms in told["gaps"]], note=note
-            )
-        )
+        gaps = [ms / 1000 for ms in turned["gaps"]]
+        figures.append(spread(f"{mode}: from frame to frame while turning", gaps, note=note))
         for n in range(ticks):
             for agent, at in room.air.positions.items():
                 room.air.positions[agent] = [at[0] + 0.01 * (n + 1), at[1], at[2]]
@@ -125,14 +122,8 @@ async def look(mode: str, quick: bool) -> list[Figure]:
         before = await page.evaluate(FRAMES)
         await page.wait_for_timeout(2000)
         still = await page.evaluate(FRAMES) - before
-        figures.append(
-            single(
-                f"{mode}: frames in 2 s in which nothing moves",
-                still,
-                "frames",
-                limits={"value": ("<=", 0.0)},
-            )
-        )
+        what = f"{mode}: frames in 2 s in which nothing moves"
+        figures.append(single(what, still, "frames", limits=at_most(value=0.0)))
         await browser.close()
     await room.stop()
     return figures

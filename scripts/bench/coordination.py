@@ -57,9 +57,9 @@ async def on_sqlite(folder: Path, quick: bool) -> AsyncIterator[Figure]:
 
         async def measured(callers: int = 1) -> Any:
             before = time.process_time()
-            told = await services.pairs(at, count, callers)
+            seconds = await services.pairs(at, count, callers)
             cpu.append((time.process_time() - before) / (count // callers * callers))
-            return told
+            return seconds
 
         ours, theirs = await services.alternately(measured, lambda: raw.pairs(count), rounds)
         raw.close()
@@ -74,8 +74,8 @@ async def on_sqlite(folder: Path, quick: bool) -> AsyncIterator[Figure]:
         )
         yield single(f"{PAIRS}, SQLite, raw / ours, one caller", plain_rate / rate, "times")
         yield processor_time("one caller", cpu)
-        yield spread("acquire, SQLite", [took for one in ours for took in one[1]])
-        yield spread("release, SQLite", [took for one in ours for took in one[2]])
+        yield spread("acquire, SQLite", [took for pairs_run in ours for took in pairs_run[1]])
+        yield spread("release, SQLite", [took for pairs_run in ours for took in pairs_run[2]])
         best = (rate, "one caller")
         for callers in SEVERAL:
             who = f"{callers} callers"
@@ -87,7 +87,7 @@ async def on_sqlite(folder: Path, quick: bool) -> AsyncIterator[Figure]:
                 f"{PAIRS}, SQLite, {who}", rate, "pairs/s", n=count * rounds, note="each on paths of its own"
             )
             yield processor_time(who, cpu)
-            yield spread(f"acquire, SQLite, {who}", [took for one in runs for took in one[1]])
+            yield spread(f"acquire, SQLite, {who}", [took for pairs_run in runs for took in pairs_run[1]])
         yield single(
             f"{PAIRS}, SQLite, the best of these", best[0], "pairs/s", n=count * rounds, limits=at_least(2000),
             note=f"of {best[1]}; public reference on PostgreSQL 1,650-4,230",

@@ -12,11 +12,11 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
-from scripts.bench.coordination_store import OTHER_GLOBS, OTHER_LOCKS
+from scripts.bench.coordination_store import OTHER_GLOBS, OTHER_LOCKS, other_paths
 from scripts.bench.figures import Figure, at_most, run, spread, stopwatch
 from scripts.bench.room_daemon import ROOT, Daemon, running
 
@@ -26,7 +26,7 @@ Json = dict[str, Any]
 def measure(folder: Path, quick: bool) -> Iterator[Figure]:
     count, starts = (20, 1) if quick else (2_000, 9)
     with running(folder / "doors", {"dispatcher": {"enabled": False}}) as daemon:
-        with closing_http(daemon) as agent, mcp(daemon, "AGENT-1") as tools:
+        with closing(HttpAgent(daemon)) as agent, mcp(daemon, "AGENT-1") as tools:
             yield from of_locks(agent, tools, count, "", targets=True)
             others = (60, 5) if quick else (OTHER_LOCKS, OTHER_GLOBS)
             hold_others(agent, *others)
@@ -48,10 +48,7 @@ def of_locks(
 ) -> Iterator[Figure]:
     """The two interfaces in turns, so that what else the machine does meets both."""
     took: dict[str, list[float]] = {
-        "HTTP acquire": [],
-        "HTTP release": [],
-        "MCP acquire": [],
-        "MCP release": [],
+        f"{name} {act}": [] for name in ("HTTP", "MCP") for act in ("acquire", "release")
     }
     for number in range(count):
         for client, name in ((agent, "HTTP"), (tools, "MCP")):
@@ -81,35 +78,27 @@ class HttpAgent:
         self.key = self.ask("/keys", {"identity": "AGENT-0"})["key"]
 
     def ask(self, path: str, body: Json) -> Json:
-        said = json.dumps(body).encode()
+        body_bytes = json.dumps(body).encode()
         self.connection.request(
-            "POST", path, said, {"X-API-Key": self.key, "Content-Type": "application/json"}
+            "POST", path, body_bytes, {"X-API-Key": self.key, "Content-Type": "application/json"}
         )
         answer = self.connection.getresponse()
-        told: Json = json.loads(answer.read())
+        payload: Json = json.loads(answer.read())
         if answer.status != 200:
-            raise RuntimeError(f"{path}: {answer.status} {told}")
-        return told
+            raise RuntimeError(f"{path}: {answer.status} {payload}")
+        return payload
 
     def call(self, operation: str, **said: Any) -> Json:
         return self.ask("/locks/" + operation.removesuffix("_lock"), said)
 
-
-@contextmanager
-def closing_http(daemon: Daemon) -> Iterator[HttpAgent]:
-    agent = HttpAgent(daemon)
-    try:
-        yield agent
-    finally:
-        agent.connection.close()
+    def close(self) -> None:
+        self.connection.close()
 
 
 def hold_others(agent: HttpAgent, locks: int, globs: int) -> None:
     """Locks of another session that meet nothing of ours."""
-    paths = [f"other/part{number // 40}/file{number}.py" for number in range(locks)]
-    paths += [f"globs/part{number}/**/test_*.py" for number in range(globs)]
-    for first in range(0, len(paths), 200):
-        body = {"file_paths": paths[first : first + 200], "ttl_minutes": 480, "session_id": "others"}
+    for paths in other_paths(locks, globs):
+        body = {"file_paths": paths, "ttl_minutes": 480, "session_id": "others"}
         if not agent.ask("/locks/acquire", body)["success"]:
             raise RuntimeError("the other locks were not taken")
 
@@ -137,9 +126,9 @@ class Mcp:
             line = self.process.stdout.readline()
             if not line:
                 raise RuntimeError(f"relay mcp ended with {self.process.wait()}")
-            said = json.loads(line)
-            if said.get("id") == self.number:
-                return said["result"]
+            body_bytes = json.loads(line)
+            if body_bytes.get("id") == self.number:
+                return body_bytes["result"]
 
     def call(self, operation: str, **said: Any) -> Json:
         told: Json = self.ask("tools/call", {"name": operation, "arguments": said})["structuredContent"]
@@ -151,12 +140,12 @@ def mcp(daemon: Daemon, agent: str) -> Iterator[Mcp]:
     words = [sys.executable, "-m", "relay.cli", "mcp", "--config", str(daemon.folder / "config.json")]
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     began = time.perf_counter()
-    with (daemon.folder / "mcp.err").open("ab") as said:
+    with (daemon.folder / "mcp.err").open("ab") as log:
         process = subprocess.Popen(
             [*words, "--agent", agent],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
-            stderr=said,
+            stderr=log,
             cwd=daemon.folder,
             env=environment,
         )

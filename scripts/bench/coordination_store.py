@@ -7,14 +7,14 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from relay.config.loading import parse
-from relay.config.settings import LiveSettings, Settings
+from relay.config.settings import LiveSettings
 from relay.coordination.writes.fencing import LockCheck
 from relay.faces.services import Services, services_of
 from relay.model import Caller
@@ -23,7 +23,7 @@ from scripts.bench.figures import stopwatch
 
 #: As many as a morning's work of a full room leaves, and the globs that agents declare (issue 3's other figures).
 OTHER_LOCKS, OTHER_GLOBS = 1_000, 20
-WORDS = (
+WORDS = [
     "parser",
     "lock",
     "merge",
@@ -36,7 +36,7 @@ WORDS = (
     "page",
     "socket",
     "retry",
-)
+]
 Json = dict[str, Any]
 
 
@@ -48,15 +48,12 @@ class Desk:
     services: Services
 
 
-def settings_of(folder: Path) -> Settings:
-    return parse("{}", folder / "config.json")
-
-
 @asynccontextmanager
 async def desk(opened: Awaitable[Store], folder: Path) -> AsyncIterator[Desk]:
     store = await opened
     try:
-        yield Desk(store, services_of(store, LiveSettings(settings_of(folder)), fold=False))
+        settings = LiveSettings(parse("{}", folder / "config.json"))
+        yield Desk(store, services_of(store, settings, fold=False))
     finally:
         await store.close()
 
@@ -95,13 +92,19 @@ async def pairs(at: Desk, count: int, callers: int = 1) -> tuple[float, list[flo
     return time.perf_counter() - began, taking, freeing
 
 
-async def hold_others(at: Desk, locks: int, globs: int) -> None:
-    """Locks of another session that meet nothing of ours."""
-    other = caller(900)
+def other_paths(locks: int, globs: int) -> Iterator[list[str]]:
+    """The paths of so many other locks and globs, by 200."""
     paths = [f"other/part{number // 40}/file{number}.py" for number in range(locks)]
     paths += [f"globs/part{number}/**/test_*.py" for number in range(globs)]
     for first in range(0, len(paths), 200):
-        answer = await at.services.locks.acquire(other, paths[first : first + 200], ttl_s=8 * 3600.0)
+        yield paths[first : first + 200]
+
+
+async def hold_others(at: Desk, locks: int, globs: int) -> None:
+    """Locks of another session that meet nothing of ours."""
+    other = caller(900)
+    for paths in other_paths(locks, globs):
+        answer = await at.services.locks.acquire(other, paths, ttl_s=8 * 3600.0)
         if not answer["success"]:
             raise RuntimeError(f"it was not done: {answer}")
 
@@ -165,11 +168,11 @@ async def recall(at: Desk, count: int, *, there: int, common: bool) -> list[floa
     """The seconds of each question. `common`: with words that stand in every memory, else with what stands in few."""
     took = []
     for number in range(count):
-        one, two = WORDS[number % len(WORDS)], WORDS[(number // 3 + 5) % len(WORDS)]
-        asked = f"the {one} and its {two} went stale" if common else f"mend {number * 7 % there}"
+        first, second = WORDS[number % len(WORDS)], WORDS[(number // 3 + 5) % len(WORDS)]
+        asked = f"the {first} and its {second} went stale" if common else f"mend {number * 7 % there}"
         with stopwatch(took):
-            found = await at.services.memory.recall(caller(0), asked, limit=10)
-        if not found:
+            memories = await at.services.memory.recall(caller(0), asked, limit=10)
+        if not memories:
             raise RuntimeError("nothing was recalled")
     return took
 
@@ -194,25 +197,21 @@ async def read_room(at: Desk, entries: int, count: int) -> tuple[list[float], li
         await timed(
             posting, at.services.room.post(caller(number % 8), f"{number}: {WORDS[number % 9]} is mended")
         )
-    return posting, [took async for took in _reads(at, count, min(entries, 50))]
-
-
-async def _reads(at: Desk, count: int, wanted: int) -> AsyncIterator[float]:
+    reading: list[float] = []
     for _ in range(count):
-        began = time.perf_counter()
-        page = await at.services.room.read(caller(0), limit=50)
-        took = time.perf_counter() - began
-        if len(page["entries"]) != wanted:
-            raise RuntimeError(f"{len(page['entries'])} entries and not {wanted}")
-        yield took
+        with stopwatch(reading):
+            page = await at.services.room.read(caller(0), limit=50)
+        if len(page["entries"]) != min(entries, 50):
+            raise RuntimeError(f"{len(page['entries'])} entries and not {min(entries, 50)}")
+    return posting, reading
 
 
 async def alternately(
-    one: Callable[[], Awaitable[Any]], two: Callable[[], Awaitable[Any]], times: int
+    first: Callable[[], Awaitable[Any]], second: Callable[[], Awaitable[Any]], times: int
 ) -> tuple[list[Any], list[Any]]:
     """Both in turns, so that what else the machine does meets both."""
-    ones, twos = [], []
+    first_results, second_results = [], []
     for _ in range(times):
-        ones.append(await one())
-        twos.append(await two())
-    return ones, twos
+        first_results.append(await first())
+        second_results.append(await second())
+    return first_results, second_results

@@ -19,7 +19,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -28,7 +28,7 @@ from typing import Any
 import psutil
 
 from scripts.bench import postgres_server as postgres
-from scripts.bench.coordination_doors import HttpAgent, closing_http
+from scripts.bench.coordination_doors import HttpAgent
 from scripts.bench.figures import Figure, at_most, run, single, spread, stopwatch
 from scripts.bench.room_daemon import ROOT, Daemon, running
 
@@ -76,7 +76,11 @@ class Endpoint:
         pids = [self.pid]
         if self.database is not None:
             server, name = self.database
-            pids += [one.pid for one in psutil.Process(server).children() if name in " ".join(one.cmdline())]
+            pids += [
+                process.pid
+                for process in psutil.Process(server).children()
+                if name in " ".join(process.cmdline())
+            ]
         # The clock of another process: clock_getcpuclockid(3). What the system counts in `times` is too coarse.
         return sum(time.clock_gettime((~pid << 3) | 2) for pid in pids)
 
@@ -86,24 +90,24 @@ def measure(folder: Path, quick: bool, against: Path | None = None) -> Iterator[
     trees = {"": ROOT} | ({" (before)": against} if against else {})
     with ExitStack() as stack:
         endpoints: dict[str, Endpoint] = {ECHO: stack.enter_context(echo())}
-        found = postgres.binaries()
-        if found is not None:
-            server = postgres.make_server(found, {"listen_addresses": ""})
+        programs = postgres.binaries()
+        if programs is not None:
+            server = postgres.make_server(programs, {"listen_addresses": ""})
             stack.callback(server.end)
         for number, (when, root) in enumerate(trees.items()):
             plain = {"dispatcher": {"enabled": False}}
             endpoints |= of_daemon(stack, f"SQLite{when}", folder / f"sqlite{number}", plain, root)
-            if found is None:
+            if programs is None:
                 continue
             place = folder / f"postgres{number}"
             place.mkdir()
             name = server.new_database()
             (place / "dsn").touch(mode=0o600)
             (place / "dsn").write_text(server.dsn(name))
-            kept = {**plain, "storage": "postgres", "postgres": {"dsn_file": "dsn"}}
+            settings = {**plain, "storage": "postgres", "postgres": {"dsn_file": "dsn"}}
             assert server.process is not None
             database = (server.process.pid, name)
-            endpoints |= of_daemon(stack, f"PostgreSQL{when}", place, kept, root, database)
+            endpoints |= of_daemon(stack, f"PostgreSQL{when}", place, settings, root, database)
         took, used = _in_turns(endpoints, count)
     medians = {name: statistics.median(samples) for name, samples in took.items()}
     costs = {name: statistics.median(samples) for name, samples in used.items()}
@@ -164,7 +168,7 @@ def of_daemon(
 ) -> dict[str, Endpoint]:
     """A lock, by HTTP and by MCP over HTTP: the first fifty are taken, and then refreshed."""
     daemon = stack.enter_context(running(folder, settings, root))
-    agent = stack.enter_context(closing_http(daemon))
+    agent = stack.enter_context(closing(HttpAgent(daemon)))
     tools = _Tools(daemon, agent)
     stack.callback(tools.connection.close)
 
@@ -190,25 +194,22 @@ class _Tools:
         self.connection = http.client.HTTPConnection("127.0.0.1", daemon.port, timeout=60)
         self.headers = {"X-API-Key": agent.key, "Accept": "application/json, text/event-stream"}
         self._number = 0
-        version = "2025-06-18"
-        self._ask(
-            "initialize",
-            {"protocolVersion": version, "capabilities": {}, "clientInfo": {"name": "b", "version": "1"}},
-        )
+        version, client = "2025-06-18", {"name": "b", "version": "1"}
+        self._ask("initialize", {"protocolVersion": version, "capabilities": {}, "clientInfo": client})
         self.headers["MCP-Protocol-Version"] = version
 
     def _ask(self, method: str, params: dict[str, Any]) -> Any:
         self._number += 1
-        said = {"jsonrpc": "2.0", "id": self._number, "method": method, "params": params}
-        told = _post(self.connection, "/mcp", said, self.headers)
-        if "result" not in told:
-            raise RuntimeError(f"{method} was refused: {told}")
-        return told["result"]
+        request = {"jsonrpc": "2.0", "id": self._number, "method": method, "params": params}
+        answer = _post(self.connection, "/mcp", request, self.headers)
+        if "result" not in answer:
+            raise RuntimeError(f"{method} was refused: {answer}")
+        return answer["result"]
 
     def acquire(self, number: int) -> None:
         path = f"src/mcp/file{number % 50}.py"
-        told = self._ask("tools/call", {"name": "acquire_lock", "arguments": {"file_path": path}})
-        _done(told.get("structuredContent") or json.loads(told["content"][0]["text"]))
+        result = self._ask("tools/call", {"name": "acquire_lock", "arguments": {"file_path": path}})
+        _done(result.get("structuredContent") or json.loads(result["content"][0]["text"]))
 
 
 def _done(answer: dict[str, Any]) -> None:
@@ -235,9 +236,9 @@ def _post(
 def main() -> int:
     parser = argparse.ArgumentParser(add_help=False)
     parser.add_argument("--against", type=Path)
-    told, sys.argv[1:] = parser.parse_known_args()
+    options, sys.argv[1:] = parser.parse_known_args()
     about = "What a lock costs over HTTP and MCP; --against FOLDER: an older tree of relay beside it."
-    return run("doors_ratio", partial(measure, against=told.against), about)
+    return run("doors_ratio", partial(measure, against=options.against), about)
 
 
 if __name__ == "__main__":

@@ -47,14 +47,8 @@ class Figure:
             key: {"target": f"{sign} {limit:g}", "met": self.met(key)}
             for key, (sign, limit) in self.limits.items()
         }
-        return {
-            "name": self.name,
-            "unit": self.unit,
-            "n": self.n,
-            **self.values,
-            "targets": targets,
-            "note": self.note,
-        }
+        named = {"name": self.name, "unit": self.unit, "n": self.n}
+        return {**named, **self.values, "targets": targets, "note": self.note}
 
 
 def at_most(**limits: float) -> dict[str, tuple[str, float]]:
@@ -84,12 +78,7 @@ def spread(
         at = min(len(ranked) - 1, max(0, math.ceil(share * len(ranked) - 1e-9) - 1))
         return round(ranked[at] * scale, 3)
 
-    values = {
-        "p50": rank(0.50),
-        "p95": rank(0.95),
-        "p99": rank(0.99),
-        "max": round(ranked[-1] * scale, 3),
-    }
+    values = {"p50": rank(0.50), "p95": rank(0.95), "p99": rank(0.99), "max": rank(1.0)}
     return Figure(name, unit, len(ranked), values, limits or {}, note)
 
 
@@ -152,13 +141,12 @@ def run(name: str, measure: Callable[[Path, bool], Iterable[Figure]], about: str
     parser.add_argument("--quick", action="store_true", help="small numbers: only to see that it runs")
     parser.add_argument("--dir", type=Path, help="where its files go for the time of the run")
     args = parser.parse_args()
-    structlog.configure(
-        logger_factory=structlog.PrintLoggerFactory(sys.stderr)
-    )  # standard output is the report's
+    # Standard output is the report's.
+    structlog.configure(logger_factory=structlog.PrintLoggerFactory(sys.stderr))
     with tempfile.TemporaryDirectory(prefix="relay-bench-", dir=args.dir) as made:
         folder = Path(made)
-        told = machine(folder)
-        print(_heading(told), file=sys.stderr)
+        conditions = machine(folder)
+        print(_heading(conditions), file=sys.stderr)
         figures = []
         for figure in measure(folder, args.quick):
             figures.append(figure)
@@ -168,7 +156,7 @@ def run(name: str, measure: Callable[[Path, bool], Iterable[Figure]], about: str
         "bench": name,
         "at": datetime.now(UTC).isoformat(timespec="seconds"),
         "quick": args.quick,
-        "machine": told,
+        "machine": conditions,
         "figures": [figure.as_json() for figure in figures],
         "missed": missed,
     }
@@ -176,12 +164,12 @@ def run(name: str, measure: Callable[[Path, bool], Iterable[Figure]], about: str
     return 0
 
 
-def _heading(told: Mapping[str, Any]) -> str:
-    fsync = told["fsync"]
+def _heading(conditions: Mapping[str, Any]) -> str:
+    fsync = conditions["fsync"]
     return (
-        f"{told['cpu']}, {told['cores']} cores, {told['memory']}; Linux {told['kernel']}, Python "
-        f"{told['python']}, SQLite {told['sqlite']}; fsync p50 {fsync['p50']} ms, p99 {fsync['p99']} ms; "
-        f"load {told['load_before'][0]}\n"
+        f"{conditions['cpu']}, {conditions['cores']} cores, {conditions['memory']}; Linux {conditions['kernel']}, "
+        f"Python {conditions['python']}, SQLite {conditions['sqlite']}; "
+        f"fsync p50 {fsync['p50']} ms, p99 {fsync['p99']} ms; load {conditions['load_before'][0]}\n"
         f"{'figure':<58} {'n':>8} {'p50':>9} {'p95':>9} {'p99':>9} {'max':>9}  target"
     )
 

@@ -59,7 +59,7 @@ async def measured(folder: Path, repo: Path, samples: int, quick: bool) -> list[
     store: SqliteStore = await open_store(
         folder / "events.db", [events.FOLDER, Path(airspace.__file__).parent]
     )
-    found: list[Figure] = []
+    figures: list[Figure] = []
     try:
         before = os.times()
         took, stood, service = await started(store, repo)
@@ -75,13 +75,13 @@ async def measured(folder: Path, repo: Path, samples: int, quick: bool) -> list[
             f"{sum(sizes) / 1e6:.1f} MB, median {sizes[len(sizes) // 2]:,} bytes, {len(service.left_out)} left out"
         )
         limits = None if quick else at_most(value=20.0)
-        found.append(single("cold build", took, "s", limits=limits, note=about))
-        found.append(spread("event loop held up while building", stood))
+        figures.append(single("cold build", took, "s", limits=limits, note=about))
+        figures.append(spread("event loop held up while building", stood))
         await service.close()
         used = os.times()
         note = "of the worker processes, list to last edge: what other work on the machine does not change"
         seconds = used.children_user + used.children_system - before.children_user - before.children_system
-        found.append(single("cold build, processor time", seconds, "s", note=note))
+        figures.append(single("cold build, processor time", seconds, "s", note=note))
         warm = []
         for _ in range(3 if quick else 10):
             took, _, service = await started(store, repo)
@@ -89,16 +89,16 @@ async def measured(folder: Path, repo: Path, samples: int, quick: bool) -> list[
             await service.changed(["no-such-file.py"])  # waits until the worker has taken in everything
             await service.close()
         limits = at_most(p95=500.0)
-        found.append(spread("warm start", warm, limits=limits, note=about))
+        figures.append(spread("warm start", warm, limits=limits, note=about))
         _, _, service = await started(store, repo)
-        found += await changes(service, repo, paths, samples)
-        found += pairs(service, paths, quick)
+        figures += await changes(service, repo, paths, samples)
+        figures += pairs(service, paths, quick)
         await service.close()
         size = sum(file.stat().st_size for file in folder.glob("events.db*"))
-        found.append(single("database", size / 1e6, "MB", note=about))
+        figures.append(single("database", size / 1e6, "MB", note=about))
     finally:
         await store.close()
-    return found
+    return figures
 
 
 async def started(store: SqliteStore, repo: Path) -> tuple[float, list[float], GraphService]:
@@ -126,25 +126,23 @@ async def changes(service: GraphService, repo: Path, paths: list[str], samples: 
     chosen = random.Random(4).sample(paths, min(samples, len(paths)))
     await service.changed(["no-such-file.py"])
     changed: list[float] = []
-    small: list[float] = []
     sizes: list[int] = []
     for path in chosen:
         file = repo / path
         before = file.read_bytes()
         try:
             file.write_bytes(before + b"\n")
-            took = await clocked(service, path)
+            with stopwatch(changed):
+                await service.changed([path])
         finally:
             file.write_bytes(before)
         await service.changed([path])
-        changed.append(took)
         sizes.append(len(before))
-        if len(before) <= 10_000:
-            small.append(took)
+    small = [took for took, size in zip(changed, sizes, strict=True) if size <= 10_000]
     about = f"sizes p50 {sorted(sizes)[len(sizes) // 2]:,} bytes, largest {max(sizes):,}"
-    found = [spread("one changed file", changed, limits=at_most(p50=20.0, p95=20.0), note=about)]
+    figures = [spread("one changed file", changed, limits=at_most(p50=20.0, p95=20.0), note=about)]
     if small:
-        found.append(spread("one changed file of 10 KB at most", small, limits=at_most(p99=20.0)))
+        figures.append(spread("one changed file of 10 KB at most", small, limits=at_most(p99=20.0)))
     added: list[float] = []
     removed: list[float] = []
     for number in range(max(5, samples // 10)):
@@ -152,21 +150,17 @@ async def changes(service: GraphService, repo: Path, paths: list[str], samples: 
         file = repo / path
         file.write_text("import os\n\n\ndef f():\n    return os.name\n")
         try:
-            added.append(await clocked(service, path))
+            with stopwatch(added):
+                await service.changed([path])
         finally:
             file.unlink()
-        removed.append(await clocked(service, path))
+        with stopwatch(removed):
+            await service.changed([path])
     return [
-        *found,
+        *figures,
         spread("one added file", added, limits=at_most(p95=20.0)),
         spread("one removed file", removed),
     ]
-
-
-async def clocked(service: GraphService, path: str) -> float:
-    began = time.perf_counter()
-    await service.changed([path])
-    return time.perf_counter() - began
 
 
 def pairs(service: GraphService, paths: list[str], quick: bool) -> list[Figure]:
@@ -185,13 +179,13 @@ def pairs(service: GraphService, paths: list[str], quick: bool) -> list[Figure]:
     ]
     symbols = SymbolFacts(service.graph)
     sides, both = [], []
-    for one in sets:
+    for side in sets:
         with stopwatch(sides):
-            symbols.side(one)
-    for at, one in enumerate(sets):
+            symbols.side(side)
+    for at, side in enumerate(sets):
         for other in sets[at + 1 :]:
             with stopwatch(both):
-                symbols.facts(one, other)
+                symbols.facts(side, other)
     return [
         spread("symbols of one side, 40 files", sides),
         spread("symbols of one pair, sides known", both, unit="us", scale=1e6),

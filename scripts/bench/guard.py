@@ -25,15 +25,15 @@ def measure(folder: Path, quick: bool) -> Iterable[Figure]:
     agents = [{"name": "BOT", "cmd": ["true"]}]
     with running(room, {"agents": agents, "dispatcher": {"enabled": False}}):
         config = str(room / "config.json")
-        told = ["hook", "--agent", "BOT", "--config", config]
+        arguments = ["hook", "--agent", "BOT", "--config", config]
         edit = json.dumps({"tool_name": "Edit", "tool_input": {"file_path": "a.py"}, "cwd": str(room)})
         plain = [sys.executable, "-I", "-S", "-c", "pass"]
         yield spread("python, with nothing to do", timed(plain, edit, count))
-        script = [sys.executable, "-I", "-S", SCRIPT, *told]
+        script = [sys.executable, "-I", "-S", SCRIPT, *arguments]
         yield spread(
             "guard hook, as the presets call it", timed(script, edit, count), limits=at_most(p95=150)
         )
-        command = [sys.executable, "-m", "relay.cli", "guard", *told]
+        command = [sys.executable, "-m", "relay.cli", "guard", *arguments]
         yield spread("guard hook, as `relay guard hook`", timed(command, edit, count // 5 or 2))
         yield from of_git(room, config, count // 3 or 2, "a running room")
     yield spread("guard hook, with no room", timed(script, edit, count))

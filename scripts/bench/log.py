@@ -42,17 +42,17 @@ def measure(folder: Path, quick: bool) -> Iterator[Figure]:
     targets = {5.0: at_most(p95=2.0, p99=5.0), 50.0: at_most(p99=15.0, max=250.0)}
     for rate, limits in targets.items():
         for kind, file in (("ours", path), ("raw", plain)):
-            told = together(file, kind, writers, rate, seconds)
+            reports = together(file, kind, writers, rate, seconds)
             yield spread(
                 f"record, {rate:g}/s each, {kind}",
-                [value for one in told for value in one["took"]],
+                [value for report in reports for value in report["took"]],
                 limits=limits if kind == "ours" else None,
-                note=f"{where}; began late by at most {max(max(one['late']) for one in told) * 1000:.1f} ms",
+                note=f"{where}; began late by at most {max(max(report['late']) for report in reports) * 1000:.1f} ms",
             )
     for kind, file in (("ours", path), ("raw", plain)):
-        told = together(file, kind, writers, 0.0, seconds / 2)
-        samples = [value for one in told for value in one["took"]]
-        least = min(len(one["took"]) for one in told)
+        reports = together(file, kind, writers, 0.0, seconds / 2)
+        samples = [value for report in reports for value in report["took"]]
+        least = min(len(report["took"]) for report in reports)
         yield single(
             f"record without pause, {writers} writers, {kind}",
             len(samples) / (seconds / 2),
@@ -64,8 +64,8 @@ def measure(folder: Path, quick: bool) -> Iterator[Figure]:
     count = 500 if quick else 20_000
     yield single("record, one writer, ours", asyncio.run(alone(path, count)), "tx/s", n=count)
     yield single("record, one writer, raw", alone_raw(plain, count), "tx/s", n=count)
-    found, took = asyncio.run(verified(path))
-    yield single("verify", found / took, "events/s", n=found)
+    checked, took = asyncio.run(verified(path))
+    yield single("verify", checked / took, "events/s", n=checked)
 
 
 async def fill(path: Path, size: int) -> float:
@@ -98,20 +98,20 @@ def together(path: Path, kind: str, writers: int, rate: float, seconds: float) -
         for number in range(writers)
     ]
     try:
-        for one in running:
-            assert one.stdout is not None
-            if one.stdout.readline() != "ready\n":
-                raise RuntimeError(f"a writer ended before it was ready, with code {one.wait()}")
+        for writer in running:
+            assert writer.stdout is not None
+            if writer.stdout.readline() != "ready\n":
+                raise RuntimeError(f"a writer ended before it was ready, with code {writer.wait()}")
         start_at = time.monotonic() + START_S
-        for one in running:
-            assert one.stdin is not None
-            one.stdin.write(f"{start_at}\n")
-            one.stdin.flush()
-        return [json.loads(one.communicate()[0]) for one in running]
+        for writer in running:
+            assert writer.stdin is not None
+            writer.stdin.write(f"{start_at}\n")
+            writer.stdin.flush()
+        return [json.loads(writer.communicate()[0]) for writer in running]
     finally:
-        for one in running:
-            one.kill()
-            one.wait()
+        for writer in running:
+            writer.kill()
+            writer.wait()
 
 
 async def alone(path: Path, count: int) -> float:

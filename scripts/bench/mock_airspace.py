@@ -69,7 +69,7 @@ def reading(risk: float, weight: float, *evidence: Json, alone: bool = True) -> 
 
 
 def new_link(a: str, b: str, risk: float, level: str, **readings: Json) -> Json:
-    channels = {name: one["risk"] for name, one in readings.items()}
+    channels = {name: channel["risk"] for name, channel in readings.items()}
     return {
         "a": a,
         "b": b,
@@ -204,13 +204,15 @@ class MockAirspace:
             }
             for agent, files in self.sets.items()
         ]
-        told = {
+        answer = {
             "profile": "calibrated",
             "enabled": self.enabled,
             "thresholds": {"traffic": 0.35, "resolution": 0.7, "slack": 0.05},
             "agents": agents,
             "links": self.links,
-            "advisories": [one for one in self.advisories.values() if one["closed_at"] is None],
+            "advisories": [
+                advisory for advisory in self.advisories.values() if advisory["closed_at"] is None
+            ],
             "positions": self.positions,
             "counts": {
                 "agents": len(agents),
@@ -224,7 +226,7 @@ class MockAirspace:
             "precision": self.precision,
             "at": stamp(datetime.now(UTC)),
         }
-        return told | ({"fileCoordinates": self.cloud} if cloud else {})
+        return answer | ({"fileCoordinates": self.cloud} if cloud else {})
 
     def tick(self, cloud: bool = True) -> None:
         """A frame of it: with the coordinates of the files that somebody works on, or of none."""
@@ -245,7 +247,7 @@ class MockAirspace:
 
     def settle(self, request: str) -> None:
         """Answered elsewhere, or its time is over."""
-        self.requests = [one for one in self.requests if one["id"] != request]
+        self.requests = [waiting for waiting in self.requests if waiting["id"] != request]
         self._tell("permission", {"id": request, "state": "answered"})
 
     # -- the routes
@@ -281,24 +283,24 @@ class MockAirspace:
 
     async def _mark(self, request: web.Request) -> web.Response:
         mark = (await request.json())["mark"]
-        one = self.advisories[request.match_info["id"]] | {"mark": mark}
-        self.marks.append((one["id"], mark))
-        return web.json_response(self.advise(one))
+        advisory = self.advisories[request.match_info["id"]] | {"mark": mark}
+        self.marks.append((advisory["id"], mark))
+        return web.json_response(self.advise(advisory))
 
     async def _say_who(self, request: web.Request) -> web.Response:
-        told = await request.json()
-        self.said.append((told["action"], told["agent"]))
-        return web.json_response({"success": True, "reason": f"{told['agent']} was asked."})
+        decision = await request.json()
+        self.said.append((decision["action"], decision["agent"]))
+        return web.json_response({"success": True, "reason": f"{decision['agent']} was asked."})
 
     async def _worktrees(self, _: web.Request) -> web.Response:
-        told = {
+        answer = {
             "worktrees": self.trees,
             "order": self.order,
             "trouble": self.trouble,
             "troubles": self.troubles,
             "polling": "",
         }
-        return web.json_response(told)
+        return web.json_response(answer)
 
     async def _diff(self, request: web.Request) -> web.Response:
         return web.json_response(self.diffs[request.match_info["agent"]])
@@ -335,9 +337,9 @@ class MockAirspace:
         self.before = next(t for t in self.trees if t["agent"] == agent)
         gone = {"ahead": 0, "files": 0, "dirty": False, "merges": "nothing"}
         self.trees = [t | gone if t["agent"] == agent else t for t in self.trees]
-        kept = f"refs/relay/kept/{agent.lower()}/1"
-        reason = f"ann discarded the work on {self.before['branch']}. All of it is kept in `{kept}`."
-        return web.json_response({"success": True, "reason": reason, "kept": kept, "commit": "9b1c2d3e"})
+        kept_ref = f"refs/relay/kept/{agent.lower()}/1"
+        reason = f"ann discarded the work on {self.before['branch']}. All of it is kept in `{kept_ref}`."
+        return web.json_response({"success": True, "reason": reason, "kept": kept_ref, "commit": "9b1c2d3e"})
 
     async def _restore(self, request: web.Request) -> web.Response:
         agent = request.match_info["agent"]
@@ -371,7 +373,7 @@ class MockAirspace:
 
     async def _decide(self, request: web.Request) -> web.Response:
         wanted, option = request.match_info["id"], (await request.json())["option"]
-        if not any(one["id"] == wanted for one in self.requests):
+        if not any(waiting["id"] == wanted for waiting in self.requests):
             return web.json_response({"success": False, "reason": "The request was answered already."})
         self.decided.append((wanted, option))
         self.settle(wanted)

@@ -12,6 +12,8 @@ from typing import Any
 
 from aiohttp import web
 
+from scripts.bench.mock_airspace import stamp
+
 Json = dict[str, Any]
 
 
@@ -33,8 +35,7 @@ class MockHeld:
 
     def at(self, seconds: float = 0.0) -> str:
         """The room's time, so many seconds from now."""
-        at = datetime.now(UTC) + self.ahead + timedelta(seconds=seconds)
-        return at.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+        return stamp(datetime.now(UTC) + self.ahead + timedelta(seconds=seconds))
 
     def lock(
         self, path: str, holder: str, left_s: float = 1800.0, *, told: str = "acquired", **more: Any
@@ -57,14 +58,14 @@ class MockHeld:
 
     def wait(self, path: str, agent: str, seconds: float) -> None:
         """Somebody stands in line; nobody tells it."""
-        one = {
+        waiting = {
             "agent": agent,
             "session": f"{agent.lower()}-1",
             "since": self.at(-seconds),
             "until": self.at(60),
         }
         self.locks = [
-            {**lock, "waiting": [*lock.get("waiting", ()), one]} if lock["file_path"] == path else lock
+            {**lock, "waiting": [*lock.get("waiting", ()), waiting]} if lock["file_path"] == path else lock
             for lock in self.locks
         ]
 
@@ -76,7 +77,7 @@ class MockHeld:
 
     def session(self, agent: str, change: str = "started", **more: Any) -> Json:
         """SESSION, begun or ended, and told."""
-        one = {
+        session = {
             "session_id": f"{agent.lower()}-1",
             "agent_id": agent,
             "agent_type": "agent",
@@ -89,12 +90,12 @@ class MockHeld:
             "locks": 0,
             "claims": 0,
         } | more
-        rest = [s for s in self.sessions if s["session_id"] != one["session_id"]]
-        self.sessions = [*rest, one] if one["alive"] else rest
-        if not one["alive"]:
-            self.locks = [lock for lock in self.locks if lock["session"] != one["session_id"]]
-        self._store("session", {"change": change, "session": one})
-        return one
+        rest = [s for s in self.sessions if s["session_id"] != session["session_id"]]
+        self.sessions = [*rest, session] if session["alive"] else rest
+        if not session["alive"]:
+            self.locks = [lock for lock in self.locks if lock["session"] != session["session_id"]]
+        self._store("session", {"change": change, "session": session})
+        return session
 
     def story(self, number: int, *steps: tuple[str, str, str], **more: Any) -> None:
         """What happened to a task: (who, change, note) each, a minute apart."""

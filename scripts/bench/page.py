@@ -37,13 +37,13 @@ run on a busy machine gives upper bounds."""
 
 def table(report: Mapping[str, Any]) -> str:
     """One benchmark's heading, machine, figures with a goal, and remarks."""
-    told = report["machine"]
+    machine = report["machine"]
     lines = [
         f"## {TITLES.get(report['bench'], report['bench'])}",
         "",
-        f"`scripts.bench.{report['bench']}`{' --quick' if report['quick'] else ''}, {report['at']}: {told['cpu']}, "
-        f"{told['cores']} cores; Python {told['python']}, SQLite {told['sqlite']}; "
-        f"fsync of 4 KiB p50 {told['fsync']['p50']} ms; load {told['load_before'][0]}.",
+        f"`scripts.bench.{report['bench']}`{' --quick' if report['quick'] else ''}, {report['at']}: "
+        f"{machine['cpu']}, {machine['cores']} cores; Python {machine['python']}, SQLite {machine['sqlite']}; "
+        f"fsync of 4 KiB p50 {machine['fsync']['p50']} ms; load {machine['load_before'][0]}.",
         "",
         "| figure | n | seen | goal | |",
         "|---|---:|---:|---|---|",
@@ -61,16 +61,16 @@ def _row(figure: Mapping[str, Any]) -> str:
         return ", ".join(f"{'' if key == 'value' else key + ' '}{text}" for key, text in shown.items())
 
     seen = each({key: f"{figure[key]:,.6g}" for key in targets})
-    goals = each({key: one["target"] for key, one in targets.items()})
-    met = ", ".join("met" if one["met"] else "**missed**" for one in targets.values())
+    goals = each({key: target["target"] for key, target in targets.items()})
+    met = ", ".join("met" if target["met"] else "**missed**" for target in targets.values())
     return f"| {figure['name']}, {figure['unit']} | {figure['n']:,} | {seen} | {goals} | {met} |"
 
 
 def page(folder: Path = FOLDER) -> str:
     """The whole page. A report without a title here comes last, under its own name."""
-    found = {path.stem: json.loads(path.read_text()) for path in sorted(folder.glob("*.json"))}
-    order = [*(name for name in TITLES if name in found), *(name for name in found if name not in TITLES)]
-    return "\n\n".join([ABOUT, *(table(found[name]) for name in order)]) + "\n"
+    reports = {path.stem: json.loads(path.read_text()) for path in sorted(folder.glob("*.json"))}
+    order = [*(name for name in TITLES if name in reports), *(name for name in reports if name not in TITLES)]
+    return "\n\n".join([ABOUT, *(table(reports[name]) for name in order)]) + "\n"
 
 
 if __name__ == "__main__":

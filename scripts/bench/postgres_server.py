@@ -102,10 +102,10 @@ class Server:
     def start(self) -> None:
         """Start the server and wait until it answers."""
         options = [part for name, value in self.settings.items() for part in ("-c", f"{name}={value}")]
-        with (self.folder / "server.log").open("ab") as told:
+        with (self.folder / "server.log").open("ab") as log_file:
             self.process = subprocess.Popen(
                 [str(self.bin / "postgres"), "-D", str(self.data), "-k", str(self.folder), *options],
-                cwd=self.folder, stdin=subprocess.DEVNULL, stdout=told, stderr=told, start_new_session=True,
+                cwd=self.folder, stdin=subprocess.DEVNULL, stdout=log_file, stderr=log_file, start_new_session=True,
                 env={"PATH": os.defpath, "LC_ALL": "C"}, **self._as(),
             )  # fmt: skip
         self._watch()
@@ -209,18 +209,18 @@ def run(coroutine: Coroutine[Any, Any, T]) -> T:
         return thread.submit(asyncio.run, coroutine).result()
 
 
-def make_server(found: Path, settings: Mapping[str, str] = SETTINGS) -> Server:
+def make_server(programs: Path, settings: Mapping[str, str] = SETTINGS) -> Server:
     """A server of the test's own, running, with these settings."""
     user = "nobody" if os.geteuid() == 0 else None
     folder = Path(tempfile.mkdtemp(prefix="relay-pg-", dir="/tmp"))
     if user:
         folder.chmod(0o755)
-        if not _may_run(found, user):
+        if not _may_run(programs, user):
             # The wheel's folder is below a home that is root's alone.
-            shutil.copytree(found.parent, folder / "pg", symlinks=True)
-            found = folder / "pg" / "bin"
+            shutil.copytree(programs.parent, folder / "pg", symlinks=True)
+            programs = folder / "pg" / "bin"
         shutil.chown(folder, user)
-    made = Server(found, folder, user, settings)
+    made = Server(programs, folder, user, settings)
     try:
         made.make()
     except BaseException:
@@ -229,10 +229,10 @@ def make_server(found: Path, settings: Mapping[str, str] = SETTINGS) -> Server:
     return made
 
 
-def _may_run(found: Path, user: str) -> bool:
+def _may_run(programs: Path, user: str) -> bool:
     try:
         return not subprocess.run(
-            [str(found / "postgres"), "--version"], check=False, cwd="/", capture_output=True,
+            [str(programs / "postgres"), "--version"], check=False, cwd="/", capture_output=True,
             user=user, group=pwd.getpwnam(user).pw_gid, extra_groups=[],
         ).returncode  # fmt: skip
     except OSError:

@@ -45,7 +45,7 @@ def old_room(folder: Path, entries: int, quick: bool) -> Iterator[Figure]:
         done = daemon.wait_until("the import", lambda: daemon.ask(MAX_NUMBER) >= entries, 900)
         yield single("first import, from the start on", done - began, "s", n=entries)
         yield single("first import", entries / (done - began), "entries/s", n=entries)
-        yield single("memory after the import", daemon.rss_mb(), "MB", limits=_below(120))
+        yield single("memory after the import", daemon.rss_mb(), "MB", limits=at_most(value=120))
     starts = []
     for _ in range(1 if quick else 7):
         with running(folder, settings) as daemon:
@@ -58,12 +58,10 @@ def old_room(folder: Path, entries: int, quick: bool) -> Iterator[Figure]:
         seconds, before = (2, daemon.cpu_s()) if quick else (30, daemon.cpu_s())
         time.sleep(seconds)
         share = (daemon.cpu_s() - before) / seconds * 100
-        yield single("idle processor time", share, "% of a core", limits=_below(1.0), note=f"{seconds} s")
-        yield single("memory idle", daemon.rss_mb(), "MB", limits=_below(120))
-
-
-def _below(limit: float) -> dict[str, tuple[str, float]]:
-    return {"value": ("<=", limit)}
+        yield single(
+            "idle processor time", share, "% of a core", limits=at_most(value=1.0), note=f"{seconds} s"
+        )
+        yield single("memory idle", daemon.rss_mb(), "MB", limits=at_most(value=120))
 
 
 def _line(number: int) -> bytes:
@@ -102,7 +100,7 @@ def busy_room(folder: Path, quick: bool) -> Iterator[Figure]:
             note=f"the daemon used {share:.0f} % of a core; poster and clients run on the same cores",
         )
         yield spread("post to acknowledged, meanwhile", acks)
-        yield single("memory after the clients", daemon.rss_mb(), "MB", limits=_below(120))
+        yield single("memory after the clients", daemon.rss_mb(), "MB", limits=at_most(value=120))
         lines = 1_000 if quick else 20_000
         yield single(
             "burst ingest", burst(daemon, lines), "entries/s", n=lines, limits=at_least(5000),
@@ -146,10 +144,10 @@ def delivered(
         before, began = daemon.cpu_s(), time.monotonic()
         acks = asyncio.run(_post(daemon, rate, messages))
         share = (daemon.cpu_s() - before) / (time.monotonic() - began) * 100
-        told = follower.communicate(timeout=120)[0]
+        output = follower.communicate(timeout=120)[0]
         if follower.returncode != 0:
             raise RuntimeError("the clients did not get everything (see above)")
-        took = json.loads(told)["took"]
+        took = json.loads(output)["took"]
     finally:
         follower.kill()
         follower.wait()

@@ -52,9 +52,9 @@ class Follower(asyncio.Protocol):
             self._transport.write(_PONG)
         data = self._left + data
         end = 0
-        for found in _SENT.finditer(data):
-            self._took.append(now - float(found[1]))
-            end = found.end()
+        for sent in _SENT.finditer(data):
+            self._took.append(now - float(sent[1]))
+            end = sent.end()
         self._left = data[max(end, len(data) - _MARK) :]
         self._came.set()
 

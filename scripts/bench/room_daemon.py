@@ -44,8 +44,8 @@ class Daemon:
 
     def ask(self, sql: str, *params: Any) -> Any:
         """The first value of a query on the room's database."""
-        with closing(sqlite3.connect(f"file:{self.folder}/.relay/events.db?mode=ro", uri=True)) as found:
-            return found.execute(sql, params).fetchone()[0]
+        with closing(sqlite3.connect(f"file:{self.folder}/.relay/events.db?mode=ro", uri=True)) as connection:
+            return connection.execute(sql, params).fetchone()[0]
 
     def wait_until(
         self, what: str, asked: Callable[[], bool], timeout_s: float, every_s: float = 0.01
@@ -99,12 +99,12 @@ def running(folder: Path, settings: Mapping[str, Any], root: Path = ROOT) -> Ite
 
 def _healthy(daemon: Daemon, state: Path) -> bool:
     try:
-        told = json.loads(state.read_text())
+        recorded = json.loads(state.read_text())
     except (OSError, ValueError):
         return False
-    if told["pid"] != daemon.process.pid:
+    if recorded["pid"] != daemon.process.pid:
         return False
-    daemon.port = told["port"]
+    daemon.port = recorded["port"]
     connection = http.client.HTTPConnection("127.0.0.1", daemon.port, timeout=5)
     try:
         connection.request("GET", "/health")

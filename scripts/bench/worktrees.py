@@ -90,7 +90,8 @@ async def until(feed: ChangeFeed, registry: WorktreeRegistry, agent: str, files:
 async def quiet(registry: WorktreeRegistry) -> None:
     """Wait until everything was surveyed at."""
     while any(  # noqa: ASYNC110 - several states are waited for, not one event
-        one.all_stale or one.work is None or one.lock.locked() for one in registry.worktrees.values()
+        worktree.all_stale or worktree.work is None or worktree.lock.locked()
+        for worktree in registry.worktrees.values()
     ):
         await asyncio.sleep(0.01)
 
@@ -200,7 +201,7 @@ async def real(repo: Path, folder: Path) -> list[Figure]:
     names = git(copy, "log", "-20", "--format=", "--name-only", "--diff-filter=M").split("\n")
     changed = [name for name in dict.fromkeys(names) if name.endswith(".py") and (copy / name).is_file()][:20]
     for at, name in enumerate(AGENTS):
-        for path in (registry.worktrees[name].checkout.top / one for one in changed[at::2]):
+        for path in (registry.worktrees[name].checkout.top / path_name for path_name in changed[at::2]):
             path.write_text("# edited\n" + path.read_text())
     count = git(copy, "ls-files").count("\n") + 1
     commits = git(copy, "rev-list", "--count", "HEAD")

@@ -56,52 +56,52 @@ class Data:
     """The pairs as arrays, whole and half-done, with labels and repositories."""
 
     def __init__(self, pairs: list[Pair]) -> None:
-        self.labels = np.array([bool(one.conflict) for one in pairs], float)
-        self.repos = np.array([one.repo for one in pairs])
-        self.full: Design = design(one.full for one in pairs)
-        half = [one for one in pairs if one.early is not None]
-        self.early: Design = design(one.early for one in half if one.early is not None)
-        self.early_labels = np.array([bool(one.conflict) for one in half], float)
-        self.early_repos = np.array([one.repo for one in half])
-        self.early_kinds = np.array([one.kind or "" for one in half])
+        self.labels = np.array([bool(pair.conflict) for pair in pairs], float)
+        self.repos = np.array([pair.repo for pair in pairs])
+        self.full: Design = design(pair.full for pair in pairs)
+        half = [pair for pair in pairs if pair.early is not None]
+        self.early: Design = design(pair.early for pair in half if pair.early is not None)
+        self.early_labels = np.array([bool(pair.conflict) for pair in half], float)
+        self.early_repos = np.array([pair.repo for pair in half])
+        self.early_kinds = np.array([pair.kind or "" for pair in half])
         #: Half-done pairs that git cannot merge already: nothing lies ahead of them.
-        self.now = np.array([bool(one.conflict_now) for one in half])
+        self.now = np.array([bool(pair.conflict_now) for pair in half])
 
     def fit(self, without: str | None = None) -> Floats:
         """The coefficients, with one repository left out if it is named."""
-        kept, early_kept = self.repos != without, self.early_repos != without
-        clash = self.full.clash & kept
+        chosen, early_chosen = self.repos != without, self.early_repos != without
+        clash = self.full.clash & chosen
         whole = Whole(self.full.commits[clash], self.labels[clash])
         merged = (self.early_kinds == "merge").astype(float)
-        return fit(self.early, self.early_labels, merged, early_kept.astype(float), whole)
+        return fit(self.early, self.early_labels, merged, early_chosen.astype(float), whole)
 
 
 def load(*paths: Path) -> list[Pair]:
     """All pairs, checked to have a label and a repository. Raises BadPairs and OSError."""
     pairs = []
     for path in paths:
-        for one in read(path):
-            if one.conflict is None or one.repo is None:
-                raise BadPairs(f"{path}: {one.id} has no label or no repository; the fit needs both")
-            pairs.append(one)
+        for pair in read(path):
+            if pair.conflict is None or pair.repo is None:
+                raise BadPairs(f"{path}: {pair.id} has no label or no repository; the fit needs both")
+            pairs.append(pair)
     return pairs
 
 
 def unknown_length(pairs: list[Pair]) -> int:
     """What stands for the length of a shared file that is not told: the median of those that are."""
-    lengths = [one.length for pair in pairs for one in pair.full.a.files if one.length]
+    lengths = [file.length for pair in pairs for file in pair.full.a.files if file.length]
     return int(np.median(lengths))
 
 
 def constants(data: Data, length: int) -> dict[str, float]:
     value = data.fit()
     # Adding zero turns -0.0 into 0.0.
-    return {name: round(float(one), DIGITS) + 0.0 for name, one in zip(NAMES, value, strict=True)} | {
+    return {name: round(float(number), DIGITS) + 0.0 for name, number in zip(NAMES, value, strict=True)} | {
         "UNKNOWN_LENGTH": length
     }
 
 
-def module(found: dict[str, float], count: int, repos: int) -> str:
+def module(numbers: dict[str, float], count: int, repos: int) -> str:
     """The text of relay/airspace/profiles/calibration.py."""
     lines = [
         '"""The fitted numbers of the calibrated profile. Written by `python -m scripts.fit.airspace --write`.',
@@ -114,10 +114,10 @@ def module(found: dict[str, float], count: int, repos: int) -> str:
         "",
     ]
     for name, meaning in MEANING.items():
-        lines += [f"#: {meaning}", f"{name} = {found[name]}"]
+        lines += [f"#: {meaning}", f"{name} = {numbers[name]}"]
     lines += [
         "#: Lines of a shared file whose length is not known: the median of the data.",
-        f"UNKNOWN_LENGTH = {found['UNKNOWN_LENGTH']}",
+        f"UNKNOWN_LENGTH = {numbers['UNKNOWN_LENGTH']}",
     ]
     return "\n".join(lines) + "\n"
 
@@ -136,14 +136,14 @@ def main(argv: list[str] | None = None) -> int:
         return 2 if isinstance(error, BadPairs) else 1
     length = unknown_length(pairs)
     data = Data(pairs)
-    found = constants(data, length)
+    fitted = constants(data, length)
     repos = len(set(data.repos))
-    told: dict[str, Any] = {"pairs": len(pairs), "repositories": repos, "constants": found}
+    answer: dict[str, Any] = {"pairs": len(pairs), "repositories": repos, "constants": fitted}
     if args.write:
-        TARGET.write_text(module(found, len(pairs), repos), encoding="utf-8")
+        TARGET.write_text(module(fitted, len(pairs), repos), encoding="utf-8")
     if args.report:
-        told["report"] = report.figures(data, pairs)
-    json.dump(told, sys.stdout, indent=1)
+        answer["report"] = report.figures(data, pairs)
+    json.dump(answer, sys.stdout, indent=1)
     print()
     return 0
 

@@ -63,14 +63,14 @@ def design(all_sides: Iterable[Sides]) -> Design:
     for at, sides in enumerate(all_sides):
         both = Together.of(sides.a, sides.b)
         most = max(both.a.hunks, both.b.hunks)
-        mine = [(1.0, *_signed(near_row(one, most))) for one in both.shared if one.met.gap is not None]
+        mine = [(1.0, *_signed(near_row(file, most))) for file in both.shared if file.met.gap is not None]
         near += mine
         near_pair += [at] * len(mine)
-        for one, other in ((both.a, both.b), (both.b, both.a)):
-            found = _churn_rows(one, other)
-            churn += found
-            churn_count += found.values()
-            churn_pair += [at] * len(found)
+        for file, other_side in ((both.a, both.b), (both.b, both.a)):
+            rows_here = _churn_rows(file, other_side)
+            churn += rows_here
+            churn_count += rows_here.values()
+            churn_pair += [at] * len(rows_here)
         lying = sides.near
         share = lying.coupling.share if lying.coupling else 0.0
         size = (1.0, *size_row(both.a, both.b)) if both.a.files and both.b.files else (-50.0, 0, 0, 0, 0, 0)
@@ -108,8 +108,8 @@ def _signed(row: tuple[float, float, float, float, float]) -> tuple[float, ...]:
 def _churn_rows(mine: Sketch, other: Sketch) -> Counter[tuple[float, ...]]:
     theirs, own, least = churn_scale(mine, other)
     return Counter(
-        (1.0, math.log1p(one.churn or 0), theirs, own, least, float(folder(path) in other.exposed_in))
-        for path, one in mine.files.items()
+        (1.0, math.log1p(touch.churn or 0), theirs, own, least, float(folder(path) in other.exposed_in))
+        for path, touch in mine.files.items()
         if path not in other.files
     )
 
@@ -117,9 +117,9 @@ def _churn_rows(mine: Sketch, other: Sketch) -> Counter[tuple[float, ...]]:
 def _plain(both: Together, tree: float, share: float) -> tuple[float, ...]:
     """The 25 features of the logistic baseline: what one would write down first."""
     a, b = both.a, both.b
-    gaps = [one.met.gap for one in both.shared if one.met.gap is not None]
+    gaps = [file.met.gap for file in both.shared if file.met.gap is not None]
     least = min(gaps, default=1000)
-    commits = [max(one.a.churn or 0, one.b.churn or 0) for one in both.shared]
+    commits = [max(file.a.churn or 0, file.b.churn or 0) for file in both.shared]
     sizes = []
     for pick in (min, max):
         sizes += [
@@ -133,7 +133,7 @@ def _plain(both: Together, tree: float, share: float) -> tuple[float, ...]:
     folders = a.exposed_in.keys() & b.exposed_in.keys()
     return (
         float(both.clashes),
-        math.log1p(sum(one.met.clash is not None for one in both.shared)),
+        math.log1p(sum(file.met.clash is not None for file in both.shared)),
         float(bool(both.shared)),
         math.log1p(len(both.shared)),
         len(both.shared) / max(1, union),
@@ -143,7 +143,7 @@ def _plain(both: Together, tree: float, share: float) -> tuple[float, ...]:
         math.log1p(least),
         math.log1p(max(commits, default=0)),
         math.log1p(sum(commits)),
-        math.log(max((one.met.product for one in both.shared), default=1)),
+        math.log(max((file.met.product for file in both.shared), default=1)),
         tree,
         share,
         math.log1p(len(folders)),

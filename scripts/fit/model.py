@@ -68,10 +68,10 @@ def fit(early: Design, labels: Floats, merged: Floats, counted: Floats, whole: W
     options = {"maxiter": 2000, "maxfun": 5000, "ftol": 1e-15, "gtol": 1e-4, "maxcor": 40}
     value, least = np.array(START, float), np.inf
     while True:
-        found = minimize(loss, value, jac=True, method="L-BFGS-B", bounds=bounds, options=options)
-        if not least - found.fun > 1e-9:
+        optimum = minimize(loss, value, jac=True, method="L-BFGS-B", bounds=bounds, options=options)
+        if not least - optimum.fun > 1e-9:
             return np.asarray(value[:-1], float)
-        value, least = found.x, found.fun
+        value, least = optimum.x, optimum.fun
 
 
 def _likelihood(hazard: Floats, labels: Floats) -> tuple[Floats, Floats]:

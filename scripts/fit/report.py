@@ -47,15 +47,17 @@ def figures(data: Data, pairs: list[Pair]) -> dict[str, Any]:
     seen = data.fit()
     value = {name: data.fit(without=name) for name in np.unique(data.repos)}
     full, early = _unseen(data.full, data.repos, value), _unseen(data.early, data.early_repos, value)
-    half = [one for one in pairs if one.early is not None]
-    kinds = {"full": np.array([one.kind for one in pairs]), "early": data.early_kinds}
-    found: dict[str, Any] = {group: {} for group in GROUPS}
+    half = [pair for pair in pairs if pair.early is not None]
+    kinds = {"full": np.array([pair.kind for pair in pairs]), "early": data.early_kinds}
+    answer: dict[str, Any] = {group: {} for group in GROUPS}
     for stage, design, labels, repos, unseen in (
         ("full", data.full, data.labels, data.repos, full),
         ("early", data.early, data.early_labels, data.early_repos, early),
     ):
-        sides = [one.full for one in pairs] if stage == "full" else [one.early for one in half if one.early]
-        nears = [one.near for one in sides]
+        sides = (
+            [pair.full for pair in pairs] if stage == "full" else [pair.early for pair in half if pair.early]
+        )
+        nears = [pair.near for pair in sides]
         rows: dict[str, Floats] = {
             "calibrated, unseen": unseen,
             "calibrated, in sample": risk(design, seen),
@@ -64,15 +66,15 @@ def figures(data: Data, pairs: list[Pair]) -> dict[str, Any]:
         }
         for name, formula in FORMULAS.items():
             rows[name] = np.array(
-                [formula.assess(one.a, one.b, near).risk for one, near in zip(sides, nears, strict=True)]
+                [formula.assess(pair.a, pair.b, near).risk for pair, near in zip(sides, nears, strict=True)]
             )
-        for group, kept in GROUPS.items():
-            own = np.isin(kinds[stage], kept)
-            found[group][stage] = {
+        for group, kinds_of_group in GROUPS.items():
+            own = np.isin(kinds[stage], kinds_of_group)
+            answer[group][stage] = {
                 name: _scored(labels[own], risks[own], repos[own], levels=name not in UNLEVELLED)
                 for name, risks in rows.items()
             }
-            found[group][stage]["by repository"] = {
+            answer[group][stage]["by repository"] = {
                 name: {
                     "pairs": int((repos == name).sum()),
                     "conflicts": int(labels[repos == name].sum()),
@@ -80,19 +82,19 @@ def figures(data: Data, pairs: list[Pair]) -> dict[str, Any]:
                 }
                 for name in np.unique(repos[own])
             }
-    found["ahead"] = ahead(data, early)
-    found["spread of constants"] = {
+    answer["ahead"] = ahead(data, early)
+    answer["spread of constants"] = {
         name: [round(min(each), 4), round(max(each), 4)]
         for name, each in zip(NAMES, zip(*value.values(), strict=True), strict=True)
     }
-    found["errors"] = _errors(pairs, full)
-    return found
+    answer["errors"] = _errors(pairs, full)
+    return answer
 
 
 def ahead(data: Data, unseen: Floats) -> dict[str, Any]:
     """Half-done pairs of branches alive at one time that git still merges: will they conflict? `gain`: what the AUC
     has over the profile before."""
-    found: dict[str, Any] = {}
+    answer: dict[str, Any] = {}
     before = risk_before(data.early)
     for group, kinds in ALIVE.items():
         own = np.isin(data.early_kinds, kinds) & ~data.now
@@ -106,16 +108,16 @@ def ahead(data: Data, unseen: Floats) -> dict[str, Any]:
             "alarms": scores.alarms_above(AHEAD),
         }
         rows = {"calibrated, unseen": unseen[own], "before": before[own]}
-        found[group] = {name: _by_score(labels, risks, repos, asked) for name, risks in rows.items()}
-        found[group]["pairs"], found[group]["conflicts"] = len(labels), int(labels.sum())
+        answer[group] = {name: _by_score(labels, risks, repos, asked) for name, risks in rows.items()}
+        answer[group]["pairs"], answer[group]["conflicts"] = len(labels), int(labels.sum())
         # One draw for both: what the interval is of is the difference.
         both = np.stack(list(rows.values()), axis=1)
-        found[group]["gain"] = _by_score(labels, both, repos, {"auc": _gain})
-        found[group]["told"] = {
+        answer[group]["gain"] = _by_score(labels, both, repos, {"auc": _gain})
+        answer[group]["told"] = {
             str(least): [int((unseen[own] >= least).sum()), int(labels[unseen[own] >= least].sum())]
             for least in (0.07, AHEAD, 0.15, 0.2, THRESHOLDS.traffic)
         }
-    return found
+    return answer
 
 
 def _gain(labels: Floats, both: Floats) -> float:
@@ -133,10 +135,10 @@ def _by_score(labels: Floats, risks: Floats, repos: Any, asked: dict[str, scores
 
 
 def _unseen(design: Any, repos: Any, value: dict[str, Floats]) -> Floats:
-    found = np.zeros(len(repos))
-    for name, one in value.items():
-        found[repos == name] = risk(design, one)[repos == name]
-    return found
+    risks = np.zeros(len(repos))
+    for name, coefficients in value.items():
+        risks[repos == name] = risk(design, coefficients)[repos == name]
+    return risks
 
 
 def _scored(labels: Floats, risks: Floats, repos: Any, *, levels: bool) -> dict[str, Any]:
@@ -153,29 +155,29 @@ def _errors(pairs: list[Pair], risks: Floats) -> dict[str, list[str]]:
     above = risks >= THRESHOLDS.resolution
     return {
         "false resolution": [
-            one.id for one, said in zip(pairs, above, strict=True) if said and not one.conflict
+            pair.id for pair, alarm in zip(pairs, above, strict=True) if alarm and not pair.conflict
         ],
-        "missed": [one.id for one, said in zip(pairs, above, strict=True) if one.conflict and not said],
+        "missed": [pair.id for pair, alarm in zip(pairs, above, strict=True) if pair.conflict and not alarm],
     }
 
 
 def _logistic(plain: Floats, labels: Floats, repos: Any, ridge: float = 5.0) -> Floats:
     """A logistic regression of 25 features with a ridge, each repository scored by the others' fit."""
-    found = np.zeros(len(labels))
+    risks = np.zeros(len(labels))
     for name in np.unique(repos):
-        kept = repos != name
-        mean, spread = plain[kept].mean(axis=0), plain[kept].std(axis=0) + 1e-9
+        others = repos != name
+        mean, spread = plain[others].mean(axis=0), plain[others].std(axis=0) + 1e-9
         rows = np.c_[np.ones(len(plain)), (plain - mean) / spread]
 
         def loss(
-            value: Floats, rows: Floats = rows[kept], said: Floats = labels[kept]
+            value: Floats, rows: Floats = rows[others], targets: Floats = labels[others]
         ) -> tuple[float, Floats]:
             score = rows @ value
             slopes = np.r_[0.0, value[1:]]
-            wrong = 1.0 / (1.0 + np.exp(-score)) - said
-            total = np.logaddexp(0.0, score).sum() - said @ score + ridge * (slopes @ slopes)
+            wrong = 1.0 / (1.0 + np.exp(-score)) - targets
+            total = np.logaddexp(0.0, score).sum() - targets @ score + ridge * (slopes @ slopes)
             return float(total), rows.T @ wrong + 2.0 * ridge * slopes
 
         value = minimize(loss, np.zeros(rows.shape[1]), jac=True, method="L-BFGS-B").x
-        found[~kept] = 1.0 / (1.0 + np.exp(-(rows[~kept] @ value)))
-    return found
+        risks[~others] = 1.0 / (1.0 + np.exp(-(rows[~others] @ value)))
+    return risks

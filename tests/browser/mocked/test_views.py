@@ -8,7 +8,8 @@ from datetime import UTC, datetime
 import pytest
 from playwright.async_api import Page, expect
 
-from scripts.bench.mock_room import MockRoom, new_agent
+from scripts.bench.mock_room import MockRoom
+from scripts.bench.mock_state import new_agent
 from tests.browser.mocked.conftest import OpenPage
 
 pytestmark = [pytest.mark.browser, pytest.mark.asyncio(loop_scope="session")]
