@@ -33,8 +33,8 @@ def server() -> Iterator[postgres.Server]:
     made.end()
 
 
-@pytest.fixture
-def dsn(server: postgres.Server) -> str:
+def new_dsn(server: postgres.Server) -> str:
+    """The address of a new database, with a password."""
     return server.dsn(server.new_database()).replace("relay@", f"relay:{SECRET}@")
 
 
@@ -53,7 +53,8 @@ def files_with(folder: Path, text: str) -> list[Path]:
     return [at for at in folder.rglob("*") if at.is_file() and text.encode() in at.read_bytes()]
 
 
-async def test_a_room_on_postgres(open_room: Open, server: postgres.Server, dsn: str) -> None:
+async def test_a_room_on_postgres(open_room: Open, server: postgres.Server) -> None:
+    dsn = new_dsn(server)
     one = await open_room(agent("ECHO"), start=False, storage="postgres")
     without = await one.relay("run")
     assert without.code == 1
@@ -159,9 +160,8 @@ def _configuration(one: Outside) -> dict[str, Any]:
     return read
 
 
-async def test_a_pid_file_alone_finds_the_daemon_and_an_agent_never_gets_the_address(
-    open_room: Open, server: postgres.Server, dsn: str
-) -> None:
+async def test_a_pid_file_alone_finds_the_daemon_and_an_agent_never_gets_the_address(open_room: Open) -> None:
+    dsn = new_dsn(postgres.server())
     show = "import os, sys; sys.stdin.read(); print(sorted(os.environ), os.environ.get('RELAY_POSTGRES_DSN'))"
     one = await open_room(
         {"name": "SHOW", "kind": "command", "cmd": [sys.executable, "-c", show], "cwd": "."},

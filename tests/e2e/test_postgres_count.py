@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
 from pathlib import Path
 
 import aiohttp
-import pytest
+import asyncpg
 
 from tests import postgres
 from tests.e2e.conftest import Open
@@ -19,17 +18,17 @@ IDLE_S = 6.0
 READS = "READ ONLY"
 
 
-@pytest.fixture
-def server() -> Iterator[postgres.Server]:
-    """One of the test's own, that writes down each statement."""
-    found = postgres.binaries()
-    if found is None:
-        postgres.server()  # says what is missing
-        raise AssertionError("no server")
-    settings = {**postgres.SETTINGS, "log_statement": "all", "log_min_messages": "warning"}
-    made = postgres.make_server(found, settings)
-    yield made
-    made.end()
+async def logged_database() -> str:
+    """A database of which the server logs each statement."""
+    server = postgres.server()
+    name = server.new_database()
+    connection = await asyncpg.connect(server.dsn("postgres"))
+    try:
+        for setting in ("log_statement = 'all'", "log_min_messages = 'warning'"):
+            await connection.execute(f'ALTER DATABASE "{name}" SET {setting}')
+    finally:
+        await connection.close()
+    return name
 
 
 class Statements:
@@ -48,11 +47,10 @@ class Statements:
         return [line for line in lines if "LOG:  statement" in line or "LOG:  execute" in line]
 
 
-async def test_one_reader_of_the_log_wakes_only_who_waits_for_what_came(
-    open_room: Open, server: postgres.Server
-) -> None:
+async def test_one_reader_of_the_log_wakes_only_who_waits_for_what_came(open_room: Open) -> None:
+    server = postgres.server()
     one = await open_room(agent("ECHO"), agent("OTHER"), start=False, storage="postgres")
-    one.env = {"RELAY_POSTGRES_DSN": server.dsn(server.new_database())}
+    one.env = {"RELAY_POSTGRES_DSN": server.dsn(await logged_database())}
     await one.start()
     _, made = await one.ask("POST", "/keys", json={"identity": "ECHO"})
     asked = Statements(server.folder / "server.log")
@@ -77,6 +75,7 @@ async def test_one_reader_of_the_log_wakes_only_who_waits_for_what_came(
             await pair(number)
         await asyncio.sleep(1.2)  # the last look of the reader
         ran = asked.ran()
+    assert len(ran) >= PAIRS, "the server logs nothing"
     transactions = [line for line in ran if READS in line]
     assert len(transactions) <= 2 * PAIRS, transactions  # it was 17 a pair
     assert len(ran) <= 16 * PAIRS, ran  # it was 64 a pair
