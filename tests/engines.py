@@ -18,6 +18,7 @@ import pytest
 
 from relay.app.wiring.schema import SCHEMAS
 from relay.log import events
+from relay.log.verify import verify
 from relay.store.ports import Store
 from relay.store.postgres import store
 from relay.store.postgres.address import VARIABLE, read_address
@@ -71,6 +72,11 @@ def wings(*names: str) -> list[Path]:
 async def all_events(store: Store, *types: str) -> list[events.Event]:
     """The events of these types, or all, in order."""
     return await store.read(lambda tx: events.read_after(tx, 0, types=types or None, limit=100_000))
+
+
+async def check_log(store: Store) -> None:
+    """Every event is as it was recorded."""
+    assert await verify(store) == []
 
 
 class _Engines:

@@ -14,11 +14,9 @@ from relay.cli import main
 from relay.config.loading import load
 from relay.config.settings import LiveSettings
 from relay.faces.services import Services, services_of
-from relay.log import events
 from relay.model import Caller, Refusal
 from relay.store.open import open_store
-from relay.store.ports import Tx
-from tests.engines import SCHEMAS
+from tests.engines import SCHEMAS, all_events
 from tests.git.repository import commit, git, repository
 
 CLAUDE, CODEX = Caller("CLAUDE", "c-1"), Caller("CODEX", "x-1")
@@ -65,12 +63,8 @@ class Room:
     def events(self, *types: str) -> list[Any]:
         async def run() -> list[Any]:
             store = await open_store(load(self.config), SCHEMAS)
-
-            async def look(tx: Tx) -> list[Any]:
-                return list(await events.read_after(tx, 0, types=types))
-
             try:
-                return await store.read(look)
+                return await all_events(store, *types)
             finally:
                 await store.close()
 

@@ -1,21 +1,18 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
-from relay.config.coordination import CoordinationSettings
 from relay.coordination.locks import wait_line
-from relay.coordination.locks.service import Locks
-from relay.coordination.sessions import Heartbeat, Sessions
 from relay.coordination.writes.fencing import LockCheck
 from relay.log.events import Event
 from relay.model import Caller
 from relay.store.ports import Store
 from tests import engines
-from tests.coordination.desk import Desk, at
+from tests.coordination.desk import Desk, at, over
 from tests.engines import Clock, all_events
 
 SCHEMAS = engines.wings("log", "coordination")
@@ -34,13 +31,12 @@ class Room:
 
     store: Store
     clock: Clock
-    settings: CoordinationSettings = field(default_factory=CoordinationSettings)
 
     def __post_init__(self) -> None:
-        self.heartbeat = Heartbeat(self.settings)
-        self.locks = Locks(self.store, self.heartbeat)
+        desk = over(self.store, self.clock)
+        self.settings, self.heartbeat, self.sessions = desk.settings, desk.heartbeat, desk.sessions
+        self.locks, self.work, self.board = desk.locks, desk.work, desk.board
         self.judge = LockCheck()
-        self.sessions = Sessions(self.store, self.heartbeat, self.locks)
         self.ann, self.ann2 = Caller("ann", "s1"), Caller("ann", "s2")
         self.bob, self.cid = Caller("bob", "s3"), Caller("cid", "s4")
         self.process = Caller("dot", "p1", process=True)

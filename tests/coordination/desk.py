@@ -37,6 +37,8 @@ class Desk:
     locks: Locks
     work: WorkQueue
     board: Board
+    heartbeat: Heartbeat
+    settings: CoordinationSettings
 
     async def submit(self, said: str = "Fix it", *, by: Caller = ANN, **more: Any) -> str:
         return str((await self.work.submit(by, more.pop("task_type", "fix"), said, **more))["task_id"])
@@ -92,14 +94,16 @@ async def joined(address: str) -> Desk:
     return over(await engines.join(address, SCHEMAS, clock=clock), clock)
 
 
-def over(store: Store, clock: Clock | None = None) -> Desk:
-    """The wing's services on a store; `clock`: the one that it was opened with, if a test moves it."""
+def over(store: Store, clock: Clock | None = None, **more: Any) -> Desk:
+    """The wing's services on a store; `clock`: the one that it was opened with, if a test moves it; `more`: of
+    `Locks`."""
     settings = CoordinationSettings()
     heartbeat = Heartbeat(settings)
-    locks = Locks(store, heartbeat)
+    locks = Locks(store, heartbeat, **more)
     work = WorkQueue(store, settings, heartbeat=heartbeat, locks=locks)
     sessions = Sessions(store, heartbeat, work.claims, locks)
-    return Desk(store, clock or Clock(START), sessions, locks, work, Board(claims=work.claims))
+    board = Board(claims=work.claims)
+    return Desk(store, clock or Clock(START), sessions, locks, work, board, heartbeat, settings)
 
 
 async def refused(doing: Any) -> Refusal:

@@ -7,8 +7,6 @@ from datetime import datetime
 import pytest
 
 from relay.coordination.locks.table import RELEASED
-from relay.coordination.sessions import Sessions
-from relay.coordination.tasks.service import WorkQueue
 from relay.model import Caller, Refusal
 from relay.model.actions import ForceRelease
 from tests.coordination.conftest import Room
@@ -17,18 +15,12 @@ from tests.engines import BOTH
 pytestmark = BOTH
 
 
-def queue(room: Room) -> WorkQueue:
-    work = WorkQueue(room.store, room.settings, heartbeat=room.heartbeat, locks=room.locks)
-    room.sessions = Sessions(room.store, room.heartbeat, room.locks, work.claims)
-    return work
-
-
 async def held(room: Room, by: Caller) -> list[str]:
     return sorted(lock["file_path"] for lock in await room.locks.check(by) if lock["session"] == by.session)
 
 
 async def test_a_claim_takes_its_files_and_gives_them_back(room: Room) -> None:
-    work = queue(room)
+    work = room.work
     first = (await work.submit(room.person, "fix", "one", files=["src/**", "docs"]))["task_id"]
     await work.submit(room.person, "fix", "two", files=["src/a.py"])
     third = (await work.submit(room.person, "fix", "three", files=["lib"]))["task_id"]
@@ -45,7 +37,7 @@ async def test_a_claim_takes_its_files_and_gives_them_back(room: Room) -> None:
 
 
 async def test_tasks_whose_files_are_held_hide_none_that_is_free(room: Room) -> None:
-    work = queue(room)
+    work = room.work
     await room.locks.acquire(room.bob, ["src"])
     await room.locks.acquire(room.bob, ["lib/**/*.py"], mode="shared")
     await room.locks.acquire(room.bob, ["db:schema"])
@@ -63,7 +55,7 @@ async def test_tasks_whose_files_are_held_hide_none_that_is_free(room: Room) -> 
 
 
 async def test_who_renews_a_claim_is_told_what_it_does_not_hold_any_more(room: Room) -> None:
-    work = queue(room)
+    work = room.work
     task = (await work.submit(room.person, "fix", "one", files=["a", "b"]))["task_id"]
     await work.get(room.ann)
     assert "files_held" not in await work.renew(room.ann, task)
@@ -78,7 +70,7 @@ async def test_who_renews_a_claim_is_told_what_it_does_not_hold_any_more(room: R
 
 
 async def test_a_claim_is_not_completed_over_the_lock_of_another(room: Room) -> None:
-    work = queue(room)
+    work = room.work
     task = (await work.submit(room.person, "fix", "one", files=["src/a.py"]))["task_id"]
     await room.locks.acquire(room.ann, ["src/a.py"], ttl_s=3600)
     token = (await work.get(room.ann))["fencing_token"]
@@ -100,7 +92,7 @@ async def test_a_claim_is_not_completed_over_the_lock_of_another(room: Room) -> 
 
 
 async def test_who_never_had_it_is_told_that_its_lease_is_over(room: Room) -> None:
-    work = queue(room)
+    work = room.work
     task = (await work.submit(room.person, "fix", "one"))["task_id"]
     await work.get(room.ann, lease_s=60)
     room.clock.now += 61
@@ -111,7 +103,7 @@ async def test_who_never_had_it_is_told_that_its_lease_is_over(room: Room) -> No
 
 
 async def test_a_file_of_two_claims_stays_held_until_the_last_one_ends(room: Room) -> None:
-    work = queue(room)
+    work = room.work
     one = (await work.submit(room.person, "fix", "one", files=["a", "b"]))["task_id"]
     two = (await work.submit(room.person, "fix", "two", files=["./b", "c"]))["task_id"]
     assert [(await work.get(room.ann))["task_id"] for _ in range(2)] == [one, two]
@@ -123,7 +115,7 @@ async def test_a_file_of_two_claims_stays_held_until_the_last_one_ends(room: Roo
 
 
 async def test_a_heartbeat_extends_every_lock_that_a_claim_relies_on(room: Room) -> None:
-    work = queue(room)
+    work = room.work
     await work.submit(room.person, "fix", "one", files=["./a", "b"])
     await work.submit(room.person, "fix", "two", files=["b", "c"])
     # Held before the claim by another spelling; what it does not want lasts as long as was asked for.
@@ -148,7 +140,7 @@ async def test_a_heartbeat_extends_every_lock_that_a_claim_relies_on(room: Room)
 
 
 async def test_claims_and_their_locks_die_with_the_session_and_live_with_it(room: Room) -> None:
-    work = queue(room)
+    work = room.work
     task = (await work.submit(room.person, "fix", "one", files=["a"]))["task_id"]
     assert (await work.get(room.process))["task_id"] == task
     for _ in range(3):  # the process says that it lives, for longer than the claim's lease

@@ -12,19 +12,16 @@ from typing import Any
 import pytest
 
 from relay.coordination.critical.stored_functions import Q
-from relay.coordination.locks.service import Locks
-from relay.coordination.sessions import Heartbeat
 from relay.coordination.tasks.projection import strays
 from relay.log import events
 from relay.log.encoding import dumps
-from relay.log.verify import verify
 from relay.model import Caller, Refusal
 from relay.store.ports import Queries
 from relay.store.postgres.transaction import drive
 from tests import engines
 from tests.coordination.conftest import SCHEMAS
 from tests.coordination.desk import A, B, Desk, at, over
-from tests.engines import BOTH, all_events
+from tests.engines import BOTH, all_events, check_log
 
 pytestmark = [BOTH, pytest.mark.parametrize("engine", ["postgres"], indirect=True)]
 HERE = Path(__file__).parents[2]
@@ -98,7 +95,7 @@ async def test_what_is_answered_and_recorded_is_what_the_general_way_says(tmp_pa
         stored = await desk.store.read(lambda tx: tx.all(events.Q.events_after, after=0, limit=1000))
         # The stored bytes are the canonical form, whoever wrote them: no blank, keys in order, floats as Python's.
         assert all(row["outputs"] == dumps(json.loads(row["outputs"])) for row in stored)
-        assert await verify(desk.store) == []
+        await check_log(desk.store)
         assert await desk.store.read(strays) == []
         if not general:
             assert used["acquired"] >= 6 and used["refreshed"] >= 2 and used["blocked"] >= 3, used
@@ -143,7 +140,7 @@ async def test_many_at_one_path_by_functions_and_the_general_way(tmp_path: Path)
     inside: list[str] = []
 
     async def work(number: int) -> int:
-        locks, me, got = Locks(stores[number], Heartbeat()), Caller(f"t{number}", f"t{number}"), 0
+        locks, me, got = over(stores[number]).locks, Caller(f"t{number}", f"t{number}"), 0
         for turn in range(20):
             # Every third call of every third one goes the general way; one path is above the others.
             kept = locks._functions
@@ -165,7 +162,7 @@ async def test_many_at_one_path_by_functions_and_the_general_way(tmp_path: Path)
 
     got = await asyncio.gather(*(work(number) for number in range(8)))
     told = await all_events(stores[0])
-    assert await verify(stores[0]) == []
+    await check_log(stores[0])
     for store in stores:
         await store.close()
     assert sum(got) > 8
@@ -191,7 +188,7 @@ async def test_calls_that_come_together_are_one_transaction_and_keep_apart(tmp_p
     rows = await store.read(lambda tx: tx.all(SAYS.transactions))
     assert 1 < len(rows) < 8, rows
     told = await all_events(store)
-    assert await verify(store) == []
+    await check_log(store)
     tokens = [one.outputs["lock"]["fencing_token"] for one in told if one.type == "lock.acquired"]
     assert tokens == sorted(set(tokens))
     await asyncio.gather(store.close(), other.close())
@@ -199,8 +196,7 @@ async def test_calls_that_come_together_are_one_transaction_and_keep_apart(tmp_p
 
 async def together(store: Any) -> dict[str, int]:
     """Eight callers at once, on one path or under one folder, by a store that another uses too."""
-    heartbeat, used, inside = Heartbeat(), {}, []
-    locks = Locks(store, heartbeat)
+    locks, used, inside = over(store).locks, {}, []
     asked = locks._functions.ask  # type: ignore[union-attr]
 
     async def counted(*one: Any, **more: Any) -> Any:
@@ -283,25 +279,20 @@ async def test_what_no_text_of_the_database_can_hold_goes_the_general_way(tmp_pa
     await desk.submit("Task", input_data=deep)
     assert (await desk.work.get(B))["input_data"] == deep
     assert used["general"] >= 5, used
-    assert await verify(desk.store) == []
+    await check_log(desk.store)
     await desk.store.close()
 
 
 #: A process with two loops that claim until nothing is left.
 CLAIMER = """
 import asyncio, json, sys
-from relay.config.coordination import CoordinationSettings
-from relay.coordination.locks.service import Locks
-from relay.coordination.tasks.service import WorkQueue
-from relay.coordination.sessions import Heartbeat
 from relay.model import Caller
-from tests.engines import SCHEMAS
 from tests import engines
+from tests.coordination.desk import over
+from tests.engines import SCHEMAS
 
 async def loop(store, name):
-    beat = Heartbeat()
-    work = WorkQueue(store, CoordinationSettings(), heartbeat=beat, locks=Locks(store, beat))
-    got, me = [], Caller(name, name)
+    work, got, me = over(store).work, [], Caller(name, name)
     while (answer := await work.get(me))["task_id"]:
         got.append(answer["task_id"])
         assert (await work.complete(me, answer["task_id"], True, fencing_token=answer["fencing_token"]))["success"]
@@ -345,6 +336,6 @@ async def test_twenty_tasks_and_four_loops_in_two_processes(tmp_path: Path) -> N
                 await one.wait()
     assert sorted(told[0] + told[1]) == sorted(ids)
     assert await desk.states(*ids) == ["completed"] * 20
-    assert await verify(desk.store) == []
+    await check_log(desk.store)
     await desk.whole()
     await desk.store.close()

@@ -19,7 +19,7 @@ from relay.faces.http.app import create_app
 from relay.faces.http.requests.auth import Auth, ensure_token
 from relay.faces.http.requests.limits import Limits
 from relay.faces.http.requests.reader import RequestReader
-from relay.faces.services import Services
+from relay.faces.services import Services, services_of
 from relay.store.ports import Store
 from tests import engines
 from tests.engines import SCHEMAS, Clock
@@ -74,6 +74,16 @@ class House:
         return self.client.ws_connect("/ws", headers=more.pop("headers", self.key), **more)
 
 
+def settings_of(folder: Path, text: str = CONFIG) -> LiveSettings:
+    """The settings of a room in this folder."""
+    return LiveSettings(loading.parse(text, folder / "config.json"))
+
+
+def real_services(store: Store, settings: LiveSettings) -> Services:
+    """The services themselves, on a file system that tells cases apart."""
+    return services_of(store, settings, fold=False)
+
+
 @asynccontextmanager
 async def house(
     folder: Path,
@@ -81,12 +91,13 @@ async def house(
     limits: Limits | None = None,
     text: str = CONFIG,
     routes: Iterable[web.RouteDef] = (),
-    services: Callable[[Store], Services] | None = None,
+    services: Callable[[Store, LiveSettings], Services] | None = None,
     **room: Any,
 ) -> AsyncIterator[House]:
-    """One house; its files are in `folder`, the page's in `folder/static`. `routes`: further ones; `services`: what
-    the operations ask."""
-    settings = loading.parse(text, folder / "config.json")
+    """One house; its files are in `folder`, the page's in `folder/static`. `routes`: further ones; `services`: what the
+    operations ask."""
+    live = settings_of(folder, text)
+    settings = live.current
     clock = Clock()
     store = await engines.open_store(settings.db_path.parent, SCHEMAS, clock=clock)
     token = ensure_token(settings.token_path)
@@ -95,10 +106,10 @@ async def house(
     app = create_app(
         memory,
         auth,
-        RequestReader(LiveSettings(settings), limits),
+        RequestReader(live, limits),
         static=folder / "static",
         metrics=_metrics(),
-        services=services(store) if services else None,
+        services=services(store, live) if services else None,
     )
     app.add_routes(list(routes))
     server = TestServer(app, host="127.0.0.1", access_log=None)

@@ -18,13 +18,12 @@ from relay.config.airspace import AirspaceSettings
 from relay.git.trial_merge import Merge
 from relay.log import follow
 from relay.log.follow import check_acyclic
-from relay.log.verify import verify
 from relay.model import EndPart, Kind, Part, TextPart, Turn
 from relay.room.dispatch.roster import Roster
 from relay.store.ports import Store
 from tests.airspace.house import House
 from tests.airspace.parts import FILE, AirspaceRoom, open_airspace_store, work
-from tests.engines import BOTH, all_events
+from tests.engines import BOTH, all_events, check_log
 from tests.room.floor import Floor
 from tests.room.parts import all_jobs, all_messages, notices, post, until
 
@@ -82,7 +81,7 @@ async def flight(tmp_path: Path) -> AsyncIterator[Flight]:
     made = Flight(store)
     async with made.running():
         yield made
-    assert await verify(store) == []
+    await check_log(store)
     await store.close()
 
 

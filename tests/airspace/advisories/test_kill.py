@@ -13,11 +13,10 @@ import pytest
 
 from relay.airspace.advisories import table
 from relay.airspace.readings import Level
-from relay.log.verify import verify
 from relay.model import Kind
 from relay.room.journal.values import JobState
 from tests.airspace.parts import FILE, AirspaceRoom, near, open_airspace_store, work
-from tests.engines import Clock
+from tests.engines import Clock, check_log
 from tests.room.parts import all_jobs, all_messages
 
 #: The risk of one pair from phase to phase, and what the room hears at its beginning.
@@ -76,7 +75,7 @@ async def test_killed_in_the_middle_of_ticks(tmp_path: Path) -> None:
         jobs = [(job.agent, job.state) for job in await all_jobs(store)]
         assert len(jobs) == 6 and jobs[4:] == [(n, JobState.PENDING) for n in ("CLAUDE", "CODEX")]
         assert {state for _, state in jobs[:4]} == {JobState.SKIPPED}
-        assert await verify(store) == []
+        await check_log(store)
     finally:
         await store.close()
     print(f"{ended} of {KILLS * len(PHASES)} ticks ended before the kill")

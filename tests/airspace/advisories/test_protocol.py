@@ -17,7 +17,6 @@ from relay.airspace.advisories.rules.observation import PairObservation
 from relay.airspace.live.picture import near_text
 from relay.airspace.readings import Evidence, Level
 from relay.log.follow import step
-from relay.log.verify import verify
 from relay.model import Kind
 from relay.model.working_set import FileTouch, WorkingSet
 from relay.room.dispatch.turns import Idle
@@ -26,7 +25,7 @@ from relay.room.journal.frames import SHOWN, frames_of
 from relay.room.journal.values import JobState
 from relay.store.ports import Tx
 from tests.airspace.parts import FILE, AirspaceRoom, near, open_airspace_store, touch, work
-from tests.engines import BOTH, Clock
+from tests.engines import BOTH, Clock, check_log
 from tests.room import parts
 
 pytestmark = BOTH
@@ -36,7 +35,7 @@ pytestmark = BOTH
 async def airspace(tmp_path: Path) -> AsyncIterator[AirspaceRoom]:
     store = await open_airspace_store(tmp_path)
     yield AirspaceRoom(store, Clock())
-    assert await verify(store) == []
+    await check_log(store)
     await store.close()
 
 

@@ -9,16 +9,13 @@ from pathlib import Path
 import pytest
 
 from relay.base.git_checkouts import within
-from relay.config.coordination import CoordinationSettings
-from relay.coordination.locks.service import Locks
 from relay.coordination.paths.links import followed
-from relay.coordination.sessions import Heartbeat
-from relay.coordination.tasks.service import WorkQueue
 from relay.faces.room_locks import RoomHolds
 from relay.model import Caller, Refusal
 from relay.model.actions import ForceRelease
 from relay.store.ports import Store
 from tests import engines
+from tests.coordination.desk import over
 from tests.engines import BOTH, SCHEMAS
 from tests.standing import Folders
 
@@ -91,7 +88,7 @@ async def store(tmp_path: Path) -> AsyncIterator[Store]:
     ],
 )
 async def test_what_a_path_means(store: Store, tree: Path, asked: str, locked: str) -> None:
-    locks = Locks(store, Heartbeat(), root=tree)
+    locks = over(store, root=tree).locks
     answer = await locks.acquire(ANN, [asked])
     assert (answer["success"], answer["file_path"]) == (True, locked)
     if not set("*{\\:") & set(asked) and locked != asked:
@@ -102,7 +99,7 @@ async def test_what_a_path_means(store: Store, tree: Path, asked: str, locked: s
 
 @pytest.mark.parametrize("asked", ["out/passwd", "round/x", "out/*.py", "{src,out}/a.py"])
 async def test_a_link_that_leads_out_is_refused(store: Store, tree: Path, asked: str) -> None:
-    locks = Locks(store, Heartbeat(), root=tree)
+    locks = over(store, root=tree).locks
     with pytest.raises(Refusal) as refused:
         await locks.acquire(ANN, ["src/a.py", asked])
     assert refused.value.code == "bad_path" and "link" in refused.value.message
@@ -119,7 +116,7 @@ async def test_links_are_looked_at_beside_the_loop_and_only_of_as_many_as_may_be
         return followed(path, root)
 
     monkeypatch.setattr("relay.coordination.locks.service.followed", seen)
-    locks = Locks(store, Heartbeat(), root=tree)
+    locks = over(store, root=tree).locks
     heavy = [f"lib/{number}/{'a*' * 90}{{a,b}}" for number in range(100)]
     for many in ([f"lib/{number}" for number in range(257)], heavy, ["lib/a.py", "/etc/passwd"]):
         with pytest.raises(Refusal):
@@ -132,8 +129,8 @@ async def test_links_are_looked_at_beside_the_loop_and_only_of_as_many_as_may_be
 
 @BOTH
 async def test_two_spellings_are_one_lock_at_every_interface(store: Store, tree: Path) -> None:
-    heartbeat = Heartbeat()
-    locks = Locks(store, heartbeat, root=tree)
+    desk = over(store, root=tree)
+    locks, work = desk.locks, desk.work
     assert (await locks.acquire(ANN, ["src/a.py"]))["success"]
     blocked = await locks.acquire(BEN, ["lib/a.py"])
     assert (blocked["success"], blocked["locked_by"]) == (False, "ANN")
@@ -146,7 +143,6 @@ async def test_two_spellings_are_one_lock_at_every_interface(store: Store, tree:
     person = Caller("ann", "web", person=True)
     assert (await locks.force_release(person, ForceRelease("lib/a.py", "x")))["file_path"] == "src/a.py"
     # A task's files are what their links lead to when it is submitted: its claim locks and extends those.
-    work = WorkQueue(store, CoordinationSettings(), heartbeat=heartbeat, locks=locks)
     made = await work.submit(ANN, "fix", "x", files=["lib/c.py"])
     assert (await work.task(ANN, made["task_id"]))["files"] == ["src/c.py"]
     assert (await work.get(BEN))["files"] == ["src/c.py"]
@@ -157,8 +153,8 @@ async def test_each_worktree_has_its_own_links(store: Store, tree: Path, tmp_pat
     other = tmp_path / "other"
     (other / "vendor").mkdir(parents=True)
     (other / "lib").symlink_to("vendor")
-    locks = Locks(store, Heartbeat(), root=tree, checkouts=Folders(tree, {"BEN": other}))
+    locks = over(store, root=tree, checkouts=Folders(tree, {"BEN": other})).locks
     assert (await locks.acquire(ANN, ["lib/a.py"]))["file_path"] == "src/a.py"
     assert (await locks.acquire(BEN, ["lib/a.py"]))["file_path"] == "vendor/a.py"
-    gone = Locks(store, Heartbeat(), root=tmp_path / "nowhere")
+    gone = over(store, root=tmp_path / "nowhere").locks
     assert (await gone.acquire(ANN, ["lib/b.py"]))["file_path"] == "lib/b.py"

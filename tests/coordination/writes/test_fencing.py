@@ -4,8 +4,6 @@ import pytest
 
 from relay.coordination.locks.lock import WriteVerdict
 from relay.coordination.locks.table import RELEASED
-from relay.coordination.sessions import Sessions
-from relay.coordination.tasks.board import Board
 from relay.coordination.tasks.service import WorkQueue
 from relay.coordination.writes.fencing import FEW, file_target
 from relay.log.events import Lane
@@ -185,7 +183,7 @@ async def lost_with_claim(room: Room, work: WorkQueue, how: str) -> Caller:
     who = room.process if how == "its process died" else Caller("sleepy", how.replace(" ", "-"))
     number = (await work.get(who, [how], lease_s=60))["number"]
     assert await said(room, who, "src/b.py", "lib/x") == ["ok", "ok"]
-    board, lane = Board(claims=work.claims), Lane("room", "human:eve")
+    board, lane = room.board, Lane("room", "human:eve")
 
     async def move(to: str) -> None:
         await room.store.write(lambda tx: board.move(tx, number, to, by="eve", lane=lane))
@@ -212,8 +210,7 @@ async def lost_with_claim(room: Room, work: WorkQueue, how: str) -> Caller:
 
 
 async def test_who_lost_a_claim_is_stale_for_its_files_and_who_ended_it_is_not(room: Room) -> None:
-    work = WorkQueue(room.store, room.settings, heartbeat=room.heartbeat, locks=room.locks)
-    room.sessions = Sessions(room.store, room.heartbeat, room.locks, work.claims)
+    work = room.work
     taken = "eve took your lock on src/b.py away"
     for how, told in {
         "its lease ran out": "ran out",
@@ -251,8 +248,7 @@ async def test_who_lost_a_claim_is_stale_for_its_files_and_who_ended_it_is_not(r
 
 
 async def test_the_end_of_a_claim_clears_no_loss_from_before(room: Room) -> None:
-    work = WorkQueue(room.store, room.settings, heartbeat=room.heartbeat, locks=room.locks)
-    room.sessions = Sessions(room.store, room.heartbeat, room.locks, work.claims)
+    work = room.work
     lane = Lane("room", "human:eve")
     for how in ("complete", "release", "lapse", "end"):
         who = Caller("sleepy", how)
@@ -280,7 +276,7 @@ async def test_the_end_of_a_claim_clears_no_loss_from_before(room: Room) -> None
     # Another title takes nothing from who works on it.
     await work.submit(room.person, "fix", "x", files=["a"])
     number = (await work.get(room.ann))["number"]
-    board = Board(claims=work.claims)
+    board = room.board
     await room.store.write(lambda tx: board.rename(tx, number, "y", by="eve", lane=lane))
     assert await said(room, room.ann, "a") == ["ok"]
     assert [lock["locked_by"] for lock in await room.locks.check(room.bob)] == ["ann"]

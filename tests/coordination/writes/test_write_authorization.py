@@ -9,17 +9,15 @@ from typing import Any
 
 import pytest
 
-from relay.coordination.locks.service import Locks
 from relay.coordination.paths.targets import target
-from relay.coordination.sessions import Heartbeat, Sessions
 from relay.coordination.writes import write_authorization as guard
 from relay.coordination.writes.changesets import MOST_SUMMARY, Changesets, coverage
 from relay.coordination.writes.fencing import FEW, LockCheck
 from relay.coordination.writes.write_authorization import ANY_SESSION, LockGuard, caller_of, check
 from relay.model import LOCKED, STALE, WHICH, Caller, Fault, GuardDecision, Location, LockRefusal, Refusal
-from relay.store.ports import Store, StoreBusy
+from relay.store.ports import StoreBusy
 from tests import engines
-from tests.coordination.desk import over
+from tests.coordination.desk import Desk, over
 from tests.engines import BOTH, SCHEMAS, Clock, all_events
 from tests.standing import Standing
 
@@ -31,11 +29,13 @@ CLAUDE2, ANN = Caller("CLAUDE", "s2"), Caller("ann", "web", person=True)
 
 @dataclass
 class Bench:
-    store: Store
-    locks: Locks
+    desk: Desk
     judge: LockCheck
     clock: Clock
     refused: list[tuple[Caller, str]] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.store, self.locks = self.desk.store, self.desk.locks
 
     def guard(self, *contested: str) -> LockGuard:
         return LockGuard(
@@ -77,7 +77,7 @@ class Away(LockCheck):
 async def bench(tmp_path: Path) -> AsyncIterator[Bench]:
     clock = Clock()
     store = await engines.open_store(tmp_path, SCHEMAS, clock=clock)
-    yield Bench(store, over(store).locks, LockCheck(), clock)
+    yield Bench(over(store), LockCheck(), clock)
     await store.close()
 
 
@@ -134,7 +134,7 @@ async def test_who_is_refused_and_who_is_not(bench: Bench) -> None:
 
 async def test_a_file_system_that_folds_case(bench: Bench) -> None:
     folding = LockCheck(fold=True)
-    locks = Locks(bench.store, Heartbeat(), fold=True)
+    locks = over(bench.store, fold=True).locks
     assert (await locks.acquire(CODEX, ["Src/A.py"]))["success"]
     found = await bench.store.read(lambda tx: folding.refusals(tx, CLAUDE, ["src/a.PY", "src/b.py"]))
     assert [one.path for one in found] == ["src/a.PY"]
@@ -209,7 +209,7 @@ async def test_a_name_without_a_session(bench: Bench) -> None:
     bench.clock.now += 61
     assert await said("a.py") == ("locked", WHICH), "one of them slept past its lease"
     # Nobody of that name lives: it is the last one that did.
-    await Sessions(bench.store, Heartbeat()).end(CLAUDE2)
+    await bench.desk.sessions.end(CLAUDE2)
     assert await said("a.py") == ("stale", STALE) and await said("b.py") == ("allow", "")
     bench.clock.now += 86_400
     assert await said("a.py") == ("stale", STALE)
@@ -277,7 +277,7 @@ class Git:
 
 
 def changesets(bench: Bench, changed: list[str] | None) -> Changesets:
-    return Changesets(bench.store, bench.judge, Git(changed), Heartbeat(), bench.locks)
+    return Changesets(bench.store, bench.judge, Git(changed), bench.desk.heartbeat, bench.locks)
 
 
 async def test_a_changeset_sets_what_is_said_against_what_was_done(bench: Bench) -> None:

@@ -16,17 +16,15 @@ from mcp import Client
 from mcp.client.streamable_http import streamable_http_client
 from mcp.shared._httpx_utils import create_mcp_http_client
 
-from relay.config import loading
-from relay.config.settings import LiveSettings
 from relay.faces.http.app import create_app
 from relay.faces.http.requests.auth import Auth, ensure_token
 from relay.faces.http.requests.reader import RequestReader
 from relay.faces.http.routes import mcp_once
 from relay.faces.http.routes.mcp import MAX_BODY
-from relay.faces.services import Services
 from relay.model import Caller
 from relay.store.sqlite.store import SqliteStore, open_store
 from tests.engines import SCHEMAS
+from tests.faces.house import settings_of
 from tests.faces.mcp.mcp_house import HELLO
 from tests.faces.mcp.mcp_toy import Toy
 from tests.faces.memory_room import MemoryRoom
@@ -40,20 +38,19 @@ class Place:
 
     def __init__(self, folder: Path, store: SqliteStore) -> None:
         self.folder, self.store = folder, store
-        self.settings = loading.parse(CONFIG, folder / "config.json")
-        self.token = ensure_token(self.settings.token_path)
+        self.settings = settings_of(folder, CONFIG)
+        self.token = ensure_token(self.settings.current.token_path)
         self.auth = Auth(self.token, store)
         self.journal = folder / "journal"
         self.port: int | None = None
 
     async def open(self) -> None:
-        toy: Any = Toy(self.journal)
         app = create_app(
             MemoryRoom(),
             self.auth,
-            RequestReader(LiveSettings(self.settings)),
+            RequestReader(self.settings),
             static=self.folder / "static",
-            services=Services(*[toy] * 8),
+            services=Toy(self.journal).services(),
         )
         self.server = TestServer(app, host="127.0.0.1", port=self.port or 0, access_log=None)
         await self.server.start_server(shutdown_timeout=2.0)

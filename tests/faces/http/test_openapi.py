@@ -27,7 +27,7 @@ def refs(value: Any) -> list[str]:
 
 
 async def test_every_route_is_in_the_document_and_the_other_way_round(tmp_path: Path) -> None:
-    async with house(tmp_path, services=lambda store: Recorder().services()) as home:
+    async with house(tmp_path, services=lambda *_: Recorder().services()) as home:
         routes = {
             (route.method, route.resource.canonical)
             for route in home.app.router.routes()

@@ -11,15 +11,12 @@ from typing import Any
 import pytest
 
 from relay.access.keys import Keys
-from relay.config import loading
-from relay.config.settings import LiveSettings
 from relay.coordination.locks import wait_line
 from relay.faces.http.requests.auth import owner
-from relay.faces.services import services_of
 from relay.model import ADMIN, SCOPES, Caller, Fault, Refusal
 from relay.store.ports import StoreBusy
 from tests.engines import BOTH
-from tests.faces.house import CONFIG, House, house
+from tests.faces.house import House, house, real_services
 from tests.faces.recorder import Recorder
 
 ANN = Caller("ann", "person-ann", "person", person=True, scopes=SCOPES | {ADMIN})
@@ -32,7 +29,7 @@ def seen() -> Recorder:
 
 @pytest.fixture
 async def home(tmp_path: Path, seen: Recorder) -> AsyncIterator[House]:
-    async with house(tmp_path, services=lambda store: seen.services()) as one:
+    async with house(tmp_path, services=lambda *_: seen.services()) as one:
         yield one
 
 
@@ -283,10 +280,7 @@ async def test_an_agents_key_speaks_as_its_agent(home: House, seen: Recorder) ->
 
 
 async def test_a_list_that_is_too_long_says_where_it_goes_on(tmp_path: Path) -> None:
-    settings = loading.parse(CONFIG, tmp_path / "config.json")
-    async with house(
-        tmp_path, services=lambda store: services_of(store, LiveSettings(settings), fold=False)
-    ) as home:
+    async with house(tmp_path, services=real_services) as home:
         paths = [f"docs/{number}.md" for number in range(120)]
         assert (await home.ask("POST", "/locks/acquire", json={"file_paths": paths}))[0] == 200
         status, page, response = await home.ask("GET", "/locks")
@@ -300,10 +294,7 @@ async def test_a_list_that_is_too_long_says_where_it_goes_on(tmp_path: Path) -> 
 
 @BOTH
 async def test_who_waits_with_a_key_that_is_revoked_or_over_gets_nothing(tmp_path: Path) -> None:
-    settings = loading.parse(CONFIG, tmp_path / "config.json")
-    async with house(
-        tmp_path, services=lambda store: services_of(store, LiveSettings(settings), fold=False)
-    ) as home:
+    async with house(tmp_path, services=real_services) as home:
         wait = {"file_path": "src/a.py", "wait_seconds": 200}
         assert (await home.ask("POST", "/locks/acquire", json={"file_path": "src"}))[0] == 200
         ends, by_http = await key_of(home, "EVE")
@@ -341,10 +332,7 @@ async def test_who_waits_with_a_key_that_is_revoked_or_over_gets_nothing(tmp_pat
 
 
 async def test_what_is_a_persons_alone_is_refused_to_an_agents_key_with_every_scope(tmp_path: Path) -> None:
-    settings = loading.parse(CONFIG, tmp_path / "config.json")
-    async with house(
-        tmp_path, services=lambda store: services_of(store, LiveSettings(settings), fold=False)
-    ) as home:
+    async with house(tmp_path, services=real_services) as home:
         every = [*SCOPES, ADMIN]
         _, agent = await key_of(home, "EVE", scopes=every)
         _, person = await key_of(home, "bea", agent_type="person", scopes=every)

@@ -30,6 +30,10 @@ class Toy:
     def __init__(self, journal: Path) -> None:
         self._journal = journal
 
+    def services(self) -> Services:
+        toy: Any = self
+        return Services(*[toy] * 8)
+
     def note(self, text: str) -> None:
         with self._journal.open("a") as file:
             file.write(text + "\n")
@@ -109,7 +113,7 @@ def main() -> None:
             raise StoreBusy("away")
         if os.environ.get("TOY_PRINTS"):
             print("opened")
-        return OpenRoom(toy, Services(*[toy] * 8))
+        return OpenRoom(toy, toy.services())
 
     wire = stdio.claim()
     code = run(wire, config=None, agent=None, opening=opening)
