@@ -94,8 +94,8 @@ async def house(
     services: Callable[[Store, LiveSettings], Services] | None = None,
     **room: Any,
 ) -> AsyncIterator[House]:
-    """One house; its files are in `folder`, the page's in `folder/static`. `routes`: further ones; `services`: what the
-    operations ask."""
+    """One house; its files are in `folder`, the page's in `folder/static`. `routes`: further ones; `services`: what
+    the operations ask."""
     live = settings_of(folder, text)
     settings = live.current
     clock = Clock()
