@@ -55,24 +55,15 @@ def roster_of(settings: Settings) -> Roster:
     return Roster(members, rules_of(settings))
 
 
-class RoomService:
+class RoomService(Callers):
     """The room as an operation asks for it: post, read, who is here, what the airspace says."""
 
     def __init__(self, store: Store, settings: LiveSettings, sessions: Sessions, roster: Roster) -> None:
-        self._store, self._settings, self._sessions = store, settings, sessions
-        self._callers = Callers(store, roster, RoomHolds())
-
-    async def post(
-        self, caller: Caller, body: str, *, in_reply_to: str | None = None, client_id: str | None = None
-    ) -> Json:
-        return await self._callers.post(caller, body, in_reply_to=in_reply_to, client_id=client_id)
-
-    async def read(
-        self, caller: Caller, *, cursor: str | None = None, limit: int = 50, to_me: bool = False
-    ) -> Json:
-        return await self._callers.read(caller, cursor=cursor, limit=limit, to_me=to_me)
+        super().__init__(store, roster, RoomHolds())
+        self._settings, self._sessions = settings, sessions
 
     async def who(self, caller: Caller) -> Json:
+        """`{you, agents, visitors, people, sessions}`."""
         you = {
             "agent_id": caller.agent,
             "session_id": caller.session,
@@ -82,7 +73,7 @@ class RoomService:
         }
         # The call itself makes the caller's session known, so it comes first.
         sessions = list(await self._sessions.list(caller, limit=PAGE))
-        return {"you": you, **await self._callers.who(), "sessions": sessions}
+        return {"you": you, **await self.present(), "sessions": sessions}
 
     async def airspace(self, caller: Caller) -> Json:
         """`{enabled, advisories, near: [{agents, level}], intents: {agent: [path]}}`."""
@@ -133,8 +124,8 @@ class IntentService:
             )
 
         try:
-            kept = await self._store.write(work)
+            declared = await self._store.write(work)
         except Refusal as refusal:
             raise Refusal(refusal.message, refusal.fix, Fault.MALFORMED, "bad_path") from None
-        in_hand = [] if self._airspace is None else self._airspace.in_hand(caller.agent, kept)
-        return {"success": True, "paths": list(kept), **({"in_hand": in_hand} if in_hand else {})}
+        in_hand = [] if self._airspace is None else self._airspace.in_hand(caller.agent, declared)
+        return {"success": True, "paths": list(declared), **({"in_hand": in_hand} if in_hand else {})}

@@ -11,7 +11,6 @@ from typing import Any
 
 from relay.airspace.advisories.protocol import AdvisoryProtocol
 from relay.airspace.worktrees.actions import WorktreeActions
-from relay.airspace.worktrees.merging.proposal import MergeOptions
 from relay.airspace.worktrees.registry import WorktreeRegistry
 from relay.airspace.worktrees.view import difference, rows
 from relay.airspace.worktrees.watcher import WorktreeWatcher
@@ -67,33 +66,7 @@ class WorktreesService:
         except GitError as error:
             raise Refusal(f"git could not show it: {error}.") from error
 
-    async def propose(self, agent: str, by: str, squash: bool) -> dict[str, Any]:
-        """What a merge would commit. Raises Refusal, as each that follows does."""
-        await self._check_store()
-        return await self._actions.propose(agent, by, MergeOptions(squash=squash))
-
-    async def merge(
-        self, agent: str, by: str, *, squash: bool = False, text: str = "", head: str = ""
-    ) -> dict[str, Any]:
-        await self._check_store()
-        return await self._actions.merge(agent, by, MergeOptions(squash, text, head))
-
-    async def discard(self, agent: str, by: str) -> dict[str, Any]:
-        await self._check_store()
-        return await self._actions.discard(agent, by)
-
-    async def restore(self, agent: str, by: str, ref: str) -> dict[str, Any]:
-        await self._check_store()
-        return await self._actions.restore(agent, by, ref)
-
-    async def abort(self, agent: str, by: str) -> dict[str, Any]:
-        await self._check_store()
-        return await self._actions.abort(agent, by)
-
-    async def remove(self, agent: str, by: str) -> dict[str, Any]:
-        await self._check_store()
-        return await self._actions.remove(agent, by)
-
-    async def _check_store(self) -> None:
-        """Raises what keeps the database from taking a record of a change."""
+    async def actions(self) -> WorktreeActions:
+        """What changes a worktree. Raises what keeps the database from taking a record of a change."""
         await self._store.write(lambda tx: events.put_setting(tx, _PROBE, str(time.time())), durable=True)
+        return self._actions

@@ -198,7 +198,7 @@ class Callers:
         if not upto or await self._store.read(lambda tx: _news(tx, caller, entries[-1])):
             await self._store.write(work)
 
-    async def who(self) -> Json:
+    async def present(self) -> Json:
         """`{agents, visitors, people}`: those of the configuration, as far as the database knows how they stand;
         VISITOR of each that works on its own; the names of the persons who are connected, or spoke of late."""
 

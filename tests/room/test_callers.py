@@ -201,7 +201,7 @@ async def test_who_is_there(store: Store) -> None:
     room = voices(store)
     await store.write(lambda tx: tx.execute(Q.set_paused, name="BETA", paused=1))
     await room.post(ANN, "@ALPHA go")
-    told = await room.who()
+    told = await room.present()
     shown = {one["name"]: one for one in told["agents"]}
     assert (shown["ALPHA"]["queued"], shown["ALPHA"]["paused"]) == (1, False)
     assert (shown["BETA"]["enabled"], shown["BETA"]["paused"]) == (False, True)

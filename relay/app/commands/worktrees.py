@@ -126,6 +126,8 @@ async def _do(settings: Settings, args: argparse.Namespace, *, preview: bool = F
         raise CannotDo(f"{error}, so it is not known whether the room runs") from error
     if record is not None and instance.is_live(record, settings.locks.ttl):
         return await _ask_room(settings, args, by, text, preview)
+    from relay.airspace.worktrees.merging.proposal import MergeOptions
+
     async with _here(settings) as service:
         if args.action in ("list", "order"):
             return await service.state()
@@ -135,13 +137,14 @@ async def _do(settings: Settings, args: argparse.Namespace, *, preview: bool = F
             difference = await service.diff(args.agent)
             assert difference is not None
             return difference
+        actions = await service.actions()
         if args.action == "merge":
             if preview:
-                return await service.propose(args.agent, by, args.squash)
-            return await service.merge(args.agent, by, squash=args.squash, text=text, head=args.head)
+                return await actions.propose(args.agent, by, MergeOptions(args.squash))
+            return await actions.merge(args.agent, by, MergeOptions(args.squash, text, args.head))
         if args.action == "restore":
-            return await service.restore(args.agent, by, args.kept or "")
-        act = {"discard": service.discard, "abort": service.abort, "remove": service.remove}[args.action]
+            return await actions.restore(args.agent, by, args.kept or "")
+        act = {"discard": actions.discard, "abort": actions.abort, "remove": actions.remove}[args.action]
         return await act(args.agent, by)
 
 

@@ -18,11 +18,7 @@ from relay.faces.http.hub import Hub
 from relay.faces.http.reference.pages import reference_routes
 from relay.faces.http.requests.auth import Auth
 from relay.faces.http.requests.connections import ConnectionLimiter
-from relay.faces.http.requests.middleware import (
-    Gate,
-    Hosts,
-    secure,
-)
+from relay.faces.http.requests.middleware import Gate, Hosts, secure
 from relay.faces.http.requests.reader import RequestReader
 from relay.faces.http.routes.mcp import McpRoutes
 from relay.faces.http.routes.operations import OperationRoutes

@@ -189,17 +189,17 @@ class Hub:
 
     def _take(self, batch: Iterable[Frame]) -> None:
         for frame in batch:
-            one = Wire.of(frame)
-            self._due.append(one)
-            if one.cursor is not None:
-                self.head = one.cursor
-                self._ring.append(one)
-                self._ring_bytes += len(one.blob)
+            wire_frame = Wire.of(frame)
+            self._due.append(wire_frame)
+            if wire_frame.cursor is not None:
+                self.head = wire_frame.cursor
+                self._ring.append(wire_frame)
+                self._ring_bytes += len(wire_frame.blob)
         while len(self._ring) > RING_FRAMES or self._ring_bytes > RING_BYTES:
             gone = self._ring.popleft()
             self.floor = gone.cursor or self.floor
             self._ring_bytes -= len(gone.blob)
-        if all(one.again for one in self._due):
+        if all(frame.again for frame in self._due):
             self._flush_soon()
         else:
             self.flush()
@@ -218,11 +218,11 @@ class Hub:
             return
         _send(due, [client for client in self._joined if not client.ahead])
         for client in [client for client in self._joined if client.ahead]:
-            _send([one for one in due if one.follows(client.ahead, client.partly)], [client])
+            _send([frame for frame in due if frame.follows(client.ahead, client.partly)], [client])
             if self.head >= client.ahead:
                 client.ahead = 0
         if self._catching_up:
-            _send([one for one in due if one.cursor is None], self._catching_up)
+            _send([frame for frame in due if frame.cursor is None], self._catching_up)
 
     def enter(self, client: Client) -> None:
         """From now on the client gets what is not stored; `join` lets it have the rest."""
@@ -235,11 +235,11 @@ class Hub:
         if cursor < self.floor or (partly and cursor == self.floor):
             return None
         wires: Wires = []
-        for one in reversed(self._ring):
-            if (one.cursor or 0) < cursor:
+        for frame in reversed(self._ring):
+            if (frame.cursor or 0) < cursor:
                 break
-            if one.follows(cursor, partly):
-                wires.append(one)
+            if frame.follows(cursor, partly):
+                wires.append(frame)
         wires.reverse()
         return wires
 
@@ -265,7 +265,7 @@ class Hub:
 def _send(due: Wires, clients: Iterable[Client]) -> None:
     if not due:
         return
-    blob = due[0].blob if len(due) == 1 else b"".join(one.blob for one in due)
+    blob = due[0].blob if len(due) == 1 else b"".join(frame.blob for frame in due)
     for client in clients:
         client.offer(blob, len(due))
 

@@ -68,9 +68,9 @@ class _Line:
         """Send stored frames no faster than the client reads them, and move its cursor behind them."""
         piece: list[bytes] = []
         size = 0
-        for at, one in enumerate(wires):
-            piece.append(one.blob)
-            size += len(one.blob)
+        for at, frame in enumerate(wires):
+            piece.append(frame.blob)
+            size += len(frame.blob)
             if size >= PIECE_BYTES or at == len(wires) - 1:
                 if self.transport.is_closing():
                     raise ConnectionResetError("the client has gone")
@@ -102,7 +102,7 @@ class SocketEndpoint:
             )
         await (
             self._room.reader.last_cursor()
-        )  # the hub may not know yet that the database is away; this fails then
+        )  # raises when the database is away, which the hub may not know yet
         socket = web.WebSocketResponse(
             timeout=self._limits.close_s,
             heartbeat=self._limits.heartbeat_s,
@@ -250,10 +250,10 @@ class SocketEndpoint:
                         )
                     wires = [Wire.of(frame) for frame in await anext(stored)]
                     await line.send(
-                        client, [one for one in wires if one.follows(client.cursor, client.partly)]
+                        client, [frame for frame in wires if frame.follows(client.cursor, client.partly)]
                     )
                     continue
-                if sum(len(one.blob) for one in rest) <= SMALL_REST:
+                if sum(len(frame.blob) for frame in rest) <= SMALL_REST:
                     self._hub.join(client, rest)
                     return
                 await line.send(client, rest)

@@ -101,21 +101,25 @@ async def _some_work(services: Services, caller: Caller, query: str) -> Any:
     return await list_work.run(services, caller, validated(list_work, asked))
 
 
-_PLAIN = {one.uri: one for one in RESOURCES if "{" not in one.uri}
+_PLAIN = {resource.uri: resource for resource in RESOURCES if "{" not in resource.uri}
 _BY_PREFIX = {
-    one.uri.partition("{")[0] + ("?" if "{?" in one.uri else ""): one for one in RESOURCES if "{" in one.uri
+    resource.uri.partition("{")[0] + ("?" if "{?" in resource.uri else ""): resource
+    for resource in RESOURCES
+    if "{" in resource.uri
 }
 
 LISTED = types.ListResourcesResult(
     resources=[
-        types.Resource(uri=one.uri, name=one.name, description=one.doc, mime_type=JSON)
-        for one in _PLAIN.values()
+        types.Resource(uri=resource.uri, name=resource.name, description=resource.doc, mime_type=JSON)
+        for resource in _PLAIN.values()
     ]
 )
 TEMPLATES = types.ListResourceTemplatesResult(
     resource_templates=[
-        types.ResourceTemplate(uri_template=one.uri, name=one.name, description=one.doc, mime_type=JSON)
-        for one in _BY_PREFIX.values()
+        types.ResourceTemplate(
+            uri_template=resource.uri, name=resource.name, description=resource.doc, mime_type=JSON
+        )
+        for resource in _BY_PREFIX.values()
     ]
 )
 

@@ -29,8 +29,7 @@ from relay.base.terminal_text import json_line
 from relay.faces.failures import store_failed
 from relay.faces.mcp import resources
 from relay.faces.operations.json_schema import input_schema
-from relay.faces.operations.operation import Operation, perform
-from relay.faces.progress import HEARD
+from relay.faces.operations.operation import HEARD, Operation, perform
 from relay.faces.services import Services
 from relay.model import Caller, Fault, Refusal
 from relay.model.pages import Page
@@ -56,8 +55,8 @@ success: false is an answer: its `fix` says what would succeed."""
 
 def make_server(operations: Mapping[str, Operation], asking: Asking) -> Server[Any]:
     """A server whose tools are the operations with `tool` set, in the order of declaration."""
-    listed = {name: one for name, one in operations.items() if one.tool}
-    shown = types.ListToolsResult(tools=[tool(one) for one in listed.values()])
+    listed = {name: operation for name, operation in operations.items() if operation.tool}
+    shown = types.ListToolsResult(tools=[tool(operation) for operation in listed.values()])
 
     async def list_tools(_context: Context, _params: Any) -> types.ListToolsResult:
         return shown
@@ -140,11 +139,11 @@ async def _call(
 def _without_session(caller: Caller, operation: Operation, values: dict[str, Any]) -> dict[str, Any]:
     """The arguments without a `session_id`, which HTTP takes as a field and a connection has already. Raises Refusal
     when the two differ: a lock that one session takes is not held by the other."""
-    said = values.get("session_id")
-    if said is None or "session_id" in operation.request.model_fields:
+    session = values.get("session_id")
+    if session is None or "session_id" in operation.request.model_fields:
         return values
-    if said != caller.session:
-        named = str(said)[:128]
+    if session != caller.session:
+        named = str(session)[:128]
         raise Refusal(
             f"This connection is session {caller.session!r}, and session_id says {named!r}.",
             "Leave session_id out; the session is set by RELAY_SESSION_ID, over HTTP by X-Relay-Session.",
@@ -178,12 +177,12 @@ async def _progress(context: Context) -> AsyncIterator[None]:
         yield
         return
 
-    said = "still waiting"
+    text = "still waiting"
     news = asyncio.Event()
 
     def heard(sentence: str) -> None:
-        nonlocal said
-        said = sentence
+        nonlocal text
+        text = sentence
         news.set()
 
     async def tell() -> None:
@@ -195,7 +194,7 @@ async def _progress(context: Context) -> AsyncIterator[None]:
             news.clear()
             # It "MUST increase with each notification" (MCP 2025-06-18, "Progress"), also within a tenth of a second.
             progress = max(round(time.monotonic() - began, 1), round(progress + 0.01, 2))
-            await context.session.report_progress(progress, message=said)
+            await context.session.report_progress(progress, message=text)
 
     telling = asyncio.create_task(tell(), name="progress")
     before = HEARD.set(heard)

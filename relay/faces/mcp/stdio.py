@@ -223,10 +223,10 @@ def _read(reading: int, hand_over: Callable[[_Line | None], None]) -> None:
 def _refusal(line: bytes) -> dict[str, Any]:
     """The answer to a line that is no message of JSON-RPC 2.0."""
     try:
-        said = json.loads(line)
+        message = json.loads(line)
     except (ValueError, RecursionError):
         return error_line(PARSE_ERROR, "The line is not JSON.")
-    id = said.get("id") if isinstance(said, dict) else None
+    id = message.get("id") if isinstance(message, dict) else None
     known = id if isinstance(id, str | int) and not isinstance(id, bool) else None
     return error_line(
         INVALID_REQUEST, "The line is not a message of JSON-RPC 2.0 (batches are not accepted).", known

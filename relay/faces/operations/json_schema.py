@@ -23,14 +23,14 @@ def input_schema(model: type[BaseModel]) -> dict[str, Any]:
 
 def _slim(value: Any, known: dict[str, Any]) -> Any:
     if isinstance(value, list):
-        return [_slim(one, known) for one in value]
+        return [_slim(entry, known) for entry in value]
     if not isinstance(value, dict):
         return value
     if "$ref" in value:
         named = known[value["$ref"].rsplit("/", 1)[-1]]
-        return _slim({**named, **{key: one for key, one in value.items() if key != "$ref"}}, known)
+        return _slim({**named, **{key: inner for key, inner in value.items() if key != "$ref"}}, known)
     slim = {
-        key: {name: _slim(one, known) for name, one in inner.items()}
+        key: {name: _slim(field, known) for name, field in inner.items()}
         if key == "properties"
         else _slim(inner, known)
         for key, inner in value.items()
@@ -38,7 +38,7 @@ def _slim(value: Any, known: dict[str, Any]) -> Any:
     }
     either = slim.get("anyOf")
     if isinstance(either, list):
-        left = [one for one in either if one != {"type": "null"}]
+        left = [choice for choice in either if choice != {"type": "null"}]
         if len(left) == 1:
             del slim["anyOf"]
             slim = {**left[0], **slim}

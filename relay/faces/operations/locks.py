@@ -11,8 +11,7 @@ from pydantic import ConfigDict, Field
 
 from relay.coordination.locks.lock import MAX_REASON, MAX_TTL_S, MAX_WAIT_S
 from relay.coordination.paths.targets import MAX_BYTES, MAX_TARGETS
-from relay.faces.operations.operation import Answer, Name, Request, Shown, Text, Token, need, operation
-from relay.faces.progress import HEARD
+from relay.faces.operations.operation import HEARD, Answer, Name, Request, Shown, Text, Token, need, operation
 from relay.faces.services import Services
 from relay.model import ADMIN, Caller
 from relay.model.actions import ForceRelease

@@ -9,6 +9,7 @@ from __future__ import annotations
 import inspect
 import math
 from collections.abc import Awaitable, Callable, Mapping
+from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar, Self, get_type_hints
 
@@ -21,6 +22,9 @@ from relay.faces.services import Services
 from relay.model import ADMIN, Caller, Fault, Refusal
 
 Json = dict[str, Any]
+#: Takes a sentence on how the call waits, each time that it changes. An interface that can send progress sets it; a
+#: call without it waits the same.
+HEARD: ContextVar[Callable[[str], None] | None] = ContextVar("relay_wait_heard", default=None)
 
 #: Levels of nesting in a request's free data: far more than anybody writes, far less than a parser's stack.
 _MOST_NESTED = 64

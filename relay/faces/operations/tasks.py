@@ -23,6 +23,7 @@ from relay.coordination.tasks.requests import (
 )
 from relay.coordination.tasks.task import Column, Status
 from relay.faces.operations.operation import (
+    HEARD,
     Answer,
     Data,
     Name,
@@ -33,7 +34,6 @@ from relay.faces.operations.operation import (
     one_of,
     operation,
 )
-from relay.faces.progress import HEARD
 from relay.faces.services import Services
 from relay.model import Caller
 
@@ -299,6 +299,6 @@ async def list_work(services: Services, caller: Caller, request: ListWork) -> Js
 @operation("GET", "/work/{task_id}", TaskStanding, scope="read", read_only=True, tag="work")
 async def show_task(services: Services, caller: Caller, request: OneTask) -> Json:
     """One task as it stands."""
-    told = await services.work.task(caller, request.task_id)
-    # TASK is the board's; here it goes by the queue's names as well.
-    return {"task_id": told.get("id"), "task_description": told.get("title"), **told}
+    task = await services.work.task(caller, request.task_id)
+    # TASK is the board's; here it has the queue's names as well.
+    return {"task_id": task.get("id"), "task_description": task.get("title"), **task}

@@ -38,7 +38,7 @@ from prompt_toolkit.styles import Style
 from relay.base.terminal_text import safe_line
 from relay.faces.terminal.client import Down, Post, Refused, RoomClient, Wire, new_id
 from relay.faces.terminal.find_room import Place
-from relay.faces.terminal.text import Fragments, colour
+from relay.faces.terminal.text import Fragments, colour, note
 from relay.faces.terminal.view import RoomView
 from relay.faces.terminal.wrap import cropped, wrapped
 
@@ -82,17 +82,19 @@ class RoomCompleter(Completer):
                 (visitor.name, "on its own: reads it when it next looks")
                 for visitor in self._view.locks.visitors(self._view.agents)
             ]
-            yield from _matching(word, [(f"@{name}", note) for name, note in [*names, ("all", "everybody")]])
+            yield from _matching(
+                word, [(f"@{name}", detail) for name, detail in [*names, ("all", "everybody")]]
+            )
         elif word.startswith("/") and word == before:
             known = [(str(each.get("name")), str(each.get("help") or "")) for each in self._view.commands]
             yield from _matching(word, [*known, ("/quit", "leave the room")])
 
 
 def _matching(word: str, offers: list[tuple[str, str]]) -> Iterable[Completion]:
-    for offer, note in offers:
+    for offer, detail in offers:
         if offer.lower().startswith(word.lower()):
             shown = safe_line(offer, 60)
-            yield Completion(shown + " ", -len(word), display=shown, display_meta=safe_line(note, 60))
+            yield Completion(shown + " ", -len(word), display=shown, display_meta=safe_line(detail, 60))
 
 
 class RoomApp:
@@ -122,16 +124,8 @@ class RoomApp:
 
     async def run(self) -> int:
         """Stay until the person leaves. Returns the exit code."""
-        self._print(
-            [
-                [
-                    (
-                        "class:quiet",
-                        f"{safe_line(self._view.name)}: Alt+Enter is a new line, /quit or Ctrl-D leaves",
-                    )
-                ]
-            ]
-        )
+        hint = "Alt+Enter is a new line, /quit or Ctrl-D leaves"
+        self._print(note("quiet", f"{safe_line(self._view.name)}: {hint}"))
         work = asyncio.create_task(self._work())
         work.add_done_callback(lambda _: self._app.is_running and self._app.exit())
         try:
@@ -143,7 +137,7 @@ class RoomApp:
         for post in self._view.posts:
             if not post.id:
                 unsure = "may not have arrived" if post.reached else "was not sent"
-                self._print([[("class:warn", f"· {unsure}: {safe_line(post.body)}")]])
+                self._print(note("warn", f"· {unsure}: {safe_line(post.body)}"))
         self._flush()
         return 0
 
@@ -205,7 +199,7 @@ class RoomApp:
 
     def _give_up(self, post: Post, why: str) -> None:
         self._drop(post)
-        self._print([[("class:bad", f"· not sent: {safe_line(why)}")]])
+        self._print(note("bad", f"· not sent: {safe_line(why)}"))
         if not self._input.text:
             self._input.text = post.body  # the person can correct it
             self._input.cursor_position = len(post.body)

@@ -10,7 +10,7 @@ import json
 import os
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -53,18 +53,18 @@ class Finder:
     def __init__(self, config: str | None, url: str | None, environ: Mapping[str, str] | None = None) -> None:
         self._config, self._url = config, url
         self._environ = os.environ if environ is None else environ
-        self._local: tuple[str, Path, Path, frozenset[str], Path] | None = None
+        self._local: tuple[Place, Path] | None = None
 
     def place(self) -> Place:
         """The room as it is now. Reads two small files; raises PlaceError."""
         key = self._environ.get("RELAY_API_KEY", "").strip()
         if self._url is not None:
             return Place(_checked(self._url), key)
-        url, transcript, lock, reserved, runtime = self._from_config()
-        start = script("scripts/start.sh", find(self._config, self._environ))
-        return Place(running_at(runtime) or url, key or _token(runtime), transcript, lock, reserved, start)
+        place, runtime = self._from_config()
+        return replace(place, url=running_at(runtime) or place.url, key=key or _token(runtime))
 
-    def _from_config(self) -> tuple[str, Path, Path, frozenset[str], Path]:
+    def _from_config(self) -> tuple[Place, Path]:
+        """The room as the configuration has it, and the folder of its daemon's files."""
         if self._local is None:
             from relay.config import loading  # not needed with --url
 
@@ -78,7 +78,9 @@ class Finder:
             url = f"http://{f'[{host}]' if ':' in host else host}:{settings.ui.port}"
             runtime, transcript = settings.runtime_dir, settings.transcript_path
             names = RESERVED_NAMES.union(settings.agent_names)
-            self._local = url, transcript, line_format.lock_path(runtime, transcript), names, runtime
+            start = script("scripts/start.sh", find(self._config, self._environ))
+            lock = line_format.lock_path(runtime, transcript)
+            self._local = Place(url, "", transcript, lock, names, start), runtime
         return self._local
 
 

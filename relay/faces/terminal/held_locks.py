@@ -54,7 +54,9 @@ class HeldLocks:
     def visitors(self, own: Iterable[str]) -> tuple[Visitor, ...]:
         """The agents that run beside the room's `own` ones, with the number of their locks."""
         counts = Counter((holder, session) for _, holder, session in self.until)
-        return visitors([{**one, "locks": counts[whose]} for whose, one in self.sessions.items()], own)
+        return visitors(
+            [{**session, "locks": counts[whose]} for whose, session in self.sessions.items()], own
+        )
 
     def count(self, now: float) -> int:
         return sum(end > now for end in self.until.values())

@@ -40,6 +40,11 @@ _COLOURS = (
 )
 
 
+def note(style: str, text: str) -> list[Fragments]:
+    """One line in one style, as the lines to print."""
+    return [[(f"class:{style}", text)]]
+
+
 def colour(speaker: str) -> str:
     """The style of a speaker's name. It is the same in every session and on every machine."""
     # The "x" is a salt that gives the agents of most rooms different colours.

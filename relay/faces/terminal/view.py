@@ -19,7 +19,7 @@ from relay.base.terminal_text import safe, safe_line
 from relay.faces.terminal import text
 from relay.faces.terminal.client import Frame, Post, Wire
 from relay.faces.terminal.held_locks import HeldLocks
-from relay.faces.terminal.text import Fragments
+from relay.faces.terminal.text import Fragments, note
 from relay.faces.terminal.wrap import cropped
 from relay.model import references
 from relay.model.terms import used_in
@@ -87,13 +87,13 @@ class RoomView:
         if wire.state == before:
             return []
         if wire.state == "live":
-            return [] if before == "connecting" else [[("class:good", "· the room is back")]]
+            return [] if before == "connecting" else note("good", "· the room is back")
         self.streams.clear()
         self.routing.clear()
         self.jobs.clear()
         if wire.state == "refused":
-            return [[("class:bad", f"· the room refused you: {safe_line(wire.detail)}")]]
-        return [[("class:warn", f"· the room is down: {safe_line(wire.detail)}; trying again")]]
+            return note("bad", f"· the room refused you: {safe_line(wire.detail)}")
+        return note("warn", f"· the room is down: {safe_line(wire.detail)}; trying again")
 
     def on_frame(self, frame: Frame, now: float) -> list[Fragments]:
         """Take a frame; the lines to print. A frame of an unknown type is ignored."""
@@ -134,8 +134,8 @@ class RoomView:
         self._written.add(post.id)
         ts = datetime.fromtimestamp(now).astimezone().isoformat()
         entry = {"id": post.id, "ts": ts, "speaker": self.name, "kind": "human", "body": post.body}
-        said = "the room is down; it is written to the transcript, and answered when the room is back"
-        return [*self._entry(entry), [("class:warn", f"· {said}")]]
+        notice = "the room is down; it is written to the transcript, and answered when the room is back"
+        return [*self._entry(entry), [("class:warn", f"· {notice}")]]
 
     # --- one kind of frame each ---------------------------------------------------------------------------
 
@@ -149,7 +149,7 @@ class RoomView:
             back = key in self._written and number
             self._written.discard(key)
             notice = f"· the room has read what you wrote ({references.message(number)})"
-            return [[("class:quiet", notice)]] if back else []
+            return note("quiet", notice) if back else []
         shown = [*self._new_day(entry), *entry_lines(entry, self._numbers)]
         ours = entry.get("kind") in ("system", "dispatcher", "advisory")
         return [*shown, *self._explain(str(entry.get("body") or ""))] if ours else shown
@@ -171,7 +171,7 @@ class RoomView:
         if day == self._day:
             return []
         self._day = day
-        return [[("class:quiet", f"── {day} ──")]]
+        return note("quiet", f"── {day} ──")
 
     def _receipt(self, job: dict[str, Any]) -> list[Fragments]:
         state, before = job.get("state"), self.jobs.get(job.get("id"), {}).get("state")
@@ -184,18 +184,12 @@ class RoomView:
         about = f"{agent}{self._about(job.get('message_id'))}"
         why = f": {reason}" if reason else ""
         if state == "skipped":
-            return [[("class:warn", f"· skipped {about}{why}")]]
+            return note("warn", f"· skipped {about}{why}")
         if state == "dead":
-            return [
-                [
-                    (
-                        "class:bad",
-                        f"· failed for good, {about}{why} (/retry {references.job(_int(job.get('id')))})",
-                    )
-                ]
-            ]
+            retry = f"/retry {references.job(_int(job.get('id')))}"
+            return note("bad", f"· failed for good, {about}{why} ({retry})")
         if state == "failed" and before != "failed":
-            return [[("class:warn", f"· failed, {about}{why}; it will be tried again")]]
+            return note("warn", f"· failed, {about}{why}; it will be tried again")
         return []
 
     def _cycle(self, cycle: dict[str, Any], now: float) -> list[Fragments]:
@@ -207,20 +201,14 @@ class RoomView:
             self.routing[key] = now
         elif state == "routed" and agents:
             reason = safe_line(str(cycle.get("reason") or ""))
-            return [[("class:quiet", f"·{about} → {agents}{f' · {reason}' if reason else ''}")]]
+            return note("quiet", f"·{about} → {agents}{f' · {reason}' if reason else ''}")
         elif state == "folded":
             into = self._numbers.get(str(cycle.get("folded_into")), 0)
-            return [
-                [
-                    (
-                        "class:quiet",
-                        f"·{about} is answered together with {references.message(into) if into else 'a later one'}",
-                    )
-                ]
-            ]
+            later = references.message(into) if into else "a later one"
+            return note("quiet", f"·{about} is answered together with {later}")
         elif state == "none":
             reason = safe_line(str(cycle.get("reason") or "nobody is here who could"))
-            return [[("class:warn", f"· nobody answers{about}: {reason}")]]
+            return note("warn", f"· nobody answers{about}: {reason}")
         return []
 
     def _stream(self, data: dict[str, Any]) -> None:
@@ -369,7 +357,7 @@ def entry_lines(
     shown = text.markdown(body, base)
     if len(shown) == 1:
         return [[*line, ("", "  "), *shown[0]]]
-    return [line, *([("", "  "), *one] for one in shown)]
+    return [line, *([("", "  "), *row] for row in shown)]
 
 
 def _changed(told: Any) -> list[str]:

@@ -44,7 +44,7 @@ def wrapped(line: Fragments, columns: int) -> list[Fragments]:
             lines.append(row[:at])
             rest = row[at + 1 :]
             row = [*before, *rest]
-            width, gap, begun = sum(get_cwidth(one) for _, one in row), -1, bool(rest)
+            width, gap, begun = sum(get_cwidth(sign) for _, sign in row), -1, bool(rest)
             if breaks:
                 continue
         if sign != " ":
@@ -53,7 +53,7 @@ def wrapped(line: Fragments, columns: int) -> list[Fragments]:
             gap = len(row)
         row.append((style, sign))
         width += wide
-    return [_joined(one) for one in [*lines, row]]
+    return [_joined(signs) for signs in [*lines, row]]
 
 
 def _signs(line: Fragments) -> Iterable[tuple[str, str]]:
@@ -65,14 +65,14 @@ def cropped(line: Fragments, columns: int) -> Fragments:
     from prompt_toolkit.utils import get_cwidth  # as above
 
     left = columns - 1
-    kept: Fragments = []
+    result: Fragments = []
     for style, piece in line:
         for at, char in enumerate(piece):
             left -= get_cwidth(char)
             if left < 0:
-                return [*kept, (style, piece[:at] + "…")]
-        kept.append((style, piece))
-    return kept
+                return [*result, (style, piece[:at] + "…")]
+        result.append((style, piece))
+    return result
 
 
 def _joined(signs: Iterable[tuple[str, str]]) -> Fragments:

@@ -233,27 +233,27 @@ def _with(schema: Json, more: Json) -> Json:
 
 def _or_null(schema: Json) -> Json:
     """What a field may be that may be left out."""
-    kept = copy.deepcopy(schema)
-    if "anyOf" in kept:
-        if {"type": "null"} not in kept["anyOf"]:
-            kept["anyOf"].append({"type": "null"})
-    elif "enum" in kept:
-        kept["enum"] = [*kept["enum"], *([None] if None not in kept["enum"] else [])]
-        kept.pop("type", None)
-    elif isinstance(kept.get("type"), str):
-        kept["type"] = [kept["type"], "null"]
-    elif "$ref" in kept or "const" in kept:
-        kept = {"anyOf": [kept, {"type": "null"}]}
-    return kept
+    result = copy.deepcopy(schema)
+    if "anyOf" in result:
+        if {"type": "null"} not in result["anyOf"]:
+            result["anyOf"].append({"type": "null"})
+    elif "enum" in result:
+        result["enum"] = [*result["enum"], *([None] if None not in result["enum"] else [])]
+        result.pop("type", None)
+    elif isinstance(result.get("type"), str):
+        result["type"] = [result["type"], "null"]
+    elif "$ref" in result or "const" in result:
+        result = {"anyOf": [result, {"type": "null"}]}
+    return result
 
 
 def _not_null(schema: Json) -> Json:
     """What a parameter may be: there is no null in a query."""
-    kept = {key: value for key, value in schema.items() if not (key == "default" and value is None)}
-    if isinstance(kept.get("type"), list):
-        kept["type"] = next(one for one in kept["type"] if one != "null")
-    choices = [one for one in kept.pop("anyOf", ()) if one.get("type") != "null"]
-    return {**kept, **choices[0]} if len(choices) == 1 else kept
+    result = {key: value for key, value in schema.items() if not (key == "default" and value is None)}
+    if isinstance(result.get("type"), list):
+        result["type"] = next(kind for kind in result["type"] if kind != "null")
+    choices = [choice for choice in result.pop("anyOf", ()) if choice.get("type") != "null"]
+    return {**result, **choices[0]} if len(choices) == 1 else result
 
 
 def _responses(status: str, text: str, schema: Json, *, kind: str = "application/json") -> Json:

@@ -44,11 +44,11 @@ def at_least_one(*fields: str) -> dict[str, Any]:
 
 def exactly_one(*fields: str) -> dict[str, Any]:
     """One of these fields says something, and the others are left out, or null."""
-    null, said = {"type": "null"}, {"not": {"type": "null"}}
+    null, present = {"type": "null"}, {"not": {"type": "null"}}
     return {
         "anyOf": [
-            {"required": [one], "properties": {name: said if name == one else null for name in fields}}
-            for one in fields
+            {"required": [given], "properties": {name: present if name == given else null for name in fields}}
+            for given in fields
         ]
     }
 
@@ -115,7 +115,7 @@ ROOM_ROUTES = (
     RoomRoute(
         "POST", "/api/tasks", "A new task.", body={"title": _SAYING, **_WHO}, required=("title",), status=201
     ),
-    RoomRoute("POST", "/api/tasks/undo", "Undo the last change of the board.", body={**_WHO}),
+    RoomRoute("POST", "/api/tasks/undo", "Undo the last change of the board.", body=_WHO),
     RoomRoute(
         "PATCH",
         "/api/tasks/{number}",
@@ -131,15 +131,15 @@ ROOM_ROUTES = (
         body={"model": _MAYBE, "effort": _MAYBE, "enabled": _FLAG, **_WHO},
         rules=(at_least_one("model", "effort", "enabled"),),
     ),
-    RoomRoute("POST", "/api/agents/{agent}/pause", "Pause an agent (`all`: every one).", body={**_WHO}),
-    RoomRoute("POST", "/api/agents/{agent}/resume", "Resume it.", body={**_WHO}),
+    RoomRoute("POST", "/api/agents/{agent}/pause", "Pause an agent (`all`: every one).", body=_WHO),
+    RoomRoute("POST", "/api/agents/{agent}/resume", "Resume it.", body=_WHO),
     RoomRoute(
         "POST",
         "/api/agents/{agent}/try",
         "Give an agent whose circuit is open its one attempt now.",
-        body={**_WHO},
+        body=_WHO,
     ),
-    RoomRoute("POST", "/api/agents/{agent}/cancel", "End an agent's turn.", body={**_WHO}),
+    RoomRoute("POST", "/api/agents/{agent}/cancel", "End an agent's turn.", body=_WHO),
     RoomRoute("GET", "/api/events/{event}/why", "The causes of an event or a message, nearest first."),
     RoomRoute(
         "POST",
@@ -161,7 +161,7 @@ ROOM_ROUTES = (
         body={"agents": {**_TEXTS, "minItems": 1}, **_WHO},
         required=("agents",),
     ),
-    RoomRoute("POST", "/api/queue/{job}/retry", "Try a job again.", body={**_WHO}),
+    RoomRoute("POST", "/api/queue/{job}/retry", "Try a job again.", body=_WHO),
     RoomRoute("POST", "/api/repair", "Repair what healthcheck.sh finds."),
     RoomRoute(
         "POST",
@@ -256,7 +256,7 @@ ROOM_ROUTES = (
             **_WHO,
         },
     ),
-    RoomRoute("POST", "/api/worktrees/{agent}/discard", "Discard its work; git keeps it.", body={**_WHO}),
+    RoomRoute("POST", "/api/worktrees/{agent}/discard", "Discard its work; git keeps it.", body=_WHO),
     RoomRoute(
         "POST",
         "/api/worktrees/{agent}/restore",
@@ -267,7 +267,7 @@ ROOM_ROUTES = (
         "POST",
         "/api/worktrees/{agent}/abort",
         "Give up a merge of the main branch into its own.",
-        body={**_WHO},
+        body=_WHO,
     ),
-    RoomRoute("POST", "/api/worktrees/{agent}/remove", "Remove one.", body={**_WHO}),
+    RoomRoute("POST", "/api/worktrees/{agent}/remove", "Remove one.", body=_WHO),
 )

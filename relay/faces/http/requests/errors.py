@@ -108,8 +108,8 @@ def refusal(error: BaseException) -> web.Response | None:
         return refusal_answer(error)
     if isinstance(error, web.HTTPException):
         code, message, fix = _PLAIN.get(error.status, (f"http_{error.status}", error.reason, ""))
-        kept = {name: value for name, value in error.headers.items() if name in ("Allow", "Location")}
-        return error_answer(error.status, code, message, fix, kept)
+        headers = {name: value for name, value in error.headers.items() if name in ("Allow", "Location")}
+        return error_answer(error.status, code, message, fix, headers)
     # A file of the room's, and no database, may be what an OSError is about here.
     failed = None if isinstance(error, OSError) else store_failed(error)
     return None if failed is None else refusal_answer(failed)

@@ -80,7 +80,7 @@ class Buckets:
 
     def _forget(self, now: float) -> None:
         full = self._rate.burst
-        kept = {k: v for k, v in self._levels.items() if v[0] + (now - v[1]) * self._rate.per_s < full}
-        while len(kept) >= self._most:
-            kept.pop(next(iter(kept)))
-        self._levels = kept
+        levels = {k: v for k, v in self._levels.items() if v[0] + (now - v[1]) * self._rate.per_s < full}
+        while len(levels) >= self._most:
+            levels.pop(next(iter(levels)))
+        self._levels = levels

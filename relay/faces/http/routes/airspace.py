@@ -133,7 +133,7 @@ class AirspaceRoutes:
     def _by_itself(self, request: web.Request, body: Body, agent: str) -> None:
         """A key speaks for its own identity only. Raises Refusal."""
         own = request[CREDENTIAL].identity
-        for field, name in (("agent", agent), *((one, body.maybe_text(one)) for one in SPEAKER)):
+        for field, name in (("agent", agent), *((field, body.maybe_text(field)) for field in SPEAKER)):
             if own is not None and name is not None and name != own:
                 message = f"This key is {own}'s; {field} names another."
                 raise Refusal(
@@ -145,11 +145,11 @@ class AirspaceRoutes:
         if agent not in self._reader.settings.current.agent_names:
             raise Refusal(f"There is no agent {agent[:60]}.", "GET /api/state lists them.", Fault.UNKNOWN)
         try:
-            kept = await self._airspace.declare_own(DeclareIntent(agent, tuple(paths)), session=session)
+            declared = await self._airspace.declare_own(DeclareIntent(agent, tuple(paths)), session=session)
         except Refusal as refusal:
             return answer({"success": False, "reason": str(refusal), "agent": agent, "intent": None})
-        result = {"success": True, "agent": agent, "intent": list(kept)}
-        in_hand = self._airspace.in_hand(agent, kept)
+        result = {"success": True, "agent": agent, "intent": list(declared)}
+        in_hand = self._airspace.in_hand(agent, declared)
         return answer({**result, "in_hand": in_hand} if in_hand else result)
 
 

@@ -70,8 +70,8 @@ class McpRoutes:
         agent = self._reader.claimed(request, {})
         caller = caller_of(credential, agent, session=_session(request))
         body = await read_bytes(request, MAX_BODY, self._reader.limits.body_s)
-        said = _message_of(body)
-        method, id = _asked(said)
+        message = _message_of(body)
+        method, id = _asked(message)
         if method == "notifications/cancelled":
             self._cancel(credential.key, caller.session, id)
         exchange = _Exchange(request, body, caller)
@@ -79,12 +79,12 @@ class McpRoutes:
         self._under_way.setdefault(asked, []).append(exchange)
         try:
             whole, streaming, server = await self._running()
-            if not _takes_time(said):
+            if not _takes_time(message):
                 from relay.faces.http.routes.mcp_once import answer_once, is_plain
 
-                if is_plain(request, said):
-                    return await answer_once(server, request, said, exchange)
-            manager = streaming if _takes_time(said) else whole
+                if is_plain(request, message):
+                    return await answer_once(server, request, message, exchange)
+            manager = streaming if _takes_time(message) else whole
             await manager.handle_request(exchange.scope, exchange.receive, exchange.send)
         finally:
             self._under_way[asked].remove(exchange)
@@ -156,46 +156,46 @@ def _managers(services: Services) -> tuple[Any, Any, Any]:
 def _session(request: web.Request) -> str | None:
     """The session that the address or the header names. `Mcp-Session-Id` names none of relay's: it is the transport's
     own (MCP 2025-06-18, "Session Management"), and this one hands none out."""
-    said = request.query.getall("session_id", [])
-    for other in said[1:]:
-        if other != said[0]:
-            raise sessions_differ(("session_id", said[0]), ("session_id", other))
-    return session_of(request, said[0] if said else None)
+    sessions = request.query.getall("session_id", [])
+    for other in sessions[1:]:
+        if other != sessions[0]:
+            raise sessions_differ(("session_id", sessions[0]), ("session_id", other))
+    return session_of(request, sessions[0] if sessions else None)
 
 
 def _message_of(body: bytes) -> Json:
     """The message, as far as it is one: the SDK says what is wrong with any other."""
     try:
-        said = json.loads(body)
+        message = json.loads(body)
     except (ValueError, RecursionError):
         return {}
-    return said if isinstance(said, dict) else {}
+    return message if isinstance(message, dict) else {}
 
 
-def _of(said: Json, name: str) -> Json:
+def _of(message: Json, name: str) -> Json:
     """An object's field that is an object; an empty one where it is none."""
-    field = said.get(name)
+    field = message.get(name)
     return field if isinstance(field, dict) else {}
 
 
-def _asked(said: Json) -> tuple[str, str]:
+def _asked(message: Json) -> tuple[str, str]:
     """Method and id of the message; of a cancellation the id that it cancels."""
-    method, id = str(said.get("method")), said.get("id")
+    method, id = str(message.get("method")), message.get("id")
     if method == "notifications/cancelled":
-        id = _of(said, "params").get("requestId")
+        id = _of(message, "params").get("requestId")
     return method, json.dumps(id)
 
 
-def _takes_time(said: Json) -> bool:
+def _takes_time(message: Json) -> bool:
     """Is it more than one quick question? A tool waits where it is told to (`wait_seconds`), and only a stream of
     events tells that its client has gone, or how it goes on (MCP 2025-06-18, "Progress"). What is no call of a tool,
     nor a question that each client asks at its start, is left to the stream too."""
-    params = _of(said, "params")
+    params = _of(message, "params")
     if "progressToken" in _of(params, "_meta"):
         return True
-    if said.get("method") == "tools/call":
+    if message.get("method") == "tools/call":
         return bool(_of(params, "arguments").get("wait_seconds"))
-    return said.get("method") not in _QUICK
+    return message.get("method") not in _QUICK
 
 
 class _Exchange:

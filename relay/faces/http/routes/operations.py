@@ -99,13 +99,13 @@ class OperationRoutes:
     def caller(self, request: web.Request, values: Mapping[str, Any]) -> Caller:
         """Who asks. Raises Refusal."""
         credential = request[CREDENTIAL]
-        said = Body(values)
-        claims = {field: said.maybe_text(field) for field in ("agent_id", "name")}
+        body = Body(values)
+        claims = {field: body.maybe_text(field) for field in ("agent_id", "name")}
         agent = self._reader.claimed(request, claims, most=MAX_AGENT_NAME)
-        kind = said.maybe_text("agent_type")
+        kind = body.maybe_text("agent_type")
         if kind is not None and not 0 < len(kind) <= _MOST_TYPE:
             raise bad(f"agent_type has 1 to {_MOST_TYPE} characters.", "Like claude_code, codex, person.")
-        session = session_of(request, said.maybe_text("session_id"))
+        session = session_of(request, body.maybe_text("session_id"))
         return caller_of(
             credential, agent, session=session, agent_type=kind, claimed=bool(claims["agent_id"])
         )

@@ -13,9 +13,7 @@ from prometheus_client import CollectorRegistry, generate_latest
 from relay.faces.http.requests.auth import Auth
 from relay.faces.http.requests.errors import answer
 from relay.faces.http.requests.limits import Limits
-from relay.faces.http.requests.middleware import (
-    CREDENTIAL,
-)
+from relay.faces.http.requests.middleware import CREDENTIAL
 from relay.faces.http.requests.parsing import Query, bad, numbered
 from relay.faces.http.requests.reader import RequestReader
 from relay.faces.http.routes.operations import caller_of, session_of
@@ -96,7 +94,7 @@ class RoomRoutes:
     async def transcript(self, request: web.Request) -> web.Response:
         query = Query(request, "after", "before", "around", "limit")
         after, before, around = query.cursor("after"), query.cursor("before"), query.text("around")
-        if sum(one is not None for one in (after, before, around)) > 1:
+        if sum(place is not None for place in (after, before, around)) > 1:
             raise bad("after, before and around exclude each other.", "Send one of them.")
         limit = query.whole("limit", 100, high=1000)
         if around is None:
@@ -106,7 +104,7 @@ class RoomRoutes:
         else:
             raise bad("around is empty.", "Send a message's id, its number as %2312, or a cursor.")
         shown = {
-            "entries": [entry_json(one) for one in page.entries],
+            "entries": [entry_json(message) for message in page.entries],
             "next": str(page.next),
             "more": page.more,
         }
@@ -126,7 +124,7 @@ class RoomRoutes:
         if state is not None and state not in list(JobState):
             raise bad(f"state is {state[:40]!r}.", f"It is one of: {', '.join(JobState)}.")
         named = query.text("messages")
-        messages = None if named is None else [one for one in named.split(",") if one]
+        messages = None if named is None else [id for id in named.split(",") if id]
         if messages is not None and not 0 < len(messages) <= _MOST_MESSAGES:
             raise bad(
                 f"messages names {len(messages)}.", f"Send 1 to {_MOST_MESSAGES} ids, with commas between."

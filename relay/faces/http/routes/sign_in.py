@@ -13,12 +13,7 @@ from relay.faces.http.hub import Hub
 from relay.faces.http.requests.auth import Auth
 from relay.faces.http.requests.errors import answer
 from relay.faces.http.requests.limits import Buckets
-from relay.faces.http.requests.middleware import (
-    CREDENTIAL,
-    cookie_name,
-    set_cookie,
-    too_many,
-)
+from relay.faces.http.requests.middleware import CREDENTIAL, cookie_name, set_cookie, too_many
 from relay.faces.http.requests.parsing import bad
 from relay.faces.http.requests.reader import RequestReader
 from relay.faces.http.websocket import SIGNED_OUT

@@ -11,6 +11,8 @@ from typing import Any
 
 from aiohttp import web
 
+from relay.airspace.worktrees.actions import WorktreeActions
+from relay.airspace.worktrees.merging.proposal import MergeOptions
 from relay.faces.http.requests.errors import answer
 from relay.faces.http.requests.parsing import Body, Query, bad
 from relay.faces.http.requests.reader import RequestReader
@@ -57,46 +59,41 @@ class WorktreeRoutes:
         query = Query(request, "method", "name")
         squash = _squash(query.text("method"))
         by = self._reader.claimed(request, {"name": query.text("name")})
-        try:
-            return answer(await self._worktrees.propose(self._agent(request), by, squash))
-        except Refusal as error:
-            return _refused(error)
+        agent, options = self._agent(request), MergeOptions(squash=squash)
+        return await self._act(lambda actions: actions.propose(agent, by, options))
 
     async def merge(self, request: web.Request) -> web.Response:
-        async def act(agent: str, by: str, body: Body) -> dict[str, Any]:
-            text, head = (body.maybe_text(field) for field in ("message", "head"))
-            squash = _squash(body.maybe_text("method"))
-            return await self._worktrees.merge(agent, by, squash=squash, text=text or "", head=head or "")
-
-        return await self._act(request, act, "method", "message", "head")
+        agent, by, body = await self._order(request, "method", "message", "head")
+        text, head = (body.maybe_text(field) or "" for field in ("message", "head"))
+        options = MergeOptions(_squash(body.maybe_text("method")), text, head)
+        return await self._act(lambda actions: actions.merge(agent, by, options))
 
     async def discard(self, request: web.Request) -> web.Response:
-        return await self._act(request, lambda agent, by, _: self._worktrees.discard(agent, by))
+        agent, by, _ = await self._order(request)
+        return await self._act(lambda actions: actions.discard(agent, by))
 
     async def restore(self, request: web.Request) -> web.Response:
-        return await self._act(
-            request,
-            lambda agent, by, body: self._worktrees.restore(agent, by, body.maybe_text("kept") or ""),
-            "kept",
-        )
+        agent, by, body = await self._order(request, "kept")
+        ref = body.maybe_text("kept") or ""
+        return await self._act(lambda actions: actions.restore(agent, by, ref))
 
     async def abort(self, request: web.Request) -> web.Response:
-        return await self._act(request, lambda agent, by, _: self._worktrees.abort(agent, by))
+        agent, by, _ = await self._order(request)
+        return await self._act(lambda actions: actions.abort(agent, by))
 
     async def remove(self, request: web.Request) -> web.Response:
-        return await self._act(request, lambda agent, by, _: self._worktrees.remove(agent, by))
+        agent, by, _ = await self._order(request)
+        return await self._act(lambda actions: actions.remove(agent, by))
 
-    async def _act(
-        self,
-        request: web.Request,
-        act: Callable[[str, str, Body], Awaitable[dict[str, Any]]],
-        *fields: str,
-    ) -> web.Response:
+    async def _order(self, request: web.Request, *fields: str) -> tuple[str, str, Body]:
+        """The agent that the path names, who orders the change, and the body."""
         body = await self._reader.body(request, *fields, optional=True)
         by = self._reader.speaker(request, body)
-        agent = self._agent(request)
+        return self._agent(request), by, body
+
+    async def _act(self, act: Callable[[WorktreeActions], Awaitable[dict[str, Any]]]) -> web.Response:
         try:
-            return answer(await act(agent, by, body))
+            return answer(await act(await self._worktrees.actions()))
         except Refusal as error:
             return _refused(error)
 
