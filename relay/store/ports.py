@@ -15,10 +15,12 @@ from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, fields
 from functools import cache
 from pathlib import Path
-from typing import Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from relay.model import Caller
-from relay.store.wakeup import Wakeup
+
+if TYPE_CHECKING:
+    from relay.store.wakeup import Wakeup  # not imported: it loads structlog, which `relay mcp` defers
 
 T = TypeVar("T")
 Row = Mapping[str, Any]
