@@ -14,7 +14,7 @@ from __future__ import annotations
 import json
 import unicodedata
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -78,20 +78,20 @@ class Recalled:
     """A memory that was found, and how relevant it is."""
 
     row: Row
-    told: Experience
+    experience: Experience
     relevance: float
 
     def as_json(self) -> Json:
         return {
             "memory_type": "episodic",
-            "content": self.told.content(),
+            "content": self.experience.content(),
             "relevance": round(self.relevance, 6),
             "memory_id": self.row["id"],
-            "event_type": self.told.event_type,
-            "summary": self.told.summary,
-            "outcome": self.told.outcome,
-            "lessons": list(self.told.lessons),
-            "tags": list(self.told.tags),
+            "event_type": self.experience.event_type,
+            "summary": self.experience.summary,
+            "outcome": self.experience.outcome,
+            "lessons": list(self.experience.lessons),
+            "tags": list(self.experience.tags),
             "agent_id": self.row["agent_id"],
             "created_at": iso(self.row["created_at"]),
         }
@@ -121,8 +121,8 @@ class EpisodicMemory:
             _nfc(text(summary, "summary", MOST_SUMMARY)),
             distinct(as_details(json_value(details, "details", MOST_DETAILS))),
             None if outcome is None else _nfc(text(outcome, "outcome", MOST_OUTCOME)),
-            tuple(_nfc(one) for one in texts(lessons, "lessons", MOST_LESSONS, MOST_LESSON)),
-            tuple(_nfc(one) for one in texts(tags, "tags", MOST_TAGS, MOST_TAG)),
+            tuple(_nfc(lesson) for lesson in texts(lessons, "lessons", MOST_LESSONS, MOST_LESSON)),
+            tuple(_nfc(tag) for tag in texts(tags, "tags", MOST_TAGS, MOST_TAG)),
         )
 
         async def work(tx: Tx) -> Json | Refusal:
@@ -136,8 +136,8 @@ class EpisodicMemory:
                     experience.columns(),
                     lambda: _keep(tx, caller, experience),
                 )
-            except Refusal as refused:
-                return refused
+            except Refusal as refusal:
+                return refusal  # not raised: what the heartbeat wrote stays
 
         answer = await self._store.write(work, actor=caller)
         if isinstance(answer, Refusal):
@@ -149,17 +149,19 @@ class EpisodicMemory:
     ) -> list[Json]:
         """What is relevant to a task, most relevant first. `tags`: only what has one of them. An empty description
         asks for the newest. Raises Refusal."""
-        asked = _nfc(text(task_description, "task_description", MOST_QUESTION, least=0))
-        wanted = [_nfc(one) for one in texts(tags, "tags", MOST_TAGS, MOST_TAG)]
+        query = _nfc(text(task_description, "task_description", MOST_QUESTION, least=0))
+        wanted_tags = [_nfc(tag) for tag in texts(tags, "tags", MOST_TAGS, MOST_TAG)]
         if not isinstance(limit, int) or isinstance(limit, bool) or not 1 <= limit <= MOST_RECALLED:
             raise malformed("limit", f"`limit` is {str(limit)[:40]}.", f"Give 1 to {MOST_RECALLED}.")
         if await self._store.read(lambda tx: self._sessions.fresh(tx, caller)) is None:
             await self._store.write(lambda tx: self._sessions.touch(tx, caller), actor=caller)
-        find = _newest if not asked.strip() else _matching
-        found = await self._store.read(lambda tx: find(tx, asked, wanted), actor=caller)
-        kept = [one for one in found if one.relevance >= LEAST]
-        kept.sort(key=lambda one: (-round(one.relevance, 6), -one.row["updated_at"], -one.row["number"]))
-        return [one.as_json() for one in kept[:limit]]
+        find = _matching if query else _newest
+        candidates = await self._store.read(lambda tx: find(tx, query, wanted_tags), actor=caller)
+        relevant = [memory for memory in candidates if memory.relevance >= LEAST]
+        relevant.sort(
+            key=lambda memory: (-round(memory.relevance, 6), -memory.row["updated_at"], -memory.row["number"])
+        )
+        return [memory.as_json() for memory in relevant[:limit]]
 
 
 async def _keep(tx: Tx, caller: Caller, experience: Experience) -> Json:
@@ -185,26 +187,22 @@ async def _keep(tx: Tx, caller: Caller, experience: Experience) -> Json:
         joined = {name: columns[name] for name in ("details", "outcome", "lessons", "tags")}
         await tx.execute(Q.join_memory, number=number, now=now, **joined)
         await tx.execute(Q.index_memory_anew, number=number, text=indexed(whole.words()))
-    lists = {name: list(getattr(experience, name)) for name in ("details", "lessons", "tags")}
     memory = {"id": id_, "number": number, "merged": row is not None, "agent_id": caller.agent}
     memory |= {
-        "event_type": experience.event_type,
-        "summary": experience.summary,
-        "outcome": experience.outcome,
-        **lists,
+        name: list(value) if isinstance(value, tuple) else value for name, value in asdict(experience).items()
     }
     lane = Lane(caller.session, caller.agent)
     await events.append(tx, NewEvent(type=REMEMBERED, lane=lane, outputs={"memory": memory}))
     return {"success": True, "memory_id": id_, "merged": row is not None}
 
 
-async def _matching(tx: Tx, asked: str, tags: Sequence[str]) -> list[Recalled]:
-    looked = question(asked)
-    if not looked.words:
+async def _matching(tx: Tx, query: str, tags: Sequence[str]) -> list[Recalled]:
+    asked = question(query)
+    if not asked.words:
         return []
     now = await tx.now()
     look = {
-        "looked": json.dumps([indexed(term) for term in (*looked.words, *looked.phrases)]),
+        "looked": json.dumps([indexed(term) for term in (*asked.words, *asked.phrases)]),
         "now": now,
         "half_life": HALF_LIFE_S,
         "limit": CANDIDATES,
@@ -214,18 +212,18 @@ async def _matching(tx: Tx, asked: str, tags: Sequence[str]) -> list[Recalled]:
     else:
         rows = await tx.all(Q.found_memories, **look)
     numbers = json.dumps([row["number"] for row in rows])
-    words = json.dumps([indexed(word) for word in looked.words])
+    words = json.dumps([indexed(word) for word in asked.words])
     covered = {
         row["number"]: row["covered"] for row in await tx.all(Q.covered_words, words=words, numbers=numbers)
     }
     best = max((row["score"] for row in rows), default=0.0)
     return [
-        _weighed(row, text_score(covered.get(row["number"], 0), len(looked.words), row["score"], best), now)
+        _weighed(row, text_score(covered.get(row["number"], 0), len(asked.words), row["score"], best), now)
         for row in rows
     ]
 
 
-async def _newest(tx: Tx, asked: str, tags: Sequence[str]) -> list[Recalled]:
+async def _newest(tx: Tx, query: str, tags: Sequence[str]) -> list[Recalled]:
     now = await tx.now()
     # Older than this, nothing reaches the least relevance, however well it came out.
     oldest = now
@@ -239,9 +237,10 @@ async def _newest(tx: Tx, asked: str, tags: Sequence[str]) -> list[Recalled]:
     return [_weighed(row, 1.0, now) for row in rows]
 
 
-def _weighed(row: Row, text_: float, now: float) -> Recalled:
+def _weighed(row: Row, score: float, now: float) -> Recalled:
+    """A memory whose text matches with `score`."""
     experience = Experience.of_row(row)
-    return Recalled(row, experience, text_ * outcome_factor(experience) * decay(now - row["updated_at"]))
+    return Recalled(row, experience, score * outcome_factor(experience) * decay(now - row["updated_at"]))
 
 
 def _bytes(experience: Experience) -> int:

@@ -15,16 +15,15 @@ from typing import Any
 
 from relay.log.encoding import dumps, loads
 from relay.log.events import Lane
-from relay.model import Caller, Fault, Holds, Kind, Message, Refusal, references
+from relay.model import Caller, Fault, Holds, Kind, Message, Refusal
 from relay.model.messages import checked_body
-from relay.model.speaker_names import posing_as
 from relay.room.dispatch.roster import Roster
 from relay.room.journal import hop_limit, ledger, pages
 from relay.room.journal.agent_mentions import pass_on
 from relay.room.journal.ledger import NewMessage, Q
 from relay.room.journal.routing_notes import NOBODY, Present, why
 from relay.room.journal.values import message_of_row
-from relay.room.journal.visitors import people, visitors
+from relay.room.journal.visitors import people, refuse_posing, visitors
 from relay.store.ports import Row, Store, Tx
 
 Json = dict[str, Any]
@@ -115,13 +114,7 @@ class Callers:
             client_id=client_id,
         )
         here = people(await self._holds.sessions(tx))
-        if (other := posing_as(caller.agent, here)) is not None:
-            raise Refusal(
-                f"{caller.agent} reads like {other}, who is here.",
-                "Choose a name that cannot be mistaken for theirs.",
-                Fault.FORBIDDEN,
-                "reserved",
-            )
+        refuse_posing(caller.agent, here)
         present = await self._present(tx) if "@" in body else NOBODY
         message = await ledger.admit(tx, new, self._roster.rules, visitors=present.visitors)
         await hop_limit.reset(tx)
@@ -192,8 +185,8 @@ class Callers:
                 *(loads(mark["seen"]) if mark else ()),
                 *(event_ids[id] for id in ids if id in event_ids),
             ]
-            kept = list(dict.fromkeys(reversed(seen)))[:MOST_SEEN][::-1]
-            await _mark(tx, caller, max(upto, mark["upto"] if mark else 0), kept)
+            newest = list(dict.fromkeys(reversed(seen)))[:MOST_SEEN][::-1]
+            await _mark(tx, caller, max(upto, mark["upto"] if mark else 0), newest)
 
         if not upto or await self._store.read(lambda tx: _news(tx, caller, entries[-1])):
             await self._store.write(work)
@@ -276,12 +269,7 @@ async def _replied(tx: Tx, place: str | None) -> Row | None:
     """The entry of this id or number. Raises Refusal when there is none."""
     if place is None:
         return None
-    named = references.read(place)
-    if named is not None:
-        right = named[0] is references.Thing.MESSAGE
-        row = await tx.one(Q.message_by_number, number=named[1]) if right else None
-    else:
-        row = await tx.one(Q.message, id=place.strip())
+    row = await pages.row_at(tx, place.strip())
     if row is None:
         raise Refusal(
             f"There is no message {place[:60]} to reply to.",

@@ -15,14 +15,14 @@ import structlog
 from relay.model import RESERVED_NAMES, Fault, Holds, Kind, Message, Refusal
 from relay.model.actions import Action
 from relay.model.messages import check_client_id, checked_body
-from relay.model.speaker_names import clean_name, is_reserved, posing_as
+from relay.model.speaker_names import clean_name, is_reserved
 from relay.room.dispatch.roster import Roster
 from relay.room.journal import hop_limit, ledger
 from relay.room.journal.ledger import NewMessage, Q
 from relay.room.journal.live_bus import Live
 from relay.room.journal.pages import IDS_FIX
 from relay.room.journal.values import message_of_row
-from relay.room.journal.visitors import visitors
+from relay.room.journal.visitors import refuse_posing, visitors
 from relay.store.ports import Store, StoreBusy, StoreMoved, Tx
 
 log = structlog.get_logger(__name__)
@@ -120,13 +120,7 @@ class Poster:
                 Fault.FORBIDDEN,
                 "reserved",
             )
-        if (other := posing_as(clean, self._live.people)) is not None:
-            raise Refusal(
-                f"{clean} reads like {other}, who is here.",
-                "Choose a name that cannot be mistaken for theirs.",
-                Fault.FORBIDDEN,
-                "reserved",
-            )
+        refuse_posing(clean, self._live.people)
         return clean
 
     async def write(

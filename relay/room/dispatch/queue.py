@@ -209,18 +209,18 @@ async def _begin(tx: Tx, policy: Policy, jobs: list[Job], state: Any, *, holder:
 def _fit(newest_first: Sequence[Message], characters: int) -> list[Message]:
     """The newest messages whose lines fit together into `characters`, oldest first. The newest that is too
     long by itself is cut to its end, where the point usually is."""
-    kept: list[Message] = []
+    fitting: list[Message] = []
     left = characters
     for message in newest_first:
         size = len(message.speaker) + len(message.body) + 4
         if size > left:
             room = left - len(message.speaker) - 5
-            if not kept and room > 0:
-                kept.append(replace(message, body=f"…{message.body[-room:]}"))
+            if not fitting and room > 0:
+                fitting.append(replace(message, body=f"…{message.body[-room:]}"))
             break
-        kept.append(message)
+        fitting.append(message)
         left -= size
-    return kept[::-1]
+    return fitting[::-1]
 
 
 async def skip_all(

@@ -104,8 +104,7 @@ class WorkerPool:
 
     async def run(self) -> None:
         """Wake the workers at every commit, and keep this daemon's leases. Runs for ever."""
-        wakeup = self._store.wakeup(ledger.OF_THE_ROOM)
-        try:
+        with contextlib.closing(self._store.wakeup(ledger.OF_THE_ROOM)) as wakeup:
             async with asyncio.TaskGroup() as group:
                 group.create_task(self._renew(), name="turn-leases")
                 while True:
@@ -114,8 +113,6 @@ class WorkerPool:
                         self.poke(row["agent"])
                     if not woken:
                         self.poke()
-        finally:
-            wakeup.close()
 
     async def stop(self, drain_s: float) -> None:
         """Let running turns end for `drain_s` seconds, then cut them off. No new turn begins."""
@@ -359,7 +356,7 @@ class WorkerPool:
         while True:
             now = self._clock()
             try:
-                kept = await self._store.write(
+                was_held = await self._store.write(
                     lambda tx, now=now, outcome=outcome: finish(  # type: ignore[misc]
                         tx, plan, outcome, now=now, chance=random.random()
                     ),
@@ -383,7 +380,7 @@ class WorkerPool:
         result = "interrupted" if outcome.interrupted else str(outcome.failure or "done")
         self._hooks.turn_ended(plan.agent, result, max(0.0, now - plan.started_at))
         log.info(
-            "turn ended" if kept else "turn was given up before its end",
+            "turn ended" if was_held else "turn was given up before its end",
             agent=plan.agent,
             job=plan.primary.id,
             message=plan.asked.id,

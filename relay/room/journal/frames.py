@@ -56,7 +56,7 @@ def frames_of(event: Event) -> list[Frame]:
 def latest(frames: Sequence[Frame]) -> list[Frame]:
     """Drop each frame of a lock that a later frame is about. An agent that takes and releases in a loop makes
     thousands a second, and only the last one says what holds."""
-    kept: list[Frame] = []
+    shown: list[Frame] = []
     newer: set[tuple[str, str, str]] = set()
     for frame in reversed(frames):
         if frame.type == "lock":
@@ -65,9 +65,8 @@ def latest(frames: Sequence[Frame]) -> list[Frame]:
             if key in newer:
                 continue
             newer.add(key)
-        kept.append(frame)
-    kept.reverse()
-    return kept
+        shown.append(frame)
+    return shown[::-1]
 
 
 def summary(event: Event) -> str:

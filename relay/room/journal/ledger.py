@@ -199,15 +199,15 @@ async def admit(
 
 
 def _apart(message: Message, apart: Sequence[str], named: Sequence[str], agents: Sequence[str]) -> str:
-    said = told_apart(apart, message.number)
+    text = told_apart(apart, message.number)
     if named:
-        return said
+        return text
     other = (
         f" `/route {references.message(message.number)} @{agents[0]}` asks one of the room's."
         if agents
         else ""
     )
-    return f"{said} No other agent was asked.{other}"
+    return f"{text} No other agent was asked.{other}"
 
 
 async def _held(tx: Tx, new: NewMessage, rules: Rules) -> Message:

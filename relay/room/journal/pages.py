@@ -16,7 +16,7 @@ from relay.room.journal.ledger import Q
 from relay.room.journal.values import Page, message_of_row
 from relay.room.parsing.mentions import mentions
 from relay.room.parsing.search_snippet import snippet
-from relay.store.ports import Tx
+from relay.store.ports import Row, Tx
 
 #: Words of a search that are looked for; what comes behind them is not.
 _WORDS = 16
@@ -51,18 +51,18 @@ async def addressed(tx: Tx, name: str, *, after: int | None, limit: int) -> Page
     if after is None:
         rows = list(await tx.all(Q.newest_addressed, **about, most=MOST_LOOKED))[::-1]
         rows = rows[-limit:]
-        return Page([one for one in map(message_of_row, rows) if _names(one, name)], last, False)
+        return Page([entry for entry in map(message_of_row, rows) if _names(entry, name)], last, False)
     rows = list(await tx.all(Q.addressed_after, **about, after=after))
     more, rows = len(rows) > limit, rows[:limit]
     upto = rows[-1]["pos"] if more else max(last, after)
-    return Page([one for one in map(message_of_row, rows) if _names(one, name)], upto, more)
+    return Page([entry for entry in map(message_of_row, rows) if _names(entry, name)], upto, more)
 
 
 def _names(message: Message, name: str) -> bool:
     """Is it for this one? SQL found the name as a part of longer ones too."""
     replies = message.in_reply_to is not None and f"@{name}".casefold() not in message.body.casefold()
-    told = any(one.casefold() in (name.casefold(), "all") for one in message.to)
-    return told or replies or bool(mentions(message.body, [name]))
+    addressed = any(addressee.casefold() in (name.casefold(), "all") for addressee in message.to)
+    return addressed or replies or bool(mentions(message.body, [name]))
 
 
 def _literal(text: str) -> str:
@@ -104,11 +104,15 @@ async def around(tx: Tx, place: str, *, limit: int) -> Page | None:
 async def _position(tx: Tx, place: str) -> int | None:
     if _CURSOR.fullmatch(place):
         return int(place)
-    named = references.read(place)
-    if named is not None and named[0] is not references.Thing.MESSAGE:
-        return None
-    if named is not None:
-        row = await tx.one(Q.message_by_number, number=named[1])
-    else:
-        row = await tx.one(Q.message, id=place)
+    row = await row_at(tx, place)
     return None if row is None else int(row["pos"])
+
+
+async def row_at(tx: Tx, place: str) -> Row | None:
+    """The row of the entry with this id or room number (`m12`)."""
+    number = references.read(place)
+    if number is None:
+        return await tx.one(Q.message, id=place)
+    if number[0] is not references.Thing.MESSAGE:
+        return None
+    return await tx.one(Q.message_by_number, number=number[1])

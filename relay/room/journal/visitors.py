@@ -9,8 +9,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from relay.model import RESERVED_NAMES, references
-from relay.model.speaker_names import skeleton
+from relay.model import RESERVED_NAMES, Fault, Refusal, references
+from relay.model.speaker_names import posing_as, skeleton
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +67,17 @@ def people(sessions: Iterable[Mapping[str, Any]], spoke: Iterable[str] = ()) -> 
     ]
     names = {name.casefold(): name for name in (*spoke, *here)}
     return tuple(names[name] for name in sorted(names))
+
+
+def refuse_posing(name: str, here: Iterable[str]) -> None:
+    """Raises Refusal where `name` reads like another name of these."""
+    if (other := posing_as(name, here)) is not None:
+        raise Refusal(
+            f"{name} reads like {other}, who is here.",
+            "Choose a name that cannot be mistaken for theirs.",
+            Fault.FORBIDDEN,
+            "reserved",
+        )
 
 
 def told_apart(names: Sequence[str], number: int) -> str:

@@ -34,9 +34,9 @@ def prose(body: str) -> str:
         return body
     scan = _Scan(body)
     start = 0
-    for found in _BREAK.finditer(body):
-        scan.line(start, found.start())
-        start = found.end()
+    for line_break in _BREAK.finditer(body):
+        scan.line(start, line_break.start())
+        start = line_break.end()
     scan.line(start, len(body))
     scan.end_paragraph()
     return _blank(body, scan.code)
@@ -174,8 +174,8 @@ class _Scan:
 
     def _text(self, pos: int, end: int) -> None:
         self.paragraph = True
-        for found in _TICKS.finditer(self.body, pos, end):
-            self._ticks.append((found.start(2), len(found[2]), len(found[1]) % 2 == 1))
+        for run in _TICKS.finditer(self.body, pos, end):
+            self._ticks.append((run.start(2), len(run[2]), len(run[1]) % 2 == 1))
 
     def _fenced(self, pos: int, indent: int, end: int, start: int) -> None:
         fence = self.fence
@@ -231,11 +231,11 @@ class _Scan:
 
     def _skip(self, pos: int, column: int, end: int) -> tuple[int, int]:
         """Past blanks: the position and the column after them."""
-        found = _SPACE.match(self.body, pos, end)
-        assert found is not None
-        blanks = found[0]
+        match = _SPACE.match(self.body, pos, end)
+        assert match is not None
+        blanks = match[0]
         if "\t" not in blanks:
-            return found.end(), column + len(blanks)
+            return match.end(), column + len(blanks)
         for blank in blanks:
             column += 4 - column % 4 if blank == "\t" else 1
-        return found.end(), column
+        return match.end(), column

@@ -90,9 +90,9 @@ def _best(body: str, hits: Mapping[int, tuple[int, str]]) -> int:
     """Where the run of words begins that has the most of what was looked for; the first of several."""
     best, most = 0, 0
     for start in hits:
-        found = len({hits[at][1] for at, _ in _run(body, start) if at in hits})
-        if found > most:
-            best, most = start, found
+        count = len({hits[at][1] for at, _ in _run(body, start) if at in hits})
+        if count > most:
+            best, most = start, count
     return best
 
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable, Sequence
+from contextlib import closing
 from typing import Any
 
 import structlog
@@ -100,8 +101,7 @@ class Router:
 
     async def run(self) -> None:
         """Decide cycles for ever."""
-        wakeup = self._store.wakeup(ledger.OF_THE_ROOM)
-        try:
+        with closing(self._store.wakeup(ledger.OF_THE_ROOM)) as wakeup:
             async with asyncio.TaskGroup() as group:
                 group.create_task(self._probe(), name="dispatcher-probe")
                 while True:
@@ -112,8 +112,6 @@ class Router:
                         await wakeup.wait(pause)
                     else:
                         await self._decide(waiting[-1])
-        finally:
-            wakeup.close()
 
     async def _able(self, tx: Tx) -> list[Member]:
         """Whom a message can go to: the active ones, without those whose circuit is open while there are others."""

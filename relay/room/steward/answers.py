@@ -17,12 +17,7 @@ from relay.model import PROGRAMS, STEWARD
 from relay.room.parsing.commands import COMMANDS, find
 from relay.room.parsing.markdown import prose
 from relay.room.steward import markdown
-from relay.room.steward.view import (
-    AgentView,
-    LockIdentity,
-    LockView,
-    StewardView,
-)
+from relay.room.steward.view import AgentView, LockIdentity, LockView, StewardView
 
 
 def answer(body: str, view: StewardView) -> str:
@@ -79,7 +74,7 @@ def render_who(view: StewardView) -> str:
     lines += [f"- **{STEWARD}** always here, for questions about the room"]
     if view.visitors:
         lines += ["", "**Connected on their own** (the room does not start them):"]
-        lines += markdown.first_lines([markdown.visitor(one) for one in view.visitors], "more")
+        lines += markdown.first_lines([markdown.visitor(visitor) for visitor in view.visitors], "more")
     return "\n".join([*lines, "", markdown.dispatcher(view)])
 
 
@@ -238,9 +233,9 @@ def no_agent_answer(view: StewardView) -> str:
         ("switched off", "", [a for a in agents if not a.enabled]),
     )
     lines = [
-        f"{_listed(found)} {'is' if len(found) == 1 else 'are'} {what}{f' ({fix})' if fix else ''}"
-        for what, fix, found in groups
-        if found
+        f"{_listed(group)} {'is' if len(group) == 1 else 'are'} {what}{f' ({fix})' if fix else ''}"
+        for what, fix, group in groups
+        if group
     ]
     if not lines:
         return "No agent can answer: none is configured. Ask me how to install one."

@@ -10,14 +10,7 @@ import re
 from relay.base.durations import rough_duration
 from relay.base.terminal_text import flat
 from relay.model import PROGRAMS, references
-from relay.room.steward.view import (
-    AgentView,
-    JobView,
-    LockView,
-    StewardView,
-    TaskView,
-    VisitorView,
-)
+from relay.room.steward.view import AgentView, JobView, LockView, StewardView, TaskView, VisitorView
 
 #: Lines of a list that an answer shows.
 SHOWN = 8
@@ -99,8 +92,8 @@ def hindrance(agent: AgentView) -> str:
         return f"has reached its rate limit and goes on in {rough_duration(agent.parked_s)}"
     spent = [budget for budget in agent.budgets if budget.spent]
     if spent:
-        said = ", ".join(f"{plain(b.what)} ({amount(b.used)} of {amount(b.limit)})" for b in spent)
-        return f"has spent its budget: {said}. Raise `budget` in the configuration to go on"
+        budgets = ", ".join(f"{plain(b.what)} ({amount(b.used)} of {amount(b.limit)})" for b in spent)
+        return f"has spent its budget: {budgets}. Raise `budget` in the configuration to go on"
     return ""
 
 
@@ -126,11 +119,11 @@ def waiting_job(job: JobView) -> str:
 
 
 def unanswered_job(job: JobView) -> str:
-    said = {"dead": "gave up on", "skipped": "was skipped for"}.get(job.state, "failed at")
+    ended = {"dead": "gave up on", "skipped": "was skipped for"}.get(job.state, "failed at")
     why = f": {sentence(job.reason).rstrip('.')}" if job.reason else ""
     again = f" in {rough_duration(job.retry_in_s)}" if job.retry_in_s > 0 else ""
     retry = f"it is tried again{again}" if job.state == "failed" else f"`/retry {references.job(job.id)}`"
-    return f"- **{plain(job.agent)}** {said} {message(job.message)}, {rough_duration(job.age_s)} ago{why} ({retry})"
+    return f"- **{plain(job.agent)}** {ended} {message(job.message)}, {rough_duration(job.age_s)} ago{why} ({retry})"
 
 
 def task(task: TaskView) -> str:
