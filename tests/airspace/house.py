@@ -138,17 +138,12 @@ class House:
         self.room = room
         self.trees, self.measure = PlayedTrees(room.members), PlayedMeasure()
         self.frames: list[dict[str, Any]] = []
-        settings = lambda: room.settings  # noqa: E731
         likeness, locks = WorkLikeness(self.trees, asked), LockIntents(room.store, NoLocks())
-        observer = Observer(room.store, room.protocol, self.trees, self.measure, likeness, locks)
-        self.interrupter = Interrupter(room.protocol, turns, settings, clock=room.clock)
-        self.scanner = Scanner(
-            room.store, room.protocol, observer, self.interrupter, settings, clock=room.clock
-        )
+        observer = Observer(room.context, room.protocol, self.trees, self.measure, likeness, locks)
+        self.interrupter = Interrupter(room.context, room.protocol, turns)
+        self.scanner = Scanner(room.context, room.protocol, observer, self.interrupter)
         graph = GraphKeeper(room.store, self.measure, self.trees, self.scanner)
-        self.live = AirspaceService(
-            room.store, room.protocol, self.scanner, graph, settings, clock=room.clock
-        )
+        self.live = AirspaceService(room.context, room.protocol, self.scanner, graph)
 
     async def tick(self, seconds: float = 2.0) -> None:
         self.room.clock.move(seconds)

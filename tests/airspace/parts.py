@@ -17,6 +17,7 @@ from relay.airspace.advisories.rules.advisory import Advisory
 from relay.airspace.advisories.rules.hysteresis import Sample, ceiling
 from relay.airspace.advisories.rules.observation import Observation, observe_pair
 from relay.airspace.live.answers import AnswerFollower
+from relay.airspace.live.context import LiveContext
 from relay.airspace.readings import Evidence, Reading, Thresholds, assess
 from relay.config.airspace import AirspaceSettings
 from relay.coordination.tasks.board import Board
@@ -82,6 +83,7 @@ class AirspaceRoom:
 
     def __post_init__(self) -> None:
         self.members = self.members or {name: Member(name, "played", self.policy(name)) for name in NAMES}
+        self.context = LiveContext(self.store, lambda: self.settings, self.clock)
         self.voice = RoomVoice(Roster(self.members))
         self.board = Board()
         self.protocol = self.another()

@@ -47,9 +47,9 @@ class AnswerFollower:
 
     async def apply(self, tx: Tx, event: Event) -> None:
         for job in (event.outputs or {}).get("jobs", ()):
-            one = await table.of_message(tx, job["message_id"])
-            if one is not None and job["agent"] in one.asked:
-                await self._heard(tx, one, job, event)
+            advisory = await table.of_message(tx, job["message_id"])
+            if advisory is not None and job["agent"] in advisory.asked:
+                await self._heard(tx, advisory, job, event)
 
     async def _heard(self, tx: Tx, advisory: Advisory, job: Mapping[str, Any], event: Event) -> None:
         agent, asked = job["agent"], advisory.asked[job["agent"]]
@@ -58,17 +58,15 @@ class AnswerFollower:
             message = await self._voice.message(tx, job["answer_id"])
             known = advisory.answers.get(agent)
             if message is not None and (known is None or known.message_id != message.id):
-                # One to an earlier question says what the agent is about, but is not yet what it was asked for.
+                # An answer to an earlier question says what the agent is about, but not yet what it was asked for.
                 await self._answered(tx, advisory, agent, message, event, latest=latest)
             return
         if not latest:
             return
-        failed = ""
-        if job["state"] in ("skipped", "dead"):
-            failed = job["reason"] or str(job["state"])
+        failed = (job["reason"] or str(job["state"])) if job["state"] in ("skipped", "dead") else ""
         if failed != asked.failed:
-            told = {**advisory.asked, agent: replace(asked, failed=failed)}
-            await table.save_change(tx, replace(advisory, asked=told), ["unreached"], cause=[event.id])
+            asks = {**advisory.asked, agent: replace(asked, failed=failed)}
+            await table.save_change(tx, replace(advisory, asked=asks), ["unreached"], cause=[event.id])
 
     async def _answered(
         self, tx: Tx, advisory: Advisory, agent: str, message: Message, event: Event, *, latest: bool
@@ -97,7 +95,7 @@ class AnswerFollower:
             session="" if event.session == table.ROOM else event.session,
         )
         others = [other for other in advisory.roles.agents if other != agent]
-        # Who is part of the advisory has been named in it.
+        # The advisory has named its own agents.
         held = self._service.in_hand(agent, paths, but=others) if paths and self._service is not None else ()
         if held:
             lane, cause = table.lane_of(advisory.id), [advisory.event_id]

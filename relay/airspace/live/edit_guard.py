@@ -8,14 +8,14 @@ Invariants:
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 
 from relay.airspace.advisories import wording
 from relay.airspace.advisories.protocol import AdvisoryProtocol
 from relay.airspace.advisories.rules import edit_check
 from relay.airspace.globs import matches
+from relay.airspace.live.context import LiveContext
 from relay.airspace.live.scanner import Scanner
-from relay.config.airspace import AirspaceSettings
 from relay.model import GuardDecision, Location
 from relay.model.working_set import WorkingSet, pair_of
 
@@ -23,15 +23,13 @@ from relay.model.working_set import WorkingSet, pair_of
 class AirspaceGuard:
     """`relay.model.Guard`, from what `scanner` saw last; `poke` asks it for a tick, which keeps what was told."""
 
-    def __init__(
-        self, protocol: AdvisoryProtocol, scanner: Scanner, settings: Callable[[], AirspaceSettings]
-    ) -> None:
-        self._protocol, self._scanner, self._settings = protocol, scanner, settings
+    def __init__(self, context: LiveContext, protocol: AdvisoryProtocol, scanner: Scanner) -> None:
+        self._context, self._protocol, self._scanner = context, protocol, scanner
 
     async def decide(self, agent: str, location: Location, session: str | None = None) -> GuardDecision:
         """A standing resolution that tells this agent to keep off the file; else what this very edit would touch
         of an agent that holds against it, which no scan has seen yet."""
-        settings = self._settings()
+        settings = self._context.settings
         if not settings.enabled:
             return GuardDecision(reason="The airspace is switched off.")
         if location.writes is False or matches(location.path, settings.muted):

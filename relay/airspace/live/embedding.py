@@ -71,12 +71,12 @@ def _direction(text: str) -> Floats:
 
 def file_coordinates(paths: Iterable[str], graph: Dependencies) -> dict[str, Floats]:
     """Each path's coordinate, pulled toward the middle of its dependency neighbours' by one averaging step."""
-    found = {}
+    coordinates = {}
     for path in paths:
         own = path_coordinate(path)
-        around = [path_coordinate(one) for one in sorted(graph.neighbours(path))]
-        found[path] = (1 - PULL) * own + PULL * np.mean(around, axis=0) if around else own
-    return found
+        around = [path_coordinate(neighbour) for neighbour in sorted(graph.neighbours(path))]
+        coordinates[path] = (1 - PULL) * own + PULL * np.mean(around, axis=0) if around else own
+    return coordinates
 
 
 def plain(agents: Sequence[WorkingSet], graph: Dependencies) -> Placement:
@@ -90,8 +90,8 @@ def plain(agents: Sequence[WorkingSet], graph: Dependencies) -> Placement:
 
 def cloud(adjacency: Mapping[str, Iterable[str]]) -> dict[str, Position]:
     """Where all files of a repository are, in the view's unit, when nobody works on them."""
-    found = file_coordinates(adjacency, Dependencies(adjacency))
-    return {path: _position(at * _SCALE) for path, at in found.items()}
+    coordinates = file_coordinates(adjacency, Dependencies(adjacency))
+    return {path: _position(at * _SCALE) for path, at in coordinates.items()}
 
 
 def _paths(agents: Iterable[WorkingSet]) -> list[str]:
@@ -100,17 +100,16 @@ def _paths(agents: Iterable[WorkingSet]) -> list[str]:
 
 def _centroid(agent: WorkingSet, files: Mapping[str, Floats]) -> Floats:
     """The middle of everything, for an agent without files."""
-    found = sorted(edits(agent.files).items())
-    if not found:
+    by_path = edits(agent.files)
+    if not by_path:
         return np.zeros(_AXES)
-    middle: Floats = np.average(
-        [files[path] for path, _ in found], axis=0, weights=[e.weight for _, e in found]
-    )
-    return middle
+    paths = sorted(by_path)
+    weights = [by_path[path].weight for path in paths]
+    return np.asarray(np.average([files[path] for path in paths], axis=0, weights=weights))
 
 
 def _position(at: Floats) -> Position:
-    x, y, z = (round(float(one), 6) for one in at)
+    x, y, z = (round(float(component), 6) for component in at)
     return x, y, z
 
 
@@ -161,7 +160,7 @@ class Embedding:
         for at in np.flatnonzero(stayed).tolist():
             start[at] = self._at[names[at]]
         for at in np.flatnonzero(~stayed).tolist():
-            # Who comes begins beside those it is near to.
+            # A new agent begins beside those that it is near to.
             near = np.where(stayed, (1.0 - apart[at]) ** 2, 0.0)
             if near.sum() > 0:
                 start[at] = near @ start / near.sum()

@@ -6,14 +6,12 @@ Invariant: a turn is cut off once for an advisory, and not when it began after t
 from __future__ import annotations
 
 import asyncio
-import time
-from collections.abc import Callable
 
 import structlog
 
 from relay.airspace.advisories import wording
 from relay.airspace.advisories.protocol import AdvisoryProtocol, Steer
-from relay.config.airspace import AirspaceSettings
+from relay.airspace.live.context import LiveContext
 from relay.model import TurnsAtWork
 
 log = structlog.get_logger(__name__)
@@ -23,16 +21,8 @@ class Interrupter:
     """Cuts off the turns of agents that cannot be asked before an edit, `airspace.interrupt_s` after a resolution
     told them to steer."""
 
-    def __init__(
-        self,
-        protocol: AdvisoryProtocol,
-        turns: TurnsAtWork,
-        settings: Callable[[], AirspaceSettings],
-        *,
-        clock: Callable[[], float] = time.time,
-    ) -> None:
-        self._protocol, self._turns, self._settings = protocol, turns, settings
-        self._clock = clock
+    def __init__(self, context: LiveContext, protocol: AdvisoryProtocol, turns: TurnsAtWork) -> None:
+        self._context, self._protocol, self._turns = context, protocol, turns
         self._looked = asyncio.Event()
         self._done: dict[tuple[str, str], float] = {}
 
@@ -51,7 +41,7 @@ class Interrupter:
                 log.info("turn cut off for an advisory", agent=agent, advisory=steer.advisory, cut=cut)
 
     def _due(self) -> list[tuple[str, Steer]]:
-        after, now = self._settings().interrupt_s, self._clock()
+        after, now = self._context.settings.interrupt_s, self._context.clock()
         standing = self._protocol.state.advisories
         self._done = {key: since for key, since in self._done.items() if key[1] in standing}
         return [

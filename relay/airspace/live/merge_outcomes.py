@@ -36,17 +36,17 @@ class MergeOutcomes:
         self._clock = clock
 
     async def apply(self, tx: Tx, event: Event) -> None:
-        told = event.outputs or {}
-        change, agent = told.get("change"), told.get("agent")
-        if change not in (MERGED, CONFLICTED, DISCARDED) or not agent:
+        change = event.outputs or {}
+        what, agent = change.get("change"), change.get("agent")
+        if what not in (MERGED, CONFLICTED, DISCARDED) or not agent:
             return
-        if change != CONFLICTED:
-            # A merge takes all of a branch. What is meant since is about other work.
+        if what != CONFLICTED:
+            # A merge takes all of a branch, so an intent that was declared since is about other work.
             await intents.end_work(tx, agent, parse_iso(event.at), cause=[event.id])
             await self._protocol.undecided(tx, agent, cause=[event.id])
-        if change == DISCARDED:
+        if what == DISCARDED:
             return
-        conflicts = tuple(told.get("conflicts", ()))
+        conflicts = tuple(change.get("conflicts", ()))
         await self._protocol.merged(tx, agent, conflicts, now=self._clock(), cause=[event.id])
-        if change == MERGED:
+        if what == MERGED:
             self._scanner.merged(agent)

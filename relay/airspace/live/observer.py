@@ -22,6 +22,7 @@ from relay.airspace.advisories.rules import edit_check
 from relay.airspace.advisories.rules.hysteresis import Sample, ceiling, closing
 from relay.airspace.advisories.rules.observation import Observation, observe_pair
 from relay.airspace.globs import matches
+from relay.airspace.live.context import LiveContext
 from relay.airspace.live.likeness import WorkLikeness
 from relay.airspace.live.measure import LiveMeasure
 from relay.airspace.live.picture import Picture
@@ -29,7 +30,6 @@ from relay.airspace.worktrees.working_sets import WorkingSetSource
 from relay.config.airspace import AirspaceSettings
 from relay.git.trial_merge import Merge, Target, Trial, Verdict
 from relay.model.working_set import FileTouch, Pair, WorkingSet, all_paths
-from relay.store.ports import Store
 
 #: Samples that are kept of a pair for its closure rate: the look-ahead at the shortest tick's pace of change.
 MOST_TRAIL = 64
@@ -48,14 +48,14 @@ class Observer:
 
     def __init__(
         self,
-        store: Store,
+        context: LiveContext,
         protocol: AdvisoryProtocol,
         worktrees: WorkingSetSource,
         measure: LiveMeasure,
         likeness: WorkLikeness,
         locks: LockIntents,
     ) -> None:
-        self._store = store
+        self._context = context
         self._protocol = protocol
         self.worktrees = worktrees
         self._measure = measure
@@ -89,7 +89,7 @@ class Observer:
 
     async def _look_once(self, settings: AirspaceSettings, now: float) -> None:
         """Measure, with the merges that are known; and once more when git says something new of a near pair."""
-        self._declared = await self._store.read(lambda tx: intents.declared(tx, now))
+        self._declared = await self._context.store.read(lambda tx: intents.declared(tx, now))
         in_hand = {working_set.agent: working_set for working_set in await self.worktrees.working_sets()}
         sets = with_intents(in_hand, self._declared)
         locked = await self._locks.intents(sets, self.worktrees.agents(), self._measure.files())

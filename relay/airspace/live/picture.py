@@ -32,31 +32,31 @@ class Picture:
     file_coordinates: Mapping[str, Point] = field(default_factory=dict)
 
 
-def link_json(pair: Pair, found: Assessment, level: Level) -> dict[str, Any]:
+def link_json(pair: Pair, assessment: Assessment, level: Level) -> dict[str, Any]:
     """`channels` are the bare r in [0, 1]; `readings` have weight and evidence. `ahead`: nothing stands between them,
     and a collision is foretold that is worth drawing; the room is not told of it."""
     return {
         "a": pair[0],
         "b": pair[1],
-        "risk": round(found.risk, 6),
-        "distance": round(found.distance, 6),
+        "risk": round(assessment.risk, 6),
+        "distance": round(assessment.distance, 6),
         "level": level.word,
-        "ahead": found.ahead and level is Level.CLEAR,
-        "channels": {name: round(reading.risk, 6) for name, reading in found.channels.items()},
-        "readings": {name: reading.as_json() for name, reading in found.channels.items()},
+        "ahead": assessment.ahead and level is Level.CLEAR,
+        "channels": {name: round(reading.risk, 6) for name, reading in assessment.channels.items()},
+        "readings": {name: reading.as_json() for name, reading in assessment.channels.items()},
     }
 
 
 def agent_json(
-    one: WorkingSet, *, person: bool, branch: str | None, position: Point | None
+    working_set: WorkingSet, *, person: bool, branch: str | None, position: Point | None
 ) -> dict[str, Any]:
     return {
-        "agentId": one.agent,
+        "agentId": working_set.agent,
         "kind": "person" if person else "agent",
-        "files": [_file_json(touch) for touch in one.files],
-        "intent": [touch.path for touch in one.intent],
-        "startedAt": iso(one.started_at or None),
-        "committed": one.committed,
+        "files": [_file_json(touch) for touch in working_set.files],
+        "intent": [touch.path for touch in working_set.intent],
+        "startedAt": iso(working_set.started_at or None),
+        "committed": working_set.committed,
         "branch": branch,
         "position": None if position is None else _point(position),
     }
@@ -116,7 +116,7 @@ def picture_json(
             )
             for working_set in sets.values()
         ],
-        "links": [link_json(pair, found, levels[pair]) for pair, found in picture.links.items()],
+        "links": [link_json(pair, assessment, levels[pair]) for pair, assessment in picture.links.items()],
         "advisories": [wording.shown(advisory) for advisory in advisories],
         "positions": points_json(picture.positions),
         "fileCoordinates": points_json(picture.file_coordinates),
@@ -184,18 +184,21 @@ def near_text(
     if not agents:
         return "Nobody has anything in hand."
     lines = [f"- {_level(advisory.level)} {wording.line(advisory)}" for advisory in advisories]
-    said = {pair for advisory in advisories for pair in advisory.contacts}
+    in_advisories = {pair for advisory in advisories for pair in advisory.contacts}
     lines += [
         f"- {a} and {b}: git cannot merge them together in {wording.files(paths)}"
         for (a, b), paths in sorted((conflicts or {}).items())
-        if paths and (a, b) not in said
+        if paths and (a, b) not in in_advisories
     ]
-    ordered = sorted(links.items(), key=lambda one: (-one[1][0].risk, one[0]))
-    shown = [one for one in ordered if one[1][1] is Level.CLEAR and not (conflicts or {}).get(one[0])][:8]
+    clear = sorted(
+        (-assessment.risk, pair, assessment)
+        for pair, (assessment, level) in links.items()
+        if level is Level.CLEAR and not (conflicts or {}).get(pair)
+    )
     lines += [
-        f"- {a} and {b}: risk {found.risk:.2f}, {'clear, but may collide later' if found.ahead else 'clear'}"
-        + (f" ({found.evidence[0].text})" if found.evidence else "")
-        for (a, b), (found, _) in shown
+        f"- {a} and {b}: risk {near.risk:.2f}, {'clear, but may collide later' if near.ahead else 'clear'}"
+        + (f" ({near.evidence[0].text})" if near.evidence else "")
+        for _, (a, b), near in clear[:8]
     ]
     if not lines:
         named = ", ".join(agents)

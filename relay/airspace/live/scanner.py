@@ -10,14 +10,14 @@ Invariants:
 from __future__ import annotations
 
 import asyncio
-import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from typing import Any
 
 from relay.airspace.advisories import intents, table
 from relay.airspace.advisories.protocol import AdvisoryProtocol
 from relay.airspace.live import history
+from relay.airspace.live.context import LiveContext
 from relay.airspace.live.interrupter import Interrupter
 from relay.airspace.live.observer import Observer
 from relay.airspace.live.picture import PictureSample
@@ -26,7 +26,6 @@ from relay.config.airspace import AirspaceSettings
 from relay.log import events
 from relay.log.follow import tail
 from relay.model.working_set import Pair, WorkingSet
-from relay.store.ports import Store
 
 #: Seconds between two reads of what asks for a look at least: one look is for all of it.
 FOLLOW_EVERY_S = 0.1
@@ -42,20 +41,15 @@ class Scanner:
 
     def __init__(
         self,
-        store: Store,
+        context: LiveContext,
         protocol: AdvisoryProtocol,
         observer: Observer,
         interrupter: Interrupter,
-        settings: Callable[[], AirspaceSettings],
-        *,
-        clock: Callable[[], float] = time.time,
     ) -> None:
-        self._store = store
+        self._context = context
         self._protocol = protocol
         self.observer = observer
         self._interrupter = interrupter
-        self._settings = settings
-        self._clock = clock
         self._changed = asyncio.Event()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._sampled: PictureSample | None = None
@@ -67,11 +61,10 @@ class Scanner:
 
     def poke(self) -> None:
         """Something changed: look soon. From any thread, since a follower of the log runs in the database's."""
-        loop = self._loop
-        if loop is None or loop is _running_loop():
+        if self._loop is None:
             self._changed.set()
-        elif not loop.is_closed():
-            loop.call_soon_threadsafe(self._changed.set)
+        elif not self._loop.is_closed():
+            self._loop.call_soon_threadsafe(self._changed.set)
 
     # -- running
 
@@ -87,23 +80,23 @@ class Scanner:
                 began = loop.time()
                 self._changed.clear()
                 await self.tick()
-                await asyncio.sleep(max(0.0, began + self._settings().tick_s - loop.time()))
+                await asyncio.sleep(max(0.0, began + self._context.settings.tick_s - loop.time()))
 
     async def _wait(self) -> None:
         """Until something changed, or until something is due."""
         due = self._due_at()
-        timeout = None if due is None else max(0.0, due - self._clock())
+        timeout = None if due is None else max(0.0, due - self._context.clock())
         with suppress(TimeoutError):
             async with asyncio.timeout(timeout):
                 await self._changed.wait()
 
     def _due_at(self) -> float | None:
         """When the next tick comes by itself (Unix seconds)."""
-        if not self._settings().enabled:
+        if not self._context.settings.enabled:
             return None
         times = [self._protocol.due_at(), self._sample_due_at()]
         if not self._protocol.clear or self.observer.worktrees.no_main():
-            times.append(self.looked_at + self._settings().tick_s)
+            times.append(self.looked_at + self._context.settings.tick_s)
         return min((at for at in times if at is not None), default=None)
 
     def _sample_due_at(self) -> float | None:
@@ -113,8 +106,8 @@ class Scanner:
 
     async def _follow(self) -> None:
         """What others wrote: an intent asks for a look, an advisory changed by an answer or a person is read."""
-        start = await self._store.read(events.last_pos)
-        async for batch in tail(self._store, start, types=[*POKES, table.CHANGED]):
+        start = await self._context.store.read(events.last_pos)
+        async for batch in tail(self._context.store, start, types=[*POKES, table.CHANGED]):
             if any(event.type in POKES for event in batch):
                 self.poke()
                 await asyncio.sleep(FOLLOW_EVERY_S)
@@ -127,7 +120,7 @@ class Scanner:
 
     def merged(self, agent: str) -> None:
         """An agent's branch was merged into the main one. From any thread."""
-        self.observer.merged[agent] = self._clock()
+        self.observer.merged[agent] = self._context.clock()
         self.poke()
 
     # -- one tick
@@ -135,7 +128,7 @@ class Scanner:
     async def tick(self) -> None:
         """Look once, act on it, and show it."""
         self.ticks += 1
-        settings, now, observer = self._settings(), self._clock(), self.observer
+        settings, now, observer = self._context.settings, self._context.clock(), self.observer
         if not settings.enabled:
             self.looked_at = now
             await self._switched_off()
@@ -159,7 +152,7 @@ class Scanner:
         # A level that is entered may be over before the next sample: it is kept at once.
         if (not waits or sample.worse_than(self._sampled)) and sample.differs(self._sampled):
             keep_s = settings.history_h * 3600.0
-            await self._store.write(lambda tx: history.put(tx, sample, keep_s))
+            await self._context.store.write(lambda tx: history.put(tx, sample, keep_s))
             self._sampled = sample
 
     async def _switched_off(self) -> None:
@@ -170,7 +163,7 @@ class Scanner:
 
     async def count(self) -> None:
         """Read `precision` anew. Raises the store's errors."""
-        self.precision = await self._store.read(table.counts)
+        self.precision = await self._context.store.read(table.counts)
 
     # -- what is seen
 
@@ -214,11 +207,3 @@ class Scanner:
             tuple(sorted(self._protocol.state.advisories)),
             frozenset(self.forecasts),
         )
-
-
-def _running_loop() -> asyncio.AbstractEventLoop | None:
-    """The loop of this thread, None in a thread without one."""
-    try:
-        return asyncio.get_running_loop()
-    except RuntimeError:
-        return None

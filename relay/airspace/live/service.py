@@ -6,8 +6,7 @@ Invariant: reading changes nothing; what a person does is an event with the pers
 from __future__ import annotations
 
 import asyncio
-import time
-from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
+from collections.abc import AsyncIterator, Collection, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
@@ -17,13 +16,13 @@ from relay.airspace.advisories.protocol import AdvisoryProtocol, Steer
 from relay.airspace.advisories.rules import edit_check
 from relay.airspace.advisories.rules.advisory import Mark
 from relay.airspace.live import history, picture
+from relay.airspace.live.context import LiveContext
 from relay.airspace.live.graph_keeper import GraphKeeper
 from relay.airspace.live.scanner import Scanner
 from relay.base.durations import iso
-from relay.config.airspace import AirspaceSettings
 from relay.model import Refusal
 from relay.model.actions import DeclareIntent
-from relay.store.ports import Store, Tx
+from relay.store.ports import Tx
 
 #: Seconds between two frames of the live state at least (docs/airspace.md).
 SHOW_EVERY_S = 1.0
@@ -34,20 +33,15 @@ class AirspaceService:
 
     def __init__(
         self,
-        store: Store,
+        context: LiveContext,
         protocol: AdvisoryProtocol,
         scanner: Scanner,
         graph: GraphKeeper,
-        settings: Callable[[], AirspaceSettings],
-        *,
-        clock: Callable[[], float] = time.time,
     ) -> None:
-        self._store = store
+        self._context = context
         self._protocol = protocol
         self._scanner = scanner
         self._graph = graph
-        self._settings = settings
-        self._clock = clock
 
     async def state(self, *, all_files: bool = True) -> dict[str, Any]:
         """The whole state; `fileCoordinates` of all files, or only of those that somebody works on."""
@@ -82,7 +76,11 @@ class AirspaceService:
         return await asyncio.to_thread(self._state, agents, branches)
 
     def _state(self, agents: Collection[str], branches: Mapping[str, str]) -> dict[str, Any]:
-        settings, thresholds, seen = self._settings(), self._protocol.rules.thresholds, self._scanner.observer
+        settings, thresholds, seen = (
+            self._context.settings,
+            self._protocol.rules.thresholds,
+            self._scanner.observer,
+        )
         levels = self._scanner.levels(seen.picture.links)
         advisories = list(self._protocol.state.advisories.values())
         return {
@@ -97,11 +95,11 @@ class AirspaceService:
 
     async def past(self, since: float | None, until: float | None) -> list[dict[str, Any]]:
         """The samples of that time (Unix seconds), but none older than `airspace.history_h` hours."""
-        now = self._clock()
-        oldest = now - self._settings().history_h * 3600.0
+        now = self._context.clock()
+        oldest = now - self._context.settings.history_h * 3600.0
         start = oldest if since is None else max(since, oldest)
         end = now if until is None else until
-        return await self._store.read(lambda tx: history.between(tx, start, end), long=True)
+        return await self._context.store.read(lambda tx: history.between(tx, start, end), long=True)
 
     async def advisories(self, limit: int) -> dict[str, Any]:
         """The newest advisories, newest first, and the precision so far."""
@@ -112,7 +110,7 @@ class AirspaceService:
                 "precision": await table.counts(tx),
             }
 
-        return await self._store.read(work)
+        return await self._context.store.read(work)
 
     async def mark(self, advisory_id: str, mark: str | None, *, by: str) -> dict[str, Any] | None:
         """Mark an advisory useful or noise, or neither; None when there is none of that id."""
@@ -122,16 +120,18 @@ class AirspaceService:
     async def declare(
         self, tx: Tx, action: DeclareIntent, *, by: str, cause: Sequence[str] = ()
     ) -> Sequence[str]:
-        if not self._settings().enabled:
+        if not self._context.settings.enabled:
             raise Refusal("The airspace is switched off.", "Set `airspace.enabled` to true.")
-        return await intents.declare(tx, action, source=Source.COMMAND, by=by, now=self._clock(), cause=cause)
+        return await intents.declare(
+            tx, action, source=Source.COMMAND, by=by, now=self._context.clock(), cause=cause
+        )
 
     async def declare_own(self, action: DeclareIntent, *, session: str = "") -> Sequence[str]:
         """What a session of an agent says by a call of its own: no message in the room. Raises Refusal."""
-        if not self._settings().enabled:
+        if not self._context.settings.enabled:
             raise Refusal("The airspace is switched off.", "Set `airspace.enabled` to true.")
-        now = self._clock()
-        return await self._store.write(
+        now = self._context.clock()
+        return await self._context.store.write(
             lambda tx: intents.declare(
                 tx, action, source=Source.AGENT, by=action.agent, now=now, session=session
             )
@@ -151,7 +151,7 @@ class AirspaceService:
         ]
 
     def who_is_near(self) -> str:
-        if not self._settings().enabled:
+        if not self._context.settings.enabled:
             return "The airspace is switched off (`airspace.enabled`)."
         standing = sorted(self._protocol.state.advisories.values(), key=lambda advisory: advisory.opened_at)
         seen = self._scanner.observer
@@ -164,7 +164,7 @@ class AirspaceService:
 
     async def go_first(self, tx: Tx, agent: str, *, by: str, cause: Sequence[str] = ()) -> str:
         return await self._protocol.go_first(
-            tx, agent, self._scanner.sets, by=by, now=self._clock(), cause=cause
+            tx, agent, self._scanner.sets, by=by, now=self._context.clock(), cause=cause
         )
 
     async def take_main(self, tx: Tx, agent: str, *, by: str, cause: Sequence[str] = ()) -> str:
@@ -181,7 +181,9 @@ class AirspaceService:
                 f"{agent} has all of {target.name} already: there is nothing to merge.",
                 "Merge the branch of whoever goes first, then ask again.",
             )
-        return await self._protocol.take_main(tx, agent, target.name, by=by, now=self._clock(), cause=cause)
+        return await self._protocol.take_main(
+            tx, agent, target.name, by=by, now=self._context.clock(), cause=cause
+        )
 
     def steer(self, agent: str, path: str) -> Steer | None:
         """The standing resolution that tells this agent to keep off this file, for the guard."""

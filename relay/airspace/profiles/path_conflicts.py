@@ -23,25 +23,25 @@ def path_clashes(a: Sketch, b: Sketch) -> tuple[Evidence, ...]:
         for path in sorted(a.created & b.created)
         if a.targets.get(path) != b.targets.get(path)
     ]
-    for one, other in ((a, b), (b, a)):
-        for path in sorted(one.created & other.folders):
+    for mine, other in ((a, b), (b, a)):
+        for path in sorted(mine.created & other.folders):
             text = f"{path} is a file for one side and a directory for the other"
             clashes.append(Evidence(text, path=path))
-        clashes += _moved_under(one, other)
+        clashes += _moved_under(mine, other)
     return tuple(clashes)
 
 
-def _moved_under(one: Sketch, other: Sketch) -> list[Evidence]:
-    """New files of `one` where `other` renames the whole directory: git does not know where they belong."""
+def _moved_under(mine: Sketch, other: Sketch) -> list[Evidence]:
+    """New files of `mine` where `other` renames the whole directory: git does not know where they belong."""
     if not other.left:
         return []
-    # What `one` has there and `other` has not taken along shows that the directory stands.
+    # What `mine` has there and `other` has not taken along shows that the directory stands.
     gone = {path for path, touch in other.files.items() if touch.change in (Change.DELETED, Change.RENAMED)}
-    kept = {up for path in one.files.keys() - one.created - gone for up in parents(path)}
+    standing = {up for path in mine.files.keys() - mine.created - gone for up in parents(path)}
     clashes = []
-    for path in sorted(one.created):
+    for path in sorted(mine.created):
         place = folder(path)
-        if place in other.left and place not in kept:
+        if place in other.left and place not in standing:
             to = other.left[place] or "the top"
             text = f"one side puts a file at {path}, and the other renames {place} to {to}"
             clashes.append(Evidence(text, path=path))

@@ -14,6 +14,7 @@ from pathlib import Path
 from relay.airspace.advisories.lock_intents import LockIntents
 from relay.airspace.advisories.protocol import AdvisoryProtocol
 from relay.airspace.live.answers import AnswerFollower
+from relay.airspace.live.context import LiveContext
 from relay.airspace.live.edit_guard import AirspaceGuard
 from relay.airspace.live.graph_keeper import GraphKeeper, outline
 from relay.airspace.live.interrupter import Interrupter
@@ -154,20 +155,21 @@ class AirspaceParts:
             store, voice, self._current, thresholds=lambda: measure.profile.thresholds, board=board
         )
         self.working_sets = WorkingSetSource(worktrees.registry, at_work, changed=self._poke)
+        context = LiveContext(store, self._current)
         observer = Observer(
-            store,
+            context,
             self.protocol,
             self.working_sets,
             measure,
             WorkLikeness(self.working_sets, partial(asked, store)),
             LockIntents(store, judge),
         )
-        self.interrupter = Interrupter(self.protocol, at_work, self._current)
-        self.scanner = Scanner(store, self.protocol, observer, self.interrupter, self._current)
+        self.interrupter = Interrupter(context, self.protocol, at_work)
+        self.scanner = Scanner(context, self.protocol, observer, self.interrupter)
         self.graph_keeper = GraphKeeper(store, measure, self.working_sets, self.scanner)
         worktrees.watcher.code = self.graph_keeper.changed
-        self.live = AirspaceService(store, self.protocol, self.scanner, self.graph_keeper, self._current)
-        self.guard = AirspaceGuard(self.protocol, self.scanner, self._current)
+        self.live = AirspaceService(context, self.protocol, self.scanner, self.graph_keeper)
+        self.guard = AirspaceGuard(context, self.protocol, self.scanner)
         self.followers: tuple[follow.Follower, ...] = (
             AnswerFollower(voice, self.live),
             MergeOutcomes(self.protocol, self.scanner),

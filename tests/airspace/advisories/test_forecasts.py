@@ -143,7 +143,7 @@ async def test_told_once_holds_over_a_restart(tmp_path: Path) -> None:
     house.trees.sets = [WorkingSet("CLAUDE", (FileTouch(FILE),)), work("CODEX", "src/free.py")]
 
     def guard() -> AirspaceGuard:
-        return AirspaceGuard(room.protocol, house.scanner, lambda: room.settings)
+        return AirspaceGuard(room.context, room.protocol, house.scanner)
 
     await house.tick()
     assert "CLAUDE changes" in (await guard().decide("CODEX", Location(FILE, None, True))).note
@@ -169,7 +169,7 @@ async def test_what_is_foretold_where_nobody_is_yet_is_told_once(airspace: Airsp
     reading = Reading(0.2, foretells=True, evidence=(Evidence(f"CODEX comes near {FILE}", FILE),))
     link = Assessment(0.2, Level.CLEAR, {"nearness": reading}, ahead=True)
     airspace.forecasts = {PAIR: link}
-    guard = AirspaceGuard(airspace.protocol, airspace, lambda: airspace.settings)
+    guard = AirspaceGuard(airspace.context, airspace.protocol, airspace)
     assert "may collide later" in (await guard.decide("CODEX", Location(FILE, None, True))).note
     assert (await guard.decide("CODEX", Location(FILE, None, True))).note == ""
 

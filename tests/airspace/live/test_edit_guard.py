@@ -29,7 +29,7 @@ async def airspace(tmp_path: Path) -> AsyncIterator[AirspaceRoom]:
 
 @pytest.fixture
 def guard(airspace: AirspaceRoom) -> AirspaceGuard:
-    return AirspaceGuard(airspace.protocol, airspace, lambda: airspace.settings)
+    return AirspaceGuard(airspace.context, airspace.protocol, airspace)
 
 
 async def test_a_standing_resolution_answers_for_who_steers(
@@ -77,7 +77,7 @@ async def test_of_two_one_may_always_go_on(airspace: AirspaceRoom, guard: Airspa
 
 async def test_who_enters_a_file_in_hand_is_told_once_and_goes_on(airspace: AirspaceRoom) -> None:
     airspace.asked = {"CLAUDE": "Round the total\nof the cart"}
-    guard = AirspaceGuard(airspace.protocol, airspace, lambda: airspace.settings)
+    guard = AirspaceGuard(airspace.context, airspace.protocol, airspace)
     held = FileTouch(FILE, lines=(Span(10, 30, new_count=21), Span(31, 40, new_count=3)))
     airspace.sets["CLAUDE"] = WorkingSet("CLAUDE", (held,))
     told = await guard.decide("CODEX", Location(FILE, (90, 91), True))
@@ -107,7 +107,7 @@ async def test_what_is_foretold_is_told_once_at_the_edit_it_is_about(airspace: A
     nearness = Reading(0.1, foretells=True, evidence=(Evidence(f"both work in {FILE}", FILE),))
     link = Assessment(0.2, Level.CLEAR, {"words": reading, "nearness": nearness}, ahead=True)
     airspace.forecasts = {("CLAUDE", "CODEX"): link}
-    guard = AirspaceGuard(airspace.protocol, airspace, lambda: airspace.settings)
+    guard = AirspaceGuard(airspace.context, airspace.protocol, airspace)
     assert (await guard.decide("CODEX", Location("src/free.py", None, True))).note == ""
     told = await guard.decide("CODEX", Location(FILE, (90, 91), True))
     # Both are in the file already: what is new is what is foretold.
@@ -124,7 +124,7 @@ class Turns:
         self.since: dict[str, float] = {}
         self.cut: list[tuple[str, str]] = []
         self.asked_before: set[str] = set()
-        self.one = Interrupter(airspace.protocol, self, lambda: airspace.settings, clock=airspace.clock)
+        self.one = Interrupter(airspace.context, airspace.protocol, self)
 
     def working(self) -> dict[str, float]:
         return self.since

@@ -252,8 +252,8 @@ async def test_while_all_is_clear_and_nothing_changes_nothing_runs(house: House)
 
 
 async def test_while_a_pair_is_near_it_looks_each_tick(house: House) -> None:
-    house.room.settings = replace(house.room.settings, tick_s=0.01)
-    house.scanner._clock = house.room.protocol._clock = asyncio.get_running_loop().time
+    settings = replace(house.room.settings, tick_s=0.01)
+    house = House(Room(house.room.store, asyncio.get_running_loop().time, settings))
     house.trees.sets = [work("CLAUDE", FILE), work("CODEX", FILE)]
     async with house.running():
         await until(lambda: _true(house.scanner.ticks > 4))
