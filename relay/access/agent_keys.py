@@ -24,10 +24,10 @@ MAKER = Caller(STEWARD, "daemon", agent_type="room", person=True)
 
 
 class AgentKeys:
-    """`holder` signs the keys of this daemon; `is_dead` says of another's holder whether it is gone."""
+    """`holder` signs the keys of this daemon."""
 
-    def __init__(self, store: Store, keys: Keys, holder: str, is_dead: Callable[[str], bool]) -> None:
-        self._store, self._keys, self._holder, self._is_dead = store, keys, holder, is_dead
+    def __init__(self, store: Store, keys: Keys, holder: str) -> None:
+        self._store, self._keys, self._holder = store, keys, holder
         self._made: dict[str, tuple[str, str]] = {}
 
     def of(self, agent: str) -> str:
@@ -50,10 +50,10 @@ class AgentKeys:
                 continue
             self._made[name] = made["id"], made["key"]
 
-    async def clear(self) -> None:
-        """Take back those of daemons that are gone, which a kill has left behind."""
+    async def clear(self, is_dead: Callable[[str], bool]) -> None:
+        """Take back those of daemons that are gone (`is_dead` says it of a holder), which a kill has left behind."""
         rows = await self._store.read(lambda tx: tx.all(Q.keys_made_by, maker=STEWARD))
-        gone = [row["id"] for row in rows if self._is_dead(row["note"])]
+        gone = [row["id"] for row in rows if is_dead(row["note"])]
         if gone:
             await self._store.write(lambda tx: _forget(tx, gone))
 

@@ -66,8 +66,7 @@ class ApiKey:
 
     @classmethod
     def of_row(cls, row: Row) -> ApiKey:
-        values = dict(row)
-        return cls(**{**values, "scopes": frozenset(json.loads(values["scopes"]))})
+        return cls(**{**row, "scopes": frozenset(json.loads(row["scopes"]))})
 
     def state(self, now: float) -> str:
         """good | revoked | expired."""
@@ -92,14 +91,6 @@ class ApiKey:
         }
 
 
-@dataclass(slots=True)
-class _CachedKey:
-    """What the database said of a key, and until when (monotonic) that is trusted."""
-
-    key: ApiKey
-    until: float
-
-
 class Keys:
     """The keys of one room. `agents` gives the names of the configured agents; `ticks` is a monotonic clock."""
 
@@ -111,7 +102,8 @@ class Keys:
         ticks: Callable[[], float] = time.monotonic,
     ) -> None:
         self._store, self._agents, self._ticks = store, agents, ticks
-        self._looks: dict[str, _CachedKey] = {}
+        #: What the database said of a key, and until when (monotonic) that is trusted.
+        self._looks: dict[str, tuple[ApiKey, float]] = {}
 
     # -- who comes with a key
 
@@ -121,21 +113,19 @@ class Keys:
         if match is None:
             return None
         text_digest = digest(text)
-        look = self._looks.get(match["id"])
-        if (
-            look is None
-            or look.until <= self._ticks()
-            or not hmac.compare_digest(text_digest, look.key.digest)
-        ):
-            look = await self._look(match["id"], text_digest)
-        return None if look is None else look.key
+        key = self._trusted(match["id"])
+        if key is None or not hmac.compare_digest(text_digest, key.digest):
+            key = await self._look(match["id"], text_digest)
+        return key
 
     async def alive(self, key_id: str) -> bool:
         """Is the key of this id still good?"""
-        look = self._looks.get(key_id)
-        if look is None or look.until <= self._ticks():
-            look = await self._look(key_id, None)
-        return look is not None
+        return (self._trusted(key_id) or await self._look(key_id, None)) is not None
+
+    def _trusted(self, key_id: str) -> ApiKey | None:
+        """The key of this id, if the last look at it is still trusted."""
+        key, until = self._looks.get(key_id, (None, 0.0))
+        return key if self._ticks() < until else None
 
     async def let_in(self, tx: Tx, caller: Caller) -> Refusal | None:
         """As `relay.model.ports.Credentials` says."""
@@ -149,7 +139,7 @@ class Keys:
         message = f"The key of {caller.agent} is {state}: what it asked for is no longer granted."
         return Refusal(message, "Ask a person for a new key, and ask again.", Fault.FORBIDDEN, "bad_key")
 
-    async def _look(self, key_id: str, text_digest: str | None) -> _CachedKey | None:
+    async def _look(self, key_id: str, text_digest: str | None) -> ApiKey | None:
         began = self._ticks()
 
         async def work(tx: Tx) -> tuple[ApiKey | None, float]:
@@ -157,23 +147,19 @@ class Keys:
             return (None if row is None else ApiKey.of_row(row)), await tx.now()
 
         key, now = await self._store.read(work)
-        good = key is not None and key.state(now) == "good"
-        if (
-            key is None
-            or not good
-            or (text_digest is not None and not hmac.compare_digest(text_digest, key.digest))
-        ):
-            if not good:
-                self._looks.pop(key_id, None)
+        if key is None or key.state(now) != "good":
+            self._looks.pop(key_id, None)
+            return None
+        if text_digest is not None and not hmac.compare_digest(text_digest, key.digest):
             return None
         # Counted from before the look: what was revoked during it is found in time.
         left = LOOK_S if key.expires_at is None else min(LOOK_S, key.expires_at - now)
         if key_id not in self._looks and len(self._looks) >= _MOST_KEPT:
             self._looks.clear()
-        self._looks[key_id] = look = _CachedKey(key, began + left)
+        self._looks[key_id] = key, began + left
         if text_digest is not None and (key.used_at is None or key.used_at <= now - USED_EVERY_S):
             await self._note_use(key_id)
-        return look
+        return key
 
     async def _note_use(self, key_id: str) -> None:
         async def work(tx: Tx) -> None:
@@ -209,18 +195,21 @@ class Keys:
 
         async def work(tx: Tx) -> Json:
             now = await tx.now()
-            await tx.execute(
-                Q.put_key,
-                id=key_id,
-                digest=digest(text),
-                identity=name,
-                agent_type=agent_type,
-                scopes=dumps(sorted(allowed)),
-                note=note,
-                created_by=caller.agent,
-                now=now,
-                expires_at=None if lives_s is None else now + lives_s,
-            )
+            key = {
+                "id": key_id,
+                "digest": digest(text),
+                "identity": name,
+                "agent_type": agent_type,
+                "note": note,
+            }
+            ends = None if lives_s is None else now + lives_s
+            of = {
+                "scopes": dumps(sorted(allowed)),
+                "created_by": caller.agent,
+                "now": now,
+                "expires_at": ends,
+            }
+            await tx.execute(Q.put_key, **key, **of)
             return await _recorded(tx, CREATED, caller, key_id, now)
 
         shown = await self._store.write(work)
@@ -240,11 +229,8 @@ class Keys:
         """Take a key back, by its public id (or its text). Again is as good as once. Raises Refusal."""
         match = _ID.fullmatch(key_id.strip())
         if match is None:
-            raise Refusal(
-                "That is not the id of a key.",
-                f"It has 16 hexadecimal digits; {command('keys list')} shows them.",
-                Fault.MALFORMED,
-            )
+            fix = f"It has 16 hexadecimal digits; {command('keys list')} shows them."
+            raise Refusal("That is not the id of a key.", fix, Fault.MALFORMED)
 
         async def work(tx: Tx) -> Json:
             now = await tx.now()
@@ -252,9 +238,8 @@ class Keys:
                 return await _recorded(tx, REVOKED, caller, match["id"], now)
             row = await tx.one(Q.api_key, id=match["id"])
             if row is None:
-                raise Refusal(
-                    "There is no key with that id.", f"{command('keys list')} shows them.", Fault.UNKNOWN
-                )
+                fix = f"{command('keys list')} shows them."
+                raise Refusal("There is no key with that id.", fix, Fault.UNKNOWN)
             return ApiKey.of_row(row).as_json(now)
 
         shown = await self._store.write(work)

@@ -19,7 +19,7 @@ from relay.app.daemon.http_server import CannotListen, HttpServer
 from relay.app.daemon.parts import Parts
 from relay.app.daemon.watchdog import Watchdog
 from relay.app.runtime import instance
-from relay.app.runtime.instance import InstanceLost, InstanceRecord
+from relay.app.runtime.instance import InstanceLost, InstanceRecord, holder_is_dead
 from relay.app.wiring.schema import SCHEMAS
 from relay.base.files import write_atomically
 from relay.config.command_line import script
@@ -121,7 +121,7 @@ class Daemon:
         fold = await asyncio.to_thread(folds, settings)
         parts = Parts(store, LiveSettings(settings), self._record, token, fold=fold)
         await parts.recovery.recover()
-        await parts.agent_keys.clear()
+        await parts.agent_keys.clear(holder_is_dead)
         await parts.agent_keys.provide(parts.agents.types())
         return parts
 

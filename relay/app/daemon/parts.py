@@ -18,7 +18,7 @@ from relay.app.daemon.recovery import Recovery
 from relay.app.daemon.supervisor import Supervisor
 from relay.app.daemon.trouble import Trouble
 from relay.app.daemon.turn_hooks import DaemonHooks
-from relay.app.runtime.instance import InstanceRecord, holder_is_dead
+from relay.app.runtime.instance import InstanceRecord
 from relay.base.durations import now_iso
 from relay.base.git_checkouts import top_of
 from relay.config.settings import LiveSettings, Settings
@@ -94,7 +94,7 @@ class Parts:
         self.guard = LockGuard(
             store, judge, self.airspace.guard, self.coordination.refused, self.worktrees.brought
         )
-        self.agent_keys = AgentKeys(store, services.keys, record.holder, holder_is_dead)
+        self.agent_keys = AgentKeys(store, services.keys, record.holder)
         self.agents = Agents(
             now, self.roster, guard=self.guard, permits=self.permissions, keys=self.agent_keys
         )

@@ -23,8 +23,7 @@ GENERAL = "general"
 
 
 class Functions:
-    """The critical functions of a PostgreSQL store: locks in `locks/postgres_functions`, tasks in
-    `tasks/postgres_functions`."""
+    """The critical functions of a PostgreSQL store."""
 
     def __init__(self, store: Store, heartbeat: Heartbeat) -> None:
         self._store, self._heartbeat = store, heartbeat

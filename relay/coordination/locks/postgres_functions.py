@@ -1,11 +1,10 @@
-"""Taking and freeing a lock in one round trip (`critical/functions`). None: go the general way."""
+"""Taking a lock in one round trip (`critical/stored_functions`). None: go the general way."""
 
 from __future__ import annotations
 
 from relay.coordination.critical.stored_functions import Functions, Q
 from relay.coordination.locks.lock import Blocked, Granted, Lock, LockRequest, Outcome
 from relay.coordination.locks.table import reach
-from relay.coordination.paths.targets import Target
 from relay.log.encoding import loads
 from relay.model import Caller
 
@@ -25,9 +24,3 @@ async def acquire(functions: Functions, caller: Caller, wanted: LockRequest) -> 
     if row["outcome"] == "blocked":
         return Blocked(target, lock, row["now"], reader=caller.agent)
     return Granted((lock,), frozenset({lock.token} if row["outcome"] == "acquired" else ()))
-
-
-async def release(functions: Functions, caller: Caller, target: Target, token: int | None) -> Lock | None:
-    """The lock that was freed."""
-    row = await functions.ask(Q.release_lock, caller, **target.ids, token=token)
-    return None if row is None else Lock.of_row(row)

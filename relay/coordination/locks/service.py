@@ -14,7 +14,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TypeVar
 
-from relay.coordination.critical.stored_functions import functions_of
+from relay.coordination.critical import stored_functions
 from relay.coordination.locks import postgres_functions, table, wait_line
 from relay.coordination.locks.acquisition import Acquisition
 from relay.coordination.locks.lock import (
@@ -65,7 +65,7 @@ class Locks:
     ) -> None:
         self._store, self._heartbeat, self._fold = store, heartbeat, fold
         self._root, self._checkouts = root, checkouts
-        self._functions = functions_of(store, heartbeat)
+        self._functions = stored_functions.functions_of(store, heartbeat)
 
     async def target(self, caller: Caller, path: str) -> Target:
         """What the caller means by that text, links followed. Raises Refusal (malformed)."""
@@ -145,10 +145,10 @@ class Locks:
         """Free the caller's own lock on exactly this. Raises Refusal: not_held, not_yours, stale_token."""
         target = await self.target(caller, path)
         freed: Json = {"success": True, "released": True, "file_path": target.path}
-        if self._functions and await postgres_functions.release(
-            self._functions, caller, target, fencing_token
-        ):
-            return freed
+        if self._functions:
+            asked = {**target.ids, "token": fencing_token}
+            if await self._functions.ask(stored_functions.Q.release_lock, caller, **asked) is not None:
+                return freed
 
         async def work(tx: Tx, session: Session) -> Json:
             if await table.free(tx, caller, target, fencing_token) is None:

@@ -16,14 +16,14 @@ import uuid_utils
 
 from relay.base.durations import iso
 from relay.config.coordination import CoordinationSettings
-from relay.coordination.critical.stored_functions import functions_of
+from relay.coordination.critical import stored_functions
 from relay.coordination.idempotency import once
 from relay.coordination.locks.lock import MAX_WAIT_S
 from relay.coordination.locks.lock import seconds as time_of
 from relay.coordination.locks.service import Locks
 from relay.coordination.sessions import Heartbeat, Session
-from relay.coordination.tasks import postgres_functions, task_events, transitions
 from relay.coordination.tasks import task as work
+from relay.coordination.tasks import task_events, transitions
 from relay.coordination.tasks.claims import Claims, by, no_claim
 from relay.coordination.tasks.completion import Completion
 from relay.coordination.tasks.needs import checked_needs, found_task, reference, rewired
@@ -69,7 +69,7 @@ class WorkQueue:
     ) -> None:
         self._store, self._settings, self._heartbeat, self._locks = store, settings, heartbeat, locks
         self.claims = Claims(settings, locks)
-        self._functions = functions_of(store, heartbeat)
+        self._functions = stored_functions.functions_of(store, heartbeat)
 
     async def submit(
         self,
@@ -161,8 +161,10 @@ class WorkQueue:
             None if error_message is None else text(error_message, "error_message", MOST_ERROR, least=0),
         )
         functions = None if id_.startswith(Thing.TASK) else self._functions
-        if functions and await postgres_functions.complete(functions, caller, id_, wanted, fencing_token):
-            return _ended(id_, wanted.status)
+        if functions:
+            asked = {"id": id_, **wanted.columns(), "fence": fencing_token}
+            if await functions.ask(stored_functions.Q.complete_work, caller, **asked) is not None:
+                return _ended(id_, wanted.status)
 
         async def run(tx: Tx, session: Session) -> Json:
             task = await found_task(tx, id_)

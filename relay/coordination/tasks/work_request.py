@@ -10,9 +10,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from relay.base.durations import iso
-from relay.coordination.critical.stored_functions import Functions
+from relay.coordination.critical import stored_functions
 from relay.coordination.sessions import Heartbeat, Session
-from relay.coordination.tasks import postgres_functions
 from relay.coordination.tasks.claims import MOST_RANK, Claims, Search
 from relay.coordination.tasks.needs import found_task
 from relay.coordination.tasks.task import Status, Task
@@ -57,7 +56,7 @@ class WorkRequest:
     store: Store
     heartbeat: Heartbeat
     claims: Claims
-    functions: Functions | None
+    functions: stored_functions.Functions | None
     caller: Caller
     lease_s: float
     task_id: str | None = None
@@ -68,10 +67,12 @@ class WorkRequest:
         if self.task_id is not None:
             return await self._claim_named(self.task_id)
         if self.functions is not None:
-            short = await postgres_functions.claim(self.functions, self.caller, self.types, self.lease_s)
-            if isinstance(short, Task):
-                return Try({"success": True, **given(short)})
-            if not short:
+            types = None if self.types is None else list(self.types)
+            asked = {"agent_type": self.caller.agent_type, "types": types, "for_s": self.lease_s}
+            row = await self.functions.ask(stored_functions.Q.claim_work, self.caller, **asked)
+            if row is not None and row["outcome"] == "claimed":
+                return Try({"success": True, **given(Task.of_row(row))})
+            if row is not None:
                 return await self.store.read(lambda tx: self._nothing(tx, Search()), actor=self.caller)
 
         async def work(tx: Tx, session: Session) -> Try:
