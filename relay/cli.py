@@ -11,6 +11,7 @@ import argparse
 import os
 import sys
 from importlib import import_module
+from types import ModuleType
 
 from relay import __version__
 from relay.base.terminal_text import fail
@@ -18,58 +19,32 @@ from relay.config.loading import ConfigError
 from relay.config.locate import add_config_option
 from relay.store.ports import StoreError
 
-#: The commands in the order of the help: module and summary. Those of `_OWN` have `main(words)` with a parser of
-#: their own, the others `arguments(parser)` and `run(args)`.
+#: The commands in the order of the help, each with its summary. A command has the module of its name in
+#: `relay.app.commands`, but for `_ELSEWHERE`; those of `_OWN` have `main(words)` with a parser of their own, the
+#: others `arguments(parser)` and `run(args)`.
 COMMANDS = {
-    "run": (
-        "relay.app.commands.run",
-        "Start the room's daemon in the background, and wait until it answers.",
-    ),
-    "join": ("relay.faces.terminal.main", "Join the room from this terminal (`relay join --help`)."),
-    "guard": (
-        "relay.guard_cli",
-        "Ask the room before each edit (`hook`), commit and push (`install`, `uninstall`, `status`).",
-    ),
-    "mcp": ("relay.app.mcp.command", "The room's tools for an agent, over MCP (`relay mcp --help`)."),
-    "airspace": (
-        "relay.app.commands.airspace",
-        "How close agents are in the code (`relay airspace --help`).",
-    ),
-    "locks": (
-        "relay.app.commands.locks",
-        "Show who holds which files, or take a lock from its holder (`relay locks --help`).",
-    ),
-    "work": ("relay.app.commands.work", "Show the tasks, submit one, or reopen one (`relay work --help`)."),
-    "sessions": (
-        "relay.app.commands.sessions",
-        "Show the sessions of agents, or end one (`relay sessions --help`).",
-    ),
-    "changesets": (
-        "relay.app.commands.changesets",
-        "Show what sessions said they changed (`relay changesets --help`).",
-    ),
-    "keys": ("relay.app.commands.keys", "Make, list and revoke API keys (`relay keys --help`)."),
-    "link": (
-        "relay.app.commands.link",
-        "Print a sign-in link for the page: it works once, within 10 minutes.",
-    ),
-    "log": ("relay.app.commands.log", "Show the daemon's log and follow it."),
-    "archive": (
-        "relay.app.commands.archive",
-        "Move old entries out of the transcript; they stay searchable.",
-    ),
-    "worktrees": (
-        "relay.app.commands.worktrees",
-        "Show the agents' worktrees; merge, discard or remove one.",
-    ),
-    "verify": (
-        "relay.app.commands.verify",
-        "Check every event of the log against its hash, its causes and its lane.",
-    ),
-    "demo": (
-        "relay.app.demo.story",
-        "Three agents in a throw-away codebase: with the airspace, and without it.",
-    ),
+    "run": "Start the room's daemon in the background, and wait until it answers.",
+    "join": "Join the room from this terminal (`relay join --help`).",
+    "guard": "Ask the room before each edit (`hook`), commit and push (`install`, `uninstall`, `status`).",
+    "mcp": "The room's tools for an agent, over MCP (`relay mcp --help`).",
+    "airspace": "How close agents are in the code (`relay airspace --help`).",
+    "locks": "Show who holds which files, or take a lock from its holder (`relay locks --help`).",
+    "work": "Show the tasks, submit one, or reopen one (`relay work --help`).",
+    "sessions": "Show the sessions of agents, or end one (`relay sessions --help`).",
+    "changesets": "Show what sessions said they changed (`relay changesets --help`).",
+    "keys": "Make, list and revoke API keys (`relay keys --help`).",
+    "link": "Print a sign-in link for the page: it works once, within 10 minutes.",
+    "log": "Show the daemon's log and follow it.",
+    "archive": "Move old entries out of the transcript; they stay searchable.",
+    "worktrees": "Show the agents' worktrees; merge, discard or remove one.",
+    "verify": "Check every event of the log against its hash, its causes and its lane.",
+    "demo": "Three agents in a throw-away codebase: with the airspace, and without it.",
+}
+_ELSEWHERE = {
+    "join": "relay.faces.terminal.main",
+    "guard": "relay.guard_cli",
+    "mcp": "relay.app.mcp.command",
+    "demo": "relay.app.demo.story",
 }
 _OWN = frozenset({"join", "guard", "mcp", "airspace", "locks", "work", "sessions", "changesets", "keys"})
 
@@ -118,9 +93,13 @@ def _options_last(words: list[str]) -> list[str]:
 def _run(words: list[str]) -> int:
     name = words[0] if words else ""
     if name in _OWN:
-        return int(import_module(COMMANDS[name][0]).main(words[1:]))
+        return int(_module(name).main(words[1:]))
     args = parser(name).parse_args(words)
     return int(args.run(args))
+
+
+def _module(command: str) -> ModuleType:
+    return import_module(_ELSEWHERE.get(command, f"relay.app.commands.{command}"))
 
 
 def parser(given: str = "") -> argparse.ArgumentParser:
@@ -130,13 +109,14 @@ def parser(given: str = "") -> argparse.ArgumentParser:
     )
     made.add_argument("--version", action="version", version=f"relay {__version__}")
     commands = made.add_subparsers(required=True, metavar="COMMAND")
-    for name, (module, text) in COMMANDS.items():
+    for name, text in COMMANDS.items():
         command = commands.add_parser(name, help=text, description=text, add_help=name not in _OWN)
         if name != given or name in _OWN:
             continue
         add_config_option(command)
-        command.set_defaults(run=import_module(module).run)
-        import_module(module).arguments(command)
+        module = _module(name)
+        command.set_defaults(run=module.run)
+        module.arguments(command)
     return made
 
 

@@ -16,6 +16,7 @@ from typing import Any
 from relay.base.files import alone_in, read_regular, write_atomically
 from relay.config import jsonc
 from relay.config.checks import Problem, Reading, read_section, table
+from relay.config.command_line import about
 from relay.config.locate import advice, find
 from relay.config.settings import AgentSettings, JitterSettings, Settings
 
@@ -41,6 +42,13 @@ def load(path: str | os.PathLike[str] | None = None) -> Settings:
     """The settings in `path` (None: where `find` says). Raises ConfigError with all that is wrong."""
     at = find(path)
     return parse(_text_of(at), at)
+
+
+def load_for_command(path: str | os.PathLike[str] | None, *, away: bool = False) -> Settings:
+    """As `load`; from now on the commands in messages are for this room (`command_line.about`)."""
+    settings = load(path)
+    about(settings.path, away=away)
+    return settings
 
 
 def _text_of(path: Path) -> str:

@@ -6,7 +6,8 @@ Invariant: an engine is imported when it is asked for, and only here.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+from collections.abc import AsyncIterator, Iterable
+from contextlib import asynccontextmanager
 from pathlib import Path
 
 from relay.config.settings import Settings
@@ -81,6 +82,18 @@ async def open_store(
         files.refuse_saved(settings.db_path)
         raise StoreMissing(f"there is no database at {settings.db_path} yet")
     return await store.open_store(settings.db_path, wings, keeper=keeper)
+
+
+@asynccontextmanager
+async def opened_store(
+    settings: Settings, wings: Iterable[Path] = (), *, create: bool = True
+) -> AsyncIterator[Store]:
+    """As `open_store`, and closed at the end."""
+    store = await open_store(settings, wings, create=create)
+    try:
+        yield store
+    finally:
+        await store.close()
 
 
 def has_saved(settings: Settings) -> bool:

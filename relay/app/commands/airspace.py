@@ -8,7 +8,6 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import sys
 from collections.abc import Callable
 from typing import Any
 from urllib.error import HTTPError, URLError
@@ -16,14 +15,15 @@ from urllib.request import ProxyHandler, Request, build_opener
 
 from relay.app.runtime.git_person import git_person
 from relay.base.files import read_regular
-from relay.base.terminal_text import indented, safe
-from relay.config.command_line import about, script
-from relay.config.loading import load
+from relay.base.terminal_text import fail, indented, safe
+from relay.config.command_line import script
+from relay.config.loading import load_for_command
 from relay.config.locate import add_config_option
 from relay.config.settings import Settings
 
 #: Seconds that the room gets to answer; the steward may have to finish another command first.
 ANSWER_S = 30.0
+Command = Callable[[argparse.Namespace], int]
 
 
 def main(words: list[str]) -> int:
@@ -31,10 +31,7 @@ def main(words: list[str]) -> int:
     from relay.app.commands import airspace_risk, airspace_scan
 
     text = "How close agents are in the code."
-    parser = argparse.ArgumentParser(prog="relay airspace", description=text)
-    add_config_option(parser)
-    parser.add_argument("--json", action="store_true", help="print the room's answer as JSON")
-    parser.set_defaults(command=_show)
+    parser = _of_room(argparse.ArgumentParser(prog="relay airspace", description=text), _show)
     commands = parser.add_subparsers(metavar="COMMAND", help="without one: who is near whom now")
     decisions = [_add_decision(commands, *word) for word in _DECISIONS]
     for made in (airspace_scan.add(commands), airspace_risk.add(commands), _add_intent(commands), *decisions):
@@ -42,7 +39,7 @@ def main(words: list[str]) -> int:
         if not any(action.dest == "config" for action in made._actions):
             made.add_argument("--config", help=argparse.SUPPRESS)
     args = parser.parse_args(words)
-    command: Callable[[argparse.Namespace], int] = args.command
+    command: Command = args.command
     return command(args)
 
 
@@ -52,10 +49,7 @@ def _add_intent(commands: Any) -> argparse.ArgumentParser:
     made.add_argument("paths", nargs="*", metavar="PATH", help="files, relative to the repository")
     named = os.environ.get("RELAY_AGENT_ID")
     made.add_argument("--agent", default=named, help="whose intent (else RELAY_AGENT_ID)")
-    add_config_option(made)
-    made.add_argument("--json", action="store_true", help="print the room's answer as JSON")
-    made.set_defaults(command=_intent)
-    return made
+    return _of_room(made, _intent)
 
 
 #: What a person decides where agents collide; each is a command of the room too.
@@ -70,22 +64,25 @@ def _add_decision(commands: Any, name: str, text: str) -> argparse.ArgumentParse
     made: argparse.ArgumentParser = commands.add_parser(name, help=text, description=text)
     made.add_argument("agent", metavar="AGENT", help="which agent")
     made.add_argument("--name", help="your name in the room (the one that git has for you)")
-    add_config_option(made)
-    made.add_argument("--json", action="store_true", help="print the room's answer as JSON")
-    made.set_defaults(command=lambda args: _decide(args, name))
-    return made
+    return _of_room(made, lambda args: _decide(args, name))
+
+
+def _of_room(parser: argparse.ArgumentParser, command: Command) -> argparse.ArgumentParser:
+    """What every command has that asks the running room."""
+    add_config_option(parser)
+    parser.add_argument("--json", action="store_true", help="print the room's answer as JSON")
+    parser.set_defaults(command=command)
+    return parser
 
 
 def _show(args: argparse.Namespace) -> int:
     """What `/airspace` answers in the room."""
-    settings = load(args.config)
-    about(settings.path)
+    settings = load_for_command(args.config)
     return _post_and_print(settings, "?files=touched", None, args.json, lambda answer: str(answer["text"]))
 
 
 def _decide(args: argparse.Namespace, action: str) -> int:
-    settings = load(args.config)
-    about(settings.path)
+    settings = load_for_command(args.config)
     name = args.name or git_person(settings.repo, settings.agent_names)
     body = {"action": action, "agent": args.agent.upper(), "name": name}
     return _post_and_print(settings, "/decide", body, args.json, lambda answer: str(answer["reason"]))
@@ -106,30 +103,28 @@ def _post_and_print(
     except (OSError, ValueError) as error:
         reason = error.reason if isinstance(error, URLError) else error
         start = script("scripts/start.sh")
-        print(indented(f"relay: the room does not answer ({reason}); start it with {start}"), file=sys.stderr)
-        return 1
+        return fail(f"the room does not answer ({reason}); start it with {start}")
+    success = answer.get("success", body is None)
     if as_json:
         print(json.dumps(answer))
-    elif answer.get("success", body is None):
+    elif not success:
+        return fail(f"{answer.get('reason') or answer}")
+    else:
         # The lines of what was only asked for are our own; each name in them is on one line.
         print((safe if body is None else indented)(words(answer)))
-    else:
-        print(indented(f"relay: {answer.get('reason') or answer}"), file=sys.stderr)
-    return 0 if answer.get("success", body is None) else 1
+    return 0 if success else 1
 
 
 def _intent(args: argparse.Namespace) -> int:
     if not args.agent:
-        print("relay: whose intent? Give --agent NAME, or set RELAY_AGENT_ID", file=sys.stderr)
-        return 2
-    settings = load(args.config)
-    about(settings.path)
+        return fail("whose intent? Give --agent NAME, or set RELAY_AGENT_ID", 2)
+    settings = load_for_command(args.config)
     own = args.agent == os.environ.get("RELAY_AGENT_ID")
     body = {"agent": args.agent, "paths": args.paths, **({"own": True} if own else {})}
 
     def words(answer: dict[str, Any]) -> str:
-        said = f"{args.agent} intends to touch {', '.join(answer.get('intent', args.paths)) or 'nothing'}."
-        return "\n".join([said, *answer.get("in_hand", ())])
+        intent = f"{args.agent} intends to touch {', '.join(answer.get('intent', args.paths)) or 'nothing'}."
+        return "\n".join([intent, *answer.get("in_hand", ())])
 
     return _post_and_print(settings, "/intent", body, args.json, words)
 

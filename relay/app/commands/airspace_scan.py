@@ -88,7 +88,7 @@ def _scan_repo(folder: Path, profile: Profile, *, as_json_text: bool) -> int:
         )
     except (UnusableCheckout, GitError, ListingError, OSError) as error:
         return fail(f"{folder} cannot be scanned: {error}", 1)
-    # As in the live scan: who has nothing in hand has nothing that could collide.
+    # As in the live scan: an agent without changes cannot collide.
     busy = {work.agent for work in sets if work.files}
     conflicts = {pair: merge.conflicts for pair, merge in sorted(merges.items()) if merge.conflicts}
     merges = {pair: merge for pair, merge in merges.items() if set(pair) <= busy}
@@ -146,7 +146,7 @@ def advisory(link: Link, a: WorkingSet, b: WorkingSet) -> dict[str, Any]:
     with the lower right-of-way steers, the other holds."""
     hold, steer = right_of_way(a, b)
     resolution = link.level is Level.RESOLUTION
-    said = (
+    reason = (
         f"HOLD: {_worked(hold)}, STEER: {_worked(steer)}" if resolution else f"TRANSMIT: {link.a}, {link.b}"
     )
     return {
@@ -158,7 +158,7 @@ def advisory(link: Link, a: WorkingSet, b: WorkingSet) -> dict[str, Any]:
         "transmit": [link.a, link.b],
         "steer": [steer.agent] if resolution else [],
         "hold": [hold.agent] if resolution else [],
-        "reason": said,
+        "reason": reason,
         "evidence": [item.as_json() for item in link.assessment.evidence],
     }
 

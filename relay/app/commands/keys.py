@@ -16,13 +16,12 @@ from typing import Any
 
 from relay.app.runtime.git_person import git_person
 from relay.base.terminal_text import fail, safe, tame
-from relay.config.command_line import about, command
-from relay.config.loading import ConfigError, load
+from relay.config.command_line import command
+from relay.config.loading import load_for_command
 from relay.config.locate import add_config_option
 from relay.config.settings import LiveSettings, Settings
 from relay.faces.services import Services
 from relay.model import ADMIN, SCOPES, STEWARD, Caller, Fault, Refusal
-from relay.store.ports import StoreError
 
 Json = dict[str, Any]
 Act = Callable[[Services, Caller, argparse.Namespace], Awaitable[Any]]
@@ -33,11 +32,8 @@ def main(words: list[str]) -> int:
     args = _parser().parse_args(words)
     act: Act = args.act
     try:
-        settings = load(args.config)
-        about(settings.path)
+        settings = load_for_command(args.config)
         answer = asyncio.run(_do(settings, act, args))
-    except (ConfigError, StoreError) as error:
-        return fail(str(error), 1)
     except Refusal as error:
         return fail(str(error), 2 if error.fault is Fault.MALFORMED else 1)
     if args.json:
@@ -75,20 +71,13 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-async def _do(
-    settings: Settings,
-    act: Act,
-    args: argparse.Namespace,
-) -> Any:
+async def _do(settings: Settings, act: Act, args: argparse.Namespace) -> Any:
     from relay.app.wiring.schema import SCHEMAS
     from relay.faces.services import services_of
-    from relay.store.open import open_store
+    from relay.store.open import opened_store
 
-    store = await open_store(settings, SCHEMAS)
-    try:
+    async with opened_store(settings, SCHEMAS) as store:
         return await act(services_of(store, LiveSettings(settings)), _person(settings), args)
-    finally:
-        await store.close()
 
 
 def _person(settings: Settings) -> Caller:

@@ -9,8 +9,8 @@ from relay.app.commands.run import state_of
 from relay.app.runtime import instance
 from relay.app.runtime.sign_in import NoLink, new_link
 from relay.base.terminal_text import fail
-from relay.config.command_line import about, script
-from relay.config.loading import load
+from relay.config.command_line import script
+from relay.config.loading import load_for_command
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
@@ -19,17 +19,16 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """The command; gives its exit code."""
-    settings = load(args.config)
-    about(settings.path)
+    settings = load_for_command(args.config)
     try:
-        record = instance.read(settings.lock_path)
+        record = instance.running(settings)
     except instance.DamagedRecord as error:
         return fail(
             f"{error}, so it is not known whether the room runs. A running one writes it again within "
             f"{settings.locks.ttl / 3:g} s: try again then, or start it with {script('scripts/start.sh')}"
         )
     state = state_of(settings)
-    if state is None or record is None or not instance.is_live(record, settings.locks.ttl):
+    if state is None or record is None:
         return fail(f"the room is not running; start it with {script('scripts/start.sh')}")
     try:
         url = new_link(state["url"], settings.token_path)

@@ -13,8 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from relay.base.terminal_text import fail, indented
-from relay.config.command_line import about
-from relay.config.loading import load
+from relay.config.loading import load_for_command
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
@@ -27,8 +26,7 @@ def run(args: argparse.Namespace) -> int:
     """The command; gives its exit code."""
     if args.lines < 0:
         return fail("--lines must be 0 or more", 2)
-    settings = load(args.config)
-    about(settings.path)
+    settings = load_for_command(args.config)
     path = settings.log_file
     if not path.exists():
         return fail(f"there is no log yet at {path}")

@@ -16,26 +16,22 @@ from dataclasses import dataclass
 from typing import Any
 
 from relay.app.runtime.git_person import git_person
+from relay.app.runtime.identity import WrongUse
 from relay.base.durations import parse_iso, rough_duration
 from relay.base.terminal_text import fail, safe, safe_line, tame
-from relay.config.command_line import about
-from relay.config.loading import load
+from relay.config.loading import load_for_command
 from relay.config.locate import add_config_option
 from relay.config.settings import Settings
 from relay.faces.services import Services
 from relay.model import ADMIN, RESERVED_NAMES, SCOPES, Caller, Fault, Refusal
 from relay.model.speaker_names import clean_name, is_reserved
-from relay.store.ports import Store, StoreError
+from relay.store.ports import Store
 
 Json = Any
-#: The session of whoever types: one a person (docs/coordination.md, "Who asks").
+#: The session of the person at the command line; each person has one (docs/coordination.md, "Who asks").
 SESSION = "cli"
 #: Widest column of a table, in characters.
 WIDEST = 60
-
-
-class WrongUse(Exception):
-    """The words were wrong; the message says what would be right."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,9 +59,8 @@ def parser(name: str, text: str, actions: Sequence[str]) -> argparse.ArgumentPar
 
 
 def run(args: argparse.Namespace, work: Work, text: Callable[[Json], str]) -> int:
-    """Do it and print the answer; gives the exit code. Raises ConfigError."""
-    settings = load(args.config)
-    about(settings.path)
+    """Do it and print the answer; gives the exit code. Raises ConfigError, StoreError."""
+    settings = load_for_command(args.config)
     try:
         answer = asyncio.run(_ask(settings, args.name, work))
     except WrongUse as error:
@@ -74,8 +69,6 @@ def run(args: argparse.Namespace, work: Work, text: Callable[[Json], str]) -> in
         if args.json and error.code:
             print(json.dumps(error.as_json()))
         return fail(str(error), 2 if error.fault is Fault.MALFORMED else 1)
-    except StoreError as error:
-        return fail(str(error), 1)
     print(json.dumps(answer) if args.json else safe(text(tame(answer))))
     return 0 if not isinstance(answer, dict) or answer.get("success", True) else 1
 
@@ -84,16 +77,13 @@ async def _ask(settings: Settings, name: str | None, work: Work) -> Json:
     from relay.app.wiring.schema import SCHEMAS
     from relay.config.settings import LiveSettings
     from relay.faces.services import services_of
-    from relay.store.open import open_store
+    from relay.store.open import opened_store
 
     agents = settings.agent_names
     caller = person(name or git_person(settings.repo, agents), agents)
     settings.runtime_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
-    store = await open_store(settings, SCHEMAS)
-    try:
+    async with opened_store(settings, SCHEMAS) as store:
         return await work(OpenRoom(store, services_of(store, LiveSettings(settings)), caller))
-    finally:
-        await store.close()
 
 
 def person(name: str, agents: Sequence[str]) -> Caller:

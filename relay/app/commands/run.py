@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any
 
 from relay.base.files import open_regular, read_regular
 from relay.base.terminal_text import fail
-from relay.config.command_line import about, command
-from relay.config.loading import load
+from relay.config.command_line import command
+from relay.config.loading import load_for_command
 from relay.config.settings import Settings
 from relay.store.ports import StoreError
 
@@ -35,8 +35,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """The command; gives its exit code."""
-    settings = load(args.config)
-    about(settings.path, away=args.detached)
+    settings = load_for_command(args.config, away=args.detached)
     if args.foreground or args.detached:
         return _serve(settings, readable=not args.detached)
     return _start(settings)
@@ -79,11 +78,11 @@ async def _serving(daemon: Daemon, readable: bool) -> None:
 
 async def _greet(settings: Settings) -> None:
     """In the foreground, say where the room is once it answers."""
-    # The daemon says so in a file, to whoever waits.
+    # The daemon writes it into a file.
     while (state := state_of(settings)) is None or state.get("pid") != os.getpid():  # noqa: ASYNC110
         await asyncio.sleep(0.05)
     print(f"The room is open at {state['url']}", flush=True)
-    # A link opens the room to whoever reads it: it belongs on a terminal, not in a service manager's journal.
+    # Every reader of a link can open the room: it belongs on a terminal, not in a service manager's journal.
     if sys.stdout.isatty():
         from relay.app.runtime.sign_in import NoLink, new_link
 
@@ -103,10 +102,10 @@ def _start(settings: Settings) -> int:
     from relay.app.runtime.sign_in import NoLink, new_link
 
     try:
-        record = instance.read(settings.lock_path)
+        record = instance.running(settings)
     except instance.DamagedRecord:
         record = None  # the daemon replaces it when it claims the room
-    if record is not None and instance.is_live(record, settings.locks.ttl):
+    if record is not None:
         at = f" at {record.address}" if record.address else ""
         print(f"The room runs already{at} (pid {record.pid}). {command('link')} prints a sign-in link.")
         return 0

@@ -8,11 +8,10 @@ import json
 
 from relay.app.wiring.schema import SCHEMAS
 from relay.base.terminal_text import fail, indented
-from relay.config.command_line import about
-from relay.config.loading import load
+from relay.config.loading import load_for_command
 from relay.config.settings import Settings
 from relay.log.verify import LogFault, verify
-from relay.store.open import open_store
+from relay.store.open import opened_store
 from relay.store.ports import StoreMissing
 
 
@@ -22,8 +21,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """The command; gives its exit code."""
-    settings = load(args.config)
-    about(settings.path)
+    settings = load_for_command(args.config)
     try:
         damage, faults = asyncio.run(_faults(settings))
     except StoreMissing as missing:
@@ -50,12 +48,9 @@ def run(args: argparse.Namespace) -> int:
 
 async def _faults(settings: Settings) -> tuple[list[str], list[LogFault]]:
     """What is wrong with the database, and with the events in it, as far as they can be read."""
-    store = await open_store(settings, SCHEMAS, create=False)
-    try:
+    async with opened_store(settings, SCHEMAS, create=False) as store:
         damage = await store.check()
         try:
             return damage, await verify(store)
         except store.errors as error:
             return damage or [f"the log cannot be read: {error}"], []
-    finally:
-        await store.close()

@@ -7,7 +7,8 @@ import json
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from relay.app.commands.person import OpenRoom, WrongUse, ago, left, parser, run, table
+from relay.app.commands.person import OpenRoom, ago, left, parser, run, table
+from relay.app.runtime.identity import WrongUse
 from relay.coordination.tasks.board import Board
 from relay.coordination.tasks.needs import found_task
 from relay.coordination.tasks.service import WANTED

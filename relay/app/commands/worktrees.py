@@ -21,8 +21,8 @@ from relay.app.runtime import instance
 from relay.app.runtime.git_person import git_person
 from relay.base.files import read_regular
 from relay.base.terminal_text import fail, indented, safe, tame
-from relay.config.command_line import about, command
-from relay.config.loading import load
+from relay.config.command_line import command
+from relay.config.loading import load_for_command
 from relay.config.settings import Settings
 from relay.faces.worktrees import WorktreesService
 from relay.model import Refusal
@@ -75,8 +75,7 @@ def run(args: argparse.Namespace) -> int:
         )
     if args.action != "restore" and args.kept:
         return fail(f"worktrees {args.action} takes no --kept", 2)
-    settings = load(args.config)
-    about(settings.path)
+    settings = load_for_command(args.config)
     try:
         answer = asyncio.run(_edited(settings, args) if args.edit else _do(settings, args))
     except (CannotDo, Refusal) as error:
@@ -119,12 +118,11 @@ async def _do(settings: Settings, args: argparse.Namespace, *, preview: bool = F
     by = args.name or git_person(settings.repo, settings.agent_names)
     preview = preview or args.dry_run
     text = "\n\n".join(args.message or ())
-    record = None
     try:
-        record = instance.read(settings.lock_path)
+        record = instance.running(settings)
     except instance.DamagedRecord as error:
         raise CannotDo(f"{error}, so it is not known whether the room runs") from error
-    if record is not None and instance.is_live(record, settings.locks.ttl):
+    if record is not None:
         return await _ask_room(settings, args, by, text, preview)
     from relay.airspace.worktrees.merging.proposal import MergeOptions
 
@@ -158,18 +156,15 @@ async def _here(settings: Settings) -> AsyncIterator[WorktreesService]:
     from relay.app.wiring.worktree_room import StoredWorktreeRoom
     from relay.base.case_folding import folds_case
     from relay.coordination.writes.fencing import LockCheck
-    from relay.store.open import open_store
+    from relay.store.open import opened_store
 
-    store = await open_store(settings, SCHEMAS)
-    try:
+    async with opened_store(settings, SCHEMAS) as store:
         with tempfile.TemporaryDirectory(prefix="relay-worktrees-") as made:
             room = StoredWorktreeRoom(store, LockCheck(fold=folds_case(settings.repo)))
             registry = WorktreeRegistry(settings, room, scratch=Path(made) / "scratch.git", make=False)
             await registry.open()
             await registry.refresh()
             yield WorktreesService(store, registry, WorktreeActions(registry, BranchUpdates(registry)))
-    finally:
-        await store.close()
 
 
 async def _ask_room(

@@ -16,7 +16,7 @@ class Unasked(Exception):
 @dataclass(frozen=True, slots=True)
 class Asker:
     """Who is about to write. `agent` None: the person at the keyboard, or the key's own, or
-    (`program`) whoever works in that agent's program and does not say who it is."""
+    (`program`) somebody in that agent's program who gives no name."""
 
     agent: str | None
     session: str | None

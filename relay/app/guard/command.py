@@ -9,7 +9,6 @@ from __future__ import annotations
 import argparse
 import asyncio
 import json
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -17,12 +16,12 @@ from typing import Any
 from relay.app.guard import install_hooks
 from relay.app.guard.install_hooks import CannotInstall, Repo
 from relay.app.wiring.schema import SCHEMAS
-from relay.base.terminal_text import indented, safe, tame
-from relay.config.command_line import about, command
-from relay.config.loading import ConfigError, load
+from relay.base.terminal_text import fail, safe, tame
+from relay.config.command_line import command
+from relay.config.loading import ConfigError, load_for_command
 from relay.config.locate import add_config_option
 from relay.config.settings import Settings
-from relay.store.open import open_store
+from relay.store.open import opened_store
 from relay.store.ports import StoreError
 
 
@@ -37,8 +36,7 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--json", action="store_true", help="print the result as JSON")
     args = parser.parse_args(arguments)
     try:
-        settings = load(args.config)
-        about(settings.path)
+        settings = load_for_command(args.config)
         repos = _repos(settings, args.repo)
         if args.action == "install" and settings.storage == "sqlite":
             # So that the first commit finds something to ask, whether the room was ever started or not; and before a
@@ -46,8 +44,7 @@ def main(arguments: list[str]) -> int:
             asyncio.run(_make_database(settings))
         results = [_act(args.action, repo, settings) for repo in repos]
     except (CannotInstall, ConfigError, StoreError, OSError) as error:
-        print(f"relay: {indented(str(error))}", file=sys.stderr)
-        return 1
+        return fail(str(error))
     if args.json:
         print(json.dumps({"repositories": results}))
     else:
@@ -107,5 +104,5 @@ def _text(action: str, result: dict[str, Any]) -> str:
 
 
 async def _make_database(settings: Settings) -> None:
-    store = await open_store(settings, SCHEMAS)
-    await store.close()
+    async with opened_store(settings, SCHEMAS):
+        pass

@@ -31,7 +31,7 @@ ANSWER_S = 10.0
 GIT_S = 60.0
 #: How an agent says who it is, for one call.
 OWN_NAME = "RELAY_AGENT_ID=NAME"
-#: To who merges while the main checkout is detached.
+#: What a person reads who merges while the main checkout is detached.
 NO_MAIN = (
     "The main checkout is on no branch, so what comes from the main branch counts as this merge's own change. "
     "Check the branch out there, then merge again."
@@ -252,8 +252,8 @@ def _of_commits(*wanted: str) -> set[str]:
 def ask(config: str, asker: Asker, paths: list[str], act: str) -> dict[str, Any]:
     """The answer as `POST /api/guard/write` gives it; with `room_down` when its database gave it. Raises Unasked."""
     question: dict[str, Any] = {"paths": paths, "act": act}
-    told = {"agent": asker.agent, "session": asker.session, "override": asker.override}
-    question |= {key: value for key, value in told.items() if value}
+    identity = {"agent": asker.agent, "session": asker.session, "override": asker.override}
+    question |= {key: value for key, value in identity.items() if value}
     try:
         return post(room(config), "/api/guard/write", question, time.monotonic() + ANSWER_S)
     except (CannotAsk, OSError, ValueError) as error:
@@ -271,12 +271,12 @@ def unasked(config: str, asker: Asker, act: str, error: Exception, paths: Sequen
         from relay.app.guard.lookup import keep_override
 
         try:
-            kept = keep_override(config, act, asker.override, str(error), paths)
+            file = keep_override(config, act, asker.override, str(error), paths)
         except OSError as failed:
             print(f"relay: the override cannot be recorded: {failed}", file=sys.stderr)
             return 1
         print(
-            f"relay: overridden. The room could not be asked ({error}); {kept} keeps the override for it.",
+            f"relay: overridden. The room could not be asked ({error}); {file} keeps the override for it.",
             file=sys.stderr,
         )
         return 0
@@ -323,7 +323,7 @@ def refused(act: str, answer: dict[str, Any], asker: Asker) -> str:
     else:
         lines.append(f"Wait, leave these files out, or ask who holds them; {command('locks')} shows all.")
         if asker.person:
-            # Never with the holder's name: who is told it may come as the holder.
+            # Never with the holder's name: another agent could use it to pass for the holder.
             lines.append(f"If the lock is your own agent's, it gives its name: {OWN_NAME} git {act} ...")
     return "\n".join([*lines, *way_out(act, asker)])
 

@@ -169,11 +169,11 @@ def ask_room(
         for first in range(0, len(places), AT_ONCE):
             some = places[first : first + AT_ONCE]
             for at, answer in zip(some, answers(address, some, about, given, give_up), strict=True):
-                said = str(answer.get("reason") or "")
+                reason = str(answer.get("reason") or "")
                 if answer.get("decision") in NO:
-                    reasons[said or f"Another agent works on {at}: steer clear of it."] = None
-                elif "could not be read" in said or "gave no answer" in said:
-                    notes[said] = None
+                    reasons[reason or f"Another agent works on {at}: steer clear of it."] = None
+                elif "could not be read" in reason or "gave no answer" in reason:
+                    notes[reason] = None
                 if answer.get("note"):
                     context[str(answer["note"])] = None
     except (CannotAsk, OSError, ValueError):
@@ -289,7 +289,7 @@ def post(
         f"POST {path} HTTP/1.1\r\nHost: {where}\r\nX-API-Key: {token}\r\nConnection: close\r\n"
         f"Content-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n"
     )
-    said = b""
+    reply = b""
     with socket.create_connection((host, port), timeout=left(give_up)) as wire:
         wire.sendall(head.encode() + body)
         while True:
@@ -297,8 +297,8 @@ def post(
             piece = wire.recv(65_536)
             if not piece:
                 break
-            said += piece
-    status, _, rest = said.partition(b"\r\n")
+            reply += piece
+    status, _, rest = reply.partition(b"\r\n")
     text = rest.partition(b"\r\n\r\n")[2]
     if b" 200 " not in status + b" ":
         refused = CannotAsk(f"the room says: {said_no(status, text)}")

@@ -76,8 +76,8 @@ class Repo:
 
     def hooks_path(self) -> tuple[str, str]:
         """Which scope sets core.hooksPath, and to what; empty when nobody does."""
-        said = _git(self.top, "config", "--show-scope", "--type=path", "--get", "core.hooksPath", ok=(0, 1))
-        scope, _, path = said.partition("\t")
+        output = _git(self.top, "config", "--show-scope", "--type=path", "--get", "core.hooksPath", ok=(0, 1))
+        scope, _, path = output.partition("\t")
         return scope, path
 
     @property
@@ -89,8 +89,8 @@ class Repo:
         return self.common / "hooks"
 
     def worktrees(self) -> list[Path]:
-        said = _git(self.top, "worktree", "list", "--porcelain")
-        folders = [Path(line[9:]) for line in said.split("\n") if line.startswith("worktree ")]
+        output = _git(self.top, "worktree", "list", "--porcelain")
+        folders = [Path(line[9:]) for line in output.split("\n") if line.startswith("worktree ")]
         return [folder for folder in folders if folder.is_dir()]
 
 
@@ -140,12 +140,12 @@ def _install_own(repo: Repo, config: Path) -> Path:
 def _put_aside(file: Path) -> None:
     if is_ours(file) or not (file.exists() or file.is_symlink()):
         return
-    kept = file.with_name(file.name + BEFORE)
-    if kept.exists() or kept.is_symlink():
+    aside = file.with_name(file.name + BEFORE)
+    if aside.exists() or aside.is_symlink():
         raise CannotInstall(
-            f"{file} is not relay's, and {kept.name} beside it is an earlier one: merge the two into one first"
+            f"{file} is not relay's, and {aside.name} beside it is an earlier one: merge the two into one first"
         )
-    file.rename(kept)
+    file.rename(aside)
 
 
 def uninstall(repo: Repo) -> bool:
@@ -156,9 +156,9 @@ def uninstall(repo: Repo) -> bool:
         if is_ours(file):
             removed = True
             file.unlink()
-            kept = file.with_name(file.name + BEFORE)
-            if kept.exists() or kept.is_symlink():
-                kept.rename(file)
+            aside = file.with_name(file.name + BEFORE)
+            if aside.exists() or aside.is_symlink():
+                aside.rename(file)
     if not repo.own.is_dir():
         return removed
     _, path = repo.hooks_path()
@@ -191,7 +191,8 @@ def hook_statuses(repo: Repo) -> list[HookStatus]:
     states = []
     for top in repo.worktrees():
         folder = Path(_git(top, "rev-parse", "--path-format=absolute", "--git-path", "hooks"))
-        missing = tuple(name for name in ASKING if not is_ours(folder / name) or not _runs(folder / name))
+        asks = {name: is_ours(folder / name) and os.access(folder / name, os.X_OK) for name in ASKING}
+        missing = tuple(name for name in ASKING if not asks[name])
         states.append(HookStatus(top, folder, missing))
     return states
 
@@ -203,10 +204,6 @@ def is_ours(file: Path) -> bool:
         return False
 
 
-def _runs(file: Path) -> bool:
-    return os.access(file, os.X_OK)
-
-
 def asking(name: str, before: str, config: Path) -> str:
     """The hook as a script of sh; `before` is a word of it: what runs first, if it can be run."""
     python, guard = (
@@ -214,11 +211,11 @@ def asking(name: str, before: str, config: Path) -> str:
         shlex.quote(str(Path(relay.__file__).absolute().with_name("guard_cli.py"))),
     )
     pushes = name == "pre-push"
-    said = "said=$(cat; echo .)\nsaid=${said%.}\n" if pushes else ""
+    read_input = "said=$(cat; echo .)\nsaid=${said%.}\n" if pushes else ""
     tell = "printf '%s' \"$said\" | " if pushes else ""
     return f"""#!/bin/sh
 {MARK}
-{said}before={before}
+{read_input}before={before}
 if [ -x "$before" ]; then {tell}"$before" "$@" || exit $?; fi
 python={python}
 guard={guard}
@@ -250,12 +247,12 @@ def _write(file: Path, text: str) -> None:
 def _git(folder: Path, *words: str, ok: tuple[int, ...] = (0,)) -> str:
     """What git says with the user's own configuration, which is what its hooks go by. Only calls that run nothing."""
     env = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
-    kept = {name: os.environ[name] for name in os.environ if name.startswith("GIT_CONFIG")}
+    configuration = {name: os.environ[name] for name in os.environ if name.startswith("GIT_CONFIG")}
     try:
         done = subprocess.run(
             ["git", "--no-pager", *words],
             cwd=folder,
-            env={**env, **kept},
+            env={**env, **configuration},
             capture_output=True,
             text=True,
             check=False,

@@ -10,7 +10,6 @@ Blocking, and quick: with SQLite nothing but the standard library is imported.
 from __future__ import annotations
 
 import asyncio
-import getpass
 import json
 import os
 from collections.abc import Sequence
@@ -19,6 +18,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from relay.app.runtime.git_person import system_user
 from relay.app.wiring.schema import SCHEMAS
 from relay.base.case_folding import folds_case
 from relay.base.files import open_regular, read_regular
@@ -144,35 +144,24 @@ def _caller(asker: Asker, room: Room) -> Caller:
     if asker.key and asker.agent is None:
         raise Unasked("whose RELAY_API_KEY this is, only the running room says: set RELAY_AGENT_ID too")
     try:
-        name = room.spelled(asker.agent) if asker.agent else _user()
+        name = room.spelled(asker.agent) if asker.agent else system_user()
         return caller_of(name, asker.session, person=asker.person)
     except Refusal as error:
         raise Unasked(f"{error.message} {error.fix}", final=True) from None
 
 
-def _user() -> str:
-    try:
-        return getpass.getuser()
-    except (KeyError, OSError):
-        return "someone"
-
-
 def _by_store(config: str, caller: Caller, paths: Sequence[str], act: str, override: str) -> Answer:
     """Ask and record by the store itself, whichever it is. Raises CannotTell."""
     from relay.config.loading import ConfigError, load
-    from relay.store.open import open_store
-    from relay.store.ports import StoreError
+    from relay.store.open import opened_store
 
     async def ask() -> Answer:
-        store = await open_store(load(config), create=False)
-        try:
-            return await check(
-                store, LockCheck(fold=folds_case(Path.cwd())), caller, paths, act=act, override=override
-            )
-        except (store.errors, store.transient) as error:
-            raise CannotTell(f"the database says: {error}") from error
-        finally:
-            await store.close()
+        locks = LockCheck(fold=folds_case(Path.cwd()))
+        async with opened_store(load(config), create=False) as store:
+            try:
+                return await check(store, locks, caller, paths, act=act, override=override)
+            except (store.errors, store.transient) as error:
+                raise CannotTell(f"the database says: {error}") from error
 
     try:
         return asyncio.run(ask())
@@ -218,5 +207,5 @@ def keep(
 def keep_override(config: str, act: str, override: str, why: str, paths: Sequence[str]) -> Path:
     """Keep a person's override of a question that could not be answered. Raises OSError."""
     room = Room(Path(config).absolute(), "unknown")
-    me = caller_of(_user(), None, person=True)
+    me = caller_of(system_user(), None, person=True)
     return keep(room, me, Answer(), act, override=override, unasked=why, paths=paths)

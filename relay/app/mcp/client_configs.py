@@ -79,16 +79,16 @@ def _put_toml(text: str, entry: Mapping[str, Any] | None) -> str:
     if servers.get(SERVER) == wanted:
         return text
     lines = text.splitlines(keepends=True)
-    at, kept = _take_out(lines)
+    at, comments = _take_out(lines)
     if wanted is not None:
         if at == len(lines) and lines:
             if not lines[-1].endswith("\n"):
                 lines[-1] += "\n"
             lines.append("\n")
             at = len(lines)
-        lines[at:at] = [f"[mcp_servers.{SERVER}]\n", *kept]
-        lines[at + 1 + len(kept) : at + 1 + len(kept)] = [
-            f"{key} = {_toml(one)}\n" for key, one in wanted.items()
+        lines[at:at] = [f"[mcp_servers.{SERVER}]\n", *comments]
+        lines[at + 1 + len(comments) : at + 1 + len(comments)] = [
+            f"{key} = {_toml(value)}\n" for key, value in wanted.items()
         ]
     return _checked("".join(lines), _with(tree, "mcp_servers", wanted), tomllib.loads)
 
@@ -96,7 +96,7 @@ def _put_toml(text: str, entry: Mapping[str, Any] | None) -> str:
 def _take_out(lines: list[str]) -> tuple[int, list[str]]:
     """Remove the tables of our server; gives where the first one stood (else the end), and their comment lines."""
     place: int | None = None
-    kept: list[str] = []
+    comments: list[str] = []
     at = 0
     while at < len(lines):
         if not _OURS.fullmatch(lines[at].rstrip("\r\n")):
@@ -108,10 +108,10 @@ def _take_out(lines: list[str]) -> tuple[int, list[str]]:
         # Blank lines and comments before the next table belong to that one.
         while end < len(lines) and end > at + 1 and lines[end - 1].strip()[:1] in ("", "#"):
             end -= 1
-        kept += [line for line in lines[at + 1 : end] if line.lstrip().startswith("#")]
+        comments += [line for line in lines[at + 1 : end] if line.lstrip().startswith("#")]
         place = at if place is None else place
         del lines[at:end]
-    return len(lines) if place is None else place, kept
+    return len(lines) if place is None else place, comments
 
 
 def _merged(there: Any, entry: Mapping[str, Any] | None) -> Json | None:
@@ -121,13 +121,13 @@ def _merged(there: Any, entry: Mapping[str, Any] | None) -> Json | None:
         return dict(entry)
     merged = {**there, **entry}
     if isinstance(there.get("env"), dict):
-        others = {name: one for name, one in there["env"].items() if not name.startswith("RELAY_")}
+        others = {name: value for name, value in there["env"].items() if not name.startswith("RELAY_")}
         merged["env"] = {**others, **entry["env"]}
     return merged
 
 
 def _with(tree: Json, key: str, wanted: Json | None) -> Json:
-    servers = {name: one for name, one in tree.get(key, {}).items() if name != SERVER}
+    servers = {name: entry for name, entry in tree.get(key, {}).items() if name != SERVER}
     if wanted is not None:
         servers[SERVER] = wanted
     return {**tree, key: servers} if servers or key in tree else tree
@@ -147,7 +147,7 @@ def _checked(edited: str, wanted: Json, parse: Callable[[str], Any]) -> str:
 def _toml(value: Any) -> str:
     """A value of TOML 1.0, on one line."""
     if isinstance(value, dict):
-        return "{ " + ", ".join(f"{_key(key)} = {_toml(one)}" for key, one in value.items()) + " }"
+        return "{ " + ", ".join(f"{_key(key)} = {_toml(item)}" for key, item in value.items()) + " }"
     if isinstance(value, list):
         return "[" + ", ".join(map(_toml, value)) + "]"
     if isinstance(value, str):

@@ -143,8 +143,8 @@ class DaemonRoom:
             raise BadKey(bad_key())
         if answer.status_code < 400:
             return
-        said = _json(answer.content)
-        fields = said if isinstance(said, dict) else {}
+        payload = _json(answer.content)
+        fields = payload if isinstance(payload, dict) else {}
         if fields.get("reason") == "foreign_identity":
             raise WrongUse(
                 f"RELAY_API_KEY is another's: RELAY_AGENT_ID (or --agent) says {self._identity.agent}. "
@@ -154,8 +154,8 @@ class DaemonRoom:
 
     async def _note(self, answer: httpx2.Response) -> None:
         """Write down whose the key is, for the hooks of the program's shells."""
-        said = _json(answer.content)
-        agent = said.get("agent_id") if isinstance(said, dict) else None
+        payload = _json(answer.content)
+        agent = payload.get("agent_id") if isinstance(payload, dict) else None
         if self._record.agent is None and isinstance(agent, str):
             await asyncio.to_thread(self._record.name, agent)
 
@@ -303,13 +303,17 @@ def _answer(message: JSONRPCRequest, status: int, body: bytes) -> Any:
     if status == 401:
         rejected = Refusal(bad_key(), "Set a valid RELAY_API_KEY.", Fault.FORBIDDEN, "bad_key")
         return _refused(message, rejected.as_json())
-    said = _json(body)
-    if isinstance(said, dict) and "jsonrpc" in said:
+    payload = _json(body)
+    if isinstance(payload, dict) and "jsonrpc" in payload:
         # A message that was refused before it was read has no id in its answer.
         with contextlib.suppress(ValueError):
-            return jsonrpc_message_adapter.validate_python({**said, "id": message.id}, by_name=False)
-    if isinstance(said, dict) and said.get("success") is False and isinstance(said.get("message"), str):
-        return _refused(message, said)
+            return jsonrpc_message_adapter.validate_python({**payload, "id": message.id}, by_name=False)
+    if (
+        isinstance(payload, dict)
+        and payload.get("success") is False
+        and isinstance(payload.get("message"), str)
+    ):
+        return _refused(message, payload)
     log.warning("an answer that is none", status=status, body=body[:200])
     text = f"The room gave no answer to this (HTTP {status})."
     return _refused(message, Refusal(text, "Try again in a moment.", Fault.BUSY).as_json())

@@ -26,8 +26,8 @@ from relay.app.mcp.client_configs import SERVER, CannotEdit, entry_of, put
 from relay.app.mcp.entry_merge import IDENTITY, Wanted, meet
 from relay.app.runtime.identity import WrongUse, find_config
 from relay.base.files import write_atomically
-from relay.config.command_line import about, command
-from relay.config.loading import ConfigError, load
+from relay.config.command_line import command
+from relay.config.loading import ConfigError, load_for_command
 from relay.config.locate import add_config_option
 from relay.config.settings import Settings
 from relay.model import PROGRAMS
@@ -84,8 +84,7 @@ def main(words: list[str]) -> int:
     """The command; gives its exit code."""
     options = _parser().parse_args(words)
     try:
-        settings = load(find_config(options.config, os.environ, Path.cwd()))
-        about(settings.path)
+        settings = load_for_command(find_config(options.config, os.environ, Path.cwd()))
         key = _key(options)
         targets = [_target(program, settings, options, key, os.environ) for program in _programs(options)]
     except (WrongUse, ConfigError) as error:
@@ -100,8 +99,8 @@ def main(words: list[str]) -> int:
     else:
         for result in done:
             print(_line(result), file=sys.stderr if result["refused"] else sys.stdout)
-            if said := _of_hint(result):
-                print(said, file=sys.stderr if result["hint"]["refused"] else sys.stdout)
+            if sentence := _of_hint(result):
+                print(sentence, file=sys.stderr if result["hint"]["refused"] else sys.stdout)
         if keyless := [result["program"] for result in done if result["needs_key"]]:
             print(_NEEDS_KEY.format(programs=" and ".join(keyless), create=command("keys create NAME")))
     return (
@@ -214,9 +213,9 @@ def agent_name(program: str, wanted: str | None, configured: Collection[str]) ->
 
 def _entry(program: str, config: Path, agent: str, key: str | None) -> Json:
     command, *words = _command()
-    said = [*words, "mcp"] if key is not None else [*words, "mcp", "--agent", agent]
+    args = [*words, "mcp"] if key is not None else [*words, "mcp", "--agent", agent]
     env = {"RELAY_CONFIG": str(config)} | ({"RELAY_API_KEY": key} if key is not None else {})
-    entry: Json = {"command": command, "args": said, "env": env}
+    entry: Json = {"command": command, "args": args, "env": env}
     if program == "codex":
         # What Codex hands on of its own environment, besides a fixed few: what the room gives its agents.
         handed_on = [name for name in IDENTITY if name not in env]
@@ -244,11 +243,13 @@ def _print(targets: list[Target], *, as_json: bool) -> int:
         if target.wanted.entry is not None
     ]
     if as_json:
-        snippets = [{"program": one.program, "path": str(one.path), "snippet": text} for one, text in shown]
+        snippets = [
+            {"program": target.program, "path": str(target.path), "snippet": text} for target, text in shown
+        ]
         print(json.dumps(snippets))
         return 0
-    for one, text in shown:
-        print(f"{PROGRAMS[one.program].title}, in {one.path}:\n\n{text}")
+    for target, text in shown:
+        print(f"{PROGRAMS[target.program].title}, in {target.path}:\n\n{text}")
     return 0
 
 
@@ -282,11 +283,10 @@ def _apply(target: Target) -> Json:
 def _hints(targets: Sequence[Target], done: Sequence[Json], options: argparse.Namespace) -> None:
     """Write the hint that agents read first, where that is wanted, or take it out; each answer's `hint` says what was
     done, None = nothing."""
-    fit = [one for one in targets if not options.remove]
-    new = [one for one in fit if not mcp_hint.hinted(one.hint)]
+    new = [] if options.remove else [target for target in targets if not mcp_hint.hinted(target.hint)]
     wanted = options.hint
     if wanted is None and new and not options.json and sys.stdin.isatty():
-        names = " and ".join(dict.fromkeys(str(one.hint) for one in new))
+        names = " and ".join(dict.fromkeys(str(target.hint) for target in new))
         print(
             "\nAgents that load tools only when needed may never find the room's. This hint tells them:\n\n"
             + mcp_hint.TEXT
@@ -299,7 +299,7 @@ def _hints(targets: Sequence[Target], done: Sequence[Json], options: argparse.Na
     for target, result in zip(targets, done, strict=True):
         there = mcp_hint.hinted(target.hint)
         result["hint"] = None
-        # One that stands there is kept as this relay has it; who wants it gone says --no-hint or --remove.
+        # A hint that stands there is brought up to date. Only --no-hint and --remove take it out.
         keep = not options.remove and (wanted or (there and options.hint is None))
         if not keep and not there:
             continue
@@ -330,13 +330,13 @@ def _write(path: Path, text: str, *, private: bool) -> None:
 def _line(result: Json) -> str:
     title, before = PROGRAMS[result["program"]].title, result.get("room_before")
     if result["refused"]:
-        said = f"{title}: {result['path']} is left as it is: {result['refused']}."
+        refusal = f"{title}: {result['path']} is left as it is: {result['refused']}."
         if before:
             own = (
                 "--scope project names this room for this project only; " if result["scope"] == "user" else ""
             )
-            return f"{said} {own}--force changes it anyway."
-        return f"{said} Write this into it:\n\n{result['snippet']}" if "snippet" in result else said
+            return f"{refusal} {own}--force changes it anyway."
+        return f"{refusal} Write this into it:\n\n{result['snippet']}" if "snippet" in result else refusal
     notes = [f"Until now it named the room {before}."] if before else []
     notes += (
         [f"Kept {', '.join(result['kept'])} (--name or --no-key changes that)."] if result["kept"] else []

@@ -240,7 +240,6 @@ def _lives(process: Any) -> bool:
 
 def _read(place: str) -> list[tuple[str, dict[str, Any]]]:
     """The files, the oldest first; what is no such file is left out."""
-    records = []
     try:
         with os.scandir(place) as entries:
             files = sorted(
@@ -250,28 +249,18 @@ def _read(place: str) -> list[tuple[str, dict[str, Any]]]:
             )
     except OSError:
         return []
+    records = []
     for _, name, path in files:
-        try:
-            with open(path, "rb") as file:  # noqa: PTH123
-                record = json.loads(file.read())
-            parent, process = record["parent"], record["process"]
-            record["parent"], record["process"] = (
-                (int(parent[0]), str(parent[1])),
-                (int(process[0]), str(process[1])),
-            )
-            records.append(
-                (
-                    name,
-                    {
-                        "agent": None,
-                        "key": None,
-                        "client_session": None,
-                        **record,
-                        "session": str(record["session"]),
-                        "machine": str(record["machine"]),
-                    },
-                )
-            )
-        except (OSError, ValueError, KeyError, TypeError, IndexError):
-            continue
+        unusable = (OSError, ValueError, KeyError, TypeError, IndexError)
+        with contextlib.suppress(*unusable), open(path, "rb") as file:  # noqa: PTH123
+            records.append((name, _checked(json.loads(file.read()))))
     return records
+
+
+def _checked(record: dict[str, Any]) -> dict[str, Any]:
+    """A record with each key. Raises ValueError, KeyError, TypeError, IndexError for what is none."""
+    for key in ("parent", "process"):
+        pid, started = record[key][0], record[key][1]
+        record[key] = (int(pid), str(started))
+    texts = {"session": str(record["session"]), "machine": str(record["machine"])}
+    return {"agent": None, "key": None, "client_session": None, **record, **texts}

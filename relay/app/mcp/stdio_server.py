@@ -26,8 +26,7 @@ import structlog
 from relay.app.mcp.parent_process import Record
 from relay.app.runtime.identity import BadKey, Identity, NoWay, WrongUse, bad_key, find_config, identify
 from relay.base.git_checkouts import checkout_of
-from relay.config.command_line import about
-from relay.config.loading import ConfigError, load
+from relay.config.loading import ConfigError, load_for_command
 from relay.config.settings import Settings
 from relay.faces.mcp import stdio
 from relay.model import Caller, Fault, Refusal
@@ -85,18 +84,13 @@ Opening = Callable[[Settings], Coroutine[Any, Any, OpenRoom]]
 async def open_room(settings: Settings) -> OpenRoom:
     """The room's database with all that operations ask for; made and migrated when it is missing."""
     from relay.app.wiring.schema import SCHEMAS
+    from relay.config.settings import LiveSettings
+    from relay.faces.services import services_of
     from relay.store.open import open_store
 
+    own = OwnCheckout(await asyncio.to_thread(checkout_of, settings.repo, Path.cwd()))
     store = await open_store(settings, SCHEMAS)
-    try:
-        from relay.config.settings import LiveSettings
-        from relay.faces.services import services_of
-
-        own = OwnCheckout(await asyncio.to_thread(checkout_of, settings.repo, Path.cwd()))
-        return OpenRoom(store, services_of(store, LiveSettings(settings), checkouts=own))
-    except BaseException:
-        await store.close()
-        raise
+    return OpenRoom(store, services_of(store, LiveSettings(settings), checkouts=own))
 
 
 def run(
@@ -109,24 +103,20 @@ def run(
 ) -> int:
     """Serve one client over the wire until it goes; the exit code."""
     _log_to_stderr()
+    record = None
     try:
         identity = identify(os.environ, agent)
-        settings = load(find_config(config, os.environ, Path.cwd()))
-        about(settings.path)
-    except WrongUse as error:
-        return _fail(str(error), WRONG_USE)
-    except ConfigError as error:
-        return _fail(str(error), COULD_NOT)
-    record = _record(settings, identity, wire)
-    try:
+        settings = load_for_command(find_config(config, os.environ, Path.cwd()))
+        record = _record(settings, identity, wire)
         return asyncio.run(_serve(wire, settings, identity, record, opening, operations))
     except WrongUse as error:
         return _fail(str(error), WRONG_USE)
-    except (BadKey, NoWay) as error:
+    except (ConfigError, BadKey, NoWay) as error:
         return _fail(str(error), COULD_NOT)
     finally:
-        with contextlib.suppress(OSError):
-            record.forget()
+        if record is not None:
+            with contextlib.suppress(OSError):
+                record.forget()
 
 
 def _record(settings: Settings, identity: Identity, wire: stdio.Wire) -> Record:
@@ -204,7 +194,7 @@ async def _serve(
 
 
 def _remote(settings: Settings, identity: Identity, record: Record, why: StoreError) -> DaemonRoom:
-    """The daemon's door, for who is not told where the database is."""
+    """The room through its daemon: this process does not know where the database is."""
     from relay.app.mcp.daemon_proxy import DaemonRoom
 
     gc.freeze()
@@ -234,7 +224,7 @@ def _load() -> tuple[Callable[..., Any], Mapping[str, Operation]]:
 
 
 class DatabaseRoom:
-    """The room out of its database, as far as that is open, and who asks for it in this process."""
+    """The room in its database, opened when it is first needed, and the caller of this process."""
 
     def __init__(self, settings: Settings, identity: Identity, record: Record, opening: Opening) -> None:
         self._settings, self._identity, self._opening = settings, identity, opening
@@ -282,7 +272,7 @@ class DatabaseRoom:
         if self._beating is not None:
             self._beating.cancel()
         if self._room is None:
-            # Whoever only asked which tools there are leaves the room's database made all the same.
+            # A client that only asked for the list of tools still leaves the room's database behind.
             await asyncio.wait({self._open()}, timeout=CHECK_S)
         assert self._room is not None
         if not self._room.done():

@@ -24,6 +24,11 @@ def git_person(repo: Path, agents: Iterable[str]) -> str:
             return name
     except (OSError, ValueError, subprocess.SubprocessError):
         pass
+    return system_user()
+
+
+def system_user() -> str:
+    """The system's user, as far as it has a name."""
     try:
         return getpass.getuser()
     except (KeyError, OSError):

@@ -17,7 +17,7 @@ from relay.model.speaker_names import MAX_AGENT_NAME, clean_name, is_reserved
 
 
 class WrongUse(Exception):
-    """The environment or the words do not fit; the message says what to do."""
+    """The environment or the words of a command do not fit; the message says what to do."""
 
 
 class BadKey(Exception):

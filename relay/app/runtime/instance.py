@@ -28,6 +28,7 @@ import psutil
 from relay.base.files import alone_in, read_regular, write_atomically
 from relay.config.loading import ConfigError, load
 from relay.config.locate import add_config_option
+from relay.config.settings import Settings
 
 
 class InstanceError(Exception):
@@ -157,6 +158,12 @@ def read(path: Path) -> InstanceRecord | None:
     return _parse(text, path)
 
 
+def running(settings: Settings) -> InstanceRecord | None:
+    """The record of the daemon that runs the room, None where none does. Raises DamagedRecord."""
+    record = read(settings.lock_path)
+    return record if record is not None and is_live(record, settings.locks.ttl) else None
+
+
 def _parse(text: str, path: Path) -> InstanceRecord:
     try:
         fields = json.loads(text)
@@ -262,12 +269,13 @@ def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m relay.app.runtime.instance", description=main.__doc__)
     add_config_option(parser)
     try:
-        settings = load(parser.parse_args(arguments).config)
+        record = running(load(parser.parse_args(arguments).config))
     except ConfigError as error:
         print(error, file=sys.stderr)
         return 1
-    record = _standing_one(settings.lock_path)
-    if record is None or not is_live(record, settings.locks.ttl):
+    except DamagedRecord:
+        return 1
+    if record is None:
         return 1
     print(AlreadyRunning(record))
     return 0

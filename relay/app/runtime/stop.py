@@ -19,7 +19,6 @@ import sys
 import time
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
 
 import psutil
 
@@ -134,14 +133,11 @@ def _by_pid_file(settings: Settings) -> psutil.Process | None:
     try:
         process = psutil.Process(int(read_regular(settings.pid_path).split()[0]))
         # On Linux a file's mode is told too: one that only reads our log is another's.
-        opened = {Path(file.path).resolve() for file in process.open_files() if _writes(file)}
+        files = process.open_files()
+        opened = {Path(file.path).resolve() for file in files if getattr(file, "mode", "a") != "r"}
     except (OSError, ValueError, IndexError, OverflowError, psutil.Error):
         return None
     return process if {settings.db_path.resolve(), settings.log_file.resolve()} & opened else None
-
-
-def _writes(file: Any) -> bool:
-    return getattr(file, "mode", "a") != "r"
 
 
 def _children(process: psutil.Process) -> dict[int, psutil.Process]:
@@ -214,7 +210,7 @@ def _alive(process: psutil.Process) -> bool:
 
 
 def _end_rest(settings: Settings, rest: Iterable[psutil.Process]) -> None:
-    """See that no agent outlives the daemon; their shims end them, and this ends who has none."""
+    """End the agents that outlive the daemon. Their shims do that first; an agent without a shim is ended here."""
     above = {os.getpid(), *(parent.pid for parent in psutil.Process().parents())}
     left = {process.pid: process for process in rest if process.pid not in above and _alive(process)}
     if not left or _gone(left.values(), SHIMS_S):
