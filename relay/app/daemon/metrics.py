@@ -6,6 +6,7 @@ Invariant: a scrape costs no query; what has to be asked for is sampled on a slo
 from __future__ import annotations
 
 import asyncio
+from functools import partial
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
@@ -25,41 +26,26 @@ class Metrics:
     """The registry and the beat that samples what is not counted as it happens."""
 
     def __init__(self) -> None:
-        self.registry = CollectorRegistry()
-        self.entries = Gauge("relay_entries", "Entries in the room", registry=self.registry)
-        self.ingested = Gauge(
-            "relay_entries_ingested",
-            "Entries read from the transcript since the start",
-            registry=self.registry,
-        )
+        self.registry = registry = CollectorRegistry()
+        gauge = partial(Gauge, registry=registry)
+        self.entries = gauge("relay_entries", "Entries in the room")
+        self.ingested = gauge("relay_entries_ingested", "Entries read from the transcript since the start")
         self.decisions = Counter(
-            "relay_decisions", "Decisions of the dispatcher", ["action"], registry=self.registry
+            "relay_decisions", "Decisions of the dispatcher", ["action"], registry=registry
         )
-        self.jobs = Gauge("relay_jobs", "Rows of the dispatch queue", ["state"], registry=self.registry)
+        self.jobs = gauge("relay_jobs", "Rows of the dispatch queue", ["state"])
         self.turns = Histogram(
             "relay_turn_seconds",
             "How long turns took",
             ["agent", "result"],
             buckets=(0.1, 0.5, 1, 5, 15, 60, 300, 900, 3600),
-            registry=self.registry,
+            registry=registry,
         )
-        self.breakers = Gauge(
-            "relay_breaker_state", "0 closed, 1 half-open, 2 open", ["agent"], registry=self.registry
-        )
-        self.clients = Gauge("relay_websocket_clients", "Connected WebSocket clients", registry=self.registry)
-        self.outbox = Gauge(
-            "relay_outbox", "Entries that wait for the transcript file", registry=self.registry
-        )
-        self.lag = Gauge(
-            "relay_loop_lag_seconds",
-            "Longest answer of the event loop since the last sample",
-            registry=self.registry,
-        )
-        self.blocks = Gauge(
-            "relay_loop_blocks",
-            "Times the event loop was blocked for more than 100 ms",
-            registry=self.registry,
-        )
+        self.breakers = gauge("relay_breaker_state", "0 closed, 1 half-open, 2 open", ["agent"])
+        self.clients = gauge("relay_websocket_clients", "Connected WebSocket clients")
+        self.outbox = gauge("relay_outbox", "Entries that wait for the transcript file")
+        self.lag = gauge("relay_loop_lag_seconds", "Longest answer of the event loop since the last sample")
+        self.blocks = gauge("relay_loop_blocks", "Times the event loop was blocked for more than 100 ms")
 
     def turn_ended(self, agent: str, result: str, seconds: float) -> None:
         self.turns.labels(agent, result).observe(max(0.0, seconds))

@@ -19,7 +19,7 @@ from typing import Any, TextIO
 import structlog
 
 from relay.app.health import data, files, outside, process
-from relay.app.health.context import Check, CheckContext, Status, survey, with_store
+from relay.app.health.context import Check, CheckContext, Status, failed, survey, warning, with_store
 from relay.app.health.repair import Repaired, repair_stopped
 from relay.app.runtime.instance import DaemonState
 from relay.config.command_line import about, script
@@ -53,10 +53,10 @@ async def examine(config: str | None = None, *, repair: bool = False) -> Report:
     if repair:
         mended = await mend(survey(config, time.time()))
         checks = [_with_mended(check, mended) for check in await look(config)]
-        failed = [one for one in mended if not one.done]
-        if failed:
-            text = "; ".join(f"{one.name}: {one.detail}" for one in failed)
-            checks.append(Check("repair", Status.WARNING, text))
+        undone = [step for step in mended if not step.done]
+        if undone:
+            text = "; ".join(f"{step.name}: {step.detail}" for step in undone)
+            checks.append(warning("repair", text))
     return Report(tuple(checks))
 
 
@@ -99,7 +99,7 @@ async def _guarded(name: str, check: Looking, context: CheckContext) -> Check:
             seen = await check(context)
         return seen
     except (StoreError, of_the_engine, OSError, ValueError, KeyError, TypeError) as error:
-        return Check(name, Status.FAILED, f"it could not be checked: {type(error).__name__}: {error}")
+        return failed(name, f"it could not be checked: {type(error).__name__}: {error}")
 
 
 async def mend(context: CheckContext) -> list[Repaired]:
@@ -155,10 +155,10 @@ def _plain(text: str, gap: str) -> str:
 
 
 def _verdict(report: Report) -> str:
-    failed = [check.name for check in report.checks if check.status is Status.FAILED]
+    names = [check.name for check in report.checks if check.status is Status.FAILED]
     warnings = sum(check.status is Status.WARNING for check in report.checks)
-    if failed:
-        return f"\nThe room is not well: {', '.join(failed)}."
+    if names:
+        return f"\nThe room is not well: {', '.join(names)}."
     text = f" ({warnings} warning{'s' * (warnings != 1)})" if warnings else ""
     return f"\nThe room is well{text}."
 
@@ -181,7 +181,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             show(report, sys.stdout)
         sys.stdout.flush()
     except BrokenPipeError:
-        # Whoever read it has seen enough (`| head`); Python must not try to flush it once more.
+        # The reader has closed the pipe (`| head`); Python must not try to flush it once more.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     return 0 if report.ok else 1
 

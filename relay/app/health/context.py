@@ -52,6 +52,18 @@ class Check:
         }
 
 
+def ok(name: str, detail: str) -> Check:
+    return Check(name, Status.OK, detail)
+
+
+def warning(name: str, detail: str, fix: str = "") -> Check:
+    return Check(name, Status.WARNING, detail, fix)
+
+
+def failed(name: str, detail: str, fix: str = "") -> Check:
+    return Check(name, Status.FAILED, detail, fix)
+
+
 def worst(name: str, seen: list[Check], otherwise: str) -> Check:
     """One check of several findings: the worst status, every detail; `otherwise` when nothing was found."""
     if not seen:

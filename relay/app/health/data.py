@@ -9,7 +9,7 @@ import hashlib
 from collections.abc import Sequence
 from typing import Any
 
-from relay.app.health.context import Check, CheckContext, Q, Status, worst
+from relay.app.health.context import Check, CheckContext, Q, Status, failed, ok, warning, worst
 from relay.app.health.files import mends
 from relay.app.wiring.schema import SCHEMAS
 from relay.base.durations import clock_time
@@ -43,27 +43,23 @@ async def database(context: CheckContext) -> Check:
     if store is None:
         if context.store_is_missing and context.open:
             fix = f"{script('stop.sh')}, then {script('healthcheck.sh --repair')}, then {script('scripts/start.sh')}."
-            return Check(
-                "database", Status.FAILED, f"{context.no_store}, and relay runs: it was removed", fix
-            )
+            return failed("database", f"{context.no_store}, and relay runs: it was removed", fix)
         status = Status.WARNING if context.store_is_missing else Status.FAILED
         fix = "It is created at the first start." if context.store_is_missing else ""
         return Check("database", status, context.no_store, fix)
-    seen = [Check("database", Status.FAILED, wrong, DAMAGED) for wrong in (await store.check())[:3]]
-    seen += [Check("database", Status.WARNING, note, "See docs/postgres.md.") for note in store.notes]
+    seen = [failed("database", wrong, DAMAGED) for wrong in (await store.check())[:3]]
+    seen += [warning("database", note, "See docs/postgres.md.") for note in store.notes]
     try:
         applied = await store.read(lambda tx: tx.all(Q.applied_migrations))
         seen += _schema(applied, store.engine, live=context.live)
     except store.errors as error:
         if not seen:
             raise
-        seen.append(
-            Check("database", Status.FAILED, f"its list of migrations cannot be read: {error}", DAMAGED)
-        )
+        seen.append(failed("database", f"its list of migrations cannot be read: {error}", DAMAGED))
     size = await store.size()
     if size.journal > JOURNAL_BYTES:
         text = f"its write-ahead log has {size.journal >> 20} MiB"
-        seen.append(Check("database", Status.WARNING, text, mends()))
+        seen.append(warning("database", text, mends()))
     return worst("database", seen, f"{store.place} is sound ({size.data >> 10:,} KiB)")
 
 
@@ -77,14 +73,14 @@ def _schema(applied: Sequence[Row], engine: str, *, live: bool) -> list[Check]:
         ]
         if edited:
             text = f"migration {wing} {edited[0]} was edited since it was applied"
-            seen.append(Check("database", Status.FAILED, text, "Restore the file as it was."))
+            seen.append(failed("database", text, "Restore the file as it was."))
         if max(have, default=0) > len(known):
             text = f"version {max(have)} of {wing!r} is from a newer relay (this one knows {len(known)})"
-            seen.append(Check("database", Status.FAILED, text, "Update relay."))
+            seen.append(failed("database", text, "Update relay."))
         elif len(have) < len(known):
             text = f"the tables of {wing!r} are at version {max(have, default=0)} of {len(known)}"
             fix = "Restart the daemon." if live else "The next start brings them up to date."
-            seen.append(Check("database", Status.WARNING, text, fix))
+            seen.append(warning("database", text, fix))
     return seen
 
 
@@ -99,11 +95,11 @@ async def log(context: CheckContext) -> Check:
     faults = await verify_newest(context.store, VERIFIED)
     which = f"all {last:,} events" if last <= VERIFIED else f"the newest {VERIFIED:,} of {last:,} events"
     if not faults:
-        return Check("log", Status.OK, f"{which} are unchanged since they were recorded")
+        return ok("log", f"{which} are unchanged since they were recorded")
     first, more = faults[0], len(faults) - 1
     text = f"event {first.id[:12]} at {first.pos} is damaged: {first.what}"
     text += f" (and {more} more)" if more else ""
-    return Check("log", Status.FAILED, text, "It cannot be repaired; restore a copy of the database.")
+    return failed("log", text, "It cannot be repaired; restore a copy of the database.")
 
 
 async def verify_newest(store: Store, count: int, *, batch: int = _BATCH) -> list[LogFault]:
@@ -170,20 +166,18 @@ async def queue(context: CheckContext) -> Check:
         since = now - min(row["started_at"] or now for row in rows)
         what = f"the turn of {agent} ({_ids(rows)}), begun {since:.0f} s ago,"
         if min(row["lease_until"] or 0.0 for row in rows) < now:
-            seen.append(Check("queue", Status.FAILED, f"{what} is stuck: its lease is not renewed", mends()))
+            seen.append(failed("queue", f"{what} is stuck: its lease is not renewed", mends()))
         elif not context.live:
-            seen.append(Check("queue", Status.WARNING, f"{what} was cut off", mends()))
+            seen.append(warning("queue", f"{what} was cut off", mends()))
         elif since > settings.stale_after_s:
-            seen.append(
-                Check("queue", Status.WARNING, f"{what} is still running", f"`/cancel @{agent}` ends it.")
-            )
+            seen.append(warning("queue", f"{what} is still running", f"`/cancel @{agent}` ends it."))
     known = set(context.settings.agent_names) | {STEWARD}
     # Of an agent that is gone nobody will try it again, and nobody needs to.
     dead = [row for row in dead if row["agent"] in known]
     if dead:
         text = f"the room has given up {_ids(dead)} after the last attempt ({len(dead)} dead)"
         fix = f"`/retry {references.job(dead[0]['id'])}` in the room tries again."
-        seen.append(Check("queue", Status.WARNING, text, fix))
+        seen.append(warning("queue", text, fix))
     text = ", ".join(f"{row['jobs']:,} {row['state']}" for row in counts) or "empty"
     return worst("queue", seen, text)
 
@@ -207,16 +201,15 @@ async def breakers(context: CheckContext) -> Check:
             state, so = _STATES[row["state"]]
             text = f"{row['agent']}'s circuit is {state} after {row['failures']} failures in a row: {so}"
             seen.append(
-                Check(
+                warning(
                     "breakers",
-                    Status.WARNING,
                     text,
                     f"`/try @{row['agent']}` in the room tries it now, `/resume @{row['agent']}` closes it.",
                 )
             )
         elif parked is not None and parked > context.now:
             text = f"{row['agent']} is rate limited until {clock_time(parked, context.now)}"
-            seen.append(Check("breakers", Status.WARNING, text))
+            seen.append(warning("breakers", text))
     return worst("breakers", seen, "every circuit is closed: no agent failed several times in a row")
 
 
@@ -225,29 +218,22 @@ async def followers(context: CheckContext) -> Check:
     assert context.store is not None
     parked = await context.store.read(lambda tx: tx.all(events.Q.parked))
     seen = [
-        Check(
-            "followers",
-            Status.WARNING,
-            f"{row['follower']} skipped {row['event_id'][:12]}: {row['error']}",
-        )
+        warning("followers", f"{row['follower']} skipped {row['event_id'][:12]}: {row['error']}")
         for row in parked[-3:]
     ]
     if len(parked) > len(seen):
-        seen.append(Check("followers", Status.WARNING, f"and {len(parked) - len(seen)} more"))
+        seen.append(warning("followers", f"and {len(parked) - len(seen)} more"))
     return worst("followers", seen, "none skipped an event")
 
 
 async def projections(context: CheckContext) -> Check:
     """The board's table is what the log says, and tasks.json what the table says."""
     assert context.store is not None
-    seen = [
-        Check("projections", Status.FAILED, wrong, mends())
-        for wrong in (await context.store.read(strays))[:3]
-    ]
+    seen = [failed("projections", wrong, mends()) for wrong in (await context.store.read(strays))[:3]]
     path = context.settings.tasks_path
     if not await TasksFile(context.store, path).is_current():
         text = f"{path.name} is {'out of date' if path.exists() else 'missing'}"
-        seen.append(Check("projections", Status.WARNING, text, mends()))
+        seen.append(warning("projections", text, mends()))
     return worst("projections", seen, f"the board and {path.name} agree with the log")
 
 

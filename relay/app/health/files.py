@@ -1,6 +1,6 @@
 """The room's files: the runtime folder, the transcript, the disk under them.
 
-Invariant: looks only. A line of the transcript without its end is left to the daemon: whoever appends next
+Invariant: looks only. A line of the transcript without its end is left to the daemon: the next writer
 begins a line of its own, and cutting it off could cut a writer short.
 """
 
@@ -11,7 +11,7 @@ import shutil
 import stat
 from pathlib import Path
 
-from relay.app.health.context import Check, CheckContext, Q, Status, worst
+from relay.app.health.context import Check, CheckContext, Q, Status, failed, ok, warning, worst
 from relay.base.files import reading
 from relay.config.command_line import command, script
 from relay.room.transcript import file_position
@@ -34,21 +34,21 @@ def folder(context: CheckContext) -> Check:
     """.relay is there and is its owner's alone; so is the token."""
     path, seen = context.settings.runtime_dir, []
     if not path.is_dir():
-        return Check("folder", Status.WARNING, f"{path} does not exist yet", mends())
+        return warning("folder", f"{path} does not exist yet", mends())
     for checked, wanted in ((path, 0o700), (context.settings.token_path, 0o600)):
         if checked.exists() and stat.S_IMODE(checked.stat().st_mode) & 0o077:
             mode = stat.S_IMODE(checked.stat().st_mode)
             text = f"{checked.name} is open to other users (mode {mode:o} instead of {wanted:o})"
-            seen.append(Check("folder", Status.FAILED, text, mends()))
+            seen.append(failed("folder", text, mends()))
     token = context.settings.token_path
     if not os.path.lexists(token) and (context.open or context.settings.db_path.exists()):
         status = Status.FAILED if context.open else Status.WARNING
         text = f"{token.name} is missing: programs that read it cannot sign in"
         seen.append(Check("folder", status, text, mends()))
     elif os.path.lexists(token) and not token.is_file():
-        seen.append(Check("folder", Status.FAILED, f"{token.name} is not a regular file", "Move it away."))
+        seen.append(failed("folder", f"{token.name} is not a regular file", "Move it away."))
     if not os.access(path, os.W_OK | os.X_OK):
-        seen.append(Check("folder", Status.FAILED, f"{path} is not writable", "Fix its owner or its mode."))
+        seen.append(failed("folder", f"{path} is not writable", "Fix its owner or its mode."))
     return worst("folder", seen, f"{path} is readable by its owner only")
 
 
@@ -63,10 +63,10 @@ def disk_of(free: int, where: Path) -> Check:
     """`free`: bytes."""
     text = f"{free / GIB:.1f} GiB free at {where}"
     if free < FAIL_FREE:
-        return Check("disk", Status.FAILED, text, "Free disk space: at least 100 MiB are needed.")
+        return failed("disk", text, "Free disk space: at least 100 MiB are needed.")
     if free < WARN_FREE:
-        return Check("disk", Status.WARNING, text, "Free disk space: less than 1 GiB is left.")
-    return Check("disk", Status.OK, text)
+        return warning("disk", text, "Free disk space: less than 1 GiB is left.")
+    return ok("disk", text)
 
 
 def last_line_is_open(path: Path) -> bool:
@@ -83,7 +83,7 @@ async def transcript(context: CheckContext) -> Check:
     path, seen = context.settings.transcript_path, []
     size = 0
     if not os.path.lexists(path) and await _nothing_said(context):
-        return Check("transcript", Status.OK, f"{path} is created with the first entry")
+        return ok("transcript", f"{path} is created with the first entry")
     if not os.path.lexists(path):
         status = Status.FAILED if context.live else Status.WARNING
         fix = (
@@ -93,16 +93,16 @@ async def transcript(context: CheckContext) -> Check:
         )
         seen.append(Check("transcript", status, f"{path} is missing", fix))
     elif not path.is_file():
-        said = f"{path} is not a regular file"
-        return Check("transcript", Status.FAILED, said, "Move it away.")
+        text = f"{path} is not a regular file"
+        return failed("transcript", text, "Move it away.")
     elif not os.access(path, os.R_OK | os.W_OK):
-        return Check("transcript", Status.FAILED, f"{path} is not writable", "Fix its owner or its mode.")
+        return failed("transcript", f"{path} is not writable", "Fix its owner or its mode.")
     else:
         info = path.stat()
         size = info.st_size
         if last_line_is_open(path) and context.now - info.st_mtime > LATE_S:
             fix = "The next entry starts a new line. If you wrote this line, end it with a line break."
-            seen.append(Check("transcript", Status.WARNING, "its last line is not ended", fix))
+            seen.append(warning("transcript", "its last line is not ended", fix))
     if context.store is None:
         status = Status.WARNING if context.store_is_missing else Status.FAILED
         seen.append(Check("transcript", status, "what is read of it was not checked: see `database`"))
@@ -130,18 +130,18 @@ async def _tail(context: CheckContext, path: Path, size: int) -> list[Check]:
         text = (
             f"it is read to byte {here.offset:,}, past its end ({chunk.size:,}): the file was cut or replaced"
         )
-        seen.append(Check("transcript", Status.FAILED, text, mends()))
+        seen.append(failed("transcript", text, mends()))
     elif chunk.replaced:
         text = "the file was replaced since it was read: its content counts as history"
-        seen.append(Check("transcript", Status.WARNING, text, mends()))
+        seen.append(warning("transcript", text, mends()))
     elif chunk.lines:
         late = not context.live or context.now - path.stat().st_mtime > LATE_S
         fix = "They are read at the next start." if not context.live else f"{command('log')} may say why."
         text = f"{size - chunk.lines[0].start:,} bytes are not read yet"
-        seen += [Check("transcript", Status.WARNING, text, fix)] if late else []
+        seen += [warning("transcript", text, fix)] if late else []
     if waiting and waiting["waiting"]:
         late = not context.live or context.now - (waiting["oldest"] or 0.0) > LATE_S
         fix = f"{command('log')} may say why." if context.live else "The next start appends it."
         text = f"{waiting['waiting']:,} of the room's entries are not in the file yet"
-        seen += [Check("transcript", Status.WARNING, text, fix)] if late else []
+        seen += [warning("transcript", text, fix)] if late else []
     return seen

@@ -10,7 +10,7 @@ import shutil
 
 from relay.agents.setup.presets import PRESETS
 from relay.airspace.worktrees.registry import EDITORS
-from relay.app.health.context import Check, CheckContext, Status
+from relay.app.health.context import Check, CheckContext, ok, warning
 from relay.base.ollama_client import explain, missing_model, no_model, open_client, shown_host
 from relay.config.settings import AgentSettings
 from relay.git.checkout import UnusableCheckout, head_of, open_checkout
@@ -22,7 +22,7 @@ async def ollama(context: CheckContext) -> Check:
     """Does the dispatcher's model answer to its name?"""
     wanted = context.settings.dispatcher
     if not wanted.enabled:
-        return Check("ollama", Status.OK, "not used: `dispatcher.enabled` is false")
+        return ok("ollama", "not used: `dispatcher.enabled` is false")
     try:
         client = await open_client(wanted.ollama_host)
         try:
@@ -33,11 +33,11 @@ async def ollama(context: CheckContext) -> Check:
     except Exception as error:
         # Whatever comes here (its client raises many kinds) is told, and is a warning by the rule above.
         trouble = explain(error, wanted.ollama_host, wanted.model, OLLAMA_S)
-        return Check("ollama", Status.WARNING, trouble.sentence, trouble.fix)
+        return warning("ollama", trouble.sentence, trouble.fix)
     if missing:
         trouble = no_model(wanted.ollama_host, wanted.model)
-        return Check("ollama", Status.WARNING, trouble.sentence, trouble.fix)
-    return Check("ollama", Status.OK, f"{wanted.model} is there at {shown_host(wanted.ollama_host)}")
+        return warning("ollama", trouble.sentence, trouble.fix)
+    return ok("ollama", f"{wanted.model} is there at {shown_host(wanted.ollama_host)}")
 
 
 def agents(context: CheckContext) -> Check:
@@ -49,8 +49,8 @@ def agents(context: CheckContext) -> Check:
     if not there:
         detail = "; ".join(["no agent can take a turn", *texts]) if enabled else "no agent is configured"
         fix = "Install one of their programs; until then the steward answers." if enabled else ""
-        return Check("agents", Status.WARNING, detail, fix or "Add one to `agents` in config.json.")
-    return Check("agents", Status.OK, "; ".join([f"{', '.join(there)} can take a turn", *texts]))
+        return warning("agents", detail, fix or "Add one to `agents` in config.json.")
+    return ok("agents", "; ".join([f"{', '.join(there)} can take a turn", *texts]))
 
 
 async def worktrees(context: CheckContext) -> Check:
@@ -59,21 +59,19 @@ async def worktrees(context: CheckContext) -> Check:
     editors = [agent.name for agent in settings.agents if agent.enabled and agent.kind in EDITORS]
     if not settings.workspace.worktrees or not editors:
         why = "no agent can use one" if settings.workspace.worktrees else "`workspace.worktrees` is false"
-        return Check("worktrees", Status.OK, f"not used: {why}")
+        return ok("worktrees", f"not used: {why}")
     try:
         checkout = await open_checkout(settings.repo)
         head = await head_of(checkout.git)
     except UnusableCheckout as error:
-        return Check(
-            "worktrees", Status.WARNING, f"agents only read: {error}", "Agents need git worktrees to edit."
-        )
+        return warning("worktrees", f"agents only read: {error}", "Agents need git worktrees to edit.")
     if head.commit is None:
-        said = f"agents only read: {checkout.top} has no commit yet"
-        return Check("worktrees", Status.WARNING, said, "Make the first one.")
+        detail = f"agents only read: {checkout.top} has no commit yet"
+        return warning("worktrees", detail, "Make the first one.")
     if head.branch is None:
-        said = f"{checkout.top} is on no branch, so agents' work cannot be merged into it"
-        return Check("worktrees", Status.WARNING, said, "Check out the branch to merge into.")
-    return Check("worktrees", Status.OK, f"of {checkout.top}, which is on {head.branch}")
+        detail = f"{checkout.top} is on no branch, so agents' work cannot be merged into it"
+        return warning("worktrees", detail, "Check out the branch to merge into.")
+    return ok("worktrees", f"of {checkout.top}, which is on {head.branch}")
 
 
 def _lacks(agent: AgentSettings) -> str:

@@ -9,12 +9,13 @@ from __future__ import annotations
 import contextlib
 import json
 import time
+from pathlib import Path
 from typing import Any
 
 import aiohttp
 import psutil
 
-from relay.app.health.context import Check, CheckContext, Status, worst
+from relay.app.health.context import Check, CheckContext, failed, ok, warning, worst
 from relay.app.health.files import mends
 from relay.app.runtime.instance import DaemonState, InstanceRecord
 from relay.base.files import TOKEN_BYTES, read_regular
@@ -30,11 +31,9 @@ NOT_WELL = "not well"
 
 def config(context: CheckContext) -> Check:
     if context.config_error:
-        return Check(
-            "config", Status.FAILED, context.config_error, "Fix the file; the other checks use the defaults."
-        )
+        return failed("config", context.config_error, "Fix the file; the other checks use the defaults.")
     agents = len(context.settings.agents)
-    return Check("config", Status.OK, f"{context.settings.path.name}: {agents} agent{'s' * (agents != 1)}")
+    return ok("config", f"{context.settings.path.name}: {agents} agent{'s' * (agents != 1)}")
 
 
 def address(context: CheckContext) -> str | None:
@@ -57,32 +56,23 @@ async def daemon(context: CheckContext) -> Check:
     record = context.record
     if record is None or context.daemon_state is DaemonState.GONE:
         if other := await _elsewhere(context):
-            return Check(
+            return failed(
                 "daemon",
-                Status.FAILED,
                 f"relay is not running here; the daemon of its database is {other}",
                 "A database has one daemon: use that one, or stop it there before you start this.",
             )
-        return Check(
-            "daemon", Status.FAILED, "relay is not running", f"{script('scripts/start.sh')} starts it."
-        )
+        return failed("daemon", "relay is not running", f"{script('scripts/start.sh')} starts it.")
     who = f"pid {record.pid} on {record.host}"
     if context.daemon_state is DaemonState.SILENT:
         age = context.now - record.heartbeat_at
-        return Check(
+        return failed(
             "daemon",
-            Status.FAILED,
             f"{who} exists, but its last heartbeat is {age:.0f} s old: it hangs or is suspended",
             f"{script('stop.sh')} ends it; {script('scripts/start.sh')} starts it again.",
         )
     url = address(context)
     if url is None:
-        return Check(
-            "daemon",
-            Status.FAILED,
-            f"{who} runs but does not accept connections yet",
-            "Check again in a moment.",
-        )
+        return failed("daemon", f"{who} runs but does not accept connections yet", "Check again in a moment.")
     began = time.monotonic()
     trouble, why = await _health(url, token(context))
     if trouble == NOT_WELL:
@@ -90,21 +80,17 @@ async def daemon(context: CheckContext) -> Check:
         if context.store_is_away or (not why and context.store is None):
             why = "its database cannot be opened"
         why = why or "a part of it keeps failing and is restarted"
-        return Check(
-            "daemon",
-            Status.FAILED,
-            f"{who} answers at {url} and is not well: {why}",
-            f"{command('log')} says more.",
+        return failed(
+            "daemon", f"{who} answers at {url} and is not well: {why}", f"{command('log')} says more."
         )
     if trouble:
-        return Check(
+        return failed(
             "daemon",
-            Status.FAILED,
             f"{who} does not answer at {url}: {trouble}",
             f"{command('log')} says more; {script('stop.sh')} ends it.",
         )
     took = (time.monotonic() - began) * 1000
-    return Check("daemon", Status.OK, f"{who} answers at {url} within {took:.0f} ms")
+    return ok("daemon", f"{who} answers at {url} within {took:.0f} ms")
 
 
 def token(context: CheckContext) -> str:
@@ -127,24 +113,28 @@ async def _elsewhere(context: CheckContext) -> str:
 async def _health(url: str, key: str) -> tuple[str, str]:
     """What is wrong with the answer of GET /health, empty when nothing is; and what the room says is wrong."""
     try:
-        async with (
-            aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=ANSWER_S)) as client,
-            client.get(
-                f"{url}/health", headers={"X-API-Key": key} if key else {}, allow_redirects=False
-            ) as answer,
-        ):
-            said = await answer.text()
-            if answer.status == 200 and json.loads(said).get("ok") is True:
-                return "", ""
-            if answer.status == 503 and json.loads(said).get("ok") is False:
-                return NOT_WELL, str(json.loads(said).get("trouble", ""))
-            return f"HTTP {answer.status}: {said[:200]}", ""
+        status, body = await _asked("GET", f"{url}/health", key, aiohttp.ClientTimeout(total=ANSWER_S))
+        if status == 200 and json.loads(body).get("ok") is True:
+            return "", ""
+        if status == 503 and json.loads(body).get("ok") is False:
+            return NOT_WELL, str(json.loads(body).get("trouble", ""))
+        return f"HTTP {status}: {body[:200]}", ""
     except TimeoutError:
         return f"no answer within {ANSWER_S:g} s", ""
     except (ValueError, AttributeError):
         return "its answer is not a health report: another program may have the port", ""
     except (aiohttp.ClientError, OSError) as error:
         return str(error) or type(error).__name__, ""
+
+
+async def _asked(method: str, url: str, key: str, limit: aiohttp.ClientTimeout) -> tuple[int, str]:
+    """The status and the text of the daemon's answer."""
+    headers = {"X-API-Key": key} if key else {}
+    async with (
+        aiohttp.ClientSession(timeout=limit, headers=headers) as client,
+        client.request(method, url, allow_redirects=False) as answer,
+    ):
+        return answer.status, await answer.text()
 
 
 async def ask_repair(context: CheckContext) -> list[dict[str, Any]]:
@@ -158,16 +148,11 @@ async def ask_repair(context: CheckContext) -> list[dict[str, Any]]:
             f"{context.settings.token_path.name} cannot be read; the daemon writes it again by itself"
         )
     try:
-        async with (
-            aiohttp.ClientSession(
-                timeout=aiohttp.ClientTimeout(total=REPAIR_S, sock_connect=ANSWER_S)
-            ) as client,
-            client.post(f"{url}/api/repair", headers={"X-API-Key": key}, allow_redirects=False) as answer,
-        ):
-            said = await answer.text()
-            if answer.status != 200:
-                raise OSError(f"it said HTTP {answer.status}: {said[:200]}")
-            return list(json.loads(said)["repaired"])
+        limit = aiohttp.ClientTimeout(total=REPAIR_S, sock_connect=ANSWER_S)
+        status, body = await _asked("POST", f"{url}/api/repair", key, limit)
+        if status != 200:
+            raise OSError(f"it said HTTP {status}: {body[:200]}")
+        return list(json.loads(body)["repaired"])
     except TimeoutError:
         raise OSError("it did not answer in time") from None
     except (aiohttp.ClientError, ValueError, KeyError, TypeError) as error:
@@ -179,30 +164,30 @@ def lock(context: CheckContext) -> Check:
     path, seen = context.settings.lock_path, []
     mend = mends()
     if context.record_error:
-        seen.append(Check("lock", Status.FAILED, context.record_error, mend))
+        seen.append(failed("lock", context.record_error, mend))
     record = context.record
     if record is not None and context.daemon_state is DaemonState.GONE:
         other = psutil.pid_exists(record.pid) and record.host == InstanceRecord.own().host
         what = f"pid {record.pid} is another program now" if other else f"pid {record.pid} is gone"
-        seen.append(Check("lock", Status.WARNING, f"{path.name} is stale: {what}", mend))
+        seen.append(warning("lock", f"{path.name} is stale: {what}", mend))
     elif record is not None and context.daemon_state is DaemonState.SILENT:
         age = context.now - record.heartbeat_at
-        seen.append(Check("lock", Status.WARNING, f"{path.name} has a heartbeat {age:.0f} s old"))
+        seen.append(warning("lock", f"{path.name} has a heartbeat {age:.0f} s old"))
     elif record is not None and record.host != InstanceRecord.own().host:
         text = f"{path.name} is held from another machine, {record.host} (pid {record.pid})"
-        seen.append(Check("lock", Status.WARNING, text, "Stop it there before you start it here."))
-    pid = _pid_of(context)
+        seen.append(warning("lock", text, "Stop it there before you start it here."))
+    pid = pid_of(context.settings.pid_path)
     if pid is not None and pid != (record.pid if record and context.live else None):
         text = f"{context.settings.pid_path.name} names pid {pid or 'nobody'}, which is not the daemon"
-        seen.append(Check("lock", Status.WARNING, text, mends()))
+        seen.append(warning("lock", text, mends()))
     held = f"{path.name} is pid {record.pid}'s" if record else f"no {path.name}, as expected"
     return worst("lock", seen, held)
 
 
-def _pid_of(context: CheckContext) -> int | None:
+def pid_of(path: Path) -> int | None:
     """The pid file's pid, 0 when it is damaged, None when there is none."""
     try:
-        return int(read_regular(context.settings.pid_path).split()[0])
+        return int(read_regular(path).split()[0])
     except FileNotFoundError:
         return None
     except (OSError, ValueError, IndexError):

@@ -16,14 +16,14 @@ import os
 import stat
 from collections.abc import Awaitable, Callable, Container
 from dataclasses import asdict, dataclass
-from pathlib import Path
 from typing import Any
 
 import structlog
 
 from relay.app.health.data import JOURNAL_BYTES
+from relay.app.health.process import pid_of
 from relay.app.runtime import instance
-from relay.base.files import read_regular, write_atomically
+from relay.base.files import write_atomically
 from relay.config.settings import Settings
 from relay.coordination.tasks.projection import TasksFile, rebuild, strays
 from relay.faces.http.requests.auth import ensure_token
@@ -134,10 +134,9 @@ async def _each(of_the_engine: type[Exception], *steps: tuple[str, Step]) -> lis
 
 def _daemon_is_there(settings: Settings) -> bool:
     try:
-        record = instance.read(settings.lock_path)
+        return instance.running(settings) is not None
     except instance.DamagedRecord:
         return False
-    return record is not None and instance.is_live(record, settings.locks.ttl)
 
 
 def _folder(settings: Settings) -> list[Repaired]:
@@ -155,17 +154,10 @@ def _folder(settings: Settings) -> list[Repaired]:
     return mended
 
 
-def _pid_of(path: Path) -> int | None:
-    try:
-        return int(read_regular(path).split()[0])
-    except (OSError, ValueError, IndexError):
-        return None
-
-
 def _own_pid(settings: Settings) -> list[Repaired]:
     """In the daemon: its pid file names it."""
     record, pid = instance.read(settings.lock_path), os.getpid()
-    if record is None or record.pid != pid or _pid_of(settings.pid_path) == pid:
+    if record is None or record.pid != pid or pid_of(settings.pid_path) == pid:
         return []
     write_atomically(settings.pid_path, f"{pid}\n", durable=False)
     return [Repaired("lock", f"wrote {settings.pid_path.name} again")]
