@@ -40,18 +40,10 @@ _ANSWER_TOKENS = 2048
 class OllamaAgent:
     """An Agent. `host` is Ollama's address (None: OLLAMA_HOST, else 127.0.0.1:11434)."""
 
+    kind = "ollama"
+
     def __init__(self, name: str, model: str, *, host: str | None = None) -> None:
-        self._name = name
-        self.model = model
-        self.host = host
-
-    @property
-    def name(self) -> str:
-        return self._name
-
-    @property
-    def kind(self) -> str:
-        return "ollama"
+        self.name, self.model, self.host = name, model, host
 
     async def probe(self) -> Availability:
         """Is the server there, with the model? Asks the model nothing. Never raises."""

@@ -79,7 +79,7 @@ _KINDS = {
 }
 
 
-def open_regular(path: str | Path, flags: int = os.O_RDONLY, mode: int = 0o600) -> int:
+def open_regular(path: str | Path, flags: int = os.O_RDONLY) -> int:
     """A descriptor of a regular file, opened without waiting: to open a pipe would wait for its other end, for ever.
 
     Raises NotRegular, OSError.
@@ -87,7 +87,7 @@ def open_regular(path: str | Path, flags: int = os.O_RDONLY, mode: int = 0o600) 
     # Looked at before too: to open a device may do something.
     with contextlib.suppress(FileNotFoundError):
         _refuse_other(path, Path(path).stat().st_mode)
-    fd = os.open(path, flags | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC, mode)
+    fd = os.open(path, flags | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC, 0o600)
     try:
         _refuse_other(path, os.fstat(fd).st_mode)
     except BaseException:
@@ -139,8 +139,8 @@ def alone_in(folder: Path, timeout_s: float = 10.0) -> Iterator[None]:
                 break
             except BlockingIOError:
                 if time.monotonic() > deadline:
-                    said = f"{folder} is locked by another program"
-                    raise TimeoutError(errno.ETIMEDOUT, said) from None
+                    reason = f"{folder} is locked by another program"
+                    raise TimeoutError(errno.ETIMEDOUT, reason) from None
                 time.sleep(0.005)
         yield
     finally:

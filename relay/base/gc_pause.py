@@ -1,6 +1,6 @@
 """Holds Python's search for cycles of garbage back while many values are made that have none.
 
-Invariant: whoever held it back lets it go, also on an error. It is the process's: other threads wait with their
+Invariant: the search goes on after the block, also after an error. It is the process's: other threads wait with their
 cycles for as long.
 """
 

@@ -10,11 +10,13 @@ import logging
 import logging.handlers
 import sys
 import traceback
+from collections.abc import Sequence
 from io import TextIOWrapper
 from pathlib import Path
 from typing import TextIO
 
 import structlog
+from structlog.typing import Processor
 
 from relay.base.terminal_text import safe
 
@@ -31,9 +33,9 @@ class _PrivateFile(logging.handlers.RotatingFileHandler):
         return stream
 
 
-def configure(path: Path, *, readable: bool, level: str = "INFO") -> None:
+def configure(path: Path, *, readable: bool) -> None:
     """Log to the file at `path`, and to standard error as well when `readable`."""
-    shared: list[structlog.typing.Processor] = [
+    shared: list[Processor] = [
         structlog.contextvars.merge_contextvars,
         structlog.stdlib.add_log_level,
         structlog.stdlib.add_logger_name,
@@ -47,35 +49,25 @@ def configure(path: Path, *, readable: bool, level: str = "INFO") -> None:
         cache_logger_on_first_use=False,
     )
     to_file = _PrivateFile(path, maxBytes=ROTATE_BYTES, backupCount=KEEP, encoding="utf-8")
-    to_file.setFormatter(
-        structlog.stdlib.ProcessorFormatter(
-            foreign_pre_chain=shared,
-            processors=[
-                structlog.stdlib.ProcessorFormatter.remove_processors_meta,
-                structlog.processors.format_exc_info,
-                structlog.processors.JSONRenderer(ensure_ascii=False, default=str),
-            ],
-        )
-    )
+    as_json = structlog.processors.JSONRenderer(ensure_ascii=False, default=str)
+    to_file.setFormatter(_formatter(shared, structlog.processors.format_exc_info, as_json))
     handlers: list[logging.Handler] = [to_file]
     if readable:
         to_terminal = logging.StreamHandler(sys.stderr)
-        to_terminal.setFormatter(
-            structlog.stdlib.ProcessorFormatter(
-                foreign_pre_chain=shared,
-                processors=[
-                    structlog.stdlib.ProcessorFormatter.remove_processors_meta,
-                    _plain,
-                    structlog.dev.ConsoleRenderer(
-                        colors=sys.stderr.isatty(), exception_formatter=_plain_traceback
-                    ),
-                ],
-            )
+        coloured = structlog.dev.ConsoleRenderer(
+            colors=sys.stderr.isatty(), exception_formatter=_plain_traceback
         )
+        to_terminal.setFormatter(_formatter(shared, _plain, coloured))
         handlers.append(to_terminal)
-    logging.basicConfig(level=level, handlers=handlers, force=True)
+    logging.basicConfig(level="INFO", handlers=handlers, force=True)
     for noisy in ("aiohttp.access", "watchfiles", "httpx", "httpcore", "mcp", "aiosqlite", "asyncio"):
         logging.getLogger(noisy).setLevel(logging.WARNING)
+
+
+def _formatter(shared: Sequence[Processor], *own: Processor) -> logging.Formatter:
+    """`shared` is for lines that other packages log."""
+    processors = [structlog.stdlib.ProcessorFormatter.remove_processors_meta, *own]
+    return structlog.stdlib.ProcessorFormatter(foreign_pre_chain=shared, processors=processors)
 
 
 def _plain(_logger: object, _name: str, entry: structlog.typing.EventDict) -> structlog.typing.EventDict:

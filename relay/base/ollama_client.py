@@ -4,7 +4,7 @@ Floor 1, since two wings need it (the dispatcher of the room, and a local model 
 
 Invariant: nothing here blocks the event loop or costs anything before it is needed. The `ollama` package
 pulls httpx and a TLS context (half a second on a slow machine), so it is imported at first use, in a
-thread. The client has no timeout of its own: whoever calls holds one deadline over everything.
+thread. The client has no timeout of its own: the caller has one deadline for everything.
 """
 
 from __future__ import annotations

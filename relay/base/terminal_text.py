@@ -59,16 +59,16 @@ def flat(text: str) -> str:
 
 
 def json_line(value: Any, *, nan: bool = True, separators: tuple[str, str] = (",", ":")) -> str:
-    """`value` as JSON on one line whoever reads it: what ends lines, steers a terminal or turns the reading order is
+    """`value` as JSON on one line for every reader: what ends lines, steers a terminal or turns the reading order is
     escaped, and it says the same. A lone surrogate, which no UTF-8 can hold, becomes U+FFFD. Without `nan`,
     raises ValueError for a number that JSON does not know."""
     text = json.dumps(value, ensure_ascii=False, allow_nan=nan, separators=separators)
     return _UNSAFE.sub(lambda match: f"\\u{ord(match[0]):04x}", _SURROGATES.sub("\ufffd", text))
 
 
-def indented(text: str, by: str = "    ") -> str:
+def indented(text: str) -> str:
     """`safe`, with every line but the first moved in: none of them passes for a line of the program's own."""
-    return safe(text).replace("\n", f"\n{by}")
+    return safe(text).replace("\n", "\n    ")
 
 
 def tame(value: Any) -> Any:
@@ -77,9 +77,9 @@ def tame(value: Any) -> Any:
         case str():
             return indented(value)
         case list():
-            return [tame(one) for one in value]
+            return [tame(item) for item in value]
         case dict():
-            return {tame(key): tame(one) for key, one in value.items()}
+            return {tame(key): tame(item) for key, item in value.items()}
         case _:
             return value
 

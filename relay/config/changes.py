@@ -45,19 +45,14 @@ def diff(old: Settings, new: Settings) -> Changes:
 def _changes(key: str, before: Any, after: Any) -> list[Change]:
     if before == after:
         return []
-    if isinstance(before, dict) and isinstance(after, dict):
-        names = [*before, *(name for name in after if name not in before)]
-        return [
-            change
-            for name in names
-            for change in _changes(f"{key}.{name}", before.get(name), after.get(name))
-        ]
     if is_dataclass(before) and type(before) is type(after):
+        before, after = (
+            {each.name: getattr(side, each.name) for each in fields(side)} for side in (before, after)
+        )
+    if isinstance(before, dict) and isinstance(after, dict):
         return [
             change
-            for each in fields(before)
-            for change in _changes(
-                f"{key}.{each.name}", getattr(before, each.name), getattr(after, each.name)
-            )
+            for name in dict.fromkeys([*before, *after])
+            for change in _changes(f"{key}.{name}", before.get(name), after.get(name))
         ]
     return [Change(key, before, after)]

@@ -39,10 +39,10 @@ class Problem:
     hint: str = ""
 
     def __str__(self) -> str:
-        said = f"{self.key}: {self.found}" if self.key else self.found
+        message = f"{self.key}: {self.found}" if self.key else self.found
         if self.allowed:
-            said += f"; allowed: {self.allowed}"
-        return f"{said}; {self.hint}" if self.hint else said
+            message += f"; allowed: {self.allowed}"
+        return f"{message}; {self.hint}" if self.hint else message
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,15 +79,13 @@ def setting(
     high: float | None = None,
     empty: bool = True,
     words: bool = False,
-    shown: str = "",
 ) -> Any:
     """A dataclass field: what the key means, its default, and for numbers the bounds (both included).
 
-    `empty=False` refuses an empty text; `words=True` takes a text for a list of texts,
-    split as a shell does. `shown` stands in the table for a default that is worked out later.
+    `empty=False` refuses an empty text; `words=True` takes a text for a list of texts, split as a shell does.
     A section (a dataclass with a default for every key) is given as its class.
     """
-    metadata = {"meaning": meaning, "low": low, "high": high, "empty": empty, "words": words, "shown": shown}
+    metadata = {"meaning": meaning, "low": low, "high": high, "empty": empty, "words": words}
     if isinstance(default, type):
         return field(default_factory=default, metadata=metadata)
     if isinstance(default, Mapping):
@@ -139,11 +137,11 @@ def _read(kind: Any, value: object, at: str, reading: Reading, rules: Mapping[st
         value = _words(value)
     if origin is tuple and isinstance(value, list) and (value or rules["empty"]):
         inner = get_args(kind)[0]
-        read = [_read(inner, one, f"{at}[{index}]", reading, _ITEM) for index, one in enumerate(value)]
-        return _BAD if any(one is _BAD for one in read) else tuple(read)
+        read = [_read(inner, item, f"{at}[{index}]", reading, _ITEM) for index, item in enumerate(value)]
+        return _BAD if any(item is _BAD for item in read) else tuple(read)
     if origin is Mapping and isinstance(value, dict):
         inner = get_args(kind)[1]
-        pairs = {name: _read(inner, one, _join(at, name), reading, _ITEM) for name, one in value.items()}
+        pairs = {name: _read(inner, item, _join(at, name), reading, _ITEM) for name, item in value.items()}
         return _BAD if any(pair is _BAD for pair in pairs.values()) else types.MappingProxyType(pairs)
     if kind is Any:
         return value
@@ -208,8 +206,8 @@ def _join(at: str, name: str) -> str:
 
 
 def _text(value: object) -> str:
-    said = json.dumps(value, ensure_ascii=False)
-    return said if len(said) <= 60 else f"{said[:57]}..."
+    text = json.dumps(value, ensure_ascii=False)
+    return text if len(text) <= 60 else f"{text[:57]}..."
 
 
 def _found(value: object) -> str:
@@ -269,7 +267,7 @@ def table(section: type, at: str = "") -> Iterator[Key]:
             yield from table(inner, path)
             continue
         default = each.default_factory() if each.default_factory is not MISSING else each.default
-        shown = rules["shown"] or ("required" if default is MISSING else _shown(default))
+        shown = "required" if default is MISSING else _shown(default)
         yield Key(path, describe(kind, rules), shown, rules["meaning"])
         listed = get_args(inner)[0] if get_origin(inner) is tuple else None
         if is_dataclass(listed) and isinstance(listed, type):

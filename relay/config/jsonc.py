@@ -49,17 +49,17 @@ def parse(text: str) -> Any:
 def _where(text: str, error: json.JSONDecodeError) -> str:
     lines = text.splitlines() or [""]
     line = lines[min(error.lineno, len(lines)) - 1].strip()
-    said = f"line {error.lineno}, column {error.colno}: {error.msg}"
+    message = f"line {error.lineno}, column {error.colno}: {error.msg}"
     if line:
-        said += f", in: {line[:80]}"
+        message += f", in: {line[:80]}"
     rest = text[error.pos :].lstrip()
     if rest.startswith(("//", "#", "/*")):
-        said += " (JSON has no comments)"
+        message += " (JSON has no comments)"
     elif rest.startswith(("}", "]")) and text[: error.pos].rstrip().endswith(","):
-        said += " (no comma after the last one)"
+        message += " (no comma after the last one)"
     elif rest.startswith("'"):
-        said += ' (JSON wants "double quotes")'
-    return said
+        message += ' (JSON wants "double quotes")'
+    return message
 
 
 def change_object(text: str, path: tuple[str | int, ...], changes: Mapping[str, Any]) -> str:
@@ -103,13 +103,13 @@ def _members(text: str, at: int) -> dict[str | int, tuple[int, int, int]]:
 
 def _put(text: str, at: int, key: str, value: Any) -> str:
     members = _members(text, at)
-    said = json.dumps(value, ensure_ascii=False)
+    written = json.dumps(value, ensure_ascii=False)
     if key in members:
         _, start, end = members[key]
-        return text[:start] + said + text[end:]
-    said = f"{json.dumps(key, ensure_ascii=False)}: {said}"
+        return text[:start] + written + text[end:]
+    written = f"{json.dumps(key, ensure_ascii=False)}: {written}"
     if not members:
-        return text[: at + 1] + said + text[_skip(text, at + 1) :]
+        return text[: at + 1] + written + text[_skip(text, at + 1) :]
     spans = list(members.values())
     # The gap before the last member is how this object sets its members apart: a blank or a line end
     # with its indentation.
@@ -119,7 +119,7 @@ def _put(text: str, at: int, key: str, value: Any) -> str:
         gap = text[at + 1 : spans[-1][0]]
         gap = gap if "\n" in gap else " "
     end = spans[-1][2]
-    return f"{text[:end]},{gap}{said}{text[end:]}"
+    return f"{text[:end]},{gap}{written}{text[end:]}"
 
 
 def _remove(text: str, at: int, key: str) -> str:

@@ -1,6 +1,6 @@
 """The configuration as frozen, typed settings.
 
-Invariant: whoever holds a `Settings` holds values that were checked (`loading`): no unknown key, no wrong type, no
+Invariant: the values of a `Settings` were checked (`loading`): no unknown key, no wrong type, no
 value out of its bounds, every path absolute.
 
 Each key stands here once, with its default, its bounds and its meaning; docs/configuration.md is made from

@@ -45,7 +45,7 @@ HELLO_S = 60.0
 CANCEL_S = 1.0
 #: Seconds for the same when its prompt is to be followed by another one.
 YIELD_S = 15.0
-#: How often a turn is told of an advisory and begun again; after that an edit that is asked about is only rejected.
+#: How often a turn begins again because of an advisory; after that the room only rejects the edit.
 MOST_STEERS = 3
 #: Seconds until a program that has closed its pipes has ended.
 GONE_S = 1.0

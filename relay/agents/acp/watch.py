@@ -32,8 +32,8 @@ SETTLE_S = 0.4
 async def watching(
     folder: Path, changed: Callable[[str], Awaitable[None]], unseen: Callable[[str], None]
 ) -> AsyncIterator[None]:
-    """While it lasts, `changed` hears of each file below `folder` that was written, made or removed (not of `.git`
-    and the folders of tools); `unseen` hears why it cannot."""
+    """Watch a folder while the context lasts. `changed` is called with each file below it that was written, made or
+    removed (not in `.git` and the folders of tools), `unseen` with the reason when it cannot be watched."""
     stop, wanted = threading.Event(), DefaultFilter()
 
     async def look() -> None:

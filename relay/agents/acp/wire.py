@@ -82,7 +82,7 @@ class Wire:
         except ConnectionError:
             if "method" in message:
                 raise
-            # An answer to somebody who has gone: the end of the output says so too.
+            # The agent that asked has gone; the end of its output says so too.
 
     async def receive(self) -> dict[str, Any] | None:
         """The next message; None when the agent has gone."""

@@ -60,16 +60,12 @@ class CommandAgent:
     def __init__(self, spec: AgentSpec, *, daemon_env: Mapping[str, str] | None = None) -> None:
         if spec.cmd:
             check_template(spec)
-        self.spec = spec
+        self.spec, self.name = spec, spec.name
         self.preset: Preset | None = PRESETS[spec.preset] if spec.preset else None
         self._daemon_env = os.environ if daemon_env is None else daemon_env
         self._probing = asyncio.Lock()
         self._seen: tuple[tuple[str, int, int], Availability] | None = None
         self._counted: dict[str, UsagePart] = {}
-
-    @property
-    def name(self) -> str:
-        return self.spec.name
 
     @property
     def program(self) -> str:

@@ -34,6 +34,8 @@ SIGN_IN = re.compile(
     re.IGNORECASE,
 )
 STDERR_LINES = 5
+#: Characters of what a failure says.
+SENTENCE = 600
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,9 +106,9 @@ def last_lines(text: str) -> str:
     return "\n".join([line for line in text.splitlines() if line.strip()][-STDERR_LINES:])
 
 
-def sentence(text: str, limit: int = 600) -> str:
+def sentence(text: str) -> str:
     text = text.strip()
-    return text if len(text) <= limit else text[: limit - 1] + "…"
+    return text if len(text) <= SENTENCE else text[: SENTENCE - 1] + "…"
 
 
 _AMOUNT = (

@@ -85,7 +85,7 @@ class _Pump(asyncio.SubprocessProtocol):
     def pipe_connection_lost(self, fd: int, exc: Exception | None) -> None:
         self.open.discard(fd)
         if fd == STDIN:
-            self.writable.set()  # nobody shall wait for a reader that has gone
+            self.writable.set()  # no writer waits for a reader that has gone
         self.changed.set()
 
     def process_exited(self) -> None:

@@ -38,12 +38,8 @@ class ScriptedAgent:
 
     def __init__(self, spec: AgentSpec) -> None:
         assert spec.script is not None  # AgentSpec has seen to it
-        self.spec = spec
+        self.spec, self.name = spec, spec.name
         self.rules = load_script(spec.script)
-
-    @property
-    def name(self) -> str:
-        return self.spec.name
 
     async def probe(self) -> Availability:
         return Availability(True, f"{len(self.rules)} rules of {self.spec.script}")

@@ -52,7 +52,7 @@ class AgentStates:
                 await asyncio.sleep(GATHER_S)
 
     async def _follow(self) -> None:
-        """Hear from the log what happened to agents."""
+        """Follow the log for what happens to agents."""
         start = await self._store.read(events.last_pos)
         # What is done to locks and tasks says nothing of an agent's turns, and is the most there is.
         types = {*SHOWN, ledger.AGENT_STATE} - {*LOCK_EVENTS, *TASK_EVENTS}

@@ -81,11 +81,6 @@ def build(
         return Built(agent, None, str(error))
 
 
-def _may_edit(agent: AgentSettings) -> bool:
-    """May its turns change files without a worktree? Only a script's, by its permissions: nothing else limits it."""
-    return agent.kind == "scripted" and agent.permissions in ("edit", "skip-all-checks")
-
-
 def _guard(settings: Settings, agent: AgentSettings) -> GuardHook | None:
     """What its program runs before each edit: the guard as a plain script, since it starts before every one."""
     script = str(Path(relay.__file__).absolute().with_name("guard_cli.py"))
@@ -166,15 +161,11 @@ class Agents:
         around_same = around_same and before.airspace.enabled == settings.airspace.enabled
         built = {}
         for agent in settings.agents:
-            have = self._built.get(agent.name)
-            same = have is not None and have.settings == agent and around_same
-            built[agent.name] = (
-                have
-                if have is not None and same
-                else build(settings, agent, self._guard, self._permits, self._keys)
-            )
-            if not same:
+            known = self._built.get(agent.name)
+            if known is None or known.settings != agent or not around_same:
+                known = build(settings, agent, self._guard, self._permits, self._keys)
                 self._probed.pop(agent.name, None)
+            built[agent.name] = known
         self._built = built
         self._probed = {name: availability for name, availability in self._probed.items() if name in built}
         self._renew()
@@ -230,7 +221,8 @@ class Agents:
                 agent=built.agent,
                 timeout_s=settings.timeout_s,
                 cwd=settings.cwd or self.settings.repo,
-                may_edit=_may_edit(settings),
+                # Without a worktree: only a script, which nothing but its permissions limits.
+                may_edit=settings.kind == "scripted" and settings.permissions in ("edit", "skip-all-checks"),
                 guarded=_guarded(settings),
             )
         self.roster.update(members, rules_of(self.settings))

@@ -80,8 +80,8 @@ class Reload:
             try:
                 settings = await asyncio.to_thread(loading.update_agent, path, agent, changes)
             except ConfigError as error:
-                said = "; ".join(str(problem) for problem in error.problems)
-                raise Refusal(said, "See docs/configuration.md.", Fault.MALFORMED) from error
+                message = "; ".join(str(problem) for problem in error.problems)
+                raise Refusal(message, "See docs/configuration.md.", Fault.MALFORMED) from error
             except KeyError:
                 raise Refusal(
                     f"There is no agent {agent} in the configuration.", f"Add it to {path}.", Fault.UNKNOWN

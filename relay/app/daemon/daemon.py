@@ -34,7 +34,7 @@ from relay.store.ports import AnotherDaemon, Store
 log = structlog.get_logger(__name__)
 #: Seconds between two looks whether agents can run.
 PROBE_EVERY_S = 15.0
-#: Seconds that the first decisions wait for the first look; who has not answered then counts as installed.
+#: Seconds that the first decisions wait for the first look. An agent without an answer by then counts as installed.
 FIRST_PROBE_S = 3.0
 
 

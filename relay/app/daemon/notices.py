@@ -40,14 +40,14 @@ class Notices:
     reads = frozenset({FORCED, RECORDED, TASK_CHANGED, OVERRIDDEN})
     emits = frozenset({"message.posted"})
 
-    def __init__(self, settings: LiveSettings, *, clock: Callable[[], float] = time.time) -> None:
-        self._settings, self._clock = settings, clock
+    def __init__(self, settings: LiveSettings) -> None:
+        self._settings = settings
 
     async def apply(self, tx: Tx, event: Event) -> None:
         for text in lines(event.type, event.outputs or {}, self._settings.current.agent_names):
             about = {"coordination": event.type}
             meta = about if "@" in text else {**about, "notice": "coordination"}
-            await ledger.say(tx, text, now=self._clock(), parents=[event.id], meta=meta)
+            await ledger.say(tx, text, now=time.time(), parents=[event.id], meta=meta)
 
 
 class EndedIntents:
@@ -137,6 +137,6 @@ def _named(paths: Sequence[str]) -> str:
 
 
 def _words(text: object) -> str:
-    said = flat(str(text or ""))
-    said = said if len(said) <= MOST_WORDS else f"{said[: MOST_WORDS - 1]}\u2026"
-    return said if not said or said.endswith((".", "!", "?", "\u2026")) else f"{said}."
+    line = flat(str(text or ""))
+    line = line if len(line) <= MOST_WORDS else f"{line[: MOST_WORDS - 1]}\u2026"
+    return line if not line or line.endswith((".", "!", "?", "\u2026")) else f"{line}."

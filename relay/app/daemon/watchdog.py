@@ -23,10 +23,9 @@ EVERY_S = 0.05
 class Watchdog:
     """`lag_s` is by how much a sign of life was late since it was last asked for; `blocks` counts reports."""
 
-    def __init__(self, loop: asyncio.AbstractEventLoop, *, blocked_s: float = BLOCKED_S) -> None:
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop
         self._loop_thread = threading.get_ident()
-        self._blocked_s = blocked_s
         self._ended = threading.Event()
         self._thread = threading.Thread(target=self._run, name="watchdog", daemon=True)
         self._due = time.monotonic()
@@ -59,7 +58,7 @@ class Watchdog:
     def _run(self) -> None:
         while not self._ended.wait(EVERY_S):
             due = self._due
-            if time.monotonic() - due < self._blocked_s:
+            if time.monotonic() - due < BLOCKED_S:
                 continue
             frame = sys._current_frames().get(self._loop_thread)
             stack = "".join(traceback.format_stack(frame)) if frame else ""

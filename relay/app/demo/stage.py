@@ -49,7 +49,7 @@ def build(folder: Path, *, airspace: bool, stubborn: bool, pace_s: float, port: 
         (code / name).parent.mkdir(parents=True, exist_ok=True)
         (code / name).write_text(text)
     quiet = ["-c", "core.hooksPath=/dev/null", "-c", "commit.gpgSign=false"]
-    # Who merges later, too: a machine whose git knows nobody would be told so at each merge.
+    # For later merges, too: where git knows no name, each of them would end with a warning.
     steps = (
         ["init", "-q", "-b", "main"],
         ["config", "user.name", "demo"],
@@ -100,15 +100,14 @@ class Stage:
         self.settings, self.url, self._http = settings, url, http
 
     async def get(self, path: str) -> Json:
-        async with self._http.get(self.url + path) as answer:
-            return await self._answer_of(answer, path)
+        return await self._request("GET", path)
 
     async def post(self, path: str, body: Json | None = None) -> Json:
-        async with self._http.post(self.url + path, json=body or {}) as answer:
-            return await self._answer_of(answer, path)
+        return await self._request("POST", path, body or {})
 
-    async def _answer_of(self, answer: aiohttp.ClientResponse, path: str) -> Json:
-        reply = await answer.json()
+    async def _request(self, method: str, path: str, body: Json | None = None) -> Json:
+        async with self._http.request(method, self.url + path, json=body) as answer:
+            reply = await answer.json()
         if answer.status >= 400:
             raise DemoError(f"{path}: {reply.get('error', {}).get('message', answer.status)}")
         assert isinstance(reply, dict)
@@ -147,9 +146,9 @@ async def open_stage(path: Path) -> AsyncIterator[Stage]:
     settings.runtime_dir.mkdir(mode=0o700, exist_ok=True)
     words = [sys.executable, "-P", "-m", "relay.cli", "run", "--detached", "--config", str(path)]
     out = (path.parent / "daemon.out").open("wb")
-    kept = {name: value for name, value in os.environ.items() if not name.startswith("RELAY_")}
+    environ = {name: value for name, value in os.environ.items() if not name.startswith("RELAY_")}
     child = await asyncio.create_subprocess_exec(
-        *words, stdout=out, stderr=out, stdin=asyncio.subprocess.DEVNULL, env=kept, start_new_session=True
+        *words, stdout=out, stderr=out, stdin=asyncio.subprocess.DEVNULL, env=environ, start_new_session=True
     )
     try:
         url = await _until_open(settings, child)
@@ -169,8 +168,8 @@ async def _until_open(settings: Settings, child: asyncio.subprocess.Process) -> 
             if state["pid"] == child.pid:
                 return str(state["url"])
         if child.returncode is not None:
-            said = (settings.folder / "daemon.out").read_text(errors="replace")[-2000:]
-            raise DemoError(f"the room did not start:\n{said}")
+            output = (settings.folder / "daemon.out").read_text(errors="replace")[-2000:]
+            raise DemoError(f"the room did not start:\n{output}")
         await asyncio.sleep(0.05)
     raise DemoError(f"the room did not start within {START_S:g} s; {settings.log_file} has the details")
 

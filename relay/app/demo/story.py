@@ -15,7 +15,7 @@ import sys
 import tempfile
 from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Any, TextIO
 
@@ -289,26 +289,20 @@ def arguments(parser: argparse.ArgumentParser) -> None:
         "--folder", type=Path, help="a new folder to play in, which stays (else a temporary one)"
     )
     parser.add_argument("--port", type=int, default=0, help="the page's port (any free one)")
-    parser.add_argument("--pace", type=float, default=1.0, help="seconds before each edit (1)")
+    parser.add_argument(
+        "--pace", dest="pace_s", metavar="PACE", type=float, default=1.0, help="seconds before each edit (1)"
+    )
     parser.add_argument("--stubborn", action="store_true", help="BEN pays no attention to advisories")
     parser.add_argument("--stay", action="store_true", help="keep the room open after the first part")
     parser.add_argument("--only-with", action="store_true", help="skip the part without the airspace")
-    parser.add_argument("--json", action="store_true", help="print the outcome as JSON")
+    parser.add_argument("--json", dest="as_json", action="store_true", help="print the outcome as JSON")
 
 
 def run(args: argparse.Namespace) -> int:
     """The command; gives its exit code."""
-    if args.pace < 0:
+    if args.pace_s < 0:
         return fail("--pace must be 0 or more", 2)
-    options = Options(
-        folder=args.folder,
-        stubborn=args.stubborn,
-        pace_s=args.pace,
-        port=args.port,
-        stay=args.stay,
-        only_with=args.only_with,
-        as_json=args.json,
-    )
+    options = Options(**{option.name: getattr(args, option.name) for option in fields(Options)})
     console = console_of(sys.stderr if options.as_json else sys.stdout)
     try:
         outcome = asyncio.run(_stoppable(play(options, console)))

@@ -50,7 +50,8 @@ class StoredWorktreeRoom(WorktreeRoom):
         """Raises what the store raises when nobody can tell."""
         caller = caller_of(agent, None)
         refusals = await self._store.read(lambda tx: self._judge.refusals(tx, caller, paths))
-        locked = [one for one in refusals if one.code == LOCKED and one.locked_by not in (agent, by)]
+        others = [refusal for refusal in refusals if refusal.locked_by not in (agent, by)]
+        locked = [refusal for refusal in others if refusal.code == LOCKED]
         if locked:
             more = f" {len(locked) - 1} more of its files are locked too." if len(locked) > 1 else ""
             holder, lock = locked[0].locked_by, locked[0].lock
@@ -66,11 +67,13 @@ class StoredWorktreeRoom(WorktreeRoom):
             tasks = await claims.taken_since(tx, agent, since - _COARSE_S, limit=_MOST)
             answers = await ledger.answers_since(tx, agent, since - _COARSE_S, limit=_MOST)
             made = [answer for answer in answers if "worktree" in answer.meta]
-            asked = [await ledger.message(tx, one.in_reply_to) for one in made if one.in_reply_to]
+            asked = [await ledger.message(tx, answer.in_reply_to) for answer in made if answer.in_reply_to]
             bodies = [message.body for message in asked if message is not None and message.kind == Kind.HUMAN]
             requests = dict.fromkeys(asked_of(agent, body) for body in bodies)
             advisories = (await table.load_state(tx)).advisories.values()
-            decided = next((words for one in advisories if (words := one.decided_against(agent))), "")
+            decided = next(
+                (words for advisory in advisories if (words := advisory.decided_against(agent))), ""
+            )
             return WorkSummary(tuple(tasks), tuple(requests), made[-1].body if made else "", decided)
 
         try:
