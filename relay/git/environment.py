@@ -32,6 +32,15 @@ OVERRIDES = (
     "submodule.recurse=false",
     "safe.directory=*",
 )
+#: Where git says what it works on. A hook's own calls must look at the same index.
+PLACE = (
+    "GIT_DIR",
+    "GIT_COMMON_DIR",
+    "GIT_WORK_TREE",
+    "GIT_INDEX_FILE",
+    "GIT_OBJECT_DIRECTORY",
+    "GIT_ALTERNATE_OBJECT_DIRECTORIES",
+)
 ENVIRONMENT = {
     "LC_ALL": "C",
     "HOME": "/nonexistent",

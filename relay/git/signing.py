@@ -11,21 +11,11 @@ import re
 from dataclasses import dataclass
 
 from relay.git.checkout import Checkout
+from relay.git.environment import PLACE
 from relay.git.run import Git, GitError
 
 #: What leads git to another repository than the one that is asked about.
-_PLACE = frozenset(
-    {
-        "GIT_DIR",
-        "GIT_COMMON_DIR",
-        "GIT_WORK_TREE",
-        "GIT_INDEX_FILE",
-        "GIT_OBJECT_DIRECTORY",
-        "GIT_ALTERNATE_OBJECT_DIRECTORIES",
-        "GIT_CEILING_DIRECTORIES",
-        "GIT_NAMESPACE",
-    }
-)
+_PLACE = frozenset({*PLACE, "GIT_CEILING_DIRECTORIES", "GIT_NAMESPACE"})
 _SIGNED = re.compile(r"(?P<name>.+) <(?P<email>[^<>\s]+)> \d+ [+-]\d+")
 
 

@@ -86,10 +86,10 @@ async def open_store(
 
 @asynccontextmanager
 async def opened_store(
-    settings: Settings, wings: Iterable[Path] = (), *, create: bool = True
+    settings: Settings, wings: Iterable[Path] = (), *, create: bool = True, keeper: bool = False
 ) -> AsyncIterator[Store]:
     """As `open_store`, and closed at the end."""
-    store = await open_store(settings, wings, create=create)
+    store = await open_store(settings, wings, create=create, keeper=keeper)
     try:
         yield store
     finally:

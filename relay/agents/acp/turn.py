@@ -122,7 +122,7 @@ class AcpTurn:
             verdict = Verdict(FailureClass.TIMEOUT) if late else self._verdict(drive, process, wire)
         for part in self._outbox.take():
             yield part
-        yield self._end(verdict)
+        yield self._outbox.output_limit.end(verdict, self._client.answer, self._turn.limits.max_output_bytes)
 
     async def _leave(self, drive: asyncio.Task[None]) -> None:
         """End what is under way, in order: the agent may put its conversation down."""
@@ -351,16 +351,6 @@ class AcpTurn:
         if self._client.answer is None:
             return Verdict(FailureClass.EMPTY, "The agent ended its turn without an answer.")
         return Verdict()
-
-    def _end(self, verdict: Verdict) -> EndPart:
-        limit = self._outbox.output_limit
-        text = None
-        if verdict.failure is None and self._client.answer is not None:
-            limit.text = self._turn.limits.max_output_bytes
-            text = limit.cut(self._client.answer)
-        return EndPart(
-            verdict.failure, verdict.detail, text=text, retry_at=verdict.retry_at, truncated=limit.truncated
-        )
 
 
 def _count_of(told: Any, key: str) -> int:

@@ -9,7 +9,7 @@ from datetime import datetime
 
 from acp import RequestError
 
-from relay.agents.process.failure import StreamError, Verdict, classify, last_lines, sentence
+from relay.agents.process.failure import StreamError, Verdict, classify, last_lines, sentence, with_sign_in
 from relay.agents.process.process import Exit
 from relay.base.terminal_text import safe, safe_line
 from relay.model import FailureClass
@@ -45,8 +45,7 @@ def failed(error: BaseException, *, ended: Exit | None, stderr: str, sign_in: st
     else:
         verdict = classify(ended, stderr=stderr, error=None, answered=False, now=now)
     if verdict.failure is FailureClass.NOT_SIGNED_IN and sign_in:
-        detail = verdict.detail if verdict.detail.endswith((".", "!", "?")) else f"{verdict.detail}."
-        return Verdict(verdict.failure, f"{detail} Sign in with `{sign_in}`, as the user that runs relay.")
+        return Verdict(verdict.failure, with_sign_in(verdict.detail, sign_in))
     return verdict
 
 

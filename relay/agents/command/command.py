@@ -19,7 +19,7 @@ from datetime import datetime
 from pathlib import Path
 
 from relay.agents.command.stream import STREAMS
-from relay.agents.process.failure import Verdict, classify
+from relay.agents.process.failure import classify, with_sign_in
 from relay.agents.process.lines import Lines
 from relay.agents.process.output_limit import OutputLimit
 from relay.agents.process.process import STDOUT, AgentProcess, Exit
@@ -358,24 +358,9 @@ class Attempt:
             now=datetime.now().astimezone(),
             sign_in_codes=preset.sign_in_codes if preset else frozenset(),
         )
-        text = None
-        if verdict.failure is None and stream.answer is not None:
-            self._output_limit.text = self.turn.limits.max_output_bytes
-            text = self._output_limit.cut(stream.answer)
-        self.end = EndPart(
-            verdict.failure,
-            self._detail(verdict),
-            text=text,
-            retry_at=verdict.retry_at,
-            truncated=self._output_limit.truncated,
-        )
-
-    def _detail(self, verdict: Verdict) -> str:
         if verdict.failure is FailureClass.NOT_SIGNED_IN:
-            return self._with_fix(verdict.detail)
-        return verdict.detail
+            verdict = replace(verdict, detail=self._with_fix(verdict.detail))
+        self.end = self._output_limit.end(verdict, stream.answer, self.turn.limits.max_output_bytes)
 
-    def _with_fix(self, said: str) -> str:
-        preset = self.agent.preset
-        said = said if said.endswith((".", "!", "?")) else f"{said}."
-        return f"{said} Sign in with `{preset.sign_in}`, as the user that runs relay." if preset else said
+    def _with_fix(self, detail: str) -> str:
+        return with_sign_in(detail, self.agent.preset.sign_in if self.agent.preset else "")

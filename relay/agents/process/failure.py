@@ -111,6 +111,12 @@ def sentence(text: str) -> str:
     return text if len(text) <= SENTENCE else text[: SENTENCE - 1] + "…"
 
 
+def with_sign_in(detail: str, command: str) -> str:
+    """A missing sign-in, and the command that signs in; empty: it is not known."""
+    detail = detail if detail.endswith((".", "!", "?")) else f"{detail}."
+    return f"{detail} Sign in with `{command}`, as the user that runs relay." if command else detail
+
+
 _AMOUNT = (
     r"\d+(?:\.\d+)?\s*(?:ms|milliseconds?|seconds?|secs?|s|minutes?|mins?|m|hours?|hrs?|h|days?|d)(?![a-z])"
 )

@@ -7,6 +7,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from relay.agents.process.failure import Verdict
+from relay.model import EndPart
+
 #: Characters of diagnostics that one turn may add to the agent's log.
 LOG_LIMIT = 65_536
 
@@ -26,6 +29,16 @@ class OutputLimit:
         fitting = data[: max(0, self.text)]
         self.text -= len(fitting)
         return fitting.decode("utf-8", "ignore")
+
+    def end(self, verdict: Verdict, answer: str | None, most: int) -> EndPart:
+        """The end of a turn. One that went well has its answer, `most` bytes of it, whatever was kept before."""
+        text = None
+        if verdict.failure is None and answer is not None:
+            self.text = most
+            text = self.cut(answer)
+        return EndPart(
+            verdict.failure, verdict.detail, text=text, retry_at=verdict.retry_at, truncated=self.truncated
+        )
 
     def cut_log(self, line: str) -> str:
         """The line of diagnostics, or that the log is full; empty after that."""

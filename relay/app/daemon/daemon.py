@@ -28,7 +28,7 @@ from relay.coordination.tasks.projection import TasksFile
 from relay.faces.http.requests.auth import TokenError, ensure_token
 from relay.faces.http.requests.connections import raise_open_files, tell_full_seldom
 from relay.faces.services import folds
-from relay.store.open import open_store
+from relay.store.open import opened_store
 from relay.store.ports import AnotherDaemon, Store
 
 log = structlog.get_logger(__name__)
@@ -99,16 +99,14 @@ class Daemon:
     @contextlib.asynccontextmanager
     async def _opened(self) -> AsyncIterator[Store]:
         """The room's database. Raises CannotStart, StoreError."""
-        store = await open_store(self.settings, SCHEMAS, keeper=True)
-        try:
-            yield store
-        except store.errors as error:
-            raise CannotStart(
-                f"the database {store.place} cannot be used: {error}. {script('healthcheck.sh')} names what is "
-                "damaged, and docs/service.md says what to do"
-            ) from error
-        finally:
-            await store.close()
+        async with opened_store(self.settings, SCHEMAS, keeper=True) as store:
+            try:
+                yield store
+            except store.errors as error:
+                raise CannotStart(
+                    f"the database {store.place} cannot be used: {error}. {script('healthcheck.sh')} names what "
+                    "is damaged, and docs/service.md says what to do"
+                ) from error
 
     # -- build
 

@@ -22,7 +22,7 @@ from typing import Any
 from relay.app.guard.asker import Asker, Unasked
 from relay.app.guard.hook import CannotAsk, post, room, whose
 from relay.config.command_line import about, command
-from relay.git.environment import ENVIRONMENT, OVERRIDES
+from relay.git.environment import ENVIRONMENT, OVERRIDES, PLACE
 
 HOOKS = {"pre-commit": "commit", "pre-merge-commit": "merge", "pre-push": "push"}
 #: Seconds that a commit waits for the room: as long as its doors may be busy, and a person waits.
@@ -38,15 +38,6 @@ NO_MAIN = (
 )
 #: Refused files that are listed.
 MOST_SHOWN = 10
-#: Where git says what it works on; a hook's own calls must look at the same index.
-_PLACE = (
-    "GIT_DIR",
-    "GIT_COMMON_DIR",
-    "GIT_WORK_TREE",
-    "GIT_INDEX_FILE",
-    "GIT_OBJECT_DIRECTORY",
-    "GIT_ALTERNATE_OBJECT_DIRECTORIES",
-)
 #: What an agent's program sets in the shells that it opens, and no person in theirs: Claude Code (env-vars of its
 #: documentation); Codex (codex-rs/core: exec_env.rs, spawn.rs, unified_exec/process_manager.rs); Gemini CLI
 #: (docs/tools/shell.md). Prefixes would not do: CLAUDE_CODE_USE_BEDROCK and CODEX_HOME are settings of people.
@@ -119,7 +110,7 @@ def git(
     call = ["git", "--no-pager"]
     for setting in (*OVERRIDES, *config):
         call += ["-c", setting]
-    env = {name: place[name] for name in _PLACE if name in place}
+    env = {name: place[name] for name in PLACE if name in place}
     env |= {"PATH": os.environ.get("PATH", os.defpath), **ENVIRONMENT}
     try:
         done = subprocess.run(

@@ -72,8 +72,8 @@ async def look(config: str | None) -> list[Check]:
         checks += [files.folder(context), files.disk(context)]
         checks.append(await _guarded("transcript", files.transcript, context))
         checks.append(await _guarded("database", data.database, context))
-        for name, check in data.OF_THE_DATABASE.items():
-            checks.append(await _of_database(name, check, context))
+        for check in data.OF_THE_DATABASE:
+            checks.append(await _of_database(check.__name__, check, context))
         checks += [await outside.ollama(context), outside.agents(context), await outside.worktrees(context)]
         return checks
 

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
-from typing import Any
 
 from relay.app.health.context import Check, CheckContext, Q, Status, failed, ok, warning, worst
 from relay.app.health.files import mends
@@ -237,11 +236,5 @@ async def projections(context: CheckContext) -> Check:
     return worst("projections", seen, f"the board and {path.name} agree with the log")
 
 
-#: What needs the database, in the order of the report.
-OF_THE_DATABASE: dict[str, Any] = {
-    "log": log,
-    "queue": queue,
-    "breakers": breakers,
-    "followers": followers,
-    "projections": projections,
-}
+#: What needs the database, in the order of the report; each function has the name of its check.
+OF_THE_DATABASE = (log, queue, breakers, followers, projections)
