@@ -11,8 +11,8 @@ import os
 from collections.abc import Callable
 from typing import Any
 from urllib.error import HTTPError, URLError
-from urllib.request import ProxyHandler, Request, build_opener
 
+from relay.app.runtime.daemon_requests import ask_daemon
 from relay.app.runtime.git_person import git_person
 from relay.base.files import read_regular
 from relay.base.terminal_text import fail, indented, safe
@@ -130,13 +130,8 @@ def _intent(args: argparse.Namespace) -> int:
 
 
 def _post(url: str, key: str, body: dict[str, Any] | None) -> dict[str, Any]:
-    headers = {"X-API-Key": key, "Content-Type": "application/json"}
-    data, method = (None, "GET") if body is None else (json.dumps(body).encode(), "POST")
-    request = Request(url, data, headers, method=method)
     try:
-        # The room is on this machine: a proxy from the environment has no business here.
-        with build_opener(ProxyHandler({})).open(request, timeout=ANSWER_S) as answer:
-            reply: dict[str, Any] = json.load(answer)
+        reply: dict[str, Any] = ask_daemon(url, timeout_s=ANSWER_S, key=key, body=body)
     except HTTPError as error:
         refused = json.load(error).get("error", {})
         return {"success": False, "reason": f"{refused.get('message', '')} {refused.get('fix', '')}".strip()}

@@ -5,8 +5,8 @@ from __future__ import annotations
 import argparse
 import json
 
-from relay.app.commands.run import state_of
 from relay.app.runtime import instance
+from relay.app.runtime.daemon_requests import state_of
 from relay.app.runtime.sign_in import NoLink, new_link
 from relay.base.terminal_text import fail
 from relay.config.command_line import script

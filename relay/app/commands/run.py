@@ -5,14 +5,14 @@ from __future__ import annotations
 import argparse
 import asyncio
 import contextlib
-import json
 import os
 import subprocess
 import sys
 import time
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from relay.base.files import open_regular, read_regular
+from relay.app.runtime.daemon_requests import ask_daemon, state_of
+from relay.base.files import open_regular
 from relay.base.terminal_text import fail
 from relay.config.command_line import command
 from relay.config.loading import load_for_command
@@ -154,21 +154,9 @@ def _last_words(settings: Settings, began: int) -> str:
     return "\n".join(plain[-6:] or lines[-3:])
 
 
-def state_of(settings: Settings) -> dict[str, Any] | None:
-    """What the running daemon says of itself (`.relay/state.json`); None: there is none, or it is damaged."""
-    try:
-        state: dict[str, Any] = json.loads(read_regular(settings.state_path))
-    except (OSError, ValueError):
-        return None
-    return state
-
-
 def _healthy(url: str) -> bool:
-    from urllib.request import ProxyHandler, build_opener
-
     try:
-        # The room is on this machine: a proxy from the environment has no business here.
-        with build_opener(ProxyHandler({})).open(f"{url}/health", timeout=2.0) as answer:
-            return bool(answer.status == 200)
-    except OSError:
+        ask_daemon(f"{url}/health", timeout_s=2.0)
+    except (OSError, ValueError):
         return False
+    return True

@@ -12,8 +12,8 @@ import time
 from http.client import HTTPException
 from pathlib import Path
 from urllib.error import HTTPError
-from urllib.request import ProxyHandler, Request, build_opener
 
+from relay.app.runtime.daemon_requests import ask_daemon
 from relay.base.files import stamp_of
 from relay.faces.http.requests.auth import TokenError, ensure_token
 
@@ -34,7 +34,10 @@ def new_link(url: str, token_path: Path) -> str:
         over = time.monotonic() > give_up
         try:
             if stamp_of(token_path) is not None:
-                return _asked(url, ensure_token(token_path))
+                answer = ask_daemon(
+                    f"{url}/api/links", timeout_s=ANSWER_S, key=ensure_token(token_path), body={}
+                )
+                return str(answer["url"])
             if over:
                 raise NoLink(f"{token_path} is missing, and the running room has not written it again")
         except TokenError as error:
@@ -45,15 +48,6 @@ def new_link(url: str, token_path: Path) -> str:
         except (OSError, HTTPException, ValueError, KeyError) as error:
             raise NoLink(f"the room at {url} does not answer ({getattr(error, 'reason', error)})") from None
         time.sleep(TOKEN_S / 20)
-
-
-def _asked(url: str, token: str) -> str:
-    asked = Request(
-        f"{url}/api/links", data=b"{}", headers={"X-API-Key": token, "Content-Type": "application/json"}
-    )
-    # The room is on this machine: a proxy from the environment has no business here.
-    with build_opener(ProxyHandler({})).open(asked, timeout=ANSWER_S) as answer:
-        return str(json.loads(answer.read())["url"])
 
 
 def _error_text(error: HTTPError) -> str:
