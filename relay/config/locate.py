@@ -37,6 +37,7 @@ SECTIONS = frozenset(
         "postgres",
         "airspace",
         "coordination",
+        "timeline",
     ]
 )
 #: Bytes of a file that is looked into: a configuration has a few thousand.

@@ -177,6 +177,16 @@ class StopSettings:
 
 
 @dataclass(frozen=True, slots=True)
+class TimelineSettings:
+    """How long the timeline keeps snapshots of the worktrees. Checkpoints are kept for ever."""
+
+    keep_all_s: float = setting("seconds that every snapshot is kept", 86400.0, low=0)
+    keep_days: float = setting(
+        "days that the last snapshot of each hour and agent is kept", 30.0, low=0, high=3650
+    )
+
+
+@dataclass(frozen=True, slots=True)
 class RoomSettings:
     """The room's own rules."""
 
@@ -205,6 +215,7 @@ class Settings:
     postgres: PostgresSettings = setting("", PostgresSettings)
     airspace: AirspaceSettings = setting("", AirspaceSettings)
     coordination: CoordinationSettings = setting("", CoordinationSettings)
+    timeline: TimelineSettings = setting("", TimelineSettings)
 
     @property
     def folder(self) -> Path:

@@ -17,6 +17,7 @@ from relay.git.checkout import Checkout
 from relay.git.merge_state import MARKERS, Lines, UnsettledFile, added_markers
 from relay.git.run import Git, GitError, name_of
 from relay.git.scratch_repository import ScratchRepository
+from relay.model.touches import Kind, Touch
 from relay.model.working_set import Change, FileTouch, Span
 
 #: The lines that the definitions of a file span, from its path and its text: (first, last), 1-based. Called in a
@@ -103,6 +104,29 @@ def parse_raw(data: bytes) -> list[Record]:
             path, new_path, old = new_path, None, "0" * len(old)
         records.append(Record(letter, path, new_path, old_mode, new_mode, old, new))
     return records
+
+
+def touches_of(records: Iterable[Record]) -> tuple[Touch, ...]:
+    """What a difference of two trees says of each path, in their order. Submodules, which are other repositories'
+    commits, are left out."""
+    touches: list[Touch] = []
+    for record in records:
+        if record.is_submodule:
+            continue
+        path, before, after = name_of(record.path), _blob(record.old), _blob(record.new)
+        if record.change is Change.RENAMED and record.new_path is not None:
+            touches.append(Touch(path, before, None, Kind.RENAME))
+            touches.append(Touch(name_of(record.new_path), None, after, Kind.RENAME, origin=path))
+        elif after is None:
+            touches.append(Touch(path, before, None, Kind.DELETE))
+        else:
+            mode = before == after and record.old_mode != record.new_mode
+            touches.append(Touch(path, before, after, Kind.MODE if mode else Kind.WRITE))
+    return tuple(sorted(touches, key=lambda touch: touch.path))
+
+
+def _blob(name: str) -> str | None:
+    return name if name.strip("0") else None
 
 
 def parse_patch(data: bytes) -> dict[tuple[str, str], Hunks]:

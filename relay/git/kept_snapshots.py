@@ -4,8 +4,7 @@ Invariants:
 - a kept snapshot has all of its objects in the repository itself, and git's own `gc` keeps them as long as its ref is
   there; no branch has it, so `git log --branches` and a push of branches do not see it;
 - its commit needs nobody's name: relay signs it, with the time of the snapshot;
-- the repository is the only record of what is kept. Of one lane, a tree that is kept again is kept once, by its
-  latest time.
+- the repository is the only record of what is kept. A tree that a lane keeps again is kept once, by its latest time.
 """
 
 from __future__ import annotations
@@ -14,6 +13,7 @@ import re
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 
+from relay.config.settings import TimelineSettings
 from relay.git.checkout import Checkout
 from relay.git.scratch_repository import ScratchRepository
 from relay.git.snapshot import commit_tree, signed_by_relay
@@ -39,15 +39,6 @@ class KeptSnapshot:
     @property
     def checkpoint(self) -> bool:
         return self.ref.startswith(CHECKPOINTS)
-
-
-@dataclass(frozen=True, slots=True)
-class KeepPolicy:
-    """Which snapshots stay: all that are younger than `keep_all_s`, then the last of each hour and lane until they
-    are `keep_days` old. Checkpoints stay for ever."""
-
-    keep_days: float = 30.0
-    keep_all_s: float = 86_400.0
 
 
 class KeptSnapshots:
@@ -90,7 +81,9 @@ class KeptSnapshots:
         """The latest that holds this tree; None: it is not kept (any more)."""
         return next((kept for kept in reversed(await self.all()) if kept.tree == tree), None)
 
-    async def prune(self, policy: KeepPolicy, now: float, held: Collection[str] = ()) -> list[KeptSnapshot]:
+    async def prune(
+        self, policy: TimelineSettings, now: float, held: Collection[str] = ()
+    ) -> list[KeptSnapshot]:
         """Let go of what the policy does not keep, but for the trees in `held`; gives those. Raises GitError."""
         going = [kept for kept in expired(await self.all(), policy, now) if kept.tree not in held]
         for start in range(0, len(going), _AT_ONCE):
@@ -100,7 +93,7 @@ class KeptSnapshots:
         return going
 
 
-def expired(snapshots: Iterable[KeptSnapshot], policy: KeepPolicy, now: float) -> list[KeptSnapshot]:
+def expired(snapshots: Iterable[KeptSnapshot], policy: TimelineSettings, now: float) -> list[KeptSnapshot]:
     """Those, oldest first, that the policy does not keep. Pure."""
     in_order = sorted((kept for kept in snapshots if not kept.checkpoint), key=lambda kept: kept.at)
     last_of_hour = {(kept.lane, kept.at // 3600): kept.ref for kept in in_order}

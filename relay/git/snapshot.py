@@ -50,6 +50,11 @@ class Snapshot:
     merging: tuple[str, ...] = ()
     unsettled: tuple[UnsettledFile, ...] = ()
 
+    @property
+    def parents(self) -> tuple[str, ...]:
+        """What `tree` is on top of: the commit of `head`, and what a merge under way merges in."""
+        return (*([self.head.commit] if self.head.commit else []), *self.merging)
+
 
 class Snapshotter:
     """Takes snapshots of one checkout. `name` tells its index from others'; calls must not overlap."""

@@ -31,7 +31,6 @@ from relay.model.names import (
     Program,
 )
 from relay.model.pages import Json
-from relay.model.permits import Nobody, PermissionAnswer, PermissionOption, PermissionRequest, Permits
 from relay.model.ports import (
     AgentConfig,
     Airspace,
@@ -54,7 +53,12 @@ from relay.model.turns import (
     FailureClass,
     Location,
     LogPart,
+    Nobody,
     Part,
+    PermissionAnswer,
+    PermissionOption,
+    PermissionRequest,
+    Permits,
     SessionPart,
     TextPart,
     ToolPart,

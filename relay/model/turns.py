@@ -1,4 +1,5 @@
-"""A turn of an agent: what it is asked, where it works, the parts that come out of it, and who runs it."""
+"""A turn of an agent: what it is asked, where it works, the parts that come out of it, what it asks the people of the
+room, and who runs it."""
 
 from __future__ import annotations
 
@@ -8,6 +9,8 @@ from enum import StrEnum
 from operator import add
 from pathlib import Path
 from typing import Any, Protocol
+
+from relay.model.touches import Touch
 
 #: The field of an advisory's `meta` that names the agents whose turn takes the main branch in.
 TAKE_MAIN = "take_main"
@@ -210,23 +213,31 @@ class Agent(Protocol):
 class Workplace:
     """Where one turn works. `may_edit`: the folder is the agent's own. `root`: the top of its checkout, when `cwd`
     is a folder in it; None = `cwd` itself. `note`: what the agent is told of it, after its message. `done`: why
-    nothing is left to do of what `take_main` was asked for; empty = something is."""
+    nothing is left to do of what `take_main` was asked for; empty = something is. `tree`: git's id of what stands
+    there, uncommitted work too; `commits`: what that is on top of."""
 
     cwd: Path
     may_edit: bool
     root: Path | None = None
     note: str = ""
     done: str = ""
+    tree: str = ""
+    commits: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Changes:
-    """What one turn changed in its agent's worktree: on which branch, how many files and lines."""
+    """What one turn changed in its agent's worktree: on which branch, how many files and lines. `before`, `after`:
+    git's ids of its trees; `commits`: what the tree after is on top of."""
 
     branch: str
     files: int
     insertions: int
     deletions: int
+    before: str = ""
+    after: str = ""
+    commits: tuple[str, ...] = ()
+    touches: tuple[Touch, ...] = ()
 
     def as_json(self) -> dict[str, Any]:
         """The value of an answer's `meta.worktree`."""
@@ -236,3 +247,49 @@ class Changes:
             "insertions": self.insertions,
             "deletions": self.deletions,
         }
+
+
+@dataclass(frozen=True, slots=True)
+class PermissionOption:
+    """One answer to a permission request. `kind`: allow_once, allow_always, reject_once, reject_always."""
+
+    id: str
+    name: str
+    kind: str
+
+
+@dataclass(frozen=True, slots=True)
+class PermissionRequest:
+    """What an agent asks a person for: `title` is one line, `tool` the kind of tool (edit, execute, ...)."""
+
+    agent: str
+    title: str
+    tool: str = "other"
+    paths: tuple[str, ...] = ()
+    options: tuple[PermissionOption, ...] = ()
+    advisory: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class PermissionAnswer:
+    """The option that was chosen, by whom. `option` None: nobody chose one, for the `reason`."""
+
+    option: PermissionOption | None
+    by: str = ""
+    reason: str = ""
+
+
+class Permits(Protocol):
+    """Asks the people of the room on behalf of an agent."""
+
+    async def ask(self, request: PermissionRequest, *, timeout_s: float) -> PermissionAnswer:
+        """Wait for a person's answer, for `timeout_s` seconds at most; at once without one when nobody is
+        there to answer. Cancelling the wait takes the request back."""
+        ...
+
+
+class Nobody:
+    """Stands in for the people of a room that has no door to ask them by."""
+
+    async def ask(self, request: PermissionRequest, *, timeout_s: float) -> PermissionAnswer:
+        return PermissionAnswer(None, reason="nobody who could answer is connected")

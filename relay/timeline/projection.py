@@ -6,22 +6,32 @@ while the events were recorded.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 
 from relay.log import events
 from relay.log.encoding import dumps
 from relay.log.events import Event
 from relay.store.ports import Queries, Store, Tx
-from relay.timeline.touches import CHANGED
 
 Q = Queries(Path(__file__).parent)
 FOLDER = Path(__file__).parent
+#: The types of the events that say what was done to files, or who was shown them.
+CHANGED, READ = "files.changed", "files.read"
 #: Events of one transaction of a rebuild.
 BATCH = 500
 
 
 async def project(tx: Tx, event: Event) -> None:
     """Add what an event of the timeline says to its tables; in the transaction that appends it."""
+    if event.snapshot is not None and "worktree" in event.outputs:
+        await tx.execute(
+            Q.put_tree,
+            worktree=event.outputs["worktree"],
+            tree=event.snapshot,
+            commit=event.outputs.get("commit"),
+            pos=event.pos,
+        )
     if event.type == CHANGED:
         await tx.execute(
             Q.put_touches,
@@ -33,13 +43,30 @@ async def project(tx: Tx, event: Event) -> None:
         )
 
 
+@dataclass(frozen=True, slots=True)
+class KnownTree:
+    """What the log last knew of a worktree: its `tree`, the `commit` it stood at (of the main branch only), and the
+    id of the event that says so."""
+
+    tree: str
+    commit: str | None
+    event: str
+
+
+async def last_tree(tx: Tx, worktree: str) -> KnownTree | None:
+    """The tree that was last recorded of a worktree; None: none was."""
+    row = await tx.one(Q.last_tree, worktree=worktree)
+    return None if row is None else KnownTree(row["tree"], row["at_commit"], row["id"])
+
+
 async def rebuild(store: Store) -> int:
     """Make the tables anew from the log, in one transaction; gives the number of events that they say."""
 
     async def work(tx: Tx) -> int:
         await tx.execute(Q.clear_touches)
+        await tx.execute(Q.clear_trees)
         count = after = 0
-        while batch := await events.read_after(tx, after, types=(CHANGED,), limit=BATCH):
+        while batch := await events.read_after(tx, after, types=(CHANGED, READ), limit=BATCH):
             for event in batch:
                 await project(tx, event)
             count, after = count + len(batch), batch[-1].pos

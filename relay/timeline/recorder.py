@@ -18,9 +18,9 @@ from relay.base.vector_clock import merge
 from relay.log import events
 from relay.log.encoding import dumps
 from relay.log.events import Event, Lane, NewEvent
+from relay.model.touches import Source, Touch, paths_of
 from relay.store.ports import Row, Tx
-from relay.timeline.projection import Q, project
-from relay.timeline.touches import CHANGED, READ, Source, Touch, paths_of
+from relay.timeline.projection import CHANGED, READ, Q, project
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,18 +41,21 @@ async def record_changes(
     before: str | None,
     after: str,
     worktree: str = "",
+    commit: str | None = None,
     parents: Sequence[str] = (),
     role: str | None = None,
     branch: str | None = None,
 ) -> Event | None:
-    """Append `files.changed`: the lane's author made the tree `after` of the tree `before`. `worktree`: whose.
-    None when nothing was touched. Raises LaneError."""
+    """Append `files.changed`: the lane's author made the tree `after` of the tree `before`. `worktree`: whose, "main"
+    with its `commit` for the main branch. None when nothing was touched. Raises LaneError."""
     if not touches:
         return None
     verdict = await judge(tx, lane, {touch.path: touch.before for touch in touches}, parents)
     outputs: dict[str, Any] = {"touches": [touch.as_json() for touch in touches], "source": source.value}
     if worktree:
         outputs["worktree"] = worktree
+    if commit:
+        outputs["commit"] = commit
     if verdict.unseen:
         outputs["unseen"] = [{"path": path, "event": event} for path, event in verdict.unseen]
     new = NewEvent(
@@ -78,25 +81,41 @@ async def record_reads(
     blobs: Mapping[str, str | None],
     *,
     source: str,
+    worktree: str = "",
+    tree: str | None = None,
     parents: Sequence[str] = (),
     role: str | None = None,
 ) -> Event | None:
     """Append `files.read`: the lane's author was shown these paths with these contents (blob ids). It depends on the
-    last write by others of each path that it could see. `source`: tool, hook, or merge (it took the main branch in).
-    None when nothing was read. Raises LaneError."""
+    last write by others of each path that it could see. `source`: tool, hook, or merge (the main branch was taken
+    into `worktree`, where `tree` stands now). None when nothing was read. Raises LaneError."""
     if not blobs:
         return None
     verdict = await judge(tx, lane, blobs, parents)
     new = NewEvent(
         READ,
         lane,
-        outputs={"paths": sorted(blobs), "source": source},
+        outputs={"paths": sorted(blobs), "source": source} | ({"worktree": worktree} if worktree else {}),
         parents=parents,
         causal_deps=verdict.depends_on,
         role=role,
+        snapshot=tree,
         file_touches=sorted(blobs),
     )
-    return await events.append(tx, new)
+    event = await events.append(tx, new)
+    await project(tx, event)
+    return event
+
+
+async def record_tree(
+    tx: Tx, lane: Lane, worktree: str, tree: str, *, commit: str | None = None, parents: Sequence[str] = ()
+) -> Event:
+    """Append `files.read` for a worktree that the log knows nothing of: its timeline begins with this tree. Raises
+    LaneError."""
+    outputs = {"paths": [], "source": "start", "worktree": worktree} | ({"commit": commit} if commit else {})
+    event = await events.append(tx, NewEvent(READ, lane, outputs=outputs, parents=parents, snapshot=tree))
+    await project(tx, event)
+    return event
 
 
 async def judge(tx: Tx, lane: Lane, stood: Mapping[str, str | None], causes: Sequence[str] = ()) -> Verdict:

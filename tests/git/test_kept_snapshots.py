@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from relay.config.settings import TimelineSettings
 from relay.git.checkout import open_checkout
-from relay.git.kept_snapshots import KeepPolicy, KeptSnapshot, KeptSnapshots, expired, ref_component
+from relay.git.kept_snapshots import KeptSnapshot, KeptSnapshots, expired, ref_component
 from relay.git.run import GitError
 from relay.git.scratch_repository import ScratchRepository
 from relay.git.snapshot import Snapshot, Snapshotter
@@ -108,11 +109,11 @@ async def test_what_the_policy_does_not_keep_goes(taking: Taking) -> None:
         trees[at] = (await taking.keep(at))[1]
     (top / "a.py").write_text("checkpoint\n")
     _, checkpoint = await taking.keep(NOW - 400 * DAY, checkpoint=True)
-    gone = await taking.kept.prune(KeepPolicy(), NOW, held=[trees[NOW - 31 * DAY].tree])
+    gone = await taking.kept.prune(TimelineSettings(), NOW, held=[trees[NOW - 31 * DAY].tree])
     assert gone == [trees[NOW - 2 * DAY]]
-    gone = await taking.kept.prune(KeepPolicy(), NOW)
+    gone = await taking.kept.prune(TimelineSettings(), NOW)
     assert gone == [trees[NOW - 31 * DAY]]
-    assert await taking.kept.prune(KeepPolicy(), NOW) == []
+    assert await taking.kept.prune(TimelineSettings(), NOW) == []
     left = [checkpoint, trees[NOW - 2 * DAY + 60], trees[NOW - 60]]
     assert await taking.kept.all() == left
 
@@ -130,7 +131,7 @@ async def test_a_ref_that_was_moved_meanwhile_stays(taking: Taking) -> None:
 
     taking.kept.all = stale  # type: ignore[method-assign]
     with pytest.raises(GitError):
-        await taking.kept.prune(KeepPolicy(), NOW)
+        await taking.kept.prune(TimelineSettings(), NOW)
     assert [kept.at for kept in await before()] == [NOW]
     assert old.tree == (await before())[0].tree
 
@@ -141,9 +142,9 @@ def test_the_last_of_each_hour_and_lane_stays_for_thirty_days() -> None:
 
     hour = (NOW - 5 * DAY) // 3600 * 3600
     ends = [made(hour), made(hour + 10), made(hour + 20, "b"), made(hour + 3600)]
-    assert expired(ends, KeepPolicy(), NOW) == [made(hour)]
-    assert expired(ends, KeepPolicy(keep_all_s=6 * DAY), NOW) == []
-    assert expired(ends, KeepPolicy(keep_days=4), NOW) == ends
+    assert expired(ends, TimelineSettings(), NOW) == [made(hour)]
+    assert expired(ends, TimelineSettings(keep_all_s=6 * DAY), NOW) == []
+    assert expired(ends, TimelineSettings(keep_days=4), NOW) == ends
 
 
 @pytest.mark.parametrize(

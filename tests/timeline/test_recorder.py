@@ -13,10 +13,10 @@ import pytest
 from relay.log import events
 from relay.log.events import Event, Lane, NewEvent
 from relay.log.verify import verify
+from relay.model.touches import Kind, Source, Touch
 from relay.store.ports import Queries, Row, Store, Tx
 from relay.timeline import recorder
 from relay.timeline.projection import rebuild
-from relay.timeline.touches import Kind, Source, Touch
 from tests import engines
 from tests.engines import BOTH, all_events
 

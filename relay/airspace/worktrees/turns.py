@@ -22,7 +22,7 @@ from relay.airspace.worktrees.merging.wording import to_clean
 from relay.airspace.worktrees.registry import EDITORS, WorktreeRegistry
 from relay.airspace.worktrees.tracked_worktree import TrackedWorktree, WorktreeGone
 from relay.config.settings import AgentSettings
-from relay.git.diff import changed_files
+from relay.git.diff import changed_files, touches_of
 from relay.git.merge_state import operation_under_way, started_merge
 from relay.git.run import GitError
 from relay.git.snapshot import Snapshot
@@ -72,7 +72,14 @@ class TurnWorktrees:
                     snapshot = await self._forward(worktree, snapshot)
             registry.turn_trees[agent] = snapshot.tree
         folder = await self._folder_of(settings, worktree)
-        place = Workplace(folder, may_edit=True, root=worktree.checkout.top, note=note)
+        place = Workplace(
+            folder,
+            may_edit=True,
+            root=worktree.checkout.top,
+            note=note,
+            tree=snapshot.tree,
+            commits=snapshot.parents,
+        )
         return await self._asked(worktree, snapshot, place) if take_main else place
 
     async def _asked(self, worktree: TrackedWorktree, snapshot: Snapshot, place: Workplace) -> Workplace:
@@ -151,4 +158,8 @@ class TurnWorktrees:
             len(records),
             sum(hunks[record.old, record.new].insertions for record in records),
             sum(hunks[record.old, record.new].deletions for record in records),
+            before=began,
+            after=snapshot.tree,
+            commits=snapshot.parents,
+            touches=touches_of(records),
         )

@@ -19,6 +19,7 @@ from relay.app.daemon.supervisor import Supervisor
 from relay.app.daemon.trouble import Trouble
 from relay.app.daemon.turn_hooks import DaemonHooks
 from relay.app.runtime.instance import InstanceRecord
+from relay.app.timeline.recording import TimelineRecording
 from relay.base.durations import now_iso
 from relay.base.git_checkouts import top_of
 from relay.config.settings import LiveSettings, Settings
@@ -87,6 +88,7 @@ class Parts:
             judge=judge,
         )
         self.services = replace(services, intents=IntentService(store, settings, self.airspace.live))
+        self.timeline = TimelineRecording(store, self.worktrees.registry, settings)
         self.coordination = CoordinationTasks(store, settings, self.services, self.turns)
         follow.check_acyclic([*self.airspace.followers, *self.coordination.followers])
 
@@ -105,7 +107,9 @@ class Parts:
             line_format.lock_path(now.runtime_dir, now.transcript_path),
             self.roster,
         )
-        hooks = DaemonHooks(self.transcript, self.worktrees, self.airspace, self.metrics, self.states)
+        hooks = DaemonHooks(
+            self.transcript, self.worktrees, self.airspace, self.timeline, self.metrics, self.states
+        )
         self.workers = WorkerPool(store, self.live, self.roster, self.turns, hooks, holder=record.holder)
         self.router = Router(store, self.live, _dispatcher(now), self.roster, hooks)
         self.overview = Overview(

@@ -1,4 +1,4 @@
-"""What the daemon does around each turn: the transcript, the agent's worktree, the airspace, the metrics."""
+"""What the daemon does around each turn: the transcript, the worktree, the airspace, the timeline, the metrics."""
 
 from __future__ import annotations
 
@@ -7,9 +7,12 @@ from collections.abc import Sequence
 from relay.app.daemon.agent_states import AgentStates
 from relay.app.daemon.airspace import AirspaceParts, WorktreeParts
 from relay.app.daemon.metrics import Metrics
+from relay.app.timeline.recording import TimelineRecording
 from relay.model import Changes, Location, Workplace
 from relay.room.dispatch.running import TurnHooks
+from relay.room.dispatch.turns import Plan
 from relay.room.transcript.tail import Transcript
+from relay.store.ports import Tx
 
 
 class DaemonHooks(TurnHooks):
@@ -20,20 +23,30 @@ class DaemonHooks(TurnHooks):
         transcript: Transcript,
         worktrees: WorktreeParts,
         airspace: AirspaceParts,
+        timeline: TimelineRecording,
         metrics: Metrics,
         states: AgentStates,
     ) -> None:
         self._transcript, self._worktrees, self._airspace = transcript, worktrees, airspace
-        self._metrics, self._states = metrics, states
+        self._timeline, self._metrics, self._states = timeline, metrics, states
 
-    async def before_turn(self, agent: str, *, take_main: bool) -> Workplace | None:
-        return await self._worktrees.turns.before_turn(agent, take_main=take_main)
+    async def before_turn(self, plan: Plan, *, take_main: bool) -> Workplace | None:
+        place = await self._worktrees.turns.before_turn(plan.agent, take_main=take_main)
+        if place is not None:
+            await self._timeline.turn_began(plan, place)
+        return place
 
     async def processes_ended(self) -> None:
         await self._transcript.before_end()
 
-    async def after_turn(self, agent: str) -> Changes | None:
-        return await self._worktrees.turns.after_turn(agent)
+    async def after_turn(self, plan: Plan) -> Changes | None:
+        changes = await self._worktrees.turns.after_turn(plan.agent)
+        if changes is not None:
+            await self._timeline.turn_ends(plan, changes)
+        return changes
+
+    async def record_changes(self, tx: Tx, plan: Plan, changes: Changes) -> None:
+        await self._timeline.record(tx, plan, changes)
 
     def state_changed(self, agent: str) -> None:
         self._states.changed(agent)

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from relay.base.durations import now_iso
 from relay.model import Changes, Location, Workplace
 from relay.room.dispatch.turns import Plan
+from relay.store.ports import Tx
 
 #: Lines kept of an agent's log.
 LOG_LINES = 500
@@ -24,7 +25,7 @@ class TurnHooks:
     The coroutines are awaited by the turn: a place to work in before it, and its changes after it.
     """
 
-    async def before_turn(self, agent: str, *, take_main: bool) -> Workplace | None:
+    async def before_turn(self, plan: Plan, *, take_main: bool) -> Workplace | None:
         """Where the turn that begins works; None: where its configuration says. `take_main`: it is to merge the
         main branch into the agent's own. Never raises."""
         return None
@@ -32,9 +33,12 @@ class TurnHooks:
     async def processes_ended(self) -> None:
         """A turn's processes have ended and its jobs have not: what they wrote is still the agent's."""
 
-    async def after_turn(self, agent: str) -> Changes | None:
+    async def after_turn(self, plan: Plan) -> Changes | None:
         """What the turn that ends changed in its worktree; None: nothing, or unknown."""
         return None
+
+    async def record_changes(self, tx: Tx, plan: Plan, changes: Changes) -> None:
+        """Record what the turn changed, in the transaction that records its end."""
 
     def state_changed(self, agent: str) -> None:
         """The agent begins or ends a turn."""

@@ -240,7 +240,7 @@ class WorkerPool:
         """Run the agent, and take in the parts of its turn."""
         assert member.agent is not None
         take_main = [_takes_main(message, plan.agent) for message in plan.messages]
-        place = await self._hooks.before_turn(plan.agent, take_main=any(take_main))
+        place = await self._hooks.before_turn(plan, take_main=any(take_main))
         if place and place.done and all(take_main):
             output.needless = place.done
             return
@@ -343,7 +343,7 @@ class WorkerPool:
             # The file is out of reach: its tail says so, and the answer must not wait for it.
             log.warning("transcript not read before the end of a turn", agent=plan.agent, error=str(error))
         try:
-            changes = await self._hooks.after_turn(plan.agent)
+            changes = await self._hooks.after_turn(plan)
         except Exception:
             # The answer exists only here, and is worth more than what it changed.
             log.exception("changes of a turn not read", agent=plan.agent)
@@ -355,13 +355,15 @@ class WorkerPool:
         wait = 0.2
         while True:
             now = self._clock()
+
+            async def work(tx: Tx, now: float = now, outcome: Outcome = outcome) -> bool:
+                # What stands in the worktree stands there, also when the turn was given up meanwhile.
+                if outcome.changes is not None:
+                    await self._hooks.record_changes(tx, plan, outcome.changes)
+                return await finish(tx, plan, outcome, now=now, chance=random.random())
+
             try:
-                was_held = await self._store.write(
-                    lambda tx, now=now, outcome=outcome: finish(  # type: ignore[misc]
-                        tx, plan, outcome, now=now, chance=random.random()
-                    ),
-                    durable=True,
-                )
+                was_held = await self._store.write(work, durable=True)
                 break
             except (StoreBusy, OSError, self._store.transient) as error:
                 log.warning("answer waits for the database", agent=plan.agent, error=str(error))

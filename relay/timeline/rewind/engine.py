@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from relay.git.run import Git, name_of
+from relay.model.touches import Kind, Touch
 from relay.timeline.rewind.line_merge import Versions, blob_id, merge_texts
 from relay.timeline.rewind.tree_entries import (
     Change,
@@ -29,7 +30,6 @@ from relay.timeline.rewind.tree_entries import (
     tree_with,
     write_blobs,
 )
-from relay.timeline.touches import Kind, Touch
 
 _FILE = "100644"
 

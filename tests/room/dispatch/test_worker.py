@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from relay.log import events
+from relay.log.events import NewEvent
 from relay.model import (
     Changes,
     EndPart,
@@ -29,10 +31,11 @@ from relay.room.dispatch.queue import load_spent
 from relay.room.dispatch.roster import Member, Roster
 from relay.room.dispatch.running import TurnHooks
 from relay.room.dispatch.tool_locations import within
+from relay.room.dispatch.turns import Plan
 from relay.room.journal.ledger import Q
 from relay.room.journal.live_bus import LiveFeed
 from relay.room.journal.values import Frame, Job
-from relay.store.ports import Store
+from relay.store.ports import Store, Tx
 from tests.engines import BOTH, SQLITE, Blocker
 from tests.room.floor import Floor, Play
 from tests.room.parts import PATIENT_S, Played, all_jobs, all_messages, open_room, until
@@ -563,15 +566,19 @@ class Meadow(TurnHooks):
         self.folder, self.changes, self.fails, self.done = folder, changes, fails, done
         self.told: list[str] = []
 
-    async def before_turn(self, agent: str, *, take_main: bool) -> Workplace | None:
-        self.told.append(f"before {agent}{' taking main' * take_main}")
-        return Workplace(self.folder / agent, may_edit=True, done=self.done)
+    async def before_turn(self, plan: Plan, *, take_main: bool) -> Workplace | None:
+        self.told.append(f"before {plan.agent}{' taking main' * take_main}")
+        return Workplace(self.folder / plan.agent, may_edit=True, done=self.done)
 
-    async def after_turn(self, agent: str) -> Changes | None:
-        self.told.append(f"after {agent}")
+    async def after_turn(self, plan: Plan) -> Changes | None:
+        self.told.append(f"after {plan.agent}")
         if self.fails:
             raise RuntimeError("no idea")
         return self.changes
+
+    async def record_changes(self, tx: Tx, plan: Plan, changes: Changes) -> None:
+        self.told.append(f"recorded {plan.agent}")
+        await events.append(tx, NewEvent("note", plan.lane, parents=[plan.event_id]))
 
 
 async def test_a_turn_works_in_its_place_and_its_answer_says_what_it_changed(
@@ -583,7 +590,7 @@ async def test_a_turn_works_in_its_place_and_its_answer_says_what_it_changed(
     await floor.ask("@ALPHA change it")
     await floor.reach("done")
     assert [(turn.cwd, turn.may_edit) for turn in agent.turns] == [(tmp_path / "ALPHA", True)]
-    assert meadow.told == ["before ALPHA", "after ALPHA"]
+    assert meadow.told == ["before ALPHA", "after ALPHA", "recorded ALPHA"]
     answer = next(message for message in await all_messages(floor.store) if message.kind is Kind.AGENT)
     assert answer.meta["worktree"] == changes.as_json()
 

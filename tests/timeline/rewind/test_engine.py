@@ -9,8 +9,8 @@ import pytest
 
 from relay.git.checkout import open_checkout
 from relay.git.scratch_repository import ScratchRepository
+from relay.model.touches import Kind, Touch
 from relay.timeline.rewind.engine import Action, TakenBack
-from relay.timeline.touches import Kind, Touch
 from tests.git.repository import git
 from tests.timeline.rewind.trees import Content, Files, Trees, text
 

@@ -8,11 +8,10 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from relay.git.checkout import open_checkout
-from relay.git.diff import parse_raw
+from relay.git.diff import parse_raw, touches_of
 from relay.git.run import Git
 from relay.git.scratch_repository import ScratchRepository
 from relay.timeline.rewind.engine import TakenBack, TouchedEvent, take_back
-from relay.timeline.touches import touches_of
 from tests.git.repository import ENV, repository
 
 #: A file of a tree: its bytes; with another mode than that of a plain file, (mode, bytes).

@@ -15,3 +15,12 @@ CREATE TABLE touches (
   PRIMARY KEY (path, pos)
 );
 CREATE INDEX touches_by_lane ON touches (lane, seq);
+
+-- The last tree that the log knows of each worktree: what stands there otherwise was done outside of a turn. The worktree
+-- `main` is the main branch; `at_commit` is the commit that it stood at.
+CREATE TABLE worktree_trees (
+  worktree TEXT COLLATE "C" PRIMARY KEY,
+  tree TEXT COLLATE "C" NOT NULL,
+  at_commit TEXT COLLATE "C",
+  pos BIGINT NOT NULL
+);

@@ -15,3 +15,12 @@ CREATE TABLE touches (
   PRIMARY KEY (path, pos)
 ) WITHOUT ROWID;
 CREATE INDEX touches_by_lane ON touches (lane, seq);
+
+-- The last tree that the log knows of each worktree: what stands there otherwise was done outside of a turn. The worktree
+-- `main` is the main branch; `at_commit` is the commit that it stood at.
+CREATE TABLE worktree_trees (
+  worktree TEXT NOT NULL PRIMARY KEY,
+  tree TEXT NOT NULL,
+  at_commit TEXT,
+  pos INTEGER NOT NULL
+) WITHOUT ROWID;

@@ -1,4 +1,4 @@
-"""What an event did to files: of each path, the content before and after it.
+"""What was done to files: of each path, the content before and after it.
 
 Invariants: a touch is about one path, so a fold over touches needs nothing else; a rename is two of them (the old
 path goes, the new one comes). `Touch.of_json(touch.as_json()) == touch`. Pure.
@@ -6,17 +6,10 @@ path goes, the new one comes). `Touch.of_json(touch.as_json()) == touch`. Pure.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
-
-from relay.git.diff import Record
-from relay.git.run import name_of
-from relay.model.working_set import Change
-
-#: The types of the events that say so.
-CHANGED, READ = "files.changed", "files.read"
 
 
 class Kind(StrEnum):
@@ -60,28 +53,6 @@ class Touch:
         return cls(value["path"], value["before"], value["after"], kind, value.get("from"))
 
 
-def touches_of(records: Iterable[Record]) -> list[Touch]:
-    """The touches of two trees' difference, by path. Submodules are commits of other repositories and left out."""
-    touches: list[Touch] = []
-    for record in records:
-        if record.is_submodule:
-            continue
-        path, before, after = name_of(record.path), _blob(record.old), _blob(record.new)
-        if record.change is Change.RENAMED and record.new_path is not None:
-            touches.append(Touch(path, before, None, Kind.RENAME))
-            touches.append(Touch(name_of(record.new_path), None, after, Kind.RENAME, origin=path))
-        elif after is None:
-            touches.append(Touch(path, before, None, Kind.DELETE))
-        else:
-            same = before == after and record.old_mode != record.new_mode
-            touches.append(Touch(path, before, after, Kind.MODE if same else Kind.WRITE))
-    return sorted(touches, key=lambda touch: touch.path)
-
-
-def _blob(name: str) -> str | None:
-    return None if not name.strip("0") else name
-
-
-def paths_of(touches: Sequence[Touch]) -> list[str]:
+def paths_of(touches: Iterable[Touch]) -> list[str]:
     """Every path, once, in order."""
     return sorted({touch.path for touch in touches})

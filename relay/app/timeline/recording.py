@@ -1,0 +1,244 @@
+"""What agents and people do to the files of a room, recorded as it happens.
+
+Invariants:
+- a turn's changes are the difference of its worktree's trees, so edits by shell commands are among them. They are
+  recorded in the transaction that records the turn's end;
+- what stands in a worktree when a turn begins, and is not what the log last knew, was brought by the main branch
+  where it stands there too; else an interrupted turn of this agent wrote it, or somebody unknown to the room;
+- a turn goes on when git cannot say what changed: that is logged, and the next look finds it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Sequence
+
+import structlog
+
+from relay.airspace.worktrees.lifecycle import CHANGED as WORKTREE_CHANGED
+from relay.airspace.worktrees.lifecycle import MERGED
+from relay.airspace.worktrees.registry import WorktreeRegistry
+from relay.config.settings import LiveSettings
+from relay.git.diff import changed_files, touches_of
+from relay.git.kept_snapshots import KeptSnapshots
+from relay.git.run import Git, GitError
+from relay.log import events
+from relay.log.events import Lane
+from relay.model import Changes, Workplace
+from relay.model.touches import Source, Touch
+from relay.room.dispatch.turns import Plan
+from relay.room.journal import ledger
+from relay.store.ports import Store, StoreError, Tx
+from relay.timeline.projection import KnownTree, last_tree
+from relay.timeline.recorder import record_changes, record_reads, record_tree
+
+log = structlog.get_logger(__name__)
+#: How the log names the main branch among the worktrees.
+MAIN = "main"
+#: Who commits to the main branch for an agent, and who writes where no turn runs.
+MAIN_LANE, UNKNOWN_LANE = Lane(ledger.ROOM, "main"), Lane(ledger.ROOM, "unknown")
+#: Commits of the main branch that are recorded one by one; of more, what they did together.
+MOST_COMMITS = 200
+#: Seconds between two looks for snapshots that are not to be kept any more.
+PRUNE_EVERY_S = 3600.0
+
+
+class TimelineRecording:
+    """Records the turns' changes, and those of the main branch. `registry`: the room's worktrees."""
+
+    def __init__(self, store: Store, registry: WorktreeRegistry, settings: LiveSettings) -> None:
+        self._store, self._registry, self._settings = store, registry, settings
+        self._catching_up = asyncio.Lock()
+
+    # -- turns
+
+    async def turn_began(self, plan: Plan, place: Workplace) -> None:
+        """Record what was done to the worktree since the log last knew it, and keep it as it stands. Never raises for
+        git or the store."""
+        if not place.tree:
+            return
+        try:
+            await self.catch_up()
+            await self._between_turns(plan, place)
+            await self._keep(place.tree, place.commits, plan, "a turn began")
+        except (GitError, OSError, StoreError, self._store.transient, self._store.errors) as error:
+            log.warning("timeline not brought up to a turn", agent=plan.agent, reason=str(error))
+
+    async def turn_ends(self, plan: Plan, changes: Changes) -> None:
+        """Keep what the turn leaves. Never raises for git."""
+        try:
+            await self._keep(changes.after, changes.commits, plan, "a turn ended")
+        except (GitError, OSError) as error:
+            log.warning("snapshot of a turn not kept", agent=plan.agent, reason=str(error))
+
+    async def record(self, tx: Tx, plan: Plan, changes: Changes) -> None:
+        """Append what the turn changed."""
+        await record_changes(
+            tx,
+            plan.lane,
+            changes.touches,
+            source=Source.TREE,
+            before=changes.before,
+            after=changes.after,
+            worktree=plan.agent,
+            parents=[plan.event_id],
+            role="agent",
+            branch=changes.branch,
+        )
+
+    async def _between_turns(self, plan: Plan, place: Workplace) -> None:
+        known = await self._store.read(lambda tx: last_tree(tx, plan.agent))
+        if known is None:
+            await self._store.write(
+                lambda tx: record_tree(tx, plan.lane, plan.agent, place.tree, parents=[plan.event_id])
+            )
+        elif known.tree != place.tree:
+            await self._record_between(plan, known, place.tree)
+
+    async def _record_between(self, plan: Plan, known: KnownTree, tree: str) -> None:
+        touches = await self._touches(known.tree, tree)
+        own = {touch.path for touch in await self._touches(await self._main_tree(), tree)}
+        brought = {touch.path: touch.after for touch in touches if touch.path not in own}
+        others = [touch for touch in touches if touch.path in own]
+
+        async def work(tx: Tx) -> None:
+            await record_reads(
+                tx,
+                plan.lane,
+                brought,
+                source="merge",
+                worktree=plan.agent,
+                tree=tree,
+                parents=[plan.event_id],
+                role="agent",
+            )
+            await record_changes(
+                tx,
+                plan.lane if plan.interrupted else UNKNOWN_LANE,
+                others,
+                source=Source.TREE,
+                before=known.tree,
+                after=tree,
+                worktree=plan.agent,
+            )
+
+        await self._store.write(work)
+
+    # -- the main branch
+
+    async def catch_up(self) -> None:
+        """Record what came onto the main branch since the log last knew it. Raises GitError."""
+        async with self._catching_up:
+            target = await self._registry.target()
+            if target is None or self._registry.main is None:
+                return
+            known = await self._store.read(lambda tx: last_tree(tx, MAIN))
+            if known is None:
+                tree = await self._git.line("rev-parse", f"{target.commit}^{{tree}}")
+                await self._store.write(
+                    lambda tx: record_tree(tx, MAIN_LANE, MAIN, tree, commit=target.commit)
+                )
+            elif known.commit != target.commit:
+                await self._record_commits(known, target.commit)
+
+    async def _record_commits(self, known: KnownTree, head: str) -> None:
+        """One event for each commit on the way to `head`; one for all where there is no short way."""
+        before = known.tree
+        for commit, tree, author in await self._way(known.commit, head):
+            touches = await self._touches(before, tree)
+
+            async def work(
+                tx: Tx,
+                commit: str = commit,
+                tree: str = tree,
+                author: str = author,
+                before: str = before,
+                touches: Sequence[Touch] = touches,
+            ) -> None:
+                merged = await _merged_branch(tx, commit)
+                lane = Lane(ledger.ROOM, f"human:{author}") if author and not merged else MAIN_LANE
+                source = Source.PERSON if lane is not MAIN_LANE else Source.TREE
+                recorded = await record_changes(
+                    tx,
+                    lane,
+                    touches,
+                    source=source,
+                    before=before,
+                    after=tree,
+                    worktree=MAIN,
+                    commit=commit,
+                    parents=merged,
+                )
+                if recorded is None:
+                    await record_tree(tx, lane, MAIN, tree, commit=commit, parents=merged)
+
+            await self._store.write(work)
+            before = tree
+
+    async def _way(self, known: str | None, head: str) -> list[tuple[str, str, str]]:
+        """The commits from `known` to `head` along first parents, oldest first: (commit, tree, author's name)."""
+        asked = (
+            "log",
+            "--first-parent",
+            "--reverse",
+            "--format=%H%x00%T%x00%an",
+            f"--max-count={MOST_COMMITS + 1}",
+        )
+        if known is not None:
+            base = await self._git.maybe("merge-base", known, head)
+            found = await self._git.line(*asked, f"{known}..{head}", "--") if base == known else ""
+            lines = [line.split("\0", 2) for line in found.split("\n") if line]
+            if 0 < len(lines) <= MOST_COMMITS:
+                return [(commit, tree, author) for commit, tree, author in lines]
+        return [(head, await self._git.line("rev-parse", f"{head}^{{tree}}"), "")]
+
+    # -- snapshots
+
+    async def prune(self) -> None:
+        """Let go of the snapshots that the configuration does not keep, now and then. Runs for ever."""
+        while True:
+            await asyncio.sleep(PRUNE_EVERY_S)
+            if (kept := self.kept) is not None:
+                try:
+                    gone = await kept.prune(self._settings.current.timeline, time.time())
+                    log.info("snapshots let go", count=len(gone))
+                except GitError as error:
+                    log.warning("snapshots not looked at", reason=str(error))
+
+    @property
+    def kept(self) -> KeptSnapshots | None:
+        """The kept snapshots of the repository; None without one."""
+        main = self._registry.main
+        return None if main is None else KeptSnapshots(self._registry.scratch, main)
+
+    async def _keep(self, tree: str, commits: Sequence[str], plan: Plan, reason: str) -> None:
+        if (kept := self.kept) is not None:
+            await kept.keep(tree, commits, lane=plan.lane.key, reason=reason, at=time.time())
+
+    # -- git
+
+    @property
+    def _git(self) -> Git:
+        assert self._registry.main is not None
+        return self._registry.scratch.git(self._registry.main)
+
+    async def _main_tree(self) -> str:
+        target = await self._registry.target()
+        if target is None:
+            raise GitError("rev-parse", 1, self._registry.no_main or "there is no main branch")
+        return await self._git.line("rev-parse", f"{target.commit}^{{tree}}")
+
+    async def _touches(self, before: str, after: str) -> tuple[Touch, ...]:
+        return touches_of(await changed_files(self._git, before, after))
+
+
+async def _merged_branch(tx: Tx, commit: str) -> list[str]:
+    """The events that made this commit of the main branch by merging an agent's: what it did to its files last, and
+    the merge. None for a commit that a person made."""
+    changes = await events.about(tx, commit, types=(WORKTREE_CHANGED,))
+    merge = next((event for event in changes if event.outputs["change"] == MERGED), None)
+    if merge is None or merge.outputs["commit"] != commit:
+        return []
+    known = await last_tree(tx, merge.outputs["agent"])
+    return [*([known.event] if known else []), merge.id]
