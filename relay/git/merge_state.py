@@ -191,10 +191,15 @@ def added_markers(added: Iterable[tuple[int, bytes]]) -> Lines:
     return _joined(markers) if any(line.startswith((_FIRST, _LAST)) for _, line in markers) else ()
 
 
+def line_ranges(lines: Iterable[tuple[int, int]]) -> str:
+    """Lines as text: "lines 3-9, 14", or "line 14"; empty for none."""
+    ranges = ", ".join(f"{first}-{last}" if last > first else f"{first}" for first, last in lines)
+    return f"line{'s' * (not ranges.isdecimal())} {ranges}" if ranges else ""
+
+
 def located(path: str, lines: Lines) -> str:
     """A file with its lines: "src/cart.py (lines 3-9, 14)"."""
-    ranges = ", ".join(f"{first}-{last}" if last > first else f"{first}" for first, last in lines)
-    return f"{path} (line{'s' * (not ranges.isdecimal())} {ranges})" if ranges else path
+    return f"{path} ({line_ranges(lines)})" if lines else path
 
 
 def _joined(markers: Iterable[tuple[int, bytes]]) -> Lines:

@@ -7,14 +7,16 @@ Names and paths come from outside; they enter on one line, and no backtick of th
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import takewhile
 from typing import Any
 
 from relay.airspace.advisories.rules.advisory import Advisory, Choice
 from relay.airspace.advisories.rules.grouping import by_weight, evidence_of
 from relay.airspace.advisories.rules.set_back import SetBack
 from relay.airspace.readings import Evidence, Level
-from relay.airspace.worktrees.merging.wording import MOST_FILES, flat, listed, take_in
+from relay.airspace.worktrees.merging.wording import MOST_FILES, flat, listed, some, take_in
 from relay.base.durations import time_limit
+from relay.git.merge_state import line_ranges
 from relay.model import references
 from relay.model.working_set import FileTouch, joined
 
@@ -55,7 +57,7 @@ def _why(advisory: Advisory) -> str:
     contested = tuple(dict.fromkeys(path for contact in by_weight(top) for path in contact.files))
     evidence = evidence_of(top)
     # Lines are what a person checks first; what weighs most (git's own word, say) follows.
-    lead = next((one for one in evidence if one.lines), evidence[0] if evidence else None)
+    lead = next((piece for piece in evidence if piece.lines), evidence[0] if evidence else None)
     first = flat(lead.text) if lead else f"they come close in {files(contested)}"
     if lead is not None and lead is not evidence[0]:
         first += f", {flat(evidence[0].text)}"
@@ -88,17 +90,17 @@ def message(advisory: Advisory, *, ask: Sequence[str], answer_s: float, free_wor
     return "\n\n".join(part for part in (line(advisory, free_work), "\n".join(asks)) if part)
 
 
-def set_back_line(told: Sequence[SetBack], merged: Sequence[str] = ()) -> str:
+def set_back_line(backs: Sequence[SetBack], merged: Sequence[str] = ()) -> str:
     """Whose work the main branch does not take, in which files and lines, and by whose merge. One line."""
     parts = [
-        f"{flat(back.agent)} does not merge into {flat(back.branch)} now: {finds(back)}" for back in told
+        f"{flat(back.agent)} does not merge into {flat(back.branch)} now: {finds(back)}" for back in backs
     ]
-    why = f" (the work of {_names(merged)} is in {flat(told[0].branch)})" if merged and told else ""
+    why = f" (the work of {_names(merged)} is in {flat(backs[0].branch)})" if merged and backs else ""
     return f"{'; '.join(parts)}{why}"
 
 
 def set_back(
-    told: Sequence[SetBack],
+    backs: Sequence[SetBack],
     merged: Sequence[str],
     *,
     ask: Sequence[str],
@@ -109,7 +111,7 @@ def set_back(
     """The whole message to those whose work the main branch does not take any more, and to the people. `steer`: who
     has somebody else ahead of it besides."""
     lines = []
-    for back in told:
+    for back in backs:
         agent, branch = flat(back.agent), flat(back.branch)
         when = "Once those ahead of you are merged, " if back.agent in steer else "Now "
         if back.agent in ask or back.agent in unable:
@@ -118,22 +120,15 @@ def set_back(
             lines.append(f"{agent}: `git merge {branch}` in your checkout shows the conflicts.")
         if back.agent in unable:
             lines.append(f"{agent} was not asked ({flat(unable[back.agent])}).")
-    return "\n\n".join([set_back_line(told, merged), "\n".join(lines), *_offer(choices)])
+    return "\n\n".join([set_back_line(backs, merged), "\n".join(lines), *_offer(choices)])
 
 
-def finds(one: SetBack) -> str:
+def finds(back: SetBack) -> str:
     """What keeps it from merging: "git finds conflicts in src/cart.py (lines 3-9)"."""
+    places = listed([(path, back.lines.get(path, ())) for path in back.paths])
     # The lines are those of the file as it is, which the markers make longer.
-    return (
-        f"conflicts are not settled in {places(one)}, git's markers counted"
-        if one.unsettled
-        else f"git finds conflicts in {places(one)}"
-    )
-
-
-def places(one: SetBack) -> str:
-    """As `listed`, of what keeps an agent from merging."""
-    return listed([(path, one.lines.get(path, ())) for path in one.paths])
+    unsettled = f"conflicts are not settled in {places}, git's markers counted"
+    return unsettled if back.unsettled else f"git finds conflicts in {places}"
 
 
 def all_clear(advisory: Advisory, *, clear: bool, merges_again: bool) -> str:
@@ -150,26 +145,27 @@ def all_clear(advisory: Advisory, *, clear: bool, merges_again: bool) -> str:
 
 def no_answer(silent: Mapping[str, str], answer_s: float) -> str:
     """An agent that was asked has not answered. `silent`: by agent, why it cannot, or empty."""
-    told = [
+    reasons = [
         f"{flat(agent)} cannot answer ({flat(why)})"
         if why
         else f"{flat(agent)} has not answered within {time_limit(answer_s)}"
         for agent, why in silent.items()
     ]
-    return "; ".join(told)
+    return "; ".join(reasons)
 
 
-def stayed(agents: Sequence[str], told: Sequence[str], steer_s: float) -> str:
+def stayed(agents: Sequence[str], off: Sequence[str], steer_s: float) -> str:
     """An agent was told to steer off these files and has not."""
     return (
-        f"{_names(agents)} {'was' if len(agents) == 1 else 'were'} to leave {files(told)} "
+        f"{_names(agents)} {'was' if len(agents) == 1 else 'were'} to leave {files(off)} "
         f"within {time_limit(steer_s)}, and {'has' if len(agents) == 1 else 'have'} not"
     )
 
 
-def to_people(advisory: Advisory, told: Sequence[str], choices: Sequence[Choice]) -> str:
+def to_people(advisory: Advisory, reasons: Sequence[str], choices: Sequence[Choice]) -> str:
     """To the people: what did not happen, and at a resolution the one question that is theirs."""
-    text = f"{'; '.join(told)}{_about(advisory)}: {line(advisory)}."
+    about = f" ({references.message(advisory.number)})" if advisory.number else ""
+    text = f"{'; '.join(reasons)}{about}: {line(advisory)}."
     if advisory.between is not Level.RESOLUTION:
         return f"{text} Nobody has to give way yet."
     return "\n\n".join([f"{text} A person decides who goes on.", *_offer(choices)])
@@ -189,12 +185,12 @@ def asked_to_take_in(by: str, agent: str, branch: str, back: SetBack | None) -> 
 
 def _offer(choices: Sequence[Choice]) -> list[str]:
     """What a person can write, which the page shows as buttons."""
-    told = [f"`{choice.command}` ({choice.label})" for choice in choices]
-    return [f"A person can say: {', '.join(told)}."] if told else []
+    commands = [f"`{choice.command}` ({choice.label})" for choice in choices]
+    return [f"A person can say: {', '.join(commands)}."] if commands else []
 
 
 def _names(names: Sequence[str]) -> str:
-    return " and ".join(flat(one) for one in names)
+    return " and ".join(flat(name) for name in names)
 
 
 def steer_off(reason: str, path: str) -> str:
@@ -209,14 +205,13 @@ def entering(other: str, path: str, theirs: FileTouch | None, about: str, ahead:
     parts = []
     if theirs is not None:
         spans = joined([(span.start, max(span.start, span.end)) for span in theirs.lines])[:MOST_FILES]
-        where = ", ".join(f"{first}-{last}" if last > first else f"{first}" for first, last in spans)
-        lines = f", {'lines' if len(spans) > 1 or '-' in where else 'line'} {where}" if where else ""
+        lines = f", {line_ranges(spans)}" if spans else ""
         task = " ".join(flat(about).split()[:MOST_WORDS])
         why = f", for: {task}" if task else ""
         parts.append(f"{flat(other)} changes {flat(path)} now{lines}{why}.")
     if ahead:
-        told = "; ".join(flat(evidence.text) for evidence in ahead[:2])
-        parts.append(f"You and {flat(other)} may collide later: {told}.")
+        foretold = "; ".join(flat(evidence.text) for evidence in ahead[:2])
+        parts.append(f"You and {flat(other)} may collide later: {foretold}.")
     parts.append("What is your part? Keep to it, or agree in the room first.")
     return " ".join(parts)
 
@@ -229,10 +224,14 @@ def interrupted(reason: str, contested: Sequence[str]) -> str:
     )
 
 
-def precision(told: Mapping[str, Any]) -> str:
+def precision(counts: Mapping[str, Any]) -> str:
     """How many of what was said and foretold came true, each kind apart; of a kind without an outcome nothing."""
-    kinds = {"resolution": told, "traffic": told.get("traffic", {}), "look-ahead": told.get("lookahead", {})}
-    parts = [f"{name} {one['true']} of {one['n']}" for name, one in kinds.items() if one.get("n")]
+    by_kind = {"resolution": counts, "traffic": counts.get("traffic"), "look-ahead": counts.get("lookahead")}
+    parts = [
+        f"{kind} {kind_counts['true']} of {kind_counts['n']}"
+        for kind, kind_counts in by_kind.items()
+        if kind_counts and kind_counts.get("n")
+    ]
     return f"Came true so far: {', '.join(parts)}." if parts else ""
 
 
@@ -244,15 +243,7 @@ def intent(agent: str, paths: Sequence[str], number: int) -> str:
 
 def files(paths: Sequence[str]) -> str:
     """The first few paths, and how many more."""
-    if not paths:
-        return "the same place"
-    shown = ", ".join(flat(path) for path in paths[:MOST_FILES])
-    more = len(paths) - MOST_FILES
-    return f"{shown} and {more} more" if more > 0 else shown
-
-
-def _about(advisory: Advisory) -> str:
-    return f" ({references.message(advisory.number)})" if advisory.number else ""
+    return some([flat(path) for path in paths]) or "the same place"
 
 
 def nearest_free(
@@ -265,20 +256,16 @@ def nearest_free(
     and one of `mine`; then by priority and number.
     """
     names = {*contested, *(path.rsplit("/", 1)[-1] for path in contested)}
-    able = [one for one in tasks if not names & set(_words(one[1]))]
+    able = [task for task in tasks if not names & set(_words(task[1]))]
 
     def nearness(text: str) -> int:
         paths = [word.split("/") for word in _words(text) if "/" in word]
-        return max((_common(path, own.split("/")) for path in paths for own in mine), default=0)
+        both = (zip(path, own.split("/"), strict=False) for path in paths for own in mine)
+        common = (takewhile(lambda parts: parts[0] == parts[1], parts) for parts in both)
+        return max((len(list(folders)) for folders in common), default=0)
 
-    return min(able, key=lambda one: (-nearness(one[1]), one[2], one[0]))[0] if able else None
+    return min(able, key=lambda task: (-nearness(task[1]), task[2], task[0]))[0] if able else None
 
 
 def _words(text: str) -> list[str]:
     return [word.strip("`'\",.;:()[]") for word in text.split()]
-
-
-def _common(one: list[str], other: list[str]) -> int:
-    return next(
-        (at for at, (a, b) in enumerate(zip(one, other, strict=False)) if a != b), min(len(one), len(other))
-    )

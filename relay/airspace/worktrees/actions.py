@@ -5,6 +5,8 @@ Invariants: no worktree is changed while its agent's turn runs; what cannot be d
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from typing import Any
 
 from relay.airspace.worktrees.branch_updates import BranchUpdates
@@ -18,13 +20,23 @@ from relay.airspace.worktrees.lifecycle import (
     branch_name,
     folder_name,
 )
-from relay.airspace.worktrees.merging.merge_into_main import Conflict, some_paths
+from relay.airspace.worktrees.merging.merge_into_main import Conflict
 from relay.airspace.worktrees.merging.proposal import MergeOptions
+from relay.airspace.worktrees.merging.wording import some_paths
 from relay.airspace.worktrees.registry import WorktreeRegistry
 from relay.airspace.worktrees.tracked_worktree import TrackedWorktree, WorktreeGone
 from relay.config.command_line import command
 from relay.git.run import GitError
 from relay.model import Refusal
+
+
+@contextmanager
+def _refusing(message: str) -> Iterator[None]:
+    """Raise Refusal for what git cannot do."""
+    try:
+        yield
+    except (GitError, WorktreeGone, OSError) as error:
+        raise Refusal(f"{message}: {error}.") from error
 
 
 class WorktreeActions:
@@ -35,72 +47,61 @@ class WorktreeActions:
 
     async def propose(self, agent: str, by: str, options: MergeOptions) -> dict[str, Any]:
         """What `merge` would commit now (`Proposal.as_json`). Raises Refusal for what it would refuse."""
-        worktree = self._idle(agent, "merged")
-        async with self._registry.exclusive, worktree.lock:
-            self._idle(agent, "merged")
-            try:
+        async with self._changing(self._idle(agent, "merged"), "merged") as worktree:
+            with _refusing("git could not try the merge"):
                 merger, source = await self._branch_updates.merger(worktree)
-                return {"agent": worktree.name, **(await merger.propose(source, by, options)).as_json()}
-            except (GitError, WorktreeGone, OSError) as error:
-                raise Refusal(f"git could not try the merge: {error}.") from error
+                proposal = await merger.propose(source, by, options)
+        return {"agent": worktree.name, **proposal.as_json()}
 
     async def merge(self, agent: str, by: str, options: MergeOptions | None = None) -> dict[str, Any]:
         """Merge a worktree into the main branch. Raises Refusal, and then nothing was merged."""
-        registry, options = self._registry, options or MergeOptions()
-        worktree = self._idle(agent, "merged")
-        async with registry.exclusive, worktree.lock:
-            self._idle(agent, "merged")
+        options = options or MergeOptions()
+        async with self._changing(self._idle(agent, "merged"), "merged") as worktree:
             try:
-                merger, source = await self._branch_updates.merger(worktree)
-                result = await merger.merge(source, by, options)
+                with _refusing("git could not merge it"):
+                    merger, source = await self._branch_updates.merger(worktree)
+                    result = await merger.merge(source, by, options)
             except Conflict as refusal:
                 branch = worktree.snapshot.head.branch if worktree.snapshot else None
-                details = {"conflicts": list(refusal.paths)}
-                branch = branch or branch_name(worktree.name)
-                tried = WorktreeChange(CONFLICTED, worktree.name, branch, by, details=details)
-                await registry.room.record(tried)
+                branch, conflicts = branch or branch_name(worktree.name), {"conflicts": list(refusal.paths)}
+                tried = WorktreeChange(CONFLICTED, worktree.name, branch, by, details=conflicts)
+                await self._registry.room.record(tried)
                 raise
-            except (GitError, WorktreeGone, OSError) as error:
-                raise Refusal(f"git could not merge it: {error}.") from error
+            merged, kept = result.proposal, result.kept
             text = (
-                f"{by} merged {result.branch} of {worktree.name} into {result.into}"
-                f"{' as one commit' if options.squash else ''}: {result.files} file{'s' * (result.files != 1)}."
+                f"{by} merged {merged.branch} of {worktree.name} into {merged.into}"
+                f"{' as one commit' if options.squash else ''}: {merged.files} file{'s' * (merged.files != 1)}."
             )
-            if result.kept:
-                text += f" {result.branch} as it was is kept in `{result.kept}`."
+            if kept:
+                text += f" {merged.branch} as it was is kept in `{kept}`."
             elif options.squash:
-                text += f" {result.branch} itself still has its own commits."
+                text += f" {merged.branch} itself still has its own commits."
             if result.left:
                 text += f" {worktree.name}: {result.left}."
-            if result.decided:
-                text += f" Before that, {result.decided}."
-            if result.note:
-                text += f" {result.note}"
-            more = {"into": result.into, "files": result.files, "committed": result.committed}
-            kept = {"method": "squash" if options.squash else "merge", "kept": result.kept or None}
-            done = WorktreeChange(
-                MERGED, worktree.name, result.branch, by, text, result.commit, {**more, **kept}
-            )
-            # Before anybody hears of it: who looks then sees it as it is.
-            worktree.mark_stale(None)
-            await registry.room.record(done)
-        registry.wake.set()
-        return {"success": True, "reason": text, "commit": result.commit, "kept": result.kept or None}
+            if merged.decided:
+                text += f" Before that, {merged.decided}."
+            if merged.note:
+                text += f" {merged.note}"
+            details: dict[str, Any] = {
+                "into": merged.into,
+                "files": merged.files,
+                "committed": result.committed,
+            }
+            details |= {"method": "squash" if options.squash else "merge", "kept": kept or None}
+            change = WorktreeChange(MERGED, worktree.name, merged.branch, by, text, result.commit, details)
+            await self._record(worktree, change)
+        return {"success": True, "reason": text, "commit": result.commit, "kept": kept or None}
 
     async def discard(self, agent: str, by: str) -> dict[str, Any]:
         """Take an agent's work back: its branch and its files are the main branch's again, and all of it is held by a
         ref of its own. Raises Refusal, and then the work is where it was."""
-        worktree = self._own(agent, "discarded")
-        async with self._registry.exclusive, worktree.lock:
-            self._idle(agent, "discarded")
-            try:
+        async with self._changing(self._own(agent, "discarded"), "discarded") as worktree:
+            with _refusing("git could not discard it"):
                 update, source = await self._branch_updates.update_of(worktree)
                 if started := await update.resume(worktree.name, worktree.checkout, source.snapshot):
                     await self._branch_updates.give_up(worktree, update, started, by)
                 merger, source = await self._branch_updates.merger(worktree)
                 gone = await merger.discard(source)
-            except (GitError, WorktreeGone, OSError) as error:
-                raise Refusal(f"git could not discard it: {error}.") from error
             back = command(f"worktrees restore {worktree.name}")
             text = (
                 f"{by} discarded the work on {gone.branch} of {worktree.name} ({gone.commits} "
@@ -108,20 +109,16 @@ class WorktreeActions:
                 f"All of it is kept in `{gone.kept}`. {back} brings it back; `git log -p {gone.kept}` shows it."
             )
             details = {"kept": gone.kept, "files": gone.files}
-            await self._registry.room.record(
-                WorktreeChange(DISCARDED, worktree.name, gone.branch, by, text, gone.main, details)
-            )
-            worktree.mark_stale(None)
-        self._registry.wake.set()
+            change = WorktreeChange(DISCARDED, worktree.name, gone.branch, by, text, gone.main, details)
+            await self._record(worktree, change)
         return {"success": True, "reason": text, "kept": gone.kept, "commit": gone.main}
 
     async def restore(self, agent: str, by: str, ref: str = "") -> dict[str, Any]:
         """Bring back what `discard` took (`ref`; empty = the latest). Raises Refusal, and then nothing changed."""
-        worktree, lifecycle = self._own(agent, "brought back"), self._registry.lifecycle
-        assert lifecycle is not None
-        async with self._registry.exclusive, worktree.lock:
-            self._idle(agent, "brought back")
-            try:
+        lifecycle = self._registry.lifecycle
+        async with self._changing(self._own(agent, "brought back"), "brought back") as worktree:
+            assert lifecycle is not None
+            with _refusing("git could not bring it back"):
                 held = await lifecycle.held(worktree.name)
                 wanted = ref or next(iter(held), "")
                 if wanted not in held:
@@ -132,23 +129,16 @@ class WorktreeActions:
                     )
                 merger, source = await self._branch_updates.merger(worktree)
                 branch, commit = await merger.restore(source, wanted)
-            except (GitError, WorktreeGone, OSError) as error:
-                raise Refusal(f"git could not bring it back: {error}.") from error
             text = f"{by} brought back the work of {worktree.name} from `{wanted}`: {branch} has it again."
-            await self._registry.room.record(
-                WorktreeChange(RESTORED, worktree.name, branch, by, text, commit, {"kept": wanted})
-            )
-            worktree.mark_stale(None)
-        self._registry.wake.set()
+            change = WorktreeChange(RESTORED, worktree.name, branch, by, text, commit, {"kept": wanted})
+            await self._record(worktree, change)
         return {"success": True, "reason": text, "kept": wanted, "commit": commit}
 
     async def abort(self, agent: str, by: str) -> dict[str, Any]:
         """Give up the merge of the main branch into an agent's own; what stood in the files is kept. Raises Refusal,
         and then the merge is still under way."""
-        worktree = self._own(agent, "changed")
-        async with self._registry.exclusive, worktree.lock:
-            self._idle(agent, "changed")
-            try:
+        async with self._changing(self._own(agent, "changed"), "changed") as worktree:
+            with _refusing("git could not give the merge up"):
                 update, source = await self._branch_updates.update_of(worktree)
                 started = await update.resume(worktree.name, worktree.checkout, source.snapshot)
                 if started is None:
@@ -157,11 +147,37 @@ class WorktreeActions:
                         "Git's own: `git merge --abort` in that folder." if source.snapshot.merging else "",
                     )
                 kept = await self._branch_updates.give_up(worktree, update, started, by)
-            except (GitError, WorktreeGone, OSError) as error:
-                raise Refusal(f"git could not give the merge up: {error}.") from error
         self._registry.wake.set()
         text = f"The merge of {started.into} is given up. What stood in the files is kept in `{kept}`."
         return {"success": True, "reason": text, "kept": kept, "commit": started.head}
+
+    async def remove(self, agent: str, by: str) -> dict[str, Any]:
+        """Take an agent's worktree away; its work stays in git. Raises Refusal."""
+        worktree = self._idle(agent, "removed")
+        if not worktree.own:
+            raise Refusal(
+                f"{worktree.checkout.top} is not a worktree that relay made.", "Remove it yourself."
+            )
+        async with self._changing(worktree, "removed"):
+            with _refusing("git could not remove it"):
+                change = await self._remove(worktree, by)
+            self._registry.worktrees.pop(worktree.name, None)
+            await self._registry.room.record(change)
+        self._registry.folders_changed.set()
+        return {"success": True, "reason": change.text, **change.details}
+
+    @asynccontextmanager
+    async def _changing(self, worktree: TrackedWorktree, done: str) -> AsyncIterator[TrackedWorktree]:
+        """Nobody else changes a worktree meanwhile, and its agent is not at work. Raises Refusal."""
+        async with self._registry.exclusive, worktree.lock:
+            self._idle(worktree.name, done)
+            yield worktree
+
+    async def _record(self, worktree: TrackedWorktree, change: WorktreeChange) -> None:
+        # Before anybody hears of it: who looks then sees it as it is.
+        worktree.mark_stale(None)
+        await self._registry.room.record(change)
+        self._registry.wake.set()
 
     def _own(self, agent: str, done: str) -> TrackedWorktree:
         worktree = self._idle(agent, done)
@@ -171,25 +187,6 @@ class WorktreeActions:
                 "Use git in that folder.",
             )
         return worktree
-
-    async def remove(self, agent: str, by: str) -> dict[str, Any]:
-        """Take an agent's worktree away; its work stays in git. Raises Refusal."""
-        registry = self._registry
-        worktree = self._idle(agent, "removed")
-        if not worktree.own:
-            raise Refusal(
-                f"{worktree.checkout.top} is not a worktree that relay made.", "Remove it yourself."
-            )
-        async with registry.exclusive, worktree.lock:
-            self._idle(agent, "removed")
-            try:
-                done = await self._remove(worktree, by)
-            except (GitError, WorktreeGone, OSError) as error:
-                raise Refusal(f"git could not remove it: {error}.") from error
-            registry.worktrees.pop(worktree.name, None)
-            await registry.room.record(done)
-        registry.folders_changed.set()
-        return {"success": True, "reason": done.text, **done.details}
 
     async def _remove(self, worktree: TrackedWorktree, by: str) -> WorktreeChange:
         lifecycle, top = self._registry.lifecycle, worktree.checkout.top

@@ -96,7 +96,7 @@ class WorktreeLifecycle:
 
     async def ensure(self, agent: str, main: str | None) -> EnsuredWorktree:
         """The agent's worktree, made on its branch when there is none; a new branch begins at the commit `main`, or
-        where the main checkout stands when that is not known. Raises Unfit, GitError."""
+        where the main checkout stands when that is not known. Raises UnusableCheckout, GitError."""
         path = await asyncio.to_thread(lambda: self.path_of(agent).resolve())
         branch = branch_name(agent)
         worktrees = {listed.path: listed for listed in await list_worktrees(self.main.git)}

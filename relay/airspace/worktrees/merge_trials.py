@@ -10,9 +10,7 @@ from collections.abc import Mapping, Sequence
 
 import structlog
 
-from relay.airspace.worktrees.lifecycle import (
-    is_ancestor,
-)
+from relay.airspace.worktrees.lifecycle import is_ancestor
 from relay.airspace.worktrees.survey import Work
 from relay.airspace.worktrees.tracked_worktree import TrackedWorktree
 from relay.git.checkout import Checkout

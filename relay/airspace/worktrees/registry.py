@@ -21,11 +21,7 @@ import structlog
 from relay.airspace.globs import matches
 from relay.airspace.text_similarity import Vocabulary
 from relay.airspace.worktrees.change_feed import ChangeFeed
-from relay.airspace.worktrees.lifecycle import (
-    WorktreeChange,
-    WorktreeLifecycle,
-    branch_name,
-)
+from relay.airspace.worktrees.lifecycle import WorktreeChange, WorktreeLifecycle, branch_name
 from relay.airspace.worktrees.merge_trials import MergeTrials
 from relay.airspace.worktrees.room import WorktreeRoom
 from relay.airspace.worktrees.survey import Surveyor, Work, messages
@@ -36,6 +32,7 @@ from relay.git import diff
 from relay.git.checkout import Checkout, Head, UnusableCheckout, head_of, list_worktrees, open_checkout
 from relay.git.diff import Differ, Outline
 from relay.git.kept_snapshots import ref_component
+from relay.git.merge_state import is_binary
 from relay.git.run import GitError
 from relay.git.scratch_repository import ScratchRepository
 from relay.git.snapshot import Snapshotter
@@ -375,15 +372,14 @@ class WorktreeRegistry:
             done = await worktree.snapshotter.git.run("cat-file", "blob", f"{tree}:{path}", most=MOST_TEXT)
         except GitError:
             return None
-        # git's own rule for binary: a zero byte near the beginning.
-        return None if b"\0" in done.out[:8000] else done.out.decode("utf-8", "replace")
+        return None if is_binary(done.out) else done.out.decode("utf-8", "replace")
 
 
 async def scan_repo(
     folder: Path, *, half_life_s: float = 1800.0, outline: Outline | None = None
 ) -> tuple[list[WorkingSet], dict[tuple[str, str], Merge]]:
     """The working sets of all worktrees that a repository really has, each under its branch's or folder's name,
-    and the speculative merge of each pair. Writes nothing there. Raises Unfit, GitError."""
+    and the speculative merge of each pair. Writes nothing there. Raises UnusableCheckout, GitError."""
     main = await open_checkout(folder)
     with tempfile.TemporaryDirectory(prefix="relay-scan-") as made:
         # Nothing of the room's is asked: where it would be is in the temporary folder.

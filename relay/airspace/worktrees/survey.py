@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from relay.git.checkout import Checkout
 from relay.git.diff import Differ, Hunks, Record, attributes, changed_files, left_markers, touch_of
@@ -85,23 +85,17 @@ class Work:
 
 
 @dataclass(frozen=True, slots=True)
-class CommitTimes:
-    """When the commits of a branch were made, and when each changed which paths: Unix seconds."""
-
-    first: float
-    of_path: Mapping[bytes, float]
-
-
-@dataclass(frozen=True, slots=True)
 class BranchHistory:
-    """What a branch is against the main branch. `committed`: files that its commits change; `messages`: of its
+    """What a branch is against the main branch. `began_at`: when its first commit was made, and `changed_at`: when
+    its commits changed which paths, in Unix seconds; `committed`: files that its commits change; `messages`: of its
     commits, the newest first."""
 
     base: str
-    times: CommitTimes
-    committed: int
-    ahead: int
-    behind: int
+    began_at: float = float("inf")
+    changed_at: Mapping[bytes, float] = field(default_factory=dict)
+    committed: int = 0
+    ahead: int = 0
+    behind: int = 0
     messages: tuple[str, ...] = ()
 
 
@@ -136,7 +130,7 @@ class Surveyor:
             self._open_work(git, snapshot, past.base, records),
         )
         changed_at = await asyncio.to_thread(
-            _changed_at, checkout, records, open_work, past.times, first_seen, now
+            _changed_at, checkout, records, open_work, past.changed_at, first_seen, now
         )
         earliest = min(
             (changed_at[record.last_path] for record in records if record.last_path in open_work), default=now
@@ -149,7 +143,7 @@ class Surveyor:
             hunks=hunks,
             changed_at=changed_at,
             generated=generated,
-            started_at=min(earliest, past.times.first) if records or past.ahead else 0.0,
+            started_at=min(earliest, past.began_at) if records or past.ahead else 0.0,
             committed=past.committed,
             ahead=past.ahead,
             behind=past.behind,
@@ -165,16 +159,16 @@ class Surveyor:
             return self._known[head, main]
         base = (await git.maybe("merge-base", main, head) if head else None) or main
         if head is None:
-            past = BranchHistory(base, CommitTimes(float("inf"), {}), 0, 0, 0)
+            past = BranchHistory(base)
         else:
-            times, committed, sides, texts = await asyncio.gather(
+            (began_at, changed_at), committed, sides, texts = await asyncio.gather(
                 _times(git, base, head),
                 changed_files(git, base, head),
                 git.line("rev-list", "--left-right", "--count", f"{main}...{head}"),
                 messages(git, f"{main}..{head}", MOST_MESSAGES),
             )
             behind, ahead = (int(side) for side in sides.split())
-            past = BranchHistory(base, times, len(committed), ahead, behind, texts)
+            past = BranchHistory(base, began_at, changed_at, len(committed), ahead, behind, texts)
         self._known[head, main] = past
         while len(self._known) > REMEMBERED:
             self._known.popitem(last=False)
@@ -204,39 +198,40 @@ async def messages(git: Git, commits: str, most: int) -> tuple[str, ...]:
     return tuple(message for message in texts if message)
 
 
-async def _times(git: Git, base: str, head: str | None) -> CommitTimes:
-    if head is None or head == base:
-        return CommitTimes(float("inf"), {})
+async def _times(git: Git, base: str, head: str) -> tuple[float, dict[bytes, float]]:
+    """`began_at` and `changed_at` of a history."""
+    first, of_path = float("inf"), dict[bytes, float]()
+    if head == base:
+        return first, of_path
     asked = ("log", f"-{MOST_COMMITS}", "--format=%x01%ct %at", "--name-only", "-z", "--no-renames")
     try:
         done = await git.run(*asked, f"{base}..{head}", "--")
     except GitError:
-        return CommitTimes(float("inf"), {})
-    first, of_path = float("inf"), dict[bytes, float]()
+        return first, of_path
     for entry in done.out.split(b"\x01")[1:]:
         dates, *paths = entry.split(b"\0")
         committed, authored = dates.strip().split(b" ")
         first = min(first, float(authored))
         for path in paths:
             of_path.setdefault(path.removeprefix(b"\n"), float(committed))
-    return CommitTimes(first, of_path)
+    return first, of_path
 
 
 def _changed_at(
     checkout: Checkout,
     records: tuple[Record, ...],
     dirty: frozenset[bytes],
-    times: CommitTimes,
+    committed_at: Mapping[bytes, float],
     first_seen: dict[bytes, float],
     now: float,
 ) -> dict[bytes, float]:
     """When each path was last changed: its file's time while uncommitted, then its commit's."""
     changed_at = {}
-    oldest = min(times.of_path.values(), default=now)
+    oldest = min(committed_at.values(), default=now)
     for record in records:
         path = record.last_path
         if path not in dirty:
-            changed_at[path] = times.of_path.get(path, oldest)
+            changed_at[path] = committed_at.get(path, oldest)
             first_seen.pop(path, None)
             continue
         try:

@@ -50,7 +50,7 @@ class TrackedWorktree:
             self.stale.update(os.fsencode(path) for path in paths)
 
     async def take_snapshot(self, everything: bool = False) -> Snapshot:
-        """The checkout as it stands now. Raises GitError, Lost."""
+        """The checkout as it stands now. Raises GitError, WorktreeGone."""
         if not await self.is_there():
             raise WorktreeGone
         stale, whole = self.stale, everything or self.all_stale or self.snapshot is None

@@ -13,11 +13,7 @@ from pathlib import Path
 import structlog
 
 from relay.airspace.worktrees.branch_updates import BranchUpdates
-from relay.airspace.worktrees.lifecycle import (
-    WorktreeChange,
-    branch_name,
-    is_ancestor,
-)
+from relay.airspace.worktrees.lifecycle import WorktreeChange, branch_name, is_ancestor
 from relay.airspace.worktrees.merging.wording import to_clean
 from relay.airspace.worktrees.registry import EDITORS, WorktreeRegistry
 from relay.airspace.worktrees.tracked_worktree import TrackedWorktree, WorktreeGone
@@ -64,7 +60,7 @@ class TurnWorktrees:
             snapshot = await worktree.take_snapshot(everything=True)
             note = ""
             if take_main:
-                self._branch_updates._reported.pop(agent, None)  # who asks is answered
+                self._branch_updates.forget_report(agent)  # who asks is answered
             if worktree.own:
                 note = await self._branch_updates.take(worktree, snapshot, begin=take_main)
                 snapshot = await worktree.take_snapshot(everything=True) if note or take_main else snapshot

@@ -14,6 +14,7 @@ from pathlib import Path
 
 from relay.airspace.text_similarity import Vocabulary
 from relay.airspace.worktrees.registry import WorktreeRegistry
+from relay.git.merge_state import is_binary
 from relay.git.trial_merge import Merge, Target, Trial
 from relay.model import Location, TurnsAtWork
 from relay.model.working_set import FileTouch, Pair, Span, WorkingSet, all_paths, recency
@@ -133,5 +134,5 @@ class WorkingSetSource:
         with suppress(OSError, ValueError):
             if file.is_file() and not file.is_symlink() and file.stat().st_size <= MOST_TEXT:
                 data = file.read_bytes()
-                return None if b"\0" in data[:8000] else data.decode("utf-8", "surrogateescape")
+                return None if is_binary(data) else data.decode("utf-8", "surrogateescape")
         return None

@@ -13,14 +13,7 @@ from enum import StrEnum
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
-from relay.airspace.advisories.rules.grouping import (
-    Contact,
-    Priority,
-    Roles,
-    evidence_of,
-    latch_order,
-    roles,
-)
+from relay.airspace.advisories.rules.grouping import Contact, Priority, Roles, evidence_of, latch_order, roles
 from relay.airspace.advisories.rules.set_back import SetBack
 from relay.airspace.readings import Evidence, Level
 from relay.base.durations import iso

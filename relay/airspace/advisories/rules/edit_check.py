@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from relay.airspace.advisories.rules.right_of_way import in_order
 from relay.airspace.readings import Evidence
 from relay.git.hunks import touches
+from relay.git.merge_state import line_ranges
 from relay.model.working_set import Change, FileTouch, Span, WorkingSet
 
 #: (agent, other, path): at an edit of the file, the agent was told of the other.
@@ -94,5 +95,8 @@ def _touch_of(work: WorkingSet, path: str) -> FileTouch | None:
 
 def _evidence(agent: str, touch: FileTouch, met: list[Span]) -> Evidence:
     first, last = min(span.start for span in met), max(max(span.end, span.start) for span in met)
-    where = f"line {first}" if first == last else f"lines {first}-{last}"
-    return Evidence(f"{agent} has changed {where} of {touch.path}", touch.path, lines=((first, last),))
+    return Evidence(
+        f"{agent} has changed {line_ranges([(first, last)])} of {touch.path}",
+        touch.path,
+        lines=((first, last),),
+    )

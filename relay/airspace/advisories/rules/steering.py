@@ -35,15 +35,15 @@ def begin(advisory: Advisory, sets: Mapping[str, WorkingSet], now: float, steer_
     to leave. Told anew: also when the resolution had eased and is back."""
     stands = dict(advisory.stands)
     back = advisory.resolved_at == now
-    told = False
+    anew = False
     for agent, off in advisory.roles.off.items():
         before = stands.get(agent)
         had = () if before is None or before.left else before.files
         if before is None or before.left or back or not set(off) <= set(had):
             files = tuple(dict.fromkeys([*had, *off]))
             stands[agent] = SteeringStart(digest(_files(sets, agent), files), files=files)
-            told = True
-    if not told:
+            anew = True
+    if not anew:
         return advisory
     return replace(advisory, stands=stands, steer_by=now + steer_s, steering=Steering.WAITING)
 

@@ -13,10 +13,7 @@ import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from relay.airspace.worktrees.commit_message import (
-    cleaned_message,
-    proposed_message,
-)
+from relay.airspace.worktrees.commit_message import cleaned_message, proposed_message
 from relay.airspace.worktrees.lifecycle import WorktreeLifecycle, in_the_way, is_ancestor
 from relay.airspace.worktrees.merging.proposal import (
     MOST_MESSAGE,
@@ -27,6 +24,7 @@ from relay.airspace.worktrees.merging.proposal import (
     unknown_person_note,
     with_trailers,
 )
+from relay.airspace.worktrees.merging.wording import some_paths
 from relay.airspace.worktrees.room import WorktreeRoom
 from relay.config.command_line import command
 from relay.git.checkout import Checkout, Head, head_of
@@ -39,25 +37,18 @@ from relay.git.snapshot import commit_tree
 from relay.git.trial_merge import merge_trees
 from relay.model import Refusal
 
-#: Names of files that a refusal lists.
-MOST_NAMED = 8
-
 
 @dataclass(frozen=True, slots=True)
 class MergeResult:
-    """`commit` is now the head of the branch `into`; `committed`: relay committed the open work first. `left`
-    says why the agent's own worktree could not be brought up to it; empty when it was. `kept`: the ref that holds
-    what a squash made one commit of."""
+    """`commit` is now the head of the branch that was merged into; `committed`: relay committed the open work first.
+    `left` says why the agent's own worktree could not be brought up to it; empty when it was. `kept`: the ref that
+    holds what a squash made one commit of."""
 
+    proposal: Proposal
     commit: str
-    branch: str
-    into: str
-    files: int
     committed: bool
-    left: str = ""
-    kept: str = ""
-    note: str = ""
-    decided: str = ""
+    left: str
+    kept: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,27 +62,29 @@ class DiscardResult:
     files: int
 
 
-@dataclass(frozen=True, slots=True)
-class _PreparedMerge:
-    """A merge that was worked out: into `main`, with these files of it changed."""
-
-    proposal: Proposal
-    main: str
-    tree: str
-    changed: list[Record]
-    work: str
-
-
-def some_paths(paths: tuple[str, ...] | list[str]) -> str:
-    """Some of these paths, for a sentence."""
-    more = len(paths) - MOST_NAMED
-    return ", ".join(paths[:MOST_NAMED]) + (f" and {more} more" if more > 0 else "")
-
-
 def _way_out(checkout: Checkout, doing: str) -> str:
     """What ends it, for the person in whose checkout it is."""
     git = f"git -C {shlex.quote(str(checkout.top))} {doing.removeprefix('a ')}"
     return f"Settle it, then `{git} --continue`. Or give it up: `{git} --abort`."
+
+
+async def refuse_filtered(git: Git, before: str, tree: str, what: str, fix: str) -> None:
+    """Raise Refusal where a filter belongs to a file that `tree` changes: it would be committed as it is on disk, and
+    that is not what is wanted."""
+    changed = await changed_files(git, before, tree, renames=False)
+    paths = [record.path for record in changed if record.letter != "D"]
+    if attributed := await attributes(git, ["filter"], paths):
+        names = some_paths([name_of(path) for path in attributed])
+        raise Refusal(f"{what} go through a git filter, which relay does not run: {names}.", fix)
+
+
+async def refuse_to_filter(
+    scratch: ScratchRepository, checkout: Checkout, changed: Sequence[Record], tree: str, fix: str
+) -> None:
+    """Raise Refusal where git would send one of these files through a filter when it writes `tree`."""
+    if paths := await filtered(scratch, checkout, tree, [record.path for record in changed]):
+        message = "The merge writes files that go through a git filter, which relay does not run: "
+        raise Refusal(f"{message}{some_paths(paths)}.", fix)
 
 
 class Conflict(Refusal):
@@ -132,17 +125,17 @@ class BranchMerger:
 
     async def propose(self, side: MergeSource, by: str, options: MergeOptions) -> Proposal:
         """What `merge` would commit now. Raises Refusal for what it would refuse; GitError."""
-        return (await self._prepare(side, by, options)).proposal
+        _, proposal, _ = await self._prepare(side, by, options)
+        return proposal
 
     async def merge(self, side: MergeSource, by: str, options: MergeOptions) -> MergeResult:
         """Raises Refusal, and then the main branch and its files are as they were; GitError."""
-        ready = await self._prepare(side, by, options)
-        proposal, main = ready.proposal, ready.main
-        git = self._scratch.git(self._main)
-        head = await self.commit_work(side, proposal.branch, ready.work, proposal.committer)
+        merged, proposal, text = await self._prepare(side, by, options)
+        main = merged.main
+        head = await self.commit_work(side, proposal.branch, text, proposal.committer)
         parents = [main] if proposal.squash else [main, head]
         who = signed(proposal.author, proposal.committer)
-        commit = await commit_tree(git, ready.tree, parents, proposal.message, who)
+        commit = await commit_tree(merged.git, merged.tree, parents, proposal.message, who)
         # A clone of its own has its commits in objects of its own.
         same = side.checkout.common == self._main.common
         await self._scratch.publish(self._main, commit, [main, head] if same else [main])
@@ -150,10 +143,7 @@ class BranchMerger:
         kept = await self._lifecycle.hold(side.agent, head) if proposal.squash and side.own else ""
         await self._move(proposal.into, main, commit)
         left = await self._follow(side, proposal.branch, head, commit)
-        more = {"left": left, "kept": kept, "note": proposal.note, "decided": proposal.decided}
-        return MergeResult(
-            commit, proposal.branch, proposal.into, proposal.files, side.snapshot.dirty, **more
-        )
+        return MergeResult(proposal, commit, side.snapshot.dirty, left, kept)
 
     async def discard(self, side: MergeSource) -> DiscardResult:
         """Take the side's work off its branch; a ref holds it. Raises Refusal, GitError."""
@@ -201,7 +191,10 @@ class BranchMerger:
         await self._lifecycle.forward(side.checkout, branch, head, kept)
         return branch, kept
 
-    async def _prepare(self, side: MergeSource, by: str, options: MergeOptions) -> _PreparedMerge:
+    async def _prepare(
+        self, side: MergeSource, by: str, options: MergeOptions
+    ) -> tuple[_MergedTree, Proposal, str]:
+        """The merge, worked out; and the message of the commit that its uncommitted work becomes."""
         into, main = await self._target(moves=True)
         branch = await self.source(side)
         if options.head and options.head != side.snapshot.commit:
@@ -238,15 +231,21 @@ class BranchMerger:
                 + " Where they are meant: merge by hand, or give the file the attribute `conflict-marker-size`.",
             )
         await self.room.check_merge(side.agent, by, [name_of(record.path) for record in changed])
-        await self._can_write(changed, main, merged.tree)
-        return await self._worded(
-            side, by, options, _MergedTree(git, branch, into, main, merged.tree, changed)
+        await refuse_to_filter(
+            self._scratch, self._main, changed, merged.tree, f"Merge by hand in {self._main.top}."
         )
+        if there := await in_the_way(self._scratch, self._main, main, merged.tree):
+            raise Refusal(
+                f"{self._main.top} has untracked files where the merge would write: {some_paths(there)}.",
+                "Move them away first.",
+            )
+        tree = _MergedTree(git, branch, into, main, merged.tree, changed)
+        return tree, *await self._worded(side, by, options, tree)
 
     async def _worded(
         self, side: MergeSource, by: str, options: MergeOptions, merged: _MergedTree
-    ) -> _PreparedMerge:
-        """Who signs it, and in which words."""
+    ) -> tuple[Proposal, str]:
+        """Who signs it, and in which words; the uncommitted work too."""
         known = await of_person(self._main)
         committer = known or of_relay(by)
         note = "" if known else unknown_person_note(self._main, committer)
@@ -282,8 +281,7 @@ class BranchMerger:
             files=len(merged.changed),
             decided=about.decided,
         )
-        work = proposed_message(merged.branch, True, about, [], paths, dirty=True)
-        return _PreparedMerge(proposal, merged.main, merged.tree, merged.changed, work)
+        return proposal, proposed_message(merged.branch, True, about, [], paths, dirty=True)
 
     async def _target(self, *, moves: bool = False) -> tuple[str, str]:
         """The main branch and its commit. `moves`: it is moved, and the files of its checkout with it."""
@@ -327,35 +325,10 @@ class BranchMerger:
                 "Commit them, ignore them or move them away.",
             )
         if side.snapshot.dirty:
-            await self._no_filters(side)
+            git, tree = self._scratch.git(side.checkout), side.snapshot.tree
+            fix = f"Commit them in {side.checkout.top} first."
+            await refuse_filtered(git, head.commit or tree, tree, "Uncommitted files", fix)
         return head.branch
-
-    async def _no_filters(self, side: MergeSource) -> None:
-        """Files that a filter belongs to would be committed as they are on disk: that is not what is wanted."""
-        git = self._scratch.git(side.checkout)
-        old = side.snapshot.head.commit or side.snapshot.tree
-        changed = await changed_files(git, old, side.snapshot.tree, renames=False)
-        paths = [record.path for record in changed if record.letter != "D"]
-        if attributed := await attributes(git, ["filter"], paths):
-            names = [name_of(path) for path in attributed]
-            raise Refusal(
-                f"Uncommitted files go through a git filter, which relay does not run: {some_paths(names)}.",
-                f"Commit them in {side.checkout.top} first.",
-            )
-
-    async def _can_write(self, changed: list[Record], main: str, tree: str) -> None:
-        """May these files of the main checkout be written?"""
-        if paths := await filtered(self._scratch, self._main, tree, [record.path for record in changed]):
-            raise Refusal(
-                "The merge writes files that go through a git filter, which relay does not run: "
-                f"{some_paths(paths)}.",
-                f"Merge by hand in {self._main.top}.",
-            )
-        if there := await in_the_way(self._scratch, self._main, main, tree):
-            raise Refusal(
-                f"{self._main.top} has untracked files where the merge would write: {some_paths(there)}.",
-                "Move them away first.",
-            )
 
     async def commit_work(self, side: MergeSource, branch: str, text: str, committer: Signature) -> str:
         """Commit what stands uncommitted onto the agent's branch; the branch's head then."""
@@ -364,15 +337,29 @@ class BranchMerger:
         if not snapshot.dirty:
             assert before is not None
             return before
-        git = self._scratch.git(checkout)
-        parents = [before] if before else []
-        commit = await commit_tree(git, snapshot.tree, parents, text, signed(of_relay(side.agent), committer))
+        parents, who = [before] if before else [], signed(of_relay(side.agent), committer)
+        why = "relay: work before a merge"
+        return await self.commit(checkout, branch, snapshot.tree, parents, text, who, why)
+
+    async def commit(
+        self,
+        checkout: Checkout,
+        branch: str,
+        tree: str,
+        parents: Sequence[str],
+        text: str,
+        who: dict[str, str],
+        why: str,
+    ) -> str:
+        """Commit what stands in a checkout as `tree` onto its branch, which is at the first of `parents`; the commit.
+        `who`: git's variables of author and committer; `why`: for the reflog."""
+        commit = await commit_tree(self._scratch.git(checkout), tree, parents, text, who)
         await self._scratch.publish(checkout, commit, parents)
         # First the index, then the branch: whoever is cut off in between has everything staged.
         own = self._scratch.git(checkout, checkout.index)
         await own.run("read-tree", "--reset", commit)
         await own.run("update-index", "-q", "--refresh", ok=(0, 1))
-        await self.move_branch(checkout, branch, before or "", commit, "relay: work before a merge")
+        await self.move_branch(checkout, branch, next(iter(parents), ""), commit, why)
         return commit
 
     async def move_branch(self, checkout: Checkout, branch: str, old: str, new: str, why: str) -> None:

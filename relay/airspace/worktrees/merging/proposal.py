@@ -6,9 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from relay.airspace.worktrees.commit_message import (
-    BranchCommit,
-)
+from relay.airspace.worktrees.commit_message import BranchCommit
 from relay.git.checkout import Checkout
 from relay.git.run import Git, name_of
 from relay.git.signing import Signature

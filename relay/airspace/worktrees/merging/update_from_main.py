@@ -14,10 +14,11 @@ from contextlib import suppress
 
 from relay.airspace.worktrees.commit_message import proposed_message
 from relay.airspace.worktrees.lifecycle import WorktreeLifecycle, in_the_way, is_ancestor
-from relay.airspace.worktrees.merging.merge_into_main import BranchMerger, some_paths
+from relay.airspace.worktrees.merging.merge_into_main import BranchMerger, refuse_filtered, refuse_to_filter
 from relay.airspace.worktrees.merging.proposal import MergeSource
+from relay.airspace.worktrees.merging.wording import some_paths
 from relay.git.checkout import Checkout, Head
-from relay.git.diff import attributes, changed_files, filtered
+from relay.git.diff import changed_files
 from relay.git.merge_state import (
     MERGE,
     MOST_BYTES,
@@ -66,12 +67,7 @@ class UpdateFromMain:
         tree, stages = await self._merge(git, (branch, head), (target.name, main))
         changed = await changed_files(git, head, tree, renames=False)
         by_hand = f"Merge {target.name} by hand in {side.checkout.top}."
-        if paths := await filtered(self._scratch, side.checkout, tree, [record.path for record in changed]):
-            raise Refusal(
-                "The merge writes files that go through a git filter, which relay does not run: "
-                f"{some_paths(paths)}.",
-                by_hand,
-            )
+        await refuse_to_filter(self._scratch, side.checkout, changed, tree, by_hand)
         if any(stage.mode == _GITLINK for stage in stages):
             raise Refusal("The two conflict in a submodule.", by_hand)
         if not stages:
@@ -134,26 +130,16 @@ class UpdateFromMain:
         self, agent: str, checkout: Checkout, snapshot: Snapshot, started: StartedMerge
     ) -> str:
         """Commit the merge, all of whose files are settled; the commit. Raises Refusal, GitError."""
-        git = self._scratch.git(checkout)
-        changed = await changed_files(git, started.commit, snapshot.tree, renames=False)
-        paths = [record.path for record in changed if record.letter != "D"]
-        if told_by := await attributes(git, ["filter"], paths):
-            raise Refusal(
-                f"Files of the merge go through a git filter, which relay does not run: "
-                f"{some_paths([name_of(path) for path in told_by])}.",
-                f"Commit the merge by hand in {checkout.top}.",
-            )
+        git, fix = self._scratch.git(checkout), f"Commit the merge by hand in {checkout.top}."
+        await refuse_filtered(git, started.commit, snapshot.tree, "Files of the merge", fix)
         branch = snapshot.head.branch
         if branch is None or snapshot.unsettled or snapshot.merging != (started.other,):
             raise Refusal("The worktree changed at the same time.", "Try again.")
         who = signed(of_relay(agent), await self._committer(agent))
-        parents = [started.head, started.other]
-        commit = await commit_tree(git, snapshot.tree, parents, f"Merge {started.into} into {branch}\n", who)
-        await self._scratch.publish(checkout, commit, parents)
-        own = self._scratch.git(checkout, checkout.index)
-        await own.run("read-tree", "--reset", commit)
-        await own.run("update-index", "-q", "--refresh", ok=(0, 1))
-        await self._merger.move_branch(checkout, branch, started.head, commit, "relay: main is taken in")
+        text, parents = f"Merge {started.into} into {branch}\n", [started.head, started.other]
+        commit = await self._merger.commit(
+            checkout, branch, snapshot.tree, parents, text, who, "relay: main is taken in"
+        )
         await self._forget(checkout)
         return commit
 

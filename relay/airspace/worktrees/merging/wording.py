@@ -13,6 +13,8 @@ from relay.git.merge_state import UnsettledFile, located
 
 #: Files that one line names before it only counts.
 MOST_FILES = 3
+#: Names of files that a refusal lists.
+MOST_NAMED = 8
 
 
 def take_in(branch: str) -> str:
@@ -27,9 +29,18 @@ def take_in(branch: str) -> str:
 
 def listed(files: Sequence[UnsettledFile]) -> str:
     """Files with the lines of their conflicts: "src/cart.py (lines 3-9)"."""
-    shown = ", ".join(flat(located(path, lines)) for path, lines in files[:MOST_FILES])
-    more = len(files) - MOST_FILES
-    return f"{shown} and {more} more" if more > 0 else shown
+    return some([flat(located(*file)) for file in files])
+
+
+def some(items: Sequence[str], most: int = MOST_FILES) -> str:
+    """The first few, and how many more."""
+    more = len(items) - most
+    return ", ".join(items[:most]) + (f" and {more} more" if more > 0 else "")
+
+
+def some_paths(paths: Sequence[str]) -> str:
+    """Some of these paths, for a refusal."""
+    return some(paths, MOST_NAMED)
 
 
 def to_clean(files: Sequence[UnsettledFile]) -> str:
