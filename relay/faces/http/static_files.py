@@ -66,14 +66,14 @@ class PageFiles:
 
     async def asset(self, request: web.Request) -> web.StreamResponse:
         """`GET /assets/NAME`: named by their content."""
-        file = self._file(f"assets/{request.match_info['name']}")
-        if file is None:
-            raise Refusal("The page has no such file.", "Reload the page.", Fault.UNKNOWN)
-        return web.FileResponse(file, headers={"Cache-Control": _FOR_EVER})
+        return self._response(f"assets/{request.match_info['name']}", _FOR_EVER)
 
     async def other(self, request: web.Request) -> web.StreamResponse:
         """`GET /NAME` for a file beside index.html."""
-        file = self._file(request.path.removeprefix("/"))
+        return self._response(request.path.removeprefix("/"), "no-cache")
+
+    def _response(self, name: str, cache: str) -> web.FileResponse:
+        file = self._file(name)
         if file is None:
             raise Refusal("The page has no such file.", "Reload the page.", Fault.UNKNOWN)
-        return web.FileResponse(file, headers={"Cache-Control": "no-cache"})
+        return web.FileResponse(file, headers={"Cache-Control": cache})

@@ -9,9 +9,8 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import AsyncIterator
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import nullcontext
 from dataclasses import dataclass
-from typing import Any
 
 import structlog
 from aiohttp import WSMsgType, web
@@ -140,7 +139,7 @@ class SocketEndpoint:
                 self._limits.socket_buffer_bytes,
             )
             client.partly = bool(after)
-            with self._presence(name):
+            with nullcontext() if name is None else self._room.live.here(name):
                 cut = await self._follow(socket, line, client, request[CREDENTIAL])
         except _Refused as refused:
             cut = refused.cut
@@ -183,9 +182,6 @@ class SocketEndpoint:
             return person(name if isinstance(name, str) else "", self._reader.reserved)
         except Refusal:
             raise _Refused(BAD_FIRST_FRAME, "name is not a person's name") from None
-
-    def _presence(self, name: str | None) -> AbstractContextManager[Any]:
-        return nullcontext() if name is None else self._room.live.here(name)
 
     async def _start(self, after: int | None) -> int:
         """The cursor to go on from. One from a moment ago may be ahead of what the room has published."""

@@ -23,7 +23,7 @@ import queue
 import sys
 import threading
 from collections.abc import Callable, Coroutine
-from typing import Any
+from typing import Any, NamedTuple
 
 #: Longest line, in bytes: an entry of the room (4 MiB) still fits when every byte of it is escaped (\u0000).
 MAX_LINE = 32 * 1024 * 1024
@@ -36,11 +36,11 @@ _CHUNK = 65_536
 PARSE_ERROR, INVALID_REQUEST = -32700, -32600
 
 
-class Wire:
+class Wire(NamedTuple):
     """The descriptors of the original standard input and output."""
 
-    def __init__(self, reading: int, writing: int) -> None:
-        self.reading, self.writing = reading, writing
+    reading: int
+    writing: int
 
 
 def claim() -> Wire:
@@ -93,13 +93,11 @@ async def serve(wire: Wire, run: Callable[[Any, Any], Coroutine[Any, Any, None]]
     output.close()
 
 
-class _Line:
+class _Line(NamedTuple):
     """A line of the input: its `message` when it is JSON-RPC, else the `refusal` that answers it."""
 
-    __slots__ = ("message", "refusal")
-
-    def __init__(self, message: Any = None, refusal: dict[str, Any] | None = None) -> None:
-        self.message, self.refusal = message, refusal
+    message: Any = None
+    refusal: dict[str, Any] | None = None
 
 
 class _UnderWay:

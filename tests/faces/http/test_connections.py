@@ -18,7 +18,7 @@ from aiohttp import web
 
 from relay.faces.http.requests.connections import ConnectionLimiter, Seldom, raise_open_files, spoke, trust
 from relay.faces.http.requests.limits import Limits
-from relay.faces.http.requests.parsing import read_body
+from relay.faces.http.requests.parsing import read_values
 from tests.outside import eventually, room, settings
 
 HELLO = b"GET /hello HTTP/1.1\r\nHost: x\r\n"
@@ -153,7 +153,7 @@ async def test_a_body_packed_as_nothing_that_is_known_is_415(packed: str) -> Non
     from relay.faces.http.requests.errors import errors
 
     async def read(request: web.Request) -> web.Response:
-        await read_body(request, ("a",), limit=100, within_s=5)
+        await read_values(request, limit=100, within_s=5)
         return web.Response()
 
     app = web.Application(middlewares=[errors])

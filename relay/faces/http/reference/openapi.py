@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import copy
 import re
-from collections.abc import Iterator
 from functools import cache
 from operator import itemgetter
 from typing import Any
@@ -95,6 +94,7 @@ _REFUSED = {
     "429": "too many requests; Retry-After says when to come again",
     "503": "busy: Retry-After says when to come again; unavailable, without it: a person has to repair it first",
 }
+_ROOM_TAG = "the room's own doors"
 _ABOUT = """\
 The room where people and agents work on one codebase: locks, work, memory, changesets, and the room itself.
 What the domain refuses is 200 with `success: false`; each refusal says what would make it succeed (`fix`)."""
@@ -105,6 +105,7 @@ def document() -> Json:
     """The whole document."""
     paths: dict[str, Json] = {}
     names, schemas = _schemas()
+    tags = (operation.tag for operation in OPERATIONS.values())
     for operation in OPERATIONS.values():
         for number, (method, path) in enumerate(operation.endpoints):
             entry = _operation(operation, method, path, names, schemas)
@@ -116,7 +117,7 @@ def document() -> Json:
         "openapi": "3.1.0",
         "info": {"title": "relay", "version": __version__, "description": _ABOUT},
         "security": [{"ApiKey": []}, {"Bearer": []}],
-        "tags": [{"name": tag} for tag in dict.fromkeys(_tags())],
+        "tags": [{"name": tag} for tag in [*dict.fromkeys(tags), _ROOM_TAG]],
         "paths": paths,
         "components": {
             "securitySchemes": {
@@ -127,11 +128,6 @@ def document() -> Json:
             "schemas": {**schemas, "Refused": _refused_schema()},
         },
     }
-
-
-def _tags() -> Iterator[str]:
-    yield from (operation.tag for operation in OPERATIONS.values())
-    yield "the room's own doors"
 
 
 def _schemas() -> tuple[Names, dict[str, Json]]:
@@ -272,7 +268,7 @@ def _room_route(route: RoomRoute) -> Json:
     entry: Json = {
         "operationId": re.sub(r"\W+", "_", f"{route.method.lower()}{route.path}").strip("_"),
         "summary": route.summary,
-        "tags": ["the room's own doors"],
+        "tags": [_ROOM_TAG],
         "parameters": [
             {"name": name, "in": "path", "required": True, "schema": {"type": "string"}}
             for name in _PLACE.findall(route.path)

@@ -79,22 +79,11 @@ def _called(value: object) -> str:
     return words.get(type(value), "an object")
 
 
-async def read_body(
-    request: web.Request, fields: Collection[str], *, limit: int, within_s: float, optional: bool = False
-) -> Body:
-    """The body as a JSON object with no other keys than `fields`.
-
-    `limit` in bytes, `within_s` seconds. With `optional`, no body is an empty object. Raises Refusal.
-    """
-    values = await read_values(request, limit=limit, within_s=within_s, optional=optional)
-    _known("field", values, fields)
-    return Body(values)
-
-
 async def read_values(
     request: web.Request, *, limit: int, within_s: float, optional: bool = False
 ) -> dict[str, Any]:
-    """The body as a JSON object, whatever its keys; see `read_body`."""
+    """The body as a JSON object, whatever its keys. `limit` in bytes, `within_s` seconds. With `optional`, no body is
+    an empty object. Raises Refusal."""
     raw = await read_bytes(request, limit, within_s)
     if not raw.strip():
         if optional:
@@ -153,7 +142,8 @@ def _too_large(limit: int) -> Refusal:
     )
 
 
-def _known(what: str, values: Collection[str], allowed: Collection[str]) -> None:
+def check_known(what: str, values: Collection[str], allowed: Collection[str]) -> None:
+    """Raises Refusal 400 for a name that is not allowed."""
     unknown = [name for name in values if name not in allowed]
     if unknown:
         fix = f"Known: {', '.join(allowed)}." if allowed else f"There is no such {what}."
@@ -165,7 +155,7 @@ class Query:
 
     def __init__(self, request: web.Request, *allowed: str) -> None:
         self._values = request.query
-        _known("query parameter", self._values, allowed)
+        check_known("query parameter", self._values, allowed)
 
     def whole(self, name: str, default: int, *, high: int) -> int:
         """A whole number from 1 to `high`."""

@@ -10,7 +10,7 @@ from relay.config.settings import LiveSettings
 from relay.faces.http.requests.auth import owner, speaker
 from relay.faces.http.requests.limits import Limits
 from relay.faces.http.requests.middleware import CREDENTIAL
-from relay.faces.http.requests.parsing import Body, read_body
+from relay.faces.http.requests.parsing import Body, check_known, read_values
 from relay.model import RESERVED_NAMES
 from relay.model.speaker_names import MAX_NAME
 
@@ -43,9 +43,10 @@ class RequestReader:
         self, request: web.Request, *fields: str, limit: int | None = None, optional: bool = False
     ) -> Body:
         """The body: an object of these fields alone."""
-        limits = self.limits
-        most = limits.body_bytes if limit is None else limit
-        return await read_body(request, fields, limit=most, within_s=limits.body_s, optional=optional)
+        most = self.limits.body_bytes if limit is None else limit
+        values = await read_values(request, limit=most, within_s=self.limits.body_s, optional=optional)
+        check_known("field", values, fields)
+        return Body(values)
 
     def speaker(self, request: web.Request, body: Body) -> str:
         """Who speaks, as the body says in `SPEAKER`. Raises Refusal."""

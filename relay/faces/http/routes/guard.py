@@ -84,7 +84,8 @@ class GuardRoutes:
         if root is None:
             # An agent without its own checkout shares one: which of its changed lines are whose is not known.
             root, lines = self._checkouts.home(), None
-        places = await asyncio.to_thread(_places, root, self._checkouts.checkouts(), paths)
+        checkouts = (root, *self._checkouts.checkouts())
+        places = await asyncio.to_thread(lambda: [_place(checkouts, path) for path in paths])
         decisions: list[GuardDecision] = []
         try:
             async with asyncio.timeout(GUARD_S):
@@ -152,15 +153,12 @@ def _check_names(paths: Iterable[str]) -> None:
         raise bad(f"path has more than {MOST_PATH} bytes.", "Send the path of a file.")
 
 
-def _places(root: Path, checkouts: Sequence[Path], paths: Sequence[str]) -> list[str | None]:
-    return [_place(root, checkouts, path) for path in paths]
-
-
-def _place(root: Path, checkouts: Iterable[Path], path: str) -> str | None:
-    """`path` (absolute, or relative to `root`) in the innermost checkout that it is in: a worktree may lie within
-    another checkout. A worktree of the same repository that the room does not know is one, too. None when it is in
-    none. Blocking."""
-    places = (inside(folder, str(root / path)) for folder in (root, *checkouts))
+def _place(checkouts: Sequence[Path], path: str) -> str | None:
+    """`path` (absolute, or relative to the first checkout) in the innermost checkout that has it: a worktree may lie
+    within another checkout. A worktree of the same repository that the room does not know is one, too. None when it
+    is in none. Blocking."""
+    root = checkouts[0]
+    places = (inside(folder, str(root / path)) for folder in checkouts)
     known = min((place for place in places if place is not None), key=len, default=None)
     return within(root, root / path) if known is None else known
 

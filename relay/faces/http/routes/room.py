@@ -5,9 +5,11 @@ Invariant: a handler reads the request, asks the room once and shows its answer;
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from aiohttp import web
+from aiohttp.typedefs import Handler
 from prometheus_client import CollectorRegistry, generate_latest
 
 from relay.faces.http.requests.auth import Auth
@@ -62,13 +64,13 @@ class RoomRoutes:
             web.post("/api/messages", self.post),
             web.post("/api/messages/{message}/route", self.route),
             web.post("/api/queue/{job}/retry", self.retry),
-            web.post("/api/agents/{agent}/pause", self.pause),
-            web.post("/api/agents/{agent}/resume", self.resume),
-            web.post("/api/agents/{agent}/try", self.try_now),
-            web.post("/api/agents/{agent}/cancel", self.cancel),
+            web.post("/api/agents/{agent}/pause", self._order(lambda request: Pause(_agents(request)))),
+            web.post("/api/agents/{agent}/resume", self._order(lambda request: Resume(_agents(request)))),
+            web.post("/api/agents/{agent}/try", self._order(lambda request: TryNow(_agent(request)))),
+            web.post("/api/agents/{agent}/cancel", self._order(lambda request: Cancel(_agent(request)))),
             web.patch("/api/agents/{agent}", self.set_agent),
             web.post("/api/tasks", self.create_task),
-            web.post("/api/tasks/undo", self.undo_tasks),
+            web.post("/api/tasks/undo", self._order(lambda _: Undo())),
             web.patch("/api/tasks/{number:[tT]?[0-9]+}", self.change_task),
         ]
 
@@ -194,18 +196,6 @@ class RoomRoutes:
         body = await self._reader.body(request, optional=True)
         return answer((await self._room.actions.retry(job, by=self._reader.speaker(request, body))).as_json())
 
-    async def pause(self, request: web.Request) -> web.Response:
-        return await self._act(request, Pause(_agents(request)))
-
-    async def resume(self, request: web.Request) -> web.Response:
-        return await self._act(request, Resume(_agents(request)))
-
-    async def try_now(self, request: web.Request) -> web.Response:
-        return await self._act(request, TryNow((request.match_info["agent"],)))
-
-    async def cancel(self, request: web.Request) -> web.Response:
-        return await self._act(request, Cancel((request.match_info["agent"],)))
-
     async def set_agent(self, request: web.Request) -> web.Response:
         body = await self._reader.body(request, "model", "effort", "enabled")
         # null is said on purpose here: it takes the key out of the configuration.
@@ -235,15 +225,15 @@ class RoomRoutes:
         by = self._reader.speaker(request, body)
         return answer({"task": await self._room.actions.change_task(number, changes, by=by)})
 
-    async def undo_tasks(self, request: web.Request) -> web.Response:
-        return await self._act(request, Undo())
+    def _order(self, make: Callable[[web.Request], Action]) -> Handler:
+        """The handler of an action of which the body says only who orders it."""
 
-    async def _act(self, request: web.Request, action: Action) -> web.Response:
-        """Do an action of which the body says only who orders it."""
-        body = await self._reader.body(request, optional=True)
-        return answer(
-            (await self._room.actions.act(action, by=self._reader.speaker(request, body))).as_json()
-        )
+        async def handle(request: web.Request) -> web.Response:
+            body = await self._reader.body(request, optional=True)
+            done = await self._room.actions.act(make(request), by=self._reader.speaker(request, body))
+            return answer(done.as_json())
+
+        return handle
 
 
 def entry_json(message: Message, **more: Any) -> Json:
@@ -257,10 +247,14 @@ def message_bytes(max_entry: int, limits: Limits) -> int:
     return 6 * max_entry + limits.body_bytes
 
 
+def _agent(request: web.Request) -> tuple[str, ...]:
+    """The agent that the path names."""
+    return (request.match_info["agent"],)
+
+
 def _agents(request: web.Request) -> tuple[str, ...]:
     """The agent that the path names; none = all."""
-    agent = request.match_info["agent"]
-    return () if agent.upper() == _ALL else (agent,)
+    return () if request.match_info["agent"].upper() == _ALL else _agent(request)
 
 
 def _number(request: web.Request, name: str, thing: Thing) -> int:
