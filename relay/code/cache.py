@@ -18,6 +18,7 @@ from relay.code.read.facts import EXTRACTOR
 from relay.log import events
 from relay.log.events import Lane, NewEvent
 from relay.store.ports import Queries, Store, Tx
+from relay.store.ports import Row as DatabaseRow
 
 #: Its tables are made by the airspace's migrations.
 Q = Queries(Path(__file__).parent)
@@ -49,33 +50,30 @@ class Snapshot:
     good: Mapping[str, Key]
 
 
-async def load(store: Store, repo: str) -> tuple[dict[Key, Row], bytes | None, bytes | None, str]:
-    """(rows, the snapshot's packed edges, its packed good ones, its digest); see `unpack_snapshot`."""
+async def load(store: Store, repo: str) -> tuple[dict[Key, Row], DatabaseRow | None]:
+    """(what was read, the snapshot for `unpack_snapshot`)."""
 
-    async def work(tx: Tx) -> tuple[dict[Key, Row], bytes | None, bytes | None, str]:
+    async def work(tx: Tx) -> tuple[dict[Key, Row], DatabaseRow | None]:
         rows = {
             (row["blob"], row["language"]): Row(row["facts"], row["symbols"], row["trouble"], row["used_at"])
             for row in await tx.all(Q.graph_files, extractor=EXTRACTOR)
         }
-        snapshot = await tx.one(Q.graph_snapshot, repo=repo, extractor=EXTRACTOR)
-        if snapshot is None:
-            return rows, None, None, ""
-        return rows, snapshot["edges"], snapshot["good"], snapshot["digest"]
+        return rows, await tx.one(Q.graph_snapshot, repo=repo, extractor=EXTRACTOR)
 
     return await store.read(work, long=True)
 
 
-def unpack_snapshot(edges: bytes | None, good: bytes | None, digest: str) -> Snapshot | None:
+def unpack_snapshot(row: DatabaseRow | None) -> Snapshot | None:
     """None when there is none, or it is not ours."""
-    if edges is None or good is None:
+    if row is None or row["edges"] is None or row["good"] is None:
         return None
     try:
-        targets_by_path = json.loads(zlib.decompress(edges))
-        keys_by_path = json.loads(zlib.decompress(good))
+        targets_by_path = json.loads(zlib.decompress(row["edges"]))
+        keys_by_path = json.loads(zlib.decompress(row["good"]))
     except (ValueError, zlib.error):
         return None
     return Snapshot(
-        digest,
+        row["digest"],
         {path: tuple(targets) for path, targets in targets_by_path.items()},
         {path: (blob, language) for path, (blob, language) in keys_by_path.items()},
     )

@@ -6,10 +6,9 @@ thread may go on with the one it has, and what is computed from a graph can be k
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from threading import Lock
+from functools import lru_cache
 
 from relay.code.build.builder import Builder, Patch
 from relay.code.build.listing import is_vendored
@@ -23,25 +22,8 @@ UNPACKED = 4_000
 _NOTHING = FileSymbols()
 
 
-class _Unpacked:
-    """The symbols that were looked at last, by their packed bytes. Safe between threads."""
-
-    def __init__(self) -> None:
-        self._kept: OrderedDict[bytes, FileSymbols] = OrderedDict()
-        self._lock = Lock()
-
-    def get(self, packed: bytes) -> FileSymbols:
-        with self._lock:
-            symbols = self._kept.get(packed)
-            if symbols is not None:
-                self._kept.move_to_end(packed)
-                return symbols
-        symbols = unpack_symbols(packed)
-        with self._lock:
-            self._kept[packed] = symbols
-            if len(self._kept) > UNPACKED:
-                self._kept.popitem(last=False)
-        return symbols
+#: The symbols that were looked at last, by their packed bytes; `lru_cache` is safe between threads.
+_unpacked = lru_cache(UNPACKED)(unpack_symbols)
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +44,6 @@ class CodeGraph:
     _packed: Mapping[str, bytes] = field(default_factory=dict)
     #: Path -> why the file does not parse; its edges and symbols are the last good ones.
     failed: Mapping[str, str] = field(default_factory=dict)
-    _unpacked: _Unpacked = field(default_factory=_Unpacked, repr=False, compare=False)
 
     def __contains__(self, path: object) -> bool:
         return path in self._edges
@@ -82,7 +63,7 @@ class CodeGraph:
     def symbols(self, path: str) -> FileSymbols:
         """The definitions, calls and references of a file; empty for one that is not in the graph."""
         packed = self._packed.get(path)
-        return _NOTHING if packed is None else self._unpacked.get(packed)
+        return _NOTHING if packed is None else _unpacked(packed)
 
     @property
     def counts(self) -> Counts:
@@ -118,9 +99,7 @@ class CodeGraph:
                 packed.pop(path, None)
             else:
                 packed[path] = packed_symbols
-        return CodeGraph(
-            edges, reverse, packed, self.failed if failed is None else dict(failed), self._unpacked
-        )
+        return CodeGraph(edges, reverse, packed, self.failed if failed is None else dict(failed))
 
 
 def graph_of(files: Iterable[tuple[str, bytes]]) -> CodeGraph:

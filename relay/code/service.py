@@ -141,8 +141,8 @@ class GraphService:
     async def _build(self) -> None:
         listing = asyncio.create_task(self._list())
         try:
-            rows, edges, good, saved = await cache.load(self._store, str(self.root))
-            snapshot = await asyncio.to_thread(cache.unpack_snapshot, edges, good, saved)
+            rows, saved = await cache.load(self._store, str(self.root))
+            snapshot = await asyncio.to_thread(cache.unpack_snapshot, saved)
         finally:
             listed = (await asyncio.gather(listing, return_exceptions=True))[0]
         if isinstance(listed, BaseException):

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Set
+from itertools import takewhile
 from types import MappingProxyType
 
 from relay.code.read.facts import Facts
@@ -53,12 +54,8 @@ def ancestors(folder: str) -> Iterator[str]:
 
 def shared_depth(first: str, second: str) -> int:
     """How many leading folders two paths share."""
-    depth = 0
-    for folder, other in zip(first.split("/")[:-1], second.split("/")[:-1], strict=False):
-        if folder != other:
-            break
-        depth += 1
-    return depth
+    pairs = zip(first.split("/")[:-1], second.split("/")[:-1], strict=False)
+    return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
 
 
 def declared(path: str, facts: Facts) -> Iterator[tuple[str, str]]:
@@ -178,10 +175,7 @@ class View:
 
     def first(self, paths: Iterable[str]) -> str | None:
         """The first of these that is a file."""
-        for path in paths:
-            if self.has(path):
-                return path
-        return None
+        return next((path for path in paths if self.has(path)), None)
 
 
 def nearest(paths: Iterable[str], importer: str) -> str:

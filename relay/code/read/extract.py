@@ -45,6 +45,8 @@ _GENERATED = re.compile(
 _FUNCTIONS = ("arrow_function", "function_expression", "generator_function")
 _WHOLE = ("preproc_", "comment", "line_comment", "block_comment")
 _UNREAD = frozenset({"namespace", "implementation"})
+#: What a function in it is a method of.
+_TYPES = frozenset({"class", "type", "implementation"})
 
 
 def unfit(path: str, data: bytes) -> str:
@@ -308,13 +310,9 @@ def _unread_bytes(error: Node) -> int:
 
 
 def _definition(span: _Span, before: list[Definition], parent: int) -> Definition:
-    around = before[parent].qualified if parent >= 0 else ""
-    qualified = ".".join(filter(None, (around, span.outer, span.name)))
+    around = before[parent] if parent >= 0 else None
+    qualified = ".".join(filter(None, (around.qualified if around else "", span.outer, span.name)))
     kind = span.definition.kind
-    if kind == "function" and _is_type(before, parent):
+    if kind == "function" and around is not None and around.kind in _TYPES:
         kind = "method"
     return replace(span.definition, qualified=qualified, kind=kind, parent=parent)
-
-
-def _is_type(before: list[Definition], parent: int) -> bool:
-    return parent >= 0 and before[parent].kind in ("class", "type", "implementation")

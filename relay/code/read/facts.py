@@ -12,6 +12,7 @@ import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import accumulate
 from typing import Any
 
 #: Part of every cached row's key: raise it when the extraction gives anything else for the same bytes.
@@ -125,7 +126,7 @@ class FileSymbols:
     @cached_property
     def references(self) -> Mapping[str, tuple[int, ...]]:
         """Name -> lines, ascending; words of the code, neither comments nor strings nor keywords."""
-        return {name: _sums(steps) for name, steps in _unpacked(self._packed[2]).items()}
+        return {name: tuple(accumulate(steps)) for name, steps in _unpacked(self._packed[2]).items()}
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, FileSymbols) and (self.definitions, self.calls, self.references) == (
@@ -222,12 +223,3 @@ def _packed(value: Any) -> bytes:
 
 def _differences(lines: tuple[int, ...]) -> list[int]:
     return [line - before for line, before in zip(lines, (0, *lines), strict=False)]
-
-
-def _sums(steps: list[int]) -> tuple[int, ...]:
-    line = 0
-    sums = []
-    for step in steps:
-        line += step
-        sums.append(line)
-    return tuple(sums)

@@ -9,6 +9,7 @@ import asyncio
 import json
 import struct
 from collections.abc import Sequence
+from io import BytesIO
 from typing import Any, BinaryIO
 
 _HEAD = struct.Struct(">II")
@@ -36,10 +37,5 @@ async def receive(stream: asyncio.StreamReader) -> Frame:
     """The next frame. Raises asyncio.IncompleteReadError at the stream's end."""
     length, count = _HEAD.unpack(await stream.readexactly(_HEAD.size))
     lengths = struct.unpack(f">{count}I", await stream.readexactly(4 * count))
-    body = await stream.readexactly(length + sum(lengths))
-    parts = []
-    at = length
-    for size in lengths:
-        parts.append(body[at : at + size])
-        at += size
-    return json.loads(body[:length]), parts
+    body = BytesIO(await stream.readexactly(length + sum(lengths)))
+    return json.loads(body.read(length)), [body.read(size) for size in lengths]

@@ -14,7 +14,7 @@ import resource
 import signal
 import sys
 import zlib
-from collections.abc import Callable
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +23,7 @@ from relay.code.build.builder import Builder
 from relay.code.read.extract import extract, unfit
 from relay.code.read.facts import pack_facts, pack_symbols, unpack_facts
 from relay.code.read.grammar import grammar, language_of
-from relay.code.workers.frames import encoded, read_frame
+from relay.code.workers.frames import Frame, encoded, read_frame
 
 #: Seconds for one file; the slowest of the files measured (0.9 MB of C) takes 0.6.
 FILE_S = 10
@@ -33,10 +33,11 @@ MEMORY = 2 * 1024**3
 COLLECT_EVERY = 200
 NICENESS = 10
 
-Send = Callable[..., None]
+#: The answers to a request, each a frame.
+Answers = Iterator[Frame]
 
 
-def parse(message: dict[str, Any], parts: list[bytes], send: Send) -> None:
+def parse(message: dict[str, Any], parts: list[bytes]) -> Answers:
     """Read each of `paths` below `root`, one frame a file, in order."""
     root = Path(message["root"])
     for path in message["paths"]:
@@ -44,7 +45,7 @@ def parse(message: dict[str, Any], parts: list[bytes], send: Send) -> None:
         data = listing.read_file(root, path)
         why = "" if data is None else unfit(path, data)
         if data is None or why:
-            send({"path": path, "blob": None, "left": why})
+            yield {"path": path, "blob": None, "left": why}, []
             continue
         read = extract(path, data)
         answer = {
@@ -53,27 +54,27 @@ def parse(message: dict[str, Any], parts: list[bytes], send: Send) -> None:
             "language": language_of(path),
             "trouble": read.trouble,
         }
-        send(answer, [pack_facts(read.facts, read.trouble), pack_symbols(read.symbols)])
+        yield answer, [pack_facts(read.facts, read.trouble), pack_symbols(read.symbols)]
     signal.alarm(0)
 
 
-def read_text(message: dict[str, Any], parts: list[bytes], send: Send) -> None:
+def read_text(message: dict[str, Any], parts: list[bytes]) -> Answers:
     """Read the symbols of a text that is handed over."""
     signal.alarm(FILE_S)
     path = message["path"]
     if language_of(path) is None or unfit(path, parts[0]):
-        send({"trouble": "not read"}, [])
+        yield {"trouble": "not read"}, []
     else:
         read = extract(path, parts[0])
-        send({"trouble": read.trouble}, [pack_symbols(read.symbols)])
+        yield {"trouble": read.trouble}, [pack_symbols(read.symbols)]
     signal.alarm(0)
 
 
-def ready(message: dict[str, Any], parts: list[bytes], send: Send) -> None:
+def ready(message: dict[str, Any], parts: list[bytes]) -> Answers:
     """Load the grammars of `languages`, so that the first changed file does not wait for them."""
     for language in message["languages"]:
         grammar(language)
-    send({})
+    yield {}, []
 
 
 class Resolving:
@@ -82,18 +83,18 @@ class Resolving:
     def __init__(self) -> None:
         self._builder = Builder()
 
-    def list_files(self, message: dict[str, Any], parts: list[bytes], send: Send) -> None:
+    def list_files(self, message: dict[str, Any], parts: list[bytes]) -> Answers:
         """The files of `root`, all or of `only`, with their hashes."""
         root = Path(message["root"])
         try:
             paths = listing.listed(root, message.get("only") or ())
         except listing.ListingError as error:
-            send({"error": str(error)})
+            yield {"error": str(error)}, []
             return
         blobs, left = listing.hashes(root, paths)
-        send({"blobs": blobs, "left": left, "digest": listing.digest(blobs)})
+        yield {"blobs": blobs, "left": left, "digest": listing.digest(blobs)}, []
 
-    def known(self, message: dict[str, Any], parts: list[bytes], send: Send) -> None:
+    def known(self, message: dict[str, Any], parts: list[bytes]) -> Answers:
         """Which of `paths` git knows (tracked, or untracked and not ignored)."""
         root = Path(message["root"])
         known: set[str] = set()
@@ -102,25 +103,20 @@ class Resolving:
                 known.update(listing.listed(root, [path]))
             except listing.ListingError:
                 continue  # inside of a submodule or beyond a symbolic link: not of this repository
-        send({"paths": sorted(known)})
+        yield {"paths": sorted(known)}, []
 
-    def update(self, message: dict[str, Any], parts: list[bytes], send: Send) -> None:
+    def update(self, message: dict[str, Any], parts: list[bytes]) -> Answers:
         """Take in the facts in `parts` of `paths`, and that `gone` are gone. `last_good`: facts that a file
         had when it parsed, to stand for it."""
         good = len(message["last_good"])
-        if good:
-            self._builder.update(
-                {
-                    path: (unpack_facts(part)[0], "")
-                    for path, part in zip(message["last_good"], parts[:good], strict=True)
-                }
-            )
+        before = zip(message["last_good"], parts[:good], strict=True)
+        self._builder.update({path: (unpack_facts(part)[0], "") for path, part in before})
         changes: dict[str, Any] = {path: None for path in message["gone"]}
         for path, part in zip(message["paths"], parts[good:], strict=True):
             changes[path] = unpack_facts(part)
         patch = self._builder.update(changes)
         edges = self._builder.edges if message["whole"] else patch
-        send({"failed": self._builder.failed}, [zlib.compress(json.dumps(edges).encode(), 1)])
+        yield {"failed": self._builder.failed}, [zlib.compress(json.dumps(edges).encode(), 1)]
 
 
 def main(role: str) -> None:
@@ -143,15 +139,13 @@ def main(role: str) -> None:
         "update": resolving.update,
     }
 
-    def send(message: dict[str, Any], parts: list[bytes] | tuple[bytes, ...] = ()) -> None:
-        stdout.write(encoded(message, parts))
-        stdout.flush()
-
     served = 0
     while (frame := read_frame(stdin)) is not None:
         message, parts = frame
         try:
-            operations[message["do"]](message, parts, send)
+            for answer in operations[message["do"]](message, parts):
+                stdout.write(encoded(*answer))
+                stdout.flush()
         except BrokenPipeError:
             return
         served += len(message.get("paths", ()))

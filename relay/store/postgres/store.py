@@ -22,7 +22,7 @@ import asyncio
 import contextlib
 import random
 import time
-from collections.abc import Callable, Collection, Coroutine, Iterable, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Coroutine, Iterable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
@@ -255,12 +255,18 @@ class PostgresStore:
     def wakeup(self, types: Collection[str] | None = None) -> Wakeup:
         return self._subscribers.wakeup(types)
 
-    async def daemon(self) -> str:
-        async with self._open.lent(self._open.short) as connection:
+    @contextlib.asynccontextmanager
+    async def _asking(self, pool: Any) -> AsyncIterator[Any]:
+        """A connection for questions outside of a transaction; the engine's errors become ours."""
+        async with self._open.lent(pool) as connection:
             try:
-                holder = await holder_of(connection, SCHEMA)
+                yield connection
             except ENGINE as error:
                 raise translated(error, self.place) from error
+
+    async def daemon(self) -> str:
+        async with self._asking(self._open.short) as connection:
+            holder = await holder_of(connection, SCHEMA)
         return "" if holder is None else str(holder)
 
     async def stay_sole(self) -> None:
@@ -270,22 +276,19 @@ class PostgresStore:
     async def prepare(self, wings: Sequence[Path], *, create: bool) -> None:
         """Bring the tables up to date. Raises StoreMissing where there are none and `create` is False."""
         await self._open.ready()
-        async with self._open.lent(self._open.writer) as connection:
-            try:
-                if await check_server(connection, self.place):
-                    async with self._open.lent(self._open.short) as other:
-                        await check_pooler(connection, other, self.place)
-                if self._sole is not None:
-                    # Before the tables are changed, which an older daemon may be using.
-                    await self._sole.take()
-                if not create and not await is_migrated(connection, SCHEMA):
-                    raise StoreMissing(f"there are no tables of relay in {self.place} yet")
-                await migrate(connection, SCHEMA, wings, ROOM_LOCK, self.place)
-                self._open.rights = await rights_of(connection, SCHEMA)
-                self._open.after_crash = await connection.fetchval(_AFTER_CRASH)
-                await self._open.start(connection)
-            except ENGINE as error:
-                raise translated(error, self.place) from error
+        async with self._asking(self._open.writer) as connection:
+            if await check_server(connection, self.place):
+                async with self._open.lent(self._open.short) as other:
+                    await check_pooler(connection, other, self.place)
+            if self._sole is not None:
+                # Before the tables are changed, which an older daemon may be using.
+                await self._sole.take()
+            if not create and not await is_migrated(connection, SCHEMA):
+                raise StoreMissing(f"there are no tables of relay in {self.place} yet")
+            await migrate(connection, SCHEMA, wings, ROOM_LOCK, self.place)
+            self._open.rights = await rights_of(connection, SCHEMA)
+            self._open.after_crash = await connection.fetchval(_AFTER_CRASH)
+            await self._open.start(connection)
 
     async def start(self) -> None:
         side = {"store-listen": self._listener.run}
@@ -298,27 +301,18 @@ class PostgresStore:
 
         The server checks the pages that it reads. This call does not make it read all of them.
         """
-        faults: list[str] = []
-        async with self._long_turn, self._open.lent(self._open.long) as connection:
-            try:
-                for row in await connection.fetch(_INVALID_INDEXES, SCHEMA):
-                    faults.append(
-                        f"the index {row['name']} is not valid; REINDEX INDEX {SCHEMA}.{row['name']}"
-                    )
-                failed = await connection.fetchval(_CHECKSUM_FAILURES)
-            except ENGINE as error:
-                raise translated(error, self.place) from error
+        async with self._long_turn, self._asking(self._open.long) as connection:
+            names = [row["name"] for row in await connection.fetch(_INVALID_INDEXES, SCHEMA)]
+            failed = await connection.fetchval(_CHECKSUM_FAILURES)
+        faults = [f"the index {name} is not valid; REINDEX INDEX {SCHEMA}.{name}" for name in names]
         if failed:
             faults.append(f"the server found {failed} pages with a wrong checksum")
         return faults
 
     async def size(self) -> Size:
         """The size of the tables and indexes; the journal is the server's own affair."""
-        async with self._open.lent(self._open.short) as connection:
-            try:
-                return Size(int(await connection.fetchval(_SIZE, SCHEMA)), 0)
-            except ENGINE as error:
-                raise translated(error, self.place) from error
+        async with self._asking(self._open.short) as connection:
+            return Size(int(await connection.fetchval(_SIZE, SCHEMA)), 0)
 
     async def checkpoint(self, *, whole: bool = False) -> bool:
         """The server makes its checkpoints itself."""

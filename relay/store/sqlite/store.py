@@ -346,20 +346,16 @@ async def open_store(
     refuse_saved(path)
     _make_private(path)
     try:
-        writer = await _connect(path, folders, query_only=False)
-        try:
+        async with contextlib.AsyncExitStack() as opened:
+            writer = await _connect(path, folders, query_only=False)
+            opened.push_async_callback(writer.close)
             # From here on the wait for others is `begin`'s (`transaction.py`).
             await writer.execute("PRAGMA busy_timeout=0")
             await _hop(writer, migrate, folders, busy_timeout_s)
             reader = await _connect(path, folders, query_only=True)
-            try:
-                long_reader = await _connect(path, folders, query_only=True)
-            except BaseException:
-                await reader.close()
-                raise
-        except BaseException:
-            await writer.close()
-            raise
+            opened.push_async_callback(reader.close)
+            long_reader = await _connect(path, folders, query_only=True)
+            opened.pop_all()  # the store closes them
     except sqlite3.DatabaseError as error:
         raise StoreError(
             f"{path} cannot be used: {error}. Run {script('healthcheck.sh')}; to start over, move the file away"

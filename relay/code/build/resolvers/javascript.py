@@ -52,6 +52,11 @@ def _file(base: str | None, view: View) -> str | None:
     return view.first([below(base, f"index{suffix}") for suffix in _SUFFIXES])
 
 
+def _found(files: Iterable[str | None]) -> str | None:
+    """The first file; the ones behind it are not looked for."""
+    return next(filter(None, files), None)
+
+
 def resolve(path: str, facts: Facts, imported: Import, view: View) -> Iterable[str]:
     specifier = imported.module.partition("?")[0].removeprefix("node:")
     if specifier in (".", "..") or specifier.startswith(("./", "../")):
@@ -73,12 +78,12 @@ def _mapped(path: str, specifier: str, view: View) -> str | None:
             if view.config(config) is None:
                 continue
             base, paths, paths_base = _options(config, view)
-            for pattern, targets in _matching(paths, specifier):
-                for target in targets:
-                    file = _file(join(paths_base, target.replace("*", pattern, 1)), view)
-                    if file is not None:
-                        return file
-            return None if base is None else _file(join(base, specifier), view)
+            mapped = _found(
+                _file(join(paths_base, target.replace("*", star, 1)), view)
+                for star, targets in _matching(paths, specifier)
+                for target in targets
+            )
+            return mapped or (None if base is None else _file(join(base, specifier), view))
     return None
 
 
@@ -120,7 +125,7 @@ def _matching(paths: Mapping[str, list[str]], specifier: str) -> list[tuple[str,
         ):
             matches.append((len(before), specifier[len(before) : len(specifier) - len(after)], targets))
     matches.sort(key=lambda match: -match[0])
-    return [(held, targets) for _, held, targets in matches]
+    return [(star, targets) for _, star, targets in matches]
 
 
 def _inner(path: str, specifier: str, view: View) -> str | None:
@@ -148,20 +153,16 @@ def _package(path: str, specifier: str, view: View) -> str | None:
         return file
     if rest:
         return _file(join(folder, rest) or "", view) or _file(join(folder, f"src/{rest}") or "", view)
-    for entry in manifest.get("entries") or ():
-        file = _built(folder, entry, view)
-        if file is not None:
-            return file
-    return _file(join(folder, "src") or "", view) or _file(folder, view)
+    built = _found(_built(folder, entry, view) for entry in manifest.get("entries") or ())
+    return built or _file(join(folder, "src") or "", view) or _file(folder, view)
 
 
 def _target(folder: str, targets: Mapping[str, list[str]], wanted: str, view: View) -> str | None:
-    for held, files in _matching(targets, wanted):
-        for file in files:
-            built = _built(folder, file.replace("*", held), view)
-            if built is not None:
-                return built
-    return None
+    return _found(
+        _built(folder, file.replace("*", star), view)
+        for star, files in _matching(targets, wanted)
+        for file in files
+    )
 
 
 def _built(folder: str, file: str, view: View) -> str | None:
@@ -182,9 +183,8 @@ def _built(folder: str, file: str, view: View) -> str | None:
             if rest.endswith(suffix):
                 rest = rest.removesuffix(suffix)
                 break
-        for base in (f"src/{rest}", rest):
-            candidate = _file(join(folder, base) or "", view)
-            if candidate is not None:
-                return candidate
+        source = _file(join(folder, f"src/{rest}") or "", view) or _file(join(folder, rest) or "", view)
+        if source is not None:
+            return source
         inside = inside[1:]  # dist/esm/x.js is built from src/x.ts
     return None
