@@ -1,7 +1,7 @@
 """What lies between two working sets: the facts that a profile turns into readings.
 
-Invariant: plain values, a's side first; whoever scans gathers them (relay.airspace.scan.scan, fast; the tests'
-oracle, slow), and every profile reads the same ones. A fact that could not be gathered is None, which is not
+Invariant: plain values, a's side first; the scan gathers them (relay.airspace.scan.scan; slowly, the tests'
+oracle), and every profile reads the same ones. A fact that could not be gathered is None, which is not
 the same as nothing found.
 """
 

@@ -61,7 +61,7 @@ class Evidence:
 @dataclass(frozen=True, slots=True)
 class Reading:
     """One channel: r in [0, 1], its weight in [0, 1], and whether it may reach a resolution advisory alone.
-    `foretells`: it is about the next edits and not about what stands, so the room is not told of it."""
+    `foretells`: it is about the next edits and not about those that were made, so the room is not told of it."""
 
     risk: float
     weight: float = 1.0
@@ -83,8 +83,8 @@ class Reading:
 
 
 class LazyReadings(Mapping[str, Reading]):
-    """Channels that are put into readings and words when somebody first looks at them: a scan needs R of all
-    pairs, and few of them are looked at. `tell(*about)` gives them, and the same ones whenever it is called."""
+    """Channels whose readings and words are made at the first look: a scan needs R of all pairs, and few of them are
+    looked at. `tell(*about)` gives the channels, and the same ones at each call."""
 
     __slots__ = ("_about", "_channels", "_tell")
 

@@ -34,16 +34,15 @@ _STOP_TEXT = (
     "a an and are as at be by for from has in is it of on or that the this to was with not you your please"
 )
 _STOP = frozenset(_STOP_TEXT.split())
-#: Words of English, of prompts and of commits that name nothing a work could be about.
+#: Other words of English, of prompts and of commits that name nothing a work could be about.
 _COMMON_TEXT = (
-    "a about above add added adds after again agent agents all also an and any are as at be because been "
-    "before being below both branch but by can change changed changes chore commit could did do does doing "
-    "down during each feat few file files fix fixed fixes for from further get give go had has have having he "
-    "her here him his how i if in into is it its just let lib line lines look main make me merge merged more "
-    "most my need new no nor not now of off on once only or other our out over own please pr pull put refactor "
-    "remove request room same say set she should so some src such take than that the their them then there "
-    "these they this those through to too under until up update updated use very want was we were what when "
-    "where which while who whom why will with work would you your"
+    "about above add added adds after again agent agents all also any because been before being below both "
+    "branch but can change changed changes chore commit could did does doing down during each feat few file "
+    "files fix fixed fixes further get give had have having her here him his how into its just let lib line "
+    "lines look main make merge merged more most need new nor now off once only other our out over own pull "
+    "put refactor remove request room same say set she should some src such take than their them then there "
+    "these they those through too under until update updated use very want were what when where which while "
+    "who whom why will work would"
 )
 _COMMON = frozenset(_COMMON_TEXT.split())
 
@@ -117,8 +116,8 @@ def likeness(
     return Likeness(min(1.0, sum(shared[word] for word in sorted(shared))), tuple(common[:MOST_TERMS]), only)
 
 
-#: Two whose words are as alike are looked at though nothing else brings them together: of such pairs in the data,
-#: one in seven conflicts in the end.
+#: A pair whose words are this alike is looked at even when nothing else brings it together: one in seven of such
+#: pairs in the data conflicts in the end.
 ALIKE = 0.2
 
 

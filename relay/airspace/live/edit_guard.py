@@ -2,8 +2,8 @@
 
 Invariants:
 - a decision looks at what is in memory and nothing else, so that an edit never waits for it;
-- of two agents one may always go on: who has the latched right of way over another is never told to steer for it;
-- who enters a file that another has in hand is told so, once for each file and other, and is not refused.
+- of two agents one may always go on: the one with the latched right of way is never told to steer for the other;
+- an agent that enters a file which another has in hand is told so, once for each file and agent, and not refused.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from relay.model.working_set import WorkingSet, pair_of
 
 
 class AirspaceGuard:
-    """`relay.model.Guard`, from what `scanner` saw last; `poke` asks it for a tick, which keeps what was told."""
+    """`relay.model.Guard`, from what `scanner` saw last. After a note it asks for a tick, which keeps the note."""
 
     def __init__(self, context: LiveContext, protocol: AdvisoryProtocol, scanner: Scanner) -> None:
         self._context, self._protocol, self._scanner = context, protocol, scanner
@@ -47,7 +47,7 @@ class AirspaceGuard:
         return GuardDecision(note=self._entering(mine, sets, location.path))
 
     def _entering(self, mine: WorkingSet, sets: Mapping[str, WorkingSet], path: str) -> str:
-        """Who has this file in hand, or with whom a collision is foretold there; '' when it was told before."""
+        """The agents that have this file in hand, or with which a collision is foretold there; '' if told before."""
         in_hand = edit_check.agents_changing(sets.values(), path)
         links = self._scanner.forecasts
         ahead_of = {
@@ -70,7 +70,7 @@ class AirspaceGuard:
                 continue
             self._protocol.edit_notices |= {key}
             if theirs is not None and mine.agent in in_hand:
-                # It has entered before anybody looked: nothing is new but what is foretold.
+                # The agent is in the file already: only what is foretold is new.
                 theirs = None
             if theirs is not None or ahead:
                 notes.append(wording.entering(other, path, theirs, self._scanner.about(other), ahead))

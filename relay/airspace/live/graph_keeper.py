@@ -1,6 +1,6 @@
-"""The graph of the main checkout, kept up to date, and handed to whoever measures.
+"""The graph of the main checkout, kept up to date for the measuring.
 
-Invariant: building and reading happen in other processes; a graph that cannot be built is said and tried again, and
+Invariant: building and reading happen in other processes; a graph that cannot be built is logged and tried again, and
 the airspace goes on without it.
 """
 

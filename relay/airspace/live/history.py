@@ -1,7 +1,7 @@
 """The airspace's last hours, as samples in the log.
 
-Invariant: a sample and the row that finds it commit together; what is older than the history's hours is not
-given any more (the log itself keeps it).
+Invariant: a sample and the row that finds it commit together; samples older than the history's hours are
+not given (the log itself keeps them).
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """What became of a branch that an advisory was about: it was merged or discarded, or git could not merge it.
 
-Invariant: each merge counts once, whoever made it and whether or not a daemon ran: the log says so.
+Invariant: each merge in the log counts once, also one that was made while no daemon ran.
 """
 
 from __future__ import annotations

@@ -112,13 +112,13 @@ class Observer:
             self.worktrees.pairs(), key=lambda pair: (-links[pair].risk if pair in links else 0, pair)
         )
         wanted = [pair for pair in dict.fromkeys([*sorted(standing), *able]) if set(pair) <= set(touched)]
-        # After the working sets: nobody is clear by what was merged meanwhile.
+        # After the working sets: so a merge that was made meanwhile makes no pair clear.
         self.target = await self.worktrees.target()
         self.trials = await self.worktrees.trials(self.target) if self.target is not None else {}
         merges = await self.worktrees.merges(wanted, self.trials, most=MOST_MERGES) if wanted else {}
         self.conflicts = {pair: merge.conflicts for pair, merge in merges.items() if merge is not None}
-        # Whose work is all in the main branch has nothing in hand that could collide: it is for the other one to
-        # merge, and no guard may keep it from that.
+        # An agent whose work is all in the main branch has nothing that could collide: the other one has to merge,
+        # and no guard may keep it from that.
         before, self._merges = (
             self._merges,
             {
@@ -153,7 +153,7 @@ class Observer:
         )
 
     def _observation(self, settings: AirspaceSettings, now: float) -> Observation:
-        # Another thread may add to it meanwhile: what is old is taken out, and the rest left in place.
+        # Another thread may add to it meanwhile, so only old entries are taken out.
         for name, at in list(self.merged.items()):
             if now - at >= MERGED_S:
                 del self.merged[name]
@@ -184,7 +184,7 @@ class Observer:
         )
 
     def _emptied(self, now: float) -> dict[str, float]:
-        """Whose work came to be all in the main branch since the last look, whoever merged or discarded it."""
+        """The agents whose work the main branch has all of since the last look, and when it still had not."""
         emptied = {}
         for agent, trial in self.trials.items():
             if trial.verdict is Verdict.NOTHING and agent in self._had_work:
@@ -195,7 +195,7 @@ class Observer:
 
 
 def with_intents(sets: Mapping[str, WorkingSet], declared: Declared) -> dict[str, WorkingSet]:
-    """The sets with what their agents have declared; one who has only declared something has a set too. Pure."""
+    """The sets with what their agents have declared; an agent with nothing but intents has a set too. Pure."""
     made = dict(sets)
     for agent, paths in declared.items():
         before = made.get(agent, WorkingSet(agent))
@@ -206,7 +206,7 @@ def with_intents(sets: Mapping[str, WorkingSet], declared: Declared) -> dict[str
 
 
 def without(working_set: WorkingSet, globs: Sequence[str]) -> WorkingSet:
-    """The set without the muted files, so that what is measured is about the rest. Pure."""
+    """The set without the muted files, which are not measured. Pure."""
 
     def unmuted(files: Sequence[FileTouch]) -> tuple[FileTouch, ...]:
         return tuple(touch for touch in files if not all(matches(path, globs) for path in touch.paths))

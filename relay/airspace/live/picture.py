@@ -33,8 +33,8 @@ class Picture:
 
 
 def link_json(pair: Pair, assessment: Assessment, level: Level) -> dict[str, Any]:
-    """`channels` are the bare r in [0, 1]; `readings` have weight and evidence. `ahead`: nothing stands between them,
-    and a collision is foretold that is worth drawing; the room is not told of it."""
+    """`channels` are the bare r in [0, 1]; `readings` have weight and evidence. `ahead`: the pair is clear, and a
+    foretold collision is worth drawing; the room is not told of it."""
     return {
         "a": pair[0],
         "b": pair[1],
@@ -155,7 +155,7 @@ class PictureSample:
         )
 
     def differs(self, other: PictureSample | None) -> bool:
-        """Is this another picture than `other`, beyond what nobody would see?"""
+        """Does this picture differ visibly from `other`?"""
         if other is None:
             return bool(self.positions or self.links)
         if set(self.positions) != set(other.positions) or set(self.links) != set(other.links):
@@ -179,8 +179,8 @@ def near_text(
     agents: Sequence[str],
     conflicts: Mapping[Pair, Sequence[str]] | None = None,
 ) -> str:
-    """Who is near whom, as markdown for the room: what stands first, as it is now and not as it was said, then
-    the nearest pairs. `conflicts`: what git cannot merge, by pair: nobody of these is clear."""
+    """The near pairs, as markdown for the room: first the open advisories, as they are now and not as they were
+    said, then the nearest other pairs. `conflicts`: by pair, the files that git cannot merge: these are not clear."""
     if not agents:
         return "Nobody has anything in hand."
     lines = [f"- {_level(advisory.level)} {wording.line(advisory)}" for advisory in advisories]

@@ -30,7 +30,7 @@ from relay.model.working_set import Pair, WorkingSet
 #: Seconds between two reads of what asks for a look at least: one look is for all of it.
 FOLLOW_EVERY_S = 0.1
 
-#: What others write that asks for a look: an intent, and what changes who holds what (docs/coordination.md, Events).
+#: Events of others that ask for a look: an intent, and changes of locks (docs/coordination.md, Events).
 POKES = (intents.DECLARED, "lock.acquired", "lock.released", "lock.forced", "session.ended")
 
 
@@ -105,7 +105,7 @@ class Scanner:
         return self._sampled.at + history.EVERY_S
 
     async def _follow(self) -> None:
-        """What others wrote: an intent asks for a look, an advisory changed by an answer or a person is read."""
+        """Follow the log: an intent asks for a look; an advisory that an answer or a person changed is read."""
         start = await self._context.store.read(events.last_pos)
         async for batch in tail(self._context.store, start, types=[*POKES, table.CHANGED]):
             if any(event.type in POKES for event in batch):
@@ -133,12 +133,12 @@ class Scanner:
             self.looked_at = now
             await self._switched_off()
         elif await observer.worktrees.target() is None and observer.worktrees.no_main():
-            # What stands in the worktrees cannot be counted from anything: nothing begins by it, and nothing ends.
+            # Without a main branch no working set has a base: no advisory begins, and none ends.
             self.looked_at, observer.target = now, None
         else:
             if not await observer.look(settings, now):
                 self.poke()
-            self.looked_at = now  # only now: what is shown as seen at this time has been seen
+            self.looked_at = now  # not earlier: the state has what was seen at this time
             if await self._protocol.observe(await observer.observation(settings, now)) or not self.precision:
                 await self.count()
             await self._protocol.remind()
@@ -184,7 +184,7 @@ class Scanner:
 
     @property
     def forecasts(self) -> Mapping[Pair, Assessment]:
-        """The clear pairs of which a collision is foretold: what is drawn, told at an edit and counted."""
+        """The clear pairs of which a collision is foretold: these are drawn, told at an edit and counted."""
         ahead = {
             pair: assessment for pair, assessment in self.observer.picture.links.items() if assessment.ahead
         }

@@ -1,6 +1,6 @@
-"""The airspace as the commands and the doors reach it: what is seen, what was, and what people say of it.
+"""The airspace as the commands and the faces reach it: its state, its history, and what people say of it.
 
-Invariant: reading changes nothing; what a person does is an event with the person's name.
+Invariant: reading changes nothing; each act of a person is an event with the person's name.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ class AirspaceService:
 
     async def _seen(self) -> dict[str, Any]:
         """The state as it was last seen, with the files that somebody works on."""
-        # Read, not remembered: with the database away this fails as every other call does.
+        # Read anew: while the database is away this fails as every other call does.
         await self._scanner.count()
         worktrees = self._scanner.observer.worktrees
         agents, branches = frozenset(worktrees.agents()), dict(worktrees.branches())
@@ -138,7 +138,7 @@ class AirspaceService:
         )
 
     def in_hand(self, agent: str, paths: Sequence[str], *, but: Collection[str] = ()) -> list[str]:
-        """Whose of these files are in hand now, in words for the agent that means to change them."""
+        """The other agents that have these files in hand now, in words for the agent that means to change them."""
         works = [
             working_set
             for working_set in self._scanner.sets.values()
@@ -158,7 +158,7 @@ class AirspaceService:
         near = picture.near_text(self._scanner.links(), standing, sorted(seen.sets), seen.conflicts)
         no_main = seen.worktrees.no_main()
         if no_main and not seen.sets:
-            near = ""  # nobody could look
+            near = ""  # nothing could be looked at
         precision = wording.precision(self._scanner.precision)
         return "\n\n".join(part for part in (near, no_main, precision) if part)
 

@@ -1,7 +1,7 @@
 """Which agents touch: the same path, the same directories, or what one means to do and the other does.
 
-Invariant: an agent is in the index exactly where its latest working set is, so whoever could be near is found
-without looking at anybody who is not.
+Invariant: an agent is in the index exactly where its latest working set is, so the agents that could be near are
+found without looking at the others.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class Places:
         )
 
     def differs(self, before: Places | None) -> Moved:
-        """Where the agent is otherwise than before."""
+        """Where the agent differs from before."""
         if before is None:
             return Moved(frozenset(self.above), self.meant)
         prefixes = frozenset(prefix for prefix, _ in self.above.items() ^ before.above.items())
@@ -68,8 +68,8 @@ class Places:
 
 @dataclass(frozen=True, slots=True)
 class Moved:
-    """The prefixes and the intents where an agent is otherwise than before: whoever is at none of them is as
-    near to it as before."""
+    """The prefixes and the intents where an agent differs from before: an agent at none of them is as near to it as
+    before."""
 
     prefixes: frozenset[str]
     meant: frozenset[str]
@@ -103,8 +103,8 @@ class Index:
                 del self._above[prefix]
 
     def near(self, agent: str, places: Places, moved: Moved, tree: float) -> set[str]:
-        """Of everybody else, who by this move may have come to share a path or an intent with the agent, or to
-        r_tree >= `tree`, which is > 0; some of them are not that near."""
+        """The other agents that by this move may share a path or an intent with the agent, or have r_tree >= `tree`,
+        which is > 0; some of them are not that near."""
         agents: set[str] = set()
         for path in moved.prefixes | moved.meant:
             agents.update(self._work.get(path, ()), self._meant.get(path, ()))

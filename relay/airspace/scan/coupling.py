@@ -36,14 +36,13 @@ class _Nodes:
         for touch in files:
             for path in touch.paths:
                 weights[path] = max(touch.weight, weights.get(path, 0.0))
-        nodes = [(path, node, weight) for path, weight in sorted(weights.items())
-                 if (node := graph.node(path)) is not None]  # fmt: skip
+        paths = tuple(path for path in sorted(weights) if graph.node(path) is not None)
         return cls(
             files,
-            tuple(path for path, _, _ in nodes),
-            np.array([node for _, node, _ in nodes], dtype=np.int64),
-            np.array([weight for _, _, weight in nodes], dtype=np.float64),
-            max((weight for _, _, weight in nodes), default=0.0),
+            paths,
+            np.array([graph.node(path) for path in paths], dtype=np.int64),
+            np.array([weights[path] for path in paths], dtype=np.float64),
+            max((weights[path] for path in paths), default=0.0),
         )
 
 
@@ -127,7 +126,7 @@ class Couplings:
         """Keep what is known of the files that stay; gives the rows to be searched."""
         _, old, new = np.intersect1d(before, after, assume_unique=True, return_indices=True)
         fresh = np.setdiff1d(np.arange(len(after)), new, assume_unique=True)
-        # Where each row was; what is fresh takes any row for now.
+        # Where each row was; a fresh file takes any row for now.
         source = np.zeros(len(after), dtype=np.int64)
         source[new] = old
         for other in self._partners[agent]:
@@ -158,8 +157,8 @@ class Couplings:
             np.concatenate([self._agents[agent].nodes for agent in agents]), return_inverse=True
         )
         pairs: set[Pair] = set()
-        # Hop counts are symmetric: nobody searches for those who have searched from all their files. The last one
-        # may have nobody left, so it is the one with the most.
+        # Hop counts are symmetric: an agent whose files were all searched from is not searched for again. The last
+        # agent may have none left to search for, so it is the one with the most files.
         done: set[str] = set()
         for agent, rows in sorted(fresh.items(), key=lambda entry: len(entry[1])):
             if len(done | {agent}) == len(agents):

@@ -100,7 +100,7 @@ class Dependencies:
         self._paths: list[str] = []
         self._imports: dict[int, tuple[int, ...]] = {}
         self._searchable: _Searchable | None = None
-        #: Counts the changes; whoever keeps distances compares it.
+        #: Counts the changes, for those that keep distances.
         self.version = 0
         for path, imported in (adjacency or {}).items():
             self.patch(path, imported)
@@ -190,7 +190,7 @@ def _search_one(arcs: Arcs, source: int, targets: Ints, limit: int) -> Hops:
         heads = arcs.heads(frontier)
         heads = heads[hops[heads] == FAR]
         hops[heads] = level
-        # Each node once: whoever stands last in `mark` for it.
+        # Each node once: the last one in `mark` for it.
         mark = np.arange(len(heads))
         last = np.empty(len(hops), dtype=np.int64)
         last[heads] = mark

@@ -121,10 +121,8 @@ def _pair(line: bytes) -> Pair:
     full = _sides(record, "", churn)
     early = _sides(_typed(record["early"], dict, "early"), "early.", churn) if record.get("early") else None
     name, repo, kind = record.get("id"), record.get("repo"), record.get("kind")
-    conflict, now = (
-        _truth(record, "conflict", ""),
-        _truth(record.get("early") or {}, "conflict_now", "early."),
-    )
+    conflict = _truth(record, "conflict", "")
+    now = _truth(record.get("early") or {}, "conflict_now", "early.")
     if not isinstance(name, str) or not name:
         raise BadPairs("id is missing or not a string")
     repo, kind = (None if label is None else str(label) for label in (repo, kind))

@@ -1,4 +1,4 @@
-"""The scan: the risk between all pairs of agents that touch, and nobody else's.
+"""The scan: the risk between all pairs of agents that touch, and of no other pair.
 
 Invariant: a link says what the profile says of the two working sets and of everything that lies between them,
 exactly as if each pair of files had been searched on its own; what did not change is not computed again. Pairs
@@ -136,7 +136,7 @@ class PairScan:
             self._forget_facts()
 
     def set_symbols(self, symbols: SymbolFacts | None) -> None:
-        """Whoever knows the symbols; call it again when they changed, and all is asked again."""
+        """Where hazards are asked; set anew when the symbols changed, all pairs are asked again."""
         self._symbols = symbols
         self._forget_facts()
 
@@ -151,7 +151,7 @@ class PairScan:
         return self._couplings.graph
 
     def working_sets(self) -> tuple[WorkingSet, ...]:
-        """Everybody's, by id, as of the last scan."""
+        """The working sets of all agents, by id, as of the last scan."""
         return tuple(self._held[agent].working for agent in sorted(self._held))
 
     # -- the scan
@@ -171,8 +171,8 @@ class PairScan:
         before, self._last = self._last, (profile, dict(merges), dict(words))
         if before[0] is not profile:
             self._links.clear()
-        self._stale.update(p for p in merges.keys() | before[1].keys() if merges.get(p) != before[1].get(p))
-        self._stale.update(p for p in words.keys() | before[2].keys() if words.get(p) != before[2].get(p))
+        for now, then in ((merges, before[1]), (words, before[2])):
+            self._stale.update(pair for pair in now.keys() | then.keys() if now.get(pair) != then.get(pair))
         for pair in self._stale:
             self._links.pop(pair, None)
         self._stale.clear()
@@ -184,7 +184,7 @@ class PairScan:
             for pair in pairs
         ]
         above = [link for link in links if link.assessment.risk >= self.floor]
-        # The pairs come in the order of their ids, and a sort keeps what is equal in its order.
+        # The pairs come in the order of their ids, and the sort is stable.
         above.sort(key=lambda link: link.assessment.risk, reverse=True)
         return Scan(profile.name, tuple(sorted(self._held)), tuple(above), len(pairs))
 
@@ -239,7 +239,7 @@ class PairScan:
             self._couple(pair)
 
     def _replace(self, agent: str, working: WorkingSet | None) -> Moved | None:
-        """Where the agent is otherwise than before; None when it is where it was."""
+        """Where the agent differs from before; None when it does not."""
         before = self._held.get(agent)
         if before is not None and before.working == working:
             return None
@@ -273,7 +273,7 @@ class PairScan:
             self._part(pair_of(agent, other))
 
     def _meet(self, agent: str, moved: Mapping[str, Moved]) -> None:
-        """The agent is elsewhere: who is near it now?"""
+        """The agent has moved: find the agents near it now."""
         places, where = self._held[agent].places, moved[agent]
         bounds = self._bounds
         near = set() if bounds is None else self._index.near(agent, places, where, bounds.tree)

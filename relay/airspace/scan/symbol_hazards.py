@@ -40,9 +40,8 @@ _TEST = re.compile(
     r"|\.(?:test|spec)\.[cm]?[jt]sx?$|Tests?\.java$"
 )
 
-#: (whose, path) -> the side's own text of a changed file, or its symbols where they were read elsewhere; None =
-#: not at hand.
-Text = Callable[[WorkingSet, str], str | FileSymbols | None]
+#: (whose, path) -> the side's own text of a changed file; None = not at hand.
+Text = Callable[[WorkingSet, str], str | None]
 
 
 def is_test(path: str) -> bool:
@@ -136,8 +135,8 @@ class SymbolFacts:
     def _read(self, working_set: WorkingSet, touch: FileTouch) -> FileSymbols | None:
         path = touch.new_path or touch.path
         text = None if self._text is None else self._text(working_set, path)
-        if not isinstance(text, str):
-            return text
+        if text is None:
+            return None
         data = text.encode("utf-8", "surrogateescape")
         if language_of(path) is None or unfit(path, data):
             return None
@@ -224,7 +223,7 @@ class SymbolFacts:
         if use.target is not None:
             return use.target == (changed.path, definition.qualified)
         if not (changed.removed or changed.signature) and not use.call:
-            return False  # who names a function without calling it does not depend on its body
+            return False  # naming a function without calling it does not depend on its body
         if use.path == changed.path:
             within = definition.start <= use.lines[0] <= definition.end and not use.new
             return not within and definition.kind != "method"
