@@ -44,7 +44,7 @@ _KEY = re.compile(r"rk_(?P<id>[0-9a-f]{16})_[A-Za-z0-9_-]{43}")
 _ID = re.compile(r"(?:rk_)?(?P<id>[0-9a-f]{16})(?:_[A-Za-z0-9_-]*)?")
 _SPAN = re.compile(r"(?P<count>[0-9]{1,6})(?P<unit>[smhdw])")
 
-#: The longest that a key that ends may live: ten years; who wants more says `never`.
+#: The longest that a key that ends may live: ten years. A longer one is `never`.
 _LONGEST_S = 3650 * 86400.0
 
 
@@ -105,7 +105,7 @@ class Keys:
         #: What the database said of a key, and until when (monotonic) that is trusted.
         self._looks: dict[str, tuple[ApiKey, float]] = {}
 
-    # -- who comes with a key
+    # -- callers with a key
 
     async def find(self, text: str) -> ApiKey | None:
         """The good key of this text; None when there is none, or it is over."""

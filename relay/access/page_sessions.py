@@ -1,7 +1,7 @@
-"""Sign-in links and page sessions: how a browser becomes one that may come in.
+"""Sign-in links and page sessions: how a browser signs in.
 
 Invariants:
-- the database holds digests only, so who reads it cannot come in with what it read; the secrets are 256
+- the database holds digests only, so nobody can sign in with what it holds; the secrets are 256
   random bits, for which SHA-256 is the right hash and a slow one is not;
 - a link opens one session: the row's removal and the session's begin are one transaction, so of any number of
   exchanges at once exactly one wins, in whichever processes they run.
@@ -65,7 +65,7 @@ async def exchange_link(store: Store, link: str, *, now: float) -> str | None:
 
 
 async def new_session(store: Store, *, now: float) -> str:
-    """The secret of a new session, for who has shown another credential."""
+    """The secret of a new session, for a browser that has shown another credential."""
     return await store.write(lambda tx: _begin(tx, now))
 
 
@@ -98,7 +98,7 @@ async def find_session(store: Store, secret: str, *, now: float) -> PageSession 
 
 
 async def is_alive(store: Store, key: str, *, now: float) -> bool:
-    """Is there a session with this digest, whose time is not over? A look, no use: it renews nothing."""
+    """Is there a session with this digest, whose time is not over? It is not renewed."""
     return await store.read(lambda tx: tx.one(Q.session, digest=key, now=now)) is not None
 
 

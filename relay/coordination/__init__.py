@@ -1,1 +1,1 @@
-"""Who works on what: the board of tasks, from events."""
+"""Locks, tasks, sessions and changesets: which agent works on what."""

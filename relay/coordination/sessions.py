@@ -132,7 +132,7 @@ class Heartbeat:
         return self._settings.claim_lease_s
 
     async def let_in(self, tx: Tx, caller: Caller) -> Refusal | None:
-        """Why nothing is granted to this caller any more, None = it is. For who waited, in its own transaction."""
+        """Why a call that waited is granted nothing any more, None = it is. Asked in the transaction that grants."""
         return None if self._keys is None else await self._keys.let_in(tx, caller)
 
     async def write(self, store: Store, caller: Caller, work: Callable[[Tx, Session], Awaitable[T]]) -> T:
@@ -260,7 +260,7 @@ class Sessions:
         await self._heartbeat.beat(self._store, caller)
 
     async def keep_alive(self, caller: Caller) -> None:
-        """Renew the lease of a session that lives. One that never called, or whose lease is over, stays as it is."""
+        """Renew the lease of a session that lives. Any other session stays as it is."""
 
         async def lives(tx: Tx) -> bool:
             session = await _session(tx, caller)
@@ -306,7 +306,7 @@ class Sessions:
             sessions = [_with_counts(row, now) for row in rows]
             if limit is None:
                 return sessions
-            # The latest first: what a time lacks to one that lies far ahead grows with its age.
+            # The latest first: the time that is left until a far future grows with a session's age.
             places = [
                 f"{int(row['agent_id'] != caller.agent)}.{10**17 - int(row['started_at'] * 1e6):018d}.{row['id']}"
                 for row in rows

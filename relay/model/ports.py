@@ -201,7 +201,7 @@ class Airspace(Protocol):
         ...
 
     def in_hand(self, agent: str, paths: Sequence[str], *, but: Collection[str] = ()) -> list[str]:
-        """Who but these changes which of the files now, a text each, for the agent that means to change them."""
+        """Who changes which of the files now, without `but`, a text each, for the agent that means to change them."""
         ...
 
     def who_is_near(self) -> str:

@@ -96,7 +96,7 @@ class Caller:
 
     @property
     def holder(self) -> tuple[str, str]:
-        """The agent and its session: whose locks and claims these are."""
+        """The agent and its session, which hold locks and claims."""
         return self.agent, self.session
 
     @property

@@ -1,7 +1,7 @@
 """One request for locks: all that it asks for is granted at once, or what is in the way is named.
 
 Invariants:
-- every attempt is one transaction of the caller's, with its heartbeat, also one that is refused;
+- every attempt is one transaction of the caller's, with its heartbeat, even if it is refused;
 - a request with an idempotency key is granted once, and its answer stands while what it got still holds;
 - two requests for the same take rows in one order, so they never wait for each other's.
 """

@@ -15,7 +15,7 @@ from relay.coordination.paths.targets import Target, above
 
 
 def longest(locks: Iterable[Lock]) -> Lock | None:
-    """The lock that lasts longest, of equals the older one; None of none."""
+    """The lock that lasts longest, and among equals the older one; None when there is none."""
     return max(locks, key=lambda lock: (lock.expires_at, -lock.token), default=None)
 
 

@@ -85,7 +85,7 @@ class Lock:
 
     @property
     def over_at(self) -> float:
-        """When its lease ends or ended, also of one that another has taken over since."""
+        """When its lease ends or ended, even if another session has taken the lock over since."""
         return self.expires_at if self.lost_at is None else self.lost_at
 
     def sentence(self, wanted: Target, now: float, reader: str = "") -> str:
@@ -112,8 +112,8 @@ class Lock:
 
 @dataclass(frozen=True, slots=True)
 class Loss:
-    """That a holder lost what it held, and did not give it back: when (Unix seconds); `by`: the person who took it,
-    and why; None: nobody did, its time was over."""
+    """A holder lost what it held, and did not give it back. `at`: when (Unix seconds); `by`: the person who took it,
+    and why; None: nobody took it, its lease was over."""
 
     at: float
     by: str | None = None
@@ -162,7 +162,7 @@ class LockRequest:
 
 @dataclass(frozen=True, slots=True)
 class Granted:
-    """All that was wished is held, in the order of the wish. `fresh`: the tokens of the leases that are new."""
+    """All that was asked for is held, in the order of the request. `fresh`: the tokens of the leases that are new."""
 
     locks: tuple[Lock, ...]
     fresh: frozenset[int]
@@ -196,7 +196,7 @@ class Blocked:
 
     @property
     def until(self) -> float:
-        """When that one's time is over, as far as it is known (Unix seconds)."""
+        """When the lock or the wait in the way ends, as far as that is known (Unix seconds)."""
         return self.by.expires_at if isinstance(self.by, Lock) else self.by.until
 
     def as_json(self) -> Json:
@@ -273,7 +273,7 @@ class WriteVerdict:
     token: int | None = None
 
     def message(self, now: float) -> str:
-        """One sentence for who wanted to write; empty when it may."""
+        """One sentence for the session that wanted to write; empty when it may."""
         if self.verdict == "ok":
             return ""
         if self.lock is None:
@@ -299,7 +299,7 @@ def lost(lock: Lock, now: float) -> str:
 
 
 def stale(lock: Lock, now: float) -> Refusal:
-    """The answer to who acts on a lease that it lost."""
+    """The answer to a session that acts on a lease that it lost."""
     details: Json = {"file_path": lock.path, "fencing_token": lock.token}
     if lock.forced_by is not None:
         details |= {"lost": "forced", "forced_by": lock.forced_by, "forced_why": lock.forced_why}
@@ -317,7 +317,7 @@ def lock_request(
     reason: str | None = None,
     task_id: str | None = None,
 ) -> LockRequest:
-    """A wish within the bounds. Raises Refusal (malformed)."""
+    """A request within the bounds. Raises Refusal (malformed)."""
     if mode not in ("exclusive", "shared"):
         raise _malformed("bad_mode", f"There is no mode {mode!r}.", "exclusive or shared.")
     reason = checked_reason(reason) if reason else None

@@ -2,7 +2,7 @@
 
 Invariants:
 - two locks that hold and meet belong to one session, or are both shared;
-- every call is a heartbeat, also one that is refused: a refusal is decided in the transaction and raised behind it;
+- every call is a heartbeat, even if it is refused: a refusal is raised after its transaction has committed;
 - several paths are taken all or none.
 """
 
@@ -76,7 +76,7 @@ class Locks:
         return targets(await self.followed(caller, paths), self._fold)
 
     def kept(self, paths: Sequence[str]) -> tuple[Target, ...]:
-        """Those of a task, whose links were followed when it was submitted (`WorkQueue.submit`)."""
+        """The targets of a task's files. Their links were followed when it was submitted (`WorkQueue.submit`)."""
         return targets(paths, self._fold)
 
     async def followed(self, caller: Caller, paths: Sequence[str]) -> Sequence[str]:
@@ -88,7 +88,7 @@ class Locks:
             targets(paths, self._fold)
             if root is None:
                 return paths
-            # To wake a thread costs as much as a third of the lock.
+            # Waking a thread costs a third of what the lock costs.
             if len(paths) == 1 and unlinked(paths[0], root):
                 return paths
             return await asyncio.to_thread(lambda: [followed(path, root) for path in paths])

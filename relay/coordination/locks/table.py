@@ -242,7 +242,7 @@ async def say(
 
 
 async def to_compare(tx: Tx, caller: Caller) -> tuple[list[LockKey], int]:
-    """What a wish of the caller's may have to be compared with, and up to which fencing token that is all."""
+    """The locks that a request of the caller's may be compared with, and the latest fencing token among them."""
     rows = await tx.all(Q.to_compare, **caller.ids)
     held = [(row["kind"], row["key"], row["base"]) for row in rows]
     return held, max((row["token"] for row in rows), default=0)

@@ -34,7 +34,7 @@ _LEAVING: set[asyncio.Future[None]] = set()
 async def to_its_end(leaving: Coroutine[Any, Any, None]) -> None:
     """Run it in a task of its own, which goes on however often the waiting one is cancelled meanwhile: by asyncio, or
     by anyio, in whose scopes the SDK of MCP runs its calls and which cancel every further await too."""
-    from anyio import CancelScope  # only who is cancelled pays for it
+    from anyio import CancelScope  # imported only when a call is cancelled
 
     task = asyncio.ensure_future(leaving)
     _LEAVING.add(task)

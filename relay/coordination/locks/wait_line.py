@@ -24,7 +24,7 @@ from relay.store.ports import Row, StoreError, Tx
 
 #: Seconds between two times that a living wait says so: thrice, before it is given up.
 SEEN_EVERY_S = 1.5
-#: The place of who does not wait: behind all.
+#: The place of a session that does not wait: behind all.
 _LAST = 1 << 62
 
 Holder = tuple[str, str]
@@ -39,7 +39,7 @@ class Obstacle:
 
 
 def conflict(a: Wait, b: Wait) -> bool:
-    """Do two wishes of different sessions exclude each other?"""
+    """Do two requests of different sessions exclude each other?"""
     if a.holder == b.holder or (a.mode == b.mode == "shared"):
         return False
     return any(mine.meets(its.kind, its.key) for mine in a.wanted for its in b.wanted)
@@ -124,7 +124,7 @@ def wait_of_row(row: Row) -> Wait:
 
 
 async def line(tx: Tx) -> list[Wait]:
-    """Who waits now, in order."""
+    """The sessions that wait now, in order."""
     now = await tx.now()
     return [wait_of_row(row) for row in await tx.all(Q.waits, now=now, seen=now - STALE_S)]
 
@@ -132,7 +132,7 @@ async def line(tx: Tx) -> list[Wait]:
 async def obstacle(
     tx: Tx, caller: Caller, request: LockRequest, place: int | None, *, waits_on: bool = False
 ) -> Blocked | None:
-    """What keeps this wish from being granted now; None: nothing.
+    """What keeps this request from being granted now; None: nothing.
 
     `place`: the caller's own in line, None = it has none. `waits_on`: it stands in line, or wants to, so a circle
     is looked for.
@@ -165,7 +165,7 @@ async def obstacle(
 async def _needs(
     tx: Tx, me: Wait, held: Sequence[Obstacle], standing: Sequence[Wait]
 ) -> dict[Holder, list[Obstacle]]:
-    """Of each session that waits, and of me: whose locks are in its way."""
+    """For each session that waits, and for me: the locks that are in its way."""
     needs: dict[Holder, list[Obstacle]] = {me.holder: list(held)}
     for wait in standing:
         obstacles = needs.setdefault(wait.holder, [])

@@ -13,7 +13,7 @@ _LONG = re.compile(r"[0-9a-fA-F]{8}-?(?:[0-9a-fA-F]{4}-?){3}[0-9a-fA-F]{12}")
 
 def short(session: str) -> str:
     """The id of a session with the middle of its 32 digits left out. Both ends stay: of a UUID the first digits may
-    be the time, and the same for all who began together."""
+    be the time, and the same for all sessions that began together."""
     return _LONG.sub(lambda found: f"{found[0][:4]}\u2026{found[0][-4:]}", session)
 
 

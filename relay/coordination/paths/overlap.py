@@ -156,7 +156,7 @@ def _names_meet(a: Name, b: Name) -> bool:
         if x is None or y is None or (isinstance(x, str) and isinstance(y, str) and x != y):
             continue
         char = x if isinstance(x, str) else y
-        # Where both take any character, one that is no dot loses nothing.
+        # Where both take any character, it is enough to try one that is no dot.
         now = min(read + 1, _NAME) if char == "." and read < _NAME else _NAME
         waiting.append((i if x == STAR else i + 1, j if y == STAR else j + 1, now))
     return False

@@ -85,8 +85,8 @@ def _told(tasks: Sequence[Task]) -> str:
 class Board:
     """The tasks of the room.
 
-    Every method runs in the caller's transaction. `by` is who does it, `lane` theirs, and `cause` the ids of
-    the events that are its causes (the message with the command).
+    Every method runs in the caller's transaction. `by` is the person's name, `lane` their lane, and `cause` the ids
+    of the events that are its causes (the message with the command).
     """
 
     def __init__(self, clock: Callable[[], float] | None = None, *, claims: Claims | None = None) -> None:
@@ -260,7 +260,7 @@ class Board:
     ) -> Changed:
         made = await task_events.make(tx, change, pairs, by=By(by, lane, cause), undid=undid)
         for before, after in pairs:
-            # Who works on a task that gets another title goes on, and keeps its files.
+            # A session whose task gets another title goes on, and keeps its files.
             if self._claims is not None and before is not None and before.claim not in (None, after.claim):
                 lost = Loss(await tx.now(), by, f"the claim of task {before.ref} was ended on the board")
                 await self._claims.free_files(tx, before, by, f"{change} by {by}", lost)
@@ -278,7 +278,7 @@ class Board:
 async def _story(tx: Tx, task: Task) -> Mapping[str, Any]:
     """TASK with `input_data`, `result`, `error_message` and `history`: `[{id, at, by, change, status, note}]`, oldest
     first. `more`: what happened before the part of the log that is looked through is not in it."""
-    # As an event holds the task itself; one that needs it names it otherwise.
+    # So an event holds the task itself; the event of a task that needs it names it otherwise.
     entries = await events.about(tx, f'"id":{dumps(task.id)}', types=sorted(TASK_EVENTS))
     history = [step for event in reversed(entries) if (step := _step(event, task.id)) is not None]
     begun = bool(history) and history[0]["change"] in ("created", "submitted")

@@ -53,7 +53,7 @@ class Search:
 
 
 def by(caller: Caller, cause: Sequence[str] = ()) -> By:
-    """The caller as who changes a task."""
+    """The caller, who changes a task."""
     return By(caller.agent, lane_of(caller), cause)
 
 
@@ -171,8 +171,8 @@ class Claims:
         return task, await task_events.follow(tx, [task.id], by=by(caller, [event.id]))
 
     async def give_back(self, tx: Tx, caller: Caller, task: Task, why: str, lost: Loss | None = None) -> Task:
-        """The task after the caller, who holds its claim, gave it back: an attempt that counts. `lost`: it was made
-        to."""
+        """Give back a claim that the caller holds, as an attempt that counts; the task after that. `lost`: the caller
+        was made to."""
         now = await tx.now()
         return await self._lapse(tx, task, at=now, why=why, change=Change.RELEASED, by_=by(caller), lost=lost)
 
@@ -186,7 +186,7 @@ class Claims:
         """Take back every claim whose lease ran out, or whose session is dead; the tasks as they are then."""
         taken = []
         for task, at, why in await _lost(tx):
-            # Nobody's session did it: a short lane of its own, so that it orders nobody.
+            # No session did it: a short lane of its own, so that it orders no other event.
             lane = Lane("room", f"work:{task.id}:{task.fence}", short=True)
             whose, change = By("RELAY", lane), Change.RECOVERED
             async with tx.as_room():
@@ -195,8 +195,8 @@ class Claims:
         return taken
 
     async def as_they_stand(self, tx: Tx, tasks: Sequence[Task]) -> list[Task]:
-        """The tasks as `take_back` would make them, for a reader: one whose claim is over is nobody's, whether
-        anybody noticed or not. Its token is not the next one's."""
+        """The tasks as `take_back` would make them, for a reader: a task whose claim is over is nobody's, even if
+        nobody noticed yet. Its token is not that of the next claim."""
         if not any(task.claim for task in tasks):
             return list(tasks)
         over = {}

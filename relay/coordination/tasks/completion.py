@@ -78,7 +78,7 @@ def why_not(task: Task, caller: Caller, token: int | None, now: float) -> Refusa
 
 
 def file_lost(task: Task, lock: Lock, now: float) -> Refusal:
-    """Why a claim cannot be completed whose file another session holds by now."""
+    """Why a claim cannot be completed: another session holds one of its files by now."""
     held = f"{named(*lock.holder, task.claimed_by or '')} holds {lock.path} until {lock.until(now)}"
     fix = "Nothing was written. `renew` the claim when the file is free, and look at what changed; or `release_work`."
     details = {

@@ -87,7 +87,7 @@ def policy(value: str) -> Policy:
 
 
 def references(depends_on: Sequence[str]) -> tuple[str, ...]:
-    """The tasks that one depends on. Raises Refusal."""
+    """The references to the tasks that a task depends on. Raises Refusal."""
     return tuple(map(reference, texts(depends_on, "depends_on", MOST_NEEDS, 64)))
 
 

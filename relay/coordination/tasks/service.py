@@ -1,7 +1,7 @@
 """The work queue as agents see it: submit, get, complete, give back (docs/coordination.md, "Work").
 
 Invariants:
-- every call is a heartbeat first, also one that is refused;
+- every call is a heartbeat first, even if it is refused;
 - a refusal changes nothing else: it is decided before the first write;
 - a task that is over is over for agents: a second, different completion is refused and the stored result stays.
 """
@@ -121,8 +121,8 @@ class WorkQueue:
         wait_s: float = 0.0,
         on_wait: Callable[[str], None] | None = None,
     ) -> Json:
-        """Claim the first task that is ready (of these types), or the one that is named. Without one, `task_id` null
-        and `why`; after `wait_s` seconds, where that was said. Raises Refusal: UNKNOWN `unknown_task`; REFUSED
+        """Claim the first task that is ready (of these types), or the one that is named. If there is none (for
+        `wait_s` seconds), `task_id` is null, with `why`. Raises Refusal: UNKNOWN `unknown_task`; REFUSED
         `not_claimable` with `reasons`."""
         types = None if task_types is None else texts(task_types, "task_types", MOST_TYPES, MOST_TYPE)
         if types is not None and not types:

@@ -153,7 +153,7 @@ class Task:
             "description": self.task_description,
             "attempts": self.attempts,
             "max_attempts": self.max_attempts,
-            # Of one that is taken up or ended it says nothing any more.
+            # It says nothing about a task that is taken up or has ended.
             "not_before": iso(self.not_before) if self.not_before and self.status is Status.PENDING else None,
             "error_message": self.error_message,
             "depends_on": [need._asdict() for need in self.depends_on],

@@ -70,7 +70,7 @@ Pair = tuple[Task | None, Task]
 
 @dataclass(frozen=True, slots=True)
 class By:
-    """Who changes something: their name, their lane, and the ids of the events that are the causes."""
+    """Who changes a task: the name, the lane, and the ids of the events that are the causes."""
 
     name: str
     lane: Lane
@@ -175,7 +175,7 @@ async def needs_of(tx: Tx, task_id: str) -> list[Needed]:
 
 
 async def follow(tx: Tx, ids: Sequence[str], *, by: By) -> Followed:
-    """Let those that need these tasks stand as they do now, and with who fails, those that need it too."""
+    """Settle the tasks that need these. Where one of them fails, those that need it are settled too."""
     followed, waiting = Followed(), list(ids)
     while waiting:
         for row in await tx.all(Q.dependents, needs=waiting.pop(0)):

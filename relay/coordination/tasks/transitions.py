@@ -38,7 +38,7 @@ def moved(task: Task, to: Column, *, by: str, now: float, fence: int, note: str 
     """The task after a person moved it, with a `note` why; `fence` is a new token. Raises Refusal when it is
     there already.
 
-    To `done` a failed or dead one may go: a person who says it is done after all overrules the badge.
+    A failed or dead task may go to `done`: a person who says that it is done after all overrules the badge.
     """
     if task.column is to and not (to is Column.DONE and task.badge):
         waits = " (blocked: it waits for others)" if task.badge else ""
@@ -51,7 +51,7 @@ def moved(task: Task, to: Column, *, by: str, now: float, fence: int, note: str 
         unclaimed(task), status=_STATUS[to], updated_at=now, fence=fence, note=note, not_before=0.0
     )
     if to is Column.DONE:
-        # Who did it stays on record.
+        # The name of whoever did it stays on record.
         return replace(
             after,
             claimed_by=task.claimed_by,
@@ -81,7 +81,7 @@ def unclaimed(task: Task) -> Task:
 
 
 def _anew(task: Task, before: Task) -> Task:
-    """A new attempt of a task that was finished as `before` is: who finished it held a claim that is past now."""
+    """A new attempt of a task that was finished, as `before` is. The claim that finished it is past."""
     past = task.past_claims
     if before.claimed_by is not None and before.claimed_session is not None:
         past = (*past, Claim(before.claimed_by, before.claimed_session, before.fence))
@@ -135,7 +135,7 @@ def archived(task: Task, *, now: float, fence: int) -> Task:
 
 
 def restored(current: Task, before: Task | None, *, now: float, fence: int) -> Task:
-    """The task as it was before a change; one that was not there before is archived, its number stays used.
+    """The task as it was before a change. A task that is new by the change is archived, and its number stays used.
 
     `fence` is a new token, and it never goes back: an agent's claim that the undone change ended does not come alive
     again, so the task is free for the next one.

@@ -1,6 +1,6 @@
 """One request for work: the first task that is ready is claimed, or the one that was named.
 
-Invariant: every attempt is one transaction of the caller's, with its heartbeat, also one that is refused.
+Invariant: every attempt is one transaction of the caller's, with its heartbeat, even if it is refused.
 """
 
 from __future__ import annotations

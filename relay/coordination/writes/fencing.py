@@ -67,8 +67,8 @@ class LockCheck:
         ]
 
     async def _others(self, tx: Tx, caller: Caller, files: Sequence[Target | None]) -> Sequence[Lock | None]:
-        """Of each file the lock of another that concerns it, the one that lasts longest. Few are asked for by
-        indexes, so that an edit waits as long with a thousand locks as with one; for many all locks are read."""
+        """For each file the longest lock of another that concerns it. A few files are looked up by indexes, so that
+        an edit waits as long with a thousand locks as with one. For many files all locks are read."""
         me = caller.holder
         if len(files) > FEW:
             index = LockIndex(lock for lock in await table.living(tx) if lock.holder != me)

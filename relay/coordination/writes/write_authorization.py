@@ -14,8 +14,9 @@ docs/guard.md has the order of decisions and the interfaces.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Protocol
 
 from relay.coordination.sessions import Q, lane_of
 from relay.coordination.writes.fencing import LockCheck
@@ -26,7 +27,7 @@ from relay.store.ports import Store, StoreError, Tx
 
 REFUSED = "guard.refused"
 OVERRIDDEN = "guard.overridden"
-#: The session of a caller who did not say which.
+#: The session of a caller that did not name one.
 ANY_SESSION = "-"
 #: Refusals that an answer or an event lists; a count tells of the rest. As many paths fit a screen.
 MOST_TOLD = 20
@@ -57,7 +58,7 @@ async def _may_be(tx: Tx, caller: Caller) -> tuple[int, list[Caller]]:
 async def _refused(
     tx: Tx, lock_check: LockCheck, caller: Caller, paths: Sequence[str]
 ) -> tuple[list[LockRefusal], list[Caller]]:
-    """What stands against this write, another's lock first, and whose it may be (`_may_be`)."""
+    """What stands against this write, another's lock first, and the sessions that it may be of (`_may_be`)."""
     living, who = await _may_be(tx, caller)
     by_session = [against(await lock_check.refusals(tx, possible, paths), possible) for possible in who]
     if len(who) == 1:
@@ -83,32 +84,46 @@ def _which(refusal: LockRefusal, caller: Caller, living: int) -> LockRefusal:
 
 
 def caller_of(agent: str, session: str | None, *, person: bool = False) -> Caller:
-    """Who is about to write. Raises Refusal for a session id that is none."""
+    """The caller that is about to write. Raises Refusal for a bad session id."""
     return Caller(agent, session or ANY_SESSION, agent_type="person" if person else "agent", person=person)
 
 
+class RefusalLog(Protocol):
+    """Notes the edits that were refused by a lock."""
+
+    def refused(self, caller: Caller, refusals: Sequence[LockRefusal]) -> None: ...
+
+
+class MergedFiles(Protocol):
+    """Knows what a merge of the main branch brings into an agent's checkout."""
+
+    async def brought(self, agent: str, path: str) -> bool:
+        """Does the file stand there as on the main branch?"""
+        ...
+
+
 class LockGuard:
-    """`relay.model.Guard`: the locks, and then what `then` says. `refused` is told of each refusal by a lock.
-    `brought`: does an agent's file stand as on the main branch, so that a merge brought it?"""
+    """`relay.model.Guard`: the locks, and then what `then` says."""
 
     def __init__(
         self,
         store: Store,
         lock_check: LockCheck,
         then: Guard,
-        refused: Callable[[Caller, Sequence[LockRefusal]], None] = lambda caller, found: None,
-        brought: Callable[[str, str], Awaitable[bool]] | None = None,
+        log: RefusalLog | None = None,
+        merged: MergedFiles | None = None,
     ) -> None:
-        self._store, self._lock_check, self._then, self._refused = store, lock_check, then, refused
-        self._brought = brought
+        self._store, self._lock_check, self._then = store, lock_check, then
+        self._log, self._merged = log, merged
 
     async def decide(self, agent: str, location: Location, session: str | None = None) -> GuardDecision:
         """Another's lock, an own lease that ran out, an own exclusive lock (the edit goes on), an advisory."""
         decision = await self._decide(agent, location, session)
-        if decision.refused and location.made and self._brought and await self._brought(agent, location.path):
+        merged = self._merged if decision.refused and location.made else None
+        if merged and await merged.brought(agent, location.path):
             return GuardDecision(reason=f"{location.path} stands as on the main branch.")
-        if decision.lock is not None:
-            self._refused(caller_of(agent, session), [decision.lock])
+        if decision.lock is not None and self._log is not None:
+            self._log.refused(caller_of(agent, session), [decision.lock])
         return decision
 
     async def _decide(self, agent: str, location: Location, session: str | None) -> GuardDecision:

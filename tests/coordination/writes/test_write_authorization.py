@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -32,18 +32,16 @@ class Bench:
     desk: Desk
     judge: LockCheck
     clock: Clock
-    refused: list[tuple[Caller, str]] = field(default_factory=list)
+    log: list[tuple[Caller, str]] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self.store, self.locks = self.desk.store, self.desk.locks
 
     def guard(self, *contested: str) -> LockGuard:
-        return LockGuard(
-            self.store,
-            self.judge,
-            Standing(*contested),
-            lambda caller, found: self.refused.append((caller, found[0].path)),
-        )
+        return LockGuard(self.store, self.judge, Standing(*contested), self)
+
+    def refused(self, caller: Caller, refusals: Sequence[LockRefusal]) -> None:
+        self.log.append((caller, refusals[0].path))
 
     async def lock(self, caller: Caller, *paths: str, **more: Any) -> int:
         answer = await self.locks.acquire(caller, paths, **more)
@@ -167,7 +165,7 @@ async def test_the_order_of_an_edits_decision(bench: Bench, monkeypatch: pytest.
     assert await said("CODEX", "a.py", "s1") == ("steer", None)
     await bench.lock(CODEX, "steered.py", mode="shared")
     assert await said("CODEX", "steered.py", "s1") == ("steer", None), "a shared lock is no right to write"
-    assert [(caller.agent, path) for caller, path in bench.refused] == [
+    assert [(caller.agent, path) for caller, path in bench.log] == [
         *[("CLAUDE", "a.py"), ("CODEX", "a.py"), ("CODEX", "a.py"), ("CLAUDE", "a.py")]
     ]
     looked: list[str] = []
