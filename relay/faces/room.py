@@ -5,11 +5,9 @@ Invariant: nothing here needs a part that runs; what only a running daemon knows
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from relay.airspace.advisories import intents, table, wording
-from relay.airspace.advisories.intents import Source
 from relay.config.settings import LiveSettings, Settings
 from relay.coordination.sessions import Sessions
 from relay.faces.room_locks import RoomHolds
@@ -113,18 +111,8 @@ class IntentService:
             message, fix = "The airspace is switched off.", "A person sets `airspace.enabled` to true."
             raise Refusal(message, fix, Fault.REFUSED, "airspace_off")
 
-        async def work(tx: Tx) -> Sequence[str]:
-            return await intents.declare(
-                tx,
-                action,
-                source=Source.AGENT,
-                by=caller.agent,
-                now=await tx.now(),
-                session=caller.session,
-            )
-
         try:
-            declared = await self._store.write(work)
+            declared = await self._store.write(lambda tx: intents.declare_own(tx, action, caller.session))
         except Refusal as refusal:
             raise Refusal(refusal.message, refusal.fix, Fault.MALFORMED, "bad_path") from None
         in_hand = [] if self._airspace is None else self._airspace.in_hand(caller.agent, declared)

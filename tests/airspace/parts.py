@@ -16,8 +16,8 @@ from relay.airspace.advisories.protocol import AdvisoryProtocol
 from relay.airspace.advisories.rules.advisory import Advisory
 from relay.airspace.advisories.rules.hysteresis import Sample, ceiling
 from relay.airspace.advisories.rules.observation import Observation, observe_pair
+from relay.airspace.context import LiveContext
 from relay.airspace.live.answers import AnswerFollower
-from relay.airspace.live.context import LiveContext
 from relay.airspace.readings import Evidence, Reading, Thresholds, assess
 from relay.config.airspace import AirspaceSettings
 from relay.coordination.tasks.board import Board
@@ -99,9 +99,7 @@ class AirspaceRoom:
 
     def another(self, store: Store | None = None) -> AdvisoryProtocol:
         """One more protocol on this database, or on another store of it."""
-        return AdvisoryProtocol(
-            store or self.store, self.voice, lambda: self.settings, board=self.board, clock=self.clock
-        )
+        return AdvisoryProtocol(replace(self.context, store=store or self.store), self.voice, self.board)
 
     def observation(self, **more: Any) -> Observation:
         return replace(Observation(self.clock(), dict(self.sets), dict(self.seen)), **more)

@@ -145,6 +145,12 @@ async def declare(
     return unique
 
 
+async def declare_own(tx: Tx, action: DeclareIntent, session: str) -> tuple[str, ...]:
+    """What a session of an agent says by a call of its own; as `declare`."""
+    now = await tx.now()
+    return await declare(tx, action, source=Source.AGENT, by=action.agent, now=now, session=session)
+
+
 async def end_session(tx: Tx, agent: str, session: str, *, cause: Sequence[str] = ()) -> bool:
     """End what a session declared; False when it had declared nothing that still holds."""
     if not session or not await tx.execute(Q.end_intents, agent=agent, session=session):

@@ -11,7 +11,6 @@ Invariants:
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -28,11 +27,12 @@ from relay.airspace.advisories.rules.edit_check import EditNotice
 from relay.airspace.advisories.rules.grouping import Contact
 from relay.airspace.advisories.rules.hysteresis import Rules
 from relay.airspace.advisories.rules.observation import AirspaceState, Observation, Step
+from relay.airspace.context import LiveContext
 from relay.airspace.readings import Level, Thresholds
 from relay.config.airspace import AirspaceSettings
 from relay.model import TAKE_MAIN, Board, Refusal, Voice
 from relay.model.working_set import Pair, WorkingSet
-from relay.store.ports import Store, Tx
+from relay.store.ports import Tx
 
 log = structlog.get_logger(__name__)
 #: What people are asked is for them alone: the room keeps messages with a notice out of the agents' contexts.
@@ -56,20 +56,16 @@ class AdvisoryProtocol:
 
     def __init__(
         self,
-        store: Store,
+        context: LiveContext,
         voice: Voice,
-        settings: Callable[[], AirspaceSettings],
+        board: Board | None = None,
         *,
         thresholds: Callable[[], Thresholds] = Thresholds,
-        board: Board | None = None,
-        clock: Callable[[], float] = time.time,
     ) -> None:
-        self._store = store
+        self._context = context
         self._voice = voice
-        self._settings = settings
         self._thresholds = thresholds
         self._announcer = Announcer(voice, board)
-        self._clock = clock
         self._alone = asyncio.Lock()
         self.state = AirspaceState()
         #: What agents were told at an edit: the guard adds to it, and the next tick keeps it.
@@ -78,7 +74,7 @@ class AdvisoryProtocol:
 
     @property
     def rules(self) -> Rules:
-        return Rules(self._thresholds(), self._settings().cooldown_s)
+        return Rules(self._thresholds(), self._context.settings.cooldown_s)
 
     @property
     def clear(self) -> bool:
@@ -87,12 +83,12 @@ class AdvisoryProtocol:
 
     def due_at(self) -> float | None:
         """When something is due that no change of the airspace announces (Unix seconds)."""
-        return next_due_at(self.state, self.rules, self._clock())
+        return next_due_at(self.state, self.rules, self._context.clock())
 
     async def load(self) -> None:
         """Take what the database holds."""
         async with self._alone:
-            self.state = await self._store.read(table.load_state)
+            self.state = await self._context.store.read(table.load_state)
             if not self._loaded:
                 self.edit_notices |= self.state.edit_notices
                 self._loaded = True
@@ -101,7 +97,7 @@ class AdvisoryProtocol:
 
     async def observe(self, observation: Observation) -> bool:
         """Carry out what this observation decides; False when it changes nothing."""
-        settings, rules = self._settings(), self.rules
+        settings, rules = self._context.settings, self.rules
 
         async def work(tx: Tx) -> AirspaceState:
             state = await table.load_state(tx)
@@ -124,7 +120,7 @@ class AdvisoryProtocol:
             if not looked and not observation.emptied:
                 self._renew(observation)
                 return False
-            self.state = await self._store.write(work)
+            self.state = await self._context.store.write(work)
         return True
 
     def _renew(self, observation: Observation) -> None:
@@ -170,10 +166,10 @@ class AdvisoryProtocol:
 
     async def remind(self) -> bool:
         """Ask the people about what is overdue; False when nothing is."""
-        now = self._clock()
+        now = self._context.clock()
         if not any(_overdue(advisory, now) for advisory in self.state.advisories.values()):
             return False
-        settings = self._settings()
+        settings = self._context.settings
 
         async def work(tx: Tx) -> AirspaceState:
             for advisory in (await table.load_state(tx)).advisories.values():
@@ -182,7 +178,7 @@ class AdvisoryProtocol:
             return await table.load_state(tx)
 
         async with self._alone:
-            self.state = await self._store.write(work)
+            self.state = await self._context.store.write(work)
         return True
 
     async def _ask_people(self, tx: Tx, advisory: Advisory, now: float, settings: AirspaceSettings) -> None:
@@ -238,7 +234,7 @@ class AdvisoryProtocol:
             raise Refusal(
                 f"{agent} goes first already: {by_whom} decided that.", "`/first` for another one changes it."
             )
-        settings, given_way = self._settings(), dict[str, None]()
+        settings, given_way = self._context.settings, dict[str, None]()
         for advisory, first in zip(resolutions, decisions, strict=True):
             if first is not None and first.agent == agent:
                 continue
@@ -295,7 +291,7 @@ class AdvisoryProtocol:
     def steers(self, agent: str) -> list[Steer]:
         """The resolution advisories that tell this agent to steer, the oldest first; off no file that it settles a
         conflict in."""
-        if not self._settings().enabled:
+        if not self._context.settings.enabled:
             return []
         steers, settles = [], self.settles(agent)
         for advisory in sorted(
@@ -334,7 +330,7 @@ class AdvisoryProtocol:
             return advisory, await table.load_state(tx)
 
         async with self._alone:
-            advisory, self.state = await self._store.write(work)
+            advisory, self.state = await self._context.store.write(work)
         return advisory
 
     async def merged(
@@ -356,7 +352,7 @@ class AdvisoryProtocol:
 
     async def end_all(self, why: str) -> None:
         """Close what stands: the airspace is switched off."""
-        now = self._clock()
+        now = self._context.clock()
 
         async def work(tx: Tx) -> AirspaceState:
             state = await table.load_state(tx)
@@ -371,7 +367,7 @@ class AdvisoryProtocol:
             return await table.load_state(tx)
 
         async with self._alone:
-            self.state = await self._store.write(work)
+            self.state = await self._context.store.write(work)
 
 
 def _unanswered(advisory: Advisory, now: float) -> bool:

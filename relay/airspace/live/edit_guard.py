@@ -13,8 +13,8 @@ from collections.abc import Mapping
 from relay.airspace.advisories import wording
 from relay.airspace.advisories.protocol import AdvisoryProtocol
 from relay.airspace.advisories.rules import edit_check
+from relay.airspace.context import LiveContext
 from relay.airspace.globs import matches
-from relay.airspace.live.context import LiveContext
 from relay.airspace.live.scanner import Scanner
 from relay.model import GuardDecision, Location
 from relay.model.working_set import WorkingSet, pair_of

@@ -11,7 +11,7 @@ import structlog
 
 from relay.airspace.advisories import wording
 from relay.airspace.advisories.protocol import AdvisoryProtocol, Steer
-from relay.airspace.live.context import LiveContext
+from relay.airspace.context import LiveContext
 from relay.model import TurnsAtWork
 
 log = structlog.get_logger(__name__)

@@ -21,8 +21,8 @@ from relay.airspace.advisories.protocol import AdvisoryProtocol
 from relay.airspace.advisories.rules import edit_check
 from relay.airspace.advisories.rules.hysteresis import Sample, ceiling, closing
 from relay.airspace.advisories.rules.observation import Observation, observe_pair
+from relay.airspace.context import LiveContext
 from relay.airspace.globs import matches
-from relay.airspace.live.context import LiveContext
 from relay.airspace.live.likeness import WorkLikeness
 from relay.airspace.live.measure import LiveMeasure
 from relay.airspace.live.picture import Picture

@@ -16,8 +16,8 @@ from typing import Any
 
 from relay.airspace.advisories import intents, table
 from relay.airspace.advisories.protocol import AdvisoryProtocol
+from relay.airspace.context import LiveContext
 from relay.airspace.live import history
-from relay.airspace.live.context import LiveContext
 from relay.airspace.live.interrupter import Interrupter
 from relay.airspace.live.observer import Observer
 from relay.airspace.live.picture import PictureSample

@@ -15,8 +15,8 @@ from relay.airspace.advisories.intents import Source
 from relay.airspace.advisories.protocol import AdvisoryProtocol, Steer
 from relay.airspace.advisories.rules import edit_check
 from relay.airspace.advisories.rules.advisory import Mark
+from relay.airspace.context import LiveContext
 from relay.airspace.live import history, picture
-from relay.airspace.live.context import LiveContext
 from relay.airspace.live.graph_keeper import GraphKeeper
 from relay.airspace.live.scanner import Scanner
 from relay.base.durations import iso
@@ -130,12 +130,7 @@ class AirspaceService:
         """What a session of an agent says by a call of its own: no message in the room. Raises Refusal."""
         if not self._context.settings.enabled:
             raise Refusal("The airspace is switched off.", "Set `airspace.enabled` to true.")
-        now = self._context.clock()
-        return await self._context.store.write(
-            lambda tx: intents.declare(
-                tx, action, source=Source.AGENT, by=action.agent, now=now, session=session
-            )
-        )
+        return await self._context.store.write(lambda tx: intents.declare_own(tx, action, session))
 
     def in_hand(self, agent: str, paths: Sequence[str], *, but: Collection[str] = ()) -> list[str]:
         """The other agents that have these files in hand now, in words for the agent that means to change them."""

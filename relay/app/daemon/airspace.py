@@ -13,8 +13,8 @@ from pathlib import Path
 
 from relay.airspace.advisories.lock_intents import LockIntents
 from relay.airspace.advisories.protocol import AdvisoryProtocol
+from relay.airspace.context import LiveContext
 from relay.airspace.live.answers import AnswerFollower
-from relay.airspace.live.context import LiveContext
 from relay.airspace.live.edit_guard import AirspaceGuard
 from relay.airspace.live.graph_keeper import GraphKeeper, outline
 from relay.airspace.live.interrupter import Interrupter
@@ -151,11 +151,9 @@ class AirspaceParts:
         at_work = AgentTurns(roster, turns)
         self._applied = asyncio.Event()
         measure, voice = LiveMeasure(self._current), RoomVoice(roster)
-        self.protocol = AdvisoryProtocol(
-            store, voice, self._current, thresholds=lambda: measure.profile.thresholds, board=board
-        )
-        self.working_sets = WorkingSetSource(worktrees.registry, at_work, changed=self._poke)
         context = LiveContext(store, self._current)
+        self.protocol = AdvisoryProtocol(context, voice, board, thresholds=lambda: measure.profile.thresholds)
+        self.working_sets = WorkingSetSource(worktrees.registry, at_work, changed=self._poke)
         observer = Observer(
             context,
             self.protocol,
