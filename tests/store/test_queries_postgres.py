@@ -25,6 +25,8 @@ ALSO = {
     ("coordination", "forget_all_needs"): "empties the table",
     ("airspace", "forget_pairs"): "empties the table",
     ("room", "release_held"): "empties the table",
+    ("timeline", "clear_touches"): "empties the table",
+    ("timeline", "clear_trees"): "empties the table",
 }
 #: What a statement is given here and not on SQLite, where a function of Python does it.
 GIVEN = {"take_lock": {"shape"}, "holders": {"shape"}, "lapsed": {"shape"}}
