@@ -1,18 +1,17 @@
 """One reader of the room for every connected client.
 
 Invariants:
-- a client gets every stored frame behind its cursor once and in order: it joins the fan-out in the same step
-  of the event loop in which it was given the rest of the ring, and a frame that it had before it came (its
-  cursor was ahead of ours) is left out;
-- one event makes several frames of one cursor (the entry first), and a connection may break between them; so a
-  client that resumes gets again, of its own cursor, what is no entry;
-- a frame is turned into bytes once, whoever and however many get it;
-- no client waits for another. What a slow one has not read lies in its own connection's buffer, which is
-  bounded: when it is full the client is told that it lags and is cut off, and comes back with its cursor.
+- a client gets every stored frame after its cursor once and in order: it gets the rest of the ring and joins the
+  fan-out in one step of the event loop, and a frame that it has already (its cursor was ahead of ours) is skipped;
+- one event makes several frames with one cursor (the entry first), and a connection may break between them. So a
+  client that resumes gets the frames of its own cursor again, except entries;
+- a frame is encoded once for all clients;
+- no client waits for another. A slow client's frames lie in the buffer of its own connection, which is bounded: when
+  it is full, the client is told that it lags and is disconnected, and resumes with its cursor.
 
-The frames go to the transport as finished WebSocket frames (RFC 6455, section 5.2: unmasked, uncompressed, so
-without state), all that are due in one write: a task and a queue for each client would cost several times the
-write itself. The connection's buffer, with the event loop as its writer, is that queue.
+The frames are written to the transport as complete WebSocket frames (RFC 6455, section 5.2: unmasked, uncompressed,
+so without state), and all frames that are due go out in one write. A task and a queue for each client would cost
+several times the write itself; the connection's buffer, which the event loop writes, is that queue.
 """
 
 from __future__ import annotations
@@ -32,22 +31,22 @@ from relay.store.ports import is_away
 
 log = structlog.get_logger(__name__)
 
-#: What the ring keeps: as many stored frames, and as many bytes of them, at most.
+#: The most stored frames, and bytes of them, that the ring keeps.
 RING_FRAMES = 4096
 RING_BYTES = 4 * 1024 * 1024
-#: How far back the ring begins at the start, in cursors: who was connected just now is back at once.
+#: How far back the ring begins at the start, in cursors, so that clients of a moment ago resume from it.
 SEED = 500
-#: Seconds that what is no entry waits for others, to go out in one write: with many clients the writes are the
-#: cost, and a message makes several small frames one after the other.
+#: Seconds that a frame other than an entry waits for further ones, to go out in one write: with many clients the
+#: writes are the cost, and one message makes several small frames.
 COMPANY_S = 0.015
-#: Seconds between two reads of the log while nobody is connected: agents who take and release locks write hundreds of
-#: events a second.
+#: Seconds between two reads of the log while nobody is connected: agents that take and release locks write hundreds
+#: of events a second.
 ALONE_S = 0.25
 RETRY_S = (0.1, 5.0)
 
 
 class Wire(NamedTuple):
-    """A frame ready to be sent. `again`: it tells a state, so to hear it twice does no harm."""
+    """An encoded frame. `again`: it tells a state, so a client may get it twice."""
 
     cursor: int | None
     blob: bytes
@@ -58,7 +57,7 @@ class Wire(NamedTuple):
         return cls(frame.cursor, wire(frame.as_text()), frame.type != "entry")
 
     def follows(self, cursor: int, partly: bool) -> bool:
-        """Is it for a client that stands at `cursor`? `partly`: it may lack some of that cursor's own."""
+        """Does a client at `cursor` need it? `partly`: the client may lack frames of that cursor."""
         if self.cursor is None or self.cursor > cursor:
             return True
         return partly and self.again and self.cursor == cursor
@@ -80,7 +79,7 @@ def wire(text: str) -> bytes:
 
 @dataclass(frozen=True, slots=True)
 class Cut:
-    """Why a client is cut off: a WebSocket close code and a reason (123 bytes at most)."""
+    """Why a client is disconnected: a WebSocket close code and a reason (123 bytes at most)."""
 
     code: int
     reason: str
@@ -91,8 +90,8 @@ AWAY = Cut(1013, "the room's database is away; come back with the last cursor")
 
 
 class Client:
-    """One connection. `cursor`: it has every stored frame up to there, but when `partly` is true perhaps not
-    every one of that cursor. `key`: its credential's."""
+    """One connection. `cursor`: the client has every stored frame up to it; `partly`: except perhaps some of that
+    cursor. `key`: its credential's."""
 
     __slots__ = ("_big", "_limit", "_transport", "ahead", "cursor", "cut", "key", "partly")
 
@@ -107,12 +106,14 @@ class Client:
         self.cut: asyncio.Future[Cut] = asyncio.get_running_loop().create_future()
 
     def offer(self, blob: bytes, frames: int) -> None:
-        """Send, at once or as the client reads; cut it off when too much waits already. Never blocks."""
+        """Send at once, or as the client reads. Disconnects it when too much waits already. Never blocks."""
         if self.cut.done() or self._transport.is_closing():
             return
         waiting = self._transport.get_write_buffer_size()
         if waiting == 0:
-            self._big = len(blob)  # one great entry on its way is no lag, however many small ones follow it
+            self._big = len(
+                blob
+            )  # one large entry that is being sent is no lag, however many small ones follow it
         if waiting > self._limit + self._big:
             lagging = Frame(None, "lagging", {"dropped": frames})
             self._transport.write(wire(lagging.as_text()))
@@ -121,13 +122,13 @@ class Client:
             self._transport.write(blob)
 
     def cut_off(self, why: Cut) -> None:
-        """End this connection, soon."""
+        """Ask for the end of this connection."""
         if not self.cut.done():
             self.cut.set_result(why)
 
 
 class Hub:
-    """Follows the room once and tells every client. `start` it, and keep `run` running."""
+    """Follows the room once for all clients. Call `start`, then keep `run` running."""
 
     def __init__(self, room: Room) -> None:
         self._room = room
@@ -143,11 +144,11 @@ class Hub:
 
     @property
     def clients(self) -> int:
-        """How many are connected."""
+        """The number of connected clients."""
         return len(self._joined) + len(self._catching_up)
 
     async def start(self) -> None:
-        """Take the place to begin at."""
+        """Set the cursor to begin at."""
         self.floor = self.head = max(0, await self._room.reader.last_cursor() - SEED)
 
     async def run(self) -> None:
@@ -168,11 +169,11 @@ class Hub:
                 await close(frames)
         except Exception as error:
             if is_away(error):
-                self.cut_off(AWAY)  # nobody is left to believe that nothing happens
+                self.cut_off(AWAY)  # else clients would believe that nothing happens
             raise
 
     async def _pause(self) -> None:
-        """Let further events come behind one that is no entry, to be read at once."""
+        """Wait for further events after a frame that is no entry, to read them together."""
         self._came.clear()
         with suppress(TimeoutError):
             async with asyncio.timeout(COMPANY_S if self.clients else ALONE_S):
@@ -209,7 +210,7 @@ class Hub:
             self._timer = asyncio.get_running_loop().call_later(COMPANY_S, self.flush)
 
     def flush(self) -> None:
-        """Send what is due."""
+        """Send the frames that are due."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
@@ -225,13 +226,13 @@ class Hub:
             _send([frame for frame in due if frame.cursor is None], self._catching_up)
 
     def enter(self, client: Client) -> None:
-        """From now on the client gets what is not stored; `join` lets it have the rest."""
+        """From now on the client gets live frames; after `join` it gets stored ones too."""
         self.flush()
         self._catching_up.add(client)
         self._came.set()
 
     def behind(self, cursor: int, partly: bool = False) -> Wires | None:
-        """The stored frames that follow `cursor`, up to `head`; None when the ring does not reach so far back."""
+        """The stored frames after `cursor`, up to `head`; None when the ring does not reach so far back."""
         if cursor < self.floor or (partly and cursor == self.floor):
             return None
         wires: Wires = []
@@ -244,7 +245,7 @@ class Hub:
         return wires
 
     def join(self, client: Client, rest: Wires) -> None:
-        """Send the `rest` (what `behind` gave, in this same step of the loop), then all that comes."""
+        """Send the `rest` (from `behind`, in the same step of the loop), then every further frame."""
         self.flush()
         _send(rest, [client])
         client.ahead = client.cursor if client.cursor > self.head else 0
@@ -287,7 +288,7 @@ async def _for_ever(name: str, follow: Callable[[], Awaitable[None]]) -> None:
 
 
 async def close(frames: AsyncIterator[object]) -> None:
-    """Close an iterator of the room's, when it is one that can be closed."""
+    """Close an iterator of the room, if it can be closed."""
     aclose = getattr(frames, "aclose", None)
     if aclose is not None:
         await aclose()

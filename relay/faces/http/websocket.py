@@ -1,7 +1,7 @@
 """`GET /ws`: one client follows the room (docs/http.md, "WebSocket").
 
-Invariant: first the greeting, then the stored frames behind the client's cursor at the pace it reads them,
-then the fan-out; between the three there is no gap and nothing twice.
+Invariant: a client gets the greeting, then the stored frames after its cursor as fast as it reads them, then the
+fan-out. Between the three nothing is missing and nothing comes twice.
 """
 
 from __future__ import annotations
@@ -30,16 +30,16 @@ from relay.store.ports import StoreAway, StoreBusy
 
 log = structlog.get_logger(__name__)
 
-#: A client has nothing to say but where it stands.
+#: Bytes of the first frame, the only one that a client sends.
 MAX_FIRST_FRAME = 4096
-#: What is sent in one go when a client joins; more than that is sent at its own pace before.
+#: Bytes that are sent at once when a client joins. A larger rest is sent before, as fast as the client reads.
 SMALL_REST = 256 * 1024
-#: What is written before the client must have read most of it.
+#: Bytes that are written before the client must have read most of them.
 PIECE_BYTES = 128 * 1024
-#: Seconds in which a cursor that is ahead of the room may turn out to be just very new.
+#: Seconds to wait for the room to reach a cursor that is ahead of it, and may be very new.
 NEW_CURSOR_S = 2.0
-#: Seconds between two looks whether a connected client's key is still good; a look is remembered for all of its
-#: connections (relay/access/keys.py).
+#: Seconds between two checks of a connected client's key; a check is remembered for all connections of the key
+#: (relay/access/keys.py).
 KEY_LOOK_S = 0.5
 
 BAD_FIRST_FRAME = 4400
@@ -58,13 +58,13 @@ class _Refused(Exception):
 
 @dataclass(frozen=True, slots=True)
 class _Line:
-    """A connection to write to at its own pace."""
+    """A connection that is written to as fast as its client reads."""
 
     transport: asyncio.Transport
     writer: AbstractStreamWriter
 
     async def send(self, client: Client, wires: Wires) -> None:
-        """Send stored frames no faster than the client reads them, and move its cursor behind them."""
+        """Send stored frames no faster than the client reads them, and advance its cursor."""
         piece: list[bytes] = []
         size = 0
         for at, frame in enumerate(wires):
@@ -119,7 +119,7 @@ class SocketEndpoint:
         return socket
 
     def stop(self) -> None:
-        """End every connection, those too that have not said their first word."""
+        """End every connection, also those without a first frame yet."""
         self._hub.cut_off(GOING_AWAY)
         for transport in self._silent:
             transport.close()
@@ -148,7 +148,7 @@ class SocketEndpoint:
         except StoreAway:
             cut = AWAY  # the store itself logs it
         except Exception:
-            # Not for the middleware: an HTTP answer has no place on this connection any more.
+            # Not raised to the middleware: this connection takes no HTTP answer any more.
             log.exception("a client's connection failed")
             cut = FAILED
         finally:
@@ -157,7 +157,7 @@ class SocketEndpoint:
     async def _first_frame(
         self, socket: web.WebSocketResponse, credential: Credential
     ) -> tuple[int | None, str | None]:
-        """Where the client stands, and who it says it is (for the list of who is here)."""
+        """The client's cursor, and the name that it gives (for the list of who is here)."""
         try:
             message = await socket.receive(timeout=self._limits.first_frame_s)
         except TimeoutError:
@@ -173,7 +173,7 @@ class SocketEndpoint:
         return _cursor(first["after"]), self._name(first.get("name"), credential)
 
     def _name(self, name: object, credential: Credential) -> str | None:
-        """Whom to show as here: a person. An agent is shown by its sessions."""
+        """The person to show as here. An agent is shown by its sessions."""
         if credential.identity is not None and name not in (None, credential.identity):
             raise _Refused(BAD_FIRST_FRAME, f"this key is {credential.identity}'s, and name names another")
         if name is None or not credential.person:
@@ -184,7 +184,7 @@ class SocketEndpoint:
             raise _Refused(BAD_FIRST_FRAME, "name is not a person's name") from None
 
     async def _start(self, after: int | None) -> int:
-        """The cursor to go on from. One from a moment ago may be ahead of what the room has published."""
+        """The cursor to resume from. A very new one may be ahead of what the room has published."""
         last = await self._room.reader.last_cursor()
         if after is None:
             return max(last, self._hub.head)
@@ -199,7 +199,7 @@ class SocketEndpoint:
     async def _follow(
         self, socket: web.WebSocketResponse, line: _Line, client: Client, credential: Credential
     ) -> Cut | None:
-        """Until the client goes (None) or is cut off."""
+        """Serve the client until it goes (None) or is disconnected."""
         hello = {"cursor": str(client.cursor), "version": __version__}
         client.offer(wire(Frame(None, "hello", hello).as_text()), 1)
         self._hub.enter(client)
@@ -216,7 +216,7 @@ class SocketEndpoint:
             await asyncio.gather(listen, tell, guard, return_exceptions=True)
 
     async def _until_ended(self, credential: Credential) -> Cut:
-        """Until the client's session or key ends while it is connected: by its time, or in another process."""
+        """Wait until the client's session or key ends: by its time, or in another process."""
         look_s = self._limits.session_look_s
         if credential.kind is CredentialKind.KEY:
             look_s = min(look_s, KEY_LOOK_S)
@@ -225,7 +225,7 @@ class SocketEndpoint:
             try:
                 good = await self._auth.holds(credential)
             except StoreBusy:
-                continue  # not known now: the next look tells
+                continue  # not known now: the next check tells
             if not good:
                 return SIGNED_OUT
 
@@ -234,7 +234,8 @@ class SocketEndpoint:
         return await client.cut
 
     async def _catch_up(self, line: _Line, client: Client) -> None:
-        """Bring the client to the fan-out: from the store until the ring reaches back, then from the ring."""
+        """Bring the client to the fan-out: from the store until the ring reaches back far enough, then from the
+        ring."""
         stored: AsyncIterator[list[Frame]] | None = None
         try:
             while not client.cut.done():
@@ -254,7 +255,7 @@ class SocketEndpoint:
                     return
                 await line.send(client, rest)
                 if stored is not None:
-                    await close(stored)  # it stands where the ring took over, and the ring may move on
+                    await close(stored)  # the ring took over from it, and the ring may move on
                     stored = None
         finally:
             if stored is not None:
@@ -263,7 +264,7 @@ class SocketEndpoint:
     async def _close(
         self, socket: web.WebSocketResponse, transport: asyncio.Transport, cut: Cut | None
     ) -> None:
-        """End the connection in order; by force when the client does not read even that."""
+        """Close the connection; abort it when the client does not read even that."""
         try:
             async with asyncio.timeout(self._limits.close_s + 1):
                 if cut is not None:
@@ -288,6 +289,6 @@ def _cursor(after: object) -> int | None:
 
 
 async def _listen(socket: web.WebSocketResponse) -> None:
-    """Read from the client until it goes. Nothing is expected, so everything it sends is dropped."""
+    """Read from the client until it goes. Everything that it sends is dropped."""
     async for _ in socket:
         pass

@@ -10,7 +10,8 @@ import inspect
 import math
 from collections.abc import Awaitable, Callable, Mapping
 from contextvars import ContextVar
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
+from functools import cached_property
 from typing import Annotated, Any, ClassVar, Self, get_type_hints
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, model_validator
@@ -122,46 +123,9 @@ class Shown(BaseModel):
 Run = Callable[[Services, Caller, Any], Awaitable[Any]]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Operation:
-    """One declared operation: see `operation`. `doc`: the first line is a summary, for models and people."""
-
-    name: str
-    request: type[Request]
-    result: type[BaseModel]
-    scope: str
-    run: Run
-    method: str
-    path: str
-    doc: str
-    aliases: tuple[tuple[str, str], ...]
-    tool: bool
-    result_list: bool
-    read_only: bool
-    beats: bool
-    tag: str
-
-    @property
-    def endpoints(self) -> tuple[tuple[str, str], ...]:
-        """Every (method, path) of it."""
-        return ((self.method, self.path), *self.aliases)
-
-
-def operation(
-    method: str,
-    path: str,
-    result: type[BaseModel],
-    *,
-    scope: str,
-    aliases: tuple[tuple[str, str], ...] = (),
-    tool: bool = False,
-    result_list: bool = False,
-    read_only: bool = False,
-    beats: bool = False,
-    tag: str = "more",
-) -> Callable[[Run], Operation]:
-    """Make an operation of the function that carries it out: its name, the type of its `request` and its docstring
-    are the operation's.
+    """One declared operation: the function that carries it out, and how the interfaces show it.
 
     `method` and `path` are its HTTP endpoint, `aliases` further (method, path) pairs. `result` is what it answers, or
     with `result_list` an entry of the list that it answers. `scope` is one of `relay.model.SCOPES`, ADMIN, or "" (any
@@ -169,26 +133,44 @@ def operation(
     the caller's session.
     """
 
-    def declare(run: Run) -> Operation:
-        summary, _, more = inspect.cleandoc(run.__doc__ or "").partition("\n")
-        return Operation(
-            run.__name__,
-            get_type_hints(run)["request"],
-            result,
-            scope,
-            run,
-            method,
-            path,
-            f"{summary}\n{' '.join(more.split())}".strip(),
-            aliases,
-            tool,
-            result_list,
-            read_only,
-            beats,
-            tag,
-        )
+    run: Run
+    method: str
+    path: str
+    result: type[BaseModel]
+    _: KW_ONLY
+    scope: str
+    aliases: tuple[tuple[str, str], ...] = ()
+    tool: bool = False
+    result_list: bool = False
+    read_only: bool = False
+    beats: bool = False
+    tag: str = "more"
 
-    return declare
+    @property
+    def name(self) -> str:
+        return self.run.__name__
+
+    @cached_property
+    def request(self) -> type[Request]:
+        """The type of the function's `request`."""
+        request: type[Request] = get_type_hints(self.run)["request"]
+        return request
+
+    @cached_property
+    def doc(self) -> str:
+        """The function's docstring, for models and people: a line of summary, then the rest in one line."""
+        summary, _, more = inspect.cleandoc(self.run.__doc__ or "").partition("\n")
+        return f"{summary}\n{' '.join(more.split())}".strip()
+
+    @property
+    def endpoints(self) -> tuple[tuple[str, str], ...]:
+        """Every (method, path) of it."""
+        return ((self.method, self.path), *self.aliases)
+
+
+def operation(method: str, path: str, result: type[BaseModel], **options: Any) -> Callable[[Run], Operation]:
+    """Make an operation of the function that carries it out. `options` are the further fields of `Operation`."""
+    return lambda run: Operation(run, method, path, result, **options)
 
 
 async def perform(services: Services, caller: Caller, operation: Operation, values: Mapping[str, Any]) -> Any:

@@ -1,12 +1,13 @@
 """The routes of the guard: an agent's hook asks before each edit, git's before a commit or a push (docs/guard.md).
 
 Invariants:
-- whoever asks is answered by the same rules, whether the room runs that agent or somebody else does;
-- a path is judged as it stands in the checkout of the codebase that it is in, the agent's own or another; what is in
-  none of them is nobody's and goes on;
-- a question of an edit never waits longer than `GUARD_S`, however many files the edit has: past that it goes on, with
-  a note; one of git's that cannot be answered is an error, and its hook refuses (`relay/app/guard/git_hook.py`);
-- a key asks for its own identity only.
+- the same rules apply to an agent that the room runs and to one that somebody else runs;
+- a path is checked in the checkout of the codebase that contains it, the agent's own or another one. A path outside
+  all checkouts is allowed;
+- a decision about an edit takes `GUARD_S` at most, however many files the edit has; after that the edit is allowed,
+  with a note. When git's question cannot be answered, that is an error, and its hook refuses
+  (`relay/app/guard/git_hook.py`);
+- a key can ask for its own identity only.
 """
 
 from __future__ import annotations
@@ -30,20 +31,21 @@ from relay.model import Fault, GuardDecision, Location, Refusal
 from relay.model.speaker_names import MAX_AGENT_NAME, clean_name, spelled
 
 log = structlog.get_logger(__name__)
-#: Seconds for a decision; below what the hook itself waits (relay/app/guard/hook.py).
+#: Seconds for a decision: less than the hook itself waits (relay/app/guard/hook.py).
 GUARD_S = 1.5
 #: Bytes of a path on any system we run on (PATH_MAX).
 MOST_PATH = 4096
-#: Bytes of a question with many paths: some 100,000 of them, and more than that is no commit.
+#: Bytes of a question with many paths: some 100,000 paths, more than a commit has.
 MOST_WRITE = 16 * 1_048_576
 ACTS = ("commit", "merge", "push")
 
 
 class Checkouts(Protocol):
-    """Where agents work: what the daemon knows, which stands above this module."""
+    """Where agents work. The daemon, which stands above this module, knows it."""
 
     def root_of(self, agent: str) -> Path | None:
-        """The top of an agent's checkout; None for one that is not the room's: it works in `home`, or anywhere."""
+        """The top of an agent's checkout; None for an agent that is not the room's, which works in `home` or
+        anywhere."""
         ...
 
     def home(self) -> Path: ...
@@ -54,7 +56,7 @@ class Checkouts(Protocol):
 
 
 class GuardRoutes:
-    """The handlers. Who runs the room commits when a question does not say who."""
+    """The handlers. A question without an agent is about the person who runs the room."""
 
     def __init__(self, guard: LockGuard, checkouts: Checkouts, reader: RequestReader) -> None:
         self._guard, self._checkouts, self._reader = guard, checkouts, reader
@@ -82,7 +84,7 @@ class GuardRoutes:
         _own(request, agent)
         root = self._checkouts.root_of(agent)
         if root is None:
-            # An agent without its own checkout shares one: which of its changed lines are whose is not known.
+            # An agent without its own checkout shares one, so it is not known which changed lines are whose.
             root, lines = self._checkouts.home(), None
         checkouts = (root, *self._checkouts.checkouts())
         places = await asyncio.to_thread(lambda: [_place(checkouts, path) for path in paths])
@@ -144,7 +146,7 @@ def _paths(body: Body) -> list[str]:
 
 
 def _check_names(paths: Iterable[str]) -> None:
-    """Raises Refusal 400 for what is the name of no file."""
+    """Raises Refusal 400 for a path that cannot be the name of a file."""
     try:
         most = max((len(path.encode()) for path in paths), default=0)
     except UnicodeEncodeError:

@@ -1,14 +1,13 @@
 """The MCP server over streamable HTTP, at `/mcp` of the daemon: the same tools, for callers with a key.
 
 Invariants:
-- who asks is decided by the gate (relay/faces/http/requests/middleware.py) and the credential before the SDK sees
-  the request; what the request says of itself changes nothing about that;
+- the gate (relay/faces/http/requests/middleware.py) and the credential decide who asks, before the SDK sees the
+  request. Nothing in the request's message changes that;
 - no state is kept between requests (MCP 2025-06-18, "Transports, Session Management": a session id is optional), so
-  a client goes on when the daemon was started anew. A wait ends with its connection, or when it is cancelled by who
-  asked;
-- what may take its time, or is to be told of on its way, is answered as a stream of events; all else as one JSON,
+  a client goes on after a restart of the daemon. A wait ends with its connection, or when its caller cancels it;
+- a call that may take long, or asks for progress, is answered as a stream of events; every other one as one JSON,
   which costs less;
-- the daemon does not pay for it until somebody asks: the SDK is imported then, off the event loop.
+- the SDK is imported at the first request, in a thread, so a daemon without MCP callers does not pay for it.
 
 The SDK's session manager speaks ASGI; `_Exchange` is one request of aiohttp as ASGI 3.0, HTTP, sees it.
 """
@@ -34,18 +33,18 @@ from relay.model import Caller
 
 log = structlog.get_logger(__name__)
 PATH = "/mcp"
-#: Where a request's ASGI scope holds who asks.
+#: The key of the caller in a request's ASGI scope.
 CALLER = "relay.caller"
 #: Bytes of a request: the SDK's own limit (DEFAULT_MAX_REQUEST_BODY_SIZE of mcp/server/transport_security.py).
 MAX_BODY = 4 * 1024 * 1024
-#: Seconds between two looks whether the client of a waiting request is still there: aiohttp tells nobody who reads.
+#: Seconds between two checks whether the client of a waiting request is still connected: aiohttp does not notify.
 LOOK_S = 0.5
 
-#: Questions whose answer is ready.
+#: Methods that are answered at once.
 _QUICK = ("initialize", "ping", "server/discover", "tools/list", "resources/list", "resources/templates/list")
 Message = dict[str, Any]
 Json = dict[str, Any]
-#: A request that is under way: its credential, its session, its id of JSON-RPC.
+#: A running request: its credential, its session, its JSON-RPC id.
 Asked = tuple[str, str, str]
 
 
@@ -93,21 +92,21 @@ class McpRoutes:
         return exchange.answer()
 
     def _cancel(self, credential: str, session: str, id: str) -> None:
-        """End the one request that this cancels. Two clients of one session may use the same id: then neither, since
-        nobody knows which was meant."""
+        """End the request that is cancelled. When two clients of one session use the same id, neither request ends,
+        since it is not known which was meant."""
         meant = self._under_way.get((credential, session, id), [])
         if len(meant) == 1:
             meant[0].gone.set()
 
     async def _running(self) -> Any:
-        """The SDK's parts (see `_managers`), begun by the first request."""
+        """The SDK's parts (see `_managers`), which the first request starts."""
         if self._task is None or self._task.done():
             self._ready = asyncio.get_running_loop().create_future()
             self._task = asyncio.create_task(self._run(self._ready), name="mcp-http")
         return await asyncio.shield(self._ready)
 
     async def _run(self, ready: asyncio.Future[Any]) -> None:
-        """Enter the manager, and leave it in the same task, as its group of tasks wants."""
+        """Enter the managers and leave them in the same task, as their task groups require."""
         try:
             whole, streaming, server = await asyncio.to_thread(_managers, self._services)
             async with whole.run(), streaming.run():
@@ -127,13 +126,13 @@ class McpRoutes:
         yield
         self._stop.set()
         if self._task is not None:
-            with contextlib.suppress(Exception):  # it was logged by the request that met it
+            with contextlib.suppress(Exception):  # the request that met it has logged it
                 await self._task
 
 
 def _managers(services: Services) -> tuple[Any, Any, Any]:
-    """The SDK's part, whose import takes most of a second: who answers as one JSON, who as a stream, and the server
-    behind both."""
+    """The SDK's parts, whose import takes most of a second: the manager that answers with one JSON, the one that
+    answers with a stream, and the server behind both."""
     from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 
     import relay.faces.http.routes.mcp_once  # noqa: F401 - for `handle`, which must not import on the loop
@@ -154,8 +153,8 @@ def _managers(services: Services) -> tuple[Any, Any, Any]:
 
 
 def _session(request: web.Request) -> str | None:
-    """The session that the address or the header names. `Mcp-Session-Id` names none of relay's: it is the transport's
-    own (MCP 2025-06-18, "Session Management"), and this one hands none out."""
+    """The session that the address or the header names. `Mcp-Session-Id` is the transport's own (MCP 2025-06-18,
+    "Session Management") and names no session of relay."""
     sessions = request.query.getall("session_id", [])
     for other in sessions[1:]:
         if other != sessions[0]:
@@ -164,7 +163,7 @@ def _session(request: web.Request) -> str | None:
 
 
 def _message_of(body: bytes) -> Json:
-    """The message, as far as it is one: the SDK says what is wrong with any other."""
+    """The message as an object; empty when it is none: the SDK refuses it."""
     try:
         message = json.loads(body)
     except (ValueError, RecursionError):
@@ -173,13 +172,13 @@ def _message_of(body: bytes) -> Json:
 
 
 def _of(message: Json, name: str) -> Json:
-    """An object's field that is an object; an empty one where it is none."""
+    """A field that is an object; an empty object when it is none."""
     field = message.get(name)
     return field if isinstance(field, dict) else {}
 
 
 def _asked(message: Json) -> tuple[str, str]:
-    """Method and id of the message; of a cancellation the id that it cancels."""
+    """The method and the id of the message; for a cancellation, the id that it cancels."""
     method, id = str(message.get("method")), message.get("id")
     if method == "notifications/cancelled":
         id = _of(message, "params").get("requestId")
@@ -187,9 +186,9 @@ def _asked(message: Json) -> tuple[str, str]:
 
 
 def _takes_time(message: Json) -> bool:
-    """Is it more than one quick question? A tool waits where it is told to (`wait_seconds`), and only a stream of
-    events tells that its client has gone, or how it goes on (MCP 2025-06-18, "Progress"). What is no call of a tool,
-    nor a question that each client asks at its start, is left to the stream too."""
+    """Does it need a stream of events? A tool with `wait_seconds` may wait, and only a stream shows that its client
+    has gone, or how the call goes on (MCP 2025-06-18, "Progress"). A method that is neither a tool call nor one of
+    `_QUICK` gets a stream too."""
     params = _of(message, "params")
     if "progressToken" in _of(params, "_meta"):
         return True
@@ -199,14 +198,14 @@ def _takes_time(message: Json) -> bool:
 
 
 class _Exchange:
-    """One request of aiohttp, to an application of ASGI. `gone`: its client has, or is to be treated so."""
+    """One aiohttp request as an ASGI application sees it. `gone`: its client has gone, or is treated so."""
 
     def __init__(self, request: web.Request, body: bytes, caller: Caller) -> None:
         self._request, self._body = request, body
         self.gone = asyncio.Event()
         self._response: web.StreamResponse | None = None
         self._told = False
-        #: What is answered in one piece: its status, headers and body so far. 0: it is not.
+        #: Status, headers and body so far of an answer in one piece; status 0 = it is a stream.
         self._status, self._headers, self._whole = 0, [("", "")], b""
         self.scope: dict[str, Any] = {
             "type": "http",
@@ -226,7 +225,7 @@ class _Exchange:
         }
 
     async def receive(self) -> Message:
-        """The body, once; then nothing until the client has gone."""
+        """The body at first; then nothing until the client has gone."""
         if not self._told:
             self._told = True
             return {"type": "http.request", "body": self._body, "more_body": False}
@@ -240,7 +239,7 @@ class _Exchange:
         return {"type": "http.disconnect"}
 
     async def send(self, message: Message) -> None:
-        """Begin the answer, or a further piece of it. A client that has gone is told nothing more."""
+        """Begin the answer, or send a further piece of it. Nothing is sent to a client that has gone."""
         if message["type"] == "http.response.start":
             headers = [
                 (name.decode("latin-1"), value.decode("latin-1"))
@@ -267,8 +266,8 @@ class _Exchange:
                 self.gone.set()
 
     def _in_one(self) -> web.Response:
-        """The answer of one piece. What the SDK refuses in plain words (a wrong Content-Type, say) gets the form of
-        every refusal."""
+        """The answer in one piece. A refusal of the SDK in plain text (a wrong Content-Type, say) gets the form that
+        all refusals have."""
         kinds = [value for name, value in self._headers if name.lower() == "content-type"]
         if self._status < 400 or (kinds and kinds[0].startswith("application/json")):
             response = web.Response(status=self._status, body=self._whole)
@@ -280,7 +279,7 @@ class _Exchange:
         return error_answer(self._status, "bad_request", f"{why}.", fix)
 
     def answer(self) -> web.StreamResponse:
-        """What was answered; where nothing was, the client has gone."""
+        """The answer. Raises ConnectionResetError when there is none, since the client has gone."""
         if self._response is None:
             raise ConnectionResetError("the caller has gone")
         return self._response

@@ -1,8 +1,9 @@
 """A call of a tool that is answered at once, without the SDK's transport.
 
 The SDK's stateless transport makes three tasks and four streams for each request, which costs as much as the lock
-that is asked for. What it does for the revision 2026-07-28 (`serve_one`: one exchange, no stream) does for the ones
-before too, where the request is plain (`is_plain`); all else goes through the transport, which says what is wrong.
+that is asked for. Its `serve_one` (one exchange, no stream), made for the revision 2026-07-28, serves the earlier
+revisions too when the request is plain (`is_plain`). Every other request goes through the transport, which refuses
+what is wrong.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ _VERSION = "MCP-Protocol-Version"
 
 
 def is_plain(request: web.Request, said: Mapping[str, Any]) -> bool:
-    """Is it a call of a tool, by JSON-RPC 2.0 and HTTP as the revisions with a handshake want them?"""
+    """Is it a call of a tool in the form that the revisions with a handshake require of JSON-RPC 2.0 and HTTP?"""
     return (
         said.get("method") == "tools/call"
         and said.get("jsonrpc") == "2.0"
@@ -45,7 +46,7 @@ def is_plain(request: web.Request, said: Mapping[str, Any]) -> bool:
 async def answer_once(
     server: Server[Any], request: web.Request, said: Mapping[str, Any], asked: Any
 ) -> web.Response:
-    """The answer to a plain call. `asked`: what the server's handlers know as the request."""
+    """The answer to a plain call. `asked`: the request, as the server's handlers get it."""
     version = request.headers.get(_VERSION, DEFAULT_NEGOTIATED_VERSION)
     connection = Connection.from_envelope(version, None, None)
     response: dict[str, Any] = {"jsonrpc": "2.0", "id": said["id"]}
@@ -68,8 +69,8 @@ async def answer_once(
 
 
 class _Exchange:
-    """One request as the SDK's server sees it (`mcp.shared.dispatcher.DispatchContext`). What would go back to the
-    client beside the answer has no way."""
+    """One request as the SDK's server sees it (`mcp.shared.dispatcher.DispatchContext`). Only the answer can be sent
+    to the client."""
 
     transport = _TRANSPORT
     can_send_request = False

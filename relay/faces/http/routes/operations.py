@@ -1,7 +1,7 @@
 """The endpoints of the registry: each operation at its method and path, for callers with a credential.
 
-Invariant: who asks is decided here, by the credential before all (docs/coordination.md, "Who asks"); what is asked,
-by the operation's declaration. No operation is named in this file.
+Invariant: the caller is decided here, first of all by the credential (docs/coordination.md, "Who asks"). The request
+is decided by the operation's declaration; no operation is named in this file.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ from relay.model.speaker_names import MAX_AGENT_NAME
 
 #: The header that names a caller's session (INTERFACES, "MCP and sessions").
 SESSION_HEADER = "X-Relay-Session"
-#: The header with the cursor of what is behind a list that was too long for one answer.
+#: The header with the cursor of the next page of a list that was too long for one answer.
 NEXT = "X-Next-Cursor"
-#: What any request may say of who makes it, beside its operation's own fields.
+#: Fields about the caller that any request may have, beside those of its operation.
 WHO = ("agent_id", "agent_type", "session_id", "name")
 _MOST_TYPE = 60
 _PLACE = re.compile(r"\{(\w+)\}")
 _NO_SESSION = re.compile(r"[^A-Za-z0-9._:@+-]")
-#: Parameters of a path that go over slashes.
+#: Parameters of a path that may contain slashes.
 _WHOLE = {"path": "{path:.+}"}
 
 
@@ -77,7 +77,7 @@ class OperationRoutes:
         return handle
 
     async def _values(self, request: web.Request, operation: Operation) -> dict[str, Any]:
-        """What the request says: its body, or its query, with what stands in its path."""
+        """The values of the request: those of its body or its query, and those of its path."""
         fields = operation.request.model_fields
         _check_bytes(request)
         if request.method in ("GET", "HEAD", "DELETE"):
@@ -97,7 +97,7 @@ class OperationRoutes:
         return values
 
     def caller(self, request: web.Request, values: Mapping[str, Any]) -> Caller:
-        """Who asks. Raises Refusal."""
+        """The caller. Raises Refusal."""
         credential = request[CREDENTIAL]
         body = Body(values)
         claims = {field: body.maybe_text(field) for field in ("agent_id", "name")}
@@ -112,8 +112,8 @@ class OperationRoutes:
 
 
 def _route(path: str, fixed: Sequence[str]) -> str:
-    """A path with its parameters as aiohttp reads them. What is a path of its own is no parameter's value: else it
-    would have the methods of both."""
+    """A path with its parameters as aiohttp reads them. A fixed path is no value of a parameter; otherwise it would
+    have the methods of both routes."""
 
     def place(match: re.Match[str]) -> str:
         if match[1] in _WHOLE:
@@ -153,8 +153,8 @@ def caller_of(
 
 
 def session_of(request: web.Request, said: str | None = None) -> str | None:
-    """The session that a request names: in its header, or (`said`) in its body or query. Raises Refusal where it
-    names two: what is taken in the one is not held in the other."""
+    """The session that a request names in its header, or (`said`) in its body or query. Raises Refusal when it names
+    two, since a lock of one session is not held by the other."""
     named = [(SESSION_HEADER, value) for value in request.headers.getall(SESSION_HEADER, [])]
     named += [] if said is None else [("session_id", said)]
     for where, session in named[1:]:
@@ -177,7 +177,7 @@ def sessions_differ(first: tuple[str, str], other: tuple[str, str]) -> Refusal:
 
 
 def _person_session(name: str) -> str:
-    """The one session of a person: a name may have letters that no session's id has."""
+    """The session id of a person. A name may have characters that a session id may not have."""
     plain = _NO_SESSION.sub("_", name)
     if plain == name:
         return f"person-{name}"
@@ -189,7 +189,7 @@ def _required(operation: Operation) -> bool:
 
 
 def _check_bytes(request: web.Request) -> None:
-    """Raises Refusal for an address that writes no text: the server would take its escapes for characters."""
+    """Raises Refusal for an address that is not UTF-8: the server would take its escapes for characters."""
     try:
         unquote_to_bytes(request.raw_path).decode()
     except UnicodeError:
@@ -197,7 +197,7 @@ def _check_bytes(request: web.Request) -> None:
 
 
 def _query(request: web.Request, operation: Operation) -> dict[str, Any]:
-    """The query's fields, each as its declaration has it. Raises Refusal."""
+    """The query's fields, each with the type of its declaration. Raises Refusal."""
     fields = operation.request.model_fields
     values: dict[str, Any] = {}
     for name in dict.fromkeys(request.query):
@@ -212,7 +212,7 @@ def _query(request: web.Request, operation: Operation) -> dict[str, Any]:
 
 
 def _typed(text: str, kind: Any) -> Any:
-    """The number or truth that a query's text writes; the text itself where it writes none: the check says so."""
+    """The text of a query as a number or a boolean; the text itself when it is none, which the check refuses."""
     if kind is bool and text in ("true", "false"):
         return text == "true"
     if kind is int and re.fullmatch(r"-?[0-9]{1,18}", text):
