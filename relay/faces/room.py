@@ -1,6 +1,6 @@
-"""What callers ask of the room and the airspace, out of the database alone: with a daemon or without one.
+"""The room and the airspace for callers of operations, from the database alone: with a daemon or without one.
 
-Invariant: nothing here needs a part that runs; what only a running daemon knows is not said, rather than guessed.
+Invariant: nothing here needs a running part. What only a running daemon knows is left out, and not guessed.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _MOST_PAIRS = 500
 
 
 def rules_of(settings: Settings) -> Rules:
-    """What admitting a message depends on, by the configuration. `Roster` adds the agents."""
+    """The rules for admitting a message, from the configuration. `Roster` adds the agents."""
     jitter = settings.jitter
     return Rules(
         max_entry_bytes=settings.workspace.max_entry_bytes,
@@ -95,7 +95,7 @@ class RoomService(Callers):
 
 
 class IntentService:
-    """What a session says that it is about to change."""
+    """The intents of sessions: what they are about to change."""
 
     def __init__(
         self,

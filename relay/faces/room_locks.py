@@ -1,4 +1,5 @@
-"""What agents hold, for the room: its state, its `/locks` and a person's `/unlock` (`relay.model.Holds`).
+"""The locks and sessions of agents, for the room's state, its `/locks` and a person's `/unlock`
+(`relay.model.Holds`).
 
 Invariant: everything runs in the caller's transaction, so that a forced release commits with the command that asked
 for it and with the room's answer.

@@ -1,7 +1,7 @@
-"""What an operation can ask for, built from a store and the settings: in the daemon, in `relay mcp`, in a command.
+"""The services that operations use, built from a store and the settings: in the daemon, `relay mcp` or a command.
 
 Invariants:
-- every method takes the caller first and gives the answer as docs/coordination.md shows it. What was not done is a
+- every method takes the caller first and gives the answer as docs/coordination.md shows it. A refusal is a
   `relay.model.Refusal` or, for a lock that is held, an answer with `success: false`;
 - nothing here needs a daemon, starts a task or imports something heavy before it is asked for: a process that an
   agent's program starts must answer within two seconds.

@@ -1,6 +1,6 @@
-"""The HTTP application of one room: its routes, and what every request passes (docs/http.md).
+"""The HTTP application of one room: its routes and its middleware (docs/http.md).
 
-Invariant: what is not in `open_to_all` wants a credential.
+Invariant: a handler that is not in `open_to_all` needs a credential.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from relay.room.service import Room
 
 #: The connected clients, for `/metrics`: `app[HUB].clients`.
 HUB = web.AppKey("hub", Hub)
-#: Who may stay connected: the daemon listens through it.
+#: The limits on connections; the daemon listens through it.
 LIMITER = web.AppKey("limiter", ConnectionLimiter)
 _SOCKETS = web.AppKey("sockets", SocketEndpoint)
 

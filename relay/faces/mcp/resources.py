@@ -92,7 +92,7 @@ RESOURCES = (
 
 
 async def _some_work(services: Services, caller: Caller, query: str) -> Any:
-    """What the operation `list_work` answers to these parameters. Raises Refusal."""
+    """The answer of the operation `list_work` to these parameters. Raises Refusal."""
     from relay.faces.operations.tasks import list_work
 
     asked: dict[str, Any] = dict(parse_qsl(query, keep_blank_values=True))

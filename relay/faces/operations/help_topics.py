@@ -1,4 +1,4 @@
-"""What `help(topic)` says: how an agent does what has no tool of its own.
+"""The texts of `help(topic)`: how an agent does what has no tool of its own.
 
 Invariant: every topic stands on its own, and names commands and endpoints that exist.
 """

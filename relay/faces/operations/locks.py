@@ -1,6 +1,6 @@
 """The operations on locks (docs/coordination.md, "Locks"; 004, "File Locking").
 
-Invariant: names and shapes are the document's; what a path means is the locks' to say, not this file's.
+Invariant: names and shapes are the document's. The locks, not this file, say what a path means.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ Mode = Literal["exclusive", "shared"]
 _BOUNDS: dict[str, Any] = {"minimum": 0.0166, "maximum": MAX_TTL_S / 60}
 Minutes = Annotated[float, Field(gt=0, json_schema_extra=_BOUNDS)]
 Reason = Annotated[Text, Field(max_length=MAX_REASON)]
-#: What it means is the locks' to say; its bytes are counted there too.
+#: The locks say what it means, and count its bytes too.
 Path = Annotated[Name, Field(max_length=MAX_BYTES)]
 Paths = Annotated[list[Path], Field(max_length=MAX_TARGETS)]
 Cursor = Annotated[Name, Field(max_length=300)]

@@ -1,6 +1,6 @@
 """The operations on memory (docs/coordination.md, "Remember and recall"; 004, "Episodic Memory").
 
-Invariant: names and shapes are the document's; what is alike and what is relevant is the memory's to say.
+Invariant: names and shapes are the document's. The memory says what is alike and what is relevant.
 """
 
 from __future__ import annotations

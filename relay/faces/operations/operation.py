@@ -119,7 +119,7 @@ class Shown(BaseModel):
     model_config = ConfigDict(extra="allow")
 
 
-#: What carries an operation out. Gives a JSON value; raises Refusal.
+#: The function that carries an operation out. Gives a JSON value; raises Refusal.
 Run = Callable[[Services, Caller, Any], Awaitable[Any]]
 
 
@@ -223,7 +223,7 @@ def malformed(model: type[BaseModel], faults: list[ErrorDetails]) -> Refusal:
 
 
 def _fault_in_words(fault: ErrorDetails) -> str:
-    """What is wrong with a value. pydantic calls the characters of a text items, and names its own validators."""
+    """The fault of a value in words. pydantic calls the characters of a text items, and names its own validators."""
     bounds = fault.get("ctx") or {}
     if fault["type"] in ("too_long", "too_short", "string_too_long", "string_too_short"):
         what = "characters" if isinstance(fault["input"], str) else "entries"
@@ -240,7 +240,7 @@ def _field(path: tuple[int | str, ...]) -> str:
 
 
 def _description(model: type[BaseModel], path: tuple[int | str, ...]) -> str:
-    """What a field is for, by its declaration."""
+    """The purpose of a field, by its declaration."""
     field = model.model_fields.get(str(path[0])) if path else None
     if field is None or not field.description:
         known = ", ".join(model.model_fields)
@@ -252,7 +252,7 @@ _KINDS = {"integer": "a whole number", "number": "a number", "string": "text", "
 
 
 def _expected(model: type[BaseModel], path: tuple[int | str, ...]) -> str:
-    """What to give in a field, by its schema; empty when the schema does not say."""
+    """The values that a field takes, by its schema; empty when the schema does not say."""
     schema = input_schema(model)["properties"].get(str(path[0])) if path else None
     words = _in_words(schema or {})
     return f"{path[0]}: {words}." if words else ""

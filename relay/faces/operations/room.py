@@ -1,6 +1,6 @@
-"""The operations on the room: to speak, to read, to see who is there, to say what one will touch, to ask for help.
+"""The operations on the room: post, read, see who is there, declare an intent, ask for help.
 
-Invariant: who speaks is the caller, never a field of the request.
+Invariant: the speaker is the caller, never a field of the request.
 """
 
 from __future__ import annotations

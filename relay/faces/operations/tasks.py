@@ -1,6 +1,6 @@
 """The operations on work (docs/coordination.md, "Work"; 004, "Work Queue").
 
-Invariant: names and shapes are the document's; whether a task may change is the queue's to say.
+Invariant: names and shapes are the document's. The queue says whether a task may change.
 """
 
 from __future__ import annotations

@@ -24,13 +24,13 @@ from relay.faces.operations.tasks import SubmitWork, ThisTask
 from relay.model import SCOPES
 
 Json = dict[str, Any]
-#: What a model is called in the document.
+#: The name of each model in the document.
 Names = dict[tuple[type[BaseModel], JsonSchemaMode], str]
 SESSION = "^[A-Za-z0-9._:@+~-]{1,128}$"
 _REF = "#/components/schemas/{model}"
 _PLACE = re.compile(r"\{(\w+)\}")
 _NAME: Json = {"type": ["string", "null"], "minLength": 1, "maxLength": 64, "pattern": NAME}
-#: What any operation's request may say of who makes it (docs/coordination.md, "Who asks").
+#: Fields about the caller that the request of any operation may have (docs/coordination.md, "Who asks").
 _WHO: dict[str, Json] = {
     "agent_id": {**_NAME, "description": "who asks; only the key's own identity is accepted"},
     "agent_type": {
@@ -228,7 +228,7 @@ def _with(schema: Json, more: Json) -> Json:
 
 
 def _or_null(schema: Json) -> Json:
-    """What a field may be that may be left out."""
+    """The schema of a field that may be left out: null is allowed too."""
     result = copy.deepcopy(schema)
     if "anyOf" in result:
         if {"type": "null"} not in result["anyOf"]:
@@ -244,7 +244,7 @@ def _or_null(schema: Json) -> Json:
 
 
 def _not_null(schema: Json) -> Json:
-    """What a parameter may be: there is no null in a query."""
+    """The schema of a parameter: a query has no null."""
     result = {key: value for key, value in schema.items() if not (key == "default" and value is None)}
     if isinstance(result.get("type"), list):
         result["type"] = next(kind for kind in result["type"] if kind != "null")
@@ -258,7 +258,7 @@ def _responses(status: str, text: str, schema: Json, *, kind: str = "application
 
 
 def _rules(route: RoomRoute) -> list[Any]:
-    """What holds between the fields of a route's body. Of two names for the speaker, one is left out."""
+    """The rules between the fields of a route's body. Of two names for the speaker, one is left out."""
     own = list(route.rules)
     both = not_both("name", "agent_id")
     return own if both in own or "agent_id" not in (route.body or {}) else [*own, both]

@@ -12,7 +12,7 @@ from typing import Any
 Json = Mapping[str, Any]
 
 _TEXT: Json = {"type": "string", "minLength": 1}
-#: What no name holds: brackets, and what is not seen (`str.isprintable`, without the characters not yet assigned).
+#: Characters that no name has: brackets and unprintable ones (`str.isprintable`, without those not yet assigned).
 _NOT_SEEN = (
     r"\[\]\u0000-\u001f\u007f-\u00a0\u00ad\u061c\u1680\u180e\u2000-\u200f\u2028-\u202f\u205f-\u206f\u3000"
     r"\ud800-\uf8ff\ufeff\ufff0-\ufffb"
@@ -33,7 +33,7 @@ _STATUS = ["pending", "in_progress", "done"]
 
 
 def not_both(first: str, other: str) -> dict[str, Any]:
-    """Of two fields one is left out, or null."""
+    """One of the two fields is left out, or null."""
     return {"anyOf": [{"properties": {name: {"type": "null"}}} for name in (first, other)]}
 
 
@@ -43,7 +43,7 @@ def at_least_one(*fields: str) -> dict[str, Any]:
 
 
 def exactly_one(*fields: str) -> dict[str, Any]:
-    """One of these fields says something, and the others are left out, or null."""
+    """One of these fields has a value; the others are left out, or null."""
     null, present = {"type": "null"}, {"not": {"type": "null"}}
     return {
         "anyOf": [

@@ -1,10 +1,10 @@
-"""Who asks? From a request's key or cookie to a credential, and from a credential to a speaker's name.
+"""The credential of a request, from its key or cookie, and the name that the credential speaks under.
 
 Invariants:
-- a name that an agent or the room bears comes from no message: an unbound credential may name any person, a
-  bound one only itself (INTERFACES.md, "HTTP");
+- nobody takes the name of an agent or of the room: a credential without an identity may name any other person, one
+  with an identity only itself (INTERFACES.md, "HTTP");
 - keys are compared in constant time, and no secret is in an error, a log line or an event;
-- an API key opens no page session: it is an agent's, and stays within its scopes.
+- an API key opens no session of the page: it stays within its scopes.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class TokenError(Exception):
 
 
 class CredentialKind(StrEnum):
-    """What was shown."""
+    """The kind of a credential."""
 
     TOKEN = "token"
     SESSION = "session"
@@ -45,7 +45,7 @@ class CredentialKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Credential:
-    """Proof of who asks. `key` tells credentials apart (for limits) and is no secret.
+    """The proven identity of a caller. `key` tells credentials apart (for limits) and is no secret.
 
     `identity`: the one name that it speaks for; None = any person's. `renewed`: send the cookie anew. `agent_type`:
     what an API key's identity is; `scopes`: what it allows.
@@ -60,7 +60,7 @@ class Credential:
 
     @property
     def person(self) -> bool:
-        """Does a person come with it?"""
+        """Is the caller a person?"""
         return self.agent_type == "person"
 
     def allows(self, scope: str) -> bool:
@@ -71,7 +71,7 @@ def ensure_token(path: Path, token: str = "") -> str:
     """The room's token, made when there is none: 256 random bits (or this `token`) in a file that only its owner
     reads.
 
-    Of several processes that make it at once all get the same. Blocks for a moment. Raises TokenError.
+    Several processes that make it at the same time get the same token. Blocks for a moment. Raises TokenError.
     """
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     if not os.path.lexists(path):
@@ -81,7 +81,7 @@ def ensure_token(path: Path, token: str = "") -> str:
                 file.write((token or secrets.token_urlsafe(32)) + "\n")
                 file.flush()
                 os.fsync(file.fileno())
-            # A link, not a rename: it fails when another process was first, whose token is the token then.
+            # A link, not a rename: it fails when another process was first. Then that process's token counts.
             Path(path).hardlink_to(temporary)
         except FileExistsError:
             pass
@@ -217,7 +217,7 @@ def person(name: str, reserved: Collection[str], *, most: int = MAX_NAME) -> str
 
 
 def owner() -> str:
-    """Who speaks when a request does not say: who runs the room, since the key is theirs."""
+    """The speaker of a request that names nobody: the person who runs the room, since the key is theirs."""
     try:
         return getpass.getuser()
     except (KeyError, OSError):

@@ -35,12 +35,13 @@ SAY_EVERY_S = 60.0
 #: Open files that are asked of the system at most, where it allows more: programs that look through all of theirs
 #: when they start would take long.
 MOST_FILES = 65_536
-#: What a request's body may be packed as.
+#: Content encodings of a request that the room unpacks.
 ENCODINGS = ("gzip", "deflate")
 
 
 class Seldom:
-    """A log line for what may happen a thousand times a second: at once, and then one a minute, with the count."""
+    """A log line for an event that may happen a thousand times a second: at once, then once a minute with the
+    count."""
 
     def __init__(self, text: str, clock: Callable[[], float] = time.monotonic) -> None:
         self._text, self._clock = text, clock
@@ -159,7 +160,7 @@ def _refusal(status: int, exc: BaseException | None) -> web.Response:
 
 
 def unsupported_encoding() -> Refusal:
-    """A body that is packed as nothing that the room unpacks."""
+    """The refusal of a body in a content encoding that the room does not unpack."""
     known = ", ".join(ENCODINGS)
     return HttpRefusal(
         "The body has a Content-Encoding that this room does not support.",
@@ -193,7 +194,7 @@ def raise_open_files() -> int:
 
 
 def tell_full_seldom(loop: asyncio.AbstractEventLoop) -> None:
-    """When no more files can be opened the loop says so at each try to accept a connection: once a minute will do."""
+    """Log once a minute that no more files can be opened: the loop would report it at each attempt to accept."""
     full = Seldom("no connection can be taken: too many files are open")
 
     def handle(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:

@@ -60,7 +60,7 @@ STATUS_OF_CODE = {
 }
 _RETRY = {"Retry-After": "1"}
 
-#: What aiohttp itself refuses.
+#: Refusals of aiohttp itself: code, message and fix.
 _PLAIN = {
     400: ("bad_request", "The request cannot be read.", ""),
     404: ("not_found", "There is nothing here.", "GET /openapi.json lists the paths."),

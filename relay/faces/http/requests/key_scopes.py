@@ -1,4 +1,4 @@
-"""What an API key may do on the routes that are no operations: those of the page, made for people.
+"""The scopes that an API key needs on the routes that are no operations: those of the page, made for people.
 
 Invariants: a route that is not named here needs `admin`. The room's token and the page's cookie are a person's, and
 may do everything. No key makes a sign-in link, whatever its scopes: the page's session would know neither the key's
@@ -13,18 +13,19 @@ from relay.faces.operations.registry import OPERATIONS
 from relay.model import ADMIN, Fault, Refusal
 
 _OWN_CHECK = frozenset(endpoint for operation in OPERATIONS.values() for endpoint in operation.endpoints)
-#: What any good key may; also to ask whether its own agent may write a file, and to speak MCP, where each call is an
-#: operation that checks its own scope.
+#: Routes that are open to any good key: also the guard, which a key asks for its own agent, and MCP, where each call
+#: is an operation that checks its own scope.
 _FREE = frozenset(
     {("POST", "/api/sign-out"), ("POST", "/api/guard"), ("POST", "/api/guard/write"), ("POST", "/mcp")}
     | {("GET", path) for path in ("/openapi.json", "/reference", "/reference.css")}
 )
-#: What writes, and the scope that it wants.
+#: Routes that write, and their scopes.
 _SCOPES = {
     ("POST", "/api/messages"): "room",
     ("POST", "/api/airspace/intent"): "locks",
 }
-#: What a person does, by a message that the room shows as theirs; beside it, where an agent does the like.
+#: Routes of a person's acts, which the room shows as messages of that person: the scope, and what an agent uses
+#: instead.
 _PERSONS = {
     ("POST", "/api/tasks"): ("work", "POST /work/submit"),
     ("PATCH", "/api/tasks/{number}"): ("work", "POST /work/claim and /work/complete"),
@@ -33,7 +34,7 @@ _PERSONS = {
 }
 
 
-#: What no key opens.
+#: Routes that are closed to keys.
 _CLOSED = frozenset({("POST", "/api/links")})
 
 

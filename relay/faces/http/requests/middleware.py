@@ -1,4 +1,4 @@
-"""What every request passes before a handler sees it.
+"""The middleware that every request passes before its handler.
 
 Invariants:
 - a request needs a credential unless its handler is in `open_to_all`;

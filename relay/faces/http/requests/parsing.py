@@ -1,7 +1,7 @@
-"""What a request says, read with checks: every value has its type, and no field is unknown.
+"""The values of a request, checked: every value has its type, and no field is unknown.
 
-Invariant: a handler never sees a value of another type than it asked for; what is wrong is a Refusal 400
-that names the field. Nothing is bent into shape (`"1"` is not 1), and null is as good as left out.
+Invariant: a handler never gets a value of another type than it asked for. A wrong value is a Refusal 400 that names
+the field. No value is converted (`"1"` is not 1), and null means left out.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What a request says, and who says it: the part that all routes share."""
+"""The body and the speaker of a request, as all routes read them."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from relay.faces.http.requests.parsing import Body, check_known, read_values
 from relay.model import RESERVED_NAMES
 from relay.model.speaker_names import MAX_NAME
 
-#: Who speaks: every writing request may say it.
+#: Fields that name the speaker. Every writing request may have them.
 SPEAKER = ("name", "agent_id")
 
 
 class RequestReader:
-    """Reads bodies within the limits. `settings` know the agents, whose names no person takes. Who runs the room
-    speaks when a request does not say who."""
+    """Reads bodies within the limits. `settings` know the agents, whose names no person takes. A request that names
+    no speaker speaks for the person who runs the room."""
 
     def __init__(self, settings: LiveSettings, limits: Limits | None = None) -> None:
         self.settings = settings
@@ -49,7 +49,7 @@ class RequestReader:
         return Body(values)
 
     def speaker(self, request: web.Request, body: Body) -> str:
-        """Who speaks, as the body says in `SPEAKER`. Raises Refusal."""
+        """The speaker that the body names in `SPEAKER`. Raises Refusal."""
         return self.claimed(request, {field: body.maybe_text(field) for field in SPEAKER})
 
     def claimed(self, request: web.Request, claims: Mapping[str, str | None], *, most: int = MAX_NAME) -> str:

@@ -22,7 +22,7 @@ from relay.room.parsing.commands import intent_paths
 from relay.room.person_actions import PersonActions
 
 _MARKS = ("useful", "noise")
-#: What a person decides where agents collide. Each is a command of the room of the same name.
+#: A person's decisions where agents collide. Each is a command of the room with the same name.
 _DECISIONS: dict[str, Callable[[str], Action]] = {
     "first": GoFirst,
     "stop": lambda agent: Stop((agent,)),
@@ -52,7 +52,7 @@ class AirspaceRoutes:
         if files not in ("all", "touched"):
             raise bad(f"files is {files[:40]!r}.", "One of: all, touched.")
         state = await self._airspace.state(all_files=files == "all")
-        # Written out in a thread: the event loop has others to serve meanwhile.
+        # Encoded in a thread, so that the event loop serves others meanwhile.
         return await asyncio.to_thread(answer, state)
 
     async def history(self, request: web.Request) -> web.Response:
@@ -113,7 +113,7 @@ class AirspaceRoutes:
         return answer({**result, "in_hand": in_hand} if in_hand else result)
 
     async def decide(self, request: web.Request) -> web.Response:
-        """What a person decides where agents collide: the buttons, and the commands of the same name."""
+        """A person's decision where agents collide: a button, or the command of the same name."""
         body = await self._reader.body(request, "action", "agent")
         action, agent = body.text("action"), body.text("agent")
         decision = _DECISIONS.get(action)
@@ -141,7 +141,7 @@ class AirspaceRoutes:
                 )
 
     async def _own_intent(self, agent: str, paths: Sequence[str], session: str) -> web.Response:
-        """Said by a process of the agent's own, on this machine (`relay airspace intent`)."""
+        """An intent that a process of the agent declares on this machine (`relay airspace intent`)."""
         if agent not in self._reader.settings.current.agent_names:
             raise Refusal(f"There is no agent {agent[:60]}.", "GET /api/state lists them.", Fault.UNKNOWN)
         try:

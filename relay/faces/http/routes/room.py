@@ -1,4 +1,4 @@
-"""The routes of the room: what it says, and what people write and order (docs/http.md).
+"""The routes of the room: reading it, writing messages, and ordering actions (docs/http.md).
 
 Invariant: a handler reads the request, asks the room once and shows its answer; no rule of the domain lives here.
 """
@@ -75,7 +75,7 @@ class RoomRoutes:
         ]
 
     async def health(self, request: web.Request) -> web.Response:
-        """Anybody hears whether the room is well; who has the room's token, also what is wrong."""
+        """Tells anybody whether the room is well, and a caller with the room's token also what is wrong."""
         trouble = self._room.health.trouble
         health: Json = {"ok": not trouble}
         if trouble and self._auth.is_token(request.headers.get("X-API-Key", "")):
@@ -242,8 +242,8 @@ def entry_json(message: Message, **more: Any) -> Json:
 
 
 def message_bytes(max_entry: int, limits: Limits) -> int:
-    """Of a request that holds an entry. A byte of it may need six in JSON (\\u0001); what the entry itself may hold
-    is asked where it is put into the room."""
+    """The limit of a request that has an entry. One byte of the entry may need six in JSON (\\u0001); the entry's own
+    limit is checked where it is put into the room."""
     return 6 * max_entry + limits.body_bytes
 
 

@@ -1,7 +1,7 @@
 """The routes of the worktrees (docs/airspace.md).
 
-Invariant: as in `app.py`: a handler reads the request, asks once and shows the answer. What the domain refuses
-is 200 with `success: false`; an agent without a worktree is 404.
+Invariant: a handler reads the request, asks once and shows the answer. A refusal by the domain is 200 with
+`success: false`; an agent without a worktree is 404.
 """
 
 from __future__ import annotations
@@ -111,7 +111,7 @@ def _squash(method: str | None) -> bool:
 
 
 def _refused(error: Refusal) -> web.Response:
-    """What git or the worktree's state forbids is an answer; a refusal with a code is the request's own fault."""
+    """A refusal by git or by the worktree's state is an answer; one with a code is the fault of the request."""
     if error.code:
         raise error
     return answer({"success": False, "reason": error.message, "fix": error.fix, "commit": None})
