@@ -102,7 +102,15 @@ class SymbolFacts:
         side_a, side_b = (self._sides.get(working_set, self._side) for working_set in (a, b))
         hazards = [*self._hazards(0, side_a, side_b), *self._hazards(1, side_b, side_a)]
         agents = (a.agent, b.agent)
-        hazards.sort(key=lambda it: (*_rank(it), agents[it.writer]))
+        # What a person should read first.
+        hazards.sort(
+            key=lambda hazard: (
+                not hazard.removed,
+                not hazard.signature,
+                *(hazard.path, hazard.lines, hazard.reader_path, hazard.reader_lines),
+                agents[hazard.writer],
+            )
+        )
         return SymbolFindings(tuple(hazards[:AT_MOST]), _link(side_a, side_b), _tests(side_a, side_b))
 
     # -- one side
@@ -111,9 +119,8 @@ class SymbolFacts:
         side = SymbolSide()
         for touch in working_set.files:
             self._take(working_set, touch, side)
-        nodes = {
-            (change.path, change.definition.qualified) for ones in side.changed.values() for change in ones
-        }
+        changes = (change for changed in side.changed.values() for change in changed)
+        nodes = {(change.path, change.definition.qualified) for change in changes}
         side.calls = self._calls.reach(nodes, CALL_HOPS)
         side.tests = self._tests_of({touch.path for touch in working_set.files})
         return side
@@ -229,8 +236,7 @@ class SymbolFacts:
             return not within and definition.kind != "method"
         if definition.kind == "method":
             return False  # of which object, is not known
-        near = changed.path in self._calls.visible(use.path) or _module_word(changed.path) in use.words
-        if not near:
+        if changed.path not in self._calls.visible(use.path) and _module_word(changed.path) not in use.words:
             return False
         own = self._graph.symbols(use.path).by_name.get(definition.name, ())
         return not any(definition.parent < 0 for definition in own)  # else it means its own
@@ -238,12 +244,10 @@ class SymbolFacts:
 
 def _changes(touch: FileTouch, base: FileSymbols, new: FileSymbols | None) -> Iterable[Changed]:
     if touch.change is Change.DELETED:
-        return [
-            Changed(touch.path, definition, True, True)
-            for definition in base.definitions
-            if definition.kind not in _CONTAINERS
-        ]
-    return _by_lines(touch, base) if new is None else _by_text(touch, base, new)
+        changes = [Changed(touch.path, definition, True, True) for definition in base.definitions]
+    else:
+        changes = _by_lines(touch, base) if new is None else _by_text(touch, base, new)
+    return [change for change in changes if change.definition.kind not in _CONTAINERS]
 
 
 def _by_text(touch: FileTouch, base: FileSymbols, new: FileSymbols) -> list[Changed]:
@@ -263,7 +267,7 @@ def _by_text(touch: FileTouch, base: FileSymbols, new: FileSymbols) -> list[Chan
             if signature or index not in inner:
                 changes.append(Changed(touch.path, definition, removed, signature))
             inner.add(definition.parent)
-    return [change for change in reversed(changes) if change.definition.kind not in _CONTAINERS]
+    return changes[::-1]
 
 
 def _by_lines(touch: FileTouch, base: FileSymbols) -> list[Changed]:
@@ -285,19 +289,7 @@ def _by_lines(touch: FileTouch, base: FileSymbols) -> list[Changed]:
             head = removed or (first <= definition.head_end and last >= definition.start)
             if (head or index not in outer) and (index not in changes or head):
                 changes[index] = Changed(touch.path, definition, removed, head)
-    return [change for _, change in sorted(changes.items()) if change.definition.kind not in _CONTAINERS]
-
-
-def _rank(hazard: Hazard) -> tuple[object, ...]:
-    """What a person should read first."""
-    return (
-        not hazard.removed,
-        not hazard.signature,
-        hazard.path,
-        hazard.lines,
-        hazard.reader_path,
-        hazard.reader_lines,
-    )
+    return [change for _, change in sorted(changes.items())]
 
 
 def _regions(touch: FileTouch, base: FileSymbols) -> list[tuple[int, int]]:
