@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import sys
 from collections.abc import AsyncIterator
@@ -101,3 +102,21 @@ async def test_what_another_holds_is_neither_committed_nor_merged(open_room: Ope
         stopped = await one.run("bash", "stop.sh")
         assert stopped.code == 0, stopped.all
         assert await store.read(lambda tx: tx.all(KEYS.api_keys, limit=10)) == []
+
+
+async def test_an_intent_is_in_a_frame_that_the_page_gets(open_room: Open) -> None:
+    one = await open_room(program("WRITER", "writer.py"), files={"writer.py": WRITER}, start=False)
+    in_git(one.folder)
+    await one.start()
+    async with one.session.ws_connect(f"{one.url}/ws", headers={"X-API-Key": one.token}) as socket:
+        await socket.send_json({"after": None, "name": "ann"})
+        await one.post("/intent @WRITER src/soon.py")
+        async with asyncio.timeout(30):
+            while True:
+                frame = await socket.receive_json()
+                if frame["type"] == "airspace" and any(
+                    agent["intent"] == ["src/soon.py"] for agent in frame["data"]["agents"]
+                ):
+                    break
+    assert {"profile", "thresholds", "links", "graph", "precision", "at"} <= frame["data"].keys()
+    assert "text" not in frame["data"]
