@@ -122,7 +122,7 @@ class LockSettings:
 
 @dataclass(frozen=True, slots=True)
 class UiSettings:
-    """Where the page and the HTTP doors are."""
+    """Where the page and HTTP are served."""
 
     host: str = setting("the address to bind", "127.0.0.1", empty=False)
     port: int = setting(

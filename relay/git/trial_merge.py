@@ -5,7 +5,7 @@ Invariants:
   `git merge`). Snapshots are commits on top of what was really committed, so git finds the base itself, across
   merges and rebases too. What git cannot answer is None, never clean;
 - `TrialMerges.trial` is the one place that decides whether X merges into Y: advisories, worktrees, merges and all
-  doors ask it.
+  interfaces ask it.
 """
 
 from __future__ import annotations

@@ -43,7 +43,7 @@ class Message:
     meta: Mapping[str, Any] = field(default_factory=dict)
 
     def as_json(self) -> dict[str, Any]:
-        """The entry as every door shows it."""
+        """The entry as every interface shows it."""
         return {
             "id": self.id,
             "number": self.number,

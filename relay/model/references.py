@@ -1,9 +1,9 @@
 """How people and models write what the room numbers: `m14` a message, `t14` a task, `j14` a job, `p14` a request for
 permission.
 
-Invariant: one function writes a reference and one reads it, for every door. `#14` is a message; where only another
-kind can be meant (`/move #3`, `work show 3`) it, or the bare number, is that one: `bare` says which. Later kinds take
-a letter of their own here. Pure.
+Invariant: one function writes a reference and one reads it, for every interface. `#14` is a message; where only
+another kind can be meant (`/move #3`, `work show 3`) it, or the bare number, is that one: `bare` says which. Later
+kinds take a letter of their own here. Pure.
 """
 
 from __future__ import annotations

@@ -12,7 +12,7 @@ from relay.model.names import SCOPES
 
 
 class Fault(StrEnum):
-    """What kind of answer a request that was not done gets; each door has its own form for each."""
+    """What kind of answer a request that was not done gets; each interface has its own form for each."""
 
     #: The domain says no (a lock is held, the task is not yours): an answer, `{success: false, reason, ...}`.
     REFUSED = "refused"

@@ -138,7 +138,7 @@ class UsagePart:
         )
 
     def as_json(self) -> dict[str, float]:
-        """As the log and the doors have it (docs/http.md)."""
+        """As the log and the interfaces have it (docs/http.md)."""
         return {
             "input_tokens": self.input_tokens,
             "cache_write_tokens": self.cache_write_tokens,
@@ -289,7 +289,7 @@ class Permits(Protocol):
 
 
 class Nobody:
-    """Stands in for the people of a room that has no door to ask them by."""
+    """Stands in for the people of a room that has no interface to ask them by."""
 
     async def ask(self, request: PermissionRequest, *, timeout_s: float) -> PermissionAnswer:
         return PermissionAnswer(None, reason="nobody who could answer is connected")

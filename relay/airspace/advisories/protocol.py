@@ -124,7 +124,8 @@ class AdvisoryProtocol:
         return True
 
     def _renew(self, observation: Observation) -> None:
-        """The risks and the evidence that the doors show follow the scan, though nothing is recorded for them."""
+        """The risks and the evidence that the interfaces show follow the scan, though nothing is recorded for
+        them."""
 
         def renewed(pair: Pair, contact: Contact) -> Contact:
             observed = observation.observed.get(pair)

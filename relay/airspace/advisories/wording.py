@@ -25,8 +25,8 @@ MOST_WORDS = 20
 
 
 def shown(advisory: Advisory) -> dict[str, Any]:
-    """An advisory as every door shows it. `line`: why it is open, as it is now; of one that is over, what was said
-    of it last."""
+    """An advisory as every interface shows it. `line`: why it is open, as it is now; of one that is over, what was
+    said of it last."""
     now = line(advisory) if advisory.open and advisory.founded else advisory.text
     return {**advisory.as_json(), "line": now}
 

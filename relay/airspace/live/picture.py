@@ -1,4 +1,4 @@
-"""The airspace as it was last seen: what a scan gives, and what the doors show of it (docs/airspace.md).
+"""The airspace as it was last seen: what a scan gives, and what the interfaces show of it (docs/airspace.md).
 
 Invariant: plain values; each has one JSON form, made here. Pure.
 """

@@ -1,4 +1,4 @@
-"""The airspace as the commands and the faces reach it: its state, its history, and what people say of it.
+"""The airspace as the commands and the interfaces reach it: its state, its history, and what people say of it.
 
 Invariant: reading changes nothing; each act of a person is an event with the person's name.
 """

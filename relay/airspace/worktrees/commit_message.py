@@ -1,7 +1,7 @@
 """The message of a commit that merges an agent's work: what was asked, and what the agent says it did.
 
 Invariant: the words come from people and agents; nothing is added to them but where they are cut. One function makes
-the proposal, so that what a door shows is what is committed.
+the proposal, so that what an interface shows is what is committed.
 
 The order of the sources: the one commit of a branch (its author wrote a message), the task that the agent took, what
 a person asked for, what the agent answered, the branch's first commit, and last the names of the files.

@@ -347,9 +347,9 @@ class WorktreeRegistry:
         return None if head.commit is None else Target(head.branch, head.commit)
 
     async def main_head(self) -> Head:
-        """What is "main": the one answer for merges, advisories and doors. It is the branch that the main checkout is
-        on, or was on before it was detached (a look at an older commit, a rebase, a bisection). Where nobody saw it,
-        it is not known: no branch and no commit, and `no_main` says so."""
+        """What is "main": the one answer for merges, advisories and interfaces. It is the branch that the main
+        checkout is on, or was on before it was detached (a look at an older commit, a rebase, a bisection). Where
+        nobody saw it, it is not known: no branch and no commit, and `no_main` says so."""
         assert self.main is not None
         head = await head_of(self.main.git)
         if head.branch is None and self._main_branch is not None:

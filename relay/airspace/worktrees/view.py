@@ -1,4 +1,4 @@
-"""Worktrees as the doors show them (docs/airspace.md)."""
+"""Worktrees as the interfaces show them (docs/airspace.md)."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from relay.git import diff
 from relay.git.run import GitError, name_of
 from relay.git.trial_merge import Trial, Verdict
 
-#: Bytes of a difference that a door shows.
+#: Bytes of a difference that an interface shows.
 MOST_DIFF = 1_048_576
 
 

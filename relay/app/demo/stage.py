@@ -1,4 +1,4 @@
-"""A throw-away room for the demo: a codebase, a configuration, a real daemon, and the doors to it.
+"""A throw-away room for the demo: a codebase, a configuration, a real daemon, and the requests to it.
 
 Invariant: what a stage starts it ends, however the demo ends; nothing is written outside of its folder.
 """
@@ -94,7 +94,7 @@ def build(folder: Path, *, airspace: bool, stubborn: bool, pace_s: float, port: 
 
 
 class Stage:
-    """The running room, asked through its doors only."""
+    """The running room, asked over HTTP only."""
 
     def __init__(self, settings: Settings, url: str, http: aiohttp.ClientSession) -> None:
         self.settings, self.url, self._http = settings, url, http

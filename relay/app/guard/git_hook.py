@@ -25,7 +25,7 @@ from relay.config.command_line import about, command
 from relay.git.environment import ENVIRONMENT, OVERRIDES, PLACE
 
 HOOKS = {"pre-commit": "commit", "pre-merge-commit": "merge", "pre-push": "push"}
-#: Seconds that a commit waits for the room: as long as its doors may be busy, and a person waits.
+#: Seconds that a commit waits for the room: as long as it may be busy, and a person waits.
 ANSWER_S = 10.0
 #: Seconds for one call of git.
 GIT_S = 60.0

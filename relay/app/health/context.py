@@ -100,7 +100,7 @@ class CheckContext:
 
     @property
     def open(self) -> bool:
-        """Has the daemon that is there come so far that its doors are open?"""
+        """Has the daemon that is there come so far that it serves HTTP?"""
         return self.live and self.record is not None and bool(self.record.address)
 
 

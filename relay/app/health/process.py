@@ -37,7 +37,7 @@ def config(context: CheckContext) -> Check:
 
 
 def address(context: CheckContext) -> str | None:
-    """Where the daemon's doors are: from state.json if that is its own, else from its record."""
+    """Where the daemon serves HTTP: from state.json if that is its own, else from its record."""
     try:
         state = json.loads(read_regular(context.settings.state_path))
         if (

@@ -54,7 +54,7 @@ from relay.model import Fault, Refusal
 from relay.model.speaker_names import spelled
 
 log = structlog.get_logger(__name__)
-#: Where the daemon serves MCP (relay/faces/http/routes/mcp.py, PATH; not imported, since that loads the whole door).
+#: Where the daemon serves MCP (relay/faces/http/routes/mcp.py, PATH; not imported, since that loads all of HTTP).
 PATH = "/mcp"
 #: Seconds to reach the daemon: it is on this machine.
 CONNECT_S = 5.0
@@ -201,7 +201,7 @@ class DaemonRoom:
                     self._cancel((message.params or {}).get("requestId"))
                 elif isinstance(message, JSONRPCNotification):
                     tasks.create_task(self._notify(message))
-                # An answer of the client has no question: the daemon's door is stateless and never asks.
+                # An answer of the client has no question: the daemon's endpoint is stateless and never asks.
             for task in self._under_way.values():
                 task.cancel()
 

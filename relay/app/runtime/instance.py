@@ -66,7 +66,7 @@ class InstanceRecord:
     """Who runs the room.
 
     `started_at`: the process's start, Unix seconds (psutil). `heartbeat_at`: Unix seconds. `address`: the
-    page's, None until the doors are open. `mark` names the process's start without the wall clock, which
+    page's, None until HTTP is served. `mark` names the process's start without the wall clock, which
     may be stepped; empty where the system has no such thing.
     """
 

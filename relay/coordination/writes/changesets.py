@@ -37,7 +37,7 @@ FOLDER = Path(__file__).parents[1]
 Q = Queries(FOLDER)
 RECORDED = "changeset.recorded"
 #: Characters of a summary: a long commit message. Declared files of one changeset: more are a folder or a pattern.
-#: Rows of one list. The doors' schema says the same numbers (relay/faces/operations/changesets.py).
+#: Rows of one list. The schema of the interfaces says the same numbers (relay/faces/operations/changesets.py).
 MOST_SUMMARY = 10_000
 MOST_FILES = 1000
 MOST_LISTED = 1000

@@ -84,7 +84,7 @@ def exhausted(budget: Budget, spent: Spent, now: float) -> Exhausted | None:
 
 
 def as_json(budget: Budget, spent: Spent) -> Mapping[str, Any]:
-    """The budget of an agent as the doors show it (docs/http.md)."""
+    """The budget of an agent as the interfaces show it (docs/http.md)."""
     kinds = {
         "input": spent.input,
         "cache_write": spent.cache_write,

@@ -47,7 +47,7 @@ class Pending:
         return self.request.options
 
     def as_json(self) -> dict[str, Any]:
-        """As the doors show it (docs/airspace.md)."""
+        """As the interfaces show it (docs/airspace.md)."""
         request = self.request
         return {
             "id": self.id,

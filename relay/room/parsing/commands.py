@@ -246,7 +246,7 @@ def _force_release(rest: str, _agents: Sequence[str]) -> Action:
 def _permit(allow: bool) -> Callable[[str, Sequence[str]], Action]:
     def parse(rest: str, _agents: Sequence[str]) -> Action:
         request, _, option = " ".join(rest.split()).replace("# ", "#").partition(" ")
-        # A number, or an id as a door writes it: four hexadecimal digits and the number.
+        # A number, or an id as an interface writes it: four hexadecimal digits and the number.
         if re.fullmatch(r"[0-9a-f]{4}-[0-9]{1,9}", request):
             return actions.Permit(request, option.strip() or None, allow)
         return actions.Permit(str(_number(request, Thing.REQUEST)), option.strip() or None, allow)

@@ -65,7 +65,7 @@ class Router:
         self._trouble: DispatcherUnavailable | None = None
 
     def state_json(self) -> dict[str, Any]:
-        """The dispatcher as the doors show it."""
+        """The dispatcher as the interfaces show it."""
         if not self.dispatcher.enabled:
             state = "off"
         elif self._trouble is not None:
@@ -81,8 +81,8 @@ class Router:
         }
 
     def _found(self, trouble: DispatcherUnavailable | None) -> None:
-        """What a decision, or a look, has just shown. The doors show this; when the room hears of it is `Fallback`'s,
-        which waits until it lasts."""
+        """What a decision, or a look, has just shown. The interfaces show this; when the room hears of it is
+        `Fallback`'s, which waits until it lasts."""
         before = self.state_json()
         self._known = self._known or trouble is None
         self._trouble = trouble

@@ -1,6 +1,6 @@
 """An advisory: what stands between agents, what they were told, what they answered, and what came of it.
 
-Invariant: a plain value with one stored form (`record`) and one that the doors show (`as_json`,
+Invariant: a plain value with one stored form (`record`) and one that the interfaces show (`as_json`,
 docs/airspace.md); its order is latched when it opens and only grows. Times are Unix seconds.
 """
 
@@ -22,7 +22,7 @@ from relay.model.working_set import Pair
 if TYPE_CHECKING:
     from pydantic import TypeAdapter
 
-#: Pieces of evidence that the doors show of one advisory.
+#: Pieces of evidence that the interfaces show of one advisory.
 MOST_EVIDENCE = 12
 
 
@@ -230,8 +230,8 @@ class Advisory:
         return tuple(choices)
 
     def as_json(self) -> dict[str, Any]:
-        """As every door shows it. `verdict`: open, true, false, averted (`outcomes`); `outcome`: true and false of
-        these as such, else null."""
+        """As every interface shows it. `verdict`: open, true, false, averted (`outcomes`); `outcome`: true and false
+        of these as such, else null."""
         roles, part = self.roles, self.part
         shown = {Outcome.TRUE: True, Outcome.FALSE: False}
         everybody = [priority.agent for priority in self.latched]

@@ -46,7 +46,7 @@ class SetBack:
         return not set(self.paths) <= set(self.told)
 
     def as_json(self) -> dict[str, Any]:
-        """As the doors show it (docs/airspace.md), without the time."""
+        """As the interfaces show it (docs/airspace.md), without the time."""
         return {
             "agent": self.agent,
             "branch": self.branch,

@@ -1,7 +1,7 @@
 """In which order to merge branches so that the fewest are set back: the least entangled first.
 
-Invariant: the order follows from who collides with whom and from what people decided, so every door gives the same
-one. Pure.
+Invariant: the order follows from who collides with whom and from what people decided, so every interface gives the
+same one. Pure.
 
 To merge one of two that collide sets the other back: it has to merge main before it merges. The fewest are set
 back when a largest set of branches that do not collide goes first (a maximum independent set). Least entangled
