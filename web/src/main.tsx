@@ -98,11 +98,11 @@ function App() {
   const now = stage.value;
   switch (now.is) {
     case "starting":
-      return <main class="door" aria-busy="true" />;
+      return <main class="centered-page" aria-busy="true" />;
     case "unreachable":
       return (
-        <main class="door">
-          <div class="door-card" role="alert">
+        <main class="centered-page">
+          <div class="centered-card" role="alert">
             <h1>The room is not running</h1>
             <p>The page cannot reach the daemon. In the folder that relay was installed from:</p>
             <p><code>bash scripts/start.sh</code></p>

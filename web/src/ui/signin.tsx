@@ -12,8 +12,8 @@ export function SignIn({ problem, onSignedIn }: { problem: string; onSignedIn: (
   const [wrong, setWrong] = useState(problem);
   const [busy, setBusy] = useState(false);
   return (
-    <main class="door" data-testid="sign-in">
-      <div class="door-card">
+    <main class="centered-page" data-testid="sign-in">
+      <div class="centered-card">
         <Mark />
         <h1>Sign in to the room</h1>
         {wrong && <p class="problem" role="alert"><Words text={wrong} /></p>}
