@@ -283,9 +283,8 @@ def _scopes(scopes: Collection[str] | None) -> frozenset[str]:
         return SCOPES
     unknown = sorted(set(scopes) - SCOPES - {ADMIN})
     if unknown or not scopes:
-        message = (
-            f"There is no scope {unknown[0][:40]!r}." if unknown else "A key without a scope allows nothing."
-        )
+        nothing = "A key without a scope allows nothing."
+        message = f"There is no scope {unknown[0][:40]!r}." if unknown else nothing
         fix = f"Scopes: {', '.join([*sorted(SCOPES), ADMIN])}."
         raise Refusal(message, fix, Fault.MALFORMED)
     return frozenset(scopes)

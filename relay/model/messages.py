@@ -65,12 +65,8 @@ def checked_body(body: str, most_bytes: int, *, fix_empty: str) -> str:
         raise Refusal("The message is empty.", fix_empty, Fault.MALFORMED)
     data = body.encode("utf-8", "replace")
     if len(data) > most_bytes:
-        raise Refusal(
-            f"The message has {len(data):,} bytes; the largest is {most_bytes:,}.",
-            "Put it into a file and name its path.",
-            Fault.MALFORMED,
-            "too_large",
-        )
+        message = f"The message has {len(data):,} bytes; the largest is {most_bytes:,}."
+        raise Refusal(message, "Put it into a file and name its path.", Fault.MALFORMED, "too_large")
     return data.decode("utf-8")
 
 

@@ -106,9 +106,6 @@ class Caller:
 
     def __post_init__(self) -> None:
         if not SESSION_ID.fullmatch(self.session):
-            raise Refusal(
-                f"{self.session[:60]!r} is not a session id.",
-                "It has 1 to 128 letters, digits and . _ : @ + ~ -",
-                Fault.MALFORMED,
-                "bad_session",
-            )
+            message = f"{self.session[:60]!r} is not a session id."
+            fix = "It has 1 to 128 letters, digits and . _ : @ + ~ -"
+            raise Refusal(message, fix, Fault.MALFORMED, "bad_session")

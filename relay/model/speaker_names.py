@@ -80,18 +80,14 @@ def clean_name(name: str, *, most: int = MAX_NAME) -> str:
         raise ValueError(f"The name has {len(cleaned)} characters: use at most {most}.")
     if not cleaned.isprintable():
         bad = next(c for c in cleaned if not c.isprintable())
-        raise ValueError(
-            f"The name contains the invisible character U+{ord(bad):04X}: use letters, digits and spaces."
-        )
-    if "[" in cleaned or "]" in cleaned:
-        raise ValueError(
-            "The name contains a square bracket, which marks speakers in the transcript: leave it out."
-        )
-    if cleaned[0] in "@/":
-        raise ValueError(
-            f"The name starts with `{cleaned[0]}`, which marks mentions and commands: leave it out."
-        )
-    return cleaned
+        why = f"contains the invisible character U+{ord(bad):04X}: use letters, digits and spaces."
+    elif "[" in cleaned or "]" in cleaned:
+        why = "contains a square bracket, which marks speakers in the transcript: leave it out."
+    elif cleaned[0] in "@/":
+        why = f"starts with `{cleaned[0]}`, which marks mentions and commands: leave it out."
+    else:
+        return cleaned
+    raise ValueError(f"The name {why}")
 
 
 def spelled(name: str, configured: Iterable[str]) -> str:

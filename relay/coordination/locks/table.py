@@ -65,16 +65,8 @@ async def meeting(
 ) -> list[Lock]:
     """The locks that hold now, meet the target and do not go beside one of that mode; without those of the holder
     `besides`. The one that lasts longest comes first. `compared`: with those of others than `besides`."""
-    agent, session = besides
-    rows = await tx.all(
-        Q.holders,
-        **reach(target),
-        **compared.of(target),
-        mode=mode,
-        agent=agent,
-        session=session,
-        now=await tx.now(),
-    )
+    asked = {"mode": mode, "agent": besides[0], "session": besides[1], "now": await tx.now()}
+    rows = await tx.all(Q.holders, **reach(target), **compared.of(target), **asked)
     return [Lock.of_row(row) for row in rows]
 
 

@@ -182,9 +182,8 @@ def _path(text: str, pattern: str, fold: bool) -> Target:
         raise malformed(text, str(bad), bad.fix) from None
     names = (name for names in shown.alternatives for name in names if isinstance(name, str))
     if any(len(name.encode()) > MAX_NAME_BYTES for name in names):
-        raise malformed(
-            text, f"a name in it has more than {MAX_NAME_BYTES} bytes", "No file has such a name."
-        )
+        why = f"a name in it has more than {MAX_NAME_BYTES} bytes"
+        raise malformed(text, why, "No file has such a name.")
     path = shown.literal
     key = compared.literal
     if path is None or key is None:

@@ -239,10 +239,8 @@ class Board:
         if row is not None:
             fix = "If that was the last change, `/undo` brings it back."
             raise Refusal(f"{references.task(number)} is no longer on the board.", fix)
-        shown, absent = (
-            [task.number for task in await self.list(tx)],
-            f"There is no task {references.task(number)}",
-        )
+        shown = [task.number for task in await self.list(tx)]
+        absent = f"There is no task {references.task(number)}"
         if not shown:
             raise Refusal(f"{absent}: the board is empty.", "`/task <title>` adds one.")
         raise Refusal(f"{absent}: the board has {work.numbers(shown)}.")

@@ -43,11 +43,9 @@ async def found_task(tx: Tx, reference_: str) -> Task:
     """The task of that reference. Raises Refusal: UNKNOWN `unknown_task`."""
     task = await look(tx, reference_)
     if task is None:
-        message, fix = (
-            f"There is no task {reference_}.",
-            "`submit_work` and `get_work` return the ids of tasks.",
-        )
-        raise Refusal(message, fix, Fault.UNKNOWN, "unknown_task", details={"task_id": reference_})
+        message, details = f"There is no task {reference_}.", {"task_id": reference_}
+        fix = "`submit_work` and `get_work` return the ids of tasks."
+        raise Refusal(message, fix, Fault.UNKNOWN, "unknown_task", details=details)
     return task
 
 
@@ -76,10 +74,8 @@ async def rewired(tx: Tx, task: Task, references: Sequence[str]) -> tuple[Need, 
     `dependency_cycle`, `already_completed`."""
     if not task.active:
         message = f"{task.ref} is {task.status}: what it needed is settled."
-        fix, details = (
-            "Only an unfinished task can wait for others.",
-            {"task_id": task.id, "status": str(task.status)},
-        )
+        details = {"task_id": task.id, "status": str(task.status)}
+        fix = "Only an unfinished task can wait for others."
         raise Refusal(message, fix, code="already_completed", details=details)
     needs = await checked_needs(tx, task.id, references)
     ids = [need.id for need in needs]

@@ -58,14 +58,13 @@ async def fold(tx: Tx) -> Folded:
             after = event.pos
             for _, task in pairs_of(event):
                 folded.tasks[task.id] = task
-            undone = event.type == CHANGED and event.outputs["change"] == Change.UNDONE
             folded.changes[event.id] = {
                 "pos": event.pos,
                 "event_id": event.id,
                 "undoable": int(event.outputs["change"] in BY_PEOPLE),
                 "undone_by": None,
             }
-            if undone:
+            if event.type == CHANGED and event.outputs["change"] == Change.UNDONE:
                 folded.changes[event.outputs["undid"]["event"]]["undone_by"] = event.id
     return folded
 
@@ -82,12 +81,9 @@ async def strays(tx: Tx) -> list[str]:
     needs = {(row["task_id"], row["needs"]) for row in await tx.all(Q.all_needs)}
     if needs != {(task.id, need.id) for task in folded.tasks.values() for need in task.depends_on}:
         differences.append("the list of what tasks need differs from the log")
-    changes = {row["event_id"]: dict(row) for row in await tx.all(Q.all_changes)}
-    return (
-        differences
-        if changes == folded.changes
-        else [*differences, "the list of task changes differs from the log"]
-    )
+    if folded.changes != {row["event_id"]: dict(row) for row in await tx.all(Q.all_changes)}:
+        differences.append("the list of task changes differs from the log")
+    return differences
 
 
 async def rebuild(tx: Tx) -> int:

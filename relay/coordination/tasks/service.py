@@ -126,13 +126,11 @@ class WorkQueue:
         `not_claimable` with `reasons`."""
         types = None if task_types is None else texts(task_types, "task_types", MOST_TYPES, MOST_TYPE)
         if types is not None and not types:
-            raise malformed(
-                "task_types", "`task_types` is an empty list.", "Leave it out for work of any type."
-            )
+            fix = "Leave it out for work of any type."
+            raise malformed("task_types", "`task_types` is an empty list.", fix)
         if types is not None and task_id is not None:
-            raise malformed(
-                "task_types", "`task_types` and `task_id` at once: give one of them.", "A task has one type."
-            )
+            message = "`task_types` and `task_id` at once: give one of them."
+            raise malformed("task_types", message, "A task has one type.")
         lease = self._settings.claim_lease_s if lease_s is None else seconds(lease_s)
         wait = time_of("wait_seconds", wait_s, 0, MAX_WAIT_S)
         id_ = None if task_id is None else reference(task_id)
@@ -259,9 +257,8 @@ class WorkQueue:
             await self.claims.take_back(tx)
             task = await found_task(tx, id_)
             if task.active or task.archived_at is not None:
-                where = (
-                    "off the board" if task.archived_at is not None else f"{task.status}, so it has not ended"
-                )
+                off = task.archived_at is not None
+                where = "off the board" if off else f"{task.status}, so it has not ended"
                 fix = "A task that is completed, failed or dead can be reopened."
                 details = {"status": str(task.status)}
                 raise Refusal(f"{task.ref} is {where}.", fix, code="not_finished", details=details)

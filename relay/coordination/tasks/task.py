@@ -233,9 +233,8 @@ def clean_title(text: str) -> str:
     if not title:
         raise Refusal("A task needs a title.", "Say what is to be done: `/task <title>`.")
     if len(title) > MAX_TITLE:
-        raise Refusal(
-            f"The title has {len(title)} characters; the limit is {MAX_TITLE}.", "Put the rest in a message."
-        )
+        message = f"The title has {len(title)} characters; the limit is {MAX_TITLE}."
+        raise Refusal(message, "Put the rest in a message.")
     return title
 
 
@@ -247,10 +246,8 @@ def column(word: str) -> Column:
     except ValueError:
         near = get_close_matches(asked, _ORDER, n=1, cutoff=0.5)
         guess = f"Did you mean `{near[0]}`? " if near else ""
-        raise Refusal(
-            f"The board has no column {word[:40]!r}.",
-            f"{guess}The columns are pending, in_progress and done.",
-        ) from None
+        fix = f"{guess}The columns are pending, in_progress and done."
+        raise Refusal(f"The board has no column {word[:40]!r}.", fix) from None
 
 
 def same_work(a: Task, b: Task) -> bool:

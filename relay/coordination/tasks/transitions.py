@@ -42,11 +42,8 @@ def moved(task: Task, to: Column, *, by: str, now: float, fence: int, note: str 
     """
     if task.column is to and not (to is Column.DONE and task.badge):
         waits = " (blocked: it waits for others)" if task.badge else ""
-        anyway = f" `/move {task.ref} in_progress` starts it anyway." if task.badge else ""
-        raise Refusal(
-            f"{task.ref} is {to} already{waits}.",
-            (anyway or f"`{_other(task)}` would move it.").strip(),
-        )
+        anyway = f"`/move {task.ref} in_progress` starts it anyway." if task.badge else ""
+        raise Refusal(f"{task.ref} is {to} already{waits}.", anyway or f"`{_other(task)}` would move it.")
     after = replace(
         unclaimed(task), status=_STATUS[to], updated_at=now, fence=fence, note=note, not_before=0.0
     )

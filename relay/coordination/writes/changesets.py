@@ -72,9 +72,8 @@ class Changesets:
         """`{success: true, changeset_id, declared, changed, undeclared, missing}`; the last three are null when
         nobody knows what was changed. Raises Refusal."""
         if not summary.strip() or len(summary) > MOST_SUMMARY:
-            raise _malformed(
-                "summary", f"is text of 1 to {MOST_SUMMARY:,} characters", "Say what you changed."
-            )
+            what = f"is text of 1 to {MOST_SUMMARY:,} characters"
+            raise _malformed("summary", what, "Say what you changed.")
         targets = await self._targets(caller, files)
         declared = [target.path for target in targets]
         changed = await self._changes.changed_files(caller.agent, base, head)
