@@ -36,10 +36,7 @@ def main(words: list[str]) -> int:
         answer = asyncio.run(_do(settings, act, args))
     except Refusal as error:
         return fail(str(error), 2 if error.fault is Fault.MALFORMED else 1)
-    if args.json:
-        print(json.dumps(answer))
-    else:
-        print(safe(args.text(tame(answer))))
+    print(json.dumps(answer) if args.json else safe(args.text(tame(answer))))
     return 0
 
 
