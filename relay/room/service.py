@@ -79,18 +79,6 @@ class Trouble(Protocol):
         ...
 
 
-class Health:
-    """Whether the room can be used. A message that was refused is told only where all else is well."""
-
-    def __init__(self, poster: Poster, trouble: Trouble) -> None:
-        self._poster, self._trouble = poster, trouble
-
-    @property
-    def trouble(self) -> str:
-        """Why the room cannot be used; empty when it can."""
-        return self._trouble.text() or self._poster.trouble
-
-
 @dataclass(frozen=True, slots=True)
 class Room:
     """The parts of a room that an interface uses."""
@@ -100,4 +88,9 @@ class Room:
     actions: PersonActions
     live: Live
     status: Status
-    health: Health
+    known_trouble: Trouble
+
+    @property
+    def trouble(self) -> str:
+        """Why the room cannot be used; empty when it can. A refused message is told only where all else is well."""
+        return self.known_trouble.text() or self.poster.trouble

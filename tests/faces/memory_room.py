@@ -9,7 +9,6 @@ import asyncio
 from collections import deque
 from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import contextmanager
-from types import SimpleNamespace
 from typing import Any
 
 from relay.model import Fault, Kind, Message, Refusal
@@ -55,7 +54,7 @@ class MemoryRoom:
         self.acts: list[tuple[Any, ...]] = []
         self.tasks_kept: list[dict[str, Any]] = []
         self.fail: Exception | None = None
-        self.health = SimpleNamespace(trouble="")
+        self.trouble = ""
         # One object is all the parts of a room.
         self.reader = self.poster = self.actions = self.status = self.live = self
         self.readers = 0

@@ -43,7 +43,7 @@ from relay.room.poster import Poster
 from relay.room.reader import Reader
 from relay.room.routing.dispatcher import Dispatcher
 from relay.room.routing.router import Router
-from relay.room.service import About, Health, Room, Status
+from relay.room.service import About, Room, Status
 from relay.room.steward.handlers import ActionHandlers
 from relay.room.steward.overview import Overview
 from relay.room.steward.worker import Steward
@@ -138,7 +138,7 @@ class Parts:
             PersonActions(reader, poster, self.steward, board, self.reload),
             self.live,
             Status(about, reader, self.live, self.router, self.transcript),
-            Health(poster, self.trouble),
+            self.trouble,
         )
 
     async def take_over(self, before: Settings) -> None:

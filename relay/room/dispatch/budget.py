@@ -85,12 +85,7 @@ def exhausted(budget: Budget, spent: Spent, now: float) -> Exhausted | None:
 
 def as_json(budget: Budget, spent: Spent) -> Mapping[str, Any]:
     """The budget of an agent as the interfaces show it (docs/http.md)."""
-    kinds = {
-        "input": spent.input,
-        "cache_write": spent.cache_write,
-        "cache_read": spent.cache_read,
-        "output": spent.output,
-    }
+    kinds = {kind: getattr(spent, kind) for kind in ("input", "cache_write", "cache_read", "output")}
     tokens = _meter(spent.tokens, budget.tokens_per_day)
     return {
         "turns_per_hour": _meter(spent.turns_hour, budget.turns_per_hour),

@@ -125,7 +125,8 @@ class PermissionBroker:
                 f"{request.agent} asks for permission: {code_span(request.title)}. "
                 f"`/allow {references.request(pending.number)}` or `/deny {references.request(pending.number)}`; "
                 f"without an answer it is refused in {timeout_s:g} s.",
-                pending,
+                request.agent,
+                permission=pending.id,
             )
             try:
                 async with asyncio.timeout(timeout_s):
@@ -138,9 +139,8 @@ class PermissionBroker:
             self._open.pop(pending.number, None)
             self._tell(pending, state)
         if state == "expired":
-            await self._notice(
-                f"Nobody answered {request.agent} in time: {code_span(request.title)} is refused.", pending
-            )
+            text = f"Nobody answered {request.agent} in time: {code_span(request.title)} is refused."
+            await self._notice(text, request.agent, permission=pending.id)
         return answer
 
     def answer(self, id: str, option: PermissionOption | None, by: str) -> bool:
@@ -160,16 +160,11 @@ class PermissionBroker:
         if now - self._noticed.get(request.agent, float("-inf")) < NOTICE_EVERY_S:
             return
         self._noticed[request.agent] = now
-        await self._notice(
-            f"{request.agent} asked for permission ({code_span(request.title)}) while nobody was connected: refused.",
-            None,
-            agent=request.agent,
-        )
+        asked = f"{request.agent} asked for permission ({code_span(request.title)})"
+        await self._notice(f"{asked} while nobody was connected: refused.", request.agent)
 
-    async def _notice(self, text: str, pending: Pending | None, *, agent: str = "") -> None:
-        meta = {"notice": "permission", "agent": pending.request.agent if pending else agent}
-        if pending:
-            meta["permission"] = pending.id
+    async def _notice(self, text: str, agent: str, **more: str) -> None:
+        meta = {"notice": "permission", "agent": agent, **more}
         try:
             await self._store.write(lambda tx: ledger.say(tx, text, now=self._clock(), meta=meta))
         except Exception as error:  # the question stands in the page all the same

@@ -64,10 +64,6 @@ class Member:
     may_edit: bool = False
     guarded: bool = False
 
-    @property
-    def budget(self) -> Budget:
-        return self.policy.budget
-
 
 class Roster:
     """The members by name, in the order of the configuration, and the rules. One object for the life of a room."""

@@ -28,7 +28,8 @@ async def agents_json(
         if only is not None and member.name not in only:
             continue
         breaker = await queue.load_breaker(tx, member.policy)
-        spent = await queue.load_spent(tx, member.name, now) if member.budget.any else budget.Spent()
+        limits = member.policy.budget
+        spent = await queue.load_spent(tx, member.name, now) if limits.any else budget.Spent()
         parked = breaker.parked_until
         turn = running.get(member.name)
         shown.append(
@@ -59,7 +60,7 @@ async def agents_json(
                     "since": iso(turn.plan.started_at),
                 },
                 "queued": waiting.get(member.name, 0),
-                "budget": budget.as_json(member.budget, spent),
+                "budget": budget.as_json(limits, spent),
             }
         )
     return shown

@@ -13,18 +13,21 @@ import asyncio
 import contextlib
 import random
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any
 
 import structlog
 
+from relay.base.files import inside
 from relay.model import (
     TAKE_MAIN,
     EndPart,
     FailureClass,
     Kind,
+    Location,
     LogPart,
     Message,
     Part,
@@ -38,7 +41,6 @@ from relay.model import (
 from relay.room.dispatch import queue
 from relay.room.dispatch.roster import Member, Policy, Roster
 from relay.room.dispatch.running import RunningTurns, TurnHooks, whole_text
-from relay.room.dispatch.tool_locations import within
 from relay.room.dispatch.turn_end import finish
 from relay.room.dispatch.turns import Idle, Outcome, Plan
 from relay.room.journal import ledger
@@ -132,12 +134,8 @@ class WorkerPool:
             await asyncio.sleep(RENEW_S)
             if self._turns.by_agent:
                 lease = min(turn.plan.policy.lease_s for turn in self._turns.by_agent.values())
-                until = self._clock() + lease
-
-                async def work(tx: Tx, until: float = until) -> int:
-                    return await tx.execute(Q.renew, holder=self._holder, lease_until=until)
-
-                await self._store.write(work)
+                values = {"holder": self._holder, "lease_until": self._clock() + lease}
+                await self._store.write(lambda tx, values=values: tx.execute(Q.renew, **values))  # type: ignore[misc]
 
     async def _supervised(self, name: str) -> None:
         wait = 0.2
@@ -189,11 +187,8 @@ class WorkerPool:
             raise error
 
     async def _claim(self, policy: Policy, now: float) -> Plan | Idle:
-        async def waiting(tx: Tx) -> bool:
-            return bool(await tx.all(Q.open_jobs_of_agent, agent=policy.agent))
-
         # A read takes no lock; only work to do takes the write lock.
-        if not await self._store.read(waiting):
+        if not await self._store.read(lambda tx: tx.all(Q.open_jobs_of_agent, agent=policy.agent)):
             return Idle()
         return await self._store.write(
             lambda tx: queue.claim_next_dispatch(tx, policy, holder=self._holder, now=now)
@@ -267,9 +262,9 @@ class WorkerPool:
                 self._stream(plan, text)
             case ToolPart(name, summary):
                 if part.places:
-                    inside = await asyncio.to_thread(within, part.places, turn.cwd, turn.root)
-                    if inside:
-                        self._hooks.locations_named(plan.agent, inside)
+                    locations = await asyncio.to_thread(within, part.places, turn.cwd, turn.root)
+                    if locations:
+                        self._hooks.locations_named(plan.agent, locations)
                 if not name:
                     return
                 line = whole_text(f"{name}: {summary}" if summary else name)
@@ -302,11 +297,9 @@ class WorkerPool:
         self._live.publish("stream", data)
 
     async def _keep_session(self, plan: Plan, resume: str) -> None:
-        async def work(tx: Tx) -> None:
-            await tx.execute(Q.set_session, name=plan.agent, session=plan.session, resume=resume)
-
+        values = {"name": plan.agent, "session": plan.session, "resume": resume}
         try:
-            await self._store.write(work)
+            await self._store.write(lambda tx: tx.execute(Q.set_session, **values))
         except (StoreError, self._store.transient) as error:
             # The turn is worth more than its going on in the same conversation.
             log.warning("conversation not kept", agent=plan.agent, error=str(error))
@@ -393,6 +386,14 @@ class WorkerPool:
         if outcome.detail:
             self._turns.note(plan.agent, outcome.detail)
         self.poke(plan.agent)
+
+
+def within(places: Sequence[Location], folder: Path | None, top: Path | None = None) -> list[Location]:
+    """The places inside `top`, the agent's checkout (None: `folder` itself), with paths relative to it. Their own are
+    relative to `folder`, the turn's. A place that a link leads out of the checkout is dropped. Blocking."""
+    cwd = folder or Path.cwd()
+    paths = [(place, inside(top or cwd, str(cwd / place.path))) for place in places]
+    return [replace(place, path=path) for place, path in paths if path is not None]
 
 
 def _takes_main(message: Message, agent: str) -> bool:

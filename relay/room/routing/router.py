@@ -81,8 +81,8 @@ class Router:
         }
 
     def _found(self, trouble: DispatcherUnavailable | None) -> None:
-        """What a decision, or a look, has just shown. The interfaces show this; when the room hears of it is
-        `Fallback`'s, which waits until it lasts."""
+        """Take in what a decision or a probe has just shown. The interfaces show it at once; the room hears of it
+        when `Fallback` finds that it lasts."""
         before = self.state_json()
         self._known = self._known or trouble is None
         self._trouble = trouble

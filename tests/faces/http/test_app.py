@@ -270,7 +270,7 @@ async def test_metrics_are_the_callables(home: House) -> None:
 
 
 async def test_health_is_open_and_says_no_more_than_yes_or_no(home: House) -> None:
-    home.room.health.trouble = "the disk at /home/ann is full"
+    home.room.trouble = "the disk at /home/ann is full"
     async with home.client.get("/health") as response:
         assert response.status == 503 and await response.json() == {"ok": False}
 

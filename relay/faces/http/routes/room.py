@@ -76,7 +76,7 @@ class RoomRoutes:
 
     async def health(self, request: web.Request) -> web.Response:
         """Tells anybody whether the room is well, and a caller with the room's token also what is wrong."""
-        trouble = self._room.health.trouble
+        trouble = self._room.trouble
         health: Json = {"ok": not trouble}
         if trouble and self._auth.is_token(request.headers.get("X-API-Key", "")):
             health["trouble"] = trouble
