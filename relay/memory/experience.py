@@ -24,7 +24,7 @@ _HUMP = re.compile(r"(?<=[^\W_A-Z])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][^\W\d_A-Z])")
 
 @dataclass(frozen=True, slots=True)
 class Experience:
-    """What `remember` was told. `details` are JSON values, each once."""
+    """What `remember` was given. `details` are JSON values, each once."""
 
     event_type: str
     summary: str

@@ -23,7 +23,7 @@ from relay.memory.experience import Experience, humped, is_humped
 #: Seconds in which relevance halves. 004 names none. A month: code moves on by about a sprint or two, and what was
 #: learned half a year ago still stands at 1/64, above the least.
 HALF_LIFE_S = 30 * 86_400.0
-#: What is less relevant is not told: a full match falls below it after about 200 days.
+#: What is less relevant is not recalled: a full match falls below it after about 200 days.
 LEAST = 0.01
 #: Words of a question that are looked for. The first ones say what it is about, and each costs a look.
 MOST_WORDS = 32

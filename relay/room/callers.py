@@ -28,9 +28,9 @@ from relay.store.ports import Row, Store, Tx
 
 Json = dict[str, Any]
 
-#: Entries of what a session read that its next one names as seen: the rest is in the clocks of these, mostly.
+#: How many of the entries that a session read its next entry names as seen. Their clocks cover most of the rest.
 MOST_SEEN = 50
-#: Entries among whose authors persons are looked for: some days of a busy room.
+#: How many of the latest entries are searched for persons who spoke: some days of a busy room.
 MOST_HEARD = 200
 
 
@@ -164,7 +164,7 @@ class Callers:
             page = await self._store.read(lambda tx: pages.page(tx, after=after, before=None, limit=limit))
         others = [message for message in page.entries if message.speaker != caller.agent]
         if others and not _is_person(caller):
-            # What was left out was not seen.
+            # A page of what is addressed to the caller leaves entries out, which it has not seen.
             await self._seen(caller, others, 0 if to_me else page.next)
         return {
             "entries": [message.as_json() for message in page.entries],
@@ -233,13 +233,13 @@ def _is_person(caller: Caller) -> bool:
 
 
 async def _spoke(tx: Tx) -> list[str]:
-    """Who spoke of late as a person."""
+    """The persons among the latest speakers."""
     rows = await tx.all(Q.latest_speakers, limit=MOST_HEARD)
     return [row["speaker"] for row in rows if row["kind"] == Kind.HUMAN]
 
 
 async def _news(tx: Tx, caller: Caller, newest: Message) -> bool:
-    """Has this session not read so far yet? Who asks again and again writes nothing."""
+    """Whether the session has not read this far yet. A session that asks again and again writes nothing."""
     mark = await tx.one(Q.read_mark, agent=caller.agent, session=caller.session)
     return mark is None or mark["upto"] < newest.cursor
 

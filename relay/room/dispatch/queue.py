@@ -31,7 +31,7 @@ from relay.store.ports import Tx, of_row
 #: Messages that become one turn, and room entries that are looked at for its context.
 MOST_JOBS = 20
 MOST_CONTEXT = 400
-#: Why a job waits whose turn was cut off for an advisory, which is the job's reason then.
+#: The error class of a job whose turn was cut off for an advisory. The job's error is the advice.
 ADVISORY = "advisory"
 
 
@@ -123,8 +123,8 @@ def _spent_words(spent: Exhausted, now: float) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Prospect:
-    """What becomes of a job of this agent that is queued now. `why` in words, "" when it just begins; not `able`: it
-    would be skipped; `probes`: only as the one attempt of an open circuit (`probe_now`)."""
+    """What becomes of a job of this agent that is queued now. `why`: what keeps it waiting, "" = it begins; not
+    `able`: it would be skipped; `probes`: it runs only as the one attempt of an open circuit (`probe_now`)."""
 
     why: str = ""
     able: bool = True
@@ -226,8 +226,8 @@ def _fit(newest_first: Sequence[Message], characters: int) -> list[Message]:
 async def skip_all(
     tx: Tx, jobs: Sequence[Job], reason: str, error_class: str | FailureClass, *, now: float, then: str = ""
 ) -> None:
-    """Skip jobs that no turn holds, and say so in the room: once for one agent's jobs. `then` follows the reason
-    there, and is kept nowhere."""
+    """Skip jobs that no turn holds, and say so in the room: once for one agent's jobs. `then` follows the reason in
+    the room's message only."""
     for job in jobs:
         await ledger.change_job(
             tx, job, JobState.SKIPPED, now=now, reason=reason, error_class=str(error_class)

@@ -152,7 +152,7 @@ async def _answer(tx: Tx, plan: Plan, outcome: Outcome, *, now: float, answer_id
                 parents=[ended.id],
                 meta={"notice": "circuit_closed", "agent": plan.agent},
             )
-    # What an agent answers to an advisory alone sets nobody to work.
+    # An answer to nothing but advisories gives nobody a turn.
     if plan.policy.agent_mentions and any(message.kind is not Kind.ADVISORY for message in plan.messages):
         policy = plan.policy
         await pass_on(tx, answer, event.id, names=policy.names, hop_limit=policy.hop_limit, now=now)

@@ -63,7 +63,7 @@ async def worked(tx: Tx) -> None:
 
 
 async def hold(tx: Tx, message_id: str, agents: Sequence[str]) -> bool:
-    """Keep a message for `/continue`; True when it is the first, so that the room is told."""
+    """Keep a message for `/continue`. True when it is the first, and the room has to be told."""
     first = await tx.one(Q.any_held) is None
     await tx.execute(Q.hold, message_id=message_id, agents=dumps(list(agents)))
     return first

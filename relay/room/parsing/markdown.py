@@ -1,4 +1,4 @@
-"""What of a markdown body is prose, and what is code?
+"""Tells the prose of a markdown body from its code.
 
 Invariant: `prose(body)` has the length of `body` and differs from it only where a character stands in a code
 block (fenced or indented) or a code span: there it is a space. Newlines stay. So an offset found in the prose

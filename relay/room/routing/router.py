@@ -90,9 +90,9 @@ class Router:
             self._live.publish("dispatcher", self.state_json())
 
     def use(self, dispatcher: Dispatcher) -> Dispatcher:
-        """Decide with this one from now on; gives the one before, which may be in the middle of a decision.
+        """Decide with this dispatcher from now on. Gives the one before, which may be in the middle of a decision.
 
-        What is known of a server or a model that is not asked any more says nothing about the new one.
+        For another server or model all that was known of the dispatcher is forgotten.
         """
         before, self.dispatcher = self.dispatcher, dispatcher
         if (before.host, before.model) != (dispatcher.host, dispatcher.model):
@@ -114,7 +114,8 @@ class Router:
                         await self._decide(waiting[-1])
 
     async def _able(self, tx: Tx) -> list[Member]:
-        """Whom a message can go to: the active ones, without those whose circuit is open while there are others."""
+        """The agents that a message can go to: the active ones. Those with an open circuit are left out while there
+        are others."""
         active = await self._roster.active(tx)
         now = self._clock()
         able = []

@@ -21,8 +21,8 @@ from relay.room.steward.view import AgentView, LockIdentity, LockView, StewardVi
 
 
 def answer(body: str, view: StewardView) -> str:
-    """The steward's answer to `body`, as markdown. With no active agent every answer says so too: in full to who asks
-    about agents or the room, in a line to everybody else."""
+    """The steward's answer to `body`, as markdown. While no agent is active every answer says so: in full where the
+    question is about agents or the room, else in a line."""
     render = _topic(body)
     if render is None:
         return _otherwise(view) if view.active else no_agent_answer(view)

@@ -50,7 +50,7 @@ class Steward:
     ) -> None:
         self._store, self._handlers, self._overview, self._clock = store, handlers, overview, clock
         self._roster, self._turns = roster, turns
-        #: Who waits for the answer to which message.
+        #: By message id: what a caller awaits as the answer.
         self._awaited: dict[str, asyncio.Future[Answer]] = {}
 
     @contextmanager

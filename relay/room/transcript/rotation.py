@@ -67,15 +67,6 @@ class Archived:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class _Cut:
-    """`at`: bytes that go. `moved` and `kept`: entries before and behind it, as far as the room has read."""
-
-    at: int
-    moved: int
-    kept: int
-
-
 async def rotate(store: Store, path: Path, lock: Path, folder: Path, *, keep: int) -> Archived:
     """Move all but the newest `keep` entries that the room has read from the transcript at `path` into a new file
     in `folder`. `lock`: the append lock.
@@ -96,24 +87,25 @@ async def _rotate_held(store: Store, path: Path, folder: Path, keep: int) -> Arc
         raise ArchiveError(
             f"the room has not read {path} as it is now; start the room, or try again in a moment"
         )
-    cut = await asyncio.to_thread(_find_cut, path, here.offset, keep)
-    if cut.moved == 0:
-        return Archived(0, cut.kept)
-    file = await asyncio.to_thread(_copy_out, path, folder, cut.at)
+    cut, moved, remaining = await asyncio.to_thread(_find_cut, path, here.offset, keep)
+    if moved == 0:
+        return Archived(0, remaining)
+    file = await asyncio.to_thread(_copy_out, path, folder, cut)
     shorter = path.with_name(f".{path.name}.archiving")
     with reading(path) as old:
-        copied = await asyncio.to_thread(_copy_rest, old.fileno(), shorter, cut.at)
-        copied = await _announce(store, path, shorter, old.fileno(), cut.at, copied)
+        copied = await asyncio.to_thread(_copy_rest, old.fileno(), shorter, cut)
+        copied = await _announce(store, path, shorter, old.fileno(), cut, copied)
         await asyncio.to_thread(_exchange, shorter, path)
         await checkpoint.settle_held(store, path)
         for wait_s in (0.0, _GRACE_S):
             await asyncio.sleep(wait_s)
             copied = await asyncio.to_thread(_carry_over, old.fileno(), path, copied)
-    return Archived(cut.moved, cut.kept, file, cut.at)
+    return Archived(moved, remaining, file, cut)
 
 
-def _find_cut(path: Path, until: int, keep: int) -> _Cut:
-    """Where the newest `keep` entries before the offset `until` begin."""
+def _find_cut(path: Path, until: int, keep: int) -> tuple[int, int, int]:
+    """Where the newest `keep` entries before the offset `until` begin, and how many entries are before and behind
+    that place, as far as the room has read."""
     newest: deque[int] = deque(maxlen=keep)
     entries = at = 0
     with reading(path) as file:
@@ -124,8 +116,7 @@ def _find_cut(path: Path, until: int, keep: int) -> _Cut:
                 entries += 1
                 newest.append(at)
             at += len(line)
-    kept = len(newest)
-    return _Cut(newest[0] if newest else until, entries - kept, kept)
+    return newest[0] if newest else until, entries - len(newest), len(newest)
 
 
 def _copy_out(path: Path, folder: Path, length: int) -> Path:

@@ -70,7 +70,7 @@ class Progress:
 
 @dataclass(frozen=True, slots=True)
 class Notice:
-    """Something about the file that the room must hear, once."""
+    """Something about the file that the room is told once. `what` is the notice's kind."""
 
     text: str
     what: str
@@ -203,8 +203,8 @@ class Transcript:
         await self.sync(outbox=False)
 
     async def before_end(self) -> None:
-        """A turn's processes have ended and its jobs have not: what is in the file now may be theirs, a line too
-        that has no end yet."""
+        """Read on when a turn's processes have ended and its jobs have not. What is in the file now may be theirs,
+        even a line without an end."""
         with contextlib.suppress(FileNotFoundError):
             status = await asyncio.to_thread(self.path.stat)
             self._agents_until = max(self._agents_until, status.st_size)
