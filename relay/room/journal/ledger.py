@@ -330,7 +330,6 @@ async def change_job(
     now: float,
     reason: str | None = None,
     error_class: str | None = None,
-    not_before: float = 0.0,
     attempts: int | None = None,
     interruptions: int = 0,
     parents: Sequence[str] = (),
@@ -343,7 +342,7 @@ async def change_job(
         error=reason,
         error_class=error_class,
         attempts=job.attempts if attempts is None else attempts,
-        not_before=not_before,
+        not_before=0.0,
         now=None if state is JobState.PENDING else now,
         interrupted=interruptions,
     )

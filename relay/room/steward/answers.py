@@ -248,8 +248,7 @@ def no_agent_answer(view: StewardView) -> str:
 
 
 def _listed(agents: Sequence[AgentView]) -> str:
-    *most, last = [markdown.plain(agent.name) for agent in agents]
-    return f"{', '.join(most)} and {last}" if most else last
+    return markdown.listed([markdown.plain(agent.name) for agent in agents])
 
 
 def _nobody(view: StewardView) -> str:

@@ -35,6 +35,7 @@ from relay.room.journal.values import Job, JobState, message_of_row
 from relay.room.parsing import commands
 from relay.room.routing import router
 from relay.room.steward import answers
+from relay.room.steward.markdown import listed
 from relay.room.steward.overview import Overview
 from relay.store.ports import Tx
 
@@ -165,7 +166,7 @@ class ActionHandlers:
         names = list(dict.fromkeys(str(lock["locked_by"]) for lock in taken))
         verbs = ("holds", "is told") if len(names) == 1 else ("hold", "are told")
         shown = code_span(str(taken[0]["file_path"]))
-        return Result(f"{shown} is free: {_list(names)} no longer {verbs[0]} it, and {verbs[1]}.")
+        return Result(f"{shown} is free: {listed(names)} no longer {verbs[0]} it, and {verbs[1]}.")
 
     def _permit(self, action: actions.Permit, order: Order) -> Result:
         """Answer what an agent asks for. The agent gets the answer after the commit."""
@@ -239,7 +240,7 @@ class ActionHandlers:
             waits += [f"{job.agent}: {prospect.why}."] if prospect.why else []
         if not tried:
             raise Refusal(" ".join(dict.fromkeys(refused)), "`/who` shows how the agents are.")
-        return Result(" ".join([f"Trying again: {_list(tried)}.", *dict.fromkeys([*waits, *refused])]))
+        return Result(" ".join([f"Trying again: {listed(tried)}.", *dict.fromkeys([*waits, *refused])]))
 
     async def try_now(self, tx: Tx, agents: Sequence[str], order: Order) -> Result:
         """The one attempt of an open circuit, at once: with the latest message that the agent could not answer."""
@@ -311,7 +312,7 @@ class ActionHandlers:
             done = Result("")
         ended = f" {done.text}" if done.text else ""
         again = f"/resume {' '.join(f'@{name}' for name in names)}"
-        text = f"{order.by} stopped {_list(names)}.{ended} New messages wait until `{again}`."
+        text = f"{order.by} stopped {listed(names)}.{ended} New messages wait until `{again}`."
         return Result(text, cancel=done.cancel)
 
     async def pause(self, tx: Tx, agents: Sequence[str], order: Order) -> Result:
@@ -320,7 +321,7 @@ class ActionHandlers:
         for name in names:
             await tx.execute(Q.set_paused, name=name, paused=1)
             await ledger.agent_state(tx, name, "paused", order.message.id, order.cause, by=order.by)
-        return Result(f"{_list(names)} paused. New messages wait until `/resume`.")
+        return Result(f"{listed(names)} paused. New messages wait until `/resume`.")
 
     async def resume(self, tx: Tx, agents: Sequence[str], order: Order) -> Result:
         """Give these agents turns again; also closes an open breaker and ends a rate limit's wait."""
@@ -329,7 +330,7 @@ class ActionHandlers:
             await tx.execute(Q.set_paused, name=name, paused=0)
             await queue.keep_breaker(tx, name, CircuitBreaker())
             await ledger.agent_state(tx, name, "resumed", order.message.id, order.cause, by=order.by)
-        return Result(f"{_list(names)} may work again.")
+        return Result(f"{listed(names)} may work again.")
 
     def _known(self, agents: Sequence[str], *, none: bool = False) -> list[str]:
         names = self._roster.names
@@ -350,10 +351,6 @@ def _verify(action: Action, order: Order) -> None:
             "proves nobody.",
             "Say it in the page or with join.py while the room runs.",
         )
-
-
-def _list(names: Sequence[str]) -> str:
-    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
 
 
 async def _message(tx: Tx, number: int) -> Message:

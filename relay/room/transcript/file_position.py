@@ -55,10 +55,6 @@ class Chunk:
     size: int
     replaced: bool = False
 
-    @property
-    def at_end(self) -> bool:
-        return self.place.offset >= self.size
-
 
 def read(path: Path, place: Place, largest: int) -> Chunk:
     """The whole lines behind `place`, up to about 128 KiB of them. A missing file reads as an empty one.
