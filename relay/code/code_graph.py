@@ -1,7 +1,7 @@
-"""The dependency graph as everybody reads it.
+"""The dependency graph as its readers see it.
 
-Invariant: a `CodeGraph` never changes. A patch gives a new one that shares what stayed, so a scan in another
-thread may go on with the one it has, and what is computed from a graph can be kept with it.
+Invariant: a `CodeGraph` never changes. A patch makes a new one that shares what stayed, so a scan in another thread
+can go on with its own, and results computed from a graph can be kept with it.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class Counts:
 
 @dataclass(frozen=True)
 class CodeGraph:
-    """Files and who imports whom. Paths are relative to the repository, with `/`."""
+    """Files and their imports. Paths are relative to the repository, with `/`."""
 
     _edges: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     _reverse: Mapping[str, tuple[str, ...]] = field(default_factory=dict)

@@ -1,7 +1,7 @@
 """Parses many files in a few worker processes.
 
-Invariant: each file that was asked for gets one answer, whatever it does to the process that reads it: a file on
-which two processes died is answered with why, and the others are read on.
+Invariant: each file gets one answer, whatever it does to the process that reads it. A file on which two processes
+died is answered with the reason, and the other files are read.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from relay.code.read.facts import FileSymbols, unpack_symbols
 from relay.code.read.grammar import KEYWORDS
 from relay.code.workers.process import WorkerDied, WorkerProcess
 
-#: Files a request: the daemon hears of a dead worker by the file, and a hop costs some 0.3 ms.
+#: Files in one request. A file is answered at once, so a dead worker costs one file; a request costs some 0.3 ms.
 BATCH = 32
 #: Seconds for one answer, above the alarm that the worker sets itself (worker.FILE_S).
 ANSWER_S = 20.0
@@ -27,8 +27,8 @@ ANSWER_S = 20.0
 
 @dataclass(frozen=True, slots=True)
 class Read:
-    """The answer for one file. `row` None: it is gone, or left out because of `left`; `died`: it ended the
-    parser, why."""
+    """The answer for one file. `row` None: it is gone, or left out because of `left`; `died`: why it ended the
+    parser."""
 
     path: str
     blob: str | None = None
@@ -73,7 +73,7 @@ class ParsePool:
         results: list[Read] = []
         suspect = ""
         while paths:
-            # A file that ended a process gets one more, alone: it may have been the batch before it.
+            # A file that ended a process gets another one, alone: the cause may have been the files before it.
             asked = paths[:1] if paths[0] == suspect else paths
             message = {"do": "parse", "root": str(root), "paths": asked}
             try:
@@ -98,7 +98,7 @@ class ParsePool:
             await self.workers[0].ask(message, timeout_s=ANSWER_S)
 
     async def text(self, path: str, data: bytes) -> FileSymbols | None:
-        """The symbols of a text that stands nowhere yet; None when it does not parse or is not read."""
+        """The symbols of a text that is in no file yet; None when it does not parse or is not read."""
         try:
             message = {"do": "read_text", "path": path}
             answer, parts = await self.workers[-1].ask(message, [data], timeout_s=ANSWER_S)

@@ -1,8 +1,8 @@
-"""The graph of one repository, kept up to date: the side that the daemon talks to.
+"""The graph of one repository, kept up to date: the daemon's side.
 
-Invariant: the event loop only moves bytes; git, hashing, parsing and resolving happen in worker processes, and
-what is large is unpacked in a thread. `graph` is always whole: the last one that was built, and the next
-replaces it at once. A worker that dies is started again, and what it knew is told to it anew.
+Invariant: the event loop only moves bytes. Git, hashing, parsing and resolving run in worker processes, and large
+answers are unpacked in a thread. `graph` is always whole: it is the last one that was built, and the next one
+replaces it at once. A worker that dies is started again and gets everything that it knew.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ log = structlog.get_logger(__name__)
 RESOLVE_S = 120.0
 #: Rows a transaction while many files are read.
 ROWS = 200
-#: Changed paths from which on the repository is listed anew: a checkout of another branch, not an edit.
+#: From so many changed paths on, the repository is listed anew: a checkout of another branch, not an edit.
 MANY = 500
 #: How often a resolving worker may die on one request.
 TRIES = 3
@@ -48,7 +48,7 @@ class GraphError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class _File:
-    """A file of the graph: its content's key and what was read of it. `good`: the last that parsed."""
+    """A file of the graph: its content's key and what was read of it. `good`: its last content that parsed."""
 
     key: Key
     row: Row
@@ -56,12 +56,12 @@ class _File:
 
     @property
     def shown(self) -> Row:
-        """Whose symbols stand for the file."""
+        """The row whose symbols stand for the file."""
         return self.row if self.good is None else self.good[1]
 
 
 class GraphService:
-    """`start` once, then `changed` for whatever a watcher tells. Reads through `graph` at any time."""
+    """Call `start` once, then `changed` for each change. Read `graph` at any time."""
 
     def __init__(self, store: Store, *, workers: int | None = None) -> None:
         self._store = store
@@ -72,7 +72,7 @@ class GraphService:
         self._lock = asyncio.Lock()
         self._primed: asyncio.Task[None] | None = None
         self._saved = ""
-        #: Which start of the resolving worker was told everything.
+        #: The number of the resolving worker's start whose process knows everything.
         self._told = 0
         self.root = Path()
         self.graph = CodeGraph()
@@ -80,9 +80,9 @@ class GraphService:
         self.building = False
         #: Files read of files to read, while building.
         self.progress = (0, 0)
-        #: Path -> why it is left out (minified, generated, too large).
+        #: Path -> why the file is left out (minified, generated, too large).
         self.left_out: Mapping[str, str] = {}
-        #: Set at each new graph; whoever waits for it clears it.
+        #: Set at each new graph; the waiter clears it.
         self.updated = asyncio.Event()
         #: Awaited with each new graph.
         self.on_change: Callable[[CodeGraph], Awaitable[None]] | None = None
@@ -112,7 +112,7 @@ class GraphService:
             )
 
     async def changed(self, paths: Iterable[str]) -> None:
-        """Files (relative to the repository) that may have changed, come or gone; folders too. Raises
+        """Take in files or folders (relative to the repository) that may have changed, come or gone. Raises
         GraphError."""
         named = {os.path.normpath(path).replace(os.sep, "/") for path in paths}
         async with self._lock:
@@ -126,7 +126,7 @@ class GraphService:
         return await self._pool.text(path, data)
 
     async def close(self) -> None:
-        """End the workers; before, save the graph for the next start."""
+        """Save the graph for the next start, then end the workers."""
         async with self._lock:
             if self._primed is not None:
                 self._primed.cancel()
@@ -162,7 +162,7 @@ class GraphService:
         elif snapshot is not None and snapshot.digest == listed["digest"]:
             self._saved = snapshot.digest
             await self._publish(snapshot.edges, fresh=True)
-            # The worker learns what it must know to patch while others already use the graph.
+            # The graph is in use while the worker still learns what it needs for patches.
             self._primed = asyncio.create_task(self._prime(whole=True), name="graph-prime")
             return
         await self._publish(await self._whole(), fresh=True)
@@ -176,7 +176,7 @@ class GraphService:
         return answer
 
     async def _ask_resolver(self, message: dict[str, Any]) -> tuple[dict[str, Any], list[bytes]]:
-        """A question that does not depend on what the worker was told before."""
+        """A question whose answer does not depend on what the worker knows."""
         for _ in range(TRIES):
             with contextlib.suppress(WorkerDied):
                 return await self._resolver.ask(message, timeout_s=RESOLVE_S)
@@ -226,7 +226,7 @@ class GraphService:
             log.exception("the graph's worker could not take in the graph; it is resolved anew")
 
     async def _whole(self) -> Patch:
-        """Tell the worker everything; all edges."""
+        """Give the worker everything; returns all edges."""
         last: WorkerDied | None = None
         for _ in range(TRIES):
             try:
@@ -273,7 +273,7 @@ class GraphService:
         if unknown:
             answer, _ = await self._ask_resolver({"do": "known", "root": str(self.root), "paths": unknown})
             touched |= set(answer["paths"])
-        # A folder that is gone is told by its own name only.
+        # Of a folder that is gone, only its own name is reported.
         gone = tuple(f"{path}/" for path in named - touched)
         return touched | {path for path in self._files if gone and path.startswith(gone)}, set()
 
@@ -356,8 +356,7 @@ def _last_good(row: Row, before: _File | None) -> tuple[Key, Row] | None:
 
 
 def _packed(files: Mapping[str, _File], graph: CodeGraph) -> tuple[str, bytes, bytes]:
-    """(digest, edges, good); a file that parses is good itself, so that it has one if it fails while we are
-    away."""
+    """(digest, edges, good). A file that parses is its own good content, in case it fails while relay is down."""
     good = {
         path: file.good[0] if file.good else file.key
         for path, file in files.items()

@@ -31,7 +31,7 @@ def no_address(settings: Settings) -> StoreError | None:
 
 
 async def daemon_of(settings: Settings) -> str:
-    """Whose daemon has the database of these settings, as `pid N on HOST`; empty: nobody's, or there is none to ask.
+    """The daemon of these settings' database, as `pid N on HOST`; empty: it has none, or there is no server to ask.
 
     Raises StoreError.
     """

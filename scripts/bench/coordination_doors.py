@@ -126,13 +126,13 @@ class Mcp:
             line = self.process.stdout.readline()
             if not line:
                 raise RuntimeError(f"relay mcp ended with {self.process.wait()}")
-            body_bytes = json.loads(line)
-            if body_bytes.get("id") == self.number:
-                return body_bytes["result"]
+            answer = json.loads(line)
+            if answer.get("id") == self.number:
+                return answer["result"]
 
     def call(self, operation: str, **said: Any) -> Json:
-        told: Json = self.ask("tools/call", {"name": operation, "arguments": said})["structuredContent"]
-        return told
+        payload: Json = self.ask("tools/call", {"name": operation, "arguments": said})["structuredContent"]
+        return payload
 
 
 @contextmanager

@@ -1,7 +1,7 @@
-"""Builds the graph and patches it: the side that runs in the worker process.
+"""Builds and patches the graph, in the worker process.
 
-Invariant: after any sequence of updates the edges are what a build from scratch gives (tests/code);
-only for a file that stopped parsing do its last good edges stay instead.
+Invariant: after any sequence of updates the edges are those of a build from scratch (tests/code), except that a file
+that stopped parsing keeps its last good edges.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Which files there are and what they declare, with a record of who asked for what.
+"""The files, what they declare, and which file asked for which key.
 
-Invariant: resolving a file reads the repository through a `View` only, and a View writes down every key that it
-looked at, found or not. So a change of a key concerns exactly the files that asked for it, and patching the
-graph gives what building it anew would.
+Invariant: resolving a file reads the repository only through a `View`, and a View records every key that it looked
+at, found or not. So a change of a key concerns exactly the files that asked for it, and a patched graph equals one
+that is built anew.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """One worker process, seen from the daemon.
 
-Invariant: a worker that was started is ended by `close`, group and all; one that dies or is too slow raises
-`WorkerDied` to whoever waits for it, and the next request starts another.
+Invariant: `close` ends a started worker with its process group. A request to a worker that dies or is too slow raises
+`WorkerDied`, and the next request starts another worker.
 """
 
 from __future__ import annotations
@@ -33,11 +33,11 @@ class WorkerDied(Exception):
 
 
 class WorkerProcess:
-    """Starts when it is first asked; asks are one after the other."""
+    """Starts at the first request; requests run one after the other."""
 
     def __init__(self, role: str) -> None:
         self.role = role
-        #: How often it was started: what one process was told, the next does not know.
+        #: How often it was started: a new process knows nothing of what the last one was given.
         self.starts = 0
         self._process: asyncio.subprocess.Process | None = None
         self._turn = asyncio.Lock()

@@ -1,8 +1,8 @@
 """The graph's worker processes: one resolves, others parse.
 
-Invariant: a worker ends with its daemon: it reads requests from its standard input until that closes, and while
-it reads a file an alarm stands that the kernel keeps, so that no input can hold it. It has its own process
-group and the lowest share of the processor. Its standard output carries frames and nothing else.
+Invariant: a worker ends with its daemon: it reads requests from its standard input until that closes. While it reads
+a file, an alarm of the kernel runs, so that no input can hold it. It has its own process group and a low share of
+the processor. Its standard output carries frames and nothing else.
 """
 
 from __future__ import annotations

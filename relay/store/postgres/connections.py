@@ -56,7 +56,7 @@ class Connections:
             "command_timeout": command_timeout or self._busy_timeout_s + STATEMENT_S,
             "statement_cache_size": 1000,
             "max_cached_statement_lifetime": 0,
-            # The rest is said by `start`: a pooler lets only these through.
+            # A pooler lets only these through; `start` sets the others.
             "server_settings": {"application_name": "relay", "timezone": "UTC"},
         }
 

@@ -60,7 +60,7 @@ async def check_server(connection: Any, place: str) -> bool:
         place
     ):
         raise StoreError(wrong)
-    # Without a pooler, the connection was told of this process of the server at its start.
+    # Without a pooler, the process that answers is the one that the connection began with.
     return bool(row["pid"] != connection.get_server_pid())
 
 
