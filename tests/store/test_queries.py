@@ -71,6 +71,9 @@ WALKS = {
     ("access", "forget_links"): "good for minutes, so few",
     ("access", "forget_sessions"): "a row a browser",
     ("access", "api_keys"): "a row a key, as far as its limit",
+    ("timeline", "begun_rewinds"): "an index of what is begun: one at most",
+    ("timeline", "rewind_to_undo"): "a row a rewind, backwards by its key, to the first",
+    ("timeline", "rewind_to_redo"): "the same",
 }
 #: Walks in which SQLite must name an index: the table itself would be read whole.
 BY_INDEX = (

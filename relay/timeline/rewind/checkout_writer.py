@@ -29,7 +29,7 @@ from relay.git.merge_state import operation_under_way
 from relay.git.run import LONG_S, Git, GitError, name_of
 from relay.git.scratch_repository import ScratchRepository
 from relay.git.snapshot import on_disk
-from relay.model import Refusal
+from relay.model.refusals import Refusal
 from relay.timeline.rewind.tree_entries import Change, Entry, changes_between, index_lines
 
 #: Paths that one command line names, and that a refusal lists.
@@ -101,9 +101,12 @@ class CheckoutWriter:
         finally:
             await asyncio.to_thread(self._clear)
 
-    async def recover(self, before: str, after: str, listed: str | None) -> Outcome:
+    async def recover(
+        self, before: str, after: str, listed: str | None, listed_before: str | None
+    ) -> Outcome:
         """Go on where a process that wrote was ended: to the end, or back where somebody has edited a file since.
-        A file that was edited stays as it is. Raises GitError, OSError."""
+        A file that was edited stays as it is. `listed`, `listed_before`: as in `write`, for the two ends. Raises
+        GitError, OSError."""
         changes = await self._changes(before, after)
         found = await self._found(changes)
         stands = {path: found[path].entry for path in changes}
@@ -116,11 +119,19 @@ class CheckoutWriter:
                 await self._put({path: changes[path] for path in waiting}, found, [])
                 await self._follow(changes, listed)
                 return Outcome.FINISHED
-            back = {path: changes[path][::-1] for path in begun}
-            await self._put(back, found, [])
+            await self.back(before, after, listed_before)
             return Outcome.GONE
         finally:
             await asyncio.to_thread(self._clear)
+
+    async def back(self, before: str, after: str, listed: str | None) -> None:
+        """Bring each file that is as in the tree `after` to what it is in `before`; others stay. Raises GitError,
+        OSError."""
+        changes = await self._changes(before, after)
+        found = await self._found(changes)
+        back = {path: (then, now) for path, (now, then) in changes.items() if found[path].entry == then}
+        await self._put(back, found, [])
+        await self._follow(back, listed)
 
     async def _changes(self, before: str, after: str) -> dict[bytes, Change]:
         if before == after:

@@ -11,7 +11,7 @@ import pytest
 from relay.git.checkout import Checkout, open_checkout
 from relay.git.scratch_repository import ScratchRepository
 from relay.git.snapshot import Snapshotter
-from relay.model import Refusal
+from relay.model.refusals import Refusal
 from relay.timeline.rewind.checkout_writer import STAGE, CheckoutWriter, FilesInTheWay, Outcome
 from tests.git.repository import commit, git, repository, write
 from tests.timeline.rewind.trees import Files, Trees
@@ -230,12 +230,12 @@ async def test_recover_goes_to_the_end_or_back(place: Place) -> None:
     before = await place.now()
     files = {**place.trees.read(before), b"a": b"x\n", b"b": b"x\n", b"c": b"x\n"}
     after = place.trees.write(files)
-    assert await place.writer.recover(before, after, place.head) is Outcome.GONE
+    assert await place.writer.recover(before, after, place.head, place.head) is Outcome.GONE
     write(place.top, {"a": "x\n"})
-    assert await place.writer.recover(before, after, place.head) is Outcome.FINISHED
+    assert await place.writer.recover(before, after, place.head, place.head) is Outcome.FINISHED
     assert place.trees.read(await place.now()) == files
-    assert await place.writer.recover(before, after, place.head) is Outcome.FINISHED
+    assert await place.writer.recover(before, after, place.head, place.head) is Outcome.FINISHED
     # Somebody edited one of them after the kill: theirs stays, and the rest is as before.
     write(place.top, {"b": "a person's\n"})
-    assert await place.writer.recover(before, after, place.head) is Outcome.GONE
+    assert await place.writer.recover(before, after, place.head, place.head) is Outcome.GONE
     assert place.status() == " M b" and (place.top / "b").read_bytes() == b"a person's\n"

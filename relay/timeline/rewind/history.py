@@ -1,0 +1,263 @@
+"""What was taken back, as events and as a stack: undo takes the newest rewind, then the one before it.
+
+Invariants:
+- an operation (a rewind, an undo, a redo) is one event that is recorded before anything is written; until it is
+  settled its row is `begun`, so a process that starts knows what to finish. What could not be done is given up by an
+  event of its own, and is as if it had not been asked for;
+- nothing leaves the log: an undo is an event on top, and a rewind that was undone can be redone;
+- the table `rewinds` is a projection: but for what is begun, `rebuild` makes it anew from the log.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any
+
+from relay.log import events
+from relay.log.encoding import dumps
+from relay.log.events import Event, Lane, NewEvent
+from relay.model.refusals import Refusal
+from relay.store.ports import Row, Store, Tx
+from relay.timeline.projection import BATCH, Q
+from relay.timeline.recorder import record_tree
+
+#: The types of the events; `given_up` names the operation that came to nothing.
+REWOUND, UNDONE, REDONE, GIVEN_UP = (
+    "timeline.rewound",
+    "timeline.undone",
+    "timeline.redone",
+    "timeline.given_up",
+)
+
+
+class Target(StrEnum):
+    """Where an operation writes: an agent's own worktree, the main branch and its checkout, or a branch that is
+    checked out nowhere."""
+
+    WORKTREE = "worktree"
+    MAIN = "main"
+    BRANCH = "branch"
+
+
+class State(StrEnum):
+    BEGUN = "begun"
+    DONE = "done"
+    UNDONE = "undone"
+    GIVEN_UP = "given_up"
+
+
+@dataclass(frozen=True, slots=True)
+class Operation:
+    """A row of `rewinds`. `rewind`: the place in the log of the rewind that it is about (its own `pos` for a rewind).
+    `place`: the folder of the checkout, or the branch's ref. `base`: the commit that its commit stands on; None in a
+    worktree. `before`, `after`: the trees. `removed`: ids of the events that it took out."""
+
+    pos: int
+    event: str
+    kind: str
+    rewind: int
+    lane: str
+    target: Target
+    place: str
+    base: str | None
+    before: str
+    after: str
+    removed: tuple[str, ...]
+    state: State
+    author: str
+
+
+@dataclass(frozen=True, slots=True)
+class NewOperation:
+    """An operation that is to begin. `of`: the event of the rewind that is undone or redone, None for a rewind.
+    `worktree`: the name under which the log knows the worktree that is written; empty = none is.
+    `answer`: what is answered, without its event's id. `lane`: what is taken back, as it was asked for;
+    `author`: who asks, on `by`. `causes`: the newest events that it takes out."""
+
+    kind: str
+    of: str | None
+    lane: str
+    to: str
+    target: Target
+    place: str
+    base: str | None
+    before: str
+    after: str
+    answer: dict[str, Any]
+    author: str
+    by: Lane
+    causes: Sequence[str] = field(default=())
+    worktree: str = ""
+
+
+async def begin(tx: Tx, new: NewOperation) -> Event:
+    """Record that it begins. Raises Refusal while another one is under way, and where `of` was settled meanwhile."""
+    if await tx.one(Q.begun_rewinds) is not None:
+        raise Refusal("Something else is being taken back just now.", "Try again when it is done.")
+    if new.of is not None:
+        about = await tx.one(Q.rewind_of_event, event=new.of)
+        wanted = State.DONE if new.kind == UNDONE else State.UNDONE
+        if about is None or about["state"] != wanted:
+            raise Refusal("Somebody else has just undone or redone it.", "Look at the log, then try again.")
+    paths = sorted({file["path"] for file in new.answer["files"] if file["before"] != file["after"]})
+    inputs = {
+        "lane": new.lane,
+        "to": new.to,
+        "into": new.target.value,
+        "removed": new.answer["removed"],
+        "rewind": new.of,
+        "place": new.place,
+        "base": new.base,
+        "before": new.before,
+        "by": new.author,
+        "worktree": new.worktree,
+    }
+    event = await events.append(
+        tx,
+        NewEvent(
+            new.kind,
+            new.by,
+            inputs=inputs,
+            outputs=new.answer,
+            parents=new.causes,
+            branch=new.answer["branch"],
+            snapshot=new.after,
+            file_touches=paths,
+        ),
+    )
+    await _put(tx, event, State.BEGUN)
+    return event
+
+
+async def finish(tx: Tx, operation: Operation) -> None:
+    """It is done, and the rewind that it is about is done or undone with it."""
+    event = await events.get(tx, operation.event)
+    assert event is not None
+    if worktree := event.inputs["worktree"]:
+        # Else the next turn there would find changes of nobody's.
+        by = Lane(event.session, event.lane)
+        await record_tree(tx, by, worktree, operation.after, parents=[event.id])
+    await _settle(tx, operation)
+
+
+async def _settle(tx: Tx, operation: Operation) -> None:
+    await tx.execute(Q.set_rewind_state, pos=operation.pos, state=State.DONE.value)
+    if operation.kind != REWOUND:
+        state = State.UNDONE if operation.kind == UNDONE else State.DONE
+        await tx.execute(Q.set_rewind_state, pos=operation.rewind, state=state.value)
+
+
+async def give_up(tx: Tx, operation: Operation, reason: str, by: Lane) -> None:
+    """It came to nothing: no file, branch or index says that it was asked for."""
+    outputs = {"rewind": operation.event, "reason": reason}
+    await events.append(tx, NewEvent(GIVEN_UP, by, outputs=outputs, parents=[operation.event]))
+    await tx.execute(Q.set_rewind_state, pos=operation.pos, state=State.GIVEN_UP.value)
+
+
+async def begun(tx: Tx) -> list[Operation]:
+    """What a process that was ended has left unsettled, the oldest first."""
+    return [_operation(row) for row in await tx.all(Q.begun_rewinds)]
+
+
+async def of_event(tx: Tx, event: str) -> Operation | None:
+    """The operation that this event recorded."""
+    row = await tx.one(Q.rewind_of_event, event=event)
+    return None if row is None else _operation(row)
+
+
+async def to_undo(tx: Tx) -> Operation | None:
+    """The newest rewind that is done and not undone."""
+    row = await tx.one(Q.rewind_to_undo)
+    return None if row is None else _operation(row)
+
+
+async def to_redo(tx: Tx) -> Operation | None:
+    """The newest undo whose rewind is still undone."""
+    row = await tx.one(Q.rewind_to_redo)
+    return None if row is None else _operation(row)
+
+
+async def removed_after(tx: Tx, after: int) -> set[str]:
+    """The ids of events that rewinds behind this place in the log took out, and that did not come back."""
+    rows = await tx.all(Q.rewinds_after, after=after)
+    return {event for row in rows for event in json.loads(row["removed"])}
+
+
+async def rebuild(store: Store) -> int:
+    """Make the table anew from the log, in one transaction; gives its number of rows. What is begun stays so."""
+
+    async def work(tx: Tx) -> int:
+        open_ = [operation.pos for operation in await begun(tx)]
+        await tx.execute(Q.clear_rewinds)
+        count = after = 0
+        types = (REWOUND, UNDONE, REDONE, GIVEN_UP)
+        while batch := await events.read_after(tx, after, types=types, limit=BATCH):
+            for event in batch:
+                await _fold(tx, event, begun=event.pos in open_)
+            count, after = count + sum(event.type != GIVEN_UP for event in batch), batch[-1].pos
+        return count
+
+    return await store.write(work)
+
+
+async def _fold(tx: Tx, event: Event, *, begun: bool) -> None:
+    """What an event says of the table, on its own."""
+    if event.type == GIVEN_UP:
+        operation = await of_event(tx, event.outputs["rewind"])
+        assert operation is not None
+        await tx.execute(Q.set_rewind_state, pos=operation.pos, state=State.GIVEN_UP.value)
+        if operation.kind != REWOUND:
+            state = State.DONE if operation.kind == UNDONE else State.UNDONE
+            await tx.execute(Q.set_rewind_state, pos=operation.rewind, state=state.value)
+        return
+    operation = await _put(tx, event, State.BEGUN if begun else State.DONE)
+    if not begun:
+        await _settle(tx, operation)
+
+
+async def _put(tx: Tx, event: Event, state: State) -> Operation:
+    """Put the row of an operation's event."""
+    asked: dict[str, Any] = event.inputs
+    rewind = event.pos
+    if asked["rewind"] is not None:
+        about = await tx.one(Q.rewind_of_event, event=asked["rewind"])
+        assert about is not None
+        rewind = about["pos"]
+    row = {
+        "pos": event.pos,
+        "event": event.id,
+        "kind": event.type,
+        "rewind": rewind,
+        "lane": asked["lane"],
+        "target": asked["into"],
+        "place": asked["place"],
+        "base": asked["base"],
+        "before": asked["before"],
+        "after": event.snapshot,
+        "removed": dumps(asked["removed"]),
+        "state": state.value,
+        "author": asked["by"],
+    }
+    await tx.execute(Q.put_rewind, **row)
+    return _operation(row)
+
+
+def _operation(row: Row) -> Operation:
+    return Operation(
+        pos=row["pos"],
+        event=row["event"],
+        kind=row["kind"],
+        rewind=row["rewind"],
+        lane=row["lane"],
+        target=Target(row["target"]),
+        place=row["place"],
+        base=row["base"],
+        before=row["before"],
+        after=row["after"],
+        removed=tuple(json.loads(row["removed"])),
+        state=State(row["state"]),
+        author=row["author"],
+    )

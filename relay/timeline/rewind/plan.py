@@ -1,0 +1,231 @@
+"""What a rewind takes out, before anything is written: read from the log and worked out in git objects.
+
+Invariants:
+- events that another rewind has taken out, and that did not come back, are not taken out again;
+- what was merged into the main branch is taken out of that; what stands in the agent's own worktree alone is taken
+  out there (`landed`);
+- the answer has the same shape whether it is a preview, was done, or is left undone for its conflicts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from relay.git.checkout import Checkout, Head
+from relay.git.snapshot import Snapshot
+from relay.log import events
+from relay.log.encoding import quoted
+from relay.log.events import Event, Lane
+from relay.model.refusals import Fault, Refusal
+from relay.model.touches import Kind, Touch
+from relay.store.ports import Tx
+from relay.timeline.projection import CHANGED, READ
+from relay.timeline.rewind.engine import TakenBack, TouchedEvent
+from relay.timeline.rewind.history import NewOperation, removed_after
+
+#: The event of another wing that says that an agent's branch was merged, and of its changes that one.
+_WORKTREE, _MERGED = "worktree.changed", "merged"
+_PERSON = "human:"
+#: Who commits to the main branch for agents: it reads nothing.
+_MAIN = "room/main"
+_BATCH = 500
+INTO = ("new", "worktree", "main")
+
+
+@dataclass(frozen=True, slots=True)
+class RewindRequest:
+    """Take back what `lane` did: an agent's or a person's name (all its lanes) or a lane's key. `after`: the place in
+    the log that it is taken back to, which `to` names as it was asked for. `into`: new, worktree, main; None = where
+    it stands. `author` asks, on the lane `by`; `person`: may take back others' work."""
+
+    lane: str
+    to: str
+    after: int
+    author: str
+    by: Lane
+    into: str | None = None
+    partial: bool = False
+    person: bool = True
+
+    def __post_init__(self) -> None:
+        if self.into is not None and self.into not in INTO:
+            raise Refusal(
+                f"{self.into!r} is no place for it.", f"One of: {', '.join(INTO)}.", Fault.MALFORMED
+            )
+
+
+@dataclass(frozen=True, slots=True)
+class RewindPlaces:
+    """Where it can be written. `head`: the main branch, as the main checkout has it. `worktree`: the checkout that
+    the agent works in and what stands there now, None = it has none; whoever plans and applies holds its lock.
+    `busy`: why its files may not be written just now; empty = they may."""
+
+    head: Head
+    worktree: tuple[Checkout, Snapshot] | None = None
+    busy: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class RewindPlan:
+    """What would be done. `operation` None: nothing is written, because nothing changes or it conflicts. `parents`:
+    the commits that the snapshot from before stands on."""
+
+    answer: Mapping[str, Any]
+    operation: NewOperation | None
+    parents: tuple[str, ...] = ()
+
+    @property
+    def paths(self) -> list[str]:
+        """The files that change, by path: what locks and the guard are asked about."""
+        return [file["path"] for file in self.answer["files"] if file["before"] != file["after"]]
+
+
+@dataclass(frozen=True, slots=True)
+class LaneEvents:
+    """What the log says since a moment, in its order: the writes of the lane (`merged`: how many of these, from the
+    first on, relay merged into the main branch), the writes and the reads of others."""
+
+    own: tuple[Event, ...]
+    merged: int
+    others: tuple[Event, ...]
+    reads: tuple[Event, ...]
+
+
+async def lane_events(tx: Tx, lane: str, after: int) -> LaneEvents:
+    """The events behind this place in the log. Raises Refusal when the lane has written nothing."""
+    gone = await removed_after(tx, after)
+    own: list[Event] = []
+    others: list[Event] = []
+    reads: list[Event] = []
+    at = after
+    while batch := await events.read_after(tx, at, types=(CHANGED, READ), limit=_BATCH):
+        at = batch[-1].pos
+        for event in batch:
+            if event.type == READ:
+                reads.append(event)
+            elif event.id not in gone and is_of(event, lane):
+                own.append(event)
+            else:
+                # One that was taken out counts as another's: what came back of it is one too.
+                others.append(event)
+    if not own:
+        names = sorted({event.lane.removeprefix(_PERSON) for event in others})
+        fix = f"Who has: {', '.join(names)}." if names else "Name an earlier moment."
+        raise Refusal(f"{lane} has changed no file since then that is not taken back.", fix, Fault.UNKNOWN)
+    merged_at = {name: await _merged_at(tx, name, after) for name in {event.lane for event in own}}
+    landed = {
+        event.id for event in own if event.lane.startswith(_PERSON) or event.pos < merged_at[event.lane]
+    }
+    # In the order of the log, what has landed comes first: a merge takes in all that stands.
+    own.sort(key=lambda event: (event.id not in landed, event.pos))
+    agents = {event.lane for event in own}
+    others = [event for event in others if not await _merges_one_of(tx, event, agents)]
+    reads = [event for event in reads if not is_of(event, lane)]
+    return LaneEvents(tuple(own), len(landed), tuple(others), tuple(reads))
+
+
+def is_of(event: Event, lane: str) -> bool:
+    """Is it an event of this lane (a key), or of this agent or person (a name)? Pure."""
+    if "/" in lane:
+        return event.lane_key == lane
+    return event.lane.removeprefix(_PERSON).casefold() == lane.removeprefix(_PERSON).casefold()
+
+
+async def _merges_one_of(tx: Tx, event: Event, agents: Collection[str]) -> bool:
+    """Is it the commit of the main branch that merged one of these agents' branches? It says what they did once
+    more."""
+    if event.lane_key != _MAIN:
+        return False
+    causes = [await events.get(tx, parent) for parent in event.parents]
+    return any(cause and cause.type == _WORKTREE and cause.outputs["agent"] in agents for cause in causes)
+
+
+async def _merged_at(tx: Tx, agent: str, after: int) -> int:
+    """The place in the log of the last merge of an agent's branch into the main one, since then; 0 = none."""
+    window = await events.last_pos(tx) - after
+    text = f'"agent":{quoted(agent)}'
+    for event in await events.about(tx, text, types=(_WORKTREE,), window=window, limit=10_000):
+        if event.outputs["change"] == _MERGED and event.outputs["agent"] == agent:
+            return event.pos
+    return 0
+
+
+def stands_in(own: Iterable[Event], blobs: Mapping[str, str]) -> bool:
+    """Does all that these events left stand in a tree (blob ids by path)? So it does where a person has merged it by
+    hand. Pure."""
+    left = {touch.path: touch.after for event in own for touch in touches_in(event)}
+    return all(blobs.get(path) == oid for path, oid in left.items())
+
+
+def touches_in(event: Event) -> list[Touch]:
+    """What a `files.changed` did."""
+    return [Touch.of_json(value) for value in event.outputs["touches"]]
+
+
+def steps(taken: Iterable[Event], others: Iterable[Event]) -> list[TouchedEvent]:
+    """The events for the engine, newest first. Of others it needs what they renamed and made."""
+    by_pos: dict[int, TouchedEvent] = {}
+    for event in taken:
+        tree = event.inputs["tree"] if event.inputs else None
+        by_pos[event.pos] = TouchedEvent(event.id, tuple(touches_in(event)), tree, event.snapshot)
+    first = min(by_pos, default=0)
+    for event in others:
+        touches = tuple(
+            touch for touch in touches_in(event) if touch.kind is Kind.RENAME or touch.before is None
+        )
+        if event.pos > first and touches:
+            renamed = any(touch.kind is Kind.RENAME for touch in touches)
+            tree = event.inputs["tree"] if renamed and event.inputs else None
+            by_pos[event.pos] = TouchedEvent(event.id, touches, tree, event.snapshot, taken=False)
+    return [by_pos[pos] for pos in sorted(by_pos, reverse=True)]
+
+
+async def invalidated(tx: Tx, taken: Sequence[Event], later: Iterable[Event]) -> list[dict[str, Any]]:
+    """Which events of others had read, or built on, what is taken out: `{event, lane, read, wrote}`, a path each.
+    `wrote`: the last event that is taken out of those that wrote it and that its author had seen."""
+    writes: dict[str, list[Event]] = {}
+    for event in taken:
+        for path in event.file_touches or ():
+            writes.setdefault(path, []).append(event)
+    found = []
+    for event in sorted(later, key=lambda event: event.pos):
+        for path in event.file_touches or () if event.lane_key != _MAIN else ():
+            for write in sorted(writes.get(path, ()), key=lambda write: -write.pos):
+                if write.pos < event.pos and await events.seen_by(tx, event.clock, write.lane_key, write.seq):
+                    found.append({"event": event.id, "lane": event.lane_key, "read": path, "wrote": write.id})
+                    break
+    return found
+
+
+def answer_of(
+    lane: str,
+    to: str,
+    removed: Collection[str],
+    taken: TakenBack,
+    read: Sequence[Mapping[str, Any]] = (),
+    branch: str | None = None,
+    undo_with: str = "relay timeline undo",
+) -> dict[str, Any]:
+    """The answer of rewind, undo and redo (INTERFACES.md, "The wings to come"). `rewind` is put in when it was
+    recorded."""
+    return {
+        "rewind": None,
+        "lane": lane,
+        "to": to,
+        "removed": list(removed),
+        "files": [file.as_json() for file in taken.files],
+        "invalidated": [dict(entry) for entry in read],
+        "conflicts": list(taken.conflicts),
+        "branch": branch,
+        "undo_with": undo_with,
+    }
+
+
+def newest_of_each_lane(taken: Iterable[Event]) -> list[str]:
+    """The causes of a rewind: of each lane the newest event that it takes out. Pure."""
+    newest: dict[str, Event] = {}
+    for event in sorted(taken, key=lambda event: event.pos):
+        newest[event.lane_key] = event
+    return [event.id for event in newest.values()]

@@ -1,0 +1,351 @@
+"""Rewind, undo and redo, from the request to the answer.
+
+Invariants:
+- `plan` writes nothing but objects, and what it shows is what `apply` does; `apply` refuses where a branch or a
+  file has changed in between;
+- both trees, before and after, are kept as snapshots before anything is written, so nothing is lost and every rewind
+  can be undone as long as snapshots are kept;
+- a request that is cancelled is carried out to its end; what a killed process began is settled by `recover`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import time
+from collections.abc import Sequence
+from typing import Any
+
+import structlog
+
+from relay.git.checkout import Checkout, head_of
+from relay.git.diff import changed_files, touches_of
+from relay.git.kept_snapshots import KeptSnapshots
+from relay.git.run import GitError, name_of
+from relay.git.scratch_repository import ScratchRepository
+from relay.log import events
+from relay.log.events import Event, Lane
+from relay.model.refusals import Fault, Refusal
+from relay.store.ports import Store, Tx
+from relay.timeline.projection import CHANGED
+from relay.timeline.rewind import history
+from relay.timeline.rewind.apply import HEADS, RewindApplier
+from relay.timeline.rewind.checkout_writer import Outcome
+from relay.timeline.rewind.engine import TouchedEvent, take_back
+from relay.timeline.rewind.history import REDONE, REWOUND, UNDONE, NewOperation, Operation, Target
+from relay.timeline.rewind.plan import (
+    RewindPlaces,
+    RewindPlan,
+    RewindRequest,
+    answer_of,
+    invalidated,
+    lane_events,
+    newest_of_each_lane,
+    stands_in,
+    steps,
+)
+from relay.timeline.rewind.tree_entries import entries_of, existing
+
+log = structlog.get_logger(__name__)
+BRANCHES = "rw/"
+UNDO, REDO = "relay timeline undo", "relay timeline redo"
+
+
+class Rewinds:
+    """The rewinds of one repository, whose main checkout is `main`."""
+
+    def __init__(self, store: Store, scratch: ScratchRepository, main: Checkout, kept: KeptSnapshots) -> None:
+        self._store, self._scratch, self._main, self._kept = store, scratch, main, kept
+        self._applier = RewindApplier(scratch, main)
+        self._one_at_a_time = asyncio.Lock()
+
+    async def plan(self, request: RewindRequest, places: RewindPlaces) -> RewindPlan:
+        """What taking back would do. Raises Refusal, GitError, OSError."""
+        lane = request.lane
+        since = await self._store.read(lambda tx: lane_events(tx, lane, request.after))
+        landed, open_ = list(since.own[: since.merged]), list(since.own[since.merged :])
+        if open_ and places.worktree is not None and await self._merged_by_hand(open_, places):
+            landed, open_ = [*landed, *open_], []
+        taken, into = _choose(request, places, landed, open_)
+        target, place, base, tree, parents = await self._place(into, bool(landed), lane, places)
+        git = self._scratch.git(self._main)
+        result = await take_back(git, tree, steps(taken, since.others))
+        later = [*since.others, *since.reads]
+        read = await self._store.read(lambda tx: invalidated(tx, taken, later))
+        removed = [event.id for event in sorted(taken, key=lambda event: event.pos)]
+        branch = place.removeprefix(HEADS) if target is Target.BRANCH else None
+        if target is Target.MAIN:
+            branch = places.head.branch
+        answer = answer_of(lane, request.to, removed, result, read, branch, UNDO)
+        if left := [event.id for event in open_ if event not in taken]:
+            # Not in the main branch, so nothing of it is to be taken out there.
+            answer["left"] = left
+        if result.tree == tree or (result.conflicts and not request.partial):
+            return RewindPlan(answer, None)
+        new = NewOperation(
+            kind=REWOUND,
+            of=None,
+            lane=lane,
+            to=request.to,
+            target=target,
+            place=place,
+            base=base,
+            before=tree,
+            after=result.tree,
+            answer=answer,
+            author=request.author,
+            by=request.by,
+            causes=newest_of_each_lane(taken),
+            worktree=taken[-1].outputs.get("worktree", "") if target is Target.WORKTREE else "",
+        )
+        return RewindPlan(answer, new, parents)
+
+    async def next_undo(self) -> Operation | None:
+        """The rewind that `plan_undo` would undo: its `place` says which checkout to look at."""
+        return await self._store.read(history.to_undo)
+
+    async def next_redo(self) -> Operation | None:
+        """The undo that `plan_redo` would take back."""
+        return await self._store.read(history.to_redo)
+
+    async def plan_undo(
+        self, author: str, by: Lane, places: RewindPlaces, *, partial: bool = False
+    ) -> RewindPlan:
+        """What undoing the newest rewind would do. Raises Refusal, GitError, OSError."""
+        newest = await self.next_undo()
+        if newest is None:
+            raise Refusal("There is no rewind to undo.", "", Fault.UNKNOWN)
+        return await self._plan_again(UNDONE, newest, newest.event, author, by, places, partial)
+
+    async def plan_redo(
+        self, author: str, by: Lane, places: RewindPlaces, *, partial: bool = False
+    ) -> RewindPlan:
+        """What redoing the rewind that was undone last would do. Raises Refusal, GitError, OSError."""
+        newest = await self.next_redo()
+        if newest is None:
+            raise Refusal("There is no undone rewind to redo.", "", Fault.UNKNOWN)
+        (about,) = await self._store.read(lambda tx: events.read_after(tx, newest.rewind - 1, limit=1))
+        return await self._plan_again(REDONE, newest, about.id, author, by, places, partial)
+
+    async def _plan_again(
+        self,
+        kind: str,
+        operation: Operation,
+        of: str,
+        author: str,
+        by: Lane,
+        places: RewindPlaces,
+        partial: bool,
+    ) -> RewindPlan:
+        """Take an operation out, as a rewind takes out events, so that later work stays."""
+        git = self._scratch.git(self._main)
+        missing = {operation.before, operation.after} - await existing(
+            git, (operation.before, operation.after)
+        )
+        if missing:
+            raise Refusal(
+                f"What the files of {operation.lane} were before and after is not kept any more.",
+                "`timeline.keep_days` says how long snapshots are kept.",
+            )
+        target, place, base, tree, parents = await self._place_again(operation, places)
+        touched = await self._touched(operation)
+        later = await self._store.read(
+            lambda tx: events.read_after(tx, operation.pos, types=(CHANGED,), limit=100_000)
+        )
+        result = await take_back(git, tree, [*steps((), later), touched])
+        branch = place.removeprefix(HEADS) if target is Target.BRANCH else None
+        if target is Target.MAIN:
+            branch = places.head.branch
+        undo_with = REDO if kind == UNDONE else UNDO
+        answer = answer_of(operation.lane, "", [operation.event], result, (), branch, undo_with)
+        if result.conflicts and not partial:
+            return RewindPlan(answer, None)
+        new = NewOperation(
+            kind=kind,
+            of=of,
+            lane=operation.lane,
+            to="",
+            target=target,
+            place=place,
+            base=base,
+            before=tree,
+            after=result.tree,
+            answer=answer,
+            author=author,
+            by=by,
+            causes=[operation.event],
+            worktree=await self._worktree_of(operation),
+        )
+        return RewindPlan(answer, new, parents)
+
+    async def _worktree_of(self, operation: Operation) -> str:
+        event = await self._store.read(lambda tx: events.get(tx, operation.event))
+        name: str = event.inputs["worktree"] if event is not None else ""
+        return name
+
+    async def _touched(self, operation: Operation) -> TouchedEvent:
+        """An operation as an event that is to be taken out."""
+        git = self._scratch.git(self._main)
+        records = await changed_files(git, operation.before, operation.after)
+        touches = touches_of(records)
+        return TouchedEvent(operation.event, touches, operation.before, operation.after)
+
+    async def _merged_by_hand(self, open_: Sequence[Event], places: RewindPlaces) -> bool:
+        if places.head.commit is None:
+            return False
+        entries = await entries_of(self._scratch.git(self._main), places.head.commit)
+        return stands_in(open_, {name_of(path): entry.oid for path, entry in entries.items()})
+
+    async def _place(
+        self, into: str, landed: bool, lane: str, places: RewindPlaces
+    ) -> tuple[Target, str, str | None, str, tuple[str, ...]]:
+        """Where it is written, on which commit, and the tree and the parents of what stands there now."""
+        if into == "worktree" or (into == "new" and not landed and places.worktree is not None):
+            if places.worktree is None:
+                raise Refusal(
+                    f"{lane} has no worktree of its own.", "Leave out `--into`, or say `--into new`."
+                )
+            checkout, snapshot = places.worktree
+            parents = (snapshot.head.commit,) if snapshot.head.commit else ()
+            if into == "worktree":
+                if places.busy:
+                    raise Refusal(places.busy, "Wait until it ends, or stop it; or say `--into new`.")
+                if snapshot.unsettled or snapshot.merging:
+                    raise Refusal(
+                        f"In {checkout.top} a merge is under way.", "Settle it or give it up first."
+                    )
+                return Target.WORKTREE, str(checkout.top), None, snapshot.tree, parents
+            base = snapshot.head.commit
+            if snapshot.dirty or base is None:
+                # Of the repository itself: the commit of a snapshot is in the scratch alone.
+                base = (await self._keep(snapshot.tree, parents, lane, f"before a rewind of {lane}")).commit
+            return Target.BRANCH, await self._free_branch(lane), base, snapshot.tree, parents
+        tree, commit = await self._main_tree(places)
+        if into == "main":
+            return Target.MAIN, str(self._main.top), commit, tree, (commit,)
+        return Target.BRANCH, await self._free_branch(lane), commit, tree, (commit,)
+
+    async def _place_again(
+        self, operation: Operation, places: RewindPlaces
+    ) -> tuple[Target, str, str | None, str, tuple[str, ...]]:
+        """Where an operation is taken out: where it was written, or what that was merged into."""
+        match operation.target:
+            case Target.WORKTREE:
+                worktree = places.worktree
+                if worktree is None or str(worktree[0].top) != operation.place:
+                    raise Refusal(
+                        f"The worktree {operation.place} is not there.",
+                        "Make it again: give its agent a turn.",
+                    )
+                return await self._place("worktree", False, operation.lane, places)
+            case Target.MAIN:
+                return await self._place("main", True, operation.lane, places)
+        git = self._main.git
+        commit = await git.maybe("rev-parse", "-q", "--verify", f"{operation.place}^{{commit}}")
+        head = places.head.commit
+        if commit is not None and head is not None:
+            merged = (await git.run("merge-base", "--is-ancestor", commit, head, ok=(0, 1))).code == 0
+            commit = None if merged and commit != head else commit
+        if commit is None:
+            return await self._place("new", True, operation.lane, places)
+        tree = await git.line("rev-parse", f"{commit}^{{tree}}")
+        return Target.BRANCH, operation.place, commit, tree, (commit,)
+
+    async def _main_tree(self, places: RewindPlaces) -> tuple[str, str]:
+        if places.head.commit is None:
+            raise Refusal(f"{self._main.top} has no commit yet.", "Make its first commit.")
+        await self._scratch.borrow([self._main])
+        return await self._main.git.line("rev-parse", f"{places.head.commit}^{{tree}}"), places.head.commit
+
+    async def _free_branch(self, lane: str) -> str:
+        """The ref `rw/LANE-N` with the first number above those that are there."""
+        name = lane.rpartition("/")[2]
+        slug = re.sub(r"[^a-z0-9_]+", "-", name.casefold()).strip("-") or "lane"
+        prefix = f"{HEADS}{BRANCHES}{slug}-"
+        listed = await self._main.git.run("for-each-ref", "--format=%(refname)", f"{HEADS}{BRANCHES}")
+        numbers = [ref.removeprefix(prefix) for ref in listed.text.split("\n") if ref.startswith(prefix)]
+        return f"{prefix}{max((int(number) for number in numbers if number.isdecimal()), default=0) + 1}"
+
+    async def _keep(self, tree: str, parents: Sequence[str], lane: str, reason: str) -> Any:
+        return await self._kept.keep(tree, parents, lane=lane, reason=reason, at=time.time())
+
+    async def apply(self, plan: RewindPlan) -> dict[str, Any]:
+        """Do what the plan says; the answer, with the rewind's event. Raises Refusal, GitError, OSError, and then
+        nothing was changed."""
+        if plan.operation is None:
+            if plan.answer["conflicts"]:
+                return dict(plan.answer)
+            raise Refusal(
+                f"Nothing of what {plan.answer['lane']} did since then stands there any more.",
+                "Name an earlier moment, or another place.",
+            )
+        # Whoever asked may go away; half a rewind must not stay.
+        return await asyncio.shield(asyncio.ensure_future(self._apply(plan, plan.operation)))
+
+    async def _apply(self, plan: RewindPlan, new: NewOperation) -> dict[str, Any]:
+        async with self._one_at_a_time:
+            await self._settle()
+            await self._applier.check(new.target, new.place, new.before, new.after)
+            await self._unmoved(new)
+            kept = await self._keep(new.before, plan.parents, new.lane, f"before a rewind of {new.lane}")
+            await self._keep(new.after, [kept.commit], new.lane, f"after a rewind of {new.lane}")
+            event = await self._store.write(lambda tx: history.begin(tx, new), durable=True)
+            operation = await self._store.read(lambda tx: history.of_event(tx, event.id))
+            assert operation is not None
+            try:
+                await self._applier.apply(operation, event)
+            except (Refusal, GitError, OSError) as error:
+                said = str(error)
+                await self._store.write(lambda tx: history.give_up(tx, operation, said, new.by), durable=True)
+                raise
+            await self._store.write(lambda tx: history.finish(tx, operation), durable=True)
+        return {**plan.answer, "rewind": new.of or event.id, "event": event.id}
+
+    async def _unmoved(self, new: NewOperation) -> None:
+        """Refuse where the branch moved since it was planned."""
+        if new.target is Target.MAIN and (await head_of(self._main.git)).commit != new.base:
+            raise Refusal("The main branch has moved since this was planned.", "Look at it again.")
+
+    async def recover(self) -> list[Operation]:
+        """At a start: finish what was begun, or give it up; gives what there was. Raises GitError, OSError for what
+        cannot be settled yet, which stays begun."""
+        async with self._one_at_a_time:
+            return await self._settle()
+
+    async def _settle(self) -> list[Operation]:
+        found = await self._store.read(history.begun)
+        for operation in found:
+            await self._settle_one(operation)
+        return found
+
+    async def _settle_one(self, operation: Operation) -> None:
+        event = await self._store.read(lambda tx: events.get(tx, operation.event))
+        assert event is not None
+        outcome = await self._applier.recover(operation, event)
+        log.info("a rewind was settled", event_id=operation.event, outcome=outcome.value)
+
+        async def settle(tx: Tx) -> None:
+            if outcome is Outcome.FINISHED:
+                await history.finish(tx, operation)
+            else:
+                by = Lane("room", f"rewind:{operation.event[:12]}", short=True)
+                await history.give_up(tx, operation, "the process that carried it out was ended", by)
+
+        await self._store.write(settle, durable=True)
+
+
+def _choose(
+    request: RewindRequest, places: RewindPlaces, landed: list[Event], open_: list[Event]
+) -> tuple[list[Event], str]:
+    """Which events are taken out, and where: what has landed in a new branch unless it is said otherwise, and what
+    stands in the worktree alone there. A worktree has what has landed too."""
+    into = request.into or ("new" if landed or places.worktree is None else "worktree")
+    if request.person:
+        return [*landed, *open_] if into == "worktree" or not landed else landed, into
+    if into == "main" or not open_:
+        raise Refusal(
+            "An agent takes back its own work that is not merged, and this is.",
+            "Ask a person for it.",
+            Fault.FORBIDDEN,
+        )
+    return open_, "worktree" if request.into is None else into

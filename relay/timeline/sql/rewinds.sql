@@ -1,0 +1,25 @@
+-- name: put_rewind
+INSERT INTO rewinds (pos, event, kind, rewind, lane, target, place, base, before, after, removed, state, author)
+VALUES (:pos, :event, :kind, :rewind, :lane, :target, :place, :base, :before, :after, :removed, :state, :author)
+
+-- name: set_rewind_state
+UPDATE rewinds SET state = :state WHERE pos = :pos
+
+-- name: rewind_of_event
+SELECT r.* FROM events e JOIN rewinds r ON r.pos = e.pos WHERE e.id = :event
+
+-- name: rewind_to_undo
+SELECT * FROM rewinds WHERE kind = 'timeline.rewound' AND state = 'done' ORDER BY pos DESC LIMIT 1
+
+-- name: rewind_to_redo
+SELECT u.* FROM rewinds u JOIN rewinds r ON r.pos = u.rewind
+WHERE u.kind = 'timeline.undone' AND u.state = 'done' AND r.state = 'undone' ORDER BY u.pos DESC LIMIT 1
+
+-- name: begun_rewinds
+SELECT * FROM rewinds WHERE state = 'begun' ORDER BY pos
+
+-- name: rewinds_after
+SELECT pos, removed FROM rewinds WHERE pos > :after AND kind = 'timeline.rewound' AND state IN ('begun', 'done')
+
+-- name: clear_rewinds
+DELETE FROM rewinds

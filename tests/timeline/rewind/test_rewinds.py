@@ -1,0 +1,336 @@
+"""A rewind from the request to the answer, and back."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from relay.git.kept_snapshots import SNAPSHOTS
+from relay.log import events
+from relay.log.verify import verify
+from relay.model.refusals import Refusal
+from relay.store.ports import Queries, Store
+from relay.timeline.projection import last_tree
+from relay.timeline.rewind import history
+from relay.timeline.rewind.checkout_writer import FilesInTheWay
+from relay.timeline.rewind.plan import RewindRequest
+from tests.engines import BOTH, all_events
+from tests.git.repository import ENV, git, lines, write
+from tests.timeline.rewind.parts import ANN, CLAUDE, CODEX, Stage, files_of
+
+pytestmark = BOTH
+#: What only tests ask of the tables.
+Q = Queries(Path(__file__).parents[1])
+FIRST = {"app.py": lines(1, 9), "other.py": lines(1, 3), ".gitignore": "*.log\n"}
+
+
+@pytest.fixture
+async def stage(tmp_path: Path) -> AsyncIterator[Stage]:
+    opened = await Stage.open(tmp_path, dict(FIRST))
+    yield opened
+    await opened.store.close()
+
+
+async def rows(store: Store) -> list[dict[str, Any]]:
+    return [dict(row) for row in await store.read(lambda tx: tx.all(Q.all_rewinds))]
+
+
+def actions(answer: dict[str, Any]) -> dict[str, str]:
+    return {file["path"]: file["action"] for file in answer["files"]}
+
+
+async def test_rewind_is_undone(stage: Stage) -> None:
+    """Its own worktree is as it was, and undo brings all back, with what came after; redo takes it back again."""
+    top = await stage.give_worktree(CODEX)
+    write(top, {"build.log": "ignored\n"})
+    begin = await stage.edit(CODEX, {"app.py": "good\n" + lines(1, 9)})
+    stood = files_of(top)
+    one = await stage.edit(CODEX, {"app.py": "good\n" + lines(1, 9) + "bad\n", "new/bad.py": "bad\n"})
+    two = await stage.edit(CODEX, {"other.py": None, "new/bad.py": "worse\n"})
+    astray = files_of(top)
+
+    answer = await stage.rewind(CODEX, begin)
+
+    assert files_of(top) == stood and not (top / "new").exists()
+    assert answer["removed"] == [one.id, two.id] and answer["conflicts"] == [] == answer["invalidated"]
+    assert actions(answer) == {"app.py": "restored", "new/bad.py": "deleted", "other.py": "restored"}
+    assert (
+        answer["undo_with"] == "relay timeline undo"
+        and answer["branch"] is None
+        and answer["lane"] == "CODEX"
+    )
+    assert git(top, "status", "--porcelain").splitlines() == [" M app.py"]
+
+    # The next turn finds nothing there that nobody has done.
+    known = await stage.store.read(lambda tx: last_tree(tx, "CODEX"))
+    assert known is not None and known.tree == (await stage.snapshot(stage.worktrees[CODEX])).tree
+
+    write(top, {"later.py": "after the rewind\n"})
+    back = await stage.undo(CODEX)
+    assert files_of(top) == {**astray, "later.py": "after the rewind\n"}
+    assert back["rewind"] == answer["rewind"] and back["undo_with"] == "relay timeline redo"
+    await stage.redo(CODEX)
+    assert files_of(top) == {**stood, "later.py": "after the rewind\n"}
+    kinds = [event.type for event in await all_events(stage.store) if event.type.startswith("timeline.")]
+    assert kinds == [history.REWOUND, history.UNDONE, history.REDONE]
+    assert await verify(stage.store) == []
+
+
+async def test_second_undo_goes_further(stage: Stage) -> None:
+    top = await stage.give_worktree(CODEX)
+    states = [files_of(top)]
+    edits = []
+    for number in range(3):
+        edits.append(await stage.edit(CODEX, {f"f{number}.py": f"{number}\n"}))
+        states.append(files_of(top))
+    await stage.rewind(CODEX, edits[1])
+    assert files_of(top) == states[2]
+    await stage.rewind(CODEX, edits[0])
+    assert files_of(top) == states[1]
+    await stage.undo(CODEX)
+    assert files_of(top) == states[2]
+    await stage.undo(CODEX)
+    assert files_of(top) == states[3]
+    with pytest.raises(Refusal, match="no rewind to undo"):
+        await stage.undo(CODEX)
+    await stage.redo(CODEX)
+    assert files_of(top) == states[2]
+    await stage.redo(CODEX)
+    assert files_of(top) == states[1]
+    with pytest.raises(Refusal, match="to redo"):
+        await stage.redo(CODEX)
+    await stage.undo(CODEX)
+    await stage.undo(CODEX)
+    assert files_of(top) == states[3]
+
+
+async def test_what_was_taken_back_before_is_not_taken_back_again(stage: Stage) -> None:
+    top = await stage.give_worktree(CODEX)
+    first = await stage.edit(CODEX, {"a": "1\n"})
+    await stage.edit(CODEX, {"b": "1\n"})
+    await stage.rewind(CODEX, first)
+    third = await stage.edit(CODEX, {"b": "again\n"})
+    answer = await stage.rewind(CODEX, 0)
+    assert answer["removed"] == [first.id, third.id] and not (top / "b").exists()
+
+
+async def test_what_has_landed_is_taken_out_of_main(stage: Stage) -> None:
+    """By default on a new branch, which moves nobody; or on the main branch, with the files of its checkout."""
+    await stage.give_worktree(CODEX)
+    bad = await stage.edit(CODEX, {"app.py": lines(1, 9) + "bad\n", "bad.py": "bad\n"})
+    await stage.merge(CODEX)
+    main = stage.main.top
+    head = git(main, "rev-parse", "HEAD")
+    good = await stage.edit(ANN, {"app.py": lines(1, 9) + "bad\ngood\n"})
+    await stage.commit("good")
+    standing, head = files_of(main), git(main, "rev-parse", "HEAD")
+    expected = {**FIRST, "app.py": lines(1, 9) + "good\n"}
+
+    answer = await stage.rewind(CODEX)
+    assert answer["branch"] == "rw/codex-1" and answer["removed"] == [bad.id]
+    assert actions(answer) == {"app.py": "merged", "bad.py": "deleted"}
+    assert answer["invalidated"] == [{"event": good.id, "lane": ANN.key, "read": "app.py", "wrote": bad.id}]
+    assert stage.show("rw/codex-1") == expected
+    assert (files_of(main), git(main, "rev-parse", "HEAD"), git(main, "status", "--porcelain")) == (
+        standing,
+        head,
+        "",
+    )
+
+    told = git(main, "log", "-1", "--format=%(trailers:only,unfold)", "rw/codex-1").split("\n")
+    values = dict(line.split(": ", 1) for line in told if line)
+    assert values["TimeWarp-Event-Id"] == answer["rewind"] and values["TimeWarp-Agent-Id"] == "CODEX"
+    assert values["TimeWarp-Branch-Id"] == "rw/codex-1"
+    assert values["TimeWarp-Snapshot-Id"] == git(main, "rev-parse", "rw/codex-1^{tree}")
+    clock = (await stage.store.read(lambda tx: events.get(tx, answer["rewind"]))).clock  # type: ignore[union-attr]
+    assert values["TimeWarp-Vector-Clock"] == ",".join(f"{key}:{n}" for key, n in sorted(clock.items()))
+
+    await stage.undo()
+    assert stage.show("rw/codex-1") == stage.show(head)
+    again = await stage.rewind(CODEX, into="main")
+    assert again["branch"] == "main" and files_of(main) == expected == stage.show("main")
+    assert git(main, "status", "--porcelain") == "" and git(main, "rev-parse", "HEAD^") == head
+    await stage.undo()
+    assert files_of(main) == standing and git(main, "status", "--porcelain") == ""
+    third = await stage.rewind(CODEX)
+    assert third["branch"] == "rw/codex-2"
+
+
+async def test_renames_that_have_landed_go_back(stage: Stage) -> None:
+    """Also where somebody else's merge renamed what the agent had edited, and for a second rewind across one."""
+    for lane in (CODEX, CLAUDE):
+        await stage.give_worktree(lane)
+    first = await stage.edit(CODEX, {"app.py": "codex\n" + lines(1, 9)})
+    await stage.edit(CODEX, {"other.py": None, "moved.py": FIRST["other.py"]})
+    renamed = await stage.edit(CLAUDE, {"app.py": None, "lib/app.py": lines(1, 9)})
+    await stage.merge(CODEX)
+    await stage.merge(CLAUDE)
+    assert stage.show("main")["lib/app.py"] == "codex\n" + lines(1, 9)
+    await stage.rewind(CODEX, first, into="main")
+    assert stage.show("main") == {
+        ".gitignore": "*.log\n",
+        "lib/app.py": "codex\n" + lines(1, 9),
+        "other.py": lines(1, 3),
+    }
+    answer = await stage.rewind(CODEX, into="main")
+    assert answer["removed"] == [first.id]
+    assert stage.show("main") == {".gitignore": "*.log\n", "lib/app.py": lines(1, 9), "other.py": lines(1, 3)}
+    await stage.rewind(CLAUDE, into="main")
+    assert stage.show("main") == FIRST
+    assert renamed.id in (await stage.store.read(history.to_undo)).removed  # type: ignore[union-attr]
+
+
+async def test_what_a_person_merged_by_hand_has_landed(stage: Stage) -> None:
+    top = await stage.give_worktree(CODEX)
+    await stage.edit(CODEX, {"bad.py": "bad\n"})
+    git(top, "add", "-A")
+    git(top, "commit", "-q", "-m", "by hand")
+    git(stage.main.top, "merge", "-q", "relay/codex")
+    assert (await stage.plan(CODEX)).answer["branch"] == "rw/codex-1"
+
+
+async def test_two_agents_in_one_checkout(stage: Stage) -> None:
+    """Both work in the main checkout; one of them is taken back there."""
+    stage.worktrees = {CODEX: stage.main, CLAUDE: stage.main}
+    await stage.edit(CODEX, {"app.py": "codex\n" + lines(1, 9), "codex.py": "codex\n"})
+    await stage.edit(CLAUDE, {"app.py": "codex\n" + lines(1, 9) + "claude\n", "claude.py": "claude\n"})
+    await stage.edit(CODEX, {"app.py": "codex 2\n" + lines(1, 9) + "claude\n"})
+    answer = await stage.rewind(CODEX, into="worktree")
+    assert files_of(stage.main.top) == {**FIRST, "app.py": lines(1, 9) + "claude\n", "claude.py": "claude\n"}
+    assert [entry["lane"] for entry in answer["invalidated"]] == [CLAUDE.key]
+    await stage.undo(CODEX)
+    assert files_of(stage.main.top)["app.py"] == "codex 2\n" + lines(1, 9) + "claude\n"
+
+
+async def test_a_conflict_is_an_answer_and_writes_nothing(stage: Stage) -> None:
+    stage.worktrees = {CODEX: stage.main, CLAUDE: stage.main}
+    await stage.edit(CODEX, {"app.py": "codex\n" + lines(2, 9), "codex.py": "codex\n"})
+    await stage.edit(CLAUDE, {"app.py": "claude\n" + lines(2, 9)})
+    standing, refs = files_of(stage.main.top), git(stage.main.top, "for-each-ref")
+    answer = await stage.rewind(CODEX, into="worktree")
+    assert answer["rewind"] is None and answer["conflicts"] == ["app.py"]
+    assert actions(answer) == {"app.py": "conflict", "codex.py": "deleted"}
+    assert files_of(stage.main.top) == standing and git(stage.main.top, "for-each-ref") == refs
+    assert await rows(stage.store) == []
+    partial = await stage.rewind(CODEX, into="worktree", partial=True)
+    assert partial["rewind"] and partial["conflicts"] == ["app.py"]
+    assert files_of(stage.main.top) == {**FIRST, "app.py": "claude\n" + lines(2, 9)}
+
+
+async def test_a_preview_writes_nothing(stage: Stage) -> None:
+    top = await stage.give_worktree(CODEX)
+    await stage.edit(CODEX, {"app.py": "bad\n"})
+    standing, refs = files_of(top), git(top, "for-each-ref")
+    plan = await stage.plan(CODEX)
+    assert plan.answer["rewind"] is None and plan.paths == ["app.py"]
+    assert files_of(top) == standing and git(top, "for-each-ref") == refs and await rows(stage.store) == []
+
+
+@pytest.mark.parametrize("into", ["worktree", "main"])
+async def test_a_persons_edit_in_the_way_refuses_and_nothing_is_recorded(stage: Stage, into: str) -> None:
+    top = await stage.give_worktree(CODEX)
+    await stage.edit(CODEX, {"app.py": "bad\n" + lines(1, 9), "other.py": "bad\n"})
+    if into == "main":
+        await stage.merge(CODEX)
+        top = stage.main.top
+    plan = await stage.plan(CODEX, into=into)
+    write(top, {"other.py": "a person's\n", "mine.txt": "a person's\n"})
+    standing, head = files_of(top), git(top, "rev-parse", "HEAD")
+    with pytest.raises(FilesInTheWay, match=r"other\.py"):
+        await stage.rewinds.apply(plan)
+    assert files_of(top) == standing and git(top, "rev-parse", "HEAD") == head
+    assert await rows(stage.store) == []
+
+
+async def test_no_git_identity(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Neither git's configuration nor the environment knows a name, and none can be guessed."""
+    await stage.give_worktree(CODEX)
+    await stage.edit(CODEX, {"bad.py": "bad\n"})
+    await stage.merge(CODEX)
+    await stage.edit(CODEX, {"worse.py": "worse\n"})
+    for name in ENV:
+        if name.startswith("GIT_"):
+            monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("HOME", str(stage.main.top.parent))
+    monkeypatch.setenv("EMAIL", "")
+    git(stage.main.top, "config", "user.useConfigOnly", "true")
+    for into in ("new", "main", "worktree"):
+        await stage.rewind(CODEX, into=into)
+        await stage.undo(CODEX)
+    assert git(stage.main.top, "log", "-1", "--format=%an <%ae>", "rw/codex-1") == "ANN <ann@relay>"
+
+
+async def test_an_agent_takes_back_its_own_open_work_only(stage: Stage) -> None:
+    top = await stage.give_worktree(CODEX)
+    await stage.edit(CODEX, {"landed.py": "1\n"})
+    asked: dict[str, Any] = {"author": "CODEX", "by": CODEX, "person": False}
+    await stage.merge(CODEX)
+    with pytest.raises(Refusal, match="not merged"):
+        await stage.plan(CODEX, **asked)
+    open_ = await stage.edit(CODEX, {"open.py": "1\n"})
+    with pytest.raises(Refusal, match="not merged"):
+        await stage.plan(CODEX, into="main", **asked)
+    answer = await stage.rewind(CODEX, **asked)
+    assert answer["removed"] == [open_.id]
+    assert (top / "landed.py").exists() and not (top / "open.py").exists()
+
+
+async def test_what_cannot_be_asked_is_refused_with_what_can(stage: Stage) -> None:
+    with pytest.raises(Refusal, match="changed no file"):
+        await stage.plan(CODEX)
+    await stage.edit(ANN, {"app.py": "ann\n"})
+    with pytest.raises(Refusal, match="Who has: ANN"):
+        await stage.plan(CODEX)
+    await stage.give_worktree(CODEX)
+    await stage.edit(CODEX, {"app.py": "codex\n"})
+    with pytest.raises(Refusal, match="no place"):
+        await stage.plan(CODEX, into="elsewhere")
+    busy = await stage.places(CODEX, busy="CODEX is at its turn.")
+    with pytest.raises(Refusal, match="at its turn"):
+        await stage.rewinds.plan(RewindRequest("codex", "", 0, "ANN", ANN), busy)
+    with pytest.raises(Refusal, match="no worktree"):
+        await stage.rewinds.plan(RewindRequest(ANN.key, "", 0, "ANN", ANN, "worktree"), await stage.places())
+
+
+async def test_the_main_branch_that_moved_is_planned_again(stage: Stage) -> None:
+    await stage.give_worktree(CODEX)
+    await stage.edit(CODEX, {"bad.py": "bad\n"})
+    await stage.merge(CODEX)
+    plan = await stage.plan(CODEX, into="main")
+    write(stage.main.top, {"more.py": "1\n"})
+    await stage.commit("more")
+    with pytest.raises(Refusal, match="moved"):
+        await stage.rewinds.apply(plan)
+
+
+async def test_git_gc_keeps_what_undo_needs(stage: Stage, tmp_path: Path) -> None:
+    """Also after a new start, which empties the scratch."""
+    top = await stage.give_worktree(CODEX)
+    await stage.edit(CODEX, {"app.py": "bad\n", "bad.py": "bad\n"})
+    astray = files_of(top)
+    await stage.rewind(CODEX)
+    git(stage.main.top, "reflog", "expire", "--expire=now", "--all")
+    git(stage.main.top, "gc", "-q", "--prune=now")
+    await stage.scratch.empty()
+    await stage.scratch.borrow([stage.main, *stage.worktrees.values()])
+    await stage.undo(CODEX)
+    assert files_of(top) == astray
+    assert git(stage.main.top, "for-each-ref", "--format=%(refname)", SNAPSHOTS)
+    assert git(stage.main.top, "log", "--branches", "--format=%s") == "first"
+
+
+async def test_the_table_is_what_the_log_says(stage: Stage) -> None:
+    await stage.give_worktree(CODEX)
+    for number in range(3):
+        await stage.edit(CODEX, {f"f{number}.py": f"{number}\n"})
+        await stage.rewind(CODEX)
+    await stage.undo(CODEX)
+    await stage.undo(CODEX)
+    await stage.redo(CODEX)
+    before = await rows(stage.store)
+    assert [row["state"] for row in before] == ["done", "done", "undone", "done", "done", "done"]
+    assert await history.rebuild(stage.store) == 6
+    assert await rows(stage.store) == before
