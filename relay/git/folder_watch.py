@@ -1,9 +1,9 @@
 """What changed under a number of folders, told by a process of its own.
 
-Invariant: the event loop never waits for the file system: setting up the watches of a large tree holds the
-interpreter for a fifth of a second and more, and a flood of changes does too, so both happen in a child
-(`serve`), which ends when its standard input does. What cannot be told path by path is
-told as "all of it"; a watcher that cannot be had is an error, and whoever asked looks by himself.
+Invariant: the event loop never waits for the file system. To set up the watches of a large tree holds the
+interpreter for a fifth of a second and more, and so does a flood of changes; both happen in a child (`serve`), which
+ends when its standard input does. Changes that cannot be told path by path are told as "all of it". A watcher that
+cannot start is an error, and its caller polls.
 """
 
 from __future__ import annotations

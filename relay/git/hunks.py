@@ -1,8 +1,8 @@
 """How two changes of one file lie to each other, as git's merge sees it.
 
-Invariant: git cannot merge two hunks that touch, which means that no unchanged line lies between them, unless they
-are the same; all other hunks merge. Ranges are in base coordinates. Pure and symmetric; equal hunks that both
-sides have say nothing about either, so they are left out first.
+Invariant: two hunks touch when no unchanged line lies between them. Git cannot merge hunks that touch, unless they
+are the same; all other hunks merge. Ranges are in base coordinates. Hunks that both sides have are left out first.
+Pure and symmetric.
 """
 
 from __future__ import annotations

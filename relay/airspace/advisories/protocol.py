@@ -4,8 +4,8 @@ Invariants:
 - what a tick decides (pairs, advisory, its event, its message, the turns it asks for) is one transaction, decided
   inside it from what the database holds: killed at any instant, nothing is said twice and nothing is lost, and
   two processes on one database decide it once;
-- people are told once that nobody answers, and once that nobody steers off; who goes on they are asked once;
-- what is kept in memory is a copy for looking only.
+- people are told once that nobody answers, and once that nobody steers off; they are asked once who goes on;
+- the state in memory is a copy that is only read.
 """
 
 from __future__ import annotations
@@ -86,7 +86,7 @@ class AdvisoryProtocol:
         return next_due_at(self.state, self.rules, self._context.clock())
 
     async def load(self) -> None:
-        """Take what the database holds."""
+        """Read the state from the database."""
         async with self._alone:
             self.state = await self._context.store.read(table.load_state)
             if not self._loaded:
@@ -124,8 +124,7 @@ class AdvisoryProtocol:
         return True
 
     def _renew(self, observation: Observation) -> None:
-        """The risks and the evidence that the interfaces show follow the scan, though nothing is recorded for
-        them."""
+        """Show the risks and the evidence of this scan. Nothing is recorded for them."""
 
         def renewed(pair: Pair, contact: Contact) -> Contact:
             observed = observation.observed.get(pair)

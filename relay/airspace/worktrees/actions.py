@@ -146,10 +146,10 @@ class WorktreeActions:
                         f"relay has no merge under way in the worktree of {worktree.name}.",
                         "Git's own: `git merge --abort` in that folder." if source.snapshot.merging else "",
                     )
-                kept = await self._branch_updates.give_up(worktree, update, started, by)
+                ref = await self._branch_updates.give_up(worktree, update, started, by)
         self._registry.wake.set()
-        text = f"The merge of {started.into} is given up. What stood in the files is kept in `{kept}`."
-        return {"success": True, "reason": text, "kept": kept, "commit": started.head}
+        text = f"The merge of {started.into} is given up. What stood in the files is kept in `{ref}`."
+        return {"success": True, "reason": text, "kept": ref, "commit": started.head}
 
     async def remove(self, agent: str, by: str) -> dict[str, Any]:
         """Take an agent's worktree away; its work stays in git. Raises Refusal."""
@@ -202,8 +202,8 @@ class WorktreeActions:
             )
         ref = await lifecycle.keep(worktree.name, worktree.checkout, snapshot)
         await lifecycle.remove(worktree.name, top, (await self._registry.main_head()).commit)
-        kept = f" What it had not committed is kept in {ref}." if ref else ""
-        text = f"{by} removed the worktree of {worktree.name}.{kept}"
+        text = f"{by} removed the worktree of {worktree.name}."
+        text += f" What it had not committed is kept in {ref}." if ref else ""
         branch = snapshot.head.branch or branch_name(worktree.name)
         return WorktreeChange("removed", worktree.name, branch, by, text, snapshot.commit, {"kept": ref})
 

@@ -113,14 +113,14 @@ class BranchUpdates:
     ) -> str:
         """The ref that keeps what stood in the files."""
         snapshot = await worktree.take_snapshot(everything=True)
-        kept = await update.abort(worktree.name, worktree.checkout, snapshot, started)
+        ref = await update.abort(worktree.name, worktree.checkout, snapshot, started)
         worktree.mark_stale(None)
         text = (
             f"{why} gave up the merge of {started.into} into {snapshot.head.branch} of {worktree.name}: its files "
-            f"are as before the merge. What stood in them is kept in `{kept}`."
+            f"are as before the merge. What stood in them is kept in `{ref}`."
         )
-        await self._record(ABORTED, worktree, text, started.head, kept=kept)
-        return kept
+        await self._record(ABORTED, worktree, text, started.head, kept=ref)
+        return ref
 
     async def take(self, worktree: TrackedWorktree, snapshot: Snapshot, *, begin: bool) -> str:
         """Go on with a merge of the main branch into the agent's, or begin one; what the agent is told of it."""

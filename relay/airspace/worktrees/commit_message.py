@@ -124,18 +124,18 @@ def _title(text: str) -> str:
 
 def _account(answer: str, subject: str) -> str:
     """What the agent says it did, as paragraphs of short lines."""
-    kept: list[str] = []
+    paragraphs: list[str] = []
     for paragraph in re.split(r"\n\s*\n", _plain(answer)):
         lines = [
             _MENTION.sub("", line.rstrip()) for line in paragraph.strip("\n").split("\n") if line.strip()
         ]
         if not lines or lines[0].startswith(("#", "|")) or len(" ".join(lines).split()) < 3:
             continue
-        if len(kept) == _PARAGRAPHS or sum(map(len, kept)) + sum(map(len, lines)) > _CHARACTERS:
+        if len(paragraphs) == _PARAGRAPHS or sum(map(len, paragraphs)) + sum(map(len, lines)) > _CHARACTERS:
             break
-        kept.append(_wrapped(lines))
-    text = "\n\n".join(kept)
-    if not kept and answer.strip():
+        paragraphs.append(_wrapped(lines))
+    text = "\n\n".join(paragraphs)
+    if not paragraphs and answer.strip():
         first = _title(answer)
         text = _wrapped([_cut(first, _CHARACTERS)]) if len(first.split()) > 2 else ""
     return "" if text.rstrip(".") == subject.rstrip(".") else text

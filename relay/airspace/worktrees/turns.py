@@ -116,13 +116,13 @@ class TurnWorktrees:
             ) or await operation_under_way(worktree.checkout):
                 return snapshot
             # Others made one commit of it: it is held as it was, as when the room does that.
-            kept = {} if behind else {"kept": await registry.lifecycle.hold(worktree.name, before)}
+            details = {} if behind else {"kept": await registry.lifecycle.hold(worktree.name, before)}
             await registry.lifecycle.forward(worktree.checkout, branch, before, main)
         except GitError as error:
             log.warning("worktree stays behind", agent=worktree.name, reason=str(error))
             return snapshot
         await registry.room.record(
-            WorktreeChange("forwarded", worktree.name, branch, "RELAY", commit=main, details=kept)
+            WorktreeChange("forwarded", worktree.name, branch, "RELAY", commit=main, details=details)
         )
         return await worktree.take_snapshot(everything=True)
 

@@ -97,19 +97,17 @@ async def difference(registry: WorktreeRegistry, agent: str) -> dict[str, Any] |
     if work is None:
         raise GitError("diff", 1, worktree.trouble or "the worktree has not been read yet")
     text, truncated = await diff.unified(worktree.snapshotter.git, work.base, work.snapshot.tree, MOST_DIFF)
-    files = []
-    for record in work.records:
-        hunks = work.hunks[record.old, record.new]
-        files.append(
-            {
-                "path": name_of(record.last_path),
-                "old_path": None if record.new_path is None else name_of(record.path),
-                "change": str(record.change),
-                "insertions": hunks.insertions,
-                "deletions": hunks.deletions,
-                "binary": hunks.binary,
-            }
-        )
+    files = [
+        {
+            "path": name_of(record.last_path),
+            "old_path": None if record.new_path is None else name_of(record.path),
+            "change": str(record.change),
+            "insertions": (hunks := work.hunks[record.old, record.new]).insertions,
+            "deletions": hunks.deletions,
+            "binary": hunks.binary,
+        }
+        for record in work.records
+    ]
     return {
         "agent": worktree.name,
         "branch": work.snapshot.head.branch,

@@ -1,8 +1,8 @@
 """Would this edit collide, and whose file is it? Asked before it is made (the guard of an agent's turn).
 
-Invariant: it says no only where git would have no unchanged line between the edit and what another agent has
-standing there, and only to the one that would have to steer anyway (000, section 3): the other holds, so of two
-that ask, one may always go on. Pure.
+Invariant: an edit is refused only where git would see no unchanged line between it and another agent's change, and
+only to the agent that would have to steer anyway (000, section 3). The other one holds, so of two that ask, one may
+always go on. Pure.
 """
 
 from __future__ import annotations

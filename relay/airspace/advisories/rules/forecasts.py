@@ -6,8 +6,8 @@ A look-ahead is open from the tick that first draws it until git says how it wen
 - false: the one was merged, or dropped its work, and git had merged both at the last look;
 - unknown: git was not asked at the last look, or the end itself set the other one's work back.
 
-Invariant: of a pair at most one is open; what git cannot merge already was not foretold. A look-ahead that is not
-drawn any more stays open: it was said. Pure.
+Invariant: a pair has at most one open look-ahead. What git already cannot merge was not foretold. A look-ahead that
+is no longer drawn stays open, since somebody was told of it. Pure.
 """
 
 from __future__ import annotations

@@ -90,12 +90,12 @@ def update_set_back(
         lines = {path: trial.lines[path] for path in paths if path in trial.lines}
         if was is None:
             was = SetBack(agent, target.name, target.commit, paths, now)
-        told = was.told
+        heard = was.told
         if was.commit != target.commit:
             # A landing may add to what was told: compared with the last look at the commit before, since the agent's
             # own edits move the lines.
-            told = tuple(path for path in told if _within(lines.get(path, ()), was.lines.get(path, ())))
-        seen = replace(was, branch=target.name, commit=target.commit, paths=paths, lines=lines, told=told)
+            heard = tuple(path for path in heard if _within(lines.get(path, ()), was.lines.get(path, ())))
+        seen = replace(was, branch=target.name, commit=target.commit, paths=paths, lines=lines, told=heard)
         set_back[agent] = replace(seen, unsettled=trial.unsettled)
     return set_back
 

@@ -5,8 +5,8 @@ Invariants:
   nothing there since it was told and it is below a resolution, since the other one moved away. An agent whose branch
   was merged has not left: its work is in. Nor has one whose partner's branch was merged: it has what it had, and
   git says what becomes of that;
-- those files are the ones of its resolution when it was told: what the advisory comes to be about later, by an
-  intent say, nobody told it to leave.
+- those files are the ones of its resolution when it was told. A file that joins the advisory later, by an intent
+  say, is none that it was told to leave.
 
 Pure.
 """

@@ -287,11 +287,11 @@ class BranchMerger:
         """The main branch and its commit. `moves`: it is moved, and the files of its checkout with it."""
         head, top = self._head, self._main.top
         if head.branch is None:
-            said = f"{top} is on no branch, and which one it was on before is not known."
-            raise Refusal(said, "Check out the branch to merge into.")
+            message = f"{top} is on no branch, and which one it was on before is not known."
+            raise Refusal(message, "Check out the branch to merge into.")
         if moves and (await head_of(self._main.git)).branch != head.branch:
-            said = f"{top} is on no branch, so its files cannot follow {head.branch}."
-            raise Refusal(said, f"`git switch {head.branch}` there first.")
+            message = f"{top} is on no branch, so its files cannot follow {head.branch}."
+            raise Refusal(message, f"`git switch {head.branch}` there first.")
         if head.commit is None:
             raise Refusal(
                 f"The branch {head.branch} in {self._main.top} has no commit yet.",

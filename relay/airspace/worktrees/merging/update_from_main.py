@@ -153,7 +153,7 @@ class UpdateFromMain:
             )
         await self._free(checkout, snapshot, started.head)
         await self._scratch.publish(checkout, snapshot.commit, [started.head, started.other])
-        kept = await self._lifecycle.hold(agent, snapshot.commit)
+        ref = await self._lifecycle.hold(agent, snapshot.commit)
         # Without this ref nothing counts as settled. Who is cut off from here on finds the merge begun anew.
         await checkout.git.run("update-ref", "-d", WRITTEN)
         own = self._scratch.git(checkout, checkout.index)
@@ -165,11 +165,11 @@ class UpdateFromMain:
         except GitError as error:
             raise Refusal(
                 f"git could not put the files back: {error}. The merge is still under way; what stood in the files "
-                f"is kept in `{kept}`.",
+                f"is kept in `{ref}`.",
                 "Mend that, then give the merge up again.",
             ) from error
         await self._forget(checkout)
-        return kept
+        return ref
 
     async def _free(self, checkout: Checkout, snapshot: Snapshot, after: str) -> None:
         """Refuse to write the files of `after` over such as the snapshot has not. Raises Refusal."""
