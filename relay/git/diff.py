@@ -44,6 +44,8 @@ REMEMBERED = 50_000
 MOST_TEXT = 256 * 1_048_576
 #: A base text beyond this many bytes is not read: its length stays unknown.
 MOST_BLOB = 4 * 1_048_576
+#: Commits of the mainline that say how often a path changes.
+CHURN_OF = 100
 #: Paths that one command line may name.
 MOST_NAMED = 500
 
@@ -301,9 +303,9 @@ async def _texts(git: Git, records: Iterable[Record]) -> dict[str, bytes]:
     return await git.blobs(fit, most=MOST_TEXT)
 
 
-async def churn(git: Git, commit: str, most: int = 100) -> dict[bytes, int]:
-    """Commits that touched each path, among the last `most` on the mainline (the first parents)."""
-    asked = ("log", f"-{most}", "--first-parent", "--format=", "--name-only", "-z", "--no-renames")
+async def churn(git: Git, commit: str) -> dict[bytes, int]:
+    """Commits that touched each path, among the last `CHURN_OF` on the mainline (the first parents)."""
+    asked = ("log", f"-{CHURN_OF}", "--first-parent", "--format=", "--name-only", "-z", "--no-renames")
     done = await git.run(*asked, commit, "--")
     counts: dict[bytes, int] = {}
     for path in (field.strip(b"\n") for field in done.out.split(b"\0")):

@@ -26,13 +26,11 @@ from relay.airspace.worktrees.merge_trials import MergeTrials
 from relay.airspace.worktrees.room import WorktreeRoom
 from relay.airspace.worktrees.survey import Surveyor, Work, messages
 from relay.airspace.worktrees.tracked_worktree import TrackedWorktree, WorktreeGone
-from relay.config.airspace import AirspaceSettings
 from relay.config.settings import AgentSettings, Settings
 from relay.git import diff
 from relay.git.checkout import Checkout, Head, UnusableCheckout, head_of, list_worktrees, open_checkout
 from relay.git.diff import Differ, Outline
 from relay.git.kept_snapshots import ref_component
-from relay.git.merge_state import is_binary
 from relay.git.run import GitError
 from relay.git.scratch_repository import ScratchRepository
 from relay.git.snapshot import Snapshotter
@@ -48,8 +46,6 @@ DOCUMENTS = 1000
 EDITORS = ("command", "acp", "scripted")
 #: Checkouts that are looked at at the same time.
 AT_ONCE = 2
-#: Bytes of one file's text.
-MOST_TEXT = 4 * 1_048_576
 
 
 class WorktreeRegistry:
@@ -362,29 +358,16 @@ class WorktreeRegistry:
         self.no_main = "" if head.branch else f"{self.main.top} is on no branch, {UNSEEN}."
         return head
 
-    async def text(self, agent: str, path: str, *, base: bool = False) -> str | None:
-        """A file as the agent has it now (`base`: as its base has it); None: not there, or not text."""
-        worktree = self.worktrees.get(agent)
-        if worktree is None or worktree.work is None:
-            return None
-        tree = worktree.work.base if base else worktree.work.snapshot.tree
-        try:
-            done = await worktree.snapshotter.git.run("cat-file", "blob", f"{tree}:{path}", most=MOST_TEXT)
-        except GitError:
-            return None
-        return None if is_binary(done.out) else done.out.decode("utf-8", "replace")
-
 
 async def scan_repo(
-    folder: Path, *, half_life_s: float = 1800.0, outline: Outline | None = None
+    folder: Path, *, outline: Outline | None = None
 ) -> tuple[list[WorkingSet], dict[tuple[str, str], Merge]]:
     """The working sets of all worktrees that a repository really has, each under its branch's or folder's name,
     and the speculative merge of each pair. Writes nothing there. Raises UnusableCheckout, GitError."""
     main = await open_checkout(folder)
     with tempfile.TemporaryDirectory(prefix="relay-scan-") as made:
         # Nothing of the room's is asked: where it would be is in the temporary folder.
-        airspace = AirspaceSettings(half_life_s=half_life_s)
-        settings = Settings(Path(made).resolve() / "config.json", airspace=airspace)
+        settings = Settings(Path(made).resolve() / "config.json")
         registry = WorktreeRegistry(
             settings, WorktreeRoom(), outline=outline, scratch=Path(made) / "scratch.git"
         )

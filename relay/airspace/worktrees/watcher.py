@@ -29,11 +29,8 @@ GATHER_S = 0.05
 class WorktreeWatcher:
     """Follows the worktrees of one registry for ever."""
 
-    def __init__(
-        self, registry: WorktreeRegistry, *, poll_s: float = POLL_S, again_s: float = AGAIN_S
-    ) -> None:
-        self._registry = registry
-        self._poll_s, self._again_s = poll_s, again_s
+    def __init__(self, registry: WorktreeRegistry, *, poll_s: float = POLL_S) -> None:
+        self._registry, self._poll_s = registry, poll_s
         #: Why everything is polled; empty while the watcher stands.
         self.polling = ""
         #: Told what changed in the main checkout: paths below its top, None for anything. None: nobody asks.
@@ -76,7 +73,7 @@ class WorktreeWatcher:
 
     async def _poll(self) -> None:
         """Look at everything now and then, until the watcher is worth another try."""
-        until = time.monotonic() + self._again_s
+        until = time.monotonic() + AGAIN_S
         while time.monotonic() < until and not self._registry.folders_changed.is_set():
             self._all_stale()
             if self.code is not None:

@@ -34,12 +34,10 @@ class WorkingSetSource:
         turns: TurnsAtWork,
         *,
         changed: Callable[[], None] = lambda: None,
-        clock: Callable[[], float] = time.time,
     ) -> None:
         self._registry = registry
         self._turns = turns
         self._changed = changed
-        self._clock = clock
         self._named: dict[str, dict[str, tuple[Location, float]]] = {}
 
     def named(self, agent: str, places: Sequence[Location]) -> None:
@@ -49,7 +47,7 @@ class WorkingSetSource:
             return
         known = self._named.setdefault(agent, {})
         for place in writes:
-            known[place.path] = (place, self._clock())
+            known[place.path] = (place, time.time())
         for path in list(known)[: max(0, len(known) - MOST_PLACES)]:
             del known[path]
         self._changed()
@@ -65,7 +63,7 @@ class WorkingSetSource:
 
     def _with(self, work: WorkingSet, places: Mapping[str, tuple[Location, float]]) -> WorkingSet:
         seen = all_paths(work.files)
-        now, half_life_s = self._clock(), self._registry.settings.airspace.half_life_s
+        now, half_life_s = time.time(), self._registry.settings.airspace.half_life_s
         named = tuple(
             FileTouch(
                 path,

@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from relay.airspace.advisories.rules.hysteresis import (
+    LOOK_AHEAD_S,
     Rules,
     Sample,
     Track,
@@ -176,7 +177,7 @@ def test_a_closing_pair_is_traffic_early_and_never_more() -> None:
     assert (track.level, say) == (TRAFFIC, TRAFFIC)
     track, say = step(track, Sample(0.2), rules, 2.0)
     assert (track.level, say) == (TRAFFIC, None), "it does not flicker"
-    track, say = step(track, Sample(0.2), rules, rules.look_ahead_s)
+    track, say = step(track, Sample(0.2), rules, LOOK_AHEAD_S)
     assert (track.level, say) == (CLEAR, CLEAR)
     assert step(Track(), Sample(0.69, closing=True), rules, 0.0)[0].level is TRAFFIC
 

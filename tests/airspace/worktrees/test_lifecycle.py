@@ -659,7 +659,11 @@ async def test_the_scratch_is_emptied_and_filled_again(tmp_path: Path) -> None:
     assert loose < 50
     assert [file.path for file in again["A"].files] == [file.path for file in before["A"].files]
     assert (await one.merges([("A", "B")]))["A", "B"].conflicts == ("a.py",)
-    assert await one.registry.text("A", "a.py") == "a\n"
+    worktree = one.registry.worktrees["A"]
+    assert worktree.work is not None
+    assert (
+        await worktree.snapshotter.git.line("cat-file", "blob", f"{worktree.work.snapshot.tree}:a.py") == "a"
+    )
 
 
 async def test_open_checkout_says_what_is_wrong(tmp_path: Path) -> None:

@@ -28,11 +28,10 @@ RISES = 2
 
 @dataclass(frozen=True, slots=True)
 class Rules:
-    """`cooldown_s`, `look_ahead_s`: seconds."""
+    """`cooldown_s`: seconds."""
 
     thresholds: Thresholds = field(default_factory=Thresholds)
     cooldown_s: float = 300.0
-    look_ahead_s: float = LOOK_AHEAD_S
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +84,7 @@ def _level(before: Track, sample: Sample, rules: Rules, now: float) -> tuple[Lev
     level = rising if rising > before.level else min(before.level, falling)
     if sample.ceiling is Level.CLEAR:
         return Level.CLEAR, 0.0
-    early_until = now + rules.look_ahead_s if sample.closing else before.early_until
+    early_until = now + LOOK_AHEAD_S if sample.closing else before.early_until
     if level is Level.CLEAR and now < early_until:
         return Level.TRAFFIC, early_until
     return level, early_until
@@ -157,7 +156,7 @@ def closing(trail: Sequence[tuple[float, float]], rules: Rules, now: float) -> b
     Only a real approach counts: at least `RISES` separate rises within the look-ahead, and more in all than the
     slack, which is what the thresholds take for noise.
     """
-    over, slack = rules.look_ahead_s, rules.thresholds.slack
+    over, slack = LOOK_AHEAD_S, rules.thresholds.slack
     rate = rate_of(trail, now, over)
     if rate * over <= slack or not enters_early(trail[-1][1], rate, rules.thresholds, over):
         return False
