@@ -37,6 +37,7 @@ COMMANDS = {
     "log": "Show the daemon's log and follow it.",
     "archive": "Move old entries out of the transcript; they stay searchable.",
     "worktrees": "Show the agents' worktrees; merge, discard or remove one.",
+    "timeline": "Who changed which file, and what its author had seen (`relay timeline --help`).",
     "verify": "Check every event of the log against its hash, its causes and its lane.",
     "demo": "Three agents in a throw-away codebase: with the airspace, and without it.",
 }
@@ -44,9 +45,12 @@ _ELSEWHERE = {
     "join": "relay.faces.terminal.main",
     "guard": "relay.guard_cli",
     "mcp": "relay.app.mcp.command",
+    "timeline": "relay.app.timeline.command",
     "demo": "relay.app.demo.story",
 }
-_OWN = frozenset({"join", "guard", "mcp", "airspace", "locks", "work", "sessions", "changesets", "keys"})
+_OWN = frozenset(
+    {"join", "guard", "mcp", "airspace", "locks", "work", "sessions", "changesets", "keys", "timeline"}
+)
 
 
 def main(argv: list[str] | None = None) -> int:

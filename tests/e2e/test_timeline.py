@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 from relay.app.wiring.schema import SCHEMAS
@@ -71,6 +72,26 @@ async def test_shell_edits_are_seen(open_room: Open) -> None:
     git(one.folder, "add", "person.txt")
     git(one.folder, "commit", "-q", "-m", "by a person")
     await _ask(one, "hello", "WRITER")
+    printed = await one.relay("timeline", "lane", "SHELL")
+    assert (
+        "SHELL        changed 1 mode, 2 rename, 1 delete  .gitignore, notes.md, renamed.md and 1 more"
+        in printed.out
+    )
+    shown = json.loads((await one.relay("timeline", "files", "--json")).out)["files"]
+    assert [(file["path"], file["by"].partition("/")[2]) for file in shown] == [
+        (".gitignore", "SHELL"),
+        ("notes.md", "SHELL"),
+        ("person.txt", "human:Ann"),
+        ("renamed.md", "SHELL"),
+        ("sub/new.md", "SHELL"),
+    ]
+    unknown = await one.relay("timeline", "lane", "NOBODY")
+    assert unknown.code == 1
+    assert "The log has RELAY, SHELL, WRITER, Ann" in unknown.err
+    assert (await one.relay("timeline", "show", "nonsense")).code == 2
+    rebuilt = await one.relay("timeline", "rebuild")
+    assert rebuilt.code == 0
+    assert json.loads((await one.relay("timeline", "files", "--json")).out)["files"] == shown
     await one.end()
 
     written, landed, shell, person = await events_of(one, "files.changed")

@@ -68,6 +68,7 @@ WALKS = {
     ("memory", "found_memories"): "the full-text index gives the hits alone",
     ("memory", "found_memories_tagged"): "the same",
     ("memory", "covered_words"): "the same, of each word",
+    ("timeline", "lane_names"): "an index of those who are not bookkeeping, as far as its limit",
     ("access", "forget_links"): "good for minutes, so few",
     ("access", "forget_sessions"): "a row a browser",
     ("access", "api_keys"): "a row a key, as far as its limit",
@@ -79,7 +80,7 @@ WALKS = {
 BY_INDEX = (
     {"state_counts", "last_skips", "routing", "outbox", "outbox_size"}
     | {"outbox_age", "shown_tasks", "last_undoable"}
-    | {"ready", "all_sessions"}
+    | {"ready", "all_sessions", "lane_names"}
 )  # fmt: skip
 
 

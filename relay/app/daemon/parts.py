@@ -19,7 +19,7 @@ from relay.app.daemon.supervisor import Supervisor
 from relay.app.daemon.trouble import Trouble
 from relay.app.daemon.turn_hooks import DaemonHooks
 from relay.app.runtime.instance import InstanceRecord
-from relay.app.timeline.recording import TimelineRecording
+from relay.app.wiring.timeline import TimelineRecording
 from relay.base.durations import now_iso
 from relay.base.git_checkouts import top_of
 from relay.config.settings import LiveSettings, Settings

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from relay.app.daemon.agent_states import AgentStates
 from relay.app.daemon.airspace import AirspaceParts, WorktreeParts
 from relay.app.daemon.metrics import Metrics
-from relay.app.timeline.recording import TimelineRecording
+from relay.app.wiring.timeline import TimelineRecording
 from relay.model import Changes, Location, Workplace
 from relay.room.dispatch.running import TurnHooks
 from relay.room.dispatch.turns import Plan

@@ -10,3 +10,18 @@ ON CONFLICT (worktree) DO UPDATE SET tree = excluded.tree, at_commit = excluded.
 
 -- name: last_tree
 SELECT w.tree, w.at_commit, e.id FROM worktree_trees w JOIN events e ON e.pos = w.pos WHERE w.worktree = :worktree
+
+-- name: event_at
+SELECT pos, id FROM events WHERE pos = :pos
+
+-- name: event_until
+SELECT pos, id, at FROM events WHERE pos <= :pos AND pos > :low ORDER BY pos DESC LIMIT 1
+
+-- name: events_from_id
+SELECT pos, id, type, lane FROM events WHERE id >= :id AND id < :behind ORDER BY id LIMIT :limit
+
+-- name: lanes_named
+SELECT session, lane FROM lanes WHERE short = 0 AND lane IN (:name, :person, :inner) ORDER BY session, lane
+
+-- name: lane_names
+SELECT DISTINCT lane FROM lanes WHERE short = 0 ORDER BY lane LIMIT 50

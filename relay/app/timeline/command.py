@@ -1,0 +1,143 @@
+"""`relay timeline`: who changed which file, and what its author had seen.
+
+Invariant: reads the log itself, so it answers with a running room and without one. Exit code 0 = did it, 1 = there is
+no such moment or lane, 2 = wrong use.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+from typing import Any
+
+from relay.app.commands import verify
+from relay.app.wiring.schema import SCHEMAS
+from relay.base.terminal_text import fail, indented, safe_line
+from relay.config.loading import load_for_command
+from relay.config.locate import add_config_option
+from relay.log import events
+from relay.log.events import Event
+from relay.model import Fault, Refusal
+from relay.store.open import opened_store
+from relay.store.ports import Store, StoreMissing, Tx
+from relay.timeline import moments, reading
+from relay.timeline.projection import rebuild
+from relay.timeline.reading import Filter
+
+#: Names of files in a line.
+MOST_FILES = 3
+
+
+def _parser() -> argparse.ArgumentParser:
+    text = "Who changed which file, and what its author had seen."
+    parser = argparse.ArgumentParser(prog="relay timeline", description=text)
+    commands = parser.add_subparsers(dest="action", required=True, metavar="ACTION")
+
+    def command(name: str, text: str) -> argparse.ArgumentParser:
+        made = commands.add_parser(name, help=text, description=text)
+        add_config_option(made)
+        made.add_argument("--json", action="store_true", help="print the result as JSON")
+        return made
+
+    log = command("log", "The newest events: who did what to which files.")
+    lane = command("lane", "The newest events of an agent, a person or a lane.")
+    lane.add_argument("lane", metavar="LANE", help="an agent's or a person's name, or a lane's key")
+    log.add_argument("--lane", metavar="LANE", help="only of this agent, person or lane")
+    for each in (log, lane):
+        each.add_argument("--path", metavar="PATH", help="only about this file, or what is in this folder")
+        each.add_argument(
+            "--type", metavar="TYPE", action="append", help="only of this type (again for more)"
+        )
+        each.add_argument("--since", metavar="MOMENT", help=f"only what came after: {moments.FORMS}")
+        each.add_argument("-n", "--lines", type=int, default=40, metavar="N", help="how many at most (40)")
+    show = command("show", "One event: what it changed, and what its author had seen.")
+    show.add_argument("event", metavar="EVENT", help=moments.FORMS)
+    files = command("files", "Each file that was touched, with who wrote it last.")
+    files.add_argument("path", nargs="?", default="", metavar="PATH", help="a file or a folder (all)")
+    command("verify", "Check every event of the log against its hash, its causes and its lane.")
+    command("rebuild", "Make the timeline's tables anew from the log.")
+    return parser
+
+
+def main(words: list[str]) -> int:
+    """The command; gives its exit code."""
+    args = _parser().parse_args(words)
+    if args.action == "verify":
+        return verify.run(args)
+    if getattr(args, "lines", 1) < 1:
+        return fail("--lines must be 1 or more", 2)
+    settings = load_for_command(args.config)
+
+    async def work() -> tuple[Any, str]:
+        async with opened_store(settings, SCHEMAS, create=False) as store:
+            if args.action == "rebuild":
+                count = await rebuild(store)
+                return {"events": count}, f"The timeline's tables were made anew from {count:,} events."
+            return await _read(store, args)
+
+    try:
+        result, text = asyncio.run(work())
+    except StoreMissing as missing:
+        return fail(f"{missing}; the room has not run yet")
+    except Refusal as refusal:
+        return fail(str(refusal), 2 if refusal.fault is Fault.MALFORMED else 1)
+    print(json.dumps(result) if args.json else text)
+    return 0
+
+
+async def _read(store: Store, args: argparse.Namespace) -> tuple[Any, str]:
+    """What was asked for, as JSON and for people, from one state of the log."""
+
+    async def work(tx: Tx) -> tuple[Any, str]:
+        if args.action == "show":
+            return await _show(tx, args.event)
+        if args.action == "files":
+            files = await reading.workspace(tx, args.path)
+            lines = [f"{safe_line(file['path'])}  {_who(file['by'])}, {file['at'][:16]}" for file in files]
+            return {"files": files}, "\n".join(lines) or "Nobody has changed a file yet."
+        after = 0 if args.since is None else (await moments.resolve(tx, args.since)).pos
+        wanted = Filter(args.lane, args.path, args.type or reading.TYPES, after)
+        found = await reading.page(tx, wanted, args.lines)
+        lines = [_line(event) for event in found]
+        return {"events": [reading.head(event) for event in found]}, "\n".join(
+            lines
+        ) or "There is nothing yet."
+
+    return await store.read(work, long=True)
+
+
+async def _show(tx: Tx, text: str) -> tuple[Any, str]:
+    moment = await moments.resolve(tx, text)
+    event = None if moment.event is None else await events.get(tx, moment.event)
+    if event is None:
+        raise Refusal(f"There is no event before {moment.words}.", "", Fault.UNKNOWN, "unknown_moment")
+    knew = await reading.knew(tx, event)
+    lines = [f"{_line(event)}", f"  id        {event.id}"]
+    for touch in (event.outputs or {}).get("touches", []):
+        lines.append(
+            f"  {touch['kind']:<9} {safe_line(touch['path'])}  {_blob(touch['before'])} > {_blob(touch['after'])}"
+        )
+    lines += [f"  had seen  #{cause['number']} of {_who(cause['lane'])}" for cause in knew["seen"]]
+    for unseen in knew["unseen"]:
+        cause = await events.get(tx, unseen["event"])
+        whose = f"#{cause.pos} of {_who(cause.lane_key)}" if cause else unseen["event"][:12]
+        lines.append(f"  had not seen  {whose}, which wrote {safe_line(unseen['path'])}")
+    shown = {**reading.head(event), "inputs": event.inputs, "outputs": event.outputs, "knew": knew}
+    return shown, indented("\n".join(lines))
+
+
+def _line(event: Event) -> str:
+    files = event.file_touches or ()
+    more = f" and {len(files) - MOST_FILES} more" if len(files) > MOST_FILES else ""
+    named = ", ".join(safe_line(path, 60) for path in files[:MOST_FILES]) + more
+    at = event.at[:19].replace("T", " ")
+    return f"#{event.pos:<6} {at}  {reading.author(event):<12} {reading.words(event)}  {named}".rstrip()
+
+
+def _who(lane: str) -> str:
+    return safe_line(lane.partition("/")[2].removeprefix("human:"), 40)
+
+
+def _blob(name: str | None) -> str:
+    return "-" if name is None else name[:8]

@@ -1,0 +1,155 @@
+"""Reading the timeline: pages of its events, one event with all that is known of it, the files as they stand.
+
+Invariant: reads only, and says of each event what the log says.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from relay.base.terminal_text import safe_line
+from relay.log import events
+from relay.log.encoding import dumps
+from relay.log.events import Event, from_row
+from relay.model import Fault, Refusal
+from relay.store.ports import Tx
+from relay.timeline.projection import CHANGED, READ, Q
+
+#: The types that the timeline is made of, unless others are asked for.
+TYPES = (CHANGED, READ, "turn.started", "turn.ended", "worktree.changed")
+#: Events of one page at most.
+MOST_PAGE = 500
+
+
+@dataclass(frozen=True, slots=True)
+class Filter:
+    """Which events: of the lanes of this `name` (an agent's, a person's, or a lane's key), about this `path` (a file,
+    or a folder with all in it), of these types; behind the event number `after` and before `before`."""
+
+    name: str | None = None
+    path: str | None = None
+    types: Sequence[str] = TYPES
+    after: int = 0
+    before: int | None = None
+
+
+async def page(tx: Tx, wanted: Filter, limit: int = 100) -> list[Event]:
+    """The newest `limit` events of the filter, oldest first. Raises Refusal for a lane that there is not."""
+    keys = None if wanted.name is None else await lanes_of(tx, wanted.name)
+    path = None if wanted.path is None else wanted.path.strip("/")
+    limits = {
+        "after": wanted.after,
+        "before": 2**62 if wanted.before is None else wanted.before,
+        "limit": max(1, min(limit, MOST_PAGE)),
+    }
+    if path is not None:
+        # `0` is the character behind `/`.
+        rows = await tx.all(
+            Q.timeline_of_path,
+            path=path,
+            inside=f"{path}/",
+            behind=f"{path}0",
+            lanes=dumps(keys or []),
+            every=int(keys is None),
+            **limits,
+        )
+    elif keys is not None:
+        rows = await tx.all(Q.timeline_of_lanes, lanes=dumps(keys), types=dumps(list(wanted.types)), **limits)
+    else:
+        rows = await tx.all(Q.timeline, types=dumps(list(wanted.types)), **limits)
+    return [from_row(row) for row in reversed(rows)]
+
+
+async def lanes_of(tx: Tx, name: str) -> list[str]:
+    """The keys of the lanes that a name stands for: a lane's key itself, all lanes of an agent, those of a person
+    (with or without `human:`). Raises Refusal (UNKNOWN) with the names that there are."""
+    rows = await tx.all(Q.lanes_named, name=name, person=f"human:{name}", inner=name.partition("/")[2])
+    lanes = [f"{row['session']}/{row['lane']}" for row in rows]
+    keys = (
+        [name]
+        if name in lanes
+        else [key for key in lanes if key.partition("/")[2] in (name, f"human:{name}")]
+    )
+    if not keys:
+        names = [row["lane"].removeprefix("human:") for row in await tx.all(Q.lane_names)]
+        known = ", ".join(dict.fromkeys(names)) or "nobody yet"
+        raise Refusal(
+            f"There is no lane of {name[:60]!r}.",
+            f"The log has {known}.",
+            Fault.UNKNOWN,
+            "unknown_lane",
+            details={"candidates": names},
+        )
+    return keys
+
+
+async def knew(tx: Tx, event: Event) -> dict[str, Any]:
+    """Of a change of files: which last writes of others its author had seen, and which not: `{seen: [EVENT], unseen:
+    [{path, event}]}`, where an EVENT is its head."""
+    seen = [found for cause in event.causal_deps if (found := await events.get(tx, cause)) is not None]
+    return {
+        "seen": [head(cause) for cause in seen],
+        "unseen": list((event.outputs or {}).get("unseen", [])) if event.type == CHANGED else [],
+    }
+
+
+async def workspace(tx: Tx, path: str = "") -> list[dict[str, Any]]:
+    """Each file that somebody touched, with who wrote it last (003, section 2.4): `[{path, blob, by, event, at,
+    contributors}]` by path. `path`: of a folder, "" = of all. A file that was deleted last has `blob` null."""
+    inside = f"{path.strip('/')}/" if path.strip("/") else ""
+    behind = f"{path.strip('/')}0" if inside else "\U0010ffff"
+    rows = await tx.all(Q.workspace, inside=inside, behind=behind, path=path.strip("/"))
+    return [
+        {
+            "path": row["path"],
+            "blob": row["after"],
+            "by": row["lane"],
+            "event": row["id"],
+            "at": row["at"],
+            "contributors": sorted(json.loads(row["contributors"])),
+        }
+        for row in rows
+    ]
+
+
+def head(event: Event) -> dict[str, Any]:
+    """What a list shows of an event: `{number, id, type, lane, seq, at, role, branch, snapshot, files}`."""
+    return {
+        "number": event.pos,
+        "id": event.id,
+        "type": event.type,
+        "lane": event.lane_key,
+        "seq": event.seq,
+        "at": event.at,
+        "role": event.role,
+        "branch": event.branch,
+        "snapshot": event.snapshot,
+        "files": list(event.file_touches or ()),
+    }
+
+
+def author(event: Event) -> str:
+    """Whose doing it is: an agent's or a person's name. What relay did to a worktree is its agent's."""
+    if event.type == "worktree.changed":
+        return str(event.outputs["agent"])
+    return safe_line(event.lane.removeprefix("human:"), 40)
+
+
+def words(event: Event) -> str:
+    """What an event is, in a few words for a line."""
+    outputs: dict[str, Any] = event.outputs or {}
+    if event.type == CHANGED:
+        kinds = [touch["kind"] for touch in outputs["touches"]]
+        unseen = f", {len(outputs['unseen'])} unseen" if "unseen" in outputs else ""
+        counted = ", ".join(f"{kinds.count(kind)} {kind}" for kind in dict.fromkeys(kinds))
+        return f"changed {counted}{unseen}"
+    if event.type == READ:
+        return {"merge": "took main in", "start": "was seen for the first time"}.get(
+            outputs["source"], "read"
+        )
+    if event.type == "worktree.changed":
+        return f"{outputs['change']} {outputs['branch']}"
+    return event.type.replace(".", " ")

@@ -1,0 +1,115 @@
+"""Pages of the timeline, and what is known of an event."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from relay.log.events import Event, Lane
+from relay.model import Fault, Refusal
+from relay.model.touches import Kind, Source, Touch
+from relay.store.ports import Store, Tx
+from relay.timeline import reading
+from relay.timeline.reading import Filter
+from relay.timeline.recorder import record_changes, record_reads
+from tests import engines
+from tests.engines import BOTH
+
+pytestmark = BOTH
+A, A2, B, ANN = Lane("s1", "CLAUDE"), Lane("s2", "CLAUDE"), Lane("s3", "CODEX"), Lane("room", "human:ann")
+
+
+@pytest.fixture
+async def store(tmp_path: Path) -> AsyncIterator[Store]:
+    opened = await engines.open_store(tmp_path, engines.wings("log", "timeline"))
+    yield opened
+    await opened.close()
+
+
+async def wrote(store: Store, lane: Lane, path: str, before: str | None, after: str | None) -> Event:
+    async def work(tx: Tx) -> Event | None:
+        touch = Touch(path, before, after, Kind.WRITE if after else Kind.DELETE)
+        return await record_changes(
+            tx, lane, [touch], source=Source.TREE, before="t", after="u", worktree=lane.name
+        )
+
+    event = await store.write(work)
+    assert event is not None
+    return event
+
+
+@pytest.fixture
+async def made(store: Store) -> list[Event]:
+    return [
+        await wrote(store, A, "src/app.py", None, "1"),
+        await wrote(store, B, "src/app.py", "1", "2"),
+        await wrote(store, A2, "src/app.py", "1", "3"),
+        await wrote(store, ANN, "docs/a.md", None, "4"),
+        await wrote(store, B, "src/gone.py", "5", None),
+    ]
+
+
+async def numbers(store: Store, limit: int = 100, **wanted: object) -> list[int]:
+    found = await store.read(lambda tx: reading.page(tx, Filter(**wanted), limit))  # type: ignore[arg-type]
+    return [event.pos for event in found]
+
+
+async def test_a_page_is_the_newest_oldest_first(store: Store, made: list[Event]) -> None:
+    at = [event.pos for event in made]
+    assert await numbers(store) == at
+    assert await numbers(store, 2) == at[-2:]
+    assert await numbers(store, 2, before=at[3]) == at[1:3]
+    assert await numbers(store, after=at[3]) == at[4:]
+    assert await numbers(store, types=["files.read"]) == []
+
+
+async def test_a_name_is_all_of_its_lanes(store: Store, made: list[Event]) -> None:
+    at = [event.pos for event in made]
+    assert await numbers(store, name="CLAUDE") == [at[0], at[2]]
+    assert await numbers(store, name="s2/CLAUDE") == [at[2]]
+    assert await numbers(store, name="ann") == await numbers(store, name="human:ann") == [at[3]]
+    assert await numbers(store, name="room/human:ann") == [at[3]]
+    with pytest.raises(Refusal) as refused:
+        await numbers(store, name="GEMINI")
+    assert refused.value.fault is Fault.UNKNOWN
+    assert refused.value.details["candidates"] == ["CLAUDE", "CODEX", "ann"]
+
+
+async def test_a_path_is_a_file_or_a_folder(store: Store, made: list[Event]) -> None:
+    at = [event.pos for event in made]
+    assert await numbers(store, path="src/app.py") == at[:3]
+    assert await numbers(store, path="src/") == [*at[:3], at[4]]
+    assert await numbers(store, path="src", name="CODEX") == [at[1], at[4]]
+    assert await numbers(store, path="sr") == []
+    assert await numbers(store, 1, path="src/app.py") == [at[2]]
+
+
+async def test_who_knew_what(store: Store, made: list[Event]) -> None:
+    seen = await store.read(lambda tx: reading.knew(tx, made[1]))
+    assert [cause["number"] for cause in seen["seen"]] == [made[0].pos]
+    assert seen["unseen"] == []
+    blind = await store.read(lambda tx: reading.knew(tx, made[2]))
+    assert blind == {"seen": [], "unseen": [{"path": "src/app.py", "event": made[1].id}]}
+    assert reading.words(made[2]) == "changed 1 write, 1 unseen"
+    read = await store.write(lambda tx: record_reads(tx, A, {"src/app.py": "3"}, source="merge"))
+    assert read is not None
+    assert [cause["id"] for cause in (await store.read(lambda tx: reading.knew(tx, read)))["seen"]] == [
+        made[2].id
+    ]
+
+
+async def test_the_workspace_names_the_last_writer_and_all_before(store: Store, made: list[Event]) -> None:
+    files = await store.read(reading.workspace)
+    assert [(file["path"], file["blob"], file["by"], file["contributors"]) for file in files] == [
+        ("docs/a.md", "4", ANN.key, [ANN.key]),
+        ("src/app.py", "3", A2.key, [A.key, A2.key, B.key]),
+        ("src/gone.py", None, B.key, [B.key]),
+    ]
+    assert [file["event"] for file in files] == [made[3].id, made[2].id, made[4].id]
+    inside = await store.read(lambda tx: reading.workspace(tx, "src/"))
+    assert [file["path"] for file in inside] == ["src/app.py", "src/gone.py"]
+    assert [file["path"] for file in await store.read(lambda tx: reading.workspace(tx, "docs/a.md"))] == [
+        "docs/a.md"
+    ]
