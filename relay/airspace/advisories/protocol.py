@@ -21,7 +21,7 @@ import uuid_utils
 from relay.airspace.advisories import intents, table, wording
 from relay.airspace.advisories.announcer import Announcer
 from relay.airspace.advisories.rules import outcomes, steering
-from relay.airspace.advisories.rules.advisory import Advisory, Mark, Steering
+from relay.airspace.advisories.rules.advisory import Advisory, Mark, Steering, stored_form
 from relay.airspace.advisories.rules.decision import decide, next_due_at, part_of
 from relay.airspace.advisories.rules.edit_check import EditNotice
 from relay.airspace.advisories.rules.grouping import Contact
@@ -87,6 +87,8 @@ class AdvisoryProtocol:
 
     async def load(self) -> None:
         """Read the state from the database."""
+        if not self._loaded:
+            await asyncio.to_thread(stored_form)
         async with self._alone:
             self.state = await self._context.store.read(table.load_state)
             if not self._loaded:

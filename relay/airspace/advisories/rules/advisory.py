@@ -301,11 +301,12 @@ class Advisory:
         contacts = {tuple(contact["pair"]): contact for contact in record["contacts"]}
         # The versions before kept no files with a start: they were the advisory's.
         stands = {agent: {"files": record["files"], **start} for agent, start in record["stands"].items()}
-        return _stored().validate_python({**record, "contacts": contacts, "stands": stands})
+        return stored_form().validate_python({**record, "contacts": contacts, "stands": stands})
 
 
 @cache
-def _stored() -> TypeAdapter[Advisory]:
+def stored_form() -> TypeAdapter[Advisory]:
+    """How a record is read. Made when it is first asked for, which takes some 50 ms."""
     from pydantic import TypeAdapter  # a tenth of a second, which no command has to wait for
 
     return TypeAdapter(Advisory)
