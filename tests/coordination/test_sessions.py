@@ -132,7 +132,7 @@ async def test_the_list_tells_what_each_holds(room: Room) -> None:
 async def test_a_claim_lives_by_the_calls_of_its_session(room: Room) -> None:
     """The rows of work_queue as the work queue writes them: its leases are the heartbeat's."""
     await room.sessions.touch(room.ann)
-    wanted = room.locks.kept(["a"])
+    wanted = room.locks.stored_targets(["a"])
 
     def claim(connection: sqlite3.Connection, by: Caller, lease_s: float) -> None:
         connection.execute(

@@ -75,7 +75,7 @@ class Locks:
         """Several, each once, in the order given. Raises Refusal (malformed)."""
         return targets(await self.followed(caller, paths), self._fold)
 
-    def kept(self, paths: Sequence[str]) -> tuple[Target, ...]:
+    def stored_targets(self, paths: Sequence[str]) -> tuple[Target, ...]:
         """The targets of a task's files. Their links were followed when it was submitted (`WorkQueue.submit`)."""
         return targets(paths, self._fold)
 
@@ -291,7 +291,7 @@ class Locks:
         of the same session wants too, and goes on with. `lost`: its holder did not give it back, and its leases stay
         on record."""
         for row in await tx.all(Q.other_claims_of_session, task_id=task_id):
-            wanted = [target.ids for target in self.kept(loads(row["files"]))]
+            wanted = [target.ids for target in self.stored_targets(loads(row["files"]))]
             for lock in await table.of_task(tx, task_id):
                 if lock.target.ids in wanted:
                     await table.hand_on(tx, lock, row["id"])

@@ -114,7 +114,7 @@ class Claims:
 
     def _in_the_way(self, index: LockIndex, files: Sequence[str]) -> Json | None:
         """`{file_path, locked_by, expires_at}` of what meets these files."""
-        for target in self.locks.kept(files) if files else ():
+        for target in self.locks.stored_targets(files) if files else ():
             lock = index.longest_meeting(target)
             if lock is not None:
                 until = iso(lock.expires_at)
@@ -137,7 +137,7 @@ class Claims:
         """Lock them for the claim, all or none; `{file_path, locked_by, expires_at}` of what is in the way."""
         if not files:
             return None
-        wanted = self.locks.kept(files)
+        wanted = self.locks.stored_targets(files)
         why = f"for task {references.task(number)}"
         ttl_s = min(MAX_TTL_S, max(MIN_TTL_S, lease_s))
         outcome = await self.locks.acquire_in(tx, caller, wanted, ttl_s=ttl_s, reason=why, task_id=task_id)
@@ -149,7 +149,7 @@ class Claims:
     async def check_files(self, tx: Tx, caller: Caller, task: Task) -> None:
         """That no other session holds a file of this claim of an agent's by now. Raises Refusal: REFUSED
         `stale_token`."""
-        for target in self.locks.kept(task.files) if task.files and not caller.person else ():
+        for target in self.locks.stored_targets(task.files) if task.files and not caller.person else ():
             locks = await table.meeting(tx, target, besides=caller.holder)
             if locks:
                 raise file_lost(task, locks[0], await tx.now())

@@ -6,7 +6,7 @@ Invariants:
 - only `completed` meets a need. Failed, dead, and taken off the board unfinished have failed;
 - the needs of tasks have no circle.
 
-Pure: no clock, no I/O. (004, "Work Queue"; docs/coordination.md, "Work".)
+Pure: no clock, no I/O. (docs/coordination.md, "Work".)
 """
 
 from __future__ import annotations

@@ -5,7 +5,7 @@ Invariants:
   counter: who holds an older one holds nothing, and is known by `past_claims`;
 - a finished task that is moved back starts a new attempt: one more is allowed, without the old result.
 
-Pure: no clock, no I/O. (004, "Work Queue"; docs/coordination.md, "Work".)
+Pure: no clock, no I/O. (docs/coordination.md, "Work".)
 """
 
 from __future__ import annotations

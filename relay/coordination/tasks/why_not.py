@@ -75,7 +75,7 @@ async def _blocked(tx: Tx, task: Task) -> list[Json]:
 
 async def _held_files(tx: Tx, task: Task, caller: Caller, locks: Locks) -> list[Json]:
     reasons = []
-    for target in locks.kept(task.files):
+    for target in locks.stored_targets(task.files):
         blocked = await obstacle(tx, caller, lock_request([target]), None)
         if blocked is not None:
             answer = blocked.as_json()

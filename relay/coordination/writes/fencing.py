@@ -140,8 +140,8 @@ def _covers(lock: Lock, fold: bool) -> Callable[[str], bool]:
 def _refusal(verdict: WriteVerdict, caller: Caller, now: float) -> LockRefusal:
     code = LOCKED if verdict.verdict == "locked" else STALE
     path, lock = verdict.path, verdict.lock
-    said = verdict.message(now) if code == STALE else ""
+    text = verdict.message(now) if code == STALE else ""
     if lock is None:
-        return LockRefusal(code, path, path, *caller.holder, None, verdict.token, said=said)
+        return LockRefusal(code, path, path, *caller.holder, None, verdict.token, said=text)
     why = lock.reason or ""
-    return LockRefusal(code, path, lock.path, *lock.holder, lock.over_at, lock.token, why, said=said, now=now)
+    return LockRefusal(code, path, lock.path, *lock.holder, lock.over_at, lock.token, why, said=text, now=now)

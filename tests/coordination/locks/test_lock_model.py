@@ -139,7 +139,7 @@ class LockModel(RuleBasedStateMachine):
 
         async def take(tx: Tx) -> Any:
             session = await self.room.heartbeat.touch(tx, who)
-            wanted = self.room.locks.kept([path])
+            wanted = self.room.locks.stored_targets([path])
             outcome = await self.room.locks.acquire_in(tx, who, wanted, ttl_s=ttl, task_id=task_of(who))
             if isinstance(outcome, Granted):
                 await self.room.heartbeat.promise(tx, who, session, outcome.locks[0].expires_at)

@@ -321,7 +321,7 @@ async def test_status_and_explain(room: Room) -> None:
 
 async def test_a_claims_locks_go_with_it(room: Room) -> None:
     await room.locks.acquire(room.ann, ["own"])
-    wanted = room.locks.kept(["own", "a", "b"])
+    wanted = room.locks.stored_targets(["own", "a", "b"])
 
     async def claim(tx: Any) -> Any:
         return await room.locks.acquire_in(tx, room.ann, wanted, ttl_s=60, reason="task #1", task_id="t1")

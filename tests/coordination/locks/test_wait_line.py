@@ -257,7 +257,9 @@ async def test_a_claim_does_not_pass_the_line_either(room: Room) -> None:
     await room.locks.acquire(room.ann, ["a"])
     bob = waiting(room, room.bob, "a", "b")
     await room.in_line(1)
-    answer = await room.store.write(lambda tx: room.locks.acquire_in(tx, room.cid, room.locks.kept(["b"])))
+    answer = await room.store.write(
+        lambda tx: room.locks.acquire_in(tx, room.cid, room.locks.stored_targets(["b"]))
+    )
     assert answer.as_json()["reason"] == "queued"
     await stop(bob)
 
