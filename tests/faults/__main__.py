@@ -1,4 +1,4 @@
-"""`scripts/faults [room|writes]`: as many storms as wanted, each with its seed; `locks`: once, nobody is killed."""
+"""`scripts/faults [room|writes|rewinds]`: as many storms as wanted, each with its seed; `locks`: nobody is killed."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from pathlib import Path
 from tests import postgres
 from tests.acceptance.stores import STORES
 from tests.faults.contention import contention
+from tests.faults.rewinds import rewinds
 from tests.faults.storm import storm
 from tests.faults.writes import writes
 
@@ -23,8 +24,11 @@ ATTEMPT_S = 0.5
 
 def main() -> int:
     options = argparse.ArgumentParser(prog="scripts/faults", description=__doc__)
-    what = "room: people post (default); writes: agents write at every interface; locks: many clients at one path"
-    options.add_argument("what", nargs="?", choices=("room", "writes", "locks"), default="room", help=what)
+    what = "room: people post (default); writes: agents write at every interface; "
+    what += "rewinds: a process takes back and undoes; locks: many clients at one path"
+    options.add_argument(
+        "what", nargs="?", choices=("room", "writes", "rewinds", "locks"), default="room", help=what
+    )
     options.add_argument("--clients", type=int, default=8, help="locks: processes (8)")
     options.add_argument("--attempts", type=int, default=3000, help="locks: attempts of each (3000)")
     options.add_argument("--runs", type=int, default=100, help="storms (100)")
@@ -51,6 +55,9 @@ def _storms(chosen: argparse.Namespace) -> int:
             found, counts = asyncio.run(
                 writes(folder / "room", seed, kills=chosen.kills, rounds=chosen.rounds, store=chosen.store)
             )
+            print(json.dumps(counts))
+        elif chosen.what == "rewinds":
+            found, counts = asyncio.run(rewinds(folder / "room", seed, kills=chosen.kills))
             print(json.dumps(counts))
         else:
             found = asyncio.run(

@@ -101,6 +101,10 @@ class RewindApplier:
                 return Outcome.FINISHED
             return await self._recover_main(checkout, operation, event)
         except Refusal as refusal:
+            # A call of git that outlived the process that made it may just have moved the branch.
+            ref = operation.place if operation.target is Target.BRANCH else await self._head_ref(checkout)
+            if await self._has_commit(ref, operation, event):
+                return Outcome.FINISHED
             log.info("a rewind is given up", event_id=operation.event, reason=str(refusal))
             return Outcome.GONE
 
