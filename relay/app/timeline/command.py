@@ -24,6 +24,7 @@ from relay.store.ports import Store, StoreMissing, Tx
 from relay.timeline import moments, reading
 from relay.timeline.projection import rebuild
 from relay.timeline.reading import Filter
+from relay.timeline.rewind import history
 
 #: Names of files in a line.
 MOST_FILES = 3
@@ -72,7 +73,7 @@ def main(words: list[str]) -> int:
     async def work() -> tuple[Any, str]:
         async with opened_store(settings, SCHEMAS, create=False) as store:
             if args.action == "rebuild":
-                count = await rebuild(store)
+                count = await rebuild(store) + await history.rebuild(store)
                 return {"events": count}, f"The timeline's tables were made anew from {count:,} events."
             return await _read(store, args)
 

@@ -115,7 +115,8 @@ class CheckoutWriter:
         try:
             if not begun:
                 return Outcome.GONE
-            if begun | waiting == changes.keys():
+            # What is in neither state was edited. Where nothing waits any more, that was after all was written.
+            if not waiting or begun | waiting == changes.keys():
                 await self._put({path: changes[path] for path in waiting}, found, [])
                 await self._follow(changes, listed)
                 return Outcome.FINISHED

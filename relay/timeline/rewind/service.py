@@ -269,6 +269,12 @@ class Rewinds:
     async def _keep(self, tree: str, parents: Sequence[str], lane: str, reason: str) -> Any:
         return await self._kept.keep(tree, parents, lane=lane, reason=reason, at=time.time())
 
+    async def check(self, plan: RewindPlan) -> None:
+        """Raise the Refusal with which `apply` would answer now, as for a preview. GitError."""
+        if (new := plan.operation) is not None:
+            await self._applier.check(new.target, new.place, new.before, new.after)
+            await self._unmoved(new)
+
     async def apply(self, plan: RewindPlan) -> dict[str, Any]:
         """Do what the plan says; the answer, with the rewind's event. Raises Refusal, GitError, OSError, and then
         nothing was changed."""
@@ -285,8 +291,7 @@ class Rewinds:
     async def _apply(self, plan: RewindPlan, new: NewOperation) -> dict[str, Any]:
         async with self._one_at_a_time:
             await self._settle()
-            await self._applier.check(new.target, new.place, new.before, new.after)
-            await self._unmoved(new)
+            await self.check(plan)
             kept = await self._keep(new.before, plan.parents, new.lane, f"before a rewind of {new.lane}")
             await self._keep(new.after, [kept.commit], new.lane, f"after a rewind of {new.lane}")
             event = await self._store.write(lambda tx: history.begin(tx, new), durable=True)
@@ -302,9 +307,14 @@ class Rewinds:
         return {**plan.answer, "rewind": new.of or event.id, "event": event.id}
 
     async def _unmoved(self, new: NewOperation) -> None:
-        """Refuse where the branch moved since it was planned."""
-        if new.target is Target.MAIN and (await head_of(self._main.git)).commit != new.base:
-            raise Refusal("The main branch has moved since this was planned.", "Look at it again.")
+        """Refuse where the main branch moved since it was planned, or is not checked out."""
+        if new.target is not Target.MAIN:
+            return
+        head, branch = await head_of(self._main.git), new.answer["branch"]
+        if head.branch != branch or branch is None:
+            raise Refusal(f"{self._main.top} is not on {branch or 'a branch'}.", "Check it out there first.")
+        if head.commit != new.base:
+            raise Refusal(f"{branch} has moved since this was planned.", "Look at it again.")
 
     async def recover(self) -> list[Operation]:
         """At a start: finish what was begun, or give it up; gives what there was. Raises GitError, OSError for what

@@ -235,7 +235,11 @@ async def test_recover_goes_to_the_end_or_back(place: Place) -> None:
     assert await place.writer.recover(before, after, place.head, place.head) is Outcome.FINISHED
     assert place.trees.read(await place.now()) == files
     assert await place.writer.recover(before, after, place.head, place.head) is Outcome.FINISHED
-    # Somebody edited one of them after the kill: theirs stays, and the rest is as before.
+    # Somebody edited one of them since: all had been written.
     write(place.top, {"b": "a person's\n"})
+    assert await place.writer.recover(before, after, place.head, place.head) is Outcome.FINISHED
+    assert (place.top / "a").read_bytes() == b"x\n" and (place.top / "b").read_bytes() == b"a person's\n"
+    # Not all had been: theirs stays, and the rest is as before.
+    write(place.top, {"c": "x\n", "a": "a\n"})
     assert await place.writer.recover(before, after, place.head, place.head) is Outcome.GONE
     assert place.status() == " M b" and (place.top / "b").read_bytes() == b"a person's\n"

@@ -304,6 +304,10 @@ async def test_the_main_branch_that_moved_is_planned_again(stage: Stage) -> None
     await stage.commit("more")
     with pytest.raises(Refusal, match="moved"):
         await stage.rewinds.apply(plan)
+    git(stage.main.top, "switch", "-q", "-c", "elsewhere")
+    with pytest.raises(Refusal, match="not on main"):
+        await stage.rewinds.check(plan)
+    assert await rows(stage.store) == []
 
 
 async def test_git_gc_keeps_what_undo_needs(stage: Stage, tmp_path: Path) -> None:
