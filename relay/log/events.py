@@ -23,7 +23,8 @@ from typing import Any
 
 from relay.base.durations import now_iso
 from relay.base.vector_clock import brief_weight, merge
-from relay.log.encoding import dumps, event_id, quoted
+from relay.log.encoding import dumps, quoted
+from relay.log.event_hash import event_id
 from relay.store.ports import Queries, Row, StoreError, Tx
 
 Q = Queries(Path(__file__).parent)

@@ -9,7 +9,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from relay.log.encoding import event_id, loads
+from relay.log.encoding import loads
+from relay.log.event_hash import event_id
 from relay.log.events import Q
 from relay.store.ports import Row, Store, Tx
 

@@ -20,7 +20,7 @@ from relay.room.journal import ledger
 from relay.room.journal.admission_rules import Rules
 from relay.room.journal.ledger import NewMessage
 from relay.room.journal.live_bus import Live
-from relay.room.routing.dispatcher import Dispatcher
+from relay.room.routing.local_model import Dispatcher
 from relay.room.routing.router import Router
 from relay.room.steward.handlers import ActionHandlers
 from relay.room.steward.overview import Overview

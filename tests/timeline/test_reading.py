@@ -12,8 +12,8 @@ from relay.model import Fault, Refusal
 from relay.model.touches import Kind, Source, Touch
 from relay.store.ports import Store, Tx
 from relay.timeline import reading
+from relay.timeline.file_changes import record_changes, record_reads
 from relay.timeline.reading import Filter
-from relay.timeline.recorder import record_changes, record_reads
 from tests import engines
 from tests.engines import BOTH
 

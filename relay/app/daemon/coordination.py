@@ -22,7 +22,7 @@ from relay.app.daemon.notices import EndedIntents, Notices
 from relay.app.guard.lookup import KEPT
 from relay.base.files import reading
 from relay.config.settings import LiveSettings
-from relay.coordination.writes.write_authorization import (
+from relay.coordination.writes.lock_guard import (
     MOST_TOLD,
     MOST_WHY,
     OVERRIDDEN,

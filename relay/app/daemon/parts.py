@@ -25,7 +25,7 @@ from relay.base.git_checkouts import top_of
 from relay.config.settings import LiveSettings, Settings
 from relay.coordination.tasks.board import Board
 from relay.coordination.writes.fencing import LockCheck
-from relay.coordination.writes.write_authorization import LockGuard
+from relay.coordination.writes.lock_guard import LockGuard
 from relay.faces.http.requests.auth import Auth
 from relay.faces.room import IntentService, rules_of
 from relay.faces.room_locks import RoomHolds
@@ -41,7 +41,7 @@ from relay.room.parsing import line_format
 from relay.room.person_actions import PersonActions
 from relay.room.poster import Poster
 from relay.room.reader import Reader
-from relay.room.routing.dispatcher import Dispatcher
+from relay.room.routing.local_model import Dispatcher
 from relay.room.routing.router import Router
 from relay.room.service import About, Room, Status
 from relay.room.steward.handlers import ActionHandlers

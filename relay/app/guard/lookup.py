@@ -24,7 +24,7 @@ from relay.base.case_folding import folds_case
 from relay.base.files import open_regular, read_regular
 from relay.base.git_checkouts import top_of, within
 from relay.coordination.writes.fencing import LockCheck
-from relay.coordination.writes.write_authorization import (
+from relay.coordination.writes.lock_guard import (
     MOST_TOLD,
     OVERRIDDEN,
     REFUSED,

@@ -31,7 +31,7 @@ from relay.room.dispatch.turns import Plan
 from relay.room.journal import ledger
 from relay.store.ports import Store, StoreError, Tx
 from relay.timeline.projection import KnownTree, last_tree
-from relay.timeline.recorder import record_changes, record_reads, record_tree
+from relay.timeline.file_changes import record_changes, record_reads, record_tree
 
 log = structlog.get_logger(__name__)
 #: How the log names the main branch among the worktrees.

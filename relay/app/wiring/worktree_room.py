@@ -23,7 +23,7 @@ from relay.airspace.worktrees.lifecycle import CHANGED, WorktreeChange
 from relay.airspace.worktrees.room import WorktreeRoom
 from relay.coordination.tasks import claims
 from relay.coordination.writes.fencing import LockCheck
-from relay.coordination.writes.write_authorization import caller_of
+from relay.coordination.writes.lock_guard import caller_of
 from relay.log import events
 from relay.log.events import Lane, NewEvent
 from relay.model import LOCKED, Kind, Refusal

@@ -26,7 +26,7 @@ from relay.coordination.paths.patterns import parse
 from relay.coordination.paths.targets import MAX_TARGETS, Target, above
 from relay.coordination.sessions import Heartbeat, lane_of
 from relay.coordination.writes.fencing import LockCheck, file_target
-from relay.coordination.writes.write_authorization import against, ordered, record
+from relay.coordination.writes.lock_guard import against, ordered, record
 from relay.log import events
 from relay.log.encoding import dumps, loads
 from relay.log.events import NewEvent

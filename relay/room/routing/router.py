@@ -28,8 +28,8 @@ from relay.room.journal.ledger import Q
 from relay.room.journal.live_bus import Live
 from relay.room.journal.values import CycleState, Job, JobState
 from relay.room.routing.decision import Action, AgentBrief, Decision, RoomLine
-from relay.room.routing.dispatcher import Dispatcher
 from relay.room.routing.fallback import SHOWN_BY_PROBE, Cause, DispatcherUnavailable, Fallback, step
+from relay.room.routing.local_model import Dispatcher
 from relay.store.ports import Row, Store, Tx
 
 log = structlog.get_logger(__name__)

@@ -21,8 +21,8 @@ from relay.log.encoding import dumps
 from relay.log.events import Event, Lane, NewEvent
 from relay.model.refusals import Refusal
 from relay.store.ports import Row, Store, Tx
+from relay.timeline.file_changes import record_tree
 from relay.timeline.projection import BATCH, Q
-from relay.timeline.recorder import record_tree
 
 #: The types of the events; `given_up` names the operation that came to nothing.
 REWOUND, UNDONE, REDONE, GIVEN_UP = (

@@ -22,7 +22,7 @@ from relay.config import loading
 from relay.config.settings import LiveSettings
 from relay.coordination.locks.service import Locks
 from relay.coordination.sessions import ENDED
-from relay.coordination.writes.write_authorization import OVERRIDDEN, REFUSED, Answer, caller_of
+from relay.coordination.writes.lock_guard import OVERRIDDEN, REFUSED, Answer, caller_of
 from relay.faces.services import services_of
 from relay.log import follow
 from relay.model import LOCKED, Caller, LockRefusal

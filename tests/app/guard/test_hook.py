@@ -17,7 +17,7 @@ import pytest_asyncio
 from relay import guard_cli
 from relay.app.guard import hook as edit_hook
 from relay.coordination.writes.fencing import LockCheck
-from relay.coordination.writes.write_authorization import LockGuard
+from relay.coordination.writes.lock_guard import LockGuard
 from relay.faces.http.routes.guard import GuardRoutes
 from relay.model import LOCKED, STALE, Caller, GuardDecision, Location, LockRefusal, Unguarded
 from tests import engines

@@ -10,7 +10,7 @@ from relay.room.dispatch.roster import Member, Policy, Roster
 from relay.room.dispatch.running import RunningTurns, TurnHooks
 from relay.room.dispatch.turns import Outcome
 from relay.room.journal.live_bus import Live
-from relay.room.routing.dispatcher import Dispatcher
+from relay.room.routing.local_model import Dispatcher
 from relay.room.routing.router import Router
 from relay.room.steward import answers
 from relay.room.steward.overview import Overview

@@ -18,7 +18,7 @@ from relay.room.journal.ledger import Q
 from relay.room.journal.live_bus import Live
 from relay.room.journal.values import CycleState
 from relay.room.routing import router as cycle
-from relay.room.routing.dispatcher import Dispatcher
+from relay.room.routing.local_model import Dispatcher
 from relay.room.routing.router import Router
 from relay.store.ports import Store
 from tests.engines import BOTH, SQLITE, T0, Clock, all_events

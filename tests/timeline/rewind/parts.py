@@ -15,7 +15,7 @@ from relay.log import events
 from relay.log.events import Event, Lane, NewEvent
 from relay.model.touches import Source
 from relay.store.ports import Store
-from relay.timeline import recorder
+from relay.timeline import file_changes
 from relay.timeline.projection import last_tree
 from relay.timeline.rewind.plan import RewindPlaces, RewindPlan, RewindRequest
 from relay.timeline.rewind.service import Rewinds
@@ -80,7 +80,7 @@ class Stage:
         after = (await self.snapshot(checkout)).tree
         touches = touches_of(await changed_files(self.scratch.git(checkout), before, after))
         event = await self.store.write(
-            lambda tx: recorder.record_changes(
+            lambda tx: file_changes.record_changes(
                 tx, lane, touches, source=Source.TREE, before=before, after=after, worktree=lane.name
             )
         )
@@ -103,7 +103,7 @@ class Stage:
         # The main branch says once more what came onto it.
         touches = touches_of(await changed_files(self.scratch.git(self.main), before, after))
         await self.store.write(
-            lambda tx: recorder.record_changes(
+            lambda tx: file_changes.record_changes(
                 tx,
                 MAIN,
                 touches,

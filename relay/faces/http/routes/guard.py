@@ -22,7 +22,7 @@ from aiohttp import web
 
 from relay.base.files import inside
 from relay.base.git_checkouts import within
-from relay.coordination.writes.write_authorization import LockGuard, caller_of
+from relay.coordination.writes.lock_guard import LockGuard, caller_of
 from relay.faces.http.requests.errors import answer
 from relay.faces.http.requests.middleware import CREDENTIAL
 from relay.faces.http.requests.parsing import Body, bad

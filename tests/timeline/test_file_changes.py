@@ -15,7 +15,7 @@ from relay.log.events import Event, Lane, NewEvent
 from relay.log.verify import verify
 from relay.model.touches import Kind, Source, Touch
 from relay.store.ports import Queries, Row, Store, Tx
-from relay.timeline import recorder
+from relay.timeline import file_changes
 from relay.timeline.projection import rebuild
 from tests import engines
 from tests.engines import BOTH, all_events
@@ -41,7 +41,7 @@ def touch(path: str, before: str | None, after: str | None) -> Touch:
 
 
 async def change(tx: Tx, lane: Lane, *touches: Touch, parents: Sequence[str] = ()) -> Event:
-    event = await recorder.record_changes(
+    event = await file_changes.record_changes(
         tx, lane, touches, source=Source.TREE, before="t0", after="t1", parents=parents
     )
     assert event is not None
@@ -95,7 +95,7 @@ async def test_a_read_depends_on_the_last_write_that_its_lane_could_see(store: S
     written = await put(store, A, touch("app.py", "0", "a"))
     for blob, expected in (("0", ()), ("a", (written.id,))):
         read = await store.write(
-            lambda tx, blob=blob: recorder.record_reads(tx, B, {"app.py": blob}, source="tool")
+            lambda tx, blob=blob: file_changes.record_reads(tx, B, {"app.py": blob}, source="tool")
         )
         assert read is not None
         assert read.causal_deps == expected
@@ -105,8 +105,8 @@ async def test_a_read_depends_on_the_last_write_that_its_lane_could_see(store: S
 
 async def test_nothing_touched_is_no_event(store: Store) -> None:
     async def work(tx: Tx) -> None:
-        changed = await recorder.record_changes(tx, A, [], source=Source.TREE, before="t0", after="t0")
-        assert changed is await recorder.record_reads(tx, A, {}, source="tool") is None
+        changed = await file_changes.record_changes(tx, A, [], source=Source.TREE, before="t0", after="t0")
+        assert changed is await file_changes.record_reads(tx, A, {}, source="tool") is None
 
     await store.write(work)
     assert await store.read(events.last_pos) == 0

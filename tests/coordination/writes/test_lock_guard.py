@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 
 from relay.coordination.paths.targets import target
-from relay.coordination.writes import write_authorization as guard
+from relay.coordination.writes import lock_guard as guard
 from relay.coordination.writes.changesets import MOST_SUMMARY, Changesets, coverage
 from relay.coordination.writes.fencing import FEW, LockCheck
-from relay.coordination.writes.write_authorization import ANY_SESSION, LockGuard, caller_of, check
+from relay.coordination.writes.lock_guard import ANY_SESSION, LockGuard, caller_of, check
 from relay.model import LOCKED, STALE, WHICH, Caller, Fault, GuardDecision, Location, LockRefusal, Refusal
 from relay.store.ports import StoreBusy
 from tests import engines

@@ -14,8 +14,8 @@ import pytest
 
 from relay.model import Kind, Message
 from relay.room.routing.decision import Action, AgentBrief, RoomLine
-from relay.room.routing.dispatcher import Dispatcher
 from relay.room.routing.fallback import Cause, DispatcherUnavailable
+from relay.room.routing.local_model import Dispatcher
 from tests.fakes.ollama import FakeOllama, Mode, asked, by_words
 
 AGENTS = (AgentBrief("CLAUDE", "large changes"), AgentBrief("CODEX", "tests"))
@@ -147,7 +147,7 @@ async def test_a_probe_says_what_is_missing(fake_ollama: FakeOllama, monkeypatch
         assert (trouble is None) is there
         assert there or f"ollama pull {model}" in str(trouble)
     fake_ollama.mode = Mode.HANG
-    monkeypatch.setattr("relay.room.routing.dispatcher.PROBE_TIMEOUT_S", 0.2)
+    monkeypatch.setattr("relay.room.routing.local_model.PROBE_TIMEOUT_S", 0.2)
     asking = dispatcher(fake_ollama)
     trouble = await asking.trouble()
     await asking.close()
@@ -188,7 +188,7 @@ async def test_a_proxy_of_the_environment_is_not_asked(
 
 
 def test_the_client_is_imported_late() -> None:
-    code = "import sys, relay.room.routing.dispatcher; print([m for m in ('ollama', 'httpx') if m in sys.modules])"
+    code = "import sys, relay.room.routing.local_model; print([m for m in ('ollama', 'httpx') if m in sys.modules])"
     out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT)
     assert out.stdout.strip() == "[]"
 

@@ -24,7 +24,7 @@ from relay.timeline.projection import CHANGED, READ, Q, project
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class SeenWrites:
     """What an author had seen of the last writes by others. `depends_on`: ids of those that stood in its tree;
     `unseen`: of each path that it wrote blindly, the id of that write."""
 
@@ -50,21 +50,21 @@ async def record_changes(
     with its `commit` for the main branch. None when nothing was touched. Raises LaneError."""
     if not touches:
         return None
-    verdict = await judge(tx, lane, {touch.path: touch.before for touch in touches}, parents)
+    seen = await seen_writes(tx, lane, {touch.path: touch.before for touch in touches}, parents)
     outputs: dict[str, Any] = {"touches": [touch.as_json() for touch in touches], "source": source.value}
     if worktree:
         outputs["worktree"] = worktree
     if commit:
         outputs["commit"] = commit
-    if verdict.unseen:
-        outputs["unseen"] = [{"path": path, "event": event} for path, event in verdict.unseen]
+    if seen.unseen:
+        outputs["unseen"] = [{"path": path, "event": event} for path, event in seen.unseen]
     new = NewEvent(
         CHANGED,
         lane,
         inputs={"tree": before},
         outputs=outputs,
         parents=parents,
-        causal_deps=verdict.depends_on,
+        causal_deps=seen.depends_on,
         role=role,
         branch=branch,
         snapshot=after,
@@ -91,13 +91,13 @@ async def record_reads(
     into `worktree`, where `tree` stands now). None when nothing was read. Raises LaneError."""
     if not blobs:
         return None
-    verdict = await judge(tx, lane, blobs, parents)
+    seen = await seen_writes(tx, lane, blobs, parents)
     new = NewEvent(
         READ,
         lane,
         outputs={"paths": sorted(blobs), "source": source} | ({"worktree": worktree} if worktree else {}),
         parents=parents,
-        causal_deps=verdict.depends_on,
+        causal_deps=seen.depends_on,
         role=role,
         snapshot=tree,
         file_touches=sorted(blobs),
@@ -118,12 +118,14 @@ async def record_tree(
     return event
 
 
-async def judge(tx: Tx, lane: Lane, stood: Mapping[str, str | None], causes: Sequence[str] = ()) -> Verdict:
+async def seen_writes(
+    tx: Tx, lane: Lane, stood: Mapping[str, str | None], causes: Sequence[str] = ()
+) -> SeenWrites:
     """Which of the last writes by other lanes had the lane's author seen, of the paths that `stood` in its tree with
     these contents (blob ids, None = not there)? `causes`: events that it is shown besides."""
     rows = await tx.all(Q.last_writes, paths=dumps(sorted(stood)), lane=lane.key)
     if not rows:
-        return Verdict((), ())
+        return SeenWrites((), ())
     clock = await events.clock_shown(tx, lane, causes)
     open_rows: list[Row] = []
     depends_on: dict[str, None] = {}
@@ -141,4 +143,4 @@ async def judge(tx: Tx, lane: Lane, stood: Mapping[str, str | None], causes: Seq
         for row in open_rows
         if not await events.seen_by(tx, clock, row["lane"], row["seq"])
     ]
-    return Verdict(tuple(depends_on), tuple(unseen))
+    return SeenWrites(tuple(depends_on), tuple(unseen))
