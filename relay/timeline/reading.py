@@ -19,7 +19,15 @@ from relay.store.ports import Tx
 from relay.timeline.projection import CHANGED, READ, Q
 
 #: The types that the timeline is made of, unless others are asked for.
-TYPES = (CHANGED, READ, "turn.started", "turn.ended", "worktree.changed")
+TYPES = (
+    *(CHANGED, READ, "turn.started", "turn.ended", "worktree.changed"),
+    *("timeline.rewound", "timeline.undone", "timeline.redone", "timeline.given_up"),
+)
+_TAKEN_BACK = {
+    "timeline.rewound": "took back",
+    "timeline.undone": "brought back",
+    "timeline.redone": "took back again",
+}
 #: Events of one page at most.
 MOST_PAGE = 500
 
@@ -96,6 +104,11 @@ async def knew(tx: Tx, event: Event) -> dict[str, Any]:
     }
 
 
+async def whole(tx: Tx, event: Event) -> dict[str, Any]:
+    """All of an event: its head with `inputs`, `outputs` and `knew`."""
+    return {**head(event), "inputs": event.inputs, "outputs": event.outputs, "knew": await knew(tx, event)}
+
+
 async def workspace(tx: Tx, path: str = "") -> list[dict[str, Any]]:
     """Each file that somebody touched, with who wrote it last (003, section 2.4): `[{path, blob, by, event, at,
     contributors}]` by path. `path`: of a folder, "" = of all. A file that was deleted last has `blob` null."""
@@ -152,4 +165,6 @@ def words(event: Event) -> str:
         )
     if event.type == "worktree.changed":
         return f"{outputs['change']} {outputs['branch']}"
+    if event.type in _TAKEN_BACK:
+        return f"{_TAKEN_BACK[event.type]} what {outputs['lane']} did"
     return event.type.replace(".", " ")

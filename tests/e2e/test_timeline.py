@@ -119,3 +119,89 @@ async def test_shell_edits_are_seen(open_room: Open) -> None:
 
 def _slug(event: Event) -> str:
     return f"{event.session}/{event.lane}".replace("/", "%2f")
+
+
+#: A program that says what it was told, and edits when it is asked to.
+LISTENS = """
+import pathlib, sys
+prompt = sys.stdin.read()
+if "please edit" in prompt:
+    notes = pathlib.Path("notes.md")
+    notes.write_text(notes.read_text().replace("two", "TWO"))
+    pathlib.Path("made.md").write_text("made")
+print("TOLD:", prompt[-2000:])
+"""
+
+
+async def _timeline(one: Outside, *words: str) -> dict[str, Any]:
+    ran = await one.relay("timeline", *words, "--json")
+    assert ran.code == 0, ran.all
+    answer: dict[str, Any] = json.loads(ran.out)
+    return answer
+
+
+async def test_what_an_agent_did_is_taken_back_and_brought_back(open_room: Open) -> None:
+    one = await open_room(
+        program("BEN", "-c", LISTENS), agent("WRITER", "w.yaml"), files={"w.yaml": WRITES}, start=False
+    )
+    in_git(one.folder)
+    await one.start()
+    tree = one.folder / ".relay" / "worktrees" / "ben"
+    await _ask(one, "please edit", "BEN")
+    (tree / "output.log").write_text("of nobody")
+    preview = await _timeline(one, "rewind", "BEN", "--to", "-1h", "--dry-run", "--name", "ann")
+    assert [(file["path"], file["action"]) for file in preview["files"]] == [
+        ("made.md", "deleted"),
+        ("notes.md", "restored"),
+    ]
+    assert (tree / "made.md").exists(), "a preview writes nothing"
+
+    done = await _timeline(one, "rewind", "BEN", "--to", "-1h", "--name", "ann")
+    assert done["files"] == preview["files"]
+    assert (tree / "notes.md").read_text() == "one\ntwo\n"
+    assert not (tree / "made.md").exists()
+    assert (tree / "output.log").read_text() == "of nobody"
+    said = "ann took back what BEN did since -1h: made.md, notes.md. `relay timeline undo` brings it back."
+    await one.until_said(said, speaker="RELAY")
+    answer = await _ask(one, "hello", "BEN")
+    assert "ann took back what you did since -1h, in your worktree: made.md, notes.md." in answer["body"]
+    assert "took back" not in (await _ask(one, "hello again", "BEN"))["body"]
+
+    again = await one.relay("timeline", "rewind", "BEN", "--to", "-1h")
+    assert again.code == 1
+    await _timeline(one, "undo", "--name", "ann")
+    await one.until_said("ann brought back what BEN did: made.md, notes.md.", speaker="RELAY")
+    assert (tree / "notes.md").read_text() == "one\nTWO\n"
+    assert (tree / "made.md").read_text() == "made"
+    assert (await one.relay("timeline", "undo")).code == 1, "there is no other rewind"
+    await _timeline(one, "redo", "--name", "ann")
+    assert not (tree / "made.md").exists()
+    log = await one.relay("timeline", "log", "--lane", "ann")
+    assert [
+        line.split("ann", 1)[1].strip().split("  ")[0] for line in log.out.splitlines() if "BEN did" in line
+    ] == [
+        "took back what BEN did",
+        "brought back what BEN did",
+        "took back again what BEN did",
+    ]
+    wrong = await one.relay("timeline", "rewind", "BEN", "--to", "nonsense")
+    assert wrong.code == 2
+    assert "is no moment" in wrong.err
+
+
+async def test_what_has_landed_is_taken_out_of_a_new_branch(open_room: Open) -> None:
+    one = await open_room(agent("WRITER", "w.yaml"), files={"w.yaml": WRITES}, start=False)
+    in_git(one.folder)
+    await one.start()
+    await _ask(one, "append a line", "WRITER")
+    merged = await _merge(one, "WRITER")
+    (one.folder / "notes.md").write_text("zero\none\ntwo\nmine\n")
+    git(one.folder, "commit", "-q", "-am", "a person adds a line")
+    done = await _timeline(one, "rewind", "WRITER", "--to", "-1h", "--name", "ann")
+    assert done["branch"] == "rw/writer-1"
+    assert git(one.folder, "show", "rw/writer-1:notes.md") == "zero\none\ntwo"
+    assert git(one.folder, "ls-tree", "--name-only", "rw/writer-1") == ".gitignore\nnotes.md"
+    trailer = "--format=%(trailers:key=TimeWarp-Event-Id,valueonly)"
+    assert git(one.folder, "log", "-1", trailer, "rw/writer-1").strip() == done["rewind"]
+    assert (one.folder / "notes.md").read_text() == "zero\none\ntwo\nmine\n", "nobody's files move"
+    assert merged in git(one.folder, "log", "--format=%H", "rw/writer-1").split()

@@ -167,6 +167,7 @@ class Daemon:
         start("tasks-file", TasksFile(parts.store, settings.tasks_path).run)
         start("config", parts.reload.watch)
         start("worktrees", parts.worktrees.run)
+        start("timeline-rewinds", parts.settle_rewinds)
         start("timeline-snapshots", parts.timeline.prune)
         parts.airspace.start(start)
         parts.coordination.start(start)

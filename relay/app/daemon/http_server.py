@@ -22,6 +22,7 @@ from relay.faces.http.routes.airspace import AirspaceRoutes
 from relay.faces.http.routes.guard import GuardRoutes
 from relay.faces.http.routes.locks import LockRoutes
 from relay.faces.http.routes.permissions import PermissionRoutes
+from relay.faces.http.routes.timeline import TimelineRoutes
 from relay.faces.http.routes.worktrees import WorktreeRoutes
 from relay.faces.worktrees import WorktreesService
 
@@ -96,4 +97,5 @@ def _app(parts: Parts) -> web.Application:
     app.add_routes(AirspaceRoutes(airspace.live, actions, reader).table())
     app.add_routes(LockRoutes(parts.room, reader).table())
     app.add_routes(WorktreeRoutes(service, reader).table())
+    app.add_routes(TimelineRoutes(parts.store, parts.rewinds, reader).table())
     return app

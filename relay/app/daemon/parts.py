@@ -27,6 +27,7 @@ from relay.coordination.tasks.board import Board
 from relay.coordination.writes.fencing import LockCheck
 from relay.coordination.writes.lock_guard import LockGuard
 from relay.faces.http.requests.auth import Auth
+from relay.faces.rewinds import RewindService
 from relay.faces.room import IntentService, rules_of
 from relay.faces.room_locks import RoomHolds
 from relay.faces.services import services_of
@@ -89,6 +90,7 @@ class Parts:
         )
         self.services = replace(services, intents=IntentService(store, settings, self.airspace.live))
         self.timeline = TimelineRecording(store, self.worktrees.registry, settings)
+        self.rewinds = RewindService(store, self.worktrees.registry, self.timeline)
         self.coordination = CoordinationTasks(store, settings, self.services, self.turns)
         follow.check_acyclic([*self.airspace.followers, *self.coordination.followers])
 
@@ -155,6 +157,11 @@ class Parts:
         await self.agents.probe()
         await self.recovery.recover()
         await self.states.publish()
+
+    async def settle_rewinds(self) -> None:
+        """Finish what a killed daemon had begun to take back, or give it up."""
+        await self.worktrees.registry.open()
+        await self.rewinds.recover()
 
     async def notice(self, text: str) -> None:
         """Say in the room what became of a changed configuration."""

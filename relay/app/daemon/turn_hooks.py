@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from relay.app.daemon.agent_states import AgentStates
 from relay.app.daemon.airspace import AirspaceParts, WorktreeParts
@@ -32,17 +33,18 @@ class DaemonHooks(TurnHooks):
 
     async def before_turn(self, plan: Plan, *, take_main: bool) -> Workplace | None:
         place = await self._worktrees.turns.before_turn(plan.agent, take_main=take_main)
-        if place is not None:
-            await self._timeline.turn_began(plan, place)
-        return place
+        if place is None:
+            return None
+        await self._timeline.turn_began(plan, place)
+        notes = [place.note, await self._timeline.taken_back(plan.agent)]
+        return replace(place, note="\n\n".join(filter(None, notes)))
 
     async def processes_ended(self) -> None:
         await self._transcript.before_end()
 
     async def after_turn(self, plan: Plan) -> Changes | None:
         changes = await self._worktrees.turns.after_turn(plan.agent)
-        if changes is not None:
-            await self._timeline.turn_ends(plan, changes)
+        await self._timeline.turn_ends(plan, changes)
         return changes
 
     async def record_changes(self, tx: Tx, plan: Plan, changes: Changes) -> None:

@@ -1,7 +1,7 @@
 """`relay timeline`: who changed which file, and what its author had seen.
 
-Invariant: reads the log itself, so it answers with a running room and without one. Exit code 0 = did it, 1 = there is
-no such moment or lane, 2 = wrong use.
+Invariant: what reads asks the log itself, so it answers with a running room and without one; what writes files goes
+through the running room. Exit code 0 = did it, 1 = could not, 2 = wrong use.
 """
 
 from __future__ import annotations
@@ -9,13 +9,20 @@ from __future__ import annotations
 import argparse
 import asyncio
 import json
+from http.client import HTTPException
 from typing import Any
+from urllib.error import HTTPError
 
 from relay.app.commands import verify
+from relay.app.runtime import instance
+from relay.app.runtime.daemon_requests import ask_daemon, state_of
+from relay.app.runtime.git_person import git_person
 from relay.app.wiring.schema import SCHEMAS
+from relay.base.files import read_regular
 from relay.base.terminal_text import fail, indented, safe_line
 from relay.config.loading import load_for_command
 from relay.config.locate import add_config_option
+from relay.config.settings import Settings
 from relay.log import events
 from relay.log.events import Event
 from relay.model import Fault, Refusal
@@ -25,7 +32,10 @@ from relay.timeline import moments, reading
 from relay.timeline.projection import rebuild
 from relay.timeline.reading import Filter
 from relay.timeline.rewind import history
+from relay.timeline.rewind.plan import INTO
 
+#: Seconds that the room gets for a rewind.
+PATIENT_S = 300.0
 #: Names of files in a line.
 MOST_FILES = 3
 
@@ -56,6 +66,18 @@ def _parser() -> argparse.ArgumentParser:
     show.add_argument("event", metavar="EVENT", help=moments.FORMS)
     files = command("files", "Each file that was touched, with who wrote it last.")
     files.add_argument("path", nargs="?", default="", metavar="PATH", help="a file or a folder (all)")
+    rewind = command("rewind", "Take back what an agent or a person did since a moment; others' work stays.")
+    rewind.add_argument("lane", metavar="LANE", help="an agent's or a person's name, or a lane's key")
+    rewind.add_argument("--to", required=True, metavar="MOMENT", help=f"take it back to: {moments.FORMS}")
+    rewind.add_argument("--into", choices=INTO, help="where: a new branch, its worktree, the main branch")
+    undo = command("undo", "Undo the newest rewind; again: the one before it.")
+    redo = command("redo", "Redo the rewind that was undone last.")
+    for each in (rewind, undo, redo):
+        each.add_argument("--dry-run", action="store_true", help="show what it would do, and do nothing")
+        each.add_argument(
+            "--partial", action="store_true", help="do it also where files conflict; these stay"
+        )
+        each.add_argument("--name", help="your name in the room (the one that git has for you)")
     command("verify", "Check every event of the log against its hash, its causes and its lane.")
     command("rebuild", "Make the timeline's tables anew from the log.")
     return parser
@@ -63,12 +85,14 @@ def _parser() -> argparse.ArgumentParser:
 
 def main(words: list[str]) -> int:
     """The command; gives its exit code."""
-    args = _parser().parse_args(words)
+    args = _parser().parse_args(_moments_joined(words))
     if args.action == "verify":
         return verify.run(args)
     if getattr(args, "lines", 1) < 1:
         return fail("--lines must be 1 or more", 2)
     settings = load_for_command(args.config)
+    if args.action in ("rewind", "undo", "redo"):
+        return _take_back(settings, args)
 
     async def work() -> tuple[Any, str]:
         async with opened_store(settings, SCHEMAS, create=False) as store:
@@ -85,6 +109,56 @@ def main(words: list[str]) -> int:
         return fail(str(refusal), 2 if refusal.fault is Fault.MALFORMED else 1)
     print(json.dumps(result) if args.json else text)
     return 0
+
+
+def _moments_joined(words: list[str]) -> list[str]:
+    """`--to -1h` as `--to=-1h`, since argparse takes `-1h` for an option."""
+    joined: list[str] = []
+    for word in words:
+        if joined and joined[-1] in ("--to", "--since"):
+            joined[-1] = f"{joined[-1]}={word}"
+        else:
+            joined.append(word)
+    return joined
+
+
+def _take_back(settings: Settings, args: argparse.Namespace) -> int:
+    """Through the running room, so that one process writes worktrees. Without one nothing is taken back."""
+    by = args.name or git_person(settings.repo, settings.agent_names)
+    body: dict[str, Any] = {"name": by, "dry_run": args.dry_run, "partial": args.partial}
+    if args.action == "rewind":
+        body |= {"lane": args.lane, "to": args.to, "into": args.into}
+    state = state_of(settings)
+    if state is None or instance.running(settings) is None:
+        return fail("the room does not run, and only it takes work back; start it and try again")
+    try:
+        key = read_regular(settings.token_path).decode().strip()
+        url = f"{state['url']}/api/timeline/{args.action}"
+        done = ask_daemon(url, timeout_s=PATIENT_S, key=key, body=body)
+    except HTTPError as error:
+        told = json.load(error)["error"]
+        return fail(f"{told['message']} {told['fix']}".strip(), 2 if told["code"] == "bad_moment" else 1)
+    except (OSError, HTTPException, ValueError, KeyError) as error:
+        return fail(f"the room runs and does not answer: {error or type(error).__name__}")
+    print(json.dumps(done) if args.json else indented(_taken_back(done, args)))
+    return 0 if done["success"] else 1
+
+
+def _taken_back(done: dict[str, Any], args: argparse.Namespace) -> str:
+    if "reason" in done:
+        return f"{done['reason']} {done['fix']}".strip()
+    lines = [f"{file['action']:<9} {safe_line(file['path'])}" for file in done["files"]]
+    lines += [f"{_who(read['lane'])} had read {safe_line(read['read'])}" for read in done["invalidated"]]
+    if not done["success"]:
+        lines.append(
+            "Nothing was written, for the conflicts. --partial leaves these files as they are and does the rest."
+        )
+    elif args.dry_run:
+        lines.append(f"{args.action} would do this; nothing was written.")
+    else:
+        where = f" on the branch {done['branch']}" if done["branch"] else ""
+        lines.append(f"Done{where}. `{done['undo_with']}` takes it back.")
+    return "\n".join(lines)
 
 
 async def _read(store: Store, args: argparse.Namespace) -> tuple[Any, str]:
@@ -124,8 +198,7 @@ async def _show(tx: Tx, text: str) -> tuple[Any, str]:
         cause = await events.get(tx, unseen["event"])
         whose = f"#{cause.pos} of {_who(cause.lane_key)}" if cause else unseen["event"][:12]
         lines.append(f"  had not seen  {whose}, which wrote {safe_line(unseen['path'])}")
-    shown = {**reading.head(event), "inputs": event.inputs, "outputs": event.outputs, "knew": knew}
-    return shown, indented("\n".join(lines))
+    return await reading.whole(tx, event), indented("\n".join(lines))
 
 
 def _line(event: Event) -> str:

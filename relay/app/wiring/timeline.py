@@ -24,14 +24,15 @@ from relay.git.diff import changed_files, touches_of
 from relay.git.kept_snapshots import KeptSnapshots
 from relay.git.run import Git, GitError
 from relay.log import events
-from relay.log.events import Lane
+from relay.log.events import Event, Lane
 from relay.model import Changes, Workplace
 from relay.model.touches import Source, Touch
 from relay.room.dispatch.turns import Plan
 from relay.room.journal import ledger
 from relay.store.ports import Store, StoreError, Tx
-from relay.timeline.projection import KnownTree, last_tree
 from relay.timeline.file_changes import record_changes, record_reads, record_tree
+from relay.timeline.projection import KnownTree, last_tree
+from relay.timeline.rewind.history import GIVEN_UP, REDONE, REWOUND, UNDONE
 
 log = structlog.get_logger(__name__)
 #: How the log names the main branch among the worktrees.
@@ -40,6 +41,10 @@ MAIN = "main"
 MAIN_LANE, UNKNOWN_LANE = Lane(ledger.ROOM, "main"), Lane(ledger.ROOM, "unknown")
 #: Commits of the main branch that are recorded one by one; of more, what they did together.
 MOST_COMMITS = 200
+#: The setting that says up to where in the log an agent was told of rewinds.
+_TOLD = "rewinds_told"
+#: Files that an agent is told the names of.
+MOST_NAMED = 20
 #: Seconds between two looks for snapshots that are not to be kept any more.
 PRUNE_EVERY_S = 3600.0
 
@@ -50,6 +55,8 @@ class TimelineRecording:
     def __init__(self, store: Store, registry: WorktreeRegistry, settings: LiveSettings) -> None:
         self._store, self._registry, self._settings = store, registry, settings
         self._catching_up = asyncio.Lock()
+        #: Up to which place in the log the agent of a running turn is told what was taken back.
+        self._told_until: dict[str, int] = {}
 
     # -- turns
 
@@ -65,12 +72,42 @@ class TimelineRecording:
         except (GitError, OSError, StoreError, self._store.transient, self._store.errors) as error:
             log.warning("timeline not brought up to a turn", agent=plan.agent, reason=str(error))
 
-    async def turn_ends(self, plan: Plan, changes: Changes) -> None:
-        """Keep what the turn leaves. Never raises for git."""
+    async def turn_ends(self, plan: Plan, changes: Changes | None) -> None:
+        """Keep what the turn leaves. Its agent has been told what was taken back before it. Never raises for git or
+        the store."""
+        told_until = self._told_until.pop(plan.agent, None)
         try:
-            await self._keep(changes.after, changes.commits, plan, "a turn ended")
-        except (GitError, OSError) as error:
-            log.warning("snapshot of a turn not kept", agent=plan.agent, reason=str(error))
+            if changes is not None:
+                await self._keep(changes.after, changes.commits, plan, "a turn ended")
+            if told_until is not None:
+                name = f"{_TOLD}:{plan.agent}"
+                await self._store.write(lambda tx: events.put_setting(tx, name, str(told_until)))
+        except (GitError, OSError, StoreError, self._store.transient, self._store.errors) as error:
+            log.warning("end of a turn not kept for the timeline", agent=plan.agent, reason=str(error))
+
+    async def taken_back(self, agent: str) -> str:
+        """What the agent is told of rewinds that wrote its worktree since its last turn; empty: nothing. Never raises
+        for the store."""
+
+        async def work(tx: Tx) -> list[Event]:
+            after = int(await events.setting(tx, f"{_TOLD}:{agent}") or 0)
+            found = await events.read_after(tx, after, types=(REWOUND, UNDONE, REDONE, GIVEN_UP))
+            undone = {event.outputs["rewind"] for event in found if event.type == GIVEN_UP}
+            return [
+                event
+                for event in found
+                if event.type != GIVEN_UP and event.id not in undone and event.inputs["worktree"] == agent
+            ]
+
+        try:
+            operations = await self._store.read(work)
+        except (StoreError, self._store.transient, self._store.errors) as error:
+            log.warning("what was taken back is not known", agent=agent, reason=str(error))
+            return ""
+        if not operations:
+            return ""
+        self._told_until[agent] = operations[-1].pos
+        return "\n".join(_told(event) for event in operations)
 
     async def record(self, tx: Tx, plan: Plan, changes: Changes) -> None:
         """Append what the turn changed."""
@@ -231,6 +268,21 @@ class TimelineRecording:
 
     async def _touches(self, before: str, after: str) -> tuple[Touch, ...]:
         return touches_of(await changed_files(self._git, before, after))
+
+
+def _told(event: Event) -> str:
+    """A rewind of an agent's worktree, for that agent."""
+    files = [file["path"] for file in event.outputs["files"] if file["before"] != file["after"]]
+    named = ", ".join(files[:MOST_NAMED]) + (
+        f" and {len(files) - MOST_NAMED} more" * (len(files) > MOST_NAMED)
+    )
+    by, since = event.inputs["by"], f" since {event.inputs['to']}" if event.inputs["to"] else ""
+    if event.type == UNDONE:
+        return f"[RELAY] {by} brought back what had been taken back of your work, in your worktree: {named}."
+    return (
+        f"[RELAY] {by} took back what you did{since}, in your worktree: {named}. These files are as they were "
+        "before. Do not do the same again unless you are asked to."
+    )
 
 
 async def _merged_branch(tx: Tx, commit: str) -> list[str]:

@@ -1,0 +1,109 @@
+"""The routes of the timeline (docs/timeline.md).
+
+Invariant: a handler reads the request, asks once and shows the answer. A refusal by the domain is 200 with
+`success: false`; what the request names and is not there is 404.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable
+from typing import Any
+
+from aiohttp import web
+
+from relay.faces.http.requests.errors import answer
+from relay.faces.http.requests.parsing import Body, Query
+from relay.faces.http.requests.reader import RequestReader
+from relay.faces.rewinds import RewindService
+from relay.log import events
+from relay.model import Fault, Refusal
+from relay.store.ports import Store, Tx
+from relay.timeline import moments, reading
+from relay.timeline.reading import Filter
+
+
+class TimelineRoutes:
+    """The handlers."""
+
+    def __init__(self, store: Store, rewinds: RewindService, reader: RequestReader) -> None:
+        self._store, self._rewinds, self._reader = store, rewinds, reader
+
+    def table(self) -> list[web.RouteDef]:
+        return [
+            web.get("/api/timeline", self.page),
+            web.get("/api/timeline/files", self.files),
+            web.get("/api/timeline/events/{event}", self.event),
+            web.post("/api/timeline/rewind", self.rewind),
+            web.post("/api/timeline/undo", self.undo),
+            web.post("/api/timeline/redo", self.redo),
+        ]
+
+    async def page(self, request: web.Request) -> web.Response:
+        """`?lane=&path=&type=&since=&before=&limit=`: `{events: [HEAD]}`, oldest first."""
+        query = Query(request, "lane", "path", "type", "since", "before", "limit")
+        limit, since = query.whole("limit", 100, high=reading.MOST_PAGE), query.text("since")
+        types = (query.text("type") or "").split(",") if query.text("type") else reading.TYPES
+
+        async def work(tx: Tx) -> list[dict[str, Any]]:
+            after = 0 if since is None else (await moments.resolve(tx, since)).pos
+            wanted = Filter(query.text("lane"), query.text("path"), types, after, query.cursor("before"))
+            return [reading.head(event) for event in await reading.page(tx, wanted, limit)]
+
+        return answer({"events": await self._store.read(work)})
+
+    async def files(self, request: web.Request) -> web.Response:
+        """`?path=`: `{files: [...]}`, each file that was touched with who wrote it last."""
+        path = Query(request, "path").text("path") or ""
+        return answer({"files": await self._store.read(lambda tx: reading.workspace(tx, path))})
+
+    async def event(self, request: web.Request) -> web.Response:
+        """An event by any name of a moment: its head with `inputs`, `outputs` and `knew`."""
+        Query(request)
+
+        async def work(tx: Tx) -> dict[str, Any]:
+            moment = await moments.resolve(tx, request.match_info["event"])
+            event = None if moment.event is None else await events.get(tx, moment.event)
+            if event is None:
+                raise Refusal("There is no event before that.", "", Fault.UNKNOWN, "unknown_moment")
+            return await reading.whole(tx, event)
+
+        return answer(await self._store.read(work))
+
+    async def rewind(self, request: web.Request) -> web.Response:
+        """`{name, lane, to, into?, dry_run?, partial?}`."""
+        body = await self._reader.body(request, "lane", "to", "into", "dry_run", "partial")
+        by = self._reader.speaker(request, body)
+        return await self._act(
+            self._rewinds.rewind(
+                by,
+                body.text("lane"),
+                body.text("to"),
+                into=body.maybe_text("into"),
+                **_how(body),
+            )
+        )
+
+    async def undo(self, request: web.Request) -> web.Response:
+        """`{name, dry_run?, partial?}`."""
+        body = await self._reader.body(request, "dry_run", "partial", optional=True)
+        by = self._reader.speaker(request, body)
+        return await self._act(self._rewinds.undo(by, **_how(body)))
+
+    async def redo(self, request: web.Request) -> web.Response:
+        """`{name, dry_run?, partial?}`."""
+        body = await self._reader.body(request, "dry_run", "partial", optional=True)
+        by = self._reader.speaker(request, body)
+        return await self._act(self._rewinds.redo(by, **_how(body)))
+
+    async def _act(self, act: Awaitable[dict[str, Any]]) -> web.Response:
+        try:
+            done = await act
+        except Refusal as refusal:
+            if refusal.code:
+                raise
+            return answer(refusal.as_json())
+        return answer({"success": not done["conflicts"] or done["rewind"] is not None, **done})
+
+
+def _how(body: Body) -> dict[str, bool]:
+    return {field: field in body and body.flag(field) for field in ("dry_run", "partial")}

@@ -1,0 +1,160 @@
+"""Taking back, undoing and redoing, as each interface asks for it: HTTP, and the command line without a running room.
+
+Invariants: what is planned is planned from what stands in the worktree now, while nobody else writes there. What the
+main branch got is recorded first, so it is known what has landed. A preview is the plan, checked as `apply` would.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from contextlib import AsyncExitStack
+from typing import Any, Protocol
+
+import structlog
+
+from relay.airspace.worktrees.registry import WorktreeRegistry
+from relay.airspace.worktrees.tracked_worktree import TrackedWorktree, WorktreeGone
+from relay.git.kept_snapshots import KeptSnapshots
+from relay.git.run import GitError
+from relay.log.events import Lane
+from relay.model import Fault, Refusal
+from relay.room.journal import ledger
+from relay.store.ports import Store, StoreError, Tx
+from relay.timeline import moments
+from relay.timeline.rewind.history import REDONE, REWOUND, UNDONE, Operation, Target
+from relay.timeline.rewind.plan import RewindPlaces, RewindPlan, RewindRequest
+from relay.timeline.rewind.service import Rewinds
+
+log = structlog.get_logger(__name__)
+#: Files that the room is told the names of.
+MOST_NAMED = 8
+_VERBS = {REWOUND: "took back", UNDONE: "brought back", REDONE: "took back again"}
+
+
+class MainBranchLog(Protocol):
+    """Who records what comes onto the main branch; the composition root has it."""
+
+    async def catch_up(self) -> None:
+        """Record what came onto it since the log last knew it. Raises GitError."""
+        ...
+
+
+class RewindService:
+    """The rewinds of one room. `registry`: its worktrees, opened; `log`: records the main branch."""
+
+    def __init__(self, store: Store, registry: WorktreeRegistry, log: MainBranchLog) -> None:
+        self._store, self._registry, self._log = store, registry, log
+
+    async def recover(self) -> list[Operation]:
+        """Settle what a killed process began. Raises GitError, OSError."""
+        return [] if self._registry.main is None else await self._rewinds().recover()
+
+    async def rewind(
+        self, by: str, lane: str, to: str, *, into: str | None, dry_run: bool, partial: bool
+    ) -> dict[str, Any]:
+        """Take back what `lane` (a name or a lane's key) did since the moment `to`. The answer: INTERFACES.md. Raises
+        Refusal."""
+        moment = await self._store.read(lambda tx: moments.resolve(tx, to))
+        request = RewindRequest(lane, to, moment.pos, by, _lane(by), into, partial)
+        worktree = self._registry.find(lane.rpartition("/")[2])
+
+        async def plan(rewinds: Rewinds, places: RewindPlaces) -> RewindPlan:
+            return await rewinds.plan(request, places)
+
+        return await self._do(plan, worktree, by, dry_run)
+
+    async def undo(self, by: str, *, dry_run: bool, partial: bool) -> dict[str, Any]:
+        """Undo the newest rewind that stands. Raises Refusal."""
+        operation = await self._rewinds().next_undo()
+
+        async def plan(rewinds: Rewinds, places: RewindPlaces) -> RewindPlan:
+            return await rewinds.plan_undo(by, _lane(by), places, partial=partial)
+
+        return await self._do(plan, self._worktree_at(operation), by, dry_run)
+
+    async def redo(self, by: str, *, dry_run: bool, partial: bool) -> dict[str, Any]:
+        """Redo the rewind that was undone last. Raises Refusal."""
+        operation = await self._rewinds().next_redo()
+
+        async def plan(rewinds: Rewinds, places: RewindPlaces) -> RewindPlan:
+            return await rewinds.plan_redo(by, _lane(by), places, partial=partial)
+
+        return await self._do(plan, self._worktree_at(operation), by, dry_run)
+
+    async def _do(
+        self, plan: Any, worktree: TrackedWorktree | None, by: str, dry_run: bool
+    ) -> dict[str, Any]:
+        registry = self._registry
+        try:
+            rewinds = self._rewinds()
+            await self._log.catch_up()
+            async with AsyncExitStack() as held:
+                # As a merge does it: nobody else moves the main branch or writes the worktree meanwhile.
+                await held.enter_async_context(registry.exclusive)
+                places = RewindPlaces(await registry.main_head())
+                if worktree is not None:
+                    await held.enter_async_context(worktree.lock)
+                    busy = (
+                        f"{worktree.name}'s turn is running." if worktree.name in registry.turn_trees else ""
+                    )
+                    snapshot = await worktree.take_snapshot(everything=True)
+                    places = RewindPlaces(places.head, (worktree.checkout, snapshot), busy)
+                planned = await plan(rewinds, places)
+                new = planned.operation
+                if new is not None and new.target is Target.MAIN:
+                    await registry.room.check_merge(new.lane, by, planned.paths)
+                if dry_run:
+                    await rewinds.check(planned)
+                    return dict(planned.answer)
+                answer = await rewinds.apply(planned)
+                await self._say(by, planned, answer)
+        except (GitError, WorktreeGone, OSError) as error:
+            raise Refusal(
+                f"git could not do it: {error or type(error).__name__}.", "Nothing was changed."
+            ) from error
+        if worktree is not None:
+            worktree.mark_stale(None)
+        registry.wake.set()
+        return answer
+
+    async def _say(self, by: str, planned: RewindPlan, answer: Mapping[str, Any]) -> None:
+        """Tell the room what was done. What is done stays done when the room cannot be told."""
+        paths, new = planned.paths, planned.operation
+        assert new is not None
+        named = ", ".join(f"{path}" for path in paths[:MOST_NAMED])
+        more = f" and {len(paths) - MOST_NAMED} more" * (len(paths) > MOST_NAMED)
+        since = f" since {new.to}" if new.to else ""
+        where = f" on the branch {answer['branch']}" if answer["branch"] else ""
+        back = "takes it out again" if new.kind == UNDONE else "brings it back"
+        act = f"{by} {_VERBS[new.kind]} what {new.lane} did{since}{where}"
+        text = f"{act}: {named}{more}. `{answer['undo_with']}` {back}."
+        meta = {"notice": "rewind", "rewind": answer["rewind"]}
+
+        async def work(tx: Tx) -> None:
+            await ledger.say(tx, text, now=time.time(), parents=[answer["event"]], meta=meta)
+
+        try:
+            await self._store.write(work)
+        except (StoreError, self._store.transient) as error:
+            log.warning("the room was not told of a rewind", reason=str(error))
+
+    def _rewinds(self) -> Rewinds:
+        main = self._registry.main
+        if main is None:
+            reason = self._registry.trouble or "the repository is not known yet"
+            raise Refusal(
+                f"There is no timeline: {reason}.", "Try again when that is mended.", Fault.UNAVAILABLE
+            )
+        scratch = self._registry.scratch
+        return Rewinds(self._store, scratch, main, KeptSnapshots(scratch, main))
+
+    def _worktree_at(self, operation: Operation | None) -> TrackedWorktree | None:
+        if operation is None:
+            return None
+        worktrees = self._registry.worktrees.values()
+        return next((each for each in worktrees if str(each.checkout.top) == operation.place), None)
+
+
+def _lane(person: str) -> Lane:
+    return ledger.person_lane(person)
