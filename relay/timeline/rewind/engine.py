@@ -11,15 +11,16 @@ from __future__ import annotations
 
 import tempfile
 from bisect import bisect_left
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
+from relay.git.diff import changed_files
 from relay.git.run import Git, name_of
-from relay.model.touches import Kind, Touch
 from relay.timeline.rewind.line_merge import Versions, blob_id, merge_texts
+from relay.timeline.rewind.named_touches import NamedTouch, TouchedEvent, named_touches, oid_of
 from relay.timeline.rewind.tree_entries import (
     Change,
     Entry,
@@ -31,8 +32,6 @@ from relay.timeline.rewind.tree_entries import (
     write_blobs,
 )
 
-_FILE = "100644"
-
 
 class Action(StrEnum):
     """What becomes of a file: as it stood before; gone; others' lines without the taken ones; nothing of the taken
@@ -43,19 +42,6 @@ class Action(StrEnum):
     MERGED = "merged"
     KEPT = "kept"
     CONFLICT = "conflict"
-
-
-@dataclass(frozen=True, slots=True)
-class TouchedEvent:
-    """An event that touched files. `before` and `after`: the trees before and after it, which have the files' modes;
-    None or a tree that git has not any more: modes are taken from what stands. `taken`: it is to be taken back;
-    otherwise it is another's, and only its renames matter."""
-
-    event: str
-    touches: tuple[Touch, ...]
-    before: str | None = None
-    after: str | None = None
-    taken: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,77 +78,12 @@ async def take_back(git: Git, tree: str, events: Sequence[TouchedEvent]) -> Take
     pairs = ((one.before, one.after) for one in events)
     changes = await changes_between(git, [(before, after) for before, after in pairs if before and after])
     with tempfile.TemporaryDirectory(prefix="rewind-", dir=git.env.get("GIT_DIR")) as folder:
-        walk = _Walk(git, entries, Path(folder))
+        walk = _Walk(git, tree, entries, Path(folder))
         for one in events:
-            named = _named(one, changes.get((one.before or "", one.after or ""), {}), entries)
-            await (walk.take(named) if one.taken else walk.follow(named))
+            named = named_touches(one, changes.get((one.before or "", one.after or ""), {}), entries)
+            await (walk.take(named, one.after) if one.taken else walk.follow(named))
         await walk.settle()
-        return await walk.finish(tree)
-
-
-@dataclass(frozen=True, slots=True)
-class _NamedTouch:
-    """A touch with its path in bytes, and its entries."""
-
-    path: bytes
-    before: Entry | None
-    after: Entry | None
-    origin: bytes | None
-
-
-def _named(
-    one: TouchedEvent, changes: Mapping[bytes, Change], entries: Mapping[bytes, Entry]
-) -> list[_NamedTouch]:
-    """The touches of an event by the bytes of their paths, with the modes that its trees have."""
-    by_name: dict[str, list[bytes]] = {}
-    for path in changes:
-        by_name.setdefault(name_of(path), []).append(path)
-
-    def oids(path: bytes) -> tuple[str | None, str | None]:
-        before, after = changes[path]
-        return _oid(before), _oid(after)
-
-    used: set[bytes] = set()
-
-    def bytes_of(touch: Touch) -> bytes:
-        found = [path for path in by_name.get(touch.path, ()) if path not in used]
-        same = [path for path in found if oids(path) == (touch.before, touch.after)]
-        if same or found:
-            path = (same or found)[0]
-            used.add(path)
-            return path
-        plain = touch.path.encode("utf-8", "surrogateescape")
-        if plain in entries or "\\x" not in touch.path:
-            return plain
-        # Without the event's trees, a path that is not UTF-8 is found by how it is shown.
-        return next((path for path in entries if name_of(path) == touch.path), plain)
-
-    paths = [bytes_of(touch) for touch in one.touches]
-    shown = {touch.path: path for touch, path in zip(one.touches, paths, strict=True)}
-    named = []
-    for touch, path in zip(one.touches, paths, strict=True):
-        before, after = changes.get(path, (None, None))
-        stands = entries.get(path)
-        mode = (after or before or stands or Entry(_FILE, "")).mode
-        named.append(
-            _NamedTouch(
-                path,
-                _entry(touch.before, before, mode),
-                _entry(touch.after, after, mode),
-                shown.get(touch.origin, touch.origin.encode("utf-8", "surrogateescape"))
-                if touch.kind is Kind.RENAME and touch.origin is not None
-                else None,
-            )
-        )
-    return named
-
-
-def _oid(entry: Entry | None) -> str | None:
-    return None if entry is None else entry.oid
-
-
-def _entry(oid: str | None, in_tree: Entry | None, mode: str) -> Entry | None:
-    return None if oid is None else Entry(in_tree.mode if in_tree is not None else mode, oid)
+        return await walk.finish()
 
 
 @dataclass(slots=True)
@@ -189,8 +110,8 @@ class _Walk:
     """Goes through the events from the newest to the oldest. What stands under a name at that time stands in the
     result at `self._where`, when a rename that is not taken back came later; None: nowhere any more."""
 
-    def __init__(self, git: Git, entries: dict[bytes, Entry], folder: Path) -> None:
-        self._git, self._entries, self._folder = git, entries, folder
+    def __init__(self, git: Git, tree: str, entries: dict[bytes, Entry], folder: Path) -> None:
+        self._git, self._tree, self._entries, self._folder = git, tree, entries, folder
         self._files: dict[bytes, _File] = {}
         self._where: dict[bytes, bytes | None] = {}
         #: Names at which somebody made another file later.
@@ -207,7 +128,7 @@ class _Walk:
     def _place(self, path: bytes) -> bytes | None:
         return self._where.get(path, path)
 
-    async def follow(self, touches: Iterable[_NamedTouch]) -> None:
+    async def follow(self, touches: Iterable[NamedTouch]) -> None:
         """Another's event: what it renamed had the old name before."""
         for touch in touches:
             if touch.origin is None:
@@ -226,8 +147,9 @@ class _Walk:
         file = self._files.get(path)
         return (file.entry if file is not None else self._entries.get(path)) is not None
 
-    async def take(self, touches: Sequence[_NamedTouch]) -> None:
-        """Undo an event."""
+    async def take(self, touches: Sequence[NamedTouch], after: str | None) -> None:
+        """Undo an event, which left the tree `after`."""
+        await self._find_moved(touches, after)
         by_path = {touch.path: touch for touch in touches}
         renames = {touch.path: touch.origin for touch in touches if touch.origin in by_path}
         for new, old in renames.items():
@@ -238,6 +160,21 @@ class _Walk:
             if touch.path not in together:
                 self._undo(touch.path, touch.before, touch.after)
 
+    async def _find_moved(self, touches: Sequence[NamedTouch], after: str | None) -> None:
+        """Find files of an event that stand under another name here, because somebody renamed them elsewhere at the
+        same time: in no order of events their names agree."""
+        missing = [
+            touch.path
+            for touch in touches
+            if touch.after is not None and self._place(touch.path) not in {None, *self._files, *self._entries}
+        ]
+        if not missing or after is None or not await existing(self._git, [after]):
+            return
+        for record in await changed_files(self._git, after, self._tree):
+            new = record.new_path
+            if record.path in missing and new is not None and self._stands(new):
+                self._where[record.path] = new
+
     def _undo(self, path: bytes, before: Entry | None, after: Entry | None) -> None:
         place = self._place(path)
         if place is not None:
@@ -245,7 +182,7 @@ class _Walk:
         else:
             self._lost.setdefault(path, _File(None)).step(before, after)
 
-    async def _rename_back(self, old: _NamedTouch, new: _NamedTouch) -> None:
+    async def _rename_back(self, old: NamedTouch, new: NamedTouch) -> None:
         """Undo a rename: what stands at the new name, with the others' lines, goes back to the old one."""
         old_place, new_place = self._place(old.path), self._place(new.path)
         await self.settle([path for path in (old_place, new_place) if path in self._files])
@@ -321,7 +258,7 @@ class _Walk:
                 self._made[oid] = text
                 file.entry = Entry(_mode(file.entry, before, after), oid)
 
-    async def finish(self, tree: str) -> TakenBack:
+    async def finish(self) -> TakenBack:
         """Write the new tree. Nothing is taken back of a file in conflict, nor of those that are tied to it."""
         for path, lost in self._lost.items():
             file = self._at(path)
@@ -344,7 +281,7 @@ class _Walk:
         folder = self._folder / "blobs"
         folder.mkdir()
         await write_blobs(self._git, made, folder)
-        new = await tree_with(self._git, tree, changes, self._folder / "index")
+        new = await tree_with(self._git, self._tree, changes, self._folder / "index")
         files = [self._told(path, file) for path, file in sorted(self._files.items()) if file.touched]
         return TakenBack(new, tuple(files))
 
@@ -405,7 +342,7 @@ class _Walk:
             action = Action.DELETED
         else:
             action = Action.RESTORED if file.entry == file.oldest else Action.MERGED
-        return RewoundFile(name_of(path), _oid(before), _oid(file.entry), action)
+        return RewoundFile(name_of(path), oid_of(before), oid_of(file.entry), action)
 
 
 def _folders(path: bytes) -> list[bytes]:

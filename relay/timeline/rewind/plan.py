@@ -22,8 +22,9 @@ from relay.model.refusals import Fault, Refusal
 from relay.model.touches import Kind, Touch
 from relay.store.ports import Tx
 from relay.timeline.projection import CHANGED, READ
-from relay.timeline.rewind.engine import TakenBack, TouchedEvent
+from relay.timeline.rewind.engine import TakenBack
 from relay.timeline.rewind.history import NewOperation, removed_after
+from relay.timeline.rewind.named_touches import TouchedEvent
 
 #: The event of another wing that says that an agent's branch was merged, and of its changes that one.
 _WORKTREE, _MERGED = "worktree.changed", "merged"

@@ -31,8 +31,9 @@ from relay.timeline.projection import CHANGED
 from relay.timeline.rewind import history
 from relay.timeline.rewind.apply import HEADS, RewindApplier
 from relay.timeline.rewind.checkout_writer import Outcome
-from relay.timeline.rewind.engine import TouchedEvent, take_back
+from relay.timeline.rewind.engine import take_back
 from relay.timeline.rewind.history import REDONE, REWOUND, UNDONE, NewOperation, Operation, Target
+from relay.timeline.rewind.named_touches import TouchedEvent
 from relay.timeline.rewind.plan import (
     RewindPlaces,
     RewindPlan,

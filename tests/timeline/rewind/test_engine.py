@@ -126,6 +126,17 @@ async def test_an_edit_is_found_where_another_renamed_the_file_to(trees: Trees) 
     assert taken.conflicts == ()
 
 
+async def test_an_edit_is_found_where_another_had_renamed_the_file_to_elsewhere(trees: Trees) -> None:
+    """Claude renamed it first, but the agent's worktree had not that yet."""
+    first, edited = trees.write({b"a": BASE}), trees.write({b"a": BASE + text("codex")})
+    renamed = trees.write({b"b": BASE})
+    main = trees.write({b"b": text("claude") + BASE + text("codex")})
+    events = [trees.event(first, renamed, taken=False), trees.event(first, edited)]
+    taken = await trees.undo(main, events)
+    assert trees.read(taken.tree) == {b"b": text("claude") + BASE}
+    assert actions(taken) == {"b": Action.MERGED}
+
+
 async def test_anothers_rename_of_the_agents_new_name_stays(trees: Trees) -> None:
     steps: list[tuple[str, Files]] = [
         ("", {b"a": BASE}),

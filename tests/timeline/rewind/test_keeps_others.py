@@ -16,7 +16,8 @@ from pathlib import Path
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
-from relay.timeline.rewind.engine import Action, TouchedEvent
+from relay.timeline.rewind.engine import Action
+from relay.timeline.rewind.named_touches import TouchedEvent
 from tests.timeline.rewind.trees import Trees
 
 HISTORIES = int(os.environ.get("RELAY_REWIND_HISTORIES", "15"))

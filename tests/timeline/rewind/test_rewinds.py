@@ -17,7 +17,7 @@ from relay.timeline.projection import last_tree
 from relay.timeline.rewind import history
 from relay.timeline.rewind.checkout_writer import FilesInTheWay
 from relay.timeline.rewind.plan import RewindRequest
-from tests.engines import BOTH, all_events
+from tests.engines import BOTH, SQLITE, all_events
 from tests.git.repository import ENV, git, lines, write
 from tests.timeline.rewind.parts import ANN, CLAUDE, CODEX, Stage, files_of
 
@@ -159,6 +159,7 @@ async def test_what_has_landed_is_taken_out_of_main(stage: Stage) -> None:
     assert third["branch"] == "rw/codex-2"
 
 
+@SQLITE
 async def test_renames_that_have_landed_go_back(stage: Stage) -> None:
     """Also where somebody else's merge renamed what the agent had edited, and for a second rewind across one."""
     for lane in (CODEX, CLAUDE):
@@ -183,6 +184,7 @@ async def test_renames_that_have_landed_go_back(stage: Stage) -> None:
     assert renamed.id in (await stage.store.read(history.to_undo)).removed  # type: ignore[union-attr]
 
 
+@SQLITE
 async def test_what_a_person_merged_by_hand_has_landed(stage: Stage) -> None:
     top = await stage.give_worktree(CODEX)
     await stage.edit(CODEX, {"bad.py": "bad\n"})
@@ -229,6 +231,7 @@ async def test_a_preview_writes_nothing(stage: Stage) -> None:
     assert files_of(top) == standing and git(top, "for-each-ref") == refs and await rows(stage.store) == []
 
 
+@SQLITE
 @pytest.mark.parametrize("into", ["worktree", "main"])
 async def test_a_persons_edit_in_the_way_refuses_and_nothing_is_recorded(stage: Stage, into: str) -> None:
     top = await stage.give_worktree(CODEX)
@@ -245,6 +248,7 @@ async def test_a_persons_edit_in_the_way_refuses_and_nothing_is_recorded(stage: 
     assert await rows(stage.store) == []
 
 
+@SQLITE
 async def test_no_git_identity(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
     """Neither git's configuration nor the environment knows a name, and none can be guessed."""
     await stage.give_worktree(CODEX)
@@ -295,6 +299,7 @@ async def test_what_cannot_be_asked_is_refused_with_what_can(stage: Stage) -> No
         await stage.rewinds.plan(RewindRequest(ANN.key, "", 0, "ANN", ANN, "worktree"), await stage.places())
 
 
+@SQLITE
 async def test_the_main_branch_that_moved_is_planned_again(stage: Stage) -> None:
     await stage.give_worktree(CODEX)
     await stage.edit(CODEX, {"bad.py": "bad\n"})
@@ -310,6 +315,7 @@ async def test_the_main_branch_that_moved_is_planned_again(stage: Stage) -> None
     assert await rows(stage.store) == []
 
 
+@SQLITE
 async def test_git_gc_keeps_what_undo_needs(stage: Stage, tmp_path: Path) -> None:
     """Also after a new start, which empties the scratch."""
     top = await stage.give_worktree(CODEX)

@@ -11,7 +11,8 @@ from relay.git.checkout import open_checkout
 from relay.git.diff import parse_raw, touches_of
 from relay.git.run import Git
 from relay.git.scratch_repository import ScratchRepository
-from relay.timeline.rewind.engine import TakenBack, TouchedEvent, take_back
+from relay.timeline.rewind.engine import TakenBack, take_back
+from relay.timeline.rewind.named_touches import TouchedEvent
 from tests.git.repository import ENV, repository
 
 #: A file of a tree: its bytes; with another mode than that of a plain file, (mode, bytes).
