@@ -217,11 +217,10 @@ class _Walk:
 
     async def settle(self, paths: Iterable[bytes] | None = None) -> None:
         """Undo the steps of these files (None: of all), the next step of each at once."""
-        files = (
-            [*self._files.values(), *self._lost.values()]
-            if paths is None
-            else [self._files[p] for p in paths]
-        )
+        if paths is None:
+            files = [*self._files.values(), *self._lost.values()]
+        else:
+            files = [self._files[path] for path in dict.fromkeys(paths)]
         while waiting := [file for file in files if file.steps]:
             merges: list[tuple[_File, Change]] = []
             for file in waiting:
