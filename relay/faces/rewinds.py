@@ -15,6 +15,7 @@ import structlog
 
 from relay.airspace.worktrees.registry import WorktreeRegistry
 from relay.airspace.worktrees.tracked_worktree import TrackedWorktree, WorktreeGone
+from relay.git.checkout import Checkout
 from relay.git.kept_snapshots import KeptSnapshots
 from relay.git.run import GitError
 from relay.log.events import Lane
@@ -45,6 +46,8 @@ class RewindService:
 
     def __init__(self, store: Store, registry: WorktreeRegistry, log: MainBranchLog) -> None:
         self._store, self._registry, self._log = store, registry, log
+        #: One for all requests, so that they wait for each other and for the start.
+        self._made: tuple[Checkout, Rewinds] | None = None
 
     async def recover(self) -> list[Operation]:
         """Settle what a killed process began. Raises GitError, OSError."""
@@ -146,8 +149,10 @@ class RewindService:
             raise Refusal(
                 f"There is no timeline: {reason}.", "Try again when that is mended.", Fault.UNAVAILABLE
             )
-        scratch = self._registry.scratch
-        return Rewinds(self._store, scratch, main, KeptSnapshots(scratch, main))
+        if self._made is None or self._made[0] != main:
+            scratch = self._registry.scratch
+            self._made = main, Rewinds(self._store, scratch, main, KeptSnapshots(scratch, main))
+        return self._made[1]
 
     def _worktree_at(self, operation: Operation | None) -> TrackedWorktree | None:
         if operation is None:
