@@ -53,7 +53,7 @@ class State(StrEnum):
 class Operation:
     """A row of `rewinds`. `rewind`: the place in the log of the rewind that it is about (its own `pos` for a rewind).
     `place`: the folder of the checkout, or the branch's ref. `base`: the commit that its commit stands on; None in a
-    worktree. `before`, `after`: the trees. `removed`: ids of the events that it took out."""
+    worktree. `before`, `after`: the trees. `removed`: ids of the events of which it left nothing."""
 
     pos: int
     event: str
@@ -75,7 +75,8 @@ class NewOperation:
     """An operation that is to begin. `of`: the event of the rewind that is undone or redone, None for a rewind.
     `worktree`: the name under which the log knows the worktree that is written; empty = none is.
     `answer`: what is answered, without its event's id. `lane`: what is taken back, as it was asked for;
-    `author`: who asks, on `by`. `causes`: the newest events that it takes out."""
+    `author`: who asks, on `by`. `causes`: the newest events that it takes out;
+    `removed`: those of which nothing stays."""
 
     kind: str
     of: str | None
@@ -90,6 +91,7 @@ class NewOperation:
     author: str
     by: Lane
     causes: Sequence[str] = field(default=())
+    removed: Sequence[str] = field(default=())
     worktree: str = ""
 
 
@@ -107,7 +109,7 @@ async def begin(tx: Tx, new: NewOperation) -> Event:
         "lane": new.lane,
         "to": new.to,
         "into": new.target.value,
-        "removed": new.answer["removed"],
+        "removed": list(new.removed),
         "rewind": new.of,
         "place": new.place,
         "base": new.base,
@@ -180,10 +182,9 @@ async def to_redo(tx: Tx) -> Operation | None:
     return None if row is None else _operation(row)
 
 
-async def removed_after(tx: Tx, after: int) -> set[str]:
-    """The ids of events that rewinds behind this place in the log took out, and that did not come back."""
-    rows = await tx.all(Q.rewinds_after, after=after)
-    return {event for row in rows for event in json.loads(row["removed"])}
+async def standing_after(tx: Tx, after: int) -> list[Operation]:
+    """The rewinds behind this place in the log that were not undone."""
+    return [_operation(row) for row in await tx.all(Q.rewinds_after, after=after)]
 
 
 async def rebuild(store: Store) -> int:

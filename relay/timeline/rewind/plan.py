@@ -1,7 +1,7 @@
 """What a rewind takes out, before anything is written: read from the log and worked out in git objects.
 
 Invariants:
-- events that another rewind has taken out, and that did not come back, are not taken out again;
+- events that a rewind has taken out of the same place, and that did not come back, are not taken out again;
 - what was merged into the main branch is taken out of that; what stands in the agent's own worktree alone is taken
   out there (`landed`);
 - the answer has the same shape whether it is a preview, was done, or is left undone for its conflicts.
@@ -23,7 +23,7 @@ from relay.model.touches import Kind, Touch
 from relay.store.ports import Tx
 from relay.timeline.projection import CHANGED, READ
 from relay.timeline.rewind.engine import TakenBack
-from relay.timeline.rewind.history import NewOperation, removed_after
+from relay.timeline.rewind.history import NewOperation, Operation, standing_after
 from relay.timeline.rewind.named_touches import TouchedEvent
 
 #: The event of another wing that says that an agent's branch was merged, and of its changes that one.
@@ -85,18 +85,18 @@ class RewindPlan:
 
 @dataclass(frozen=True, slots=True)
 class LaneEvents:
-    """What the log says since a moment, in its order: the writes of the lane (`merged`: how many of these, from the
-    first on, relay merged into the main branch), the writes and the reads of others."""
+    """What the log says since a moment, in its order: the writes of the lane that relay merged into the main branch
+    (`landed`) and those that it did not, the writes and the reads of others, and the rewinds that stand."""
 
-    own: tuple[Event, ...]
-    merged: int
+    landed: tuple[Event, ...]
+    open: tuple[Event, ...]
     others: tuple[Event, ...]
     reads: tuple[Event, ...]
+    rewinds: tuple[Operation, ...]
 
 
 async def lane_events(tx: Tx, lane: str, after: int) -> LaneEvents:
     """The events behind this place in the log. Raises Refusal when the lane has written nothing."""
-    gone = await removed_after(tx, after)
     own: list[Event] = []
     others: list[Event] = []
     reads: list[Event] = []
@@ -106,25 +106,23 @@ async def lane_events(tx: Tx, lane: str, after: int) -> LaneEvents:
         for event in batch:
             if event.type == READ:
                 reads.append(event)
-            elif event.id not in gone and is_of(event, lane):
-                own.append(event)
             else:
-                # One that was taken out counts as another's: what came back of it is one too.
-                others.append(event)
+                (own if is_of(event, lane) else others).append(event)
     if not own:
         names = sorted({event.lane.removeprefix(_PERSON) for event in others})
         fix = f"Who has: {', '.join(names)}." if names else "Name an earlier moment."
-        raise Refusal(f"{lane} has changed no file since then that is not taken back.", fix, Fault.UNKNOWN)
+        raise Refusal(f"{lane} has changed no file since then.", fix, Fault.UNKNOWN)
     merged_at = {name: await _merged_at(tx, name, after) for name in {event.lane for event in own}}
-    landed = {
-        event.id for event in own if event.lane.startswith(_PERSON) or event.pos < merged_at[event.lane]
-    }
-    # In the order of the log, what has landed comes first: a merge takes in all that stands.
-    own.sort(key=lambda event: (event.id not in landed, event.pos))
+    landed, open_ = list[Event](), list[Event]()
+    for event in own:
+        # A merge takes in all that stands in the worktree.
+        merged = event.lane.startswith(_PERSON) or event.pos < merged_at[event.lane]
+        (landed if merged else open_).append(event)
     agents = {event.lane for event in own}
     others = [event for event in others if not await _merges_one_of(tx, event, agents)]
     reads = [event for event in reads if not is_of(event, lane)]
-    return LaneEvents(tuple(own), len(landed), tuple(others), tuple(reads))
+    rewinds = await standing_after(tx, after)
+    return LaneEvents(tuple(landed), tuple(open_), tuple(others), tuple(reads), tuple(rewinds))
 
 
 def is_of(event: Event, lane: str) -> bool:

@@ -13,7 +13,7 @@ from __future__ import annotations
 import asyncio
 import re
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import structlog
@@ -64,21 +64,24 @@ class Rewinds:
         """What taking back would do. Raises Refusal, GitError, OSError."""
         lane = request.lane
         since = await self._store.read(lambda tx: lane_events(tx, lane, request.after))
-        landed, open_ = list(since.own[: since.merged]), list(since.own[since.merged :])
+        landed, open_ = list(since.landed), list(since.open)
         if open_ and places.worktree is not None and await self._merged_by_hand(open_, places):
             landed, open_ = [*landed, *open_], []
-        taken, into = _choose(request, places, landed, open_)
+        out = await self._taken_out(since.rewinds, places)
+        taken, into = _choose(request, places, landed, open_, out)
         target, place, base, tree, parents = await self._place(into, bool(landed), lane, places)
-        git = self._scratch.git(self._main)
-        result = await take_back(git, tree, steps(taken, since.others))
+        git, removed = self._scratch.git(self._main), {event.id for event in taken}
+        # An event that is out already counts as another's: so does what took it out, and their renames meet.
+        others = [*since.others, *(event for event in (*landed, *open_) if event.id not in removed)]
+        result = await take_back(git, tree, steps(taken, others))
         later = [*since.others, *since.reads]
         read = await self._store.read(lambda tx: invalidated(tx, taken, later))
-        removed = [event.id for event in sorted(taken, key=lambda event: event.pos)]
+        in_order = [event.id for event in sorted(taken, key=lambda event: event.pos)]
         branch = place.removeprefix(HEADS) if target is Target.BRANCH else None
         if target is Target.MAIN:
             branch = places.head.branch
-        answer = answer_of(lane, request.to, removed, result, read, branch, UNDO)
-        if left := [event.id for event in open_ if event not in taken]:
+        answer = answer_of(lane, request.to, in_order, result, read, branch, UNDO)
+        if left := [event.id for event in open_ if event.id not in removed | out["worktree"]]:
             # Not in the main branch, so nothing of it is to be taken out there.
             answer["left"] = left
         if result.tree == tree or (result.conflicts and not request.partial):
@@ -97,6 +100,7 @@ class Rewinds:
             author=request.author,
             by=request.by,
             causes=newest_of_each_lane(taken),
+            removed=[event.id for event in taken if not {*(event.file_touches or ())} & {*result.conflicts}],
             worktree=taken[-1].outputs.get("worktree", "") if target is Target.WORKTREE else "",
         )
         return RewindPlan(answer, new, parents)
@@ -191,6 +195,27 @@ class Rewinds:
         touches = touches_of(records)
         return TouchedEvent(operation.event, touches, operation.before, operation.after)
 
+    async def _taken_out(self, rewinds: Sequence[Operation], places: RewindPlaces) -> dict[str, set[str]]:
+        """The ids of events that rewinds have taken out of the worktree, and out of the main branch: there, or on a
+        branch that was merged into it since."""
+        out: dict[str, set[str]] = {"worktree": set(), "main": set()}
+        top = None if places.worktree is None else str(places.worktree[0].top)
+        for rewind in rewinds:
+            if rewind.target is Target.WORKTREE and rewind.place == top:
+                out["worktree"] |= {*rewind.removed}
+            elif rewind.target is Target.MAIN or (
+                rewind.target is Target.BRANCH and await self._is_merged(rewind.place, places)
+            ):
+                out["main"] |= {*rewind.removed}
+        return out
+
+    async def _is_merged(self, ref: str, places: RewindPlaces) -> bool:
+        """Does the main branch have this branch's commit? Not when the branch is gone."""
+        if places.head.commit is None:
+            return False
+        asked = ("merge-base", "--is-ancestor", ref, places.head.commit)
+        return (await self._main.git.run(*asked, ok=(0, 1, 128))).code == 0
+
     async def _merged_by_hand(self, open_: Sequence[Event], places: RewindPlaces) -> bool:
         if places.head.commit is None:
             return False
@@ -243,11 +268,7 @@ class Rewinds:
                 return await self._place("main", True, operation.lane, places)
         git = self._main.git
         commit = await git.maybe("rev-parse", "-q", "--verify", f"{operation.place}^{{commit}}")
-        head = places.head.commit
-        if commit is not None and head is not None:
-            merged = (await git.run("merge-base", "--is-ancestor", commit, head, ok=(0, 1))).code == 0
-            commit = None if merged and commit != head else commit
-        if commit is None:
+        if commit is None or await self._is_merged(operation.place, places):
             return await self._place("new", True, operation.lane, places)
         tree = await git.line("rev-parse", f"{commit}^{{tree}}")
         return Target.BRANCH, operation.place, commit, tree, (commit,)
@@ -346,13 +367,23 @@ class Rewinds:
 
 
 def _choose(
-    request: RewindRequest, places: RewindPlaces, landed: list[Event], open_: list[Event]
+    request: RewindRequest,
+    places: RewindPlaces,
+    landed: list[Event],
+    open_: list[Event],
+    out: Mapping[str, set[str]],
 ) -> tuple[list[Event], str]:
     """Which events are taken out, and where: what has landed in a new branch unless it is said otherwise, and what
-    stands in the worktree alone there. A worktree has what has landed too."""
-    into = request.into or ("new" if landed or places.worktree is None else "worktree")
+    stands in the worktree alone there. A worktree has what has landed too. `out`: as of `_taken_out`."""
+    in_main = [event for event in landed if event.id not in out["main"]]
+    in_worktree = [event for event in (*landed, *open_) if event.id not in out["worktree"]]
+    open_ = [event for event in open_ if event.id not in out["worktree"]]
+    into = request.into or ("new" if in_main or places.worktree is None else "worktree")
     if request.person:
-        return [*landed, *open_] if into == "worktree" or not landed else landed, into
+        taken = in_worktree if into == "worktree" else in_main if landed else open_
+        if not taken:
+            raise Refusal(f"What {request.lane} did since then is taken back already.", "", Fault.UNKNOWN)
+        return taken, into
     if into == "main" or not open_:
         raise Refusal(
             "An agent takes back its own work that is not merged, and this is.",

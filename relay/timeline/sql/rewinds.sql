@@ -19,7 +19,7 @@ WHERE u.kind = 'timeline.undone' AND u.state = 'done' AND r.state = 'undone' ORD
 SELECT * FROM rewinds WHERE state = 'begun' ORDER BY pos
 
 -- name: rewinds_after
-SELECT pos, removed FROM rewinds WHERE pos > :after AND kind = 'timeline.rewound' AND state IN ('begun', 'done')
+SELECT * FROM rewinds WHERE pos > :after AND kind = 'timeline.rewound' AND state IN ('begun', 'done')
 
 -- name: clear_rewinds
 DELETE FROM rewinds

@@ -117,6 +117,26 @@ async def test_what_was_taken_back_before_is_not_taken_back_again(stage: Stage) 
     assert answer["removed"] == [first.id, third.id] and not (top / "b").exists()
 
 
+@SQLITE
+async def test_what_was_taken_out_of_one_place_still_stands_in_another(stage: Stage) -> None:
+    """A branch is a proposal until somebody merges it; a worktree is not the main branch."""
+    top = await stage.give_worktree(CODEX)
+    bad = await stage.edit(CODEX, {"bad.py": "bad\n"})
+    await stage.merge(CODEX)
+    assert (await stage.rewind(CODEX))["branch"] == "rw/codex-1"
+    assert (await stage.rewind(CODEX))["branch"] == "rw/codex-2"
+    await stage.rewind(CODEX, into="worktree")
+    assert not (top / "bad.py").exists() and (stage.main.top / "bad.py").exists()
+    with pytest.raises(Refusal, match="taken back already"):
+        await stage.plan(CODEX, into="worktree")
+    git(stage.main.top, "merge", "-q", "--ff-only", "rw/codex-2")
+    with pytest.raises(Refusal, match="taken back already"):
+        await stage.plan(CODEX, into="main")
+    git(stage.main.top, "reset", "-q", "--hard", "HEAD^")
+    assert (await stage.rewind(CODEX, into="main"))["removed"] == [bad.id]
+    assert not (stage.main.top / "bad.py").exists()
+
+
 async def test_what_has_landed_is_taken_out_of_main(stage: Stage) -> None:
     """By default on a new branch, which moves nobody; or on the main branch, with the files of its checkout."""
     await stage.give_worktree(CODEX)
@@ -220,6 +240,10 @@ async def test_a_conflict_is_an_answer_and_writes_nothing(stage: Stage) -> None:
     partial = await stage.rewind(CODEX, into="worktree", partial=True)
     assert partial["rewind"] and partial["conflicts"] == ["app.py"]
     assert files_of(stage.main.top) == {**FIRST, "app.py": "claude\n" + lines(2, 9)}
+    # Once the line is as it was, what was left of the event goes too.
+    await stage.edit(CLAUDE, {"app.py": "codex\n" + lines(2, 9)})
+    assert (await stage.rewind(CODEX, into="worktree"))["removed"] == partial["removed"]
+    assert files_of(stage.main.top) == FIRST
 
 
 async def test_a_preview_writes_nothing(stage: Stage) -> None:
