@@ -95,6 +95,8 @@ class _File:
     conflict: bool = False
     touched: bool = False
     oldest: Entry | None = None
+    #: The step that was undone last.
+    undone: Change | None = None
     #: Paths that are taken back with this one or not at all.
     tied: set[bytes] = field(default_factory=set)
 
@@ -225,7 +227,9 @@ class _Walk:
             merges: list[tuple[_File, Change]] = []
             for file in waiting:
                 step = file.steps.pop(0)
-                if not file.conflict and not _undone(file, *step):
+                # A turn's changes may be known twice: from its tools, and from the trees before and after it.
+                again, file.undone = step == file.undone, step
+                if not again and not file.conflict and not _undone(file, *step):
                     merges.append((file, step))
             await self._merge(merges)
 

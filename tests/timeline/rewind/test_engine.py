@@ -81,6 +81,17 @@ async def test_steps_that_follow_upon_each_other_are_undone_as_one(trees: Trees)
     assert files == {b"a": versions[-1]} and actions(taken) == {"a": Action.KEPT}
 
 
+async def test_a_change_that_is_known_twice_is_undone_once(trees: Trees) -> None:
+    """From the agent's tools as they wrote, and from the trees before and after its turn."""
+    texts = [text("a", "b"), text("a", "codex 1", "b"), text("a", "codex 2", "b")]
+    written = [trees.write({b"a": version}) for version in texts]
+    main = trees.write({b"a": text("a", "codex 2", "claude", "b")})
+    pairs = [(0, 1), (1, 2), (0, 2)]
+    events = [trees.event(written[before], written[after]) for before, after in pairs]
+    taken = await trees.undo(main, events)
+    assert trees.read(taken.tree) == {b"a": text("a", "claude", "b")}
+
+
 async def test_modes_and_links_come_back(trees: Trees) -> None:
     first: Files = {
         b"run": ("100755", BASE),
