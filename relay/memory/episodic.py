@@ -155,7 +155,7 @@ class EpisodicMemory:
             raise malformed("limit", f"`limit` is {str(limit)[:40]}.", f"Give 1 to {MOST_RECALLED}.")
         if await self._store.read(lambda tx: self._sessions.fresh(tx, caller)) is None:
             await self._store.write(lambda tx: self._sessions.touch(tx, caller), actor=caller)
-        find = _matching if query else _newest
+        find = _matching if query.strip() else _newest
         candidates = await self._store.read(lambda tx: find(tx, query, wanted_tags), actor=caller)
         relevant = [memory for memory in candidates if memory.relevance >= LEAST]
         relevant.sort(

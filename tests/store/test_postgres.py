@@ -560,6 +560,28 @@ async def test_a_cancelled_write_leaves_nothing_and_the_lock_free(opened: Open) 
         assert (await store.write(note)).seq == 1
 
 
+async def test_a_single_read_that_is_cancelled_between_prepare_and_fetch_leaves_no_transaction(
+    opened: Open, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = await opened(connections=1)
+    prepare = asyncpg.Connection.prepare
+    cancelled: list[bool] = []
+
+    async def and_cancel(self: Any, *args: Any, **more: Any) -> Any:
+        made = await prepare(self, *args, **more)
+        task = asyncio.current_task()
+        if not cancelled and task is not None:
+            cancelled.append(task.cancel())
+            await asyncio.sleep(0)
+        return made
+
+    monkeypatch.setattr(asyncpg.Connection, "prepare", and_cancel)
+    with pytest.raises(asyncio.CancelledError):
+        await asyncio.create_task(store.read(lambda tx: events.read_after(tx, 0), single=True))
+    assert cancelled
+    assert await store.read(lambda tx: events.read_after(tx, 0)) == []
+
+
 async def test_the_server_restarts_under_a_follower(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

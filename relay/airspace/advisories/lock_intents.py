@@ -48,7 +48,8 @@ class LockIntents:
             # What is locked by its name may be a file that is not there yet, or a folder.
             covered = met or [lock.path] if lock.file else [*met, *self._matched(lock, files)]
             paths = dict.fromkeys(list(dict.fromkeys(covered))[:MOST_PATHS], _LOCK)
-            by_agent.setdefault(lock.agent, {}).update(paths)
+            if paths:
+                by_agent.setdefault(lock.agent, {}).update(paths)
         return by_agent
 
     def _matched(self, lock: HeldPath, files: Sequence[str]) -> Sequence[str]:

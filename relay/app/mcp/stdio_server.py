@@ -90,7 +90,11 @@ async def open_room(settings: Settings) -> OpenRoom:
 
     own = OwnCheckout(await asyncio.to_thread(checkout_of, settings.repo, Path.cwd()))
     store = await open_store(settings, SCHEMAS)
-    return OpenRoom(store, services_of(store, LiveSettings(settings), checkouts=own))
+    try:
+        return OpenRoom(store, services_of(store, LiveSettings(settings), checkouts=own))
+    except BaseException:
+        await store.close()
+        raise
 
 
 def run(

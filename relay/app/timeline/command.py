@@ -45,14 +45,14 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="relay timeline", description=text)
     commands = parser.add_subparsers(dest="action", required=True, metavar="ACTION")
 
-    def command(name: str, text: str) -> argparse.ArgumentParser:
+    def action(name: str, text: str) -> argparse.ArgumentParser:
         made = commands.add_parser(name, help=text, description=text)
         add_config_option(made)
         made.add_argument("--json", action="store_true", help="print the result as JSON")
         return made
 
-    log = command("log", "The newest events: who did what to which files.")
-    lane = command("lane", "The newest events of an agent, a person or a lane.")
+    log = action("log", "The newest events: who did what to which files.")
+    lane = action("lane", "The newest events of an agent, a person or a lane.")
     lane.add_argument("lane", metavar="LANE", help="an agent's or a person's name, or a lane's key")
     log.add_argument("--lane", metavar="LANE", help="only of this agent, person or lane")
     for each in (log, lane):
@@ -62,24 +62,24 @@ def _parser() -> argparse.ArgumentParser:
         )
         each.add_argument("--since", metavar="MOMENT", help=f"only what came after: {moments.FORMS}")
         each.add_argument("-n", "--lines", type=int, default=40, metavar="N", help="how many at most (40)")
-    show = command("show", "One event: what it changed, and what its author had seen.")
+    show = action("show", "One event: what it changed, and what its author had seen.")
     show.add_argument("event", metavar="EVENT", help=moments.FORMS)
-    files = command("files", "Each file that was touched, with who wrote it last.")
+    files = action("files", "Each file that was touched, with who wrote it last.")
     files.add_argument("path", nargs="?", default="", metavar="PATH", help="a file or a folder (all)")
-    rewind = command("rewind", "Take back what an agent or a person did since a moment; others' work stays.")
+    rewind = action("rewind", "Take back what an agent or a person did since a moment; others' work stays.")
     rewind.add_argument("lane", metavar="LANE", help="an agent's or a person's name, or a lane's key")
     rewind.add_argument("--to", required=True, metavar="MOMENT", help=f"take it back to: {moments.FORMS}")
     rewind.add_argument("--into", choices=INTO, help="where: a new branch, its worktree, the main branch")
-    undo = command("undo", "Undo the newest rewind; again: the one before it.")
-    redo = command("redo", "Redo the rewind that was undone last.")
+    undo = action("undo", "Undo the newest rewind; again: the one before it.")
+    redo = action("redo", "Redo the rewind that was undone last.")
     for each in (rewind, undo, redo):
         each.add_argument("--dry-run", action="store_true", help="show what it would do, and do nothing")
         each.add_argument(
             "--partial", action="store_true", help="do it also where files conflict; these stay"
         )
         each.add_argument("--name", help="your name in the room (the one that git has for you)")
-    command("verify", "Check every event of the log against its hash, its causes and its lane.")
-    command("rebuild", "Make the timeline's tables anew from the log.")
+    action("verify", "Check every event of the log against its hash, its causes and its lane.")
+    action("rebuild", "Make the timeline's tables anew from the log.")
     return parser
 
 

@@ -366,6 +366,10 @@ class WorkerPool:
                 await asyncio.sleep(wait)
                 wait = min(wait * 2, 5.0)
             except Exception as error:
+                if outcome.changes is not None and outcome.changes.touches:
+                    log.exception("changes of a turn cannot be recorded", agent=plan.agent)
+                    outcome = replace(outcome, changes=replace(outcome.changes, touches=()))
+                    continue
                 if outcome.failure is not None:
                     raise
                 # An answer that cannot be recorded must not keep its agent busy for ever.

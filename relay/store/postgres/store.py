@@ -235,7 +235,12 @@ class PostgresStore:
     async def _read_single(self, work: Work[T]) -> T:
         """One statement, which is a snapshot by itself."""
         async with self._open.lent(self._open.short) as connection:
-            return await drive(work, self._tx(connection, single=True))
+            try:
+                return await drive(work, self._tx(connection, single=True))
+            except BaseException:
+                # A statement that was prepared and not run has begun a transaction, and the driver does not know it.
+                await rollback(connection, known=False)
+                raise
 
     # -- the store as a whole
 
@@ -261,8 +266,11 @@ class PostgresStore:
         async with self._open.lent(pool) as connection:
             try:
                 yield connection
-            except ENGINE as error:
-                raise translated(error, self.place) from error
+            except BaseException as error:
+                await rollback(connection, known=False)  # as after a single read
+                if isinstance(error, ENGINE):
+                    raise translated(error, self.place) from error
+                raise
 
     async def daemon(self) -> str:
         async with self._asking(self._open.short) as connection:

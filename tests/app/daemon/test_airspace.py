@@ -34,6 +34,10 @@ async def test_a_lock_is_what_its_holder_is_about_to_touch(tmp_path: Path) -> No
     assert set(mine.values()) == {frozenset({Source.LOCK})}
     made = with_intents(sets, found)["CLAUDE"]
     assert all(touch.locked for touch in made.intent)
+    await room.locks.acquire(Caller("CODEX", "s2"), ["nothing/there/*.py"])
+    assert list(await held.intents(sets, AGENTS, files)) == ["CLAUDE"], (
+        "a pattern that covers no file is no work"
+    )
     clock.move(3600.0)
     assert await held.intents(sets, AGENTS, files) == {}
     await room.store.close()

@@ -27,6 +27,8 @@ from relay.model import (
     UsagePart,
     Workplace,
 )
+from relay.model.touches import Kind as TouchKind
+from relay.model.touches import Touch
 from relay.room.dispatch.queue import load_spent
 from relay.room.dispatch.roster import Member, Roster
 from relay.room.dispatch.running import TurnHooks
@@ -631,6 +633,22 @@ async def test_a_cancelled_turn_leaves_its_place_too(floor: Floor, tmp_path: Pat
 
 async def test_an_answer_is_worth_more_than_what_it_changed(floor: Floor, tmp_path: Path) -> None:
     floor.use(Meadow(tmp_path, fails=True))
+    floor.add("ALPHA")
+    await floor.ask("@ALPHA change it")
+    await floor.reach("done")
+    assert len(await floor.answers()) == 1
+
+
+async def test_an_answer_is_worth_more_than_the_record_of_what_it_changed(
+    floor: Floor, tmp_path: Path
+) -> None:
+    class Unrecorded(Meadow):
+        async def record_changes(self, tx: Tx, plan: Plan, changes: Changes) -> None:
+            if changes.touches:
+                raise RuntimeError("no idea")
+
+    touches = (Touch("a.py", None, "1", TouchKind.WRITE),)
+    floor.use(Unrecorded(tmp_path, Changes("relay/alpha", 1, 1, 0, touches=touches)))
     floor.add("ALPHA")
     await floor.ask("@ALPHA change it")
     await floor.reach("done")
