@@ -97,7 +97,8 @@ _CLI = """\
   relay log, relay archive, relay verify (is the log of events whole?), relay demo (a throw-away room to look at)
 - who holds what: relay locks [list | show PATH | release PATH --reason R], relay work [list | show N | submit TEXT |
   reopen N], relay sessions [list | end ID], relay changesets [list | show ID | record TEXT FILE...]
-- the codebase: relay airspace, relay worktrees, relay guard install (git hooks)
+- the codebase: relay airspace, relay worktrees, relay guard install (git hooks), relay timeline [log | show EVENT |
+  rewind LANE --to MOMENT | undo | redo] (who changed what, and taking it back)
 - who may: relay keys create NAME | list | revoke ID, relay mcp, relay mcp install
 Each has --help, and --json where it prints data. Only a person can release, end and reopen."""
 
