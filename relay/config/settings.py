@@ -178,11 +178,15 @@ class StopSettings:
 
 @dataclass(frozen=True, slots=True)
 class TimelineSettings:
-    """How long the timeline keeps snapshots of the worktrees. Checkpoints are kept for ever."""
+    """How long the timeline keeps snapshots of the worktrees (checkpoints: for ever), and who is shared."""
 
     keep_all_s: float = setting("seconds that every snapshot is kept", 86400.0, low=0)
     keep_days: float = setting(
         "days that the last snapshot of each hour and agent is kept", 30.0, low=0, high=3650
+    )
+    share: tuple[str, ...] = setting(
+        "agents and people whose lanes `relay timeline push` gives to others; those of all others are private",
+        (),
     )
 
 

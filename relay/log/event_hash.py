@@ -13,8 +13,19 @@ from relay.log.encoding import quoted
 from relay.store.ports import Row
 
 
+class Withheld(str):
+    """The digest of a payload that is not here (64 hex digits): it stands in a body as the payload itself would."""
+
+    __slots__ = ()
+
+
+def digest_of(payload: str) -> Withheld:
+    """What stands for a stored payload in a body."""
+    return Withheld(hashlib.sha256(payload.encode()).hexdigest())
+
+
 def _digest(payload: str) -> str:
-    return f'"{hashlib.sha256(payload.encode()).hexdigest()}"'
+    return f'"{payload if type(payload) is Withheld else hashlib.sha256(payload.encode()).hexdigest()}"'
 
 
 #: How each column behind `at` is written in a body, in the order of its keys: lists, clocks and numbers as they are

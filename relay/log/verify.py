@@ -12,6 +12,7 @@ from typing import Any
 from relay.log.encoding import loads
 from relay.log.event_hash import event_id
 from relay.log.events import Q
+from relay.log.imported import ImportedRow, as_recorded
 from relay.store.ports import Row, Store, Tx
 
 
@@ -39,6 +40,8 @@ def verify_batch(rows: Sequence[Row], state: VerifyState) -> list[LogFault]:
     """Check one batch of rows in `pos` order against what came before it. Pure; call it off the event loop."""
     faults = []
     for row in rows:
+        if isinstance(row, ImportedRow):
+            state.known |= row.stubs
         fault = _fault_of(row, state)
         if fault:
             faults.append(LogFault(row["pos"], row["id"], fault))
@@ -50,7 +53,7 @@ def verify_batch(rows: Sequence[Row], state: VerifyState) -> list[LogFault]:
 def _fault_of(row: Row, state: VerifyState) -> str | None:
     try:
         parents, _ = loads(row["parents"]), loads(row["clock"])
-        if event_id(row) != row["id"]:
+        if event_id(row.recorded if isinstance(row, ImportedRow) else row) != row["id"]:
             return "its content is not what was hashed"
         unknown = [parent for parent in [*parents, *loads(row["causal_deps"])] if parent not in state.known]
     except (ValueError, TypeError) as error:
@@ -74,7 +77,7 @@ async def verify(store: Store, *, batch: int = 2000) -> list[LogFault]:
         cursor = after
 
         async def work(tx: Tx, cursor: int = cursor) -> tuple[int, list[LogFault]]:
-            rows = await tx.all(Q.events_after, after=cursor, limit=batch)
+            rows = await as_recorded(tx, await tx.all(Q.events_after, after=cursor, limit=batch))
             return (rows[-1]["pos"] if rows else cursor), verify_batch(rows, state)
 
         after, batch_faults = await store.read(work, long=True)

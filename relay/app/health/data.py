@@ -16,6 +16,7 @@ from relay.config.command_line import script
 from relay.coordination.tasks.projection import TasksFile, strays
 from relay.log import events
 from relay.log.encoding import dumps, loads
+from relay.log.imported import as_recorded
 from relay.log.verify import LogFault, VerifyState, verify_batch
 from relay.model import STEWARD, references
 from relay.room.dispatch.breaker import BreakerState
@@ -107,7 +108,7 @@ async def verify_newest(store: Store, count: int, *, batch: int = _BATCH) -> lis
     state, faults = VerifyState(), []
 
     async def work(tx: Tx, cursor: int) -> tuple[int, list[LogFault]]:
-        rows = await tx.all(events.Q.events_after, after=cursor, limit=batch)
+        rows = await as_recorded(tx, await tx.all(events.Q.events_after, after=cursor, limit=batch))
         if not rows:
             return cursor, []
         await _know_what_lies_before(tx, rows, state)

@@ -24,3 +24,45 @@ RETURNING failures
 
 -- name: next_number
 SELECT relay_next_number(:name) AS value
+
+-- name: imported_notes
+SELECT pos, origin, inputs, outputs FROM imported_events
+WHERE pos = ANY (ARRAY(SELECT CAST(json_array_elements_text(:positions::json) AS bigint)))
+
+-- name: events_known
+SELECT e.id, e.pos, e.session, e.lane, e.seq, e.parents, l.short, l.depth, n.origin FROM events e
+JOIN lanes l ON l.session = e.session AND l.lane = e.lane LEFT JOIN imported_events n ON n.pos = e.pos
+WHERE e.id = ANY (ARRAY(SELECT json_array_elements_text(:ids::json)))
+
+-- name: stubs_known
+SELECT id, session, lane, seq FROM event_stubs WHERE id = ANY (ARRAY(SELECT json_array_elements_text(:ids::json)))
+
+-- name: lanes_owned
+SELECT l.session, l.lane, l.seq, l.head, l.clock, l.depth, n.origin FROM json_array_elements_text(:keys::json) AS k (value)
+JOIN lanes l ON l.session = split_part(k.value, '/', 1) AND l.lane = substr(k.value, strpos(k.value, '/') + 1)
+LEFT JOIN events e ON e.id = l.head LEFT JOIN imported_events n ON n.pos = e.pos
+
+-- name: put_events
+INSERT INTO events (id, v, session, lane, seq, type, prev, parents, causal_deps, clock, role, branch, snapshot,
+  file_touches, inputs, outputs, source_key, at)
+SELECT r->>'id', CAST(r->>'v' AS integer), r->>'session', r->>'lane', CAST(r->>'seq' AS bigint), r->>'type', r->>'prev',
+  r->>'parents', r->>'causal_deps', r->>'clock', r->>'role', r->>'branch', r->>'snapshot',
+  r->>'file_touches', r->>'inputs', r->>'outputs', r->>'source_key', r->>'at'
+FROM json_array_elements(:rows::json) WITH ORDINALITY AS x (r, place) ORDER BY place
+
+-- name: put_imported
+INSERT INTO imported_events (pos, origin, inputs, outputs)
+SELECT e.pos, r->>'origin', r->>'inputs', r->>'outputs'
+FROM json_array_elements(:notes::json) AS x (r) JOIN events e ON e.id = r->>'id'
+
+-- name: put_stubs
+INSERT INTO event_stubs (id, session, lane, seq, parents)
+SELECT r->>'id', r->>'session', r->>'lane', CAST(r->>'seq' AS bigint), r->>'parents'
+FROM json_array_elements(:stubs::json) AS x (r)
+ON CONFLICT DO NOTHING
+
+-- name: put_exits
+INSERT INTO lane_exits (lane, seq, into_lane, at)
+SELECT r->>'lane', CAST(r->>'seq' AS bigint), r->>'into_lane', CAST(r->>'at' AS bigint)
+FROM json_array_elements(:exits::json) AS x (r)
+ON CONFLICT DO NOTHING

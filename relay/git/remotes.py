@@ -1,0 +1,72 @@
+"""Fetching and pushing refs of relay's own: the only calls of git that reach another repository.
+
+Invariants:
+- only the refs that are named move, none of them by force on the other side, and no branch or tag among them;
+- a remote is an address: what its section of the configuration could run (`uploadpack`, `receivepack`, `vcs`) is
+  not read. Files, HTTP, HTTPS and ssh only, without a prompt and without a hook here: an address that needs a
+  password finds none but its own or the ssh agent's.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import replace
+
+from relay.git.run import LONG_S, Git, GitError
+
+_PROTOCOLS = ("file", "http", "https", "ssh")
+
+
+async def fetch_refs(git: Git, remote: str, source: str, target: str) -> None:
+    """Make the refs below `target` those below `source` at the remote (both end with `/`). Raises GitError."""
+    address = await _address(git, remote)
+    await _reaching(git).run(
+        "fetch",
+        "-q",
+        "--no-tags",
+        "--no-write-fetch-head",
+        "--no-auto-maintenance",
+        "--no-recurse-submodules",
+        "--prune",
+        "--upload-pack=git-upload-pack",
+        address,
+        f"+{source}*:{target}*",
+        timeout_s=LONG_S,
+    )
+
+
+async def push_ref(git: Git, remote: str, ref: str) -> None:
+    """Bring one ref to the remote, on top of what it is there. Raises GitError, also when that is not behind it."""
+    address = await _address(git, remote)
+    await _reaching(git).run(
+        "push",
+        "-q",
+        "--no-verify",
+        "--no-follow-tags",
+        "--recurse-submodules=no",
+        "--receive-pack=git-receive-pack",
+        address,
+        f"{ref}:{ref}",
+        timeout_s=LONG_S,
+    )
+
+
+async def _address(git: Git, remote: str) -> str:
+    """The address of a remote's name; an address or a folder is itself."""
+    if remote.startswith("-"):
+        raise GitError("remote", 128, f"{remote!r} is no remote")
+    known = await git.maybe("config", "--get", f"remote.{remote}.url")
+    address = known or remote
+    if address.startswith("-"):
+        raise GitError("remote", 128, f"the remote {remote} has no address")
+    return address
+
+
+def _reaching(git: Git) -> Git:
+    """git that may reach others."""
+    env = {
+        "GIT_ALLOW_PROTOCOL": ":".join(_PROTOCOLS),
+        "GIT_SSH_COMMAND": "ssh -o BatchMode=yes",
+        "SSH_AUTH_SOCK": os.environ.get("SSH_AUTH_SOCK"),
+    }
+    return replace(git, env={**git.env, **env})

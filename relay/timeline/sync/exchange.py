@@ -1,0 +1,223 @@
+"""Timelines between people, through git: each replica appends to a ref of its own and reads those of the others.
+
+Invariants:
+- `refs/relay/timeline/<replica>` has what this room shares; it moves only that ref, on top of what it was, so a push
+  meets no conflict. `refs/relay/journal/<replica>` has everything that the room recorded; it is never pushed, and
+  brings the log back when the database is lost. Both are logs of packs (`relay.git.ref_log`);
+- a commit takes along the snapshots of the events in its pack, as far as they are kept, so their trees can be shown
+  wherever the ref is. What was pushed stays in the ref for as long as that is there;
+- the refs say what was given, the settings only how far was looked: a setting that is lost or too old costs a look at
+  the whole log, and gives nothing twice;
+- what waits for its causes is read again at the next pull. A pull moves no branch and no file.
+
+With a shared PostgreSQL database, everybody who uses it is one replica, and nothing has to be pushed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+import time
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from relay.git.kept_snapshots import KeptSnapshots, ref_component
+from relay.git.ref_log import LogCommit, append_commit, head_commit, list_refs, read_commits
+from relay.git.remotes import fetch_refs, push_ref
+from relay.git.run import Git
+from relay.log import events
+from relay.log.encoding import dumps
+from relay.log.imported import make_replica_id, replica_id
+from relay.model.refusals import Fault, Refusal
+from relay.store.ports import Store, Tx
+from relay.timeline import projection
+from relay.timeline.sync.batch import Incoming, RefusedEvent
+from relay.timeline.sync.importing import ImportResult, import_events
+from relay.timeline.sync.outgoing import Outgoing, read_page
+from relay.timeline.sync.packs import BadPack, pack, unpack
+from relay.timeline.sync.privacy import Sharing
+
+TIMELINES, JOURNALS, FETCHED = "refs/relay/timeline/", "refs/relay/journal/", "refs/relay/fetched/"
+#: The file of a commit that is the pack, and how many lines one has, about.
+PACK, PACK_LINES = "events.z", 2000
+_REPLICA = re.compile(r"[0-9a-f]{16}")
+_SENT, _READ = "timeline.sent:", "timeline.read"
+
+
+@dataclass(frozen=True, slots=True)
+class AppendResult:
+    """`events` that went into the ref, in `packs`, with `trees` of snapshots. `withheld`: payloads that stayed at
+    home for what looks like a secret; `held`: the keys of lanes that are held back."""
+
+    replica: str
+    events: int = 0
+    packs: int = 0
+    trees: int = 0
+    withheld: int = 0
+    held: tuple[str, ...] = ()
+
+
+class TimelineExchange:
+    """A room's part in the exchange. `git`: in the room's repository; `kept`: its snapshots."""
+
+    def __init__(self, store: Store, git: Git, kept: KeptSnapshots) -> None:
+        self._store, self._git, self._kept = store, git, kept
+        self._one_at_a_time = asyncio.Lock()
+
+    async def push(self, remote: str, sharing: Sharing) -> AppendResult:
+        """Give what is shared and not given yet to a remote (its name, or an address). Raises GitError."""
+        async with self._one_at_a_time:
+            own = await self._store.write(make_replica_id)
+            ref = f"{TIMELINES}{own}"
+            if await head_commit(self._git, ref) is None:
+                # A new clone of a repository to which this room has pushed before.
+                await self._fetch(remote)
+                if given := await head_commit(self._git, f"{_fetched(remote)}{own}"):
+                    await self._git.run("update-ref", "--no-deref", ref, given, "0" * len(given))
+            done = await self._append(own, ref, sharing)
+            if await head_commit(self._git, ref) is not None:
+                await push_ref(self._git, remote, ref)
+            return done
+
+    async def keep(self) -> AppendResult:
+        """Append what was recorded since the last time to the journal, which stays here. Raises GitError."""
+        async with self._one_at_a_time:
+            own = await self._store.write(make_replica_id)
+            return await self._append(own, f"{JOURNALS}{own}", None)
+
+    async def pull(self, remote: str) -> ImportResult:
+        """Take in what others have given to a remote. Raises GitError."""
+        async with self._one_at_a_time:
+            own = await self._store.write(make_replica_id)
+            await self._fetch(remote)
+            refs = [
+                ref for ref in await list_refs(self._git, _fetched(remote)) if not ref.endswith(f"/{own}")
+            ]
+            return await self._import(own, refs)
+
+    async def restore(self) -> ImportResult:
+        """Bring back what the journal has of this room into a database that lost it, and what was fetched of others.
+        What was recorded since the last `keep` is gone. Raises Refusal when there is no journal, or several."""
+        async with self._one_at_a_time:
+            journals = [ref.removeprefix(JOURNALS) for ref in await list_refs(self._git, JOURNALS)]
+            known = await self._store.read(replica_id)
+            mine = [id for id in journals if known in (None, id) and _REPLICA.fullmatch(id)]
+            if len(mine) != 1:
+                which = f"those of {', '.join(journals)}" if journals else "none"
+                asked = (
+                    "one journal" if known is None else f"the journal of {known}, which this room is by now,"
+                )
+                raise Refusal(
+                    f"To bring the log back, {asked} has to be in the repository; there are {which}.",
+                    "Begin with an empty database, and with one journal under refs/relay/journal/.",
+                    Fault.UNKNOWN,
+                )
+            own = await self._store.write(lambda tx: make_replica_id(tx, mine[0]))
+            others = [ref for ref in await list_refs(self._git, FETCHED) if not ref.endswith(f"/{own}")]
+            done = await self._import(own, [f"{JOURNALS}{own}", *others], anew=True)
+            await projection.rebuild(self._store)
+            return done
+
+    # -- out
+
+    async def _append(self, own: str, ref: str, sharing: Sharing | None) -> AppendResult:
+        names = None if sharing is None else sorted(sharing.names)
+        sent = await self._sent(ref)
+        given: set[str] = set()
+        head = await head_commit(self._git, ref)
+        if sent.get("commit") != head or sent.get("share") != names:
+            # Another copy of the repository, a run that was ended, or others are shared now.
+            given, sent = await self._given(ref), {}
+        kept = frozenset[str]()
+        if sharing is not None:
+            kept = frozenset(snapshot.tree for snapshot in await self._kept.all())
+        page = Outgoing(int(sent.get("pos", 0)), dict(sent.get("held", {})))
+        events_ = packs = trees_ = withheld = 0
+        lines: list[str] = []
+        trees: set[str] = set()
+        ended = False
+        while not ended:
+            after, held = page.upto, page.held
+
+            async def work(tx: Tx, after: int = after, held: Mapping[str, int] = held) -> Outgoing:
+                return await read_page(tx, after, sharing, held)
+
+            page = await self._store.read(work, long=True)
+            for id, event in page.events.items():
+                if id not in given:
+                    lines += event.lines
+                    trees |= kept & {event.tree}
+                    events_, withheld = events_ + 1, withheld + event.withheld
+            ended = page.upto == after
+            if lines and (ended or len(lines) >= PACK_LINES):
+                data = await asyncio.to_thread(pack, lines)
+                message = f"{len(lines)} lines of the timeline\n"
+                head = await append_commit(
+                    self._git, ref, {PACK: data}, sorted(trees), message, int(time.time())
+                )
+                packs, trees_ = packs + 1, trees_ + len(trees)
+                lines, trees = [], set()
+        value = dumps({"commit": head, "pos": page.upto, "share": names, "held": page.held})
+        await self._store.write(lambda tx: events.put_setting(tx, f"{_SENT}{ref}", value))
+        return AppendResult(own, events_, packs, trees_, withheld, tuple(sorted(page.held)))
+
+    async def _sent(self, ref: str) -> dict[str, Any]:
+        """How far the log was looked at for this ref."""
+        text = await self._store.read(lambda tx: events.setting(tx, f"{_SENT}{ref}"))
+        return {} if text is None else dict(json.loads(text))
+
+    async def _given(self, ref: str) -> set[str]:
+        """The ids of the events that stand in a ref."""
+        given: set[str] = set()
+        if await head_commit(self._git, ref) is not None:
+            incoming = Incoming()
+            for commit in await read_commits(self._git, ref, PACK):
+                given.update(await asyncio.to_thread(_read_pack, incoming, "", commit))
+        return given
+
+    # -- in
+
+    async def _fetch(self, remote: str) -> None:
+        await fetch_refs(self._git, remote, TIMELINES, _fetched(remote))
+
+    async def _import(self, own: str, refs: Iterable[str], *, anew: bool = False) -> ImportResult:
+        """Import what is new in these refs; `anew`: all that they have."""
+        text = None if anew else await self._store.read(lambda tx: events.setting(tx, _READ))
+        cursors: dict[str, str] = {} if text is None else dict(json.loads(text))
+        incoming = Incoming()
+        read: dict[str, tuple[str, set[str]]] = {}
+        for ref in refs:
+            origin = ref.rpartition("/")[2]
+            if not _REPLICA.fullmatch(origin):
+                incoming.refused.append(RefusedEvent("?", origin[:40], "it is no replica of a room"))
+                continue
+            ids: set[str] = set()
+            newest = cursors.get(ref)
+            for commit in await read_commits(self._git, ref, PACK, newest):
+                ids.update(await asyncio.to_thread(_read_pack, incoming, origin, commit))
+                newest = commit.commit
+            if newest is not None:
+                read[ref] = (newest, ids)
+        done = await import_events(self._store, incoming, own)
+        waiting = {event.id for event in done.waiting}
+        cursors |= {ref: newest for ref, (newest, ids) in read.items() if not ids & waiting}
+        value = dumps(cursors)
+        await self._store.write(lambda tx: events.put_setting(tx, _READ, value))
+        return done
+
+
+def _fetched(remote: str) -> str:
+    """Where the refs of a remote stand here."""
+    return f"{FETCHED}{ref_component(remote)}/"
+
+
+def _read_pack(incoming: Incoming, origin: str, commit: LogCommit) -> list[str]:
+    """Take a commit's pack in; gives the ids of its events."""
+    try:
+        lines = unpack(b"" if commit.data is None else commit.data)
+    except BadPack as bad:
+        incoming.refused.append(RefusedEvent("?", origin, f"the pack {commit.commit[:12]} is damaged: {bad}"))
+        return []
+    return incoming.read(origin, lines)

@@ -1,0 +1,2 @@
+-- name: all_lanes
+SELECT * FROM lanes ORDER BY session, lane

@@ -1,0 +1,237 @@
+"""Timelines that go between repositories."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from relay.git.checkout import open_checkout
+from relay.git.kept_snapshots import KeptSnapshots
+from relay.git.run import GitError
+from relay.git.scratch_repository import ScratchRepository
+from relay.git.snapshot import Snapshotter
+from relay.log import events
+from relay.log.events import Event, NewEvent
+from relay.log.verify import verify
+from relay.model.refusals import Refusal
+from relay.model.touches import Kind, Source, Touch
+from relay.store.ports import Queries, Row, Tx
+from relay.timeline import file_changes
+from relay.timeline.sync.exchange import FETCHED, JOURNALS, TIMELINES, TimelineExchange
+from relay.timeline.sync.order import workspace
+from relay.timeline.sync.privacy import Sharing
+from tests.engines import BOTH
+from tests.git.repository import git, repository
+from tests.timeline.sync.replicas import Replica
+
+pytestmark = BOTH
+#: What only tests ask of the tables.
+Q = Queries(Path(__file__).parent)
+ALL = Sharing.of(["CLAUDE", "ann"])
+
+
+class Room:
+    """A clone of the repository with a room in it."""
+
+    def __init__(self, replica: Replica, snapshotter: Snapshotter, kept: KeptSnapshots) -> None:
+        self.replica, self.snapshotter, self.kept = replica, snapshotter, kept
+        self.repo = snapshotter.checkout.top
+        self.exchange = TimelineExchange(replica.store, snapshotter.checkout.git, kept)
+
+    @classmethod
+    async def at(cls, folder: Path, name: str, database: str = "") -> Room:
+        repo = folder / f"{name}-repo"
+        if not repo.exists():
+            git(folder, "clone", "-q", str(folder / "hub.git"), str(repo))
+            git(repo, "config", "user.useConfigOnly", "true")
+        checkout = await open_checkout(repo)
+        scratch = ScratchRepository(folder / f"{name}-scratch.git")
+        await scratch.empty(checkout.hash)
+        await scratch.borrow([checkout])
+        replica = await Replica.at(folder, database or name, known=not database)
+        replica.agent = events.Lane(f"s-{name}", "CLAUDE")
+        return cls(replica, Snapshotter(scratch, checkout, "main"), KeptSnapshots(scratch, checkout))
+
+    async def write(self, path: str, text: str, parents: list[str] | None = None) -> Event:
+        """The agent writes a file, and the turn's end keeps the snapshot."""
+        (self.repo / path).write_text(text)
+        taken = await self.snapshotter.take()
+        await self.kept.keep(taken.tree, taken.parents, lane=self.replica.agent.key, reason="turn", at=1.8e9)
+        blob = git(self.repo, "rev-parse", f"{taken.tree}:{path}") if taken.tree else ""
+
+        async def work(tx: Tx) -> Event | None:
+            touch = Touch(path, None, blob, Kind.WRITE)
+            return await file_changes.record_changes(
+                tx,
+                self.replica.agent,
+                [touch],
+                source=Source.TREE,
+                before=None,
+                after=taken.tree,
+                worktree="CLAUDE",
+                parents=parents or [],
+            )
+
+        event = await self.replica.store.write(work)
+        assert event is not None
+        return event
+
+    async def heads(self) -> list[Row]:
+        rows = await self.replica.store.read(lambda tx: tx.all(Q.all_lanes))
+        return [dict(row) for row in rows]
+
+
+@pytest.fixture
+async def rooms(tmp_path: Path) -> AsyncIterator[tuple[Room, Room]]:
+    first = repository(tmp_path / "first")
+    git(tmp_path, "clone", "-q", "--bare", str(first), "hub.git")
+    ann, bob = await Room.at(tmp_path, "ann"), await Room.at(tmp_path, "bob")
+    yield ann, bob
+    for room in (ann, bob):
+        await room.replica.store.close()
+
+
+async def test_two_rooms_see_each_other(rooms: tuple[Room, Room], tmp_path: Path) -> None:
+    ann, bob = rooms
+    wrote = await ann.write("a.py", "by ann\n")
+    pushed = await ann.exchange.push("origin", ALL)
+    assert (pushed.events, pushed.packs, pushed.trees) == (1, 1, 1)
+    done = await bob.exchange.pull("origin")
+    assert (done.added, done.refused, done.waiting) == (1, (), ())
+    assert git(bob.repo, "show", f"{wrote.snapshot}:a.py") == "by ann", "its tree can be shown here"
+    git(bob.repo, "gc", "-q", "--prune=now")
+    assert git(bob.repo, "show", f"{wrote.snapshot}:a.py") == "by ann"
+
+    answered = await bob.write("b.py", "by bob\n", [wrote.id])
+    await bob.exchange.push("origin", ALL)
+    await ann.write("c.py", "more\n")
+    await ann.exchange.push("origin", ALL)
+    assert (await ann.exchange.pull("origin")).added == 1
+    assert (await bob.exchange.pull("origin")).added == 1
+    assert (await bob.exchange.pull("origin")).added == 0
+    there = await ann.replica.store.read(lambda tx: events.get(tx, answered.id))
+    assert there is not None
+    assert await ann.replica.store.read(lambda tx: events.has_seen(tx, there, wrote))
+    unions = [await room.replica.union() for room in rooms]
+    assert [event.id for event in unions[0]] == [event.id for event in unions[1]]
+    assert workspace(unions[0]) == workspace(unions[1])
+    for room in rooms:
+        assert await verify(room.replica.store) == []
+        assert git(room.repo, "log", "--branches", "--format=%s") == "first", "no branch has any of it"
+    assert sorted(git(tmp_path / "hub.git", "for-each-ref", "--format=%(refname)").split()) == sorted(
+        ["refs/heads/main", f"{TIMELINES}{ann.replica.id}", f"{TIMELINES}{bob.replica.id}"]
+    )
+
+
+async def test_a_push_gives_what_is_new_and_shared(rooms: tuple[Room, Room]) -> None:
+    ann, bob = rooms
+    await ann.write("a.py", "1\n")
+    await ann.replica.append(NewEvent("message.posted", ann.replica.person, outputs="between us"))
+    assert (await ann.exchange.push("origin", Sharing())).events == 0
+    assert (await bob.exchange.pull("origin")).added == 0
+    assert (await ann.exchange.push("origin", Sharing.of(["CLAUDE"]))).events == 1
+    assert (await ann.exchange.push("origin", Sharing.of(["CLAUDE"]))).events == 0
+    assert (await ann.exchange.push("origin", ALL)).events == 1, "of who is shared now, all"
+    await ann.replica.store.write(
+        lambda tx: events.put_setting(tx, f"timeline.sent:{TIMELINES}{ann.replica.id}", "{}")
+    )
+    assert (await ann.exchange.push("origin", ALL)).events == 0, "the ref says what was given"
+    assert (await bob.exchange.pull("origin")).added == 2
+
+
+async def test_what_waits_is_read_again(rooms: tuple[Room, Room], tmp_path: Path) -> None:
+    ann, bob = rooms
+    eve = await Room.at(tmp_path, "eve")
+    try:
+        first = await ann.write("a.py", "1\n")
+        await ann.exchange.push("origin", ALL)
+        await bob.exchange.pull("origin")
+        second = await bob.write("b.py", "2\n", [first.id])
+        await bob.exchange.push("origin", ALL)
+        # Ann's ref is away for a while.
+        ref = f"{TIMELINES}{ann.replica.id}"
+        commit = git(tmp_path / "hub.git", "rev-parse", ref)
+        git(tmp_path / "hub.git", "update-ref", "-d", ref)
+        done = await eve.exchange.pull("origin")
+        assert [(event.id, event.missing) for event in done.waiting] == [(second.id, (first.id,))]
+        git(ann.repo, "push", "-q", "origin", f"{commit}:{ref}")
+        done = await eve.exchange.pull("origin")
+        assert (done.added, done.waiting) == (2, ())
+    finally:
+        await eve.replica.store.close()
+
+
+async def test_rebuilt_from_refs(rooms: tuple[Room, Room], tmp_path: Path) -> None:
+    ann, bob = rooms
+    rng = random.Random(3)
+    with pytest.raises(Refusal):
+        await ann.exchange.restore()
+    theirs = await bob.write("b.py", "by bob\n")
+    await bob.exchange.push("origin", ALL)
+    await ann.exchange.pull("origin")
+    for at in range(12):
+        await ann.replica.act(rng)
+        if at == 5:
+            await ann.exchange.keep()
+    wrote = await ann.write("a.py", "by ann\n", [theirs.id])
+    await ann.exchange.keep()
+    await ann.exchange.push("origin", ALL)
+    before, union = await ann.heads(), await ann.replica.union()
+    await ann.replica.store.close()
+
+    # The database is gone; the repository is there.
+    ann = await Room.at(tmp_path, "ann", "ann-again")
+    try:
+        done = await ann.exchange.restore()
+        assert (done.added, done.refused, done.waiting) == (len(union), (), ())
+        assert await ann.heads() == before
+        assert [event.id for event in await ann.replica.union()] == [event.id for event in union]
+        assert await verify(ann.replica.store) == []
+        # It goes on where it was, under the same name.
+        more = await ann.write("a.py", "again\n")
+        assert more.seq == wrote.seq + 1
+        assert (await ann.exchange.push("origin", ALL)).events == 1
+        assert (await bob.exchange.pull("origin")).refused == ()
+        assert (await bob.replica.store.read(lambda tx: events.get(tx, more.id))) is not None
+    finally:
+        await ann.replica.store.close()
+
+
+async def test_the_journal_stays_here(rooms: tuple[Room, Room], tmp_path: Path) -> None:
+    ann, _ = rooms
+    await ann.write("a.py", "1\n")
+    assert (await ann.exchange.keep()).events == 1
+    assert (await ann.exchange.keep()).events == 0
+    await ann.exchange.push("origin", Sharing())
+    assert git(tmp_path / "hub.git", "for-each-ref", "--format=%(refname)") == "refs/heads/main"
+    assert (
+        git(ann.repo, "for-each-ref", "--format=%(refname)", JOURNALS, FETCHED)
+        == f"{JOURNALS}{ann.replica.id}"
+    )
+
+
+async def test_a_damaged_pack_is_named_and_the_rest_comes_in(
+    rooms: tuple[Room, Room], tmp_path: Path
+) -> None:
+    ann, bob = rooms
+    await ann.write("a.py", "1\n")
+    await ann.exchange.push("origin", ALL)
+    ref = f"{TIMELINES}{'0' * 16}"
+    git(ann.repo, "push", "-q", "origin", f"main:{ref}", f"main:{TIMELINES}somebody")
+    done = await bob.exchange.pull("origin")
+    assert done.added == 1
+    assert sorted(event.origin for event in done.refused) == ["0" * 16, "somebody"]
+
+
+async def test_a_remote_that_is_none(rooms: tuple[Room, Room]) -> None:
+    ann, _ = rooms
+    await ann.write("a.py", "1\n")
+    for remote in ("nowhere", "--upload-pack=touch x", "ext::touch x"):
+        with pytest.raises(GitError):
+            await ann.exchange.pull(remote)
+        with pytest.raises(GitError):
+            await ann.exchange.push(remote, ALL)
+    assert not (ann.repo / "x").exists()
