@@ -26,6 +26,7 @@ ALSO = {
     ("airspace", "forget_pairs"): "empties the table",
     ("room", "release_held"): "empties the table",
     ("timeline", "clear_touches"): "empties the table",
+    ("timeline", "clear_rewinds"): "empties the table",
     ("timeline", "clear_trees"): "empties the table",
 }
 #: What a statement is given here and not on SQLite, where a function of Python does it.
