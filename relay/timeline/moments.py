@@ -85,7 +85,8 @@ def time_of(text: str, now: float) -> float | None:
 
 
 async def _at(tx: Tx, at: float, now: float) -> Moment:
-    """Behind the last event that is not later: found by halving, since events stand in the order of time."""
+    """Behind the last event that is not later: found by halving, since this room's events stand in the
+    order of time."""
     wanted, words = iso(at), clock_time(at, now)
     low, high, found = 0, await events.last_pos(tx), None
     while low < high:

@@ -15,7 +15,9 @@ SELECT w.tree, w.at_commit, e.id FROM worktree_trees w JOIN events e ON e.pos = 
 SELECT pos, id FROM events WHERE pos = :pos
 
 -- name: event_until
-SELECT pos, id, at FROM events WHERE pos <= :pos AND pos > :low ORDER BY pos DESC LIMIT 1
+-- What was imported stands where it came in, not in the order of time.
+SELECT pos, id, at FROM events WHERE pos <= :pos AND pos > :low AND NOT (type >= 'imported:' AND type < 'imported;')
+ORDER BY pos DESC LIMIT 1
 
 -- name: events_from_id
 SELECT pos, id, type, lane FROM events WHERE id >= :id AND id < :behind ORDER BY id LIMIT :limit

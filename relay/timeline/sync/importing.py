@@ -29,7 +29,7 @@ from relay.log.events import Lane, Q
 from relay.log.imported import ImportedRow, as_recorded, local_session
 from relay.store.ports import Store, Tx
 from relay.timeline.sync.batch import ImportBatch, Incoming, LaneHead, Place, RefusedEvent, WaitingEvent
-from relay.timeline.sync.order import in_order
+from relay.timeline.sync.order import behind_causes, in_order
 from relay.timeline.sync.packs import PackedEvent, of_body
 
 #: Events of one transaction.
@@ -48,7 +48,7 @@ class ImportResult:
 async def import_events(store: Store, incoming: Incoming, own: str) -> ImportResult:
     """Take in what is new and in order. `own`: this room's id; what comes from it comes back. Raises what the store
     raises; what was taken in before stays, and the same import goes on from there."""
-    ordered = await asyncio.to_thread(in_order, incoming.events.values())
+    ordered = await asyncio.to_thread(behind_causes, incoming.events)
     added, refused, waiting = 0, list(incoming.refused), list[WaitingEvent]()
     for start in range(0, len(ordered), BATCH):
         group = ordered[start : start + BATCH]
@@ -64,8 +64,6 @@ async def import_events(store: Store, incoming: Incoming, own: str) -> ImportRes
         added += len(batch.rows)
         refused += batch.refused
         waiting += batch.waiting
-    for id in sorted(incoming.events.keys() - {event.id for event in ordered}):
-        refused.append(RefusedEvent(id, incoming.origins[id], "it is its own cause"))
     return ImportResult(added, tuple(refused), tuple(waiting))
 
 

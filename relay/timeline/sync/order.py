@@ -1,7 +1,8 @@
 """The order in which a union of events is shown, and the files as it leaves them.
 
 Invariant: both depend on the set of events alone, neither on the replica nor on when it learned of them: first the
-causes, then by the Lamport time (the sum of the clock), then by the id.
+causes, then by the Lamport time (the sum of the clock), then by the id. `behind_causes` alone goes by how events
+came.
 
 Pure.
 """
@@ -9,7 +10,7 @@ Pure.
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from relay.log.encoding import loads
@@ -52,6 +53,26 @@ def in_order(events: Iterable[PackedEvent]) -> list[PackedEvent]:
             open_causes[following] -= 1
             if not open_causes[following]:
                 heapq.heappush(ready, (lamport[following], following))
+    return result
+
+
+def behind_causes(events: Mapping[str, PackedEvent]) -> list[PackedEvent]:
+    """The events (by id) as they came, save that causes which came late are put before what needs them. So a room's
+    own events enter in the order in which it recorded them."""
+    result: list[PackedEvent] = []
+    placed: set[str] = set()
+    for first in events:
+        stack = [(first, iter(events[first].needs))] if first not in placed else []
+        placed.add(first)
+        while stack:
+            id, needs = stack[-1]
+            cause = next((need for need in needs if need in events and need not in placed), None)
+            if cause is None:
+                result.append(events[id])
+                stack.pop()
+            else:
+                placed.add(cause)
+                stack.append((cause, iter(events[cause].needs)))
     return result
 
 

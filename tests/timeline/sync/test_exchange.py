@@ -23,7 +23,7 @@ from relay.timeline import file_changes
 from relay.timeline.sync.exchange import FETCHED, JOURNALS, TIMELINES, TimelineExchange
 from relay.timeline.sync.order import workspace
 from relay.timeline.sync.privacy import Sharing
-from tests.engines import BOTH
+from tests.engines import BOTH, all_events
 from tests.git.repository import git, repository
 from tests.timeline.sync.replicas import Replica
 
@@ -180,6 +180,7 @@ async def test_rebuilt_from_refs(rooms: tuple[Room, Room], tmp_path: Path) -> No
     await ann.exchange.keep()
     await ann.exchange.push("origin", ALL)
     before, union = await ann.heads(), await ann.replica.union()
+    recorded = [event.id for event in await all_events(ann.replica.store) if event.id != theirs.id]
     await ann.replica.store.close()
 
     # The database is gone; the repository is there.
@@ -188,6 +189,8 @@ async def test_rebuilt_from_refs(rooms: tuple[Room, Room], tmp_path: Path) -> No
         done = await ann.exchange.restore()
         assert (done.added, done.refused, done.waiting) == (len(union), (), ())
         assert await ann.heads() == before
+        restored = [event.id for event in await all_events(ann.replica.store) if event.id != theirs.id]
+        assert restored == recorded, "in the order in which they were recorded"
         assert [event.id for event in await ann.replica.union()] == [event.id for event in union]
         assert await verify(ann.replica.store) == []
         # It goes on where it was, under the same name.

@@ -17,7 +17,7 @@ from relay.log.imported import PREFIX
 from relay.log.verify import verify
 from relay.room.journal.frames import SHOWN
 from relay.room.journal.ledger import OF_THE_ROOM
-from relay.timeline import projection
+from relay.timeline import moments, projection
 from relay.timeline.sync.packs import BadPack, PackedEvent, pack, read_line, unpack
 from tests.engines import BOTH, all_events
 from tests.timeline.sync.replicas import Replica
@@ -154,6 +154,19 @@ async def test_lanes_that_every_room_has_stay_apart(ann: Replica, bob: Replica) 
     assert back.clock == {"room/human:ann": 1, bob.agent.key: 1}
     assert await ann.store.read(lambda tx: events.has_seen(tx, back, theirs))
     assert await verify(ann.store) == await verify(bob.store) == []
+
+
+async def test_a_time_is_found_among_what_was_imported(ann: Replica, bob: Replica) -> None:
+    for hour in (1, 2, 3):
+        await ann.append(NewEvent("said", ann.agent, at=f"2026-01-01T0{hour}:00:00.000Z"))
+    first = await bob.append(NewEvent("said", bob.agent, at="2026-01-01T04:00:00.000Z"))
+    await bob.take([(ann.id, await ann.lines())])
+    last = await bob.append(NewEvent("said", bob.agent, at="2026-01-01T06:00:00.000Z"))
+    for time, event in (("05:00", first.id), ("06:30", last.id), ("03:30", None)):
+        moment = await bob.store.read(
+            lambda tx, time=time: moments.resolve(tx, f"2026-01-01T{time}:00Z")  # type: ignore[misc]
+        )
+        assert moment.event == event
 
 
 async def test_what_waits_comes_in_when_its_causes_do(ann: Replica, bob: Replica) -> None:
