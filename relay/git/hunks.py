@@ -81,9 +81,9 @@ def _product(a: tuple[Span, ...], b: tuple[Span, ...]) -> int:
     return max(1, len(a)) * max(1, len(b))
 
 
-def identity(span: Span) -> tuple[int, int, int, int] | None:
+def identity(span: Span) -> tuple[int, int, int | None, int] | None:
     """What makes two hunks the same; None: its content is not known, so it is like no other."""
-    if span.checksum is None or span.new_count is None:
+    if span.checksum is None:
         return None
     return span.start, span.end, span.new_count, span.checksum
 

@@ -21,7 +21,8 @@ from relay.airspace.profiles.calibrated import THRESHOLDS, calibrated
 from relay.airspace.profiles.features import folder, sketch
 from relay.airspace.profiles.pair_features import Together
 from relay.airspace.readings import Level, assess
-from relay.git.hunks import apart, meeting
+from relay.git.hunks import meeting
+from relay.git.hunks import touches as hunks_touch
 from relay.git.trial_merge import Merge
 from relay.model.working_set import Change, FileTouch, Span, WorkingSet
 
@@ -372,6 +373,13 @@ def test_one_more_overlapping_hunk_never_lowers_the_risk(
     assert calibrated(after, b, PairFacts()).risk >= calibrated(a, b, PairFacts()).risk - 1e-12
 
 
+def apart(span: Span, other: Span) -> int:
+    """Unchanged lines between two hunks; 0 or less: they touch. An insertion stands before its `start`."""
+    if (span.start, span.end) > (other.start, other.end):
+        span, other = other, span
+    return other.start - span.end - 1
+
+
 @given(sets, sets)
 @settings(max_examples=300, deadline=None)
 def test_the_sweep_finds_the_nearest_hunks(a: WorkingSet, b: WorkingSet) -> None:
@@ -386,6 +394,7 @@ def test_the_sweep_finds_the_nearest_hunks(a: WorkingSet, b: WorkingSet) -> None
                 if mine and theirs:
                     least = max(0, min(apart(x, y) for x in mine for y in theirs))
                     assert meeting(one, replace(other, path=one.path)).gap == least
+                    assert all(hunks_touch(x, y) == (apart(x, y) <= 0) for x in mine for y in theirs)
 
 
 @given(sets, sets)
