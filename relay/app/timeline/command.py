@@ -17,6 +17,7 @@ from relay.app.commands import verify
 from relay.app.runtime import instance
 from relay.app.runtime.daemon_requests import ask_daemon, state_of
 from relay.app.runtime.git_person import git_person
+from relay.app.timeline import exchange
 from relay.app.wiring.schema import SCHEMAS
 from relay.base.files import read_regular
 from relay.base.terminal_text import fail, indented, safe_line
@@ -78,6 +79,10 @@ def _parser() -> argparse.ArgumentParser:
             "--partial", action="store_true", help="do it also where files conflict; these stay"
         )
         each.add_argument("--name", help="your name in the room (the one that git has for you)")
+    push = action("push", "Give the events of who is shared (`timeline.share`) to a git remote.")
+    pull = action("pull", "Take in the events that others gave to a git remote.")
+    for each in (push, pull):
+        each.add_argument("remote", nargs="?", default="origin", metavar="REMOTE", help="(origin)")
     action("verify", "Check every event of the log against its hash, its causes and its lane.")
     action("rebuild", "Make the timeline's tables anew from the log.")
     return parser
@@ -99,6 +104,8 @@ def main(words: list[str]) -> int:
             if args.action == "rebuild":
                 count = await rebuild(store) + await history.rebuild(store)
                 return {"events": count}, f"The timeline's tables were made anew from {count:,} events."
+            if args.action in ("push", "pull"):
+                return await exchange.run(store, settings, args)
             return await _read(store, args)
 
     try:

@@ -1,0 +1,78 @@
+"""`relay timeline push` and `pull`: this room's events to others, and theirs to here, through a git remote.
+
+Invariant: works beside a running room and without one; writes the log and refs of relay's own, no branch and no file.
+"""
+
+from __future__ import annotations
+
+import argparse
+from typing import Any
+
+from relay.base.terminal_text import safe_line
+from relay.config.settings import Settings
+from relay.git.checkout import UnusableCheckout, open_checkout
+from relay.git.kept_snapshots import KeptSnapshots
+from relay.git.run import GitError
+from relay.git.scratch_repository import ScratchRepository
+from relay.model import Refusal
+from relay.store.ports import Store
+from relay.timeline.sync.exchange import AppendResult, TimelineExchange
+from relay.timeline.sync.importing import ImportResult
+from relay.timeline.sync.privacy import Sharing
+
+#: Lines about events that stayed out.
+MOST_LINES = 20
+
+
+async def run(store: Store, settings: Settings, args: argparse.Namespace) -> tuple[Any, str]:
+    """Do what was asked for; the result as JSON and for people. Raises Refusal."""
+    try:
+        checkout = await open_checkout(settings.repo)
+        kept = KeptSnapshots(ScratchRepository(settings.runtime_dir / "airspace.git"), checkout)
+        exchange = TimelineExchange(store, checkout.git, kept)
+        if args.action == "pull":
+            return _pulled(await exchange.pull(args.remote), args.remote)
+        await exchange.keep()
+        return _pushed(await exchange.push(args.remote, Sharing.of(settings.timeline.share)), args.remote)
+    except UnusableCheckout as error:
+        raise Refusal(str(error), "") from error
+    except GitError as error:
+        raise Refusal(f"The exchange with {safe_line(args.remote)} came to nothing: {error}.", "") from error
+
+
+def _pushed(done: AppendResult, remote: str) -> tuple[Any, str]:
+    value = {
+        "replica": done.replica,
+        "events": done.events,
+        "packs": done.packs,
+        "snapshots": done.trees,
+        "withheld": done.withheld,
+        "held": list(done.held),
+    }
+    lines = [f"Gave {done.events:,} events with {done.trees:,} snapshots to {safe_line(remote)}."]
+    if done.withheld:
+        lines.append(f"{done.withheld:,} payloads stayed here: something in them looks like a secret.")
+    lines += [f"{safe_line(lane)} is held back: a path or a name looks like a secret." for lane in done.held]
+    return value, "\n".join(lines)
+
+
+def _pulled(done: ImportResult, remote: str) -> tuple[Any, str]:
+    value = {
+        "added": done.added,
+        "refused": [
+            {"id": event.id, "replica": event.origin, "reason": event.reason} for event in done.refused
+        ],
+        "waiting": [
+            {"id": event.id, "replica": event.origin, "missing": list(event.missing)}
+            for event in done.waiting
+        ],
+    }
+    out = [f"refused {event.id[:12]} of {event.origin}: {safe_line(event.reason)}" for event in done.refused]
+    out += [
+        f"waiting {event.id[:12]} of {event.origin}: {event.missing[0][:12]} is missing"
+        for event in done.waiting
+    ]
+    more = [f"and {len(out) - MOST_LINES:,} more (--json has all)"] if len(out) > MOST_LINES else []
+    return value, "\n".join(
+        [f"Took in {done.added:,} events from {safe_line(remote)}.", *out[:MOST_LINES], *more]
+    )
