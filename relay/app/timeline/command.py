@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import json
+from datetime import datetime
 from http.client import HTTPException
 from typing import Any
 from urllib.error import HTTPError
@@ -19,6 +20,7 @@ from relay.app.runtime.daemon_requests import ask_daemon, state_of
 from relay.app.runtime.git_person import git_person
 from relay.app.timeline import exchange
 from relay.app.wiring.schema import SCHEMAS
+from relay.base.durations import parse_iso
 from relay.base.files import read_regular
 from relay.base.terminal_text import fail, indented, safe_line
 from relay.config.loading import load_for_command
@@ -147,13 +149,13 @@ def _take_back(settings: Settings, args: argparse.Namespace) -> int:
         return fail(f"{told['message']} {told['fix']}".strip(), 2 if told["code"] == "bad_moment" else 1)
     except (OSError, HTTPException, ValueError, KeyError) as error:
         return fail(f"the room runs and does not answer: {error or type(error).__name__}")
-    print(json.dumps(done) if args.json else indented(_taken_back(done, args)))
+    print(json.dumps(done) if args.json else _taken_back(done, args))
     return 0 if done["success"] else 1
 
 
 def _taken_back(done: dict[str, Any], args: argparse.Namespace) -> str:
     if "reason" in done:
-        return f"{done['reason']} {done['fix']}".strip()
+        return indented(f"{done['reason']} {done['fix']}".strip())
     lines = [f"{file['action']:<9} {safe_line(file['path'])}" for file in done["files"]]
     lines += [f"{_who(read['lane'])} had read {safe_line(read['read'])}" for read in done["invalidated"]]
     if not done["success"]:
@@ -176,7 +178,7 @@ async def _read(store: Store, args: argparse.Namespace) -> tuple[Any, str]:
             return await _show(tx, args.event)
         if args.action == "files":
             files = await reading.workspace(tx, args.path)
-            lines = [f"{safe_line(file['path'])}  {_who(file['by'])}, {file['at'][:16]}" for file in files]
+            lines = [f"{safe_line(file['path'])}  {_who(file['by'])}, {_at(file['at'])}" for file in files]
             return {"files": files}, "\n".join(lines) or "Nobody has changed a file yet."
         after = 0 if args.since is None else (await moments.resolve(tx, args.since)).pos
         wanted = Filter(args.lane, args.path, args.type or reading.TYPES, after)
@@ -205,15 +207,19 @@ async def _show(tx: Tx, text: str) -> tuple[Any, str]:
         cause = await events.get(tx, unseen["event"])
         whose = f"#{cause.pos} of {_who(cause.lane_key)}" if cause else unseen["event"][:12]
         lines.append(f"  had not seen  {whose}, which wrote {safe_line(unseen['path'])}")
-    return await reading.whole(tx, event), indented("\n".join(lines))
+    return await reading.whole(tx, event), "\n".join(lines)
 
 
 def _line(event: Event) -> str:
     files = event.file_touches or ()
     more = f" and {len(files) - MOST_FILES} more" if len(files) > MOST_FILES else ""
     named = ", ".join(safe_line(path, 60) for path in files[:MOST_FILES]) + more
-    at = event.at[:19].replace("T", " ")
-    return f"#{event.pos:<6} {at}  {reading.author(event):<12} {reading.words(event)}  {named}".rstrip()
+    return f"#{event.pos:<6} {_at(event.at)}  {reading.author(event):<12} {reading.words(event)}  {named}".rstrip()
+
+
+def _at(time: str) -> str:
+    """By this machine's time zone, as a moment is read."""
+    return f"{datetime.fromtimestamp(parse_iso(time)):%Y-%m-%d %H:%M:%S}"
 
 
 def _who(lane: str) -> str:
