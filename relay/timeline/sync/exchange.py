@@ -10,7 +10,8 @@ Invariants:
   the whole log, and gives nothing twice;
 - what waits for its causes is read again at the next pull. A pull moves no branch and no file.
 
-With a shared PostgreSQL database, everybody who uses it is one replica, and nothing has to be pushed.
+With a shared PostgreSQL database, everybody who uses it is one replica, and nothing has to be pushed among them. Each
+may push for all, from a clone of their own.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ from typing import Any
 from relay.git.kept_snapshots import KeptSnapshots, ref_component
 from relay.git.ref_log import LogCommit, append_commit, head_commit, list_refs, read_commits
 from relay.git.remotes import fetch_refs, push_ref
-from relay.git.run import Git
+from relay.git.run import Git, GitError
 from relay.log import events
 from relay.log.encoding import dumps
 from relay.log.imported import make_replica_id, replica_id
@@ -71,11 +72,8 @@ class TimelineExchange:
         async with self._one_at_a_time:
             own = await self._store.write(make_replica_id)
             ref = f"{TIMELINES}{own}"
-            if await head_commit(self._git, ref) is None:
-                # A new clone of a repository to which this room has pushed before.
-                await self._fetch(remote)
-                if given := await head_commit(self._git, f"{_fetched(remote)}{own}"):
-                    await self._git.run("update-ref", "--no-deref", ref, given, "0" * len(given))
+            await self._fetch(remote)
+            await self._go_on(ref, f"{_fetched(remote)}{own}")
             done = await self._append(own, ref, sharing)
             if await head_commit(self._git, ref) is not None:
                 await push_ref(self._git, remote, ref)
@@ -121,6 +119,14 @@ class TimelineExchange:
             return done
 
     # -- out
+
+    async def _go_on(self, ref: str, given: str) -> None:
+        """Go on from what this room has given from another clone of the repository, where that is ahead."""
+        here, there = await head_commit(self._git, ref), await head_commit(self._git, given)
+        if there is None or here == there:
+            return
+        if here is None or await self._git.maybe("merge-base", here, there) == here:
+            await self._git.run("update-ref", "--no-deref", ref, there, here or "0" * len(there))
 
     async def _append(self, own: str, ref: str, sharing: Sharing | None) -> AppendResult:
         names = None if sharing is None else sorted(sharing.names)
@@ -195,7 +201,12 @@ class TimelineExchange:
                 continue
             ids: set[str] = set()
             newest = cursors.get(ref)
-            for commit in await read_commits(self._git, ref, PACK, newest):
+            try:
+                commits = await read_commits(self._git, ref, PACK, newest)
+            except GitError as error:
+                incoming.refused.append(RefusedEvent("?", origin, f"its packs cannot be read: {error}"))
+                continue
+            for commit in commits:
                 ids.update(await asyncio.to_thread(_read_pack, incoming, origin, commit))
                 newest = commit.commit
             if newest is not None:

@@ -142,6 +142,18 @@ async def test_a_push_gives_what_is_new_and_shared(rooms: tuple[Room, Room]) -> 
     assert (await bob.exchange.pull("origin")).added == 2
 
 
+async def test_two_clones_of_one_database_push_in_turn(rooms: tuple[Room, Room], tmp_path: Path) -> None:
+    ann, bob = rooms
+    git(tmp_path, "clone", "-q", str(tmp_path / "hub.git"), "second")
+    second = await open_checkout(tmp_path / "second")
+    kept = KeptSnapshots(ScratchRepository(tmp_path / "second-scratch.git"), second)
+    exchanges = [ann.exchange, TimelineExchange(ann.replica.store, second.git, kept)]
+    for at in range(4):
+        await ann.write("a.py", f"{at}\n")
+        assert (await exchanges[at % 2].push("origin", ALL)).events == 1
+    assert (await bob.exchange.pull("origin")).added == 4
+
+
 async def test_what_waits_is_read_again(rooms: tuple[Room, Room], tmp_path: Path) -> None:
     ann, bob = rooms
     eve = await Room.at(tmp_path, "eve")
