@@ -24,6 +24,7 @@ NAMES = {
                      "claims, SQLite, behind none", "HTTP acquire", "MCP acquire", "relay mcp, start", "recall",
                      "acquire + release, PostgreSQL"],
     "doors_ratio": ["the bare echo", "HTTP acquire, SQLite, times the echo", "MCP over HTTP acquire, PostgreSQL"],
+    "timeline_rewind": ["rewind", "rewind, the preview alone", "undo", "rewind, raw"],
     "guard": ["python, with nothing", "guard hook, as the presets", "guard hook, with no room"],
 }  # fmt: skip
 

@@ -18,7 +18,7 @@ import os
 import shutil
 import stat
 import tempfile
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
@@ -30,10 +30,17 @@ from relay.git.run import LONG_S, Git, GitError, name_of
 from relay.git.scratch_repository import ScratchRepository
 from relay.git.snapshot import on_disk
 from relay.model.refusals import Refusal
-from relay.timeline.rewind.tree_entries import Change, Entry, changes_between, index_lines
+from relay.timeline.rewind.tree_entries import (
+    Change,
+    Entry,
+    changes_between,
+    entries_at,
+    in_arguments,
+    index_lines,
+)
 
-#: Paths that one command line names, and that a refusal lists.
-_AT_ONCE, _MOST_NAMED = 500, 8
+#: Paths that a refusal lists.
+_MOST_NAMED = 8
 _ATTRIBUTES = b".gitattributes"
 _SUBMODULE = "160000"
 #: In the git directory of the checkout: files that wait to be renamed into their places.
@@ -290,9 +297,9 @@ class CheckoutWriter:
     async def _follow(self, changes: Mapping[bytes, Change], listed: str | None) -> None:
         """Let the checkout's own index say of these paths what the tree `listed` says."""
         own = self._scratch.git(self._checkout, self._checkout.index)
-        shown = {} if listed is None else await _entries(self._scratch.git(self._checkout), listed, changes)
+        shown = {} if listed is None else await entries_at(self._scratch.git(self._checkout), listed, changes)
         now = dict[bytes, Entry]()
-        for names in _chunks(changes):
+        for names in in_arguments(changes):
             now |= dict(_staged((await own.run("ls-files", "--stage", "-z", "--", *names)).out))
         wanted: dict[bytes, Entry | None] = {}
         for path, sides in changes.items():
@@ -324,13 +331,6 @@ def _folders(path: bytes) -> list[bytes]:
     return [path[:at] for at, byte in enumerate(path) if byte == ord("/")]
 
 
-def _chunks(paths: Collection[bytes]) -> Iterator[list[str]]:
-    """The paths as arguments of git, so many as one command line takes."""
-    names = [os.fsdecode(path) for path in paths]
-    for at in range(0, len(names), _AT_ONCE):
-        yield names[at : at + _AT_ONCE]
-
-
 def _staged(data: bytes) -> Iterator[tuple[bytes, Entry]]:
     """`git ls-files --stage -z`: `MODE OID STAGE\\tPATH`."""
     for line in data.split(b"\0"):
@@ -338,15 +338,3 @@ def _staged(data: bytes) -> Iterator[tuple[bytes, Entry]]:
         if cut:
             mode, oid, _ = about.decode("ascii").split(" ")
             yield path, Entry(mode, oid)
-
-
-async def _entries(git: Git, tree: str, paths: Collection[bytes]) -> dict[bytes, Entry]:
-    """Those of these paths that are files of a tree."""
-    entries = {}
-    for names in _chunks(paths):
-        listed = await git.run("ls-tree", "-z", tree, "--", *names)
-        for line in listed.out.split(b"\0"):
-            about, cut, path = line.partition(b"\t")
-            if cut and (parts := about.decode("ascii").split(" "))[1] != "tree":
-                entries[path] = Entry(parts[0], parts[2])
-    return entries

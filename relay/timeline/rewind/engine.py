@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import tempfile
 from bisect import bisect_left
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
@@ -112,7 +112,7 @@ class _Walk:
     """Goes through the events from the newest to the oldest. What stands under a name at that time stands in the
     result at `self._where`, when a rename that is not taken back came later; None: nowhere any more."""
 
-    def __init__(self, git: Git, tree: str, entries: dict[bytes, Entry], folder: Path) -> None:
+    def __init__(self, git: Git, tree: str, entries: Mapping[bytes, Entry], folder: Path) -> None:
         self._git, self._tree, self._entries, self._folder = git, tree, entries, folder
         self._files: dict[bytes, _File] = {}
         self._where: dict[bytes, bytes | None] = {}
@@ -166,9 +166,7 @@ class _Walk:
         """Find files of an event that stand under another name here, because somebody renamed them elsewhere at the
         same time: in no order of events their names agree."""
         missing = [
-            touch.path
-            for touch in touches
-            if touch.after is not None and self._place(touch.path) not in {None, *self._files, *self._entries}
+            touch.path for touch in touches if touch.after is not None and not self._is_known(touch.path)
         ]
         if not missing or after is None or not await existing(self._git, [after]):
             return
@@ -176,6 +174,11 @@ class _Walk:
             new = record.new_path
             if record.path in missing and new is not None and self._stands(new):
                 self._where[record.path] = new
+
+    def _is_known(self, path: bytes) -> bool:
+        """Is it known what this name stands for here?"""
+        place = self._place(path)
+        return place is None or place in self._files or place in self._entries
 
     def _undo(self, path: bytes, before: Entry | None, after: Entry | None) -> None:
         place = self._place(path)
@@ -316,7 +319,7 @@ class _Walk:
         added = [
             path for path, file in self._files.items() if file.entry is not None and path not in self._entries
         ]
-        names = list(self._entries)
+        names = list(self._entries) if added else []
 
         def is_file(path: bytes) -> bool:
             file = self._files.get(path)

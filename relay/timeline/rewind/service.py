@@ -11,6 +11,7 @@ Invariants:
 from __future__ import annotations
 
 import asyncio
+import os
 import re
 import time
 from collections.abc import Mapping, Sequence
@@ -45,7 +46,7 @@ from relay.timeline.rewind.plan import (
     stands_in,
     steps,
 )
-from relay.timeline.rewind.tree_entries import entries_of, existing
+from relay.timeline.rewind.tree_entries import entries_at, existing
 
 log = structlog.get_logger(__name__)
 BRANCHES = "rw/"
@@ -219,7 +220,8 @@ class Rewinds:
     async def _merged_by_hand(self, open_: Sequence[Event], places: RewindPlaces) -> bool:
         if places.head.commit is None:
             return False
-        entries = await entries_of(self._scratch.git(self._main), places.head.commit)
+        paths = {os.fsencode(path) for event in open_ for path in event.file_touches or ()}
+        entries = await entries_at(self._scratch.git(self._main), places.head.commit, paths)
         return stands_in(open_, {name_of(path): entry.oid for path, entry in entries.items()})
 
     async def _place(

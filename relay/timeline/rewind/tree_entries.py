@@ -7,7 +7,8 @@ path is its bytes, as git has it.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Mapping, Sequence
+import os
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -18,7 +19,9 @@ REGULAR = frozenset({"100644", "100755"})
 #: Bytes of one blob that is read into memory, and of all that one call reads.
 MOST_BLOB = 16 * 1_048_576
 MOST_BLOBS = 512 * 1_048_576
-_NO_MODE = "000000"
+_NO_MODE, _FOLDER = "000000", "040000"
+#: Paths that one command line names.
+_AT_ONCE = 500
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,20 +40,48 @@ class Entry:
 Change = tuple[Entry | None, Entry | None]
 
 
-async def entries_of(git: Git, tree: str) -> dict[bytes, Entry]:
-    """Every file of a tree, sorted by the bytes of its path. Raises GitError."""
+class TreeEntries(Mapping[bytes, Entry]):
+    """The files of a tree by path, sorted by its bytes. An entry is read when it is asked for: few of many are."""
+
+    def __init__(self, listed: bytes) -> None:
+        lines = (line.partition(b"\t") for line in listed.split(b"\0"))
+        self._about = {path: about for about, cut, path in lines if cut}
+
+    def __getitem__(self, path: bytes) -> Entry:
+        mode, _, oid = self._about[path].decode("ascii").split(" ")
+        return Entry(mode, oid)
+
+    def __contains__(self, path: object) -> bool:
+        return path in self._about
+
+    def __iter__(self) -> Iterator[bytes]:
+        return iter(self._about)
+
+    def __len__(self) -> int:
+        return len(self._about)
+
+
+async def entries_of(git: Git, tree: str) -> TreeEntries:
+    """Every file of a tree. Raises GitError."""
     listed = await git.run("ls-tree", "-r", "-z", tree)
+    return await asyncio.to_thread(TreeEntries, listed.out)
 
-    def read() -> dict[bytes, Entry]:
-        entries = {}
-        for line in listed.out.split(b"\0"):
-            about, found, path = line.partition(b"\t")
-            if found:
-                mode, _, oid = about.decode("ascii").split(" ")
-                entries[path] = Entry(mode, oid)
-        return entries
 
-    return await asyncio.to_thread(read)
+async def entries_at(git: Git, tree: str, paths: Collection[bytes]) -> dict[bytes, Entry]:
+    """Those of these paths that are files of a tree. Raises GitError."""
+    entries = dict[bytes, Entry]()
+    for names in in_arguments(paths):
+        listed = await git.run("ls-tree", "-z", tree, "--", *names)
+        found = TreeEntries(listed.out)
+        entries |= {path: found[path] for path in paths if path in found and found[path].mode != _FOLDER}
+    return entries
+
+
+def in_arguments(paths: Collection[bytes]) -> Iterator[list[str]]:
+    """The paths as arguments of git, so many as one command line takes."""
+    names = [os.fsdecode(path) for path in paths]
+    for at in range(0, len(names), _AT_ONCE):
+        yield names[at : at + _AT_ONCE]
 
 
 async def changes_between(
