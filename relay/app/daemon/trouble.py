@@ -73,6 +73,6 @@ class Trouble:
                         self._auth.token = token
                     elif stamp is None:
                         log.warning("the token was removed; it is there again", path=str(path))
-                    stamp = await asyncio.to_thread(stamp_of, path)
+                # Of before the reading: what was written meanwhile is read the next time.
                 last = stamp
             await asyncio.sleep(TOKEN_EVERY_S)
