@@ -15,6 +15,7 @@ import structlog
 
 from relay.airspace.worktrees.registry import WorktreeRegistry
 from relay.airspace.worktrees.tracked_worktree import TrackedWorktree, WorktreeGone
+from relay.base.terminal_text import safe_line
 from relay.git.checkout import Checkout
 from relay.git.kept_snapshots import KeptSnapshots
 from relay.git.run import GitError
@@ -125,9 +126,9 @@ class RewindService:
         """Tell the room what was done. What is done stays done when the room cannot be told."""
         paths, new = planned.paths, planned.operation
         assert new is not None
-        named = ", ".join(f"{path}" for path in paths[:MOST_NAMED])
+        named = ", ".join(safe_line(path) for path in paths[:MOST_NAMED])
         more = f" and {len(paths) - MOST_NAMED} more" * (len(paths) > MOST_NAMED)
-        since = f" since {new.to}" if new.to else ""
+        since = f" since {safe_line(new.to)}" if new.to else ""
         where = f" on the branch {answer['branch']}" if answer["branch"] else ""
         back = "takes it out again" if new.kind == UNDONE else "brings it back"
         act = f"{by} {_VERBS[new.kind]} what {new.lane} did{since}{where}"

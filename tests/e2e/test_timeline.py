@@ -189,6 +189,34 @@ async def test_what_an_agent_did_is_taken_back_and_brought_back(open_room: Open)
     assert "is no moment" in wrong.err
 
 
+async def test_what_has_landed_is_taken_out_of_the_main_branch(open_room: Open) -> None:
+    one = await open_room(program("BEN", "-c", LISTENS), start=False)
+    in_git(one.folder)
+    await one.start()
+    await _ask(one, "please edit", "BEN")
+    await _merge(one, "BEN")
+    (one.folder / "notes.md").write_text("zero\none\nTWO\n")
+    git(one.folder, "commit", "-q", "-am", "a person adds a line")
+    (one.folder / "notes.md").write_text("zero\none\nTWO\nnot committed\n")
+    in_the_way = await one.relay(
+        "timeline", "rewind", "BEN", "--to", "-1h", "--into", "main", "--name", "ann"
+    )
+    assert in_the_way.code == 1
+    assert "notes.md" in in_the_way.all
+    assert (one.folder / "notes.md").read_text() == "zero\none\nTWO\nnot committed\n"
+    git(one.folder, "checkout", "-q", "notes.md")
+    done = await _timeline(one, "rewind", "BEN", "--to", "-1h", "--into", "main", "--name", "ann")
+    assert done["branch"] == "main"
+    assert (one.folder / "notes.md").read_text() == "zero\none\ntwo\n"
+    assert not (one.folder / "made.md").exists()
+    assert git(one.folder, "status", "--porcelain", "--untracked-files=no") == ""
+    answer = await _ask(one, "hello", "BEN")
+    assert "ann took back what you did since -1h, on the main branch: made.md, notes.md." in answer["body"]
+    await _timeline(one, "undo", "--name", "ann")
+    assert (one.folder / "notes.md").read_text() == "zero\none\nTWO\n"
+    assert (one.folder / "made.md").read_text() == "made"
+
+
 async def test_what_has_landed_is_taken_out_of_a_new_branch(open_room: Open) -> None:
     one = await open_room(agent("WRITER", "w.yaml"), files={"w.yaml": WRITES}, start=False)
     in_git(one.folder)

@@ -19,6 +19,7 @@ import structlog
 from relay.airspace.worktrees.lifecycle import CHANGED as WORKTREE_CHANGED
 from relay.airspace.worktrees.lifecycle import MERGED
 from relay.airspace.worktrees.registry import WorktreeRegistry
+from relay.base.terminal_text import safe_line
 from relay.config.settings import LiveSettings
 from relay.git.diff import changed_files, touches_of
 from relay.git.kept_snapshots import KeptSnapshots
@@ -32,7 +33,7 @@ from relay.room.journal import ledger
 from relay.store.ports import Store, StoreError, Tx
 from relay.timeline.file_changes import record_changes, record_reads, record_tree
 from relay.timeline.projection import KnownTree, last_tree
-from relay.timeline.rewind.history import GIVEN_UP, REDONE, REWOUND, UNDONE
+from relay.timeline.rewind.history import GIVEN_UP, REDONE, REWOUND, UNDONE, Target
 
 log = structlog.get_logger(__name__)
 #: How the log names the main branch among the worktrees.
@@ -86,8 +87,8 @@ class TimelineRecording:
             log.warning("end of a turn not kept for the timeline", agent=plan.agent, reason=str(error))
 
     async def taken_back(self, agent: str) -> str:
-        """What the agent is told of rewinds that wrote its worktree since its last turn; empty: nothing. Never raises
-        for the store."""
+        """What the agent is told of rewinds since its last turn that wrote its worktree, or took its work out of the
+        main branch; empty: nothing. Never raises for the store."""
 
         async def work(tx: Tx) -> list[Event]:
             after = int(await events.setting(tx, f"{_TOLD}:{agent}") or 0)
@@ -96,7 +97,7 @@ class TimelineRecording:
             return [
                 event
                 for event in found
-                if event.type != GIVEN_UP and event.id not in undone and event.inputs["worktree"] == agent
+                if event.type != GIVEN_UP and event.id not in undone and _concerns(event, agent)
             ]
 
         try:
@@ -270,17 +271,25 @@ class TimelineRecording:
         return touches_of(await changed_files(self._git, before, after))
 
 
-def _told(event: Event) -> str:
-    """A rewind of an agent's worktree, for that agent."""
-    files = [file["path"] for file in event.outputs["files"] if file["before"] != file["after"]]
-    named = ", ".join(files[:MOST_NAMED]) + (
-        f" and {len(files) - MOST_NAMED} more" * (len(files) > MOST_NAMED)
+def _concerns(event: Event, agent: str) -> bool:
+    """Is a rewind of an agent's worktree, or of what it had on the main branch? A new branch concerns nobody yet."""
+    into_main = event.inputs["into"] == Target.MAIN and (
+        event.inputs["lane"].rpartition("/")[2].upper() == agent
     )
-    by, since = event.inputs["by"], f" since {event.inputs['to']}" if event.inputs["to"] else ""
+    return bool(event.inputs["worktree"] == agent or into_main)
+
+
+def _told(event: Event) -> str:
+    """A rewind, for the agent that it concerns. Nothing of it can pass for a line of somebody else's."""
+    files = [safe_line(file["path"]) for file in event.outputs["files"] if file["before"] != file["after"]]
+    more = f" and {len(files) - MOST_NAMED} more" * (len(files) > MOST_NAMED)
+    place = "on the main branch" if event.inputs["into"] == Target.MAIN else "in your worktree"
+    where = f"{place}: {', '.join(files[:MOST_NAMED])}{more}"
+    by, to = safe_line(event.inputs["by"]), safe_line(event.inputs["to"])
     if event.type == UNDONE:
-        return f"[RELAY] {by} brought back what had been taken back of your work, in your worktree: {named}."
+        return f"[RELAY] {by} brought back what had been taken back of your work, {where}."
     return (
-        f"[RELAY] {by} took back what you did{since}, in your worktree: {named}. These files are as they were "
+        f"[RELAY] {by} took back what you did{f' since {to}' if to else ''}, {where}. These files are as they were "
         "before. Do not do the same again unless you are asked to."
     )
 
