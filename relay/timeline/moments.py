@@ -6,24 +6,19 @@ no known form with the forms.
 
 from __future__ import annotations
 
-import re
 import time
 from dataclasses import dataclass
-from datetime import datetime, timedelta
 
-from relay.base.durations import clock_time, iso, parse_amounts, parse_iso
+from relay.base.durations import clock_time, iso
 from relay.log import events
 from relay.model import Fault, Refusal
 from relay.store.ports import Row, Tx
+from relay.timeline.moment_forms import HEX, NUMBER, time_of
 from relay.timeline.projection import Q
 
 FORMS = "an event's id (8 digits are enough), #NUMBER, a time (14:00, 2026-11-23 14:00), or -1h"
 #: Candidates that a refusal names.
 MOST_NAMED = 5
-_HEX = re.compile(r"[0-9a-f]{8,64}")
-_NUMBER = re.compile(r"#?(\d{1,18})")
-_AGO = re.compile(r"-\s*(?:\d+(?:\.\d+)?\s*(?:ms|[smhdw])[a-z]*\s*)+", re.IGNORECASE)
-_HOUR = re.compile(r"([01]?\d|2[0-3]):([0-5]\d)(?::([0-5]\d))?")
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,13 +39,13 @@ async def resolve(tx: Tx, text: str, now: float | None = None) -> Moment:
             raise _unknown(f"{wanted} is still to come: {clock_time(at, now)}.")
         return await _at(tx, at, now)
     # `12345678` is a number first: an id without a letter in its first eight digits is rare, and can be given longer.
-    if match := _NUMBER.fullmatch(wanted):
+    if match := NUMBER.fullmatch(wanted):
         row = await tx.one(Q.event_at, pos=int(match[1]))
         if row is not None:
             return Moment(row["pos"], row["id"], f"#{row['pos']}")
-        if wanted.startswith("#") or not _HEX.fullmatch(wanted):
+        if wanted.startswith("#") or not HEX.fullmatch(wanted):
             raise _unknown(f"There is no event #{match[1]}.")
-    if not _HEX.fullmatch(wanted.lower()):
+    if not HEX.fullmatch(wanted.lower()):
         raise Refusal(f"{wanted[:60]!r} is no moment.", f"Give {FORMS}.", Fault.MALFORMED, "bad_moment")
     # Hexadecimal digits sort before `g`.
     rows = await tx.all(
@@ -63,25 +58,6 @@ async def resolve(tx: Tx, text: str, now: float | None = None) -> Moment:
     named = [_named(row) for row in rows[:MOST_NAMED]]
     more = " and more" if len(rows) > MOST_NAMED else ""
     raise _unknown(f"{wanted} is the beginning of {', '.join(named)}{more}.", named)
-
-
-def time_of(text: str, now: float) -> float | None:
-    """Unix seconds of `-1h`, `14:00` (the last time it was that here), `2026-11-23 14:00` (by this machine's time
-    zone, where the text names none). None for what is no time."""
-    if _AGO.fullmatch(text):
-        return now - parse_amounts(text)
-    if match := _HOUR.fullmatch(text):
-        at = datetime.fromtimestamp(now).replace(
-            hour=int(match[1]), minute=int(match[2]), second=int(match[3] or 0), microsecond=0
-        )
-        return (at if at.timestamp() <= now else at - timedelta(days=1)).timestamp()
-    if not re.match(r"\d{4}-\d\d-\d\d", text):
-        return None
-    try:
-        at = datetime.fromisoformat(text)
-        return parse_iso(text) if at.tzinfo else at.timestamp()
-    except (ValueError, OverflowError, OSError):
-        return None
 
 
 async def _at(tx: Tx, at: float, now: float) -> Moment:

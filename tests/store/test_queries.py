@@ -72,6 +72,8 @@ WALKS = {
     ("access", "forget_links"): "good for minutes, so few",
     ("access", "forget_sessions"): "a row a browser",
     ("access", "api_keys"): "a row a key, as far as its limit",
+    ("timeline", "newest_checkpoints"): "backwards by its key, as far as its limit",
+    ("timeline", "checkpoint_trees"): "once an hour: what is kept for ever",
     ("timeline", "begun_rewinds"): "an index of what is begun: one at most",
     ("timeline", "rewind_to_undo"): "a row a rewind, backwards by its key, to the first",
     ("timeline", "rewind_to_redo"): "the same",

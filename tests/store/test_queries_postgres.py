@@ -27,6 +27,7 @@ ALSO = {
     ("room", "release_held"): "empties the table",
     ("timeline", "clear_touches"): "empties the table",
     ("timeline", "clear_rewinds"): "empties the table",
+    ("timeline", "clear_checkpoints"): "empties the table",
     ("timeline", "clear_trees"): "empties the table",
 }
 #: What a statement is given here and not on SQLite, where a function of Python does it.

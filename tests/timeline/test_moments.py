@@ -13,7 +13,8 @@ from relay.log import events
 from relay.log.events import Event, Lane, NewEvent
 from relay.model import Fault, Refusal
 from relay.store.ports import Store
-from relay.timeline.moments import Moment, resolve, time_of
+from relay.timeline.moment_forms import time_of
+from relay.timeline.moments import Moment, resolve
 from tests import engines
 from tests.engines import BOTH
 

@@ -31,7 +31,7 @@ from relay.log.events import Event
 from relay.model import Fault, Refusal
 from relay.store.open import opened_store
 from relay.store.ports import Store, StoreMissing, Tx
-from relay.timeline import moments, reading
+from relay.timeline import checkpoints, moments, reading
 from relay.timeline.projection import rebuild
 from relay.timeline.reading import Filter
 from relay.timeline.rewind import history
@@ -105,6 +105,7 @@ def main(words: list[str]) -> int:
         async with opened_store(settings, SCHEMAS, create=False) as store:
             if args.action == "rebuild":
                 count = await rebuild(store) + await history.rebuild(store)
+                count += await checkpoints.rebuild(store)
                 return {"events": count}, f"The timeline's tables were made anew from {count:,} events."
             if args.action in ("push", "pull"):
                 return await exchange.run(store, settings, args)

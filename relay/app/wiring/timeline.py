@@ -31,6 +31,7 @@ from relay.model.touches import Source, Touch
 from relay.room.dispatch.turns import Plan
 from relay.room.journal import ledger
 from relay.store.ports import Store, StoreError, Tx
+from relay.timeline import checkpoints
 from relay.timeline.file_changes import record_changes, record_reads, record_tree
 from relay.timeline.projection import KnownTree, last_tree
 from relay.timeline.rewind.history import GIVEN_UP, REDONE, REWOUND, UNDONE, Target
@@ -239,9 +240,10 @@ class TimelineRecording:
             await asyncio.sleep(PRUNE_EVERY_S)
             if (kept := self.kept) is not None:
                 try:
-                    gone = await kept.prune(self._settings.current.timeline, time.time())
+                    held = await self._store.read(checkpoints.trees)
+                    gone = await kept.prune(self._settings.current.timeline, time.time(), held)
                     log.info("snapshots let go", count=len(gone))
-                except GitError as error:
+                except (GitError, StoreError, self._store.transient, self._store.errors) as error:
                     log.warning("snapshots not looked at", reason=str(error))
 
     @property

@@ -33,7 +33,7 @@ from relay.log.encoding import dumps
 from relay.log.imported import make_replica_id, replica_id
 from relay.model.refusals import Fault, Refusal
 from relay.store.ports import Store, Tx
-from relay.timeline import projection
+from relay.timeline import checkpoints, projection
 from relay.timeline.sync.batch import Incoming, RefusedEvent
 from relay.timeline.sync.importing import ImportResult, import_events
 from relay.timeline.sync.outgoing import Outgoing, read_page
@@ -116,6 +116,7 @@ class TimelineExchange:
             others = [ref for ref in await list_refs(self._git, FETCHED) if not ref.endswith(f"/{own}")]
             done = await self._import(own, [f"{JOURNALS}{own}", *others], anew=True)
             await projection.rebuild(self._store)
+            await checkpoints.rebuild(self._store)
             return done
 
     # -- out

@@ -1,0 +1,45 @@
+"""The forms that a moment of the timeline can be given in, but for names: numbers, ids, times.
+
+Invariant: pure. A checkpoint's name has none of these forms, so one text never means two things.
+"""
+
+from __future__ import annotations
+
+import re
+from datetime import datetime, timedelta
+
+from relay.base.durations import parse_amounts, parse_iso
+
+#: The beginning of an event's id, or of a tree's.
+HEX = re.compile(r"[0-9a-f]{8,64}")
+NUMBER = re.compile(r"#?(\d{1,18})")
+#: A checkpoint, so many before the newest of its name.
+BACK = re.compile(r"(.*)~(\d{1,6})", re.DOTALL)
+_AGO = re.compile(r"-\s*(?:\d+(?:\.\d+)?\s*(?:ms|[smhdw])[a-z]*\s*)+", re.IGNORECASE)
+_HOUR = re.compile(r"([01]?\d|2[0-3]):([0-5]\d)(?::([0-5]\d))?")
+_DATE = re.compile(r"\d{4}-\d\d-\d\d")
+
+
+def time_of(text: str, now: float) -> float | None:
+    """Unix seconds of `-1h`, `14:00` (the last time it was that here), `2026-11-23 14:00` (by this machine's time
+    zone, where the text names none). None for what is no time."""
+    if _AGO.fullmatch(text):
+        return now - parse_amounts(text)
+    if match := _HOUR.fullmatch(text):
+        at = datetime.fromtimestamp(now).replace(
+            hour=int(match[1]), minute=int(match[2]), second=int(match[3] or 0), microsecond=0
+        )
+        return (at if at.timestamp() <= now else at - timedelta(days=1)).timestamp()
+    if not _DATE.match(text):
+        return None
+    try:
+        at = datetime.fromisoformat(text)
+        return parse_iso(text) if at.tzinfo else at.timestamp()
+    except (ValueError, OverflowError, OSError):
+        return None
+
+
+def is_taken(text: str) -> bool:
+    """Does it mean something else than a checkpoint by its form alone?"""
+    forms = (HEX, NUMBER, _AGO, _HOUR, BACK)
+    return any(form.fullmatch(text.lower()) for form in forms) or _DATE.match(text) is not None
