@@ -13,7 +13,7 @@ from typing import Any
 from relay.base.terminal_text import safe_line
 from relay.log import events
 from relay.log.encoding import dumps
-from relay.log.events import Event, from_row
+from relay.log.events import Event, Lane, from_row
 from relay.model import Fault, Refusal
 from relay.store.ports import Tx
 from relay.timeline.projection import CHANGED, READ, Q
@@ -28,6 +28,9 @@ _TAKEN_BACK = {
     "timeline.undone": "brought back",
     "timeline.redone": "took back again",
 }
+_VERBS = {"write": "wrote", "delete": "deleted", "rename": "renamed", "mode": "changed the mode of"}
+#: Who commits to the main branch for an agent.
+MAIN_LANE = Lane("room", "main")
 #: Events of one page at most.
 MOST_PAGE = 500
 
@@ -111,10 +114,10 @@ async def whole(tx: Tx, event: Event) -> dict[str, Any]:
 
 async def workspace(tx: Tx, path: str = "") -> list[dict[str, Any]]:
     """Each file that somebody touched, with who wrote it last (003, section 2.4): `[{path, blob, by, event, at,
-    contributors}]` by path. `path`: of a folder, "" = of all. A file that was deleted last has `blob` null."""
+    contributors}]` by path. Who merged a branch did not write its files. `path`: of a folder, "" = of all. A file that was deleted last has `blob` null."""
     inside = f"{path.strip('/')}/" if path.strip("/") else ""
     behind = f"{path.strip('/')}0" if inside else "\U0010ffff"
-    rows = await tx.all(Q.workspace, inside=inside, behind=behind, path=path.strip("/"))
+    rows = await tx.all(Q.workspace, inside=inside, behind=behind, path=path.strip("/"), main=MAIN_LANE.key)
     return [
         {
             "path": row["path"],
@@ -155,10 +158,13 @@ def words(event: Event) -> str:
     """What an event is, in a few words for a line."""
     outputs: dict[str, Any] = event.outputs or {}
     if event.type == CHANGED:
-        kinds = [touch["kind"] for touch in outputs["touches"]]
+        # Of a rename the touch of the new path.
+        kinds = [
+            touch["kind"] for touch in outputs["touches"] if touch["kind"] != "rename" or "from" in touch
+        ]
+        counted = [f"{verb} {kinds.count(kind)}" for kind, verb in _VERBS.items() if kind in kinds]
         unseen = f", {len(outputs['unseen'])} unseen" if "unseen" in outputs else ""
-        counted = ", ".join(f"{kinds.count(kind)} {kind}" for kind in dict.fromkeys(kinds))
-        return f"changed {counted}{unseen}"
+        return f"{', '.join(counted)}{unseen}"
     if event.type == READ:
         return {"merge": "took main in", "start": "was seen for the first time"}.get(
             outputs["source"], "read"

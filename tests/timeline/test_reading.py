@@ -92,7 +92,7 @@ async def test_who_knew_what(store: Store, made: list[Event]) -> None:
     assert seen["unseen"] == []
     blind = await store.read(lambda tx: reading.knew(tx, made[2]))
     assert blind == {"seen": [], "unseen": [{"path": "src/app.py", "event": made[1].id}]}
-    assert reading.words(made[2]) == "changed 1 write, 1 unseen"
+    assert reading.words(made[2]) == "wrote 1, 1 unseen"
     read = await store.write(lambda tx: record_reads(tx, A, {"src/app.py": "3"}, source="merge"))
     assert read is not None
     assert [cause["id"] for cause in (await store.read(lambda tx: reading.knew(tx, read)))["seen"]] == [
@@ -113,3 +113,18 @@ async def test_the_workspace_names_the_last_writer_and_all_before(store: Store, 
     assert [file["path"] for file in await store.read(lambda tx: reading.workspace(tx, "docs/a.md"))] == [
         "docs/a.md"
     ]
+
+
+async def test_who_merged_a_branch_did_not_write_its_files(store: Store) -> None:
+    await wrote(store, A, "a.py", "0", "1")
+    theirs = await wrote(store, B, "a.py", "0", "2")
+    await wrote(store, reading.MAIN_LANE, "a.py", "0", "2")
+    (file,) = await store.read(reading.workspace)
+    assert (file["by"], file["event"], file["contributors"]) == (B.key, theirs.id, [A.key, B.key])
+    # What git merged of both stands in neither.
+    merged = await wrote(store, reading.MAIN_LANE, "a.py", "2", "3")
+    (file,) = await store.read(reading.workspace)
+    assert (file["by"], file["event"]) == (reading.MAIN_LANE.key, merged.id)
+    await wrote(store, reading.MAIN_LANE, "gone.py", "7", None)
+    (_, gone) = await store.read(reading.workspace)
+    assert (gone["by"], gone["blob"]) == (reading.MAIN_LANE.key, None)

@@ -34,13 +34,14 @@ from relay.store.ports import Store, StoreError, Tx
 from relay.timeline import checkpoints
 from relay.timeline.file_changes import record_changes, record_reads, record_tree
 from relay.timeline.projection import KnownTree, last_tree
+from relay.timeline.reading import MAIN_LANE
 from relay.timeline.rewind.history import GIVEN_UP, REDONE, REWOUND, UNDONE, Target
 
 log = structlog.get_logger(__name__)
 #: How the log names the main branch among the worktrees.
 MAIN = "main"
-#: Who commits to the main branch for an agent, and who writes where no turn runs.
-MAIN_LANE, UNKNOWN_LANE = Lane(ledger.ROOM, "main"), Lane(ledger.ROOM, "unknown")
+#: Who writes where no turn runs.
+UNKNOWN_LANE = Lane(ledger.ROOM, "unknown")
 #: Commits of the main branch that are recorded one by one; of more, what they did together.
 MOST_COMMITS = 200
 #: The setting that says up to where in the log an agent was told of rewinds.

@@ -28,9 +28,14 @@ SELECT * FROM events WHERE pos IN (
 ORDER BY pos DESC LIMIT :limit
 
 -- name: workspace
+-- Of what relay carried to the main branch, the one that wrote it.
 SELECT t.path, t.lane, t.after, e.id, e.at,
-  (SELECT json_group_array(DISTINCT c.lane) FROM touches c WHERE c.path = t.path) AS contributors
-FROM touches t JOIN events e ON e.pos = t.pos
-WHERE (t.path = :path OR (t.path >= :inside AND t.path < :behind))
-  AND t.pos = (SELECT n.pos FROM touches n WHERE n.path = t.path ORDER BY n.pos DESC LIMIT 1)
+  (SELECT json_group_array(DISTINCT c.lane) FROM touches c WHERE c.path = t.path AND (c.lane <> :main OR t.lane = :main)) AS contributors
+FROM touches n
+JOIN touches t ON t.path = n.path AND t.pos = CASE WHEN n.lane <> :main THEN n.pos ELSE COALESCE(
+  (SELECT w.pos FROM touches w WHERE w.path = n.path AND w.lane <> :main AND w.after IS n.after
+   ORDER BY w.pos DESC LIMIT 1), n.pos) END
+JOIN events e ON e.pos = t.pos
+WHERE (n.path = :path OR (n.path >= :inside AND n.path < :behind))
+  AND n.pos = (SELECT l.pos FROM touches l WHERE l.path = n.path ORDER BY l.pos DESC LIMIT 1)
 ORDER BY t.path
