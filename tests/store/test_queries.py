@@ -68,6 +68,7 @@ WALKS = {
     ("memory", "found_memories"): "the full-text index gives the hits alone",
     ("memory", "found_memories_tagged"): "the same",
     ("memory", "covered_words"): "the same, of each word",
+    ("timeline", "timeline_heads"): "what its inner query found by an index, a page at most",
     ("timeline", "lane_names"): "an index of those who are not bookkeeping, as far as its limit",
     ("access", "forget_links"): "good for minutes, so few",
     ("access", "forget_sessions"): "a row a browser",

@@ -40,3 +40,19 @@ JOIN events e ON e.pos = t.pos
 WHERE (n.path = :path OR (n.path >= :inside AND n.path < :behind))
   AND n.pos = (SELECT l.pos FROM touches l WHERE l.path = n.path ORDER BY l.pos DESC LIMIT 1)
 ORDER BY t.path
+
+-- name: timeline_heads
+SELECT e.pos, e.at, e.session, e.lane, e.type, e.snapshot,
+  COALESCE(jsonb_array_length(CAST(e.file_touches AS jsonb)), 0) AS files, CAST(e.file_touches AS jsonb)->>0 AS file,
+  CASE e.type WHEN 'worktree.changed' THEN CAST(e.outputs AS jsonb)->>'agent'
+    WHEN 'conflict.found' THEN CAST(e.outputs AS jsonb)->'lanes'->>0 END AS agent,
+  CASE WHEN e.type NOT IN ('files.changed', 'turn.started', 'turn.ended') THEN (SELECT COALESCE(o->>'change', o->>'name',
+    o->>'to_role', o->>'source', o->>'lane', o->>'kind') FROM CAST(e.outputs AS jsonb) o) END AS word,
+  EXISTS (SELECT 1 FROM touches t WHERE t.lane = e.session || '/' || e.lane AND t.seq = e.seq AND t.unseen IS NOT NULL) AS unseen,
+  CASE WHEN e.type NOT IN ('turn.started', 'turn.ended') THEN (SELECT CAST(json_agg(DISTINCT c.pos) AS text) FROM events c
+    WHERE c.id IN (SELECT jsonb_array_elements_text(CAST(e.parents AS jsonb) || CAST(e.causal_deps AS jsonb)))
+      AND c.type IN (SELECT jsonb_array_elements_text(CAST(:types AS jsonb)))) END AS causes
+FROM (SELECT pos FROM events WHERE type IN (SELECT jsonb_array_elements_text(CAST(:types AS jsonb)))
+    AND pos > :after AND pos < :before
+    AND (CAST(:every AS integer) = 1 OR pos IN (SELECT pos FROM touches WHERE path = :path OR (path >= :inside AND path < :behind)))
+  ORDER BY pos * CAST(:direction AS integer) LIMIT :limit) p JOIN events e ON e.pos = p.pos

@@ -39,3 +39,18 @@ JOIN events e ON e.pos = t.pos
 WHERE (n.path = :path OR (n.path >= :inside AND n.path < :behind))
   AND n.pos = (SELECT l.pos FROM touches l WHERE l.path = n.path ORDER BY l.pos DESC LIMIT 1)
 ORDER BY t.path
+
+-- name: timeline_heads
+-- The inner query reads an index alone, and those of the paths.
+SELECT e.pos, e.at, e.session, e.lane, e.type, e.snapshot, COALESCE(json_array_length(e.file_touches), 0) AS files,
+  e.file_touches->>0 AS file,
+  CASE e.type WHEN 'worktree.changed' THEN e.outputs->>'agent' WHEN 'conflict.found' THEN e.outputs->'lanes'->>0 END AS agent,
+  CASE WHEN e.type NOT IN ('files.changed', 'turn.started', 'turn.ended') THEN COALESCE(e.outputs->>'change',
+    e.outputs->>'name', e.outputs->>'to_role', e.outputs->>'source', e.outputs->>'lane', e.outputs->>'kind') END AS word,
+  EXISTS (SELECT 1 FROM touches t WHERE t.lane = e.session || '/' || e.lane AND t.seq = e.seq AND t.unseen IS NOT NULL) AS unseen,
+  CASE WHEN e.type NOT IN ('turn.started', 'turn.ended') THEN (SELECT json_group_array(DISTINCT c.pos) FROM
+    (SELECT value FROM json_each(e.parents) UNION ALL SELECT value FROM json_each(e.causal_deps)) d
+    CROSS JOIN events c ON c.id = d.value WHERE c.type IN (SELECT value FROM json_each(:types))) END AS causes
+FROM (SELECT pos FROM events WHERE type IN (SELECT value FROM json_each(:types)) AND pos > :after AND pos < :before
+  AND (:every OR pos IN (SELECT pos FROM touches WHERE path = :path OR (path >= :inside AND path < :behind)))
+  ORDER BY pos * :direction LIMIT :limit) p CROSS JOIN events e ON e.pos = p.pos

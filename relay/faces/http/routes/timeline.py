@@ -19,6 +19,7 @@ from relay.log import events
 from relay.model import Fault, Refusal
 from relay.store.ports import Store, Tx
 from relay.timeline import moments, reading
+from relay.timeline.heads import MOST_HEADS, heads
 from relay.timeline.reading import Filter
 
 
@@ -31,6 +32,7 @@ class TimelineRoutes:
     def table(self) -> list[web.RouteDef]:
         return [
             web.get("/api/timeline", self.page),
+            web.get("/api/timeline/heads", self.heads),
             web.get("/api/timeline/files", self.files),
             web.get("/api/timeline/events/{event}", self.event),
             web.post("/api/timeline/rewind", self.rewind),
@@ -50,6 +52,17 @@ class TimelineRoutes:
             return [reading.head(event) for event in await reading.page(tx, wanted, limit)]
 
         return answer({"events": await self._store.read(work)})
+
+    async def heads(self, request: web.Request) -> web.Response:
+        """`?after=&before=&path=&limit=`: the heads as columns (`relay.timeline.heads`), for a picture of all."""
+        query = Query(request, "after", "before", "path", "limit")
+        wanted: dict[str, Any] = {
+            "after": query.cursor("after") or 0,
+            "before": query.cursor("before"),
+            "path": query.text("path"),
+            "limit": query.whole("limit", MOST_HEADS, high=MOST_HEADS),
+        }
+        return answer(await self._store.read(lambda tx: heads(tx, **wanted)))
 
     async def files(self, request: web.Request) -> web.Response:
         """`?path=`: `{files: [...]}`, each file that was touched with who wrote it last."""

@@ -1,0 +1,109 @@
+"""The heads of many events at once, as columns: what a picture of a whole timeline needs, and nothing else.
+
+Invariant: reads only. A page is a run of the timeline's events without a gap; the names in it stand once, in
+dictionaries.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+from typing import Any
+
+from relay.base.durations import parse_iso
+from relay.base.terminal_text import safe_line
+from relay.log.encoding import dumps
+from relay.store.ports import Row, Tx
+from relay.timeline import reading
+from relay.timeline.projection import Q
+
+#: The types that are drawn: those of `reading`, and what stands at a moment of its own.
+TYPES = tuple(
+    dict.fromkeys(
+        (*reading.TYPES, "checkpoint.made", "handoff", "conflict.found", "timeline.merged"),
+    )
+)
+#: Heads of one page at most: read and drawn within a frame.
+MOST_HEADS = 4096
+#: Characters of a name or of an event's word.
+_SHORT = 80
+
+
+@dataclass(slots=True)
+class _Dictionary:
+    """Texts by number, each once."""
+
+    texts: list[str] = field(default_factory=list)
+    _places: dict[str, int] = field(default_factory=dict)
+
+    def place(self, text: str) -> int:
+        found = self._places.get(text)
+        if found is None:
+            found = self._places[text] = len(self.texts)
+            self.texts.append(text)
+        return found
+
+
+async def heads(
+    tx: Tx, *, after: int = 0, before: int | None = None, path: str | None = None, limit: int = MOST_HEADS
+) -> dict[str, Any]:
+    """Up to `limit` heads in the order of the log: the newest before the number `before`, or without it the first
+    behind `after`. `path`: only what changed this file, or a file in this folder.
+
+    `{number, at, lane, who, type, files, file, word, unseen, tree, causes, start, lanes, names, types, paths, words,
+    more}`. The first eleven are columns, a value an event: `at` in milliseconds after `start` (Unix milliseconds);
+    `lane`, `who`, `type`, `file`, `word` are places in `lanes`, `names`, `types`, `paths` and `words`, -1 = none;
+    `files` how many it is about, `file` the first of them; `word` what it did in a word, its checkpoint's name, or to
+    whom it went; `unseen` 1 = it wrote over what its author had not seen; `tree` 1 = it has a snapshot;
+    `causes` the numbers of the timeline's events that it was caused by or depends on. `more`: there are others on the
+    far side.
+    """
+    inside = (path or "").strip("/")
+    # One more than is wanted tells whether there are more. `0` is the character behind `/`.
+    rows = await tx.all(
+        Q.timeline_heads,
+        types=dumps(list(TYPES)),
+        after=after,
+        before=2**62 if before is None else before,
+        direction=1 if before is None else -1,
+        every=int(not inside),
+        path=inside,
+        inside=f"{inside}/",
+        behind=f"{inside}0",
+        limit=limit + 1,
+    )
+    more = len(rows) > limit
+    rows = sorted(rows[:limit], key=lambda row: row["pos"])
+    lanes, names, types, paths, words = (_Dictionary() for _ in range(5))
+    times = [round(parse_iso(row["at"]) * 1000) for row in rows]
+    start = min(times, default=0)
+    return {
+        "number": [row["pos"] for row in rows],
+        "at": [time - start for time in times],
+        "lane": [lanes.place(f"{row['session']}/{row['lane']}") for row in rows],
+        "who": [names.place(_who(row)) for row in rows],
+        "type": [types.place(row["type"]) for row in rows],
+        "files": [row["files"] for row in rows],
+        "file": [_place(paths, row["file"]) for row in rows],
+        "word": [_place(words, row["word"]) for row in rows],
+        "unseen": [int(row["unseen"]) for row in rows],
+        "tree": [int(row["snapshot"] is not None) for row in rows],
+        "causes": [sorted(json.loads(row["causes"] or "[]")) for row in rows],
+        "start": start,
+        "lanes": lanes.texts,
+        "names": names.texts,
+        "types": types.texts,
+        "paths": paths.texts,
+        "words": words.texts,
+        "more": more,
+    }
+
+
+def _who(row: Row) -> str:
+    """Whose row of the picture it stands in, as `reading.author` says it."""
+    name = str(row["agent"] or row["lane"]).rpartition("/")[2]
+    return safe_line(name.removeprefix("human:"), _SHORT)
+
+
+def _place(texts: _Dictionary, text: str | None) -> int:
+    return -1 if not text else texts.place(text)
