@@ -114,8 +114,8 @@ async def whole(tx: Tx, event: Event) -> dict[str, Any]:
 
 async def workspace(tx: Tx, path: str = "") -> list[dict[str, Any]]:
     """Each file that somebody touched, with who wrote it last (003, section 2.4): `[{path, blob, by, event, at,
-    contributors}]` by path. Who merged a branch did not write its files. `path`: of a folder, "" = of all. A file that
-    was deleted last has `blob` null."""
+    contributors}]` by path. Who merged a branch did not write its files. `path`: of a folder, "" = of all. A file
+    that was deleted last has `blob` null."""
     inside = f"{path.strip('/')}/" if path.strip("/") else ""
     behind = f"{path.strip('/')}0" if inside else "\U0010ffff"
     rows = await tx.all(Q.workspace, inside=inside, behind=behind, path=path.strip("/"), main=MAIN_LANE.key)

@@ -158,7 +158,9 @@ def _taken_back(done: dict[str, Any], args: argparse.Namespace) -> str:
     if "reason" in done:
         return indented(f"{done['reason']} {done['fix']}".strip())
     lines = [f"{file['action']:<9} {safe_line(file['path'])}" for file in done["files"]]
-    lines += [f"{_who(read['lane'])} had read {safe_line(read['read'])}" for read in done["invalidated"]]
+    lines += dict.fromkeys(
+        f"{_who(read['lane'])} had read {safe_line(read['read'])}" for read in done["invalidated"]
+    )
     if not done["success"]:
         lines.append(
             "Nothing was written, for the conflicts. --partial leaves these files as they are and does the rest."
