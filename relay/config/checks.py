@@ -269,9 +269,10 @@ def table(section: type, at: str = "") -> Iterator[Key]:
         default = each.default_factory() if each.default_factory is not MISSING else each.default
         shown = "required" if default is MISSING else _shown(default)
         yield Key(path, describe(kind, rules), shown, rules["meaning"])
-        listed = get_args(inner)[0] if get_origin(inner) is tuple else None
+        origin, named = get_origin(inner), ".NAME" if get_origin(inner) is Mapping else "[]"
+        listed = get_args(inner)[-1 if origin is Mapping else 0] if origin in (tuple, Mapping) else None
         if is_dataclass(listed) and isinstance(listed, type):
-            yield from table(listed, f"{path}[]")
+            yield from table(listed, f"{path}{named}")
 
 
 def _shown(default: object) -> str:
@@ -282,4 +283,13 @@ def _shown(default: object) -> str:
         plain = default.as_posix()
     elif isinstance(default, Mapping):
         plain = dict(default)
-    return json.dumps(plain)
+    return json.dumps(plain, default=_set_keys)
+
+
+def _set_keys(section: Any) -> dict[str, object]:
+    """A section as it would stand in the file: what is not its default."""
+    return {
+        each.name: getattr(section, each.name)
+        for each in fields(section)
+        if getattr(section, each.name) != each.default
+    }

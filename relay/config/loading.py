@@ -17,6 +17,7 @@ from relay.base.files import alone_in, read_regular, write_atomically
 from relay.config import jsonc
 from relay.config.checks import Problem, Reading, read_section, table
 from relay.config.command_line import about
+from relay.config.handoffs import handoff_problems
 from relay.config.locate import advice, find
 from relay.config.settings import AgentSettings, JitterSettings, Settings
 
@@ -106,7 +107,7 @@ def _rules(tree: object) -> list[Problem]:
     )
     if isinstance(busy, int) and isinstance(medium, int) and medium > busy:
         problems.append(Problem("jitter.medium", f"found {medium}", f"at most jitter.busy, {busy}"))
-    return problems
+    return [*problems, *handoff_problems(tree)]
 
 
 def _agent_rules(agent: dict[str, Any], at: str, seen: dict[str, int], index: int) -> list[Problem]:

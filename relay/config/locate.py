@@ -38,6 +38,7 @@ SECTIONS = frozenset(
         "airspace",
         "coordination",
         "timeline",
+        "handoffs",
     ]
 )
 #: Bytes of a file that is looked into: a configuration has a few thousand.

@@ -18,6 +18,7 @@ from typing import Any, Literal
 from relay.config.airspace import AirspaceSettings, Checkout
 from relay.config.checks import setting
 from relay.config.coordination import CoordinationSettings, PostgresSettings
+from relay.config.handoffs import HandoffSettings
 
 AgentKind = Literal["command", "acp", "ollama", "scripted"]
 Preset = Literal["claude", "codex", "gemini", "agy"]
@@ -77,6 +78,10 @@ class AgentSettings:
     )
     mcp: bool = setting("a preset's program gets the room's tools (locks, work, ...) over MCP", True)
     script: Path | None = setting("for `scripted`: the YAML file with what it says and does", None)
+    role: str | None = setting(
+        "its role, one of `handoffs.roles`: its events are of that role, and work is handed on to it by it",
+        None,
+    )
     enabled: bool = setting("false = stays in the room, gets no work", True)
 
 
@@ -220,6 +225,7 @@ class Settings:
     airspace: AirspaceSettings = setting("", AirspaceSettings)
     coordination: CoordinationSettings = setting("", CoordinationSettings)
     timeline: TimelineSettings = setting("", TimelineSettings)
+    handoffs: HandoffSettings = setting("", HandoffSettings)
 
     @property
     def folder(self) -> Path:
@@ -286,7 +292,7 @@ class Settings:
 
 
 #: Sections that the daemon takes over while it runs.
-LIVE = ("agents", "jitter", "dispatcher", "airspace")
+LIVE = ("agents", "jitter", "dispatcher", "airspace", "handoffs")
 
 
 @dataclass(slots=True)

@@ -180,6 +180,79 @@ def test_what_is_refused_and_how(tree: Any, said: str) -> None:
     assert problem.startswith(said)
 
 
+RULE = {"run": ["pytest"]}
+
+
+def handoffs(**section: Any) -> dict[str, Any]:
+    return {"handoffs": section}
+
+
+def test_a_rule_that_is_not_named_is_required_and_has_no_command() -> None:
+    s = settings(handoffs={"rules": {"AllTestsPass": {"run": "pytest -q", "required": False}}}).handoffs
+    assert s.pipeline == ("architect", "developer", "qa", "security", "deployer")
+    assert (s.rule("AllTestsPass").run, s.rule("AllTestsPass").required) == (("pytest", "-q"), False)
+    assert (s.rule("LintChecksPassed").run, s.rule("LintChecksPassed").required) == ((), True)
+    assert s.transition("qa", "architect") is None
+    transition = s.transition("qa", "security")
+    assert transition is not None and "AllTestsPass" in transition.rules
+
+
+@pytest.mark.parametrize(
+    ("tree", "said"),
+    [
+        (
+            handoffs(rules={"AllTestPass": RULE}),
+            "handoffs.rules.AllTestPass: is in no transition; nearest: AllTestsPass",
+        ),
+        (
+            handoffs(transitions=[{"from_role": "qa", "to_role": "securty", "rules": ["AllTestsPass"]}]),
+            'handoffs.transitions[0].to_role: found "securty"; allowed: architect, developer, qa, security, '
+            "deployer; nearest: security",
+        ),
+        (
+            handoffs(transitions=[{"from_role": "qa", "to_role": "security", "rules": []}]),
+            "handoffs.transitions[0].rules: found [] (a list); allowed: a list of strings",
+        ),
+        (
+            handoffs(roles=[{"name": "writer"}]),
+            "handoffs.transitions: the default is for other roles (architect, developer is not among yours); "
+            "give transitions between your roles",
+        ),
+        (
+            handoffs(roles=[{"name": "QA"}], transitions=[]),
+            'handoffs.roles[0].name: found "QA"; allowed: a-z, 0-9, _ and -, 32 at most; write "qa"',
+        ),
+        (
+            handoffs(rules={"AllTestsPass": RULE | {"parse": "junit"}}),
+            'handoffs.rules.AllTestsPass.report: is missing; allowed: with parse "junit": the file that it reads',
+        ),
+        (
+            handoffs(rules={"AllTestsPass": RULE | {"parse": "junit", "report": "../junit.xml"}}),
+            'handoffs.rules.AllTestsPass.report: found "../junit.xml"; allowed: a path within the tree',
+        ),
+        (
+            handoffs(rules={"AllTestsPass": RULE | {"parse": "regex", "pattern": "(\\d+"}}),
+            "handoffs.rules.AllTestsPass.pattern: is no pattern: missing ), unterminated subpattern at position 0",
+        ),
+        (
+            handoffs(rules={"AllTestsPass": RULE | {"parse": "regex", "pattern": "\\d+"}}),
+            "handoffs.rules.AllTestsPass.pattern: has no named group; allowed: (?P<test_pass_rate>...)",
+        ),
+        (
+            handoffs(rules={"CodeCoverageMinimum": RULE | {"minimum": 0.8}}),
+            'handoffs.rules.CodeCoverageMinimum.minimum: found without a figure; give "parse"',
+        ),
+        (
+            {"agents": [{"name": "A", "cmd": "x", "role": "developr"}]},
+            'agents[0].role: found "developr"; allowed: architect, developer, qa, security, deployer; '
+            "nearest: developer",
+        ),
+    ],
+)
+def test_what_is_refused_of_handoffs(tree: Any, said: str) -> None:
+    assert refused(tree) == [said]
+
+
 def test_a_key_at_the_wrong_place_is_told_its_own() -> None:
     (problem,) = refused({"failure_threshold": 2})
     assert problem.endswith("nearest: locks.circuit_breaker.failure_threshold")
