@@ -6,7 +6,7 @@ from zoneinfo import ZoneInfo
 import pytest
 
 from relay.agents.process.failure import StreamError, classify, recognise, retry_time
-from relay.agents.process.process import Exit
+from relay.base.child_process import Exit
 from relay.model import FailureClass
 
 VIENNA = ZoneInfo("Europe/Vienna")

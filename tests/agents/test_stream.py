@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from relay.agents.command.stream import STREAMS, Stream, tool
 from relay.agents.process.failure import classify
-from relay.agents.process.process import Exit
+from relay.base.child_process import Exit
 from relay.model import FailureClass, Location, LogPart, Part, SessionPart, TextPart, ToolPart, UsagePart
 
 RECORDED = Path(__file__).parent / "recorded"

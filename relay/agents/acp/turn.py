@@ -21,11 +21,11 @@ from relay.agents.acp.verdict import AUTH_REQUIRED, Failed, failed, text_of
 from relay.agents.acp.watch import SETTLE_S, watching
 from relay.agents.acp.wire import Outbox, Wire
 from relay.agents.process.failure import Verdict
-from relay.agents.process.process import AgentProcess
 from relay.agents.setup.mcp import acp_servers
 from relay.agents.setup.presets import AcpPreset
 from relay.agents.setup.prompt import compose
 from relay.agents.setup.spec import AgentSpec, Permissions
+from relay.base.child_process import ChildProcess
 from relay.base.terminal_text import safe_line
 from relay.model import (
     EndPart,
@@ -88,7 +88,7 @@ class AcpTurn:
         """The whole turn. `deadline` in the event loop's seconds."""
         self._env = env
         try:
-            process = await AgentProcess.start(argv, env=env, cwd=self._cwd, stdin=None)
+            process = await ChildProcess.start(argv, env=env, cwd=self._cwd, stdin=None)
         except OSError as error:
             yield EndPart(
                 FailureClass.CRASH, f"The program could not be started in {self._cwd}: {error.strerror}."
@@ -138,7 +138,7 @@ class AcpTurn:
 
     # -- the conversation
 
-    async def _drive(self, process: AgentProcess) -> None:
+    async def _drive(self, process: ChildProcess) -> None:
         """Bring the conversation to the end of the turn. Raises Failed, RequestError, ConnectionError."""
         try:
             async with asyncio.timeout(HELLO_S):
@@ -344,7 +344,7 @@ class AcpTurn:
 
     # -- the end
 
-    def _verdict(self, drive: asyncio.Task[None], process: AgentProcess, wire: Wire) -> Verdict:
+    def _verdict(self, drive: asyncio.Task[None], process: ChildProcess, wire: Wire) -> Verdict:
         error = drive.exception()
         if error is not None:
             return failed(error, ended=process.exit, stderr=wire.stderr, sign_in=self._preset.preset.sign_in)

@@ -10,7 +10,7 @@ from datetime import datetime
 from acp import RequestError
 
 from relay.agents.process.failure import StreamError, Verdict, classify, last_lines, sentence, with_sign_in
-from relay.agents.process.process import Exit
+from relay.base.child_process import Exit
 from relay.base.terminal_text import safe, safe_line
 from relay.model import FailureClass
 

@@ -16,7 +16,7 @@ from typing import Any
 from relay.agents.command.command import LINE_LIMIT, STDERR_LINE_LIMIT, STDERR_TAIL
 from relay.agents.process.lines import Lines
 from relay.agents.process.output_limit import OutputLimit
-from relay.agents.process.process import STDOUT, AgentProcess
+from relay.base.child_process import STDOUT, ChildProcess
 from relay.base.terminal_text import safe, safe_line
 from relay.model import LogPart, Part, TextPart
 
@@ -67,7 +67,7 @@ class Outbox:
 class Wire:
     """What `acp.Connection` calls a transport: it moves JSON-RPC messages, one a line."""
 
-    def __init__(self, process: AgentProcess, outbox: Outbox) -> None:
+    def __init__(self, process: ChildProcess, outbox: Outbox) -> None:
         self._process, self._outbox = process, outbox
         self._output: AsyncGenerator[tuple[int, bytes], None] = process.output()
         self._lines, self._errors = Lines(LINE_LIMIT), Lines(STDERR_LINE_LIMIT)

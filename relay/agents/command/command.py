@@ -22,12 +22,12 @@ from relay.agents.command.stream import STREAMS
 from relay.agents.process.failure import classify, with_sign_in
 from relay.agents.process.lines import Lines
 from relay.agents.process.output_limit import OutputLimit
-from relay.agents.process.process import STDOUT, AgentProcess, Exit
 from relay.agents.setup.environment import environment
 from relay.agents.setup.hooks import GuardHook, guarded
 from relay.agents.setup.presets import PRESETS, Call, Preset, check_template, fill_template
 from relay.agents.setup.prompt import compose
 from relay.agents.setup.spec import AgentSpec, Permissions
+from relay.base.child_process import STDOUT, ChildProcess, Exit
 from relay.base.terminal_text import safe, safe_line
 from relay.model import (
     Availability,
@@ -192,7 +192,7 @@ async def ask(argv: list[str], *, env: Mapping[str, str], cwd: Path) -> tuple[Ex
     """Run a short question; its end (None when it took longer than `ASK_S`) and its first 4 KiB of output."""
     output = b""
     try:
-        async with await AgentProcess.start(argv, env=env, cwd=cwd) as process:
+        async with await ChildProcess.start(argv, env=env, cwd=cwd) as process:
             async with asyncio.timeout(ASK_S):
                 async for _, data in process.output():
                     output = (output + data)[:STDERR_TAIL]
@@ -243,7 +243,7 @@ class Attempt:
             yield LogPart(note)
         cwd, preset = self.turn.cwd or self.agent.spec.cwd, self.agent.preset
         try:
-            process = await AgentProcess.start(
+            process = await ChildProcess.start(
                 self.agent.argv(self.path, self.turn, self.resume),
                 env=env,
                 cwd=cwd,

@@ -14,7 +14,7 @@ from datetime import datetime, timedelta, tzinfo
 from errno import ENOENT
 from zoneinfo import ZoneInfo
 
-from relay.agents.process.process import Exit
+from relay.base.child_process import Exit
 from relay.base.durations import parse_amounts
 from relay.base.terminal_text import safe
 from relay.model import FailureClass

@@ -1,6 +1,6 @@
 """Run one program under the shim: bounded pipes in, its output and its end out.
 
-Invariant: an `AgentProcess` that was started is ended by `close()`, and nothing that its program started
+Invariant: an `ChildProcess` that was started is ended by `close()`, and nothing that its program started
 outlives it by more than two seconds; the same holds when this whole process dies, since the kernel then
 closes the control socket and the shim acts on it. Memory is bounded: a pipe is not read further while
 `HIGH_WATER` bytes of it wait to be consumed.
@@ -107,8 +107,8 @@ class _Pump(asyncio.SubprocessProtocol):
                 getattr(pipe, what)()  # both are no-ops when there is nothing to change
 
 
-class AgentProcess:
-    """One program, its descendants and its pipes. Use it as `async with await AgentProcess.start(...)`."""
+class ChildProcess:
+    """One program, its descendants and its pipes. Use it as `async with await ChildProcess.start(...)`."""
 
     def __init__(self, transport: asyncio.SubprocessTransport, pump: _Pump, control: socket.socket) -> None:
         self._loop = asyncio.get_running_loop()

@@ -1,5 +1,5 @@
 # ruff: noqa: SIM105  `contextlib` is an import this script does not make
-"""The small process that stands between the daemon and one agent program.
+"""The small process that stands between the daemon and one program (an agent, a check).
 
 Invariant: when this process ends, nothing that the program started is alive. It ends the program and every
 descendant (TERM, one second, KILL) as soon as the program itself exits, the daemon closes the control socket,
