@@ -6,6 +6,7 @@ Invariant: reads only, and says of each event what the log says.
 from __future__ import annotations
 
 import json
+import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -132,8 +133,19 @@ async def workspace(tx: Tx, path: str = "") -> list[dict[str, Any]]:
     ]
 
 
+def undo_with(event: Event) -> str | None:
+    """The command that takes back what an event did to files, and what its author did after it; None: it did nothing,
+    or relay carried it to the main branch for its author."""
+    if event.type in _TAKEN_BACK:
+        return str(event.outputs["undo_with"])
+    if event.type != CHANGED or event.lane_key in (MAIN_LANE.key, "room/unknown"):
+        return None
+    return f"relay timeline rewind {shlex.quote(author(event))} --to '#{event.pos - 1}'"
+
+
 def head(event: Event) -> dict[str, Any]:
-    """What a list shows of an event: `{number, id, type, lane, seq, at, role, branch, snapshot, files}`."""
+    """What a list shows of an event: `{number, id, type, lane, seq, at, role, branch, snapshot, files,
+    undo_with}`."""
     return {
         "number": event.pos,
         "id": event.id,
@@ -145,6 +157,7 @@ def head(event: Event) -> dict[str, Any]:
         "branch": event.branch,
         "snapshot": event.snapshot,
         "files": list(event.file_touches or ()),
+        "undo_with": undo_with(event),
     }
 
 

@@ -73,10 +73,8 @@ async def test_shell_edits_are_seen(open_room: Open) -> None:
     git(one.folder, "commit", "-q", "-m", "by a person")
     await _ask(one, "hello", "WRITER")
     printed = await one.relay("timeline", "lane", "SHELL")
-    assert (
-        "SHELL        changed 1 mode, 2 rename, 1 delete  .gitignore, notes.md, renamed.md and 1 more"
-        in printed.out
-    )
+    line = "SHELL        deleted 1, renamed 1, changed the mode of 1  .gitignore, notes.md, renamed.md and 1 more"
+    assert f"{line}  (relay timeline rewind SHELL --to '#" in printed.out
     shown = json.loads((await one.relay("timeline", "files", "--json")).out)["files"]
     assert [(file["path"], file["by"].partition("/")[2]) for file in shown] == [
         (".gitignore", "SHELL"),
@@ -85,6 +83,7 @@ async def test_shell_edits_are_seen(open_room: Open) -> None:
         ("renamed.md", "SHELL"),
         ("sub/new.md", "SHELL"),
     ]
+    assert {file["lock"] for file in shown} == {None}
     unknown = await one.relay("timeline", "lane", "NOBODY")
     assert unknown.code == 1
     assert "The log has RELAY, SHELL, WRITER, Ann" in unknown.err
@@ -92,6 +91,10 @@ async def test_shell_edits_are_seen(open_room: Open) -> None:
     rebuilt = await one.relay("timeline", "rebuild")
     assert rebuilt.code == 0
     assert json.loads((await one.relay("timeline", "files", "--json")).out)["files"] == shown
+    lock = {"file_paths": ["sub"], "session_id": "ann-1"}
+    assert (await one.ask("POST", "/locks/acquire", json=lock))[0] == 200
+    printed = await one.relay("timeline", "files", "sub")
+    assert ", locked by " in printed.out
     await one.end()
 
     written, landed, shell, person = await events_of(one, "files.changed")

@@ -97,5 +97,5 @@ def _app(parts: Parts) -> web.Application:
     app.add_routes(AirspaceRoutes(airspace.live, actions, reader).table())
     app.add_routes(LockRoutes(parts.room, reader).table())
     app.add_routes(WorktreeRoutes(service, reader).table())
-    app.add_routes(TimelineRoutes(parts.store, parts.rewinds, reader).table())
+    app.add_routes(TimelineRoutes(parts.store, parts.rewinds, reader, parts.services.locks).table())
     return app

@@ -25,7 +25,9 @@ from relay.base.files import read_regular
 from relay.base.terminal_text import fail, indented, safe_line
 from relay.config.loading import load_for_command
 from relay.config.locate import add_config_option
-from relay.config.settings import Settings
+from relay.config.settings import LiveSettings, Settings
+from relay.faces.services import services_of
+from relay.faces.workspace import workspace
 from relay.log import events
 from relay.log.events import Event
 from relay.model import Fault, Refusal
@@ -109,7 +111,7 @@ def main(words: list[str]) -> int:
                 return {"events": count}, f"The timeline's tables were made anew from {count:,} events."
             if args.action in ("push", "pull"):
                 return await exchange.run(store, settings, args)
-            return await _read(store, args)
+            return await _read(store, settings, args)
 
     try:
         result, text = asyncio.run(work())
@@ -173,15 +175,20 @@ def _taken_back(done: dict[str, Any], args: argparse.Namespace) -> str:
     return "\n".join(lines)
 
 
-async def _read(store: Store, args: argparse.Namespace) -> tuple[Any, str]:
+async def _read(store: Store, settings: Settings, args: argparse.Namespace) -> tuple[Any, str]:
     """What was asked for, as JSON and for people, from one state of the log."""
+    locks = services_of(store, LiveSettings(settings)).locks if args.action == "files" else None
 
     async def work(tx: Tx) -> tuple[Any, str]:
         if args.action == "show":
             return await _show(tx, args.event)
-        if args.action == "files":
-            files = await reading.workspace(tx, args.path)
-            lines = [f"{safe_line(file['path'])}  {_who(file['by'])}, {_at(file['at'])}" for file in files]
+        if locks is not None:
+            files = await workspace(tx, locks, args.path)
+            lines = [
+                f"{safe_line(file['path'])}  {_who(file['by'])}, {_at(file['at'])}"
+                + (f", locked by {file['lock']['locked_by']}" if file["lock"] else "")
+                for file in files
+            ]
             return {"files": files}, "\n".join(lines) or "Nobody has changed a file yet."
         after = 0 if args.since is None else (await moments.resolve(tx, args.since)).pos
         wanted = Filter(args.lane, args.path, args.type or reading.TYPES, after)
@@ -217,7 +224,9 @@ def _line(event: Event) -> str:
     files = event.file_touches or ()
     more = f" and {len(files) - MOST_FILES} more" if len(files) > MOST_FILES else ""
     named = ", ".join(safe_line(path, 60) for path in files[:MOST_FILES]) + more
-    return f"#{event.pos:<6} {_at(event.at)}  {reading.author(event):<12} {reading.words(event)}  {named}".rstrip()
+    line = f"#{event.pos:<6} {_at(event.at)}  {reading.author(event):<12} {reading.words(event)}  {named}".rstrip()
+    undo_with = reading.undo_with(event)
+    return f"{line}  ({undo_with})" if undo_with else line
 
 
 def _at(time: str) -> str:

@@ -36,7 +36,7 @@ from relay.coordination.locks.lock import (
 from relay.coordination.locks.table import Q
 from relay.coordination.locks.wait import LockWait
 from relay.coordination.paths.links import followed, unlinked
-from relay.coordination.paths.targets import Target, above, named, targets
+from relay.coordination.paths.targets import Target, above, file, named, targets
 from relay.coordination.sessions import Heartbeat, Session
 from relay.log.encoding import loads
 from relay.model import Caller, Fault, Json, Refusal, actions
@@ -198,6 +198,21 @@ class Locks:
             return Page.of(entries, _places(locks, mine), limit, cursor)
 
         return await self._looked(caller, look)
+
+    async def covering(self, tx: Tx, files: Sequence[str]) -> dict[str, Json]:
+        """LOCK that covers each of these files now, named as git names them; what none covers is left out."""
+        locks = await table.living(tx)
+        plain = {lock.target.key: lock for lock in locks if lock.target.kind == "path"}
+        patterns = [lock for lock in locks if lock.target.kind == "glob"]
+        covered: dict[str, Json] = {}
+        for name in files if locks else ():
+            target = file(name, self._fold)
+            lock = next((plain[key] for key in above(target.key) if key in plain), None) or next(
+                (lock for lock in patterns if lock.target.meets(target.kind, target.key)), None
+            )
+            if lock is not None:
+                covered[name] = lock.as_json()
+        return covered
 
     async def status(self, caller: Caller, path: str) -> Json:
         """`{file_path, locked, locks: [LOCK], waiting: [...]}`: what meets the path now, and who waits for it."""

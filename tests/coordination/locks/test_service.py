@@ -472,3 +472,22 @@ async def test_sessions_come_in_pages_ones_own_first(room: Room) -> None:
     assert [one["session_id"] for one in page] == ["s1", "s11", "s10", "s9", "s8"]
     rest = await room.sessions.list(room.ann, limit=100, cursor=page.next)
     assert [one["session_id"] for one in rest] == [f"s{number}" for number in range(7, -1, -1)]
+
+
+async def test_a_file_is_covered_by_the_lock_that_holds_it_now(room: Room) -> None:
+    async def covering(*files: str) -> dict[str, Any]:
+        found = await room.store.read(lambda tx: room.locks.covering(tx, files))
+        return {name: (lock["locked_by"], lock["file_path"]) for name, lock in found.items()}
+
+    assert await covering("a.py") == {}
+    await room.locks.acquire(room.ann, ["src/app.py", "docs", "a[1].py"], ttl_s=90)
+    await room.locks.acquire(room.bob, ["lib/**/*.py"], ttl_s=10)
+    files = ("src/app.py", "src/b.py", "docs/x/y.md", "lib/a.py", "lib/a.md", "a[1].py", "a1.py")
+    held = {
+        "src/app.py": ("ann", "src/app.py"),
+        "docs/x/y.md": ("ann", "docs"),
+        "a[1].py": ("ann", "a[1].py"),
+    }
+    assert await covering(*files) == held | {"lib/a.py": ("bob", "lib/**/*.py")}
+    room.clock.now += 11
+    assert await covering(*files) == held

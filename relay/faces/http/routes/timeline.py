@@ -11,10 +11,12 @@ from typing import Any
 
 from aiohttp import web
 
+from relay.coordination.locks.service import Locks
 from relay.faces.http.requests.errors import answer
 from relay.faces.http.requests.parsing import Body, Query
 from relay.faces.http.requests.reader import RequestReader
 from relay.faces.rewinds import RewindService
+from relay.faces.workspace import workspace
 from relay.log import events
 from relay.model import Fault, Refusal
 from relay.store.ports import Store, Tx
@@ -26,8 +28,8 @@ from relay.timeline.reading import Filter
 class TimelineRoutes:
     """The handlers."""
 
-    def __init__(self, store: Store, rewinds: RewindService, reader: RequestReader) -> None:
-        self._store, self._rewinds, self._reader = store, rewinds, reader
+    def __init__(self, store: Store, rewinds: RewindService, reader: RequestReader, locks: Locks) -> None:
+        self._store, self._rewinds, self._reader, self._locks = store, rewinds, reader, locks
 
     def table(self) -> list[web.RouteDef]:
         return [
@@ -65,9 +67,9 @@ class TimelineRoutes:
         return answer(await self._store.read(lambda tx: heads(tx, **wanted)))
 
     async def files(self, request: web.Request) -> web.Response:
-        """`?path=`: `{files: [...]}`, each file that was touched with who wrote it last."""
+        """`?path=`: `{files: [...]}`, each file that was touched with who wrote it last and its lock."""
         path = Query(request, "path").text("path") or ""
-        return answer({"files": await self._store.read(lambda tx: reading.workspace(tx, path))})
+        return answer({"files": await self._store.read(lambda tx: workspace(tx, self._locks, path))})
 
     async def event(self, request: web.Request) -> web.Response:
         """An event by any name of a moment: its head with `inputs`, `outputs` and `knew`."""
