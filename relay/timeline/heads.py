@@ -60,20 +60,20 @@ async def heads(
     """
     inside = (path or "").strip("/")
     # One more than is wanted tells whether there are more. `0` is the character behind `/`.
-    rows = await tx.all(
-        Q.timeline_heads,
-        types=dumps(list(TYPES)),
-        after=after,
-        before=2**62 if before is None else before,
-        direction=1 if before is None else -1,
-        every=int(not inside),
-        path=inside,
-        inside=f"{inside}/",
-        behind=f"{inside}0",
-        limit=limit + 1,
-    )
-    more = len(rows) > limit
-    rows = sorted(rows[:limit], key=lambda row: row["pos"])
+    limits = {"after": after, "before": 2**62 if before is None else before, "limit": limit + 1}
+    if inside:
+        scope: dict[str, Any] = {"path": inside, "inside": f"{inside}/", "behind": f"{inside}0"}
+        found = (
+            await tx.all(Q.first_of_path, **scope, **limits)
+            if before is None
+            else await tx.all(Q.newest_of_path, **scope, **limits, lanes="[]", every=1)
+        )
+    else:
+        ask = Q.first_of_types if before is None else Q.newest_of_types
+        found = await tx.all(ask, types=dumps(list(TYPES)), **limits)
+    more = len(found) > limit
+    positions = sorted(row["pos"] for row in found[:limit])
+    rows = await tx.all(Q.timeline_heads, positions=dumps(positions), types=dumps(list(TYPES)))
     lanes, names, types, paths, words = (_Dictionary() for _ in range(5))
     times = [round(parse_iso(row["at"]) * 1000) for row in rows]
     start = min(times, default=0)

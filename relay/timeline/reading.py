@@ -16,7 +16,7 @@ from relay.log import events
 from relay.log.encoding import dumps
 from relay.log.events import Event, Lane, from_row
 from relay.model import Fault, Refusal
-from relay.store.ports import Tx
+from relay.store.ports import Row, Tx
 from relay.timeline.projection import CHANGED, READ, Q
 
 #: The types that the timeline is made of, unless others are asked for.
@@ -51,28 +51,66 @@ class Filter:
 async def page(tx: Tx, wanted: Filter, limit: int = 100) -> list[Event]:
     """The newest `limit` events of the filter, oldest first. Raises Refusal for a lane that there is not."""
     keys = None if wanted.name is None else await lanes_of(tx, wanted.name)
-    path = None if wanted.path is None else wanted.path.strip("/")
-    limits = {
-        "after": wanted.after,
-        "before": 2**62 if wanted.before is None else wanted.before,
-        "limit": max(1, min(limit, MOST_PAGE)),
-    }
-    if path is not None:
-        # `0` is the character behind `/`.
-        rows = await tx.all(
-            Q.timeline_of_path,
-            path=path,
-            inside=f"{path}/",
-            behind=f"{path}0",
-            lanes=dumps(keys or []),
-            every=int(keys is None),
-            **limits,
-        )
-    elif keys is not None:
-        rows = await tx.all(Q.timeline_of_lanes, lanes=dumps(keys), types=dumps(list(wanted.types)), **limits)
+    positions = await _positions(tx, wanted, keys, limit)
+    return [from_row(row) for row in await tx.all(Q.events_at, positions=dumps(positions))]
+
+
+async def heads(tx: Tx, wanted: Filter, limit: int = 100) -> list[dict[str, Any]]:
+    """As `page`, each event's `head` alone: no payload is read. Of one lane an index has all of it."""
+    keys = None if wanted.name is None else await lanes_of(tx, wanted.name)
+    if keys is None or len(keys) > 1 or wanted.path is not None:
+        positions = await _positions(tx, wanted, keys, limit)
+        rows = await tx.all(Q.heads_at, positions=dumps(positions))
     else:
-        rows = await tx.all(Q.timeline, types=dumps(list(wanted.types)), **limits)
-    return [from_row(row) for row in reversed(rows)]
+        lane = Lane.of_key(keys[0])
+        found = await tx.all(
+            Q.heads_of_lane,
+            session=lane.session,
+            lane=lane.name,
+            upto=await _last_before(tx, lane, wanted.before),
+            types=dumps(list(wanted.types)),
+            after=wanted.after,
+            limit=_limit(limit),
+        )
+        rows = found[::-1]
+    return [_head_of_row(row) for row in rows]
+
+
+async def _positions(tx: Tx, wanted: Filter, keys: Sequence[str] | None, limit: int) -> list[int]:
+    """The places of the newest events of the filter. `keys`: of its lanes, None = all."""
+    before = 2**62 if wanted.before is None else wanted.before
+    limits = {"after": wanted.after, "before": before, "limit": _limit(limit)}
+    if wanted.path is not None:
+        path = wanted.path.strip("/")
+        # `0` is the character behind `/`.
+        scope = {"path": path, "inside": f"{path}/", "behind": f"{path}0"}
+        lanes = {"lanes": dumps(list(keys or ())), "every": int(keys is None)}
+        rows = await tx.all(Q.newest_of_path, **scope, **lanes, **limits)
+    elif keys is not None:
+        types = dumps(list(wanted.types))
+        rows = await tx.all(Q.newest_of_lanes, lanes=dumps(list(keys)), types=types, **limits)
+    else:
+        rows = await tx.all(Q.newest_of_types, types=dumps(list(wanted.types)), **limits)
+    return sorted(row["pos"] for row in rows)
+
+
+def _limit(wanted: int) -> int:
+    return max(1, min(wanted, MOST_PAGE))
+
+
+async def _last_before(tx: Tx, lane: Lane, before: int | None) -> int:
+    """The number on its lane of the lane's last event before this place in the log, found by halving."""
+    head = await tx.one(events.Q.lane, session=lane.session, lane=lane.name)
+    low, high = 0, 0 if head is None else head["seq"]
+    while before is not None and low < high:
+        middle = (low + high + 1) // 2
+        row = await tx.one(Q.place_of_seq, session=lane.session, lane=lane.name, seq=middle)
+        # What is not here any more stood before all that is.
+        if row is None or row["pos"] < before:
+            low = middle
+        else:
+            high = middle - 1
+    return high
 
 
 async def lanes_of(tx: Tx, name: str) -> list[str]:
@@ -144,8 +182,7 @@ def undo_with(event: Event) -> str | None:
 
 
 def head(event: Event) -> dict[str, Any]:
-    """What a list shows of an event: `{number, id, type, lane, seq, at, role, branch, snapshot, files,
-    undo_with}`."""
+    """What a list shows of an event: `{number, id, type, lane, seq, at, role, branch, snapshot, files}`."""
     return {
         "number": event.pos,
         "id": event.id,
@@ -157,7 +194,22 @@ def head(event: Event) -> dict[str, Any]:
         "branch": event.branch,
         "snapshot": event.snapshot,
         "files": list(event.file_touches or ()),
-        "undo_with": undo_with(event),
+    }
+
+
+def _head_of_row(row: Row) -> dict[str, Any]:
+    """As `head`, of the columns that it shows."""
+    return {
+        "number": row["pos"],
+        "id": row["id"],
+        "type": row["type"],
+        "lane": f"{row['session']}/{row['lane']}",
+        "seq": row["seq"],
+        "at": row["at"],
+        "role": row["role"],
+        "branch": row["branch"],
+        "snapshot": row["snapshot"],
+        "files": json.loads(row["file_touches"] or "[]"),
     }
 
 

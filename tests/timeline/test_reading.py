@@ -52,7 +52,11 @@ async def made(store: Store) -> list[Event]:
 
 
 async def numbers(store: Store, limit: int = 100, **wanted: object) -> list[int]:
-    found = await store.read(lambda tx: reading.page(tx, Filter(**wanted), limit))  # type: ignore[arg-type]
+    """Of the page; its heads are the same without the payloads."""
+    filter_ = Filter(**wanted)  # type: ignore[arg-type]
+    found = await store.read(lambda tx: reading.page(tx, filter_, limit))
+    heads = await store.read(lambda tx: reading.heads(tx, filter_, limit))
+    assert heads == [reading.head(event) for event in found]
     return [event.pos for event in found]
 
 
@@ -75,6 +79,13 @@ async def test_a_name_is_all_of_its_lanes(store: Store, made: list[Event]) -> No
         await numbers(store, name="GEMINI")
     assert refused.value.fault is Fault.UNKNOWN
     assert refused.value.details["candidates"] == ["CLAUDE", "CODEX", "ann"]
+
+
+async def test_a_page_of_a_lane_ends_before_any_place_of_the_log(store: Store) -> None:
+    events = [await wrote(store, A if at % 3 else B, f"f{at}", None, str(at)) for at in range(12)]
+    own = [event.pos for event in events if event.lane_key == A.key]
+    for before in range(1, events[-1].pos + 2):
+        assert await numbers(store, 3, name=A.key, before=before) == [pos for pos in own if pos < before][-3:]
 
 
 async def test_a_path_is_a_file_or_a_folder(store: Store, made: list[Event]) -> None:

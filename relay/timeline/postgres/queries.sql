@@ -11,22 +11,43 @@ FROM jsonb_array_elements_text(CAST(:paths AS jsonb)) p (path)
 CROSS JOIN LATERAL (SELECT o.* FROM touches o WHERE o.path = p.path AND o.lane <> :lane ORDER BY o.pos DESC LIMIT 1) t
 JOIN events e ON e.pos = t.pos
 
--- name: timeline
-SELECT * FROM events WHERE type IN (SELECT jsonb_array_elements_text(CAST(:types AS jsonb))) AND pos > :after AND pos < :before
+-- name: newest_of_types
+SELECT x.pos FROM jsonb_array_elements_text(CAST(:types AS jsonb)) t (type) CROSS JOIN LATERAL (SELECT i.pos FROM events i
+  WHERE i.type = t.type AND i.pos > :after AND i.pos < :before ORDER BY i.pos DESC LIMIT :limit) x
+ORDER BY x.pos DESC LIMIT :limit
+
+-- name: first_of_types
+SELECT x.pos FROM jsonb_array_elements_text(CAST(:types AS jsonb)) t (type) CROSS JOIN LATERAL (SELECT i.pos FROM events i
+  WHERE i.type = t.type AND i.pos > :after AND i.pos < :before ORDER BY i.pos LIMIT :limit) x
+ORDER BY x.pos LIMIT :limit
+
+-- name: newest_of_lanes
+SELECT x.pos FROM jsonb_array_elements_text(CAST(:lanes AS jsonb)) l (key) CROSS JOIN LATERAL (SELECT i.pos FROM events i
+  WHERE i.session = split_part(l.key, '/', 1) AND i.lane = substr(l.key, strpos(l.key, '/') + 1)
+    AND i.type IN (SELECT jsonb_array_elements_text(CAST(:types AS jsonb))) AND i.pos > :after AND i.pos < :before
+  ORDER BY i.seq DESC LIMIT :limit) x
+ORDER BY x.pos DESC LIMIT :limit
+
+-- name: heads_of_lane
+SELECT pos, id, type, session, lane, seq, at, role, branch, snapshot, file_touches FROM events
+WHERE session = :session AND lane = :lane AND seq <= :upto AND type IN (SELECT jsonb_array_elements_text(CAST(:types AS jsonb))) AND pos > :after
+ORDER BY seq DESC LIMIT :limit
+
+-- name: heads_at
+SELECT e.pos, e.id, e.type, e.session, e.lane, e.seq, e.at, e.role, e.branch, e.snapshot, e.file_touches
+FROM jsonb_array_elements_text(CAST(:positions AS jsonb)) p (pos) JOIN events e ON e.pos = CAST(p.pos AS bigint) ORDER BY e.pos
+
+-- name: events_at
+SELECT e.* FROM jsonb_array_elements_text(CAST(:positions AS jsonb)) p (pos) JOIN events e ON e.pos = CAST(p.pos AS bigint) ORDER BY e.pos
+
+-- name: newest_of_path
+SELECT DISTINCT pos FROM touches WHERE (path = :path OR (path >= :inside AND path < :behind)) AND pos > :after AND pos < :before
+  AND (CAST(:every AS integer) = 1 OR lane IN (SELECT jsonb_array_elements_text(CAST(:lanes AS jsonb))))
 ORDER BY pos DESC LIMIT :limit
 
--- name: timeline_of_lanes
-SELECT e.* FROM jsonb_array_elements_text(CAST(:lanes AS jsonb)) l (key) JOIN events e
-  ON e.session = split_part(l.key, '/', 1) AND e.lane = substr(l.key, strpos(l.key, '/') + 1)
-WHERE e.type IN (SELECT jsonb_array_elements_text(CAST(:types AS jsonb))) AND e.pos > :after AND e.pos < :before
-ORDER BY e.pos DESC LIMIT :limit
-
--- name: timeline_of_path
-SELECT * FROM events WHERE pos IN (
-  SELECT pos FROM touches WHERE (path = :path OR (path >= :inside AND path < :behind)) AND pos > :after AND pos < :before
-    AND (CAST(:every AS integer) = 1 OR lane IN (SELECT jsonb_array_elements_text(CAST(:lanes AS jsonb))))
-  ORDER BY pos DESC LIMIT :limit * 8)
-ORDER BY pos DESC LIMIT :limit
+-- name: first_of_path
+SELECT DISTINCT pos FROM touches WHERE (path = :path OR (path >= :inside AND path < :behind)) AND pos > :after AND pos < :before
+ORDER BY pos LIMIT :limit
 
 -- name: workspace
 -- Of what relay carried to the main branch, the one that wrote it.
@@ -52,7 +73,4 @@ SELECT e.pos, e.at, e.session, e.lane, e.type, e.snapshot,
   CASE WHEN e.type NOT IN ('turn.started', 'turn.ended') THEN (SELECT CAST(json_agg(DISTINCT c.pos) AS text) FROM events c
     WHERE c.id IN (SELECT jsonb_array_elements_text(CAST(e.parents AS jsonb) || CAST(e.causal_deps AS jsonb)))
       AND c.type IN (SELECT jsonb_array_elements_text(CAST(:types AS jsonb)))) END AS causes
-FROM (SELECT pos FROM events WHERE type IN (SELECT jsonb_array_elements_text(CAST(:types AS jsonb)))
-    AND pos > :after AND pos < :before
-    AND (CAST(:every AS integer) = 1 OR pos IN (SELECT pos FROM touches WHERE path = :path OR (path >= :inside AND path < :behind)))
-  ORDER BY pos * CAST(:direction AS integer) LIMIT :limit) p JOIN events e ON e.pos = p.pos
+FROM jsonb_array_elements_text(CAST(:positions AS jsonb)) p (pos) JOIN events e ON e.pos = CAST(p.pos AS bigint) ORDER BY e.pos

@@ -27,3 +27,6 @@ SELECT session, lane FROM lanes WHERE short = 0 AND lane IN (:name, :person, :in
 
 -- name: lane_names
 SELECT DISTINCT lane FROM lanes WHERE short = 0 ORDER BY lane LIMIT 50
+
+-- name: place_of_seq
+SELECT pos FROM events WHERE session = :session AND lane = :lane AND seq = :seq

@@ -10,22 +10,44 @@ JOIN touches t ON t.path = p.value
   AND t.pos = (SELECT o.pos FROM touches o WHERE o.path = p.value AND o.lane <> :lane ORDER BY o.pos DESC LIMIT 1)
 JOIN events e ON e.pos = t.pos
 
--- name: timeline
-SELECT * FROM events WHERE type IN (SELECT value FROM json_each(:types)) AND pos > :after AND pos < :before
+-- name: newest_of_types
+-- Of each type as many as are wanted, by an index alone.
+SELECT x.value AS pos FROM json_each(:types) t, json_each((SELECT json_group_array(pos) FROM (SELECT i.pos FROM events i
+  WHERE i.type = t.value AND i.pos > :after AND i.pos < :before ORDER BY i.pos DESC LIMIT :limit))) x
+ORDER BY x.value DESC LIMIT :limit
+
+-- name: first_of_types
+SELECT x.value AS pos FROM json_each(:types) t, json_each((SELECT json_group_array(pos) FROM (SELECT i.pos FROM events i
+  WHERE i.type = t.value AND i.pos > :after AND i.pos < :before ORDER BY i.pos LIMIT :limit))) x
+ORDER BY x.value LIMIT :limit
+
+-- name: newest_of_lanes
+SELECT x.value AS pos FROM json_each(:lanes) l, json_each((SELECT json_group_array(pos) FROM (SELECT i.pos FROM events i
+  WHERE i.session = substr(l.value, 1, instr(l.value, '/') - 1) AND i.lane = substr(l.value, instr(l.value, '/') + 1)
+    AND i.type IN (SELECT value FROM json_each(:types)) AND i.pos > :after AND i.pos < :before
+  ORDER BY i.seq DESC LIMIT :limit))) x
+ORDER BY x.value DESC LIMIT :limit
+
+-- name: heads_of_lane
+SELECT pos, id, type, session, lane, seq, at, role, branch, snapshot, file_touches FROM events
+WHERE session = :session AND lane = :lane AND seq <= :upto AND type IN (SELECT value FROM json_each(:types)) AND pos > :after
+ORDER BY seq DESC LIMIT :limit
+
+-- name: heads_at
+SELECT e.pos, e.id, e.type, e.session, e.lane, e.seq, e.at, e.role, e.branch, e.snapshot, e.file_touches
+FROM json_each(:positions) p CROSS JOIN events e ON e.pos = p.value ORDER BY e.pos
+
+-- name: events_at
+SELECT e.* FROM json_each(:positions) p CROSS JOIN events e ON e.pos = p.value ORDER BY e.pos
+
+-- name: newest_of_path
+SELECT DISTINCT pos FROM touches WHERE (path = :path OR (path >= :inside AND path < :behind)) AND pos > :after AND pos < :before
+  AND (:every OR lane IN (SELECT value FROM json_each(:lanes)))
 ORDER BY pos DESC LIMIT :limit
 
--- name: timeline_of_lanes
-SELECT e.* FROM json_each(:lanes) l JOIN events e ON e.session = substr(l.value, 1, instr(l.value, '/') - 1)
-  AND e.lane = substr(l.value, instr(l.value, '/') + 1)
-WHERE e.type IN (SELECT value FROM json_each(:types)) AND e.pos > :after AND e.pos < :before
-ORDER BY e.pos DESC LIMIT :limit
-
--- name: timeline_of_path
-SELECT * FROM events WHERE pos IN (
-  SELECT pos FROM touches WHERE (path = :path OR (path >= :inside AND path < :behind)) AND pos > :after AND pos < :before
-    AND (:every OR lane IN (SELECT value FROM json_each(:lanes)))
-  ORDER BY pos DESC LIMIT :limit * 8)
-ORDER BY pos DESC LIMIT :limit
+-- name: first_of_path
+SELECT DISTINCT pos FROM touches WHERE (path = :path OR (path >= :inside AND path < :behind)) AND pos > :after AND pos < :before
+ORDER BY pos LIMIT :limit
 
 -- name: workspace
 -- Of what relay carried to the main branch, the one that wrote it.
@@ -41,7 +63,6 @@ WHERE (n.path = :path OR (n.path >= :inside AND n.path < :behind))
 ORDER BY t.path
 
 -- name: timeline_heads
--- The inner query reads an index alone, and those of the paths.
 SELECT e.pos, e.at, e.session, e.lane, e.type, e.snapshot, COALESCE(json_array_length(e.file_touches), 0) AS files,
   e.file_touches->>0 AS file,
   CASE e.type WHEN 'worktree.changed' THEN e.outputs->>'agent' WHEN 'conflict.found' THEN e.outputs->'lanes'->>0 END AS agent,
@@ -51,6 +72,4 @@ SELECT e.pos, e.at, e.session, e.lane, e.type, e.snapshot, COALESCE(json_array_l
   CASE WHEN e.type NOT IN ('turn.started', 'turn.ended') THEN (SELECT json_group_array(DISTINCT c.pos) FROM
     (SELECT value FROM json_each(e.parents) UNION ALL SELECT value FROM json_each(e.causal_deps)) d
     CROSS JOIN events c ON c.id = d.value WHERE c.type IN (SELECT value FROM json_each(:types))) END AS causes
-FROM (SELECT pos FROM events WHERE type IN (SELECT value FROM json_each(:types)) AND pos > :after AND pos < :before
-  AND (:every OR pos IN (SELECT pos FROM touches WHERE path = :path OR (path >= :inside AND path < :behind)))
-  ORDER BY pos * :direction LIMIT :limit) p CROSS JOIN events e ON e.pos = p.pos
+FROM json_each(:positions) p CROSS JOIN events e ON e.pos = p.value ORDER BY e.pos

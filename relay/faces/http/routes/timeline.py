@@ -51,7 +51,7 @@ class TimelineRoutes:
         async def work(tx: Tx) -> list[dict[str, Any]]:
             after = 0 if since is None else (await moments.resolve(tx, since)).pos
             wanted = Filter(query.text("lane"), query.text("path"), types, after, query.cursor("before"))
-            return [reading.head(event) for event in await reading.page(tx, wanted, limit)]
+            return await reading.heads(tx, wanted, limit)
 
         return answer({"events": await self._store.read(work)})
 
