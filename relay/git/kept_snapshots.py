@@ -56,14 +56,17 @@ class KeptSnapshots:
         reason: str,
         at: float,
         checkpoint: bool = False,
+        series: str = "",
     ) -> KeptSnapshot:
-        """Keep a tree of the scratch on top of these commits. `lane`: its key, or any name. Raises GitError."""
+        """Keep a tree of the scratch on top of these commits. `lane`: its key, or any name. `series`: a name of one
+        ref for many snapshots of a lane; whoever keeps the next one gives the commit before as its parent, so the ref
+        has them all. Raises GitError."""
         date = int(at)
         git = self._scratch.git(self._main)
         commit = await commit_tree(git, tree, parents, f"{reason}\n", signed_by_relay(date))
         await self._scratch.publish(self._main, commit, parents)
         owner = ref_component(lane)
-        ref = f"{CHECKPOINTS if checkpoint else SNAPSHOTS}{owner}/{tree}"
+        ref = f"{CHECKPOINTS if checkpoint else SNAPSHOTS}{owner}/{ref_component(series) if series else tree}"
         await self._main.git.run("update-ref", "--no-deref", ref, commit)
         return KeptSnapshot(ref, commit, tree, date, owner, reason)
 

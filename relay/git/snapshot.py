@@ -70,6 +70,8 @@ class Snapshotter:
         self._left_out: tuple[str, ...] = ()
         self._taken: Snapshot | None = None
         self._of_head: tuple[str, str, str] | None = None
+        #: The tree that the index of `with_paths` holds.
+        self._of_paths: str | None = None
 
     @property
     def git(self) -> Git:
@@ -77,7 +79,7 @@ class Snapshotter:
 
     def forget(self) -> None:
         """The scratch was emptied."""
-        self._taken = None
+        self._taken = self._of_paths = None
 
     async def take(self) -> Snapshot:
         """Look at everything. Raises GitError."""
@@ -110,6 +112,20 @@ class Snapshotter:
             # Such as a path behind a link: what is not settled path by path is settled by looking at all.
             log.info("all of a worktree is looked at", path=str(self.checkout.top), reason=str(error))
             return await self.take()
+
+    async def with_paths(self, tree: str, paths: Collection[bytes]) -> str:
+        """The tree `tree` with these paths (relative to the top) as they stand in the checkout now. One that is
+        ignored, a folder, too large, unreadable or of a repository inside stays as it is in `tree`. What `take` knows
+        is not changed. Raises GitError."""
+        index = self._index.with_name(f"{self._index.name}-paths")
+        git = self._scratch.git(self.checkout, index, self._excludes)
+        if self._of_paths != tree:
+            await git.run("read-tree", tree)
+        self._of_paths = None  # until it is known again
+        wanted = sorted(set(paths) - await self._ignored(git, paths))
+        await self._put(git, await asyncio.to_thread(_plain, self.checkout.top, wanted))
+        self._of_paths = new = await git.line("write-tree")
+        return new
 
     async def _committed(self, git: Git, head: Head) -> tuple[str | None, str]:
         """The tree and the date of HEAD's commit."""
@@ -233,6 +249,18 @@ def _too_much(top: Path, paths: Sequence[bytes]) -> list[bytes]:
 def on_disk(top: Path, path: bytes) -> Path:
     """Where a path of the tree is on disk, with every byte as it is."""
     return top / os.fsdecode(path)
+
+
+def _plain(top: Path, paths: Iterable[bytes]) -> list[bytes]:
+    """Those of these paths that are settled path by path: no folder, not too large, in no repository inside."""
+
+    def inner(path: bytes) -> bool:
+        parts = path.split(b"/")[:-1]
+        return any(
+            on_disk(top, b"/".join([*parts[:end], b".git"])).exists() for end in range(1, len(parts) + 1)
+        )
+
+    return [path for path in paths if not _unusual(top, [path]) and not inner(path)]
 
 
 def _unusual(top: Path, paths: Iterable[bytes]) -> bool:

@@ -236,3 +236,68 @@ async def test_what_has_landed_is_taken_out_of_a_new_branch(open_room: Open) -> 
     assert git(one.folder, "log", "-1", trailer, "rw/writer-1").strip() == done["rewind"]
     assert (one.folder / "notes.md").read_text() == "zero\none\ntwo\nmine\n", "nobody's files move"
     assert merged in git(one.folder, "log", "--format=%H", "rw/writer-1").split()
+
+
+#: A program whose stream tells of one edit by a tool, while a shell makes another; and which asks as its hook would.
+MIXED = """
+import json, os, pathlib, subprocess, sys, time, urllib.request
+
+def say(**event):
+    print(json.dumps(event), flush=True)
+
+def tool(name, **arguments):
+    block = {"type": "tool_use", "id": "t", "name": name, "input": arguments}
+    say(type="assistant", message={"id": "m", "content": [block], "usage": {}})
+
+def ask(path):
+    env = os.environ
+    state = json.load(open(os.path.join(os.path.dirname(env["RELAY_CONFIG"]), ".relay", "state.json")))
+    body = json.dumps({"agent": env["RELAY_AGENT_ID"], "path": path, "session": env["RELAY_SESSION_ID"]})
+    head = {"X-API-Key": env["RELAY_API_KEY"], "Content-Type": "application/json"}
+    asked = urllib.request.Request(state["url"] + "/api/guard", body.encode(), head)
+    assert json.load(urllib.request.urlopen(asked))["decision"] == "allow"
+
+sys.stdin.read()
+say(type="system", subtype="init", session_id="c1")
+tool("Read", file_path=str(pathlib.Path("notes.md").resolve()))
+tool("Edit", file_path=str(pathlib.Path("notes.md").resolve()))
+pathlib.Path("notes.md").write_text("ONE\\ntwo\\n")
+deadline = time.monotonic() + 60
+while not pathlib.Path("go").exists() and time.monotonic() < deadline:
+    time.sleep(0.05)
+ask("asked.md")
+pathlib.Path("asked.md").write_text("asked\\n")
+subprocess.run(["sh", "-ec", "sed -i s/two/TWO/ notes.md; rm go; echo new > shell.md"], check=True)
+say(type="result", subtype="success", is_error=False, result="done", session_id="c1", usage={})
+"""
+
+
+async def test_edits_by_tool_hook_and_shell_in_one_turn(open_room: Open) -> None:
+    one = await open_room(program("MIX", "-c", MIXED, output="claude"), start=False)
+    in_git(one.folder)
+    await one.start()
+    tree = one.folder / ".relay" / "worktrees" / "mix"
+    posted = await one.post("@MIX edit it")
+
+    async def recorded() -> list[Any]:
+        log = await _timeline(one, "log", "--type", "files.changed")
+        return list(log["events"])
+
+    found = await eventually(recorded, "the tool's edit is recorded while the turn runs")
+    (tree / "go").touch()
+    await one.reply_to(posted["id"], "MIX")
+    # What the turn did behind its first edit is taken back, and the first edit stays.
+    done = await _timeline(one, "rewind", "MIX", "--to", f"#{found[-1]['number']}", "--name", "ann")
+    assert sorted(file["path"] for file in done["files"]) == ["asked.md", "notes.md", "shell.md"]
+    assert (tree / "notes.md").read_text() == "ONE\ntwo\n"
+    assert not (tree / "shell.md").exists()
+    await one.end()
+    changes = await events_of(one, "files.changed")
+    assert [(event.outputs["source"], touched(event)) for event in changes] == [
+        ("tool", [("notes.md", "write")]),
+        ("hook", [("asked.md", "write")]),
+        ("tree", [("notes.md", "write"), ("shell.md", "write")]),
+    ]
+    assert [event.inputs["tree"] for event in changes[1:]] == [event.snapshot for event in changes[:-1]]
+    reads = await events_of(one, "files.read")
+    assert [event.outputs["paths"] for event in reads if event.outputs["source"] == "tool"] == [["notes.md"]]

@@ -169,6 +169,7 @@ class Daemon:
         start("worktrees", parts.worktrees.run)
         start("timeline-rewinds", parts.settle_rewinds)
         start("timeline-snapshots", parts.timeline.prune)
+        start("timeline-tools", parts.timeline.tools.run)
         parts.airspace.start(start)
         parts.coordination.start(start)
         start(

@@ -95,7 +95,9 @@ class Parts:
         follow.check_acyclic([*self.airspace.followers, *self.coordination.followers])
 
         self.permissions = PermissionBroker(store, self.live)
-        self.guard = LockGuard(store, judge, self.airspace.guard, self.coordination, self.worktrees)
+        self.guard = LockGuard(
+            store, judge, self.airspace.guard, self.coordination, self.worktrees, self.timeline.tools
+        )
         self.agent_keys = AgentKeys(store, services.keys, record.holder)
         self.agents = Agents(
             now, self.roster, guard=self.guard, permits=self.permissions, keys=self.agent_keys

@@ -44,8 +44,7 @@ class DaemonHooks(TurnHooks):
 
     async def after_turn(self, plan: Plan) -> Changes | None:
         changes = await self._worktrees.turns.after_turn(plan.agent)
-        await self._timeline.turn_ends(plan, changes)
-        return changes
+        return await self._timeline.turn_ends(plan, changes)
 
     async def record_changes(self, tx: Tx, plan: Plan, changes: Changes) -> None:
         await self._timeline.record(tx, plan, changes)
@@ -55,6 +54,7 @@ class DaemonHooks(TurnHooks):
 
     def locations_named(self, agent: str, locations: Sequence[Location]) -> None:
         self._airspace.working_sets.named(agent, locations)
+        self._timeline.tools.named(agent, locations)
 
     def turn_ended(self, agent: str, result: str, seconds: float) -> None:
         self._metrics.turn_ended(agent, result, seconds)

@@ -1,8 +1,8 @@
 """What agents and people do to the files of a room, recorded as it happens.
 
 Invariants:
-- a turn's changes are the difference of its worktree's trees, so edits by shell commands are among them. They are
-  recorded in the transaction that records the turn's end;
+- a turn's changes are the difference of its worktree's trees, so edits by shell commands are among them. What its
+  tools tell is recorded while it runs (`ToolTouches`), the rest in the transaction that records the turn's end;
 - what stands in a worktree when a turn begins, and is not what the log last knew, was brought by the main branch
   where it stands there too; else an interrupted turn of this agent wrote it, or somebody unknown to the room;
 - a turn goes on when git cannot say what changed: that is logged, and the next look finds it.
@@ -19,6 +19,7 @@ import structlog
 from relay.airspace.worktrees.lifecycle import CHANGED as WORKTREE_CHANGED
 from relay.airspace.worktrees.lifecycle import MERGED
 from relay.airspace.worktrees.registry import WorktreeRegistry
+from relay.app.wiring.tool_touches import ToolTouches
 from relay.base.terminal_text import safe_line
 from relay.config.settings import LiveSettings
 from relay.git.diff import changed_files, touches_of
@@ -60,6 +61,7 @@ class TimelineRecording:
         self._catching_up = asyncio.Lock()
         #: Up to which place in the log the agent of a running turn is told what was taken back.
         self._told_until: dict[str, int] = {}
+        self.tools = ToolTouches(store, registry, self)
 
     # -- turns
 
@@ -72,12 +74,14 @@ class TimelineRecording:
             await self.catch_up()
             await self._between_turns(plan, place)
             await self._keep(place.tree, place.commits, plan, "a turn began")
+            await self.tools.begin(plan, place)
         except (GitError, OSError, StoreError, self._store.transient, self._store.errors) as error:
             log.warning("timeline not brought up to a turn", agent=plan.agent, reason=str(error))
 
-    async def turn_ends(self, plan: Plan, changes: Changes | None) -> None:
-        """Keep what the turn leaves. Its agent has been told what was taken back before it. Never raises for git or
-        the store."""
+    async def turn_ends(self, plan: Plan, changes: Changes | None) -> Changes | None:
+        """Keep what the turn leaves; gives what of it is still to be recorded. Its agent has been told what was taken
+        back before it. Never raises for git or the store."""
+        changes = await self.tools.finish(plan, changes)
         told_until = self._told_until.pop(plan.agent, None)
         try:
             if changes is not None:
@@ -87,6 +91,7 @@ class TimelineRecording:
                 await self._store.write(lambda tx: events.put_setting(tx, name, str(told_until)))
         except (GitError, OSError, StoreError, self._store.transient, self._store.errors) as error:
             log.warning("end of a turn not kept for the timeline", agent=plan.agent, reason=str(error))
+        return changes
 
     async def taken_back(self, agent: str) -> str:
         """What the agent is told of rewinds since its last turn that wrote its worktree, or took its work out of the
@@ -113,7 +118,7 @@ class TimelineRecording:
         return "\n".join(_told(event) for event in operations)
 
     async def record(self, tx: Tx, plan: Plan, changes: Changes) -> None:
-        """Append what the turn changed."""
+        """Append what the turn changed and no tool has told of."""
         await record_changes(
             tx,
             plan.lane,

@@ -102,6 +102,12 @@ class MergedFiles(Protocol):
         ...
 
 
+class EditClaims(Protocol):
+    """Hears of the edits that an agent is about to make."""
+
+    def claimed(self, agent: str, place: Location) -> None: ...
+
+
 class LockGuard:
     """`relay.model.Guard`: the locks, and then what `then` says."""
 
@@ -112,9 +118,10 @@ class LockGuard:
         then: Guard,
         log: RefusalLog | None = None,
         merged: MergedFiles | None = None,
+        edits: EditClaims | None = None,
     ) -> None:
         self._store, self._lock_check, self._then = store, lock_check, then
-        self._log, self._merged = log, merged
+        self._log, self._merged, self._edits = log, merged, edits
 
     async def decide(self, agent: str, location: Location, session: str | None = None) -> GuardDecision:
         """Another's lock, an own lease that ran out, an own exclusive lock (the edit goes on), an advisory."""
@@ -124,6 +131,8 @@ class LockGuard:
             return GuardDecision(reason=f"{location.path} stands as on the main branch.")
         if decision.lock is not None and self._log is not None:
             self._log.refused(caller_of(agent, session), [decision.lock])
+        if self._edits is not None and not decision.refused and location.writes is not False:
+            self._edits.claimed(agent, location)
         return decision
 
     async def _decide(self, agent: str, location: Location, session: str | None) -> GuardDecision:

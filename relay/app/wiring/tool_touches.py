@@ -1,0 +1,345 @@
+"""What an agent's tools and guard hooks say that it does to files while its turn runs, as git confirms it.
+
+Invariants:
+- a claim is a hint where to look. What is recorded is the difference between the tree that the log last knew of the
+  worktree and that tree with the named paths as they stand now; a refused edit, an ignored file or one outside of
+  the worktree is no touch;
+- each event begins with the tree that the one before it ended with. So what tools have told is recorded once, and the
+  end of the turn adds the rest;
+- what the turn takes in of the main branch (a merge, a rebase) is read, not written, by this agent;
+- a storm of claims costs one look a second and one transaction. What cannot be looked at is left to the turn's end.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+import structlog
+
+from relay.airspace.worktrees.lifecycle import is_ancestor
+from relay.airspace.worktrees.registry import WorktreeRegistry
+from relay.airspace.worktrees.tracked_worktree import TrackedWorktree, WorktreeGone
+from relay.faces.rewinds import MainBranchLog
+from relay.git.checkout import head_of
+from relay.git.diff import changed_files, touches_of
+from relay.git.kept_snapshots import KeptSnapshots
+from relay.git.merge_state import merge_heads
+from relay.git.run import Git, GitError, name_of
+from relay.git.snapshot import on_disk
+from relay.model import Changes, Location, Workplace
+from relay.model.touches import Source, Touch
+from relay.room.dispatch.turns import Plan
+from relay.store.ports import Store, StoreError, Tx
+from relay.timeline.file_changes import record_changes, record_reads
+from relay.timeline.projection import last_tree
+from relay.timeline.rewind.tree_entries import entries_at
+
+log = structlog.get_logger(__name__)
+#: Seconds that claims are gathered before a look, and between two looks; so many are looked at earlier.
+GATHER_S, MOST_GATHERED = 1.0, 200
+#: Paths of one turn that wait until they change; of more, the oldest are left to the end of the turn.
+MOST_WAITING = 2000
+#: When a file was changed last and what it is, as far as a look at its folder tells; None: it is not there.
+_Signature = tuple[int, int, int, int] | None
+
+
+@dataclass(frozen=True, slots=True)
+class _Claim:
+    """A path that the turn says it edits. `looked`: was it looked at, and how was it on disk then?"""
+
+    source: Source
+    looked: bool = False
+    signature: _Signature = None
+
+
+@dataclass(slots=True)
+class _RunningTurn:
+    """`tree`: of the worktree, as the log last knew it. `heads`: what the worktree stands on, with what a merge under
+    way brings; `base`: the newest commit of the main branch among what it has. `kept`: the last kept snapshot."""
+
+    plan: Plan
+    worktree: TrackedWorktree
+    tree: str
+    commits: tuple[str, ...]
+    branch: str | None
+    heads: tuple[str, ...]
+    base: str | None
+    claims: dict[str, _Claim] = field(default_factory=dict)
+    reads: dict[str, None] = field(default_factory=dict)
+    #: What was read in this turn: paths with their blobs.
+    known_reads: set[tuple[str, str]] = field(default_factory=set)
+    kept: str | None = None
+    lock: asyncio.Lock = field(default_factory=asyncio.Lock)
+
+    @property
+    def agent(self) -> str:
+        return self.plan.agent
+
+
+class ToolTouches:
+    """Follows the running turns. `main` records the main branch, before what a turn has taken in of it."""
+
+    def __init__(self, store: Store, registry: WorktreeRegistry, main: MainBranchLog) -> None:
+        self._store, self._registry, self._main = store, registry, main
+        self._turns: dict[str, _RunningTurn] = {}
+        #: What keeps a look from being recorded. The end of the turn has what it would have.
+        self._troubles = (GitError, OSError, WorktreeGone, StoreError, store.transient, store.errors)
+        self._named, self._many = asyncio.Event(), asyncio.Event()
+
+    # -- the turn
+
+    async def begin(self, plan: Plan, place: Workplace) -> None:
+        """Follow a turn, when the log knows its worktree as it stands. Raises GitError and the store's errors."""
+        worktree = self._registry.worktrees.get(plan.agent)
+        known = await self._store.read(lambda tx: last_tree(tx, plan.agent))
+        if worktree is None or known is None or known.tree != place.tree:
+            return
+        head = await head_of(worktree.checkout.git)
+        heads = (*([head.commit] if head.commit else []), *await merge_heads(worktree.checkout))
+        base = await self._base(worktree, heads)
+        turn = _RunningTurn(plan, worktree, place.tree, place.commits, head.branch, heads, base)
+        self._turns[plan.agent] = turn
+
+    def named(self, agent: str, places: Sequence[Location], source: Source = Source.TOOL) -> None:
+        """A tool or a hook of the agent named these places (relative to the top of its checkout). It is let go
+        when no turn of the agent runs."""
+        turn = self._turns.get(agent)
+        if turn is None:
+            return
+        for place in places:
+            if place.writes is False:
+                turn.reads[place.path] = None
+            elif source is Source.TOOL or place.path not in turn.claims:
+                turn.claims.pop(place.path, None)
+                turn.claims[place.path] = _Claim(source)
+        for waiting in (turn.claims, turn.reads):
+            for path in list(waiting)[: max(0, len(waiting) - MOST_WAITING)]:
+                del waiting[path]
+        self._named.set()
+        if len(turn.claims) + len(turn.reads) >= MOST_GATHERED:
+            self._many.set()
+
+    def claimed(self, agent: str, place: Location) -> None:
+        """A hook asked whether the agent may edit this place, and it may (`relay.coordination.writes.lock_guard`)."""
+        self.named(agent, [place], Source.HOOK)
+
+    async def finish(self, plan: Plan, changes: Changes | None) -> Changes | None:
+        """The changes of a turn that has ended, without what was recorded while it ran. Never raises for git or the
+        store."""
+        turn = self._turns.pop(plan.agent, None)
+        if turn is None:
+            return changes
+        began = turn.tree if turn.kept is None else None
+        async with turn.lock:
+            await self._look(turn, last=True)
+        if turn.tree == began:
+            return changes
+        try:
+            if changes is not None:
+                left = await self._touches(turn.tree, changes.after)
+                return replace(changes, before=turn.tree, touches=left)
+            # In the end all stands as it did: what was told of is undone.
+            async with turn.worktree.lock:
+                after = (await turn.worktree.take_snapshot()).tree
+                await self._record(turn, await self._touches(turn.tree, after), Source.TREE, after)
+        except self._troubles as error:
+            log.warning("end of a turn not joined to its tools' edits", agent=plan.agent, reason=str(error))
+        return changes
+
+    # -- looking
+
+    async def run(self) -> None:
+        """Look at what was named. Runs for ever."""
+        while True:
+            await self._named.wait()
+            with suppress(TimeoutError):
+                async with asyncio.timeout(GATHER_S):
+                    await self._many.wait()
+            self._named.clear()
+            self._many.clear()
+            for turn in list(self._turns.values()):
+                async with turn.lock:
+                    if self._turns.get(turn.agent) is turn:
+                        await self._look(turn)
+                if turn.claims:
+                    self._named.set()  # a claim comes before the edit: look again
+
+    async def _look(self, turn: _RunningTurn, *, last: bool = False) -> None:
+        """Record what stands of the claims; `last`: the turn has ended. Never raises for git or the store: the end of
+        the turn has the rest."""
+        claims, turn.claims = turn.claims, {}
+        reads, turn.reads = turn.reads, {}
+        if not claims and not reads and not last:
+            return
+        try:
+            top = turn.worktree.checkout.top
+            signatures = await asyncio.to_thread(_signatures, top, list(claims))
+            due = {
+                path: claim
+                for path, claim in claims.items()
+                if not claim.looked or claim.signature != signatures[path]
+            }
+            written = set[str]()
+            if due or reads or last:
+                # Nobody empties the scratch meanwhile.
+                async with turn.worktree.lock:
+                    written = await self._look_at(turn, due, reads)
+            for path, claim in claims.items():
+                if name_of(os.fsencode(path)) not in written:
+                    turn.claims.setdefault(path, replace(claim, looked=True, signature=signatures[path]))
+        except self._troubles as error:
+            log.warning("edits of a turn's tools not looked at", agent=turn.agent, reason=str(error))
+
+    async def _look_at(
+        self, turn: _RunningTurn, claims: Mapping[str, _Claim], reads: Mapping[str, None]
+    ) -> set[str]:
+        """Record these; gives the paths that were changed."""
+        await self._take_main_in(turn)
+        await self._record_reads(turn, list(reads))
+        written = set[str]()
+        for source in (Source.TOOL, Source.HOOK):
+            paths = [os.fsencode(path) for path, claim in claims.items() if claim.source is source]
+            if not paths:
+                continue
+            tree = await turn.worktree.snapshotter.with_paths(turn.tree, paths)
+            touches = await self._touches(turn.tree, tree)
+            await self._record(turn, touches, source, tree)
+            written |= {touch.path for touch in touches}
+        return written
+
+    async def _record_reads(self, turn: _RunningTurn, paths: Sequence[str]) -> None:
+        """What is in no tree is not recorded: it is ignored, outside, or the turn's own and not told of yet."""
+        if not paths:
+            return
+        entries = await entries_at(self._git, turn.tree, [os.fsencode(path) for path in paths])
+        stood = {name_of(path): entry.oid for path, entry in entries.items()}
+        fresh = {path: oid for path, oid in stood.items() if (path, oid) not in turn.known_reads}
+        plan = turn.plan
+
+        async def work(tx: Tx) -> None:
+            await record_reads(
+                tx, plan.lane, fresh, source=Source.TOOL.value, parents=[plan.event_id], role="agent"
+            )
+
+        if fresh:
+            await self._store.write(work)
+            turn.known_reads |= fresh.items()
+
+    async def _record(
+        self,
+        turn: _RunningTurn,
+        touches: Sequence[Touch],
+        source: Source,
+        tree: str,
+        read: Mapping[str, str | None] | None = None,
+    ) -> None:
+        """Record what leads from the turn's tree to this one: what it read of the main branch, and what it wrote."""
+        if not touches and not read:
+            return
+        await self._keep(turn, tree)
+        plan = turn.plan
+
+        async def work(tx: Tx) -> None:
+            await record_reads(
+                tx,
+                plan.lane,
+                read or {},
+                source="merge",
+                worktree=turn.agent,
+                tree=tree,
+                parents=[plan.event_id],
+                role="agent",
+            )
+            await record_changes(
+                tx,
+                plan.lane,
+                touches,
+                source=source,
+                before=turn.tree,
+                after=tree,
+                worktree=turn.agent,
+                parents=[plan.event_id],
+                role="agent",
+                branch=turn.branch,
+            )
+
+        await self._store.write(work)
+        turn.tree = tree
+
+    async def _keep(self, turn: _RunningTurn, tree: str) -> None:
+        """Keep the tree, under one ref for all of the turn."""
+        main = self._registry.main
+        assert main is not None
+        kept = await KeptSnapshots(self._registry.scratch, main).keep(
+            tree,
+            [turn.kept] if turn.kept else turn.commits,
+            lane=turn.plan.lane.key,
+            reason="a turn is at work",
+            at=time.time(),
+            series=f"turn-{turn.plan.event_id[:16]}",
+        )
+        turn.kept = kept.commit
+
+    # -- the main branch
+
+    async def _take_main_in(self, turn: _RunningTurn) -> None:
+        """Record what the turn has merged, or was rebased onto, since the last look."""
+        checkout = turn.worktree.checkout
+        head = await head_of(checkout.git)
+        heads = (*([head.commit] if head.commit else []), *await merge_heads(checkout))
+        if heads == turn.heads:
+            return
+        base, before = await self._base(turn.worktree, heads), turn.base
+        turn.heads, turn.branch = heads, head.branch
+        git = self._git
+        if base is None or before is None or base == before or not await is_ancestor(git, before, base):
+            return
+        turn.base = base
+        await self._main.catch_up()
+        brought = {
+            touch.path: touch.after
+            for touch in touches_of(await changed_files(git, before, base, renames=False))
+        }
+        paths = [record.path for record in await changed_files(git, before, base, renames=False)]
+        tree = await turn.worktree.snapshotter.with_paths(turn.tree, paths)
+        touches = await self._touches(turn.tree, tree)
+        own = [touch for touch in touches if brought.get(touch.path, "") != touch.after]
+        await self._record(turn, own, Source.TREE, tree, brought)
+
+    async def _base(self, worktree: TrackedWorktree, heads: Sequence[str]) -> str | None:
+        """The newest commit of the main branch that these have, a merge under way included."""
+        target = await self._registry.target()
+        if target is None or not heads:
+            return None
+        git = worktree.checkout.git
+        bases = [await git.maybe("merge-base", target.commit, head) for head in heads]
+        newest = bases[0]
+        for base in bases[1:]:
+            if base and newest and base != newest and await is_ancestor(git, newest, base):
+                newest = base
+        return newest
+
+    @property
+    def _git(self) -> Git:
+        assert self._registry.main is not None
+        return self._registry.scratch.git(self._registry.main)
+
+    async def _touches(self, before: str, after: str) -> tuple[Touch, ...]:
+        return touches_of(await changed_files(self._git, before, after)) if before != after else ()
+
+
+def _signatures(top: Path, paths: Sequence[str]) -> dict[str, _Signature]:
+    """How these files are on disk now. Blocking."""
+    signatures = dict[str, _Signature]()
+    for path in paths:
+        signatures[path] = None
+        with suppress(OSError, ValueError):
+            status = on_disk(top, os.fsencode(path)).lstat()
+            signatures[path] = (status.st_mtime_ns, status.st_ctime_ns, status.st_size, status.st_ino)
+    return signatures
