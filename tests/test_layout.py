@@ -19,7 +19,7 @@ FLOORS = (
     "app",
     "faces",
     "access | room | agents | airspace | coordination | memory | timeline",
-    "code",
+    "code | checks",
     "git",
     "log",
     "store",

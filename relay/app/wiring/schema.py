@@ -19,6 +19,7 @@ SCHEMAS = tuple(
         "room",
         "airspace",
         "memory",
+        "checks",
         "timeline",
         "access",
         "access/rights",

@@ -1,0 +1,41 @@
+"""The first and the last bytes of what a program prints.
+
+Invariant: memory is bounded, whatever is printed.
+"""
+
+from __future__ import annotations
+
+#: Bytes that are kept of the beginning, and of the end.
+KEPT = 20_000
+
+
+class BoundedOutput:
+    """`count`: the bytes of all that was added."""
+
+    def __init__(self, kept: int = KEPT) -> None:
+        self._kept = kept
+        self._head, self._tail = bytearray(), bytearray()
+        self.count = 0
+
+    def add(self, data: bytes) -> None:
+        self.count += len(data)
+        room = self._kept - len(self._head)
+        self._head += data[:room]
+        self._tail += data[room:] if room > 0 else data
+        if len(self._tail) > 8 * self._kept:
+            del self._tail[: -self._kept]
+
+    @property
+    def head(self) -> str:
+        """The first bytes as text."""
+        return _text(self._head)
+
+    @property
+    def tail(self) -> str:
+        """The last bytes of what follows the head."""
+        return _text(self._tail[-self._kept :])
+
+
+def _text(data: bytes | bytearray) -> str:
+    # PostgreSQL's texts have no NUL.
+    return data.decode("utf-8", "replace").replace("\0", "\N{REPLACEMENT CHARACTER}")
