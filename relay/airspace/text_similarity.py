@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from itertools import combinations
 
 from relay.airspace.pair_facts import Likeness
+from relay.git.branch_names import AGENTS, FORMER
 
 #: Characters of one text that are read: a long prompt says what it is about in its beginning.
 MOST_TEXT = 4000
@@ -55,8 +56,8 @@ def text_of(
     commits: Iterable[str] = (),
 ) -> str:
     """The words of an agent's current work: what people and tasks asked of it, the paths it means to touch, its
-    branch (one of ours, `relay/<agent>`, says nothing) and the messages of its commits that main has not got."""
-    topic = "" if branch.startswith("relay/") or branch in _MAIN else branch
+    branch (one of ours, `tw/<user>/<role>`, says nothing) and the messages of its commits that main has not got."""
+    topic = "" if branch.startswith((AGENTS, FORMER)) or branch in _MAIN else branch
     return "\n".join(part for part in (*asked, topic, *commits, *intent) if part)
 
 

@@ -6,6 +6,7 @@ own included), never a guess of the user and the host. Asking runs nothing.
 
 from __future__ import annotations
 
+import getpass
 import os
 import re
 from dataclasses import dataclass
@@ -48,14 +49,33 @@ def of_relay(name: str) -> Signature:
 
 async def of_person(checkout: Checkout) -> Signature | None:
     """Who commits in this checkout, as `git commit` would sign there; None: nobody has told git."""
-    env: dict[str, str | None] = {name: value for name, value in os.environ.items() if name not in _PLACE}
-    # What every other call of ours hides: here a person's own configuration is the question.
-    for name in ("HOME", "XDG_CONFIG_HOME", "GIT_CONFIG_NOSYSTEM", "GIT_CONFIG_GLOBAL"):
-        env.setdefault(name, None)
-    git = Git(checkout.top, {**env, "LC_ALL": "C"}, ("user.useConfigOnly=true",))
     try:
-        ident = await git.line("var", "GIT_COMMITTER_IDENT")
+        ident = await _of_the_person(checkout).line("var", "GIT_COMMITTER_IDENT")
     except GitError:
         return None
     match = _SIGNED.fullmatch(ident)
     return Signature(match["name"], match["email"]) if match else None
+
+
+async def name_of_person(checkout: Checkout) -> str | None:
+    """The name of who commits in this checkout, also of somebody without an address; None: git knows none."""
+    if signature := await of_person(checkout):
+        return signature.name
+    return await _of_the_person(checkout).maybe("config", "--get", "user.name")
+
+
+def system_user() -> str:
+    """The system's user, as far as it has a name."""
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):
+        return "someone"
+
+
+def _of_the_person(checkout: Checkout) -> Git:
+    """git with the person's own configuration."""
+    env: dict[str, str | None] = {name: value for name, value in os.environ.items() if name not in _PLACE}
+    # What every other call of ours hides: here a person's own configuration is the question.
+    for name in ("HOME", "XDG_CONFIG_HOME", "GIT_CONFIG_NOSYSTEM", "GIT_CONFIG_GLOBAL"):
+        env.setdefault(name, None)
+    return Git(checkout.top, {**env, "LC_ALL": "C"}, ("user.useConfigOnly=true",))

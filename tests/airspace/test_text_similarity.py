@@ -27,7 +27,7 @@ def test_the_text_is_what_was_asked_and_what_the_commits_and_the_branch_say() ->
     assert text.split("\n") == ["Fix the cart", "feat/cart-total", "Round up", "src/cart.py"]
 
 
-@pytest.mark.parametrize("branch", ["relay/ava", "main", "master"])
+@pytest.mark.parametrize("branch", ["tw/ann/ava", "relay/ava", "main", "master"])
 def test_a_branch_that_is_named_for_no_work_says_nothing(branch: str) -> None:
     assert text_of(branch=branch) == ""
 

@@ -11,7 +11,7 @@ import pytest
 
 from tests.e2e.conftest import Open
 from tests.e2e.test_worktrees import in_git
-from tests.git.repository import commit, git
+from tests.git.repository import commit, git, own_branch
 from tests.outside import Json, Outside, eventually, settings
 
 #: An agent that works as real ones do: it edits, and takes main in with git when it is asked to, unless the file
@@ -205,7 +205,9 @@ async def test_an_agent_that_may_not_run_git_takes_main_in_by_editing(started: S
     (room.folder / "edits").write_text("")
     asked = await room.relay("airspace", "update", "BEN", "--name", "ann")
     assert asked.code == 0, asked.all
-    await room.until_said("relay committed the merge of main into relay/ben of BEN", speaker="RELAY")
+    await room.until_said(
+        f"relay committed the merge of main into {own_branch('ben')} of BEN", speaker="RELAY"
+    )
     await room.until_said("clear: BEN merges clean into main again", speaker="RELAY")
     listed = await room.relay("worktrees")
     assert "merges clean into main" in listed.out and "conflicts" not in listed.out, listed.all
@@ -253,7 +255,7 @@ async def test_who_has_all_of_main_is_told_and_not_set_to_work(started: Started)
     await eventually(behind, "a look at main")
     posted = await room.post("/update @BEN")
     await room.reply_to(posted["id"], "RELAY")
-    await room.until_said("relay merged main into relay/ben of BEN: no conflict", speaker="RELAY")
+    await room.until_said(f"relay merged main into {own_branch('ben')} of BEN: no conflict", speaker="RELAY")
     told = await room.until_said("asks BEN to merge main", speaker="RELAY")
 
     async def over() -> Json | None:
@@ -263,7 +265,7 @@ async def test_who_has_all_of_main_is_told_and_not_set_to_work(started: Started)
         )
 
     job = await eventually(over, "the end of what it was asked")
-    assert job["reason"] == "relay/ben has all of main: nothing is left to do"
+    assert job["reason"] == f"{own_branch('ben')} has all of main: nothing is left to do"
     assert "asks BEN" not in (room.folder / "BEN.prompts").read_text()
     # It is the room that says so: BEN reads of it in its next turn.
     await room.reply_to((await room.post("@BEN go on"))["id"], "BEN")
@@ -307,7 +309,7 @@ async def test_a_merge_by_a_persons_git_and_its_reset_are_seen_as_well(started: 
 
     await until(room, again, "both against main again")
     done = await room.relay("airspace", "scan", "--repo", ".")
-    assert "git cannot merge main and relay/ava: src/cart.py" in done.out, done.all
+    assert f"git cannot merge main and {own_branch('ava')}: src/cart.py" in done.out, done.all
 
 
 async def test_a_worktree_that_is_removed_ends_it_and_says_why(started: Started) -> None:

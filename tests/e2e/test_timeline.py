@@ -12,7 +12,7 @@ from relay.log.verify import verify
 from relay.store.sqlite.store import open_store
 from tests.e2e.conftest import Open
 from tests.e2e.test_worktrees import in_git
-from tests.git.repository import git
+from tests.git.repository import git, own_branch
 from tests.outside import Outside, agent, eventually, program
 
 WRITES = """
@@ -99,7 +99,7 @@ async def test_shell_edits_are_seen(open_room: Open) -> None:
 
     written, landed, shell, person = await events_of(one, "files.changed")
     assert touched(written) == [("notes.md", "write"), ("sub/new.md", "write")]
-    assert (written.lane, written.role, written.branch) == ("WRITER", "agent", "relay/writer")
+    assert (written.lane, written.role, written.branch) == ("WRITER", "agent", own_branch("writer"))
     assert (landed.lane, landed.outputs["commit"]) == ("main", merged)
     assert written.id in landed.parents
     assert touched(shell) == [

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.e2e.conftest import Open
-from tests.git.repository import commit, git
+from tests.git.repository import commit, git, own_branch
 from tests.outside import Outside, agent, eventually
 
 WRITES = """
@@ -42,7 +42,7 @@ async def test_an_answer_names_what_it_changed_and_a_person_merges_it(open_room:
     posted = await one.post("@WRITER append a line")
     answer = await one.reply_to(posted["id"], "WRITER")
     assert answer["meta"]["worktree"] == {
-        "branch": "relay/writer",
+        "branch": own_branch("writer"),
         "files": 2,
         "insertions": 2,
         "deletions": 0,
@@ -62,7 +62,7 @@ async def test_an_answer_names_what_it_changed_and_a_person_merges_it(open_room:
     assert (status, done["success"]) == (200, True)
     assert (one.folder / "notes.md").read_text() == "one\ntwo\nmine\n"
     assert git(one.folder, "rev-parse", "main") == done["commit"]
-    await one.until_said("ann merged relay/writer of WRITER into main: 2 files", speaker="RELAY")
+    await one.until_said(f"ann merged {own_branch('writer')} of WRITER into main: 2 files", speaker="RELAY")
     status, done = await one.ask("POST", "/api/worktrees/WRITER/merge", json={"name": "ann"})
     assert (status, done["success"]) == (200, False)
     assert "nothing" in done["reason"]
@@ -98,14 +98,18 @@ async def test_a_person_reads_the_message_changes_it_and_takes_work_back(open_ro
     if not runs:
         one.kill()
     told = await _relay(one, "worktrees", "merge", "WRITER", "--squash", "--dry-run")
-    assert "relay/writer into main as one commit: 1 commit, 2 files." in told
+    assert f"{own_branch('writer')} into main as one commit: 1 commit, 2 files." in told
     assert "Author:    WRITER <writer@relay>\nCommitter: Ann Lee <ann@example.com>\n" in told
     assert "    Append a line to the notes\n" in f"{told}\n"
     assert git(one.folder, "log", "--format=%s") == "change"
     if runs:
         said = await _relay(one, "worktrees", "discard", "WRITER", "--name", "ann")
-        assert "ann discarded the work on relay/writer" in said and "refs/relay/kept/writer/" in said
-        assert (await _relay(one, "worktrees", "show", "WRITER")).strip() == "relay/writer changes nothing."
+        assert (
+            f"ann discarded the work on {own_branch('writer')}" in said and "refs/relay/kept/writer/" in said
+        )
+        assert (
+            await _relay(one, "worktrees", "show", "WRITER")
+        ).strip() == f"{own_branch('writer')} changes nothing."
         # The command that the room names works as it is printed.
         [back] = re.findall(r"`(\S*relay worktrees restore WRITER[^`]*)`", said)
         assert "brought back" in await _relay(one, *shlex.split(back)[1:])
@@ -128,7 +132,10 @@ async def test_a_message_is_written_in_the_persons_editor(
         done = await one.relay("worktrees", "merge", "WRITER", "--edit")
         if told == str(editor):
             assert done.code == 0, done.all
-            assert git(one.folder, "log", "-1", "--format=%s") == "Mine: Merge relay/writer: Append a line"
+            assert (
+                git(one.folder, "log", "-1", "--format=%s")
+                == f"Mine: Merge {own_branch('writer')}: Append a line"
+            )
             (one.folder / ".relay" / "worktrees" / "writer" / "more.md").write_text("x\n")
         else:
             assert done.code == 1 and "nothing was merged" in done.err

@@ -17,6 +17,8 @@ from relay.airspace.worktrees.registry import WorktreeRegistry
 from relay.airspace.worktrees.room import WorktreeRoom
 from relay.airspace.worktrees.turns import TurnWorktrees
 from relay.config import loading
+from relay.git.branch_names import agent_branch
+from relay.git.signing import system_user
 from relay.git.trial_merge import Merge, Trial
 from relay.model.working_set import FileTouch, WorkingSet
 
@@ -42,6 +44,18 @@ def git(folder: Path, *args: str, **more: Any) -> str:
         **more,
     )
     return done.stdout.decode("utf-8", "surrogateescape").rstrip("\n")
+
+
+def person() -> str:
+    """The name that git has for whoever runs the tests, in a repository that has none of its own."""
+    named = ["git", "config", "--global", "--get", "user.name"]
+    done = subprocess.run(named, capture_output=True, check=False)
+    return os.environ.get("GIT_COMMITTER_NAME") or done.stdout.decode().strip() or system_user()
+
+
+def own_branch(agent: str, user: str = "") -> str:
+    """The branch that a room in the tests makes for an agent of this user."""
+    return agent_branch(user or person(), agent)
 
 
 def lines(first: int, last: int, mark: str = "") -> str:

@@ -9,7 +9,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from relay.airspace.worktrees.registry import scan_repo
-from tests.git.repository import Room, commit, git, lines, repository, room, write
+from tests.git.repository import Room, commit, git, lines, own_branch, repository, room, write
 
 
 def really(repo: Path, ours: str, theirs: str) -> tuple[str, ...]:
@@ -33,7 +33,7 @@ async def agree(one: Room) -> tuple[str, ...]:
     told = (await one.merges([("A", "B")]))["A", "B"]
     for name in "AB":
         commit(one.at(name))
-    real = really(one.folder, "relay/a", "relay/b")
+    real = really(one.folder, own_branch("a"), own_branch("b"))
     assert bool(told.conflicts) == bool(real)
     assert set(told.conflicts) >= set(real)
     return told.conflicts
@@ -68,7 +68,7 @@ async def test_a_rename_against_an_edit_and_a_delete(tmp_path: Path) -> None:
 async def test_the_base_is_gits_own_across_a_merge_and_a_rebase(tmp_path: Path) -> None:
     one = await room(repository(tmp_path / "repo"), "A", "B")
     commit(one.at("A"), {"a.py": "a\n" + lines(2, 20)})
-    git(one.at("B"), "merge", "-q", "--no-edit", "relay/a")
+    git(one.at("B"), "merge", "-q", "--no-edit", own_branch("a"))
     write(one.at("B"), {"a.py": "b\n" + lines(2, 20)})
     # B builds on what A did: against the old main both change line 1, but there is nothing to conflict.
     assert await agree(one) == ()

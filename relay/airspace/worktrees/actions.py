@@ -17,7 +17,6 @@ from relay.airspace.worktrees.lifecycle import (
     MERGED,
     RESTORED,
     WorktreeChange,
-    branch_name,
     folder_name,
 )
 from relay.airspace.worktrees.merging.merge_into_main import Conflict
@@ -63,7 +62,7 @@ class WorktreeActions:
                     result = await merger.merge(source, by, options)
             except Conflict as refusal:
                 branch = worktree.snapshot.head.branch if worktree.snapshot else None
-                branch, conflicts = branch or branch_name(worktree.name), {"conflicts": list(refusal.paths)}
+                branch, conflicts = branch or worktree.branch, {"conflicts": list(refusal.paths)}
                 tried = WorktreeChange(CONFLICTED, worktree.name, branch, by, details=conflicts)
                 await self._registry.room.record(tried)
                 raise
@@ -204,7 +203,7 @@ class WorktreeActions:
         await lifecycle.remove(worktree.name, top, (await self._registry.main_head()).commit)
         text = f"{by} removed the worktree of {worktree.name}."
         text += f" What it had not committed is kept in {ref}." if ref else ""
-        branch = snapshot.head.branch or branch_name(worktree.name)
+        branch = snapshot.head.branch or worktree.branch
         return WorktreeChange("removed", worktree.name, branch, by, text, snapshot.commit, {"kept": ref})
 
     def _idle(self, agent: str, done: str) -> TrackedWorktree:

@@ -17,7 +17,6 @@ from relay.airspace.worktrees.lifecycle import (
     TAKING,
     UNSETTLED,
     WorktreeChange,
-    branch_name,
     is_ancestor,
 )
 from relay.airspace.worktrees.merging.merge_into_main import BranchMerger
@@ -218,7 +217,7 @@ class BranchUpdates:
         if what == UNSETTLED and self._reported.get(worktree.name) == text:
             return
         self._reported[worktree.name] = text
-        branch = branch_name(worktree.name)
+        branch = worktree.branch
         details: dict[str, Any] = {"conflicts": list(conflicts)} if conflicts else {}
         details |= {"kept": kept} if kept else {}
         await self._registry.room.record(

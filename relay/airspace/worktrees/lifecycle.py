@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from relay.git.branch_names import AGENTS, FORMER, agent_branch, branch_in_the_way, branch_user
 from relay.git.checkout import (
     Checkout,
     ListedWorktree,
@@ -29,17 +30,15 @@ from relay.git.run import LONG_S, Git, GitError, name_of
 from relay.git.scratch_repository import ScratchRepository
 from relay.git.snapshot import Snapshot, on_disk
 
-BRANCHES = "relay/"
+#: Of one worktree only: the branch that relay made it for, whatever its agent checks out there.
+OWN = "refs/worktree/relay/branch"
+_HEADS = "refs/heads/"
 KEPT = "refs/relay/kept/"
 
 
 def folder_name(agent: str) -> str:
-    """An agent's name (A-Z, 0-9, _ and -) in lower case: the name of its folder and of its branch."""
+    """An agent's name (A-Z, 0-9, _ and -) in lower case: the name of its folder."""
     return agent.lower()
-
-
-def branch_name(agent: str) -> str:
-    return f"{BRANCHES}{folder_name(agent)}"
 
 
 #: The event, and those of its changes that others look for.
@@ -72,9 +71,11 @@ class WorktreeChange:
 
 @dataclass(frozen=True, slots=True)
 class EnsuredWorktree:
-    """An agent's worktree. `how`: created, recreated (its folder was gone), kept."""
+    """An agent's worktree, and the `branch` that it was made for. `how`: created, recreated (its folder was gone),
+    kept."""
 
     checkout: Checkout
+    branch: str
     how: str
 
 
@@ -94,11 +95,11 @@ class WorktreeLifecycle:
         folder = await asyncio.to_thread(self.folder.resolve)
         return [listed for listed in await list_worktrees(self.main.git) if listed.path.parent == folder]
 
-    async def ensure(self, agent: str, main: str | None) -> EnsuredWorktree:
+    async def ensure(self, agent: str, main: str | None, role: str | None = None) -> EnsuredWorktree:
         """The agent's worktree, made on its branch when there is none; a new branch begins at the commit `main`, or
-        where the main checkout stands when that is not known. Raises UnusableCheckout, GitError."""
+        where the main checkout stands when that is not known. `role`: the agent's, which names its branch. Raises
+        UnusableCheckout, GitError."""
         path = await asyncio.to_thread(lambda: self.path_of(agent).resolve())
-        branch = branch_name(agent)
         worktrees = {listed.path: listed for listed in await list_worktrees(self.main.git)}
         if path.is_dir() and path not in worktrees and (path / ".git").is_file():
             # The repository was moved with its worktrees, and both point to where the other was.
@@ -106,40 +107,67 @@ class WorktreeLifecycle:
             worktrees = {listed.path: listed for listed in await list_worktrees(self.main.git)}
         have = worktrees.get(path)
         if have is not None and not have.gone:
-            return EnsuredWorktree(await self._opened(path), "kept")
+            checkout = await self._opened(path)
+            return EnsuredWorktree(checkout, await self.branch_of(agent, checkout), "kept")
         if path.exists() and (not path.is_dir() or any(path.iterdir())):
             raise UnusableCheckout(
                 f"{path} exists and is not a worktree of {self.main.top}: move it away, and {agent} gets one"
             )
-        await self._free(branch, path, agent, worktrees)
-        return EnsuredWorktree(
-            await self._make(path, branch, agent, main), "recreated" if have else "created"
-        )
+        branch = await self._branch_for(agent, role, path, worktrees)
+        made = await self._make(path, branch, main)
+        return EnsuredWorktree(made, branch, "recreated" if have else "created")
 
-    async def _free(self, branch: str, path: Path, agent: str, worktrees: dict[Path, ListedWorktree]) -> None:
-        """Refuse a branch that is checked out elsewhere, or that cannot be."""
-        for listed in worktrees.values():
-            if listed.branch == branch and listed.path != path:
-                raise UnusableCheckout(
-                    f"the branch {branch} is checked out in {listed.path}: remove that worktree, "
-                    f"or name it as `agents[].worktree` of {agent}"
-                )
-        if await self.main.git.maybe("rev-parse", "-q", "--verify", f"refs/heads/{BRANCHES.rstrip('/')}"):
+    async def branch_of(self, agent: str, checkout: Checkout) -> str:
+        """The branch that an agent's worktree was made for. Raises GitError."""
+        git = checkout.git
+        if own := await git.maybe("symbolic-ref", "-q", OWN):
+            return own.removeprefix(_HEADS)
+        former = f"{FORMER}{folder_name(agent)}"
+        head = await head_of(git)
+        if head.branch is None or head.branch == former or await self._has(former):
+            return former
+        return head.branch
+
+    async def _branch_for(
+        self, agent: str, role: str | None, path: Path, worktrees: Mapping[Path, ListedWorktree]
+    ) -> str:
+        """The branch on which the agent's worktree is made: the one that it had, or a new name. Refuses one that is
+        checked out elsewhere, or that cannot be."""
+        former, had = f"{FORMER}{folder_name(agent)}", worktrees.get(path)
+        if had is not None and had.branch and had.branch.startswith((AGENTS, FORMER)):
+            names = [had.branch]
+        elif await self._has(former):
+            names = [former]
+        else:
+            user = await branch_user(self.main)
+            named = [] if role is None else [(role,), (role, agent)]
+            names = [agent_branch(user, *words) for words in named or [(agent,)]]
+        places = {listed.branch: listed.path for listed in worktrees.values() if listed.path != path}
+        branch = next((name for name in names if name not in places), names[-1])
+        if branch in places:
             raise UnusableCheckout(
-                f"a branch called {BRANCHES.rstrip('/')} is in the way of {branch}: rename it"
+                f"the branch {branch} is checked out in {places[branch]}: remove that worktree, "
+                f"or name it as `agents[].worktree` of {agent}"
             )
+        if not await self._has(branch) and (there := await branch_in_the_way(self.main.git, branch)):
+            raise UnusableCheckout(f"a branch called {there} is in the way of {branch}: rename it")
+        return branch
 
-    async def _make(self, path: Path, branch: str, agent: str, main: str | None) -> Checkout:
+    async def _has(self, branch: str) -> bool:
+        return bool(await self.main.git.maybe("rev-parse", "-q", "--verify", f"{_HEADS}{branch}"))
+
+    async def _make(self, path: Path, branch: str, main: str | None) -> Checkout:
         git = self.main.git
         begin = main or (await head_of(git)).commit
         if begin is None:
             raise UnusableCheckout(f"{self.main.top} has no commit yet: make the first one")
-        exists = await git.maybe("rev-parse", "-q", "--verify", f"refs/heads/{branch}^{{commit}}")
+        exists = await git.maybe("rev-parse", "-q", "--verify", f"{_HEADS}{branch}^{{commit}}")
         named = [str(path), branch] if exists else ["--no-track", "-b", branch, str(path), begin]
         await asyncio.to_thread(path.parent.mkdir, 0o700, True, True)
         # Twice: also when a locked one of this path is gone. No checkout: that would run the filters, and hooks.
         await git.run("worktree", "add", "-q", "-f", "-f", "--no-checkout", *named)
         made = await self._opened(path)
+        await made.git.run("symbolic-ref", OWN, f"{_HEADS}{branch}")
         await self._scratch.borrow([made])
         await self._fill(made, exists or begin)
         return made
@@ -173,7 +201,7 @@ class WorktreeLifecycle:
         await git.run("read-tree", "-m", "-u", before, after, timeout_s=LONG_S)
         try:
             await checkout.git.run(
-                "update-ref", "-m", "relay: fast-forward", f"refs/heads/{branch}", after, before
+                "update-ref", "-m", "relay: fast-forward", f"{_HEADS}{branch}", after, before
             )
         except GitError:
             await git.run("read-tree", "-m", "-u", after, before, timeout_s=LONG_S)
@@ -208,9 +236,9 @@ class WorktreeLifecycle:
         """Take a worktree away; its branch stays unless the commit `main` has all of it. The caller has kept its
         work."""
         git = self.main.git
+        branch = f"{_HEADS}{await self.branch_of(agent, await open_checkout(path))}"
         # Once more than `--force` alone would be needed for: a check of its own would run the filters.
         await git.run("worktree", "remove", "--force", str(path), timeout_s=LONG_S)
-        branch = f"refs/heads/{branch_name(agent)}"
         commit = await git.maybe("rev-parse", "-q", "--verify", f"{branch}^{{commit}}")
         if commit and main and await is_ancestor(git, commit, main):
             await git.run("update-ref", "-d", branch, commit)

@@ -21,7 +21,7 @@ import structlog
 from relay.airspace.globs import matches
 from relay.airspace.text_similarity import Vocabulary
 from relay.airspace.worktrees.change_feed import ChangeFeed
-from relay.airspace.worktrees.lifecycle import WorktreeChange, WorktreeLifecycle, branch_name
+from relay.airspace.worktrees.lifecycle import WorktreeChange, WorktreeLifecycle
 from relay.airspace.worktrees.merge_trials import MergeTrials
 from relay.airspace.worktrees.room import WorktreeRoom
 from relay.airspace.worktrees.survey import Surveyor, Work, messages
@@ -186,7 +186,7 @@ class WorktreeRegistry:
         await self._track(agent.name, made.checkout.top, own=True)
         if made.how != "kept":
             log.info("worktree made", agent=agent.name, path=str(made.checkout.top), how=made.how)
-            await self.room.record(WorktreeChange(made.how, agent.name, branch_name(agent.name), "RELAY"))
+            await self.room.record(WorktreeChange(made.how, agent.name, made.branch, "RELAY"))
 
     async def _track(self, name: str, path: Path, *, own: bool) -> None:
         have = self.worktrees.get(name)
@@ -195,7 +195,10 @@ class WorktreeRegistry:
         checkout = await open_checkout(path)
         await self.scratch.borrow([checkout])
         snapshotter = Snapshotter(self.scratch, checkout, ref_component(name), self._not_work(checkout.top))
-        self.worktrees[name] = TrackedWorktree(name, path, checkout, snapshotter, own)
+        branch = ""
+        if own and self.lifecycle is not None:
+            branch = await self.lifecycle.branch_of(name, checkout)
+        self.worktrees[name] = TrackedWorktree(name, path, checkout, snapshotter, own, branch)
 
     def _not_work(self, top: Path) -> tuple[str, ...]:
         """The room's own files inside a checkout, as patterns of `.gitignore`."""

@@ -24,13 +24,15 @@ class WorktreeGone(Exception):
 
 @dataclass(slots=True)
 class TrackedWorktree:
-    """`named`: the path that it was asked for by. `own`: relay made this worktree, and may write in it."""
+    """`named`: the path that it was asked for by. `own`: relay made this worktree, and may write in it; then
+    `branch` is the one that it was made for, else empty."""
 
     name: str
     named: Path
     checkout: Checkout
     snapshotter: Snapshotter
     own: bool
+    branch: str = ""
     lock: asyncio.Lock = field(default_factory=asyncio.Lock)
     snapshot: Snapshot | None = None
     work: Work | None = None

@@ -13,7 +13,7 @@ from pathlib import Path
 import structlog
 
 from relay.airspace.worktrees.branch_updates import BranchUpdates
-from relay.airspace.worktrees.lifecycle import WorktreeChange, branch_name, is_ancestor
+from relay.airspace.worktrees.lifecycle import WorktreeChange, is_ancestor
 from relay.airspace.worktrees.merging.wording import to_clean
 from relay.airspace.worktrees.registry import EDITORS, WorktreeRegistry
 from relay.airspace.worktrees.tracked_worktree import TrackedWorktree, WorktreeGone
@@ -107,7 +107,7 @@ class TurnWorktrees:
         assert registry.lifecycle is not None and registry.main is not None
         branch, before = snapshot.head.branch, snapshot.head.commit
         main = (await registry.main_head()).commit
-        if branch != branch_name(worktree.name) or before is None or main is None or main == before:
+        if branch != worktree.branch or before is None or main is None or main == before:
             return snapshot
         try:
             behind = await is_ancestor(registry.main.git, before, main)

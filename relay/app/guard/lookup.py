@@ -18,7 +18,6 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from relay.app.runtime.git_person import system_user
 from relay.app.wiring.schema import SCHEMAS
 from relay.base.case_folding import folds_case
 from relay.base.files import open_regular, read_regular
@@ -33,6 +32,7 @@ from relay.coordination.writes.lock_guard import (
     check,
     judged,
 )
+from relay.git.signing import system_user
 from relay.model import Caller, Refusal
 from relay.model.speaker_names import spelled
 from relay.store.ports import StoreError

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import getpass
 import subprocess
 from collections.abc import Iterable
 from pathlib import Path
 
+from relay.git.signing import system_user
 from relay.model import RESERVED_NAMES
 from relay.model.speaker_names import clean_name, is_reserved
 
@@ -25,11 +25,3 @@ def git_person(repo: Path, agents: Iterable[str]) -> str:
     except (OSError, ValueError, subprocess.SubprocessError):
         pass
     return system_user()
-
-
-def system_user() -> str:
-    """The system's user, as far as it has a name."""
-    try:
-        return getpass.getuser()
-    except (KeyError, OSError):
-        return "someone"

@@ -8,7 +8,7 @@ import pytest
 
 from relay.airspace.worktrees.changes import RepoChanges
 from relay.model import Fault, Refusal
-from tests.git.repository import commit, git, repository, room
+from tests.git.repository import commit, git, own_branch, repository, room
 
 
 async def test_between_two_revisions_or_as_the_worktree_stands(tmp_path: Path) -> None:
@@ -25,7 +25,7 @@ async def test_between_two_revisions_or_as_the_worktree_stands(tmp_path: Path) -
     assert await changes.changed_files("CLAUDE") == ["a.py", "größe x.py", "new.py", "z.py"]
     assert await changes.changed_files("CLAUDE", head=first) == ["a.py", "z.py"]
     assert await changes.changed_files("CLAUDE", base="HEAD") == ["größe x.py", "new.py"]
-    assert await changes.changed_files("CLAUDE", "main", "relay/claude") == ["a.py", "z.py"]
+    assert await changes.changed_files("CLAUDE", "main", own_branch("claude")) == ["a.py", "z.py"]
     assert await changes.changed_files("ann", "main", first) == ["a.py", "z.py"]
     assert await changes.changed_files("ann") is None and await changes.changed_files("ann", "main") is None
     assert await RepoChanges(repo).changed_files("CLAUDE") is None

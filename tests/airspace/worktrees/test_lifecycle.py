@@ -18,7 +18,7 @@ from relay.app.health.context import survey
 from relay.faces.worktrees import WorktreesService
 from relay.git.checkout import UnusableCheckout, list_worktrees, open_checkout
 from relay.model import Refusal
-from tests.git.repository import UNRECORDED, Room, commit, git, lines, repository, room, write
+from tests.git.repository import UNRECORDED, Room, commit, git, lines, own_branch, repository, room, write
 
 
 async def shown(one: Room) -> dict[str, dict[str, object]]:
@@ -54,7 +54,7 @@ async def test_what_each_merge_would_do_to_the_others_is_told(tmp_path: Path) ->
     ]
     # A person merges A by their own git: what is shown is of this moment, before anybody has surveyed again.
     commit(one.at("A"))
-    git(repo, "merge", "-q", "--no-edit", "relay/a")
+    git(repo, "merge", "-q", "--no-edit", own_branch("a"))
     seen = await shown(one)
     assert (seen["B"]["merges"], seen["B"]["conflicts"]) == ("conflicts", ["a.py"])
     assert seen["B"]["lines"] == {"a.py": [[9, 10]]}
@@ -80,7 +80,7 @@ async def test_who_was_squashed_into_main_collides_with_nobody(tmp_path: Path) -
     commit(one.at("A"))
     await one.look()
     # A person merges A as one commit, as a service of pull requests does: main does not have A's own commits.
-    git(repo, "merge", "-q", "--squash", "relay/a")
+    git(repo, "merge", "-q", "--squash", own_branch("a"))
     git(repo, "commit", "-q", "-m", "squashed")
     held = await one.look()
     seen = await shown(one)
@@ -133,16 +133,16 @@ async def test_main_is_one_thing_for_all_while_head_is_detached(tmp_path: Path) 
     with pytest.raises(Refusal, match=r"is on no branch.*`git switch main`"):
         await one.actions.merge("B", "ann")
     done = await one.actions.discard("B", "ann")
-    assert done["commit"] == newest == git(repo, "rev-parse", "relay/b")
+    assert done["commit"] == newest == git(repo, "rev-parse", own_branch("b"))
     # A new agent begins where main is, and a branch goes with its worktree only if main has it.
     both = await room(repo, "A", "B")
     assert (await both.actions.remove("B", "ann"))["success"]
-    assert "relay/b" in git(repo, "branch", "--list", "relay/b"), "nobody knows that main has it"
-    git(repo, "branch", "-D", "relay/b")
+    assert own_branch("b") in git(repo, "branch", "--list", own_branch("b")), "nobody knows that main has it"
+    git(repo, "branch", "-D", own_branch("b"))
     await one.registry.open()
-    assert git(repo, "rev-parse", "relay/b") == newest
+    assert git(repo, "rev-parse", own_branch("b")) == newest
     assert (await one.actions.remove("B", "ann"))["success"]
-    assert git(repo, "branch", "--list", "relay/b") == ""
+    assert git(repo, "branch", "--list", own_branch("b")) == ""
 
 
 async def test_a_squash_by_others_forwards_the_branch_too(tmp_path: Path) -> None:
@@ -150,18 +150,18 @@ async def test_a_squash_by_others_forwards_the_branch_too(tmp_path: Path) -> Non
     one = await room(repo, "A", "B")
     work = commit(one.at("A"), {"a.py": "of a\n"})
     commit(one.at("B"), {"a.py": "of b\n", "b.py": "of b\n"})
-    git(repo, "merge", "-q", "--squash", "relay/a")
+    git(repo, "merge", "-q", "--squash", own_branch("a"))
     main = commit(repo, message="squashed")
     await one.look()
     (one.at("A") / "open.txt").write_text("not committed\n")
     await one.turns.before_turn("A")
     await one.turns.after_turn("A")
-    assert git(repo, "rev-parse", "relay/a") == work, "what is not committed stays where it was begun"
+    assert git(repo, "rev-parse", own_branch("a")) == work, "what is not committed stays where it was begun"
     (one.at("A") / "open.txt").unlink()
     for name in ("A", "B"):
         await one.turns.before_turn(name)
         await one.turns.after_turn(name)
-    assert git(repo, "rev-parse", "relay/a") == main
+    assert git(repo, "rev-parse", own_branch("a")) == main
     forwarded = one.happened[-1]
     assert (forwarded.what, forwarded.agent, forwarded.commit) == ("forwarded", "A", main)
     assert git(repo, "rev-parse", forwarded.details["kept"]) == work
@@ -200,8 +200,8 @@ async def test_each_agent_that_can_edit_gets_one(tmp_path: Path) -> None:
     repo = repository(tmp_path / "repo")
     one = await room(repo, "CLAUDE", "A_B-C")
     assert {name: git(one.at(name), "branch", "--show-current") for name in ("CLAUDE", "A_B-C")} == {
-        "CLAUDE": "relay/claude",
-        "A_B-C": "relay/a_b-c",
+        "CLAUDE": own_branch("claude"),
+        "A_B-C": own_branch("a_b-c"),
     }
     assert one.at("CLAUDE") == repo / ".relay" / "worktrees" / "claude"
     assert (one.at("CLAUDE") / "a.py").read_text() == lines(1, 20)
@@ -250,8 +250,8 @@ async def test_a_locked_one_that_is_gone_comes_back(tmp_path: Path) -> None:
 
 async def test_a_branch_from_before_is_taken_up(tmp_path: Path) -> None:
     repo = repository(tmp_path / "repo")
-    git(repo, "branch", "relay/a")
-    git(repo, "checkout", "-q", "relay/a")
+    git(repo, "branch", own_branch("a"))
+    git(repo, "checkout", "-q", own_branch("a"))
     commit(repo, {"a.py": "old work\n"})
     git(repo, "checkout", "-q", "main")
     one = await room(repo, "A")
@@ -261,7 +261,7 @@ async def test_a_branch_from_before_is_taken_up(tmp_path: Path) -> None:
 
 async def test_a_branch_that_is_checked_out_elsewhere(tmp_path: Path) -> None:
     repo = repository(tmp_path / "repo")
-    git(repo, "worktree", "add", "-q", "-b", "relay/a", str(tmp_path / "else"))
+    git(repo, "worktree", "add", "-q", "-b", own_branch("a"), str(tmp_path / "else"))
     one = await room(repo, "A", "B")
     assert (
         "checked out in" in one.registry.troubles["A"]
@@ -279,11 +279,63 @@ async def test_something_else_in_its_place(tmp_path: Path) -> None:
     assert (repo / ".relay" / "worktrees" / "a" / "precious").read_text() == "x"
 
 
-async def test_a_branch_called_relay_is_in_the_way(tmp_path: Path) -> None:
+@pytest.mark.parametrize("there", ["tw", "tw/ann", "tw/ann/a/more", "tw/Ann/old", "tw/ann/A"])
+async def test_a_branch_that_git_cannot_have_beside_it(tmp_path: Path, there: str) -> None:
     repo = repository(tmp_path / "repo")
-    git(repo, "branch", "relay")
-    one = await room(repo, "A")
-    assert "in the way" in one.registry.troubles["A"]
+    git(repo, "config", "user.name", "Ann")
+    git(repo, "branch", there)
+    one = await room(repo, "A", "B")
+    assert f"a branch called {there} is in the way of tw/ann/a: rename it" in one.registry.troubles["A"]
+    git(repo, "branch", "-m", there, "other")
+    assert (await room(repo, "A", "B")).registry.troubles == {}
+
+
+async def test_a_branch_of_a_room_from_before_goes_on(tmp_path: Path) -> None:
+    repo = repository(tmp_path / "repo")
+    old = repo / ".relay" / "worktrees" / "a"
+    git(repo, "worktree", "add", "-q", "-b", "relay/a", str(old))
+    git(repo, "branch", "relay/b")
+    one = await room(repo, "A", "B", "C")
+    branches = {name: git(one.at(name), "branch", "--show-current") for name in "ABC"}
+    assert branches == {"A": "relay/a", "B": "relay/b", "C": own_branch("c")}
+    head = commit(repo, {"a.py": "main\n"})
+    for name in "ABC":
+        await one.turns.before_turn(name)
+        await one.turns.after_turn(name)
+        assert git(one.at(name), "rev-parse", "HEAD") == head
+    # What is in main goes with its worktree; then there is nothing from before.
+    assert (await one.actions.remove("A", "ann"))["success"]
+    assert git(repo, "branch", "--list", "relay/a") == ""
+    again = await room(repo, "A")
+    assert git(again.at("A"), "branch", "--show-current") == own_branch("a")
+
+
+async def test_a_worktree_keeps_its_branch_whatever_its_person_is_called(tmp_path: Path) -> None:
+    repo = repository(tmp_path / "repo")
+    git(repo, "config", "user.name", "Ann Lee")
+    one = await room(repo, "A", "B")
+    for name in "AB":
+        commit(one.at(name), {"new.py": f"of {name}\n"})
+    git(one.at("A"), "checkout", "-q", "-b", "elsewhere")
+    git(repo, "config", "user.name", "Ben")
+    shutil.rmtree(one.at("B"))
+    again = await room(repo, "A", "B")
+    assert again.registry.worktrees["A"].branch == own_branch("a", "Ann Lee") == "tw/ann-lee/a"
+    assert (again.at("B") / "new.py").read_text() == "of B\n"
+    assert git(again.at("B"), "branch", "--show-current") == "tw/ann-lee/b"
+
+
+async def test_the_branches_of_two_agents_of_one_role_differ(tmp_path: Path) -> None:
+    repo = repository(tmp_path / "repo")
+    git(repo, "config", "user.name", "Ann")
+    one = await room(repo)
+    lifecycle = one.registry.lifecycle
+    assert lifecycle is not None
+    made = [(await lifecycle.ensure(name, None, "Code Reviewer")).branch for name in ("CLAUDE", "CODEX")]
+    assert made == ["tw/ann/code-reviewer", "tw/ann/code-reviewer-codex"]
+    # Each goes on with its own.
+    again = [(await lifecycle.ensure(name, None, "Code Reviewer")).branch for name in ("CODEX", "CLAUDE")]
+    assert again == [made[1], made[0]]
 
 
 async def test_a_repository_that_was_moved_takes_its_worktrees_along(tmp_path: Path) -> None:
@@ -305,7 +357,7 @@ async def test_one_that_was_made_and_not_filled(tmp_path: Path) -> None:
         "-q",
         "--no-checkout",
         "-b",
-        "relay/a",
+        own_branch("a"),
         str(repo / ".relay" / "worktrees" / "a"),
     )
     one = await room(repo, "A")
@@ -394,7 +446,7 @@ async def test_an_idle_clean_worktree_follows_the_main_branch(tmp_path: Path) ->
     head = commit(repo)
     await one.turns.before_turn("A")
     at = one.at("A")
-    assert git(at, "rev-parse", "HEAD") == git(at, "rev-parse", "relay/a") == head
+    assert git(at, "rev-parse", "HEAD") == git(at, "rev-parse", own_branch("a")) == head
     assert sorted(path.name for path in at.iterdir()) == [".git", "a.py", "new.py"]
     assert git(at, "status", "--porcelain") == ""
     assert one.happened[-1].what == "forwarded"
@@ -433,7 +485,7 @@ async def test_what_a_turn_changed(tmp_path: Path) -> None:
     commit(one.at("A"))
     changes = await one.turns.after_turn("A")
     assert changes is not None
-    assert changes.as_json() == {"branch": "relay/a", "files": 2, "insertions": 3, "deletions": 1}
+    assert changes.as_json() == {"branch": own_branch("a"), "files": 2, "insertions": 3, "deletions": 1}
     await one.turns.before_turn("A")
     assert await one.turns.after_turn("A") is None
     assert await one.turns.after_turn("A") is None
@@ -452,12 +504,12 @@ async def test_a_merge_brings_open_work_into_main(tmp_path: Path) -> None:
     commit(repo, {"a.py": "main\n" + lines(2, 20)})
     write(repo, {"mine.txt": "a person's, and no matter of the merge\n"})
     done = await one.actions.merge("A", "ann")
-    assert done["success"] and "ann merged relay/a of A into main: 3 files" in done["reason"]
+    assert done["success"] and f"ann merged {own_branch('a')} of A into main: 3 files" in done["reason"]
     assert (repo / "a.py").read_text() == "main\n" + lines(2, 19) + "committed\n"
     assert (repo / "dir" / "new.py").read_text() == "open\n" and not (repo / "b.py").exists()
     assert git(repo, "status", "--porcelain") == "?? mine.txt"
     log = git(repo, "log", "--format=%an <%ae> %s", "main").split("\n")
-    assert log[0] == "A <a@relay> Merge relay/a: change"
+    assert log[0] == f"A <a@relay> Merge {own_branch('a')}: change"
     assert "A <a@relay> Change a.py and 2 more files" in log
     assert git(at, "rev-parse", "HEAD") == done["commit"] == git(repo, "rev-parse", "main")
     assert git(at, "status", "--porcelain") == ""
@@ -598,7 +650,7 @@ async def test_a_removed_worktree_leaves_its_work_in_git(tmp_path: Path) -> None
     write(at, {"b.py": "open\n", "new.py": "untracked\n"})
     done = await one.actions.remove("A", "ann")
     assert not at.exists() and "kept in" in done["reason"]
-    assert git(repo, "rev-parse", "relay/a") == head
+    assert git(repo, "rev-parse", own_branch("a")) == head
     assert git(repo, "show", f"{done['kept']}:b.py") == "open"
     assert git(repo, "show", f"{done['kept']}:new.py") == "untracked"
     assert [one.path for one in await list_worktrees((await open_checkout(repo)).git)] == [repo]

@@ -13,7 +13,7 @@ from relay.airspace.worktrees.commit_message import WorkSummary
 from relay.airspace.worktrees.merging.proposal import MergeOptions
 from relay.airspace.worktrees.view import rows
 from relay.model import Refusal
-from tests.git.repository import ENV, Room, commit, git, lines, repository, room, write
+from tests.git.repository import ENV, Room, commit, git, lines, own_branch, repository, room, write
 from tests.git.test_run import set_traps
 
 ANN = "Ann Lee <ann@example.com>"
@@ -61,7 +61,7 @@ async def test_the_person_commits_and_the_agent_is_the_author(tmp_path: Path) ->
     assert shown(repo) == [
         "A <a@relay>",
         ANN,
-        "Merge relay/a: Add a total to the cart",
+        f"Merge {own_branch('a', 'Ann Lee')}: Add a total to the cart",
         "",
         DID,
     ]
@@ -102,12 +102,12 @@ async def test_nobody_is_left_out_of_a_long_branch(tmp_path: Path) -> None:
     repo = repository(tmp_path / "repo")
     knows(repo)
     one = await room(repo, "A")
-    stream = ["reset refs/heads/relay/a", "from refs/heads/main^0", ""]
+    stream = [f"reset refs/heads/{own_branch('a', 'Ann Lee')}", "from refs/heads/main^0", ""]
     for number in range(1100):
         name = "Bo" if number == 0 else "Cy"
         said = f"Step {number}\n"
         stream += [
-            "commit refs/heads/relay/a",
+            f"commit refs/heads/{own_branch('a', 'Ann Lee')}",
             *(
                 f"{role} {name} <{name.lower()}@example.net> {1700000000 + number} +0000"
                 for role in ("author", "committer")
@@ -117,7 +117,7 @@ async def test_nobody_is_left_out_of_a_long_branch(tmp_path: Path) -> None:
         ]
     git(one.at("A"), "checkout", "-q", "--detach")
     git(repo, "fast-import", "--quiet", "--force", input="\n".join(stream).encode())
-    git(one.at("A"), "checkout", "-q", "relay/a")
+    git(one.at("A"), "checkout", "-q", own_branch("a", "Ann Lee"))
     write(one.at("A"), {"a.py": "x\n"})
     told_now = await one.actions.propose("A", "ann", SQUASH)
     assert told_now["commits"] == 1101
@@ -281,7 +281,7 @@ async def test_the_way_out_of_a_refusal_is_a_command_that_works(tmp_path: Path) 
         await one.actions.merge("A", "ann")
     await one.actions.abort("A", "ann")
     for folder in (one.at("A"), repo):
-        other = "main" if folder != repo else "relay/a"
+        other = "main" if folder != repo else own_branch("a")
         with pytest.raises(subprocess.CalledProcessError):
             git(folder, "merge", "-q", other)
         with pytest.raises(Refusal, match="a merge is under way") as refused:
@@ -309,7 +309,7 @@ async def test_discarded_work_is_kept_and_comes_back(tmp_path: Path) -> None:
     assert "1 commit, 3 files" in done["reason"]
     assert (git(at, "rev-parse", "HEAD"), git(at, "status", "--porcelain")) == (main, "")
     assert (at / "a.py").read_text() == lines(1, 20) and not (at / "new.py").exists()
-    assert git(repo, "rev-parse", "main", "relay/a") == f"{main}\n{main}"
+    assert git(repo, "rev-parse", "main", own_branch("a", "Ann Lee")) == f"{main}\n{main}"
     git(repo, "gc", "-q", "--prune=now")
     assert git(repo, "rev-parse", f"{done['kept']}^") == tip
     await one.look()
@@ -344,7 +344,7 @@ async def test_a_squash_of_uncommitted_work_tells_of_no_commits_of_the_agents(tm
     one = await room(repository(tmp_path / "repo"), "A")
     write(one.at("A"), {"a.py": "first\n"})
     done = await one.actions.merge("A", "ann", SQUASH)
-    assert f"relay/a as it was is kept in `{done['kept']}`" in done["reason"]
+    assert f"{own_branch('a')} as it was is kept in `{done['kept']}`" in done["reason"]
     assert "own commits" not in done["reason"]
 
 
@@ -353,10 +353,10 @@ async def test_what_the_branch_has_already_is_not_called_other_work(tmp_path: Pa
     write(one.at("A"), {"a.py": "first\n"})
     await one.actions.discard("A", "ann")
     await one.actions.restore("A", "ann")
-    with pytest.raises(Refusal, match=r"relay/a has the work of refs/relay/kept/a/\S+ already"):
+    with pytest.raises(Refusal, match=rf"{own_branch('a')} has the work of refs/relay/kept/a/\S+ already"):
         await one.actions.restore("A", "ann")
     write(one.at("A"), {"b.py": "more\n"})
-    with pytest.raises(Refusal, match=r"relay/a has the work of .* already"):
+    with pytest.raises(Refusal, match=rf"{own_branch('a')} has the work of .* already"):
         await one.actions.restore("A", "ann")
     assert (one.at("A") / "b.py").read_text() == "more\n"
 
@@ -373,7 +373,7 @@ async def test_what_a_squash_merged_is_not_brought_back(
         commit(repo, since)
     with pytest.raises(Refusal, match=r"main has the work of refs/relay/kept/a/\S+ already"):
         await one.actions.restore("A", "ann")
-    assert git(repo, "rev-parse", "relay/a") == done["commit"]
+    assert git(repo, "rev-parse", own_branch("a")) == done["commit"]
     assert [each.what for each in one.happened] == ["created", "merged"]
 
 

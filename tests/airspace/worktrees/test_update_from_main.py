@@ -16,11 +16,11 @@ from relay.airspace.worktrees.merging.proposal import MergeOptions
 from relay.airspace.worktrees.merging.update_from_main import UpdateFromMain
 from relay.airspace.worktrees.view import rows
 from relay.git.checkout import Checkout
-from relay.git.merge_state import unsettled_lines
+from relay.git.merge_state import MERGE, WRITTEN, unsettled_lines
 from relay.git.run import Git, GitError
 from relay.git.scratch_repository import ScratchRepository
 from relay.model import Refusal
-from tests.git.repository import Room, commit, git, lines, repository, room, write
+from tests.git.repository import Room, commit, git, lines, own_branch, repository, room, write
 
 Files = dict[str, str | bytes]
 
@@ -80,8 +80,8 @@ async def test_what_is_settled_by_editing_is_committed_and_merges(tmp_path: Path
     await one.turns.after_turn("A")
     assert git(at, "status", "--porcelain") == ""
     assert git(at, "rev-list", "--parents", "-1", "HEAD").split()[2] == git(repo, "rev-parse", "main")
-    assert git(at, "log", "-1", "--format=%an|%s") == "A|Merge main into relay/a"
-    assert not (at / "MERGE_HEAD").exists() and git(at, "for-each-ref", "refs/worktree") == ""
+    assert git(at, "log", "-1", "--format=%an|%s") == f"A|Merge main into {own_branch('a')}"
+    assert not (at / "MERGE_HEAD").exists() and git(at, "for-each-ref", MERGE, WRITTEN) == ""
     assert await merges(one) == ("clean", [])
     done = await one.actions.merge("A", "ann")
     assert done["success"] and (repo / "a.py").read_text() == BOTH
@@ -92,7 +92,7 @@ async def test_the_names_of_the_branches_stand_behind_the_markers(tmp_path: Path
     one = await conflicting(tmp_path)
     await turn(one, {})
     text = (one.at("A") / "a.py").read_text()
-    assert "<<<<<<< relay/a\n" in text and ">>>>>>> main\n" in text
+    assert f"<<<<<<< {own_branch('a')}\n" in text and ">>>>>>> main\n" in text
     assert await one.registry.scratch.git(one.registry.worktrees["A"].checkout).line("for-each-ref") == ""
 
 
@@ -109,7 +109,7 @@ async def test_who_has_all_of_main_has_nothing_to_do(tmp_path: Path) -> None:
     one = await behind(tmp_path, {}, {"own.py": "own\n"}, {"new.py": "new\n"})
     for _ in range(2):
         place = await one.turns.before_turn("A", take_main=True)
-        assert place is not None and place.done == "relay/a has all of main: nothing is left to do"
+        assert place is not None and place.done == f"{own_branch('a')} has all of main: nothing is left to do"
         await one.turns.after_turn("A")
     place = await one.turns.before_turn("A")
     assert place is not None and not place.done
@@ -252,7 +252,7 @@ async def test_a_person_gives_it_up_and_nothing_is_lost(tmp_path: Path) -> None:
     assert git(at, "show", f"{done['kept']}:more.py") == "more"
     assert git(at, "show", f"{done['kept']}:a.py").endswith("<<<<<<< x")
     assert await merges(one) == ("conflicts", ["a.py"])
-    assert "ann gave up the merge of main into relay/a" in one.happened[-1].text
+    assert f"ann gave up the merge of main into {own_branch('a')}" in one.happened[-1].text
     with pytest.raises(Refusal, match="no merge under way"):
         await one.actions.abort("A", "ann")
     assert "a.py (lines 10-16)" in await turn(one, {"a.py": BOTH})
@@ -292,7 +292,7 @@ async def test_an_agent_that_runs_git_itself(tmp_path: Path) -> None:
     git(at, "commit", "-q", "-m", "merged by me")
     await one.turns.after_turn("A")
     assert git(at, "log", "-1", "--format=%s") == "merged by me"
-    assert git(at, "for-each-ref", "refs/worktree") == "" and (await merges(one))[0] == "clean"
+    assert git(at, "for-each-ref", MERGE, WRITTEN) == "" and (await merges(one))[0] == "clean"
 
 
 async def test_markers_that_an_agent_commits_are_not_settled(tmp_path: Path) -> None:
@@ -525,7 +525,7 @@ async def test_a_daemon_that_is_killed_at_any_step(
     await turn(one, {"a.py": BOTH})
     at = one.at("A")
     assert (await merges(one))[0] == "clean"
-    assert git(at, "status", "--porcelain") == "" and git(at, "for-each-ref", "refs/worktree") == ""
+    assert git(at, "status", "--porcelain") == "" and git(at, "for-each-ref", MERGE, WRITTEN) == ""
     assert (at / "a.py").read_text() == BOTH
     assert (at / "new.py").read_text() == "new\n" and (at / "own.py").read_text() == "own\n"
     git(at, "merge-base", "--is-ancestor", "main", "HEAD")

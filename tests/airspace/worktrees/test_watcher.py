@@ -18,7 +18,7 @@ from relay.airspace.worktrees.change_feed import ChangeFeed
 from relay.airspace.worktrees.watcher import WorktreeWatcher
 from relay.git.folder_watch import MOST_PATHS, Changed, Watched, WatchError, changes, sort_changes
 from relay.git.snapshot import Snapshotter
-from tests.git.repository import Room, commit, git, lines, repository, write
+from tests.git.repository import Room, commit, git, lines, own_branch, repository, write
 
 PATIENT_S = 60.0
 
@@ -161,7 +161,7 @@ async def test_the_main_branch_moves(kept: Kept) -> None:
     await kept.until("A")
     commit(kept.room.at("A"), {"a.py": "x\n"})
     await kept.until("A", "a.py")
-    git(kept.room.folder, "merge", "-q", "--no-edit", "relay/a")
+    git(kept.room.folder, "merge", "-q", "--no-edit", own_branch("a"))
     await kept.until("A")
 
 

@@ -12,7 +12,7 @@ import pytest
 from relay.faces.http.routes.worktrees import WorktreeRoutes
 from relay.faces.worktrees import WorktreesService
 from tests.faces.house import House, house, reader_of
-from tests.git.repository import UNRECORDED, Room, commit, git, repository, room, write
+from tests.git.repository import UNRECORDED, Room, commit, git, own_branch, repository, room, write
 
 
 @asynccontextmanager
@@ -56,7 +56,7 @@ async def test_they_list_show_merge_and_remove(tmp_path: Path, monkeypatch: pyte
         [row] = told["worktrees"]
         assert (row["agent"], row["branch"], row["files"], row["insertions"], row["deletions"]) == (
             "A",
-            "relay/a",
+            own_branch("a"),
             1,
             1,
             20,
@@ -122,7 +122,7 @@ async def test_they_show_a_merge_before_it_is_made_and_take_another_message(
         assert status == 200
         assert (told["author"], told["committer"]) == ("A <a@relay>", "Ann Lee <ann@example.com>")
         assert (told["branch"], told["into"], told["method"], told["note"]) == (
-            "relay/a",
+            own_branch("a"),
             "main",
             "squash",
             "",

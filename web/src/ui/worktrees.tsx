@@ -159,7 +159,7 @@ function Empty() {
     <div class="empty" data-testid="no-worktrees">
       <h2>No agent has a worktree</h2>
       {room.value?.repo ? (
-        <p>Each agent that the room drives gets one at its first turn, on a branch of its own: <code>relay/&lt;agent&gt;</code>. Ask an agent for a change, and it appears here.</p>
+        <p>Each agent that the room drives gets one at its first turn, on a branch of its own: <code>tw/&lt;you&gt;/&lt;agent&gt;</code>. Ask an agent for a change, and it appears here.</p>
       ) : (
         <>
           <p>Agents get a git worktree each when the room knows the repository. Name it in <code>config.json</code>, then start the room again:</p>
