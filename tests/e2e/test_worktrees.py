@@ -98,18 +98,19 @@ async def test_a_person_reads_the_message_changes_it_and_takes_work_back(open_ro
     if not runs:
         one.kill()
     told = await _relay(one, "worktrees", "merge", "WRITER", "--squash", "--dry-run")
-    assert f"{own_branch('writer')} into main as one commit: 1 commit, 2 files." in told
+    assert f"{own_branch('writer', 'Ann Lee')} into main as one commit: 1 commit, 2 files." in told
     assert "Author:    WRITER <writer@relay>\nCommitter: Ann Lee <ann@example.com>\n" in told
     assert "    Append a line to the notes\n" in f"{told}\n"
     assert git(one.folder, "log", "--format=%s") == "change"
     if runs:
         said = await _relay(one, "worktrees", "discard", "WRITER", "--name", "ann")
         assert (
-            f"ann discarded the work on {own_branch('writer')}" in said and "refs/relay/kept/writer/" in said
+            f"ann discarded the work on {own_branch('writer', 'Ann Lee')}" in said
+            and "refs/relay/kept/writer/" in said
         )
         assert (
             await _relay(one, "worktrees", "show", "WRITER")
-        ).strip() == f"{own_branch('writer')} changes nothing."
+        ).strip() == f"{own_branch('writer', 'Ann Lee')} changes nothing."
         # The command that the room names works as it is printed.
         [back] = re.findall(r"`(\S*relay worktrees restore WRITER[^`]*)`", said)
         assert "brought back" in await _relay(one, *shlex.split(back)[1:])
@@ -134,7 +135,7 @@ async def test_a_message_is_written_in_the_persons_editor(
             assert done.code == 0, done.all
             assert (
                 git(one.folder, "log", "-1", "--format=%s")
-                == f"Mine: Merge {own_branch('writer')}: Append a line"
+                == f"Mine: Merge {own_branch('writer', 'Ann Lee')}: Append a line"
             )
             (one.folder / ".relay" / "worktrees" / "writer" / "more.md").write_text("x\n")
         else:

@@ -182,7 +182,7 @@ class WorktreeRegistry:
             return
         if not self._make and not await asyncio.to_thread(self.lifecycle.path_of(agent.name).is_dir):
             return
-        made = await self.lifecycle.ensure(agent.name, (await self.main_head()).commit)
+        made = await self.lifecycle.ensure(agent.name, (await self.main_head()).commit, agent.role)
         await self._track(agent.name, made.checkout.top, own=True)
         if made.how != "kept":
             log.info("worktree made", agent=agent.name, path=str(made.checkout.top), how=made.how)

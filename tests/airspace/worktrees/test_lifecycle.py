@@ -328,14 +328,17 @@ async def test_a_worktree_keeps_its_branch_whatever_its_person_is_called(tmp_pat
 async def test_the_branches_of_two_agents_of_one_role_differ(tmp_path: Path) -> None:
     repo = repository(tmp_path / "repo")
     git(repo, "config", "user.name", "Ann")
-    one = await room(repo)
-    lifecycle = one.registry.lifecycle
-    assert lifecycle is not None
-    made = [(await lifecycle.ensure(name, None, "Code Reviewer")).branch for name in ("CLAUDE", "CODEX")]
-    assert made == ["tw/ann/code-reviewer", "tw/ann/code-reviewer-codex"]
+    roles = {"CLAUDE": {"role": "developer"}, "CODEX": {"role": "developer"}, "C": {"role": "qa"}}
+    one = await room(repo, "CLAUDE", "CODEX", "C", "D", **roles)
+    made = {name: git(one.at(name), "branch", "--show-current") for name in ("CLAUDE", "CODEX", "C", "D")}
+    first, second = "tw/ann/developer", "tw/ann/developer-codex"
+    assert made == {"CLAUDE": first, "CODEX": second, "C": "tw/ann/qa", "D": "tw/ann/d"}
     # Each goes on with its own.
-    again = [(await lifecycle.ensure(name, None, "Code Reviewer")).branch for name in ("CODEX", "CLAUDE")]
-    assert again == [made[1], made[0]]
+    again = await room(repo, "CODEX", "CLAUDE", **{name: roles[name] for name in ("CODEX", "CLAUDE")})
+    assert {name: again.registry.worktrees[name].branch for name in ("CLAUDE", "CODEX")} == {
+        "CLAUDE": first,
+        "CODEX": second,
+    }
 
 
 async def test_a_repository_that_was_moved_takes_its_worktrees_along(tmp_path: Path) -> None:
