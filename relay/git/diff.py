@@ -193,11 +193,15 @@ def checksum(content: bytes) -> int:
     return zlib.crc32(content) & 0xFFFFFF
 
 
-async def changed_files(git: Git, base: str, tree: str, *, renames: bool = True) -> list[Record]:
-    """The files in which two trees differ. Renames are found as in a merge (git's own limit of candidates for
-    `diff.renameLimit`), or are a file that went and one that came."""
+async def changed_files(
+    git: Git, base: str, tree: str, *, renames: bool = True, path: str = ""
+) -> list[Record]:
+    """The files in which two trees differ; of this `path` alone (a file, or a folder), where one is given. Renames
+    are found as in a merge (git's own limit of candidates for `diff.renameLimit`), or are a file that went and one
+    that came."""
     how = "-M" if renames else "--no-renames"
-    done = await git.run("diff-tree", "-r", "-z", "--raw", how, "--no-ext-diff", "--no-textconv", base, tree)
+    asked = ("diff-tree", "-r", "-z", "--raw", how, "--no-ext-diff", "--no-textconv", base, tree)
+    done = await git.run(*asked, *(("--", path) if path else ()))
     return await asyncio.to_thread(parse_raw, done.out)
 
 

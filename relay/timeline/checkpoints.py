@@ -29,6 +29,8 @@ MADE = "checkpoint.made"
 #: The checkpoint of each tree whose tests passed for the first time.
 FIRST_GREEN = "milestone:first green"
 MOST_NAME = 100
+#: Names among which a near one is looked for.
+_MOST_NAMES = 200
 _TREE = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
 
 
@@ -70,13 +72,26 @@ class Checkpoint:
         }
 
 
+def is_name(text: str) -> bool:
+    """Has a checkpoint's name this form? Pure."""
+    name = " ".join(text.split())
+    return (
+        bool(name)
+        and len(name) <= MOST_NAME
+        and name.isprintable()
+        and name[0] not in "#-"
+        and "~" not in name
+    )
+
+
 def checked_name(name: str, kind: CheckpointKind = CheckpointKind.USER) -> str:
     """The name as it is kept. Raises Refusal (MALFORMED) for one that could be taken for another moment, or for one
     that the room makes."""
     wanted = " ".join(name.split())
-    if not wanted or len(wanted) > MOST_NAME or not wanted.isprintable():
+    if not is_name(wanted):
         raise _bad(
-            f"A checkpoint's name has 1 to {MOST_NAME} characters that can be shown.", "Give another name."
+            f"A checkpoint's name has 1 to {MOST_NAME} characters that can be shown, none of them `~`.",
+            "Give another name, with a letter in front.",
         )
     if is_taken(wanted):
         raise _bad(f"{wanted!r} reads as a number, an id or a time.", "Put a word in front of it.")
@@ -140,6 +155,13 @@ async def find(tx: Tx, name: str, back: int = 0) -> Checkpoint | None:
     """The newest of this name, or the one so many before it; None: there is none."""
     row = await tx.one(Q.checkpoint_named, name=" ".join(name.split()), back=back)
     return None if row is None else _checkpoint(row)
+
+
+async def names_like(tx: Tx, name: str, limit: int) -> list[str]:
+    """Names that there are, those that have this text in them if any do, else the newest."""
+    names = [str(row["name"]) for row in await tx.all(Q.checkpoint_names, limit=_MOST_NAMES)]
+    near = [each for each in names if name.casefold() in each.casefold()]
+    return (near or names)[:limit]
 
 
 async def newest(tx: Tx, limit: int = 100) -> list[Checkpoint]:

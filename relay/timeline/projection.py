@@ -53,9 +53,9 @@ class KnownTree:
     event: str
 
 
-async def last_tree(tx: Tx, worktree: str) -> KnownTree | None:
-    """The tree that was last recorded of a worktree; None: none was."""
-    row = await tx.one(Q.last_tree, worktree=worktree)
+async def last_tree(tx: Tx, worktree: str, until: int = 2**62) -> KnownTree | None:
+    """The tree that was last recorded of a worktree, up to this place in the log; None: none was."""
+    row = await tx.one(Q.last_tree, worktree=worktree, until=until)
     return None if row is None else KnownTree(row["tree"], row["at_commit"], row["id"])
 
 

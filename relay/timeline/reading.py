@@ -117,6 +117,8 @@ async def lanes_of(tx: Tx, name: str) -> list[str]:
     """The keys of the lanes that a name stands for: a lane's key itself, all lanes of an agent, those of a person
     (with or without `human:`). Raises Refusal (UNKNOWN) with the names that there are."""
     rows = await tx.all(Q.lanes_named, name=name, person=f"human:{name}", inner=name.partition("/")[2])
+    if not rows and (agent := name.upper()) != name:
+        return await lanes_of(tx, agent)
     lanes = [f"{row['session']}/{row['lane']}" for row in rows]
     keys = (
         [name]

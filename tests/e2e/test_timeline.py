@@ -54,7 +54,7 @@ async def _merge(one: Outside, name: str) -> str:
     return str(done["commit"])
 
 
-async def _ask(one: Outside, text: str, name: str) -> dict[str, Any]:
+async def ask(one: Outside, text: str, name: str) -> dict[str, Any]:
     posted = await one.post(f"@{name} {text}")
     answer: dict[str, Any] = await one.reply_to(posted["id"], name)
     return answer
@@ -65,13 +65,13 @@ async def test_shell_edits_are_seen(open_room: Open) -> None:
     one = await open_room(*agents, files={"w.yaml": WRITES}, start=False)
     in_git(one.folder)
     await one.start()
-    await _ask(one, "append a line", "WRITER")
+    await ask(one, "append a line", "WRITER")
     merged = await _merge(one, "WRITER")
-    await _ask(one, "edit it", "SHELL")
+    await ask(one, "edit it", "SHELL")
     (one.folder / "person.txt").write_text("by hand\n")
     git(one.folder, "add", "person.txt")
     git(one.folder, "commit", "-q", "-m", "by a person")
-    await _ask(one, "hello", "WRITER")
+    await ask(one, "hello", "WRITER")
     printed = await one.relay("timeline", "lane", "SHELL")
     line = "SHELL        deleted 1, renamed 1, changed the mode of 1  .gitignore, notes.md, renamed.md and 1 more"
     assert f"{line}  (relay timeline rewind SHELL --to '#" in printed.out
@@ -87,7 +87,8 @@ async def test_shell_edits_are_seen(open_room: Open) -> None:
     unknown = await one.relay("timeline", "lane", "NOBODY")
     assert unknown.code == 1
     assert "The log has RELAY, SHELL, WRITER, Ann" in unknown.err
-    assert (await one.relay("timeline", "show", "nonsense")).code == 2
+    assert (await one.relay("timeline", "show", "nonsense")).code == 1
+    assert (await one.relay("timeline", "show", "a~b")).code == 2
     rebuilt = await one.relay("timeline", "rebuild")
     assert rebuilt.code == 0
     assert json.loads((await one.relay("timeline", "files", "--json")).out)["files"] == shown
@@ -136,7 +137,7 @@ print("TOLD:", prompt[-2000:])
 """
 
 
-async def _timeline(one: Outside, *words: str) -> dict[str, Any]:
+async def timeline(one: Outside, *words: str) -> dict[str, Any]:
     ran = await one.relay("timeline", *words, "--json")
     assert ran.code == 0, ran.all
     answer: dict[str, Any] = json.loads(ran.out)
@@ -150,34 +151,34 @@ async def test_what_an_agent_did_is_taken_back_and_brought_back(open_room: Open)
     in_git(one.folder)
     await one.start()
     tree = one.folder / ".relay" / "worktrees" / "ben"
-    await _ask(one, "please edit", "BEN")
+    await ask(one, "please edit", "BEN")
     (tree / "output.log").write_text("of nobody")
-    preview = await _timeline(one, "rewind", "BEN", "--to", "-1h", "--dry-run", "--name", "ann")
+    preview = await timeline(one, "rewind", "BEN", "--to", "-1h", "--dry-run", "--name", "ann")
     assert [(file["path"], file["action"]) for file in preview["files"]] == [
         ("made.md", "deleted"),
         ("notes.md", "restored"),
     ]
     assert (tree / "made.md").exists(), "a preview writes nothing"
 
-    done = await _timeline(one, "rewind", "BEN", "--to", "-1h", "--name", "ann")
+    done = await timeline(one, "rewind", "BEN", "--to", "-1h", "--name", "ann")
     assert done["files"] == preview["files"]
     assert (tree / "notes.md").read_text() == "one\ntwo\n"
     assert not (tree / "made.md").exists()
     assert (tree / "output.log").read_text() == "of nobody"
     said = "ann took back what BEN did since -1h: made.md, notes.md. `relay timeline undo` brings it back."
     await one.until_said(said, speaker="RELAY")
-    answer = await _ask(one, "hello", "BEN")
+    answer = await ask(one, "hello", "BEN")
     assert "ann took back what you did since -1h, in your worktree: made.md, notes.md." in answer["body"]
-    assert "took back" not in (await _ask(one, "hello again", "BEN"))["body"]
+    assert "took back" not in (await ask(one, "hello again", "BEN"))["body"]
 
     again = await one.relay("timeline", "rewind", "BEN", "--to", "-1h")
     assert again.code == 1
-    await _timeline(one, "undo", "--name", "ann")
+    await timeline(one, "undo", "--name", "ann")
     await one.until_said("ann brought back what BEN did: made.md, notes.md.", speaker="RELAY")
     assert (tree / "notes.md").read_text() == "one\nTWO\n"
     assert (tree / "made.md").read_text() == "made"
     assert (await one.relay("timeline", "undo")).code == 1, "there is no other rewind"
-    await _timeline(one, "redo", "--name", "ann")
+    await timeline(one, "redo", "--name", "ann")
     assert not (tree / "made.md").exists()
     log = await one.relay("timeline", "log", "--lane", "ann")
     assert [
@@ -187,7 +188,7 @@ async def test_what_an_agent_did_is_taken_back_and_brought_back(open_room: Open)
         "brought back what BEN did",
         "took back again what BEN did",
     ]
-    wrong = await one.relay("timeline", "rewind", "BEN", "--to", "nonsense")
+    wrong = await one.relay("timeline", "rewind", "BEN", "--to", "a~b")
     assert wrong.code == 2
     assert "is no moment" in wrong.err
 
@@ -196,7 +197,7 @@ async def test_what_has_landed_is_taken_out_of_the_main_branch(open_room: Open) 
     one = await open_room(program("BEN", "-c", LISTENS), start=False)
     in_git(one.folder)
     await one.start()
-    await _ask(one, "please edit", "BEN")
+    await ask(one, "please edit", "BEN")
     await _merge(one, "BEN")
     (one.folder / "notes.md").write_text("zero\none\nTWO\n")
     git(one.folder, "commit", "-q", "-am", "a person adds a line")
@@ -208,14 +209,14 @@ async def test_what_has_landed_is_taken_out_of_the_main_branch(open_room: Open) 
     assert "notes.md" in in_the_way.all
     assert (one.folder / "notes.md").read_text() == "zero\none\nTWO\nnot committed\n"
     git(one.folder, "checkout", "-q", "notes.md")
-    done = await _timeline(one, "rewind", "BEN", "--to", "-1h", "--into", "main", "--name", "ann")
+    done = await timeline(one, "rewind", "BEN", "--to", "-1h", "--into", "main", "--name", "ann")
     assert done["branch"] == "main"
     assert (one.folder / "notes.md").read_text() == "zero\none\ntwo\n"
     assert not (one.folder / "made.md").exists()
     assert git(one.folder, "status", "--porcelain", "--untracked-files=no") == ""
-    answer = await _ask(one, "hello", "BEN")
+    answer = await ask(one, "hello", "BEN")
     assert "ann took back what you did since -1h, on the main branch: made.md, notes.md." in answer["body"]
-    await _timeline(one, "undo", "--name", "ann")
+    await timeline(one, "undo", "--name", "ann")
     assert (one.folder / "notes.md").read_text() == "zero\none\nTWO\n"
     assert (one.folder / "made.md").read_text() == "made"
 
@@ -224,11 +225,11 @@ async def test_what_has_landed_is_taken_out_of_a_new_branch(open_room: Open) -> 
     one = await open_room(agent("WRITER", "w.yaml"), files={"w.yaml": WRITES}, start=False)
     in_git(one.folder)
     await one.start()
-    await _ask(one, "append a line", "WRITER")
+    await ask(one, "append a line", "WRITER")
     merged = await _merge(one, "WRITER")
     (one.folder / "notes.md").write_text("zero\none\ntwo\nmine\n")
     git(one.folder, "commit", "-q", "-am", "a person adds a line")
-    done = await _timeline(one, "rewind", "WRITER", "--to", "-1h", "--name", "ann")
+    done = await timeline(one, "rewind", "WRITER", "--to", "-1h", "--name", "ann")
     assert done["branch"] == "rw/writer-1"
     assert git(one.folder, "show", "rw/writer-1:notes.md") == "zero\none\ntwo"
     assert git(one.folder, "ls-tree", "--name-only", "rw/writer-1") == ".gitignore\nnotes.md"
@@ -280,14 +281,14 @@ async def test_edits_by_tool_hook_and_shell_in_one_turn(open_room: Open) -> None
     posted = await one.post("@MIX edit it")
 
     async def recorded() -> list[Any]:
-        log = await _timeline(one, "log", "--type", "files.changed")
+        log = await timeline(one, "log", "--type", "files.changed")
         return list(log["events"])
 
     found = await eventually(recorded, "the tool's edit is recorded while the turn runs")
     (tree / "go").touch()
     await one.reply_to(posted["id"], "MIX")
     # What the turn did behind its first edit is taken back, and the first edit stays.
-    done = await _timeline(one, "rewind", "MIX", "--to", f"#{found[-1]['number']}", "--name", "ann")
+    done = await timeline(one, "rewind", "MIX", "--to", f"#{found[-1]['number']}", "--name", "ann")
     assert sorted(file["path"] for file in done["files"]) == ["asked.md", "notes.md", "shell.md"]
     assert (tree / "notes.md").read_text() == "ONE\ntwo\n"
     assert not (tree / "shell.md").exists()

@@ -77,6 +77,8 @@ WALKS = {
     ("access", "forget_sessions"): "a row a browser",
     ("access", "api_keys"): "a row a key, as far as its limit",
     ("timeline", "newest_checkpoints"): "backwards by its key, as far as its limit",
+    ("timeline", "checkpoint_names"): "an index of names alone, for a refusal",
+    ("timeline", "trees_from_id"): "what its inner queries found by indexes",
     ("timeline", "checkpoint_trees"): "once an hour: what is kept for ever",
     ("timeline", "begun_rewinds"): "an index of what is begun: one at most",
     ("timeline", "rewind_to_undo"): "a row a rewind, backwards by its key, to the first",

@@ -13,6 +13,7 @@ from relay.log import events
 from relay.log.events import Event, Lane, NewEvent
 from relay.model import Fault, Refusal
 from relay.store.ports import Store
+from relay.timeline.checkpoints import CheckpointKind, make_checkpoint
 from relay.timeline.moment_forms import time_of
 from relay.timeline.moments import Moment, resolve
 from tests import engines
@@ -87,14 +88,54 @@ async def test_what_is_unknown_or_of_no_form_is_refused(store: Store) -> None:
     for text, fault in (
         ("#999", Fault.UNKNOWN),
         ("0" * 12 + "ab", Fault.UNKNOWN),
-        ("milestone", Fault.MALFORMED),
+        ("milestone", Fault.UNKNOWN),
+        ("milestone~1", Fault.UNKNOWN),
+        ("abc", Fault.UNKNOWN),
         ("", Fault.MALFORMED),
-        ("abc", Fault.MALFORMED),
+        ("~1", Fault.MALFORMED),
+        ("a~b", Fault.MALFORMED),
+        ("2026-13-40", Fault.MALFORMED),
+        ("#x", Fault.MALFORMED),
+        ("a\x00b", Fault.MALFORMED),
+        ("x" * 101, Fault.MALFORMED),
     ):
         with pytest.raises(Refusal) as refused:
             await means(store, text)
         assert refused.value.fault is fault, text
         assert refused.value.fix
+
+
+async def marked(store: Store, name: str, tree: str) -> Event:
+    kind = CheckpointKind.MILESTONE
+    return await store.write(lambda tx: make_checkpoint(tx, Lane("s", "A"), name, tree, kind))
+
+
+async def test_a_checkpoint_by_its_name_and_those_before_it(store: Store) -> None:
+    name, trees = "milestone:first green", ["a1" * 20, "a2" * 20, "b3" * 20]
+    made = [await marked(store, name, tree) for tree in trees]
+    await put(store, NOW - 60)
+    for text, number in ((name, 2), (f"{name}~0", 2), (f"{name}~1", 1), (f" {name}~2 ", 0)):
+        found = await means(store, text)
+        assert (found.pos, found.event, found.tree) == (made[number].pos, made[number].id, trees[number])
+    with pytest.raises(Refusal, match="not that many") as refused:
+        await means(store, f"{name}~3")
+    assert refused.value.details["candidates"] == [name]
+    with pytest.raises(Refusal) as refused:
+        await means(store, "green")
+    assert refused.value.details["candidates"] == [name]
+    assert name in refused.value.fix
+
+
+async def test_a_snapshot_by_its_first_digits(store: Store) -> None:
+    trees = ["abcdef1234" + "0" * 30, "abcdef1299" + "0" * 30]
+    made = [await marked(store, "x", tree) for tree in (*trees, trees[0])]
+    for text in (trees[0], trees[0][:10], trees[0][:9].upper() + "4"):
+        found = await means(store, text)
+        assert (found.pos, found.tree) == (made[2].pos, trees[0]), "where it stood last"
+    with pytest.raises(Refusal) as refused:
+        await means(store, trees[0][:8])
+    assert len(refused.value.details["candidates"]) == 2
+    assert refused.value.fix == "Give more digits."
 
 
 async def test_the_beginning_of_several_is_refused_with_them(

@@ -21,9 +21,11 @@ from relay.faces.http.requests.reader import RequestReader
 from relay.faces.http.routes.airspace import AirspaceRoutes
 from relay.faces.http.routes.guard import GuardRoutes
 from relay.faces.http.routes.locks import LockRoutes
+from relay.faces.http.routes.moments import MomentRoutes
 from relay.faces.http.routes.permissions import PermissionRoutes
 from relay.faces.http.routes.timeline import TimelineRoutes
 from relay.faces.http.routes.worktrees import WorktreeRoutes
+from relay.faces.timeline import TimelineService
 from relay.faces.worktrees import WorktreesService
 
 STATIC = Path(faces.__file__).parent / "static"
@@ -98,4 +100,5 @@ def _app(parts: Parts) -> web.Application:
     app.add_routes(LockRoutes(parts.room, reader).table())
     app.add_routes(WorktreeRoutes(service, reader).table())
     app.add_routes(TimelineRoutes(parts.store, parts.rewinds, reader, parts.services.locks).table())
+    app.add_routes(MomentRoutes(TimelineService(parts.store, parts.worktrees.registry), reader).table())
     return app

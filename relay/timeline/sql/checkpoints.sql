@@ -5,6 +5,9 @@ VALUES (:pos, :name, :event, :lane, :at, :tree, :at_commit, :kind, :metadata)
 -- name: checkpoint_named
 SELECT * FROM checkpoints WHERE name = :name ORDER BY pos DESC LIMIT 1 OFFSET :back
 
+-- name: checkpoint_names
+SELECT name FROM checkpoints GROUP BY name ORDER BY MAX(pos) DESC LIMIT :limit
+
 -- name: checkpoint_of_tree
 SELECT pos FROM checkpoints WHERE name = :name AND tree = :tree LIMIT 1
 
