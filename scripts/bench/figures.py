@@ -136,11 +136,21 @@ def _fsync(folder: Path, count: int = 100) -> Figure:
 
 
 def run(name: str, measure: Callable[[Path, bool], Iterable[Figure]], about: str) -> int:
-    """The command line of a benchmark: measure in a folder of its own, print each figure as it comes."""
+    """The command line of a benchmark without options of its own."""
+    args = options(name, about).parse_args()
+    return carry_out(name, lambda folder: measure(folder, args.quick), args)
+
+
+def options(name: str, about: str) -> argparse.ArgumentParser:
+    """The options that every benchmark has: `--quick` and `--dir`."""
     parser = argparse.ArgumentParser(prog=f"python -m scripts.bench.{name}", description=about)
     parser.add_argument("--quick", action="store_true", help="small numbers: only to see that it runs")
     parser.add_argument("--dir", type=Path, help="where its files go for the time of the run")
-    args = parser.parse_args()
+    return parser
+
+
+def carry_out(name: str, measure: Callable[[Path], Iterable[Figure]], args: argparse.Namespace) -> int:
+    """Measure in a folder of its own, print each figure as it comes, and the report; gives the exit code."""
     # Standard output is the report's.
     structlog.configure(logger_factory=structlog.PrintLoggerFactory(sys.stderr))
     with tempfile.TemporaryDirectory(prefix="relay-bench-", dir=args.dir) as made:
@@ -148,7 +158,7 @@ def run(name: str, measure: Callable[[Path, bool], Iterable[Figure]], about: str
         conditions = machine(folder)
         print(_heading(conditions), file=sys.stderr)
         figures = []
-        for figure in measure(folder, args.quick):
+        for figure in measure(folder):
             figures.append(figure)
             print(_line(figure), file=sys.stderr, flush=True)
     missed = [f"{f.name}: {key}" for f in figures for key in f.limits if not f.met(key)]

@@ -22,6 +22,7 @@ TITLES = {
     "graph": "The graph of imports",
     "worktrees": "Worktrees",
     "guard": "The guard",
+    "timeline": "The timeline",
     "airspace_view": "The page",
 }
 ABOUT = """# Figures

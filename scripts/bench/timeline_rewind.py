@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import random
 import subprocess
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from relay.app.wiring.schema import SCHEMAS
@@ -36,9 +36,13 @@ LINES = 60
 ANN, CODEX, CLAUDE = Lane("room", "human:ANN"), Lane("s1", "CODEX"), Lane("s2", "CLAUDE")
 
 
-def git(folder: Path, *args: str) -> None:
+def git(folder: Path, *args: str, env: Mapping[str, str] | None = None) -> str:
+    """What plain git prints."""
     who = ("-c", "user.name=bench", "-c", "user.email=bench@relay", "-c", "commit.gpgSign=false")
-    subprocess.run(["git", *who, *args], cwd=folder, capture_output=True, check=True)
+    done = subprocess.run(
+        ["git", *who, *args], cwd=folder, capture_output=True, check=True, env=env, text=True
+    )
+    return done.stdout.strip()
 
 
 def make(folder: Path, files: int) -> list[str]:

@@ -24,7 +24,10 @@ NAMES = {
                      "claims, SQLite, behind none", "HTTP acquire", "MCP acquire", "relay mcp, start", "recall",
                      "acquire + release, PostgreSQL"],
     "doors_ratio": ["the bare echo", "HTTP acquire, SQLite, times the echo", "MCP over HTTP acquire, PostgreSQL"],
-    "timeline_rewind": ["rewind", "rewind, the preview alone", "undo", "rewind, raw"],
+    "timeline": ["record", "record with 5 touches", "record with 5 touches, raw", "lane page of 500 heads",
+                 "page of 500 heads of all lanes", "last write of a path", "snapshot after 5 touched files",
+                 "snapshot after 5 touched files, raw", "full look", "loop lag", "rewind", "rewind, raw", "undo",
+                 "verify", "push and pull", "import, all", "import, the last beside the first", "clock merge"],
     "guard": ["python, with nothing", "guard hook, as the presets", "guard hook, with no room"],
 }  # fmt: skip
 
