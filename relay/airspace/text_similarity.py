@@ -25,7 +25,7 @@ MOST_TEXT = 4000
 #: Terms of a likeness that are named.
 MOST_TERMS = 3
 
-_TRAILER = re.compile(r"^[A-Za-z][A-Za-z-]*-[Bb]y: .*$", re.MULTILINE)
+_TRAILER = re.compile(r"^(?:[A-Za-z][A-Za-z-]*-[Bb]y|TimeWarp-[A-Za-z-]+): .*$", re.MULTILINE)
 _LINK = re.compile(r"https?://\S+|\S+@\S+\.\S+")
 _WORD = re.compile(r"[^\W\d_]+")
 #: Where one name is several words: cartTotal, HTTPServer.

@@ -103,6 +103,16 @@ async def test_shell_edits_are_seen(open_room: Open) -> None:
     assert (written.lane, written.role, written.branch) == ("WRITER", "agent", own_branch("writer"))
     assert (landed.lane, landed.outputs["commit"]) == ("main", merged)
     assert written.id in landed.parents
+    # The merge, and the commit of what stood uncommitted, name the event that they come of.
+    for commit in (merged, f"{merged}^2"):
+        told = git(one.folder, "log", "-1", "--format=%(trailers:only,unfold)", commit).strip().split("\n")
+        assert told == [
+            f"TimeWarp-Event-Id: {written.id}",
+            "TimeWarp-Agent-Id: WRITER",
+            f"TimeWarp-Branch-Id: {own_branch('writer')}",
+            f"TimeWarp-Snapshot-Id: {git(one.folder, 'rev-parse', f'{commit}^{{tree}}')}",
+            "TimeWarp-Vector-Clock: " + ",".join(f"{key}:{n}" for key, n in sorted(written.clock.items())),
+        ]
     assert touched(shell) == [
         (".gitignore", "mode"),
         ("notes.md", "rename"),

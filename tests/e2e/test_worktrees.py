@@ -115,8 +115,9 @@ async def test_a_person_reads_the_message_changes_it_and_takes_work_back(open_ro
         [back] = re.findall(r"`(\S*relay worktrees restore WRITER[^`]*)`", said)
         assert "brought back" in await _relay(one, *shlex.split(back)[1:])
     await _relay(one, "worktrees", "merge", "WRITER", "--squash", "-m", "Note it", "-m", "In two files.")
-    shown = git(one.folder, "log", "-1", "--format=%an|%cn|%B").rstrip()
+    shown, _, trailers = git(one.folder, "log", "-1", "--format=%an|%cn|%B").partition("\n\nTimeWarp-")
     assert shown == "WRITER|Ann Lee|Note it\n\nIn two files."
+    assert trailers.count("\nTimeWarp-") == 4
     assert (one.folder / "notes.md").read_text() == "one\ntwo\nmine\n"
 
 
@@ -135,7 +136,7 @@ async def test_a_message_is_written_in_the_persons_editor(
             assert done.code == 0, done.all
             assert (
                 git(one.folder, "log", "-1", "--format=%s")
-                == f"Mine: Merge {own_branch('writer', 'Ann Lee')}: Append a line"
+                == f"Mine: Merge {own_branch('writer')}: Append a line"
             )
             (one.folder / ".relay" / "worktrees" / "writer" / "more.md").write_text("x\n")
         else:

@@ -107,12 +107,17 @@ class Room(WorktreeRoom):
         self.actions = WorktreeActions(self.registry, self.branch_updates)
         #: What its agents' work is about.
         self.about = WorkSummary()
+        #: Do its commits have trailers of the timeline?
+        self.names_events = False
 
     async def record(self, change: WorktreeChange) -> None:
         self.happened.append(change)
 
     async def summary(self, agent: str, since: float) -> WorkSummary:
         return self.about
+
+    async def trailers(self, agent: str, branch: str, tree: str) -> tuple[str, ...]:
+        return (f"TimeWarp-Agent-Id: {agent}", f"TimeWarp-Snapshot-Id: {tree}") if self.names_events else ()
 
     async def trials(self) -> Mapping[str, Trial]:
         return await self.registry.merge_trials.trials(await self.registry.target())

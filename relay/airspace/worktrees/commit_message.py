@@ -34,7 +34,8 @@ _POLITE = re.compile(
 _TURNS = re.compile(r"(?:\A|(?<=[,;.!?\n]))\s*(?:(?:and|then)\s+)?@([\w-]+)(?=[\s,:])", re.IGNORECASE)
 _MENTION = re.compile(r"(?<![\w@])@(?=[A-Za-z])")
 _SENTENCE = re.compile(r"(?<=[.!?])\s|[.!?:]$")
-_COAUTHOR = re.compile(r"^co-authored-by:.*$\n?", re.MULTILINE | re.IGNORECASE)
+#: What names those who contributed, or an event of the log: each commit gets its own.
+_OWN_TRAILER = re.compile(r"^(?:co-authored-by|timewarp-[a-z-]+):.*$\n?", re.MULTILINE | re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +70,7 @@ def proposed_message(
     no commit yet."""
     own = commits[0] if len(commits) == 1 and not dirty else None
     if own is not None:
-        subject, body = own.subject, _COAUTHOR.sub("", own.body).strip() if squash else ""
+        subject, body = own.subject, _OWN_TRAILER.sub("", own.body).strip() if squash else ""
     else:
         subject = _subject(about, commits, paths)
         listed = (

@@ -21,6 +21,11 @@ class WorktreeRoom:
         """What the agent's work since then (Unix seconds) is about, for the message of its merge."""
         return WorkSummary()
 
+    async def trailers(self, agent: str, branch: str, tree: str) -> tuple[str, ...]:
+        """The trailers of a commit of the agent's work on this branch, whose tree is `tree`: what the log knows of it
+        (`relay.log.commit_trailers`)."""
+        return ()
+
     async def record(self, change: WorktreeChange) -> None:
         """Keep an event of the change, and tell the room of it, in one transaction."""
 

@@ -25,10 +25,12 @@ from relay.coordination.tasks import claims
 from relay.coordination.writes.fencing import LockCheck
 from relay.coordination.writes.lock_guard import caller_of
 from relay.log import events
-from relay.log.events import Lane, NewEvent
+from relay.log.commit_trailers import commit_trailers
+from relay.log.events import Event, Lane, NewEvent
 from relay.model import LOCKED, Kind, Refusal
 from relay.room.journal import ledger
 from relay.store.ports import Store, StoreBusy, StoreError, Tx
+from relay.timeline.projection import last_tree
 
 log = structlog.get_logger(__name__)
 _TOLD = "worktrees_trouble"
@@ -81,6 +83,16 @@ class StoredWorktreeRoom(WorktreeRoom):
         except (StoreError, self._store.transient, self._store.errors):
             return WorkSummary()
 
+    async def trailers(self, agent: str, branch: str, tree: str) -> tuple[str, ...]:
+        """Those of the event that last said how the agent's worktree stands. None where the database cannot be read,
+        or knows nothing yet."""
+        try:
+            event = await self._store.read(lambda tx: _newest_of(tx, agent))
+        except (StoreError, self._store.transient, self._store.errors) as error:
+            log.warning("a commit names no event", agent=agent, reason=str(error))
+            return ()
+        return () if event is None else commit_trailers(event, agent=agent, branch=branch, tree=tree)
+
     async def record(self, change: WorktreeChange) -> None:
         async def work(tx: Tx) -> None:
             lane = Lane("room", f"worktree:{ledger.new_id()}", short=True)
@@ -115,3 +127,14 @@ class StoredWorktreeRoom(WorktreeRoom):
         # Reading costs nothing; only news takes the write lock.
         if (await self._store.read(lambda tx: events.setting(tx, _TOLD)) or "") != trouble:
             await self._store.write(work)
+
+
+async def _newest_of(tx: Tx, agent: str) -> Event | None:
+    """The event that last said how an agent's worktree stands. Where none does (a checkout of a person's), what its
+    person did last, or the room."""
+    if (known := await last_tree(tx, agent)) is not None:
+        return await events.get(tx, known.event)
+    lane = await tx.one(events.Q.lane, session=ledger.ROOM, lane=f"human:{agent}")
+    if lane is not None and lane["seq"]:
+        return await events.get(tx, lane["head"])
+    return next(iter(await events.read_after(tx, await events.last_pos(tx) - 1, limit=1)), None)

@@ -20,6 +20,7 @@ from relay.git.run import GitError
 from relay.git.scratch_repository import ScratchRepository
 from relay.git.signing import of_person, of_relay, signed
 from relay.git.snapshot import commit_tree
+from relay.log.commit_trailers import EVENT, commit_trailers
 from relay.log.events import Event
 from relay.model.refusals import Refusal
 from relay.timeline.rewind.checkout_writer import CheckoutWriter, Outcome
@@ -27,21 +28,7 @@ from relay.timeline.rewind.history import REDONE, REWOUND, UNDONE, Operation, Ta
 
 log = structlog.get_logger(__name__)
 HEADS = "refs/heads/"
-_EVENT = "TimeWarp-Event-Id"
 _VERBS = {REWOUND: "Take back", UNDONE: "Bring back", REDONE: "Take back again"}
-
-
-def trailers(event: Event, *, agent: str, branch: str, snapshot: str) -> str:
-    """The metadata of a commit that relay makes, a line each (003, section 3.2). `snapshot`: the tree's id."""
-    clock = ",".join(f"{lane}:{count}" for lane, count in sorted(event.clock.items()))
-    pairs = (
-        (_EVENT, event.id),
-        ("TimeWarp-Agent-Id", agent),
-        ("TimeWarp-Branch-Id", branch),
-        ("TimeWarp-Snapshot-Id", snapshot),
-        ("TimeWarp-Vector-Clock", clock),
-    )
-    return "".join(f"{name}: {' '.join(value.split())}\n" for name, value in pairs)
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,7 +141,8 @@ class RewindApplier:
         subject = f"{_VERBS[operation.kind]} what {operation.lane} did"
         to = event.inputs["to"]
         text = f"{' '.join(subject.split())[:200]}\n\n" + (f"Since {' '.join(to.split())}.\n\n" if to else "")
-        text += trailers(event, agent=operation.lane, branch=branch, snapshot=operation.after)
+        said = commit_trailers(event, agent=operation.lane, branch=branch, tree=operation.after)
+        text += "".join(f"{line}\n" for line in said)
         author = of_relay(operation.author)
         who = signed(author, await of_person(self.main) or author)
         git = self.scratch.git(self.main)
@@ -164,7 +152,7 @@ class RewindApplier:
 
     async def _has_commit(self, ref: str, operation: Operation, event: Event) -> bool:
         """Has the branch the commit of this event?"""
-        format_ = f"--format=%(trailers:key={_EVENT},valueonly)"
+        format_ = f"--format=%(trailers:key={EVENT},valueonly)"
         said = await self.main.git.maybe("log", format_, f"{operation.base}..{ref}", "--")
         return said is not None and event.id in said.split()
 

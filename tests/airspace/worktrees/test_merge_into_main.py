@@ -75,6 +75,28 @@ async def test_the_person_commits_and_the_agent_is_the_author(tmp_path: Path) ->
     ]
 
 
+@pytest.mark.parametrize("squash", [False, True])
+async def test_a_commit_names_the_event_that_it_comes_of(tmp_path: Path, squash: bool) -> None:
+    repo = repository(tmp_path / "repo")
+    knows(repo)
+    one = await room(repo, "A")
+    one.names_events = True
+    write(one.at("A"), {"a.py": "agent\n" + lines(2, 20)})
+    git(one.at("A"), "add", "-A")
+    git(one.at("A"), "commit", "-q", "-m", "Half", "-m", "TimeWarp-Snapshot-Id: of the agent's own")
+    write(one.at("A"), {"b.py": "agent\n"})
+    proposed = await one.actions.propose("A", "ann", MergeOptions(squash))
+    assert "TimeWarp" not in proposed["text"] + proposed["message"], "they are known when it is committed"
+    await one.actions.merge("A", "ann", MergeOptions(squash))
+    commits = ["main"] if squash else ["main", "main^2"]
+    for commit in commits:
+        told = git(repo, "log", "-1", "--format=%(trailers:only)", commit).strip().split("\n")
+        tree = git(repo, "rev-parse", f"{commit}^{{tree}}")
+        timeline = ["TimeWarp-Agent-Id: A", f"TimeWarp-Snapshot-Id: {tree}"]
+        others = ["Co-authored-by: Ann <ann@example.org>"] if commit == "main" else []
+        assert told == [*others, *timeline]
+
+
 async def test_the_persons_own_configuration_counts(tmp_path: Path) -> None:
     repo = repository(tmp_path / "repo")
     (tmp_path / "home" / ".gitconfig").write_text("[user]\n\tname = Ann Lee\n\temail = ann@example.com\n")

@@ -63,9 +63,16 @@ async def conflicting(tmp_path: Path) -> Room:
     return await behind(tmp_path, {}, {"a.py": MINE, "own.py": "own\n"}, {"a.py": THEIRS, "new.py": "new\n"})
 
 
+def names_its_tree(at: Path) -> bool:
+    """Has the newest commit its trailers?"""
+    shown = git(at, "log", "-1", "--format=%T %(trailers:key=TimeWarp-Snapshot-Id,valueonly)").split()
+    return len(shown) == 2 and shown[0] == shown[1]
+
+
 async def test_what_is_settled_by_editing_is_committed_and_merges(tmp_path: Path) -> None:
     one = await conflicting(tmp_path)
     repo, at = tmp_path / "repo", one.at("A")
+    one.names_events = True
     place = await one.turns.before_turn("A", take_main=True)
     assert place is not None and "a.py (lines 10-16)" in place.note
     text = (at / "a.py").read_text()
@@ -81,6 +88,7 @@ async def test_what_is_settled_by_editing_is_committed_and_merges(tmp_path: Path
     assert git(at, "status", "--porcelain") == ""
     assert git(at, "rev-list", "--parents", "-1", "HEAD").split()[2] == git(repo, "rev-parse", "main")
     assert git(at, "log", "-1", "--format=%an|%s") == f"A|Merge main into {own_branch('a')}"
+    assert names_its_tree(at)
     assert not (at / "MERGE_HEAD").exists() and git(at, "for-each-ref", MERGE, WRITTEN) == ""
     assert await merges(one) == ("clean", [])
     done = await one.actions.merge("A", "ann")
@@ -98,7 +106,9 @@ async def test_the_names_of_the_branches_stand_behind_the_markers(tmp_path: Path
 
 async def test_a_clean_one_is_committed_at_once(tmp_path: Path) -> None:
     one = await behind(tmp_path, {}, {"own.py": "own\n"}, {"new.py": "new\n"})
+    one.names_events = True
     assert "has merged main" in await turn(one, {})
+    assert names_its_tree(one.at("A"))
     at = one.at("A")
     assert git(at, "status", "--porcelain") == "" and (at / "new.py").exists()
     assert any("no conflict" in each.text for each in one.happened)

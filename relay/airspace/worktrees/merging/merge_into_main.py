@@ -135,7 +135,8 @@ class BranchMerger:
         head = await self.commit_work(side, proposal.branch, text, proposal.committer)
         parents = [main] if proposal.squash else [main, head]
         who = signed(proposal.author, proposal.committer)
-        commit = await commit_tree(merged.git, merged.tree, parents, proposal.message, who)
+        text = await self.with_event(merged.git, proposal.message, side.agent, proposal.branch, merged.tree)
+        commit = await commit_tree(merged.git, merged.tree, parents, text, who)
         # A clone of its own has its commits in objects of its own.
         same = side.checkout.common == self._main.common
         await self._scratch.publish(self._main, commit, [main, head] if same else [main])
@@ -339,7 +340,12 @@ class BranchMerger:
             return before
         parents, who = [before] if before else [], signed(of_relay(side.agent), committer)
         why = "relay: work before a merge"
+        text = await self.with_event(self._scratch.git(checkout), text, side.agent, branch, snapshot.tree)
         return await self.commit(checkout, branch, snapshot.tree, parents, text, who, why)
+
+    async def with_event(self, git: Git, text: str, agent: str, branch: str, tree: str) -> str:
+        """The message of a commit with the trailers that name what the log knows of it. Raises GitError."""
+        return await with_trailers(git, text, await self.room.trailers(agent, branch, tree))
 
     async def commit(
         self,

@@ -41,8 +41,9 @@ class MergeOptions:
 
 @dataclass(frozen=True, slots=True)
 class Proposal:
-    """A merge that can be made, as a person decides on it. `message` is committed as it stands; `text` is what of it
-    a person may change, `trailers` the lines that name everybody else who contributed. `note` says whose name stands
+    """A merge that can be made, as a person decides on it. `message` is committed as it stands, with the
+    trailers that name an event of the log behind it; `text` is what of it a person may change, `trailers` the lines
+    that name everybody else who contributed. `note` says whose name stands
     in for one that git does not know; empty when git knows. `decided`: a person's word that another goes first."""
 
     branch: str

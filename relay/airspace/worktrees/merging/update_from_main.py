@@ -72,6 +72,7 @@ class UpdateFromMain:
             raise Refusal("The two conflict in a submodule.", by_hand)
         if not stages:
             text = f"Merge {target.name} into {branch}\n"
+            text = await self._merger.with_event(git, text, side.agent, branch, tree)
             who = signed(of_relay(side.agent), await self._committer(side.agent))
             commit = await commit_tree(git, tree, [head, main], text, who)
             await self._scratch.publish(side.checkout, commit, [head, main])
@@ -137,6 +138,7 @@ class UpdateFromMain:
             raise Refusal("The worktree changed at the same time.", "Try again.")
         who = signed(of_relay(agent), await self._committer(agent))
         text, parents = f"Merge {started.into} into {branch}\n", [started.head, started.other]
+        text = await self._merger.with_event(git, text, agent, branch, snapshot.tree)
         commit = await self._merger.commit(
             checkout, branch, snapshot.tree, parents, text, who, "relay: main is taken in"
         )
