@@ -89,11 +89,11 @@ async def test_a_commit_names_the_event_that_it_comes_of(tmp_path: Path, squash:
     assert "TimeWarp" not in proposed["text"] + proposed["message"], "they are known when it is committed"
     await one.actions.merge("A", "ann", MergeOptions(squash))
     commits = ["main"] if squash else ["main", "main^2"]
-    for commit in commits:
-        told = git(repo, "log", "-1", "--format=%(trailers:only)", commit).strip().split("\n")
-        tree = git(repo, "rev-parse", f"{commit}^{{tree}}")
+    for named in commits:
+        told = git(repo, "log", "-1", "--format=%(trailers:only)", named).strip().split("\n")
+        tree = git(repo, "rev-parse", f"{named}^{{tree}}")
         timeline = ["TimeWarp-Agent-Id: A", f"TimeWarp-Snapshot-Id: {tree}"]
-        others = ["Co-authored-by: Ann <ann@example.org>"] if commit == "main" else []
+        others = ["Co-authored-by: Ann <ann@example.org>"] if named == "main" else []
         assert told == [*others, *timeline]
 
 
