@@ -90,7 +90,7 @@ class TransitionSettings:
 
     from_role: str = setting("the role that hands on")
     to_role: str = setting("the role that gets it")
-    rules: tuple[str, ...] = setting("names of rules, checked in this order", (), empty=False)
+    rules: tuple[str, ...] = setting("names of rules, all of which are checked", empty=False)
 
 
 ROLES = (
