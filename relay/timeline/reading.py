@@ -23,6 +23,7 @@ from relay.timeline.projection import CHANGED, READ, Q
 TYPES = (
     *(CHANGED, READ, "turn.started", "turn.ended", "worktree.changed"),
     *("timeline.rewound", "timeline.undone", "timeline.redone", "timeline.given_up"),
+    *("conflict.found", "conflict.settled"),
 )
 _TAKEN_BACK = {
     "timeline.rewound": "took back",
@@ -219,6 +220,8 @@ def author(event: Event) -> str:
     """Whose doing it is: an agent's or a person's name. What relay did to a worktree is its agent's."""
     if event.type == "worktree.changed":
         return str(event.outputs["agent"])
+    if event.type.startswith("conflict."):
+        return safe_line(str(event.outputs["sides"][0]), 40)
     return safe_line(event.lane.removeprefix("human:"), 40)
 
 
@@ -239,6 +242,10 @@ def words(event: Event) -> str:
         )
     if event.type == "worktree.changed":
         return f"{outputs['change']} {outputs['branch']}"
+    if event.type.startswith("conflict."):
+        other = "the main branch" if outputs["sides"][1] == "main" else outputs["sides"][1]
+        now = "conflicts with" if event.type == "conflict.found" else "does not conflict any more with"
+        return f"{now} {other}"
     if event.type in _TAKEN_BACK:
         return f"{_TAKEN_BACK[event.type]} what {outputs['lane']} did"
     return event.type.replace(".", " ")

@@ -312,3 +312,32 @@ async def test_edits_by_tool_hook_and_shell_in_one_turn(open_room: Open) -> None
     assert [event.inputs["tree"] for event in changes[1:]] == [event.snapshot for event in changes[:-1]]
     reads = await events_of(one, "files.read")
     assert [event.outputs["paths"] for event in reads if event.outputs["source"] == "tool"] == [["notes.md"]]
+
+
+async def test_a_conflict_that_git_sees_is_in_the_log(open_room: Open) -> None:
+    other = WRITES.replace("mine", "theirs")
+    agents = agent("AVA", "a.yaml"), agent("BEN", "b.yaml")
+    one = await open_room(*agents, files={"a.yaml": WRITES, "b.yaml": other}, start=False)
+    in_git(one.folder)
+    await one.start()
+    for name in ("AVA", "BEN"):
+        await ask(one, "append a line", name)
+
+    async def found() -> list[Any]:
+        return list((await timeline(one, "log", "--type", "conflict.found"))["events"])
+
+    (conflict,) = await eventually(found, "the conflict is found")
+    assert conflict["files"] == ["notes.md"]
+    assert "conflicts with BEN" in (await one.relay("timeline", "log")).out
+    git(one.folder / ".relay" / "worktrees" / "ben", "checkout", "-q", "notes.md")
+
+    async def settled() -> list[Any]:
+        return list((await timeline(one, "log", "--type", "conflict.settled"))["events"])
+
+    await eventually(settled, "the conflict is gone")
+    assert len(await found()) == 1
+    await one.end()
+    (event,) = await events_of(one, "conflict.found")
+    writes = await events_of(one, "files.changed")
+    assert event.outputs["events"] == [write.id for write in writes]
+    assert event.outputs["lanes"] == [write.lane_key for write in writes]

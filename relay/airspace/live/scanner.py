@@ -57,6 +57,8 @@ class Scanner:
         #: When it looked last (Unix seconds); before the first look nothing is known.
         self.looked_at = 0.0
         self.to_show = asyncio.Event()
+        #: Set after each look, for who records what was seen; never while the airspace is switched off.
+        self.looked = asyncio.Event()
         self.ticks = 0
 
     def poke(self) -> None:
@@ -139,6 +141,7 @@ class Scanner:
             if not await observer.look(settings, now):
                 self.poke()
             self.looked_at = now  # not earlier: the state has what was seen at this time
+            self.looked.set()
             if await self._protocol.observe(await observer.observation(settings, now)) or not self.precision:
                 await self.count()
             await self._protocol.remind()

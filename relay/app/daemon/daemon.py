@@ -170,6 +170,7 @@ class Daemon:
         start("timeline-rewinds", parts.settle_rewinds)
         start("timeline-snapshots", parts.timeline.prune)
         start("timeline-tools", parts.timeline.tools.run)
+        start("timeline-conflicts", parts.conflicts.run)
         parts.airspace.start(start)
         parts.coordination.start(start)
         start(

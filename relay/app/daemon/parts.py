@@ -19,6 +19,7 @@ from relay.app.daemon.supervisor import Supervisor
 from relay.app.daemon.trouble import Trouble
 from relay.app.daemon.turn_hooks import DaemonHooks
 from relay.app.runtime.instance import InstanceRecord
+from relay.app.wiring.conflict_log import ConflictLog
 from relay.app.wiring.timeline import TimelineRecording
 from relay.base.durations import now_iso
 from relay.base.git_checkouts import top_of
@@ -90,6 +91,7 @@ class Parts:
         )
         self.services = replace(services, intents=IntentService(store, settings, self.airspace.live))
         self.timeline = TimelineRecording(store, self.worktrees.registry, settings)
+        self.conflicts = ConflictLog(store, self.airspace.scanner)
         self.rewinds = RewindService(store, self.worktrees.registry, self.timeline)
         self.coordination = CoordinationTasks(store, settings, self.services, self.turns)
         follow.check_acyclic([*self.airspace.followers, *self.coordination.followers])

@@ -47,7 +47,7 @@ async def test_a_tools_edit_and_a_shells_edit_of_one_turn(desk: RecordedRoom) ->
     ]
     assert is_chain(found)
     assert all(event.parents == (plan.event_id,) for event in found)
-    assert all((event.role, event.branch) == ("agent", "relay/ava") for event in found)
+    assert all((event.role, event.branch) == ("agent", changes.branch) for event in found)
     # What stood between is kept in the repository itself.
     await desk.room.registry.scratch.empty("sha1")
     git(desk.repo, "gc", "-q", "--prune=now")
@@ -111,7 +111,7 @@ async def test_a_read_depends_on_the_write_that_its_lane_could_see(desk: Recorde
     assert (blind.outputs["paths"], blind.outputs["source"], blind.causal_deps) == (["a.py"], "tool", ())
     # BEN's work comes onto the main branch, and AVA merges that within its turn.
     git(desk.at("BEN"), "commit", "-qam", "ben")
-    git(desk.repo, "merge", "-q", "--no-ff", "relay/ben")
+    git(desk.repo, "merge", "-q", "--no-ff", git(desk.at("BEN"), "branch", "--show-current"))
     git(desk.at("AVA"), "merge", "-q", "main")
     desk.named(plan, "a.py", writes=False)
     await desk.look(plan)
