@@ -78,6 +78,7 @@ class MockRoom(MockState):
         app.router.add_patch("/api/tasks/{number}", self._task_patch)
         self.air.add_routes(app.router)
         self.held.add_routes(app.router)
+        self.timeline.add_routes(app.router)
         app.router.add_get("/ws", self._ws)
         self._runner = web.AppRunner(app, shutdown_timeout=1)
         await self._runner.setup()

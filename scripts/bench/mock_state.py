@@ -12,6 +12,7 @@ from aiohttp import web
 
 from scripts.bench.mock_airspace import MockAirspace, stamp
 from scripts.bench.mock_held import MockHeld
+from scripts.bench.mock_timeline import MockTimeline
 
 
 def new_agent(name: str, **changes: Any) -> dict[str, Any]:
@@ -85,6 +86,7 @@ class MockState:
         self.air = MockAirspace(self.tell, self.store)
         #: Locks and sessions, and whole tasks.
         self.held = MockHeld(self.store, lambda: self.tasks)
+        self.timeline = MockTimeline()
 
     # -- what a test makes happen
 

@@ -5,6 +5,7 @@ import { personName } from "./state/prefs";
 import type {
   Advisory, Agent, AirspaceState, Choice, Entry, Held, Hit, Job, PermissionRequest, Precision, RoomState, Sample, Task, TaskDetail,
 } from "./types";
+import type { Checkpoint, FileView, Heads, MomentDiff, Rewound, TreeView, WholeEvent } from "./timeline_types";
 import type { MergeMethod, MergeProposal, WorktreeDiff, Worktrees } from "./worktree_types";
 
 export class ApiError extends Error {
@@ -51,7 +52,8 @@ export function whenUnauthorised(callback: () => void): void {
   onUnauthorised = callback;
 }
 
-async function call<T>(method: string, path: string, body?: unknown): Promise<T> {
+/** `whole`: an answer without a reason is one also where it says that nothing was done. */
+async function call<T>(method: string, path: string, body?: unknown, whole = false): Promise<T> {
   let response: Response;
   try {
     response = await fetch(path, {
@@ -59,7 +61,8 @@ async function call<T>(method: string, path: string, body?: unknown): Promise<T>
       credentials: "same-origin",
       headers: body === undefined ? {} : { "Content-Type": "application/json" },
       body: body === undefined ? undefined : JSON.stringify(body),
-      signal: AbortSignal.timeout(20_000),
+      // What writes files waits for whoever writes them now.
+      signal: AbortSignal.timeout(whole ? 300_000 : 20_000),
     });
   } catch {
     throw new ApiError(0, "unreachable", "The room cannot be reached.", "Is the daemon running? `bash scripts/start.sh` in relay's folder starts it.");
@@ -81,7 +84,7 @@ async function call<T>(method: string, path: string, body?: unknown): Promise<T>
     throw refusal;
   }
   if (data === null) throw new ApiError(response.status, "not_json", "The room's answer could not be read.");
-  if (data.success === false) throw new ApiError(200, "refused", data.reason ?? "The room refused.", data.fix ?? "");
+  if (data.success === false && !(whole && data.reason === undefined)) throw new ApiError(200, "refused", data.reason ?? "The room refused.", data.fix ?? "");
   return data as T;
 }
 
@@ -186,6 +189,20 @@ export const api = {
     call<{ reason?: string }>("POST", `/api/worktrees/${quote(agent)}/abort`, signed({})),
   restore: (agent: string, kept: string) =>
     call<{ reason?: string }>("POST", `/api/worktrees/${quote(agent)}/restore`, signed({ kept })),
+  timelineHeads: (wanted: { after?: number; before?: number; path?: string; limit: number }) =>
+    call<Heads>("GET", `/api/timeline/heads${query(wanted)}`),
+  timelineEvent: (event: string | number) => call<WholeEvent>("GET", `/api/timeline/events/${quote(String(event))}`),
+  /** Moments as the room names them; `lane`: whose files, "" = those of the moment itself. */
+  timelineTree: (at: string, lane: string, path: string) => call<TreeView>("GET", `/api/timeline/tree${query({ at, lane, path })}`),
+  timelineFile: (at: string, lane: string, path: string) => call<FileView>("GET", `/api/timeline/file${query({ at, lane, path })}`),
+  timelineDiff: (a: string, b: string, lane = "", path = "") => call<MomentDiff>("GET", `/api/timeline/diff${query({ a, b, lane, path })}`),
+  checkpoints: async () => (await call<{ checkpoints: Checkpoint[] }>("GET", "/api/timeline/checkpoints")).checkpoints,
+  makeCheckpoint: (checkpoint: string) => call<{ reason?: string }>("POST", "/api/timeline/checkpoint", signed({ checkpoint })),
+  /** `into`: null = where it stands. With conflicts nothing is written, unless `partial`. */
+  rewind: (wanted: { lane: string; to: string; into: string | null; dry_run: boolean; partial?: boolean }) =>
+    call<Rewound>("POST", "/api/timeline/rewind", signed(wanted), true),
+  undoRewind: (what: "undo" | "redo", wanted: { dry_run: boolean; partial?: boolean }) =>
+    call<Rewound>("POST", `/api/timeline/${what}`, signed(wanted), true),
   permissions: async () => (await call<{ requests: PermissionRequest[] }>("GET", "/api/permissions")).requests,
   decide: (request: string, option: string) =>
     call<{ reason?: string }>("POST", `/api/permissions/${quote(request)}`, signed({ option })),

@@ -6,7 +6,7 @@
  */
 
 import { batch, effect } from "@preact/signals";
-import { agentPanel, picked, show, taskOpen, view, VIEWS, worktreeOf, type Picked, type View } from "./view";
+import { agentPanel, NO_WORDS, picked, show, taskOpen, timelineWords, view, VIEWS, worktreeOf, type Picked, type TimelineWords, type View } from "./view";
 
 /** What the address says of a place in the airspace, by the field of `Picked`. */
 const PICKS = { agent: "near", link: "link", advisory: "advisory" } as const;
@@ -16,11 +16,24 @@ function pickOf(words: URLSearchParams): Picked {
   return advisory ? { advisory } : link ? { link } : near ? { agent: near } : null;
 }
 
+/** What of the timeline is a number of an event. */
+const NUMBERS: readonly string[] = ["event", "at", "with"];
+/** Fields whose name is taken in an address. */
+const SAID: Readonly<Record<string, string>> = { agent: "who" };
+
+function timelineOf(words: URLSearchParams): TimelineWords {
+  const read = (field: string): string => words.get(SAID[field] ?? field) ?? "";
+  const fields = Object.keys(NO_WORDS).map((field) => [field, NUMBERS.includes(field) && !/^\d{1,15}$/.test(read(field)) ? "" : read(field)]);
+  return Object.fromEntries(fields) as TimelineWords;
+}
+
 export function addressNow(): string {
   const words = new URLSearchParams();
   if (view.value === "worktrees" && worktreeOf.value) words.set("of", worktreeOf.value);
   if (view.value === "airspace" && picked.value)
     for (const [field, what] of Object.entries(picked.value)) words.set(PICKS[field as keyof typeof PICKS], what);
+  if (view.value === "timeline")
+    for (const [field, what] of Object.entries(timelineWords.value)) if (what) words.set(SAID[field] ?? field, what);
   if (taskOpen.value !== null) words.set("task", String(taskOpen.value));
   if (agentPanel.value) words.set("agent", agentPanel.value);
   const said = words.toString();
@@ -46,6 +59,7 @@ export function takeAddress(hash: string): boolean {
     taskOpen.value = task && /^\d{1,9}$/.test(task) ? Number(task) : null;
     agentPanel.value = found.words.get("agent");
     if (found.view === "worktrees") worktreeOf.value = found.words.get("of");
+    if (found.view === "timeline") timelineWords.value = timelineOf(found.words);
     if (found.view === "airspace") picked.value = pickOf(found.words);
   });
   return true;

@@ -6,8 +6,8 @@ import { setReferences } from "../text/markdown";
 import { readRef, ref, THINGS } from "../text/reference";
 import { jobs, jumpTo, newestNumber, tasks } from "./room";
 
-export type View = "room" | "board" | "agents" | "queue" | "airspace" | "locks" | "worktrees";
-export const VIEWS: readonly View[] = ["room", "board", "agents", "queue", "airspace", "locks", "worktrees"];
+export type View = "room" | "board" | "agents" | "queue" | "airspace" | "locks" | "worktrees" | "timeline";
+export const VIEWS: readonly View[] = ["room", "board", "agents", "queue", "airspace", "locks", "worktrees", "timeline"];
 
 export const view = signal<View>("room");
 export const overlay = signal<"none" | "search" | "help">("none");
@@ -25,6 +25,21 @@ export type Picked = { agent: string } | { link: string } | { advisory: string }
 export const picked = signal<Picked>(null);
 /** The agent whose diff the worktrees view shows. */
 export const worktreeOf = signal<string | null>(null);
+/** What the timeline shows: the filters, and what is picked. `event`, `at` and `with` are numbers of events, as text. */
+export interface TimelineWords {
+  agent: string;
+  file: string;
+  /** The id of a kind (timeline/kinds.ts). */
+  kind: string;
+  event: string;
+  /** The moment whose files are shown, and the one it is compared with. */
+  at: string;
+  with: string;
+  /** "list" or "". */
+  as: string;
+}
+export const NO_WORDS: TimelineWords = { agent: "", file: "", kind: "", event: "", at: "", with: "", as: "" };
+export const timelineWords = signal<TimelineWords>(NO_WORDS);
 /** Bumped to ask the composer for the focus. */
 export const composerCall = signal(0);
 

@@ -31,6 +31,7 @@ const ACTIONS: readonly { title: string; note: string; icon: IconName; run: () =
   { title: "Airspace", note: "g s", icon: "airspace", run: () => show("airspace") },
   { title: "Locks", note: "g l", icon: "lock", run: () => show("locks") },
   { title: "Worktrees", note: "g w", icon: "branch", run: () => show("worktrees") },
+  { title: "Timeline", note: "g t", icon: "timeline", run: () => show("timeline") },
   { title: "Write a message", note: "c", icon: "send", run: callComposer },
   { title: "Switch theme", note: "t", icon: "theme_dark", run: nextTheme },
   { title: "Change your name", note: "", icon: "person", run: () => (askName.value = true) },
@@ -155,10 +156,11 @@ export function Palette() {
 }
 
 const KEYS: readonly [string, readonly [string, string][]][] = [
-  ["Everywhere", [["/ or c", "write a message"], ["Ctrl K", "search, or go anywhere"], ["g r", "room"], ["g b", "board"], ["g a", "agents"], ["g q", "queue"], ["g s", "airspace"], ["g l", "locks"], ["g w", "worktrees"], ["t", "theme: system, light, dark"], ["?", "these keys"], ["Esc", "close, or leave the field"]]],
+  ["Everywhere", [["/ or c", "write a message"], ["Ctrl K", "search, or go anywhere"], ["g r", "room"], ["g b", "board"], ["g a", "agents"], ["g q", "queue"], ["g s", "airspace"], ["g l", "locks"], ["g w", "worktrees"], ["g t", "timeline"], ["t", "theme: system, light, dark"], ["?", "these keys"], ["Esc", "close, or leave the field"]]],
   ["Room", [["j  k", "next, previous entry"], ["r", "reply to the entry in focus"], ["End", "go to the newest"]]],
   ["Writing", [["Enter", "send"], ["Shift Enter", "new line"], ["@", "name an agent, @all for everyone"], ["/", "a command, at the start"], ["Tab", "take the completion"]]],
   ["Airspace", [["← → ↑ ↓", "turn it, or move the plan"], ["Shift ←", "move it in 3D"], ["+ or -", "nearer, farther"], ["0", "all of it, as at first"], ["Tab", "from agent to agent"]]],
+  ["Timeline", [["← →", "the event before, the next one"], ["↑ ↓", "another row"], ["Shift ← →", "move along"], ["+ or -", "nearer, farther"], ["0", "all of it"], ["Home", "the row's first"], ["End", "its newest"]]],
   ["Board", [["Shift → ←", "move the card on, or back"], ["↑ ↓", "other cards"], ["Enter", "rename"], ["Space", "everything about it"]]],
 ];
 

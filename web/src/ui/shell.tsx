@@ -32,6 +32,7 @@ const TABS: readonly { view: View; name: string; icon: IconName; keys: string }[
   { view: "airspace", name: "Airspace", icon: "airspace", keys: "g s" },
   { view: "locks", name: "Locks", icon: "lock", keys: "g l" },
   { view: "worktrees", name: "Worktrees", icon: "branch", keys: "g w" },
+  { view: "timeline", name: "Timeline", icon: "timeline", keys: "g t" },
 ];
 
 function count(tab: View): number {
@@ -48,6 +49,8 @@ function count(tab: View): number {
       return openAdvisories.value.length;
     case "locks":
       return locks.value.length;
+    case "timeline":
+      return 0;
     case "worktrees":
       return worktrees.value?.filter((w) => w.merges === "clean" || w.merges === "conflicts").length ?? 0;
   }
@@ -58,6 +61,7 @@ const airspaceView = () => import("../airspace/view");
 const locksView = () => import("./locks");
 const taskPanel = () => import("./task");
 const worktreesView = () => import("./worktrees");
+const timelineView = () => import("../timeline/view");
 
 function Tabs() {
   return (
@@ -262,6 +266,7 @@ export function Shell() {
         {view.value === "airspace" && <Lazy load={airspaceView} />}
         {view.value === "locks" && <Lazy load={locksView} />}
         {view.value === "worktrees" && <Lazy load={worktreesView} />}
+        {view.value === "timeline" && <Lazy load={timelineView} />}
       </main>
       <AgentPanel />
       {taskOpen.value !== null && <Lazy load={taskPanel} over />}

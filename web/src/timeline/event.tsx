@@ -1,0 +1,156 @@
+/** One event: what it did, what its author had seen and had not, what it led to, and what can be done from here. */
+
+import { useEffect, useState } from "preact/hooks";
+import { api, ApiError } from "../api";
+import { full } from "../text/format";
+import type { EventHead, WholeEvent } from "../timeline_types";
+import { hued, Icon, IconButton, Path } from "../ui/bits";
+import { Between } from "./between";
+import { Glyph } from "./legend";
+import { isPerson, lanesOf, set, table, version, words } from "./state";
+import { startRewind } from "./rewind";
+import { deed, kindId, nameOf, sentence, when } from "./words";
+
+/** Characters of a payload that are shown. */
+const MOST = 20_000;
+
+const pick = (number: number | string): void => set({ event: String(number) });
+
+/** An event of the table, as a line that leads to it. */
+function Linked({ number }: { number: number }) {
+  const place = table.find(number);
+  if (!place) return <li class="muted">#{number}, not read yet</li>;
+  const name = nameOf(table, place);
+  return (
+    <li>
+      <button type="button" class="tl-line" onClick={() => pick(number)}>
+        <Glyph kind={place.block.kind[place.i]!} />
+        <span><b class="agent-name" style={hued(name)}>{name}</b> {deed(table, place)} <span class="muted">{when(place.block.at[place.i]!)} · #{number}</span></span>
+      </button>
+    </li>
+  );
+}
+
+function Head({ head }: { head: EventHead }) {
+  if (table.find(head.number)) return <Linked number={head.number} />;
+  return <li class="muted">#{head.number} {head.lane.slice(head.lane.indexOf("/") + 1)}: {head.files.slice(0, 3).join(", ")}</li>;
+}
+
+/** One that is known by its id alone: asked for when it is wanted. */
+function ById({ id, path }: { id: string; path: string }) {
+  const open = async (): Promise<void> => {
+    const found = await api.timelineEvent(id).catch(() => null);
+    if (found) pick(found.number);
+  };
+  return <li><button type="button" class="tl-line" onClick={() => void open()}><Icon name="right" size={14} /><span>the last change of <Path path={path} /> before this one <span class="muted">{id.slice(0, 8)}</span></span></button></li>;
+}
+
+function Payload({ name, value }: { name: string; value: unknown }) {
+  if (value === null || value === undefined) return null;
+  const text = JSON.stringify(value, null, 2);
+  return (
+    <details class="tl-payload">
+      <summary>{name}</summary>
+      <pre>{text.slice(0, MOST)}{text.length > MOST && `\n… ${text.length - MOST} more characters`}</pre>
+    </details>
+  );
+}
+
+const TOUCHED: Readonly<Record<string, string>> = { write: "changed", delete: "deleted", rename: "renamed", mode: "mode" };
+
+function Touches({ event }: { event: WholeEvent }) {
+  const touches = event.outputs?.touches ?? [];
+  if (!touches.length) return null;
+  const before = typeof event.inputs?.tree === "string" ? event.inputs.tree : null;
+  return (
+    <section>
+      <h3>What it changed</h3>
+      <ul class="tl-touches">
+        {touches.slice(0, 200).map((touch) => (
+          <li key={touch.path}>
+            <button type="button" class="link plain-link" onClick={() => set({ file: touch.path })} data-tip="Show only the changes of this file"><Path path={touch.path} /></button>
+            <span class="tag">{touch.before === null ? "new" : TOUCHED[touch.kind]}</span>
+            {touch.from && <span class="muted">from {touch.from}</span>}
+          </li>
+        ))}
+        {touches.length > 200 && <li class="muted">and {touches.length - 200} more</li>}
+      </ul>
+      {before && event.snapshot && <Between a={before} b={event.snapshot} name="Show the lines" />}
+    </section>
+  );
+}
+
+/** Work that a rewind can take back is an agent's or a person's. */
+const canTakeBack = (name: string, kind: string): boolean => !/^(main|unknown|room)$/.test(name) && (isPerson(name) || lanesOf(name).length > 0) && ["write", "unseen", "turn", "end", "read"].includes(kind);
+
+function Known({ event }: { event: WholeEvent }) {
+  const { seen, unseen } = event.knew;
+  if (event.type !== "files.changed" && event.type !== "files.read") return null;
+  return (
+    <>
+      <section data-testid="tl-seen">
+        <h3>Its author had seen</h3>
+        {seen.length ? <ul class="tl-lines">{seen.map((head) => <Head key={head.id} head={head} />)}</ul> : <p class="muted">No change of somebody else's to these files was new to them.</p>}
+      </section>
+      {unseen.length > 0 && (
+        <section class="tl-unseen" data-testid="tl-unseen">
+          <h3>Its author had not seen</h3>
+          <ul class="tl-lines">{unseen.map((one) => <ById key={one.path} id={one.event} path={one.path} />)}</ul>
+          <p class="muted">Two worked at the same time on one file. That is no conflict by itself: git says what conflicts.</p>
+        </section>
+      )}
+    </>
+  );
+}
+
+export function EventPanel() {
+  void version.value;
+  const number = Number(words.value.event);
+  const [event, setEvent] = useState<WholeEvent | null>(null);
+  const [problem, setProblem] = useState("");
+  useEffect(() => {
+    let gone = false;
+    setEvent(null);
+    setProblem("");
+    if (!number) return;
+    api.timelineEvent(number).then(
+      (found) => { if (!gone) setEvent(found); },
+      (error: unknown) => { if (!gone) setProblem(error instanceof ApiError ? [error.message, error.fix].filter(Boolean).join(" ") : String(error)); },
+    );
+    return () => { gone = true; };
+  }, [number]);
+  if (!number) return null;
+  const place = table.find(number);
+  const seen = new Set(event?.number === number ? event.knew.seen.map((head) => head.number) : []);
+  // What its author had seen is named above them.
+  const causes = place ? [...table.causesOf(place)].reverse().filter((cause) => !seen.has(cause)) : [];
+  const effects = place ? table.effectsOf(number) : [];
+  const name = place ? nameOf(table, place) : "";
+  const kind = place ? kindId(place) : "";
+  return (
+    <section class="tl-panel" aria-label={`Event ${number}`} data-testid="tl-event-panel" data-number={number}>
+      <header>
+        {place && <Glyph kind={place.block.kind[place.i]!} />}
+        <h2>{place ? <><span class={`agent-name ${/^(main|unknown|room)$/.test(name) ? "neutral" : ""}`} style={hued(name)}>{name}</span> {deed(table, place)}</> : `Event ${number}`}</h2>
+        <IconButton icon="close" label="Close" onClick={() => set({ event: "" })} testid="tl-close" />
+      </header>
+      <p class="muted">{event ? full(event.at) : place ? when(place.block.at[place.i]!) : ""} · #{number}{event && ` · ${event.id.slice(0, 8)}`}{event?.branch && ` · ${event.branch}`}{event?.role && event.role !== "agent" && ` · ${event.role}`}</p>
+      <div class="tl-acts">
+        {place && canTakeBack(name, kind) && <button type="button" class="button small" onClick={() => startRewind({ name, from: number, words: sentence(table, place) })} data-testid="tl-take-back"><Icon name="undo" size={14} /> Take back from here…</button>}
+        {place && place.block.tree[place.i] === 1 && <button type="button" class="button small" onClick={() => set({ at: String(number) })} data-testid="tl-files-here">Files at this moment</button>}
+      </div>
+      {problem && <p class="problem" role="alert">{problem}</p>}
+      {!event && !problem && <p class="muted" role="status">Reading it…</p>}
+      {event && event.number === number && (
+        <>
+          <Touches event={event} />
+          <Known event={event} />
+        </>
+      )}
+      {causes.length > 0 && <section data-testid="tl-causes"><h3>It follows from</h3><ul class="tl-lines">{causes.slice(0, 20).map((cause) => <Linked key={cause} number={cause} />)}</ul></section>}
+      {effects.length > 0 && <section data-testid="tl-effects"><h3>It led to</h3><ul class="tl-lines">{effects.slice(0, 20).map((effect) => <Linked key={effect} number={effect} />)}{effects.length > 20 && <li class="muted">and {effects.length - 20} more</li>}</ul></section>}
+      {event && event.number === number && <><Payload name="Inputs" value={event.inputs} /><Payload name="Outputs" value={event.outputs} /></>}
+    </section>
+  );
+}
+

@@ -1,0 +1,70 @@
+/** What an event is drawn as: its kind, by type and word. Each kind has a shape of its own, so that no colour is needed to tell them apart. */
+
+export interface Kind {
+  id: string;
+  /** In the legend and in the filter. */
+  name: string;
+  /** Of one event, behind its author's name. */
+  verb: string;
+}
+
+/** By number; the number is what the columns hold. Fewer than 16, since a level holds a bit for each. */
+export const KINDS: readonly Kind[] = [
+  { id: "write", name: "Change", verb: "changed" },
+  { id: "unseen", name: "Change over another's, unseen", verb: "changed, without having seen another's change," },
+  { id: "read", name: "Read", verb: "read" },
+  { id: "turn", name: "Turn", verb: "began a turn" },
+  { id: "end", name: "End of a turn", verb: "ended a turn" },
+  { id: "branch", name: "Branch", verb: "began a branch" },
+  { id: "merge", name: "Merge", verb: "merged" },
+  { id: "worktree", name: "Worktree", verb: "had its worktree changed" },
+  { id: "rewind", name: "Taken back", verb: "took work back" },
+  { id: "undo", name: "Undone", verb: "undid a rewind" },
+  { id: "redo", name: "Redone", verb: "redid a rewind" },
+  { id: "given_up", name: "Given up", verb: "gave a rewind up" },
+  { id: "checkpoint", name: "Checkpoint", verb: "made the checkpoint" },
+  { id: "handoff", name: "Handoff", verb: "handed on" },
+  { id: "conflict", name: "Conflict", verb: "has a conflict" },
+];
+
+const NUMBER = new Map(KINDS.map((kind, number) => [kind.id, number]));
+export const kindNumber = (id: string): number => NUMBER.get(id) ?? -1;
+export const [WRITE, UNSEEN, READ, TURN, END] = ["write", "unseen", "read", "turn", "end"].map(kindNumber) as [number, number, number, number, number];
+
+const OF_TYPE: Readonly<Record<string, string>> = {
+  "files.changed": "write",
+  "files.read": "read",
+  "turn.started": "turn",
+  "turn.ended": "end",
+  "timeline.rewound": "rewind",
+  "timeline.undone": "undo",
+  "timeline.redone": "redo",
+  "timeline.given_up": "given_up",
+  "timeline.merged": "merge",
+  "checkpoint.made": "checkpoint",
+  handoff: "handoff",
+  "conflict.found": "conflict",
+};
+const OF_CHANGE: Readonly<Record<string, string>> = { created: "branch", recreated: "branch", merged: "merge", taken_in: "merge", conflicted: "conflict", taking: "conflict" };
+
+/** The kind's number of an event of this type; `word`: what was done to a worktree. */
+export function kindOf(type: string, word: string, unseen: boolean): number {
+  if (type === "files.changed" && unseen) return UNSEEN;
+  const id = type === "worktree.changed" ? (OF_CHANGE[word] ?? "worktree") : (OF_TYPE[type] ?? "worktree");
+  return kindNumber(id);
+}
+
+/** Which kind is drawn where several share a place: the rarer and the graver first. */
+const RANK = ["conflict", "handoff", "checkpoint", "rewind", "undo", "redo", "merge", "branch", "unseen", "given_up", "worktree", "write", "read", "turn", "end"].map(kindNumber);
+
+export function gravest(mask: number): number {
+  for (const kind of RANK) if (mask & (1 << kind)) return kind;
+  return 0;
+}
+
+/** Kinds that are shown one by one where changes are only counted. */
+export const SPECIAL = RANK.slice(0, RANK.indexOf(UNSEEN)).reduce((mask, kind) => mask | (1 << kind), 0);
+/** Kinds that are drawn as bars, and not counted. */
+export const BARS = (1 << TURN) | (1 << END);
+/** What the filter offers. */
+export const CHOICES: readonly string[] = ["write", "unseen", "read", "conflict", "checkpoint", "handoff", "branch", "merge", "rewind", "undo", "redo"];

@@ -1,0 +1,105 @@
+/** The files as they stood at a moment, one of them opened, and what differs from another moment. */
+
+import { useEffect, useState } from "preact/hooks";
+import { api } from "../api";
+import { bytes } from "../text/format";
+import type { TreeEntry } from "../timeline_types";
+import { hued, Icon, IconButton } from "../ui/bits";
+import { useAnswer } from "./answer";
+import { Between } from "./between";
+import { isPerson, rows, set, table, version, words } from "./state";
+import { sentence, when } from "./words";
+
+/** Characters of a file that are drawn. */
+const MOST = 60_000;
+
+const nameIn = (lane: string): string => lane.slice(lane.indexOf("/") + 1).replace(/^human:/, "");
+const lastOf = (path: string): string => path.slice(path.lastIndexOf("/") + 1);
+
+function Writer({ entry }: { entry: Pick<TreeEntry, "by" | "number" | "at"> }) {
+  if (!entry.by || entry.number === null) return null;
+  const name = nameIn(entry.by);
+  return (
+    <button type="button" class="tl-writer agent-name" style={hued(name)} onClick={() => set({ event: String(entry.number) })} data-tip={`Written last in #${entry.number}${entry.at ? `, ${when(Date.parse(entry.at))}` : ""}`}>{name}</button>
+  );
+}
+
+function Folder({ at, lane, path, depth, onFile }: { at: string; lane: string; path: string; depth: number; onFile: (path: string) => void }) {
+  const { found, problem } = useAnswer(() => api.timelineTree(at, lane, path), [at, lane, path]);
+  const [open, setOpen] = useState<ReadonlySet<string>>(new Set());
+  if (problem) return <li role="none"><p class="problem" role="alert" data-testid="tl-tree-problem">{problem}</p></li>;
+  if (!found) return <li role="none" class="muted">Reading…</li>;
+  const entries = [...found.entries].sort((a, b) => Number(b.kind === "folder") - Number(a.kind === "folder") || a.path.localeCompare(b.path));
+  return (
+    <>
+      {entries.map((entry) => (
+        <li key={entry.path} data-testid="tl-entry" data-path={entry.path}>
+          <span class="tl-entry" style={{ paddingLeft: `${depth * 14}px` }}>
+            {entry.kind === "folder" ? (
+              <button type="button" class="tl-file" aria-expanded={open.has(entry.path)} onClick={() => { const next = new Set(open); if (!next.delete(entry.path)) next.add(entry.path); setOpen(next); }}><Icon name={open.has(entry.path) ? "down_small" : "right"} size={13} />{lastOf(entry.path)}/</button>
+            ) : (
+              <button type="button" class="tl-file" disabled={entry.kind === "submodule"} onClick={() => onFile(entry.path)}>{lastOf(entry.path)}</button>
+            )}
+            <Writer entry={entry} />
+          </span>
+          {open.has(entry.path) && <ul><Folder at={at} lane={lane} path={entry.path} depth={depth + 1} onFile={onFile} /></ul>}
+        </li>
+      ))}
+      {!entries.length && <li class="muted">No file.</li>}
+    </>
+  );
+}
+
+function OneFile({ at, lane, path, onClose }: { at: string; lane: string; path: string; onClose: () => void }) {
+  const { found, problem } = useAnswer(() => api.timelineFile(at, lane, path), [at, lane, path]);
+  return (
+    <div class="tl-one" data-testid="tl-file">
+      <header><code>{path}</code>{found && <span class="muted">{bytes(found.size)}</span>}{found && <Writer entry={found} />}<IconButton icon="close" label="Close the file" onClick={onClose} /></header>
+      {problem && <p class="problem" role="alert">{problem}</p>}
+      {found?.binary && <p class="muted">A binary file; its bytes are not shown.</p>}
+      {found?.text !== null && found !== null && <pre tabIndex={0}>{found.text.slice(0, MOST)}</pre>}
+      {found && (found.cut || (found.text?.length ?? 0) > MOST) && <p class="muted">It goes on; this is its beginning.</p>}
+      {found && <button type="button" class="link" onClick={() => set({ file: path })}>Who changed it, and when</button>}
+    </div>
+  );
+}
+
+/** A checkpoint of what stands now: a name for this moment, kept for ever. */
+export function MomentPanel() {
+  void version.value;
+  const { at, with: other } = words.value;
+  const [lane, setLane] = useState("");
+  const [file, setFile] = useState("");
+  useEffect(() => setFile(""), [at, lane]);
+  if (!at) return null;
+  const place = table.find(Number(at));
+  const against = other ? table.find(Number(other)) : null;
+  // The earlier of the two comes first, whichever was chosen first.
+  const [a, b] = Number(at) <= Number(other || at) ? [at, other] : [other, at];
+  const agents = rows.value.map((who) => table.who.texts[who]!).filter((name) => !/^(main|unknown|room)$/.test(name) && !isPerson(name));
+  return (
+    <section class="tl-panel" aria-label="The files at a moment" data-testid="tl-moment" data-at={at} data-with={other}>
+      <header>
+        <i class="tl-letter" aria-hidden="true">A</i>
+        <h2>{other ? "What differs between two moments" : `Files at ${place ? when(place.block.at[place.i]!) : `#${at}`}`}</h2>
+        <IconButton icon="close" label="Close" onClick={() => set({ at: "", with: "" })} testid="tl-moment-close" />
+      </header>
+      <p class="muted">{place ? `After: ${sentence(table, place)} · #${at}` : `#${at}`}</p>
+      {other && <p class="muted"><i class="tl-letter" aria-hidden="true">B</i> {against ? `After: ${sentence(table, against)} · #${other}` : `#${other}`}</p>}
+      <div class="tl-acts">
+        <label class="tl-field"><span>Whose</span>
+          <select value={lane} onChange={(e) => setLane(e.currentTarget.value)} data-testid="tl-whose">
+            <option value="">{other ? "as they were there" : "those of that event"}</option>
+            <option value="main">the main branch</option>
+            {agents.map((name) => <option key={name} value={name}>{name}</option>)}
+          </select>
+        </label>
+        {!other && <button type="button" class="button small" onClick={() => set({ with: at })} data-testid="tl-compare">Compare…</button>}
+        {other && <button type="button" class="button small" onClick={() => set({ with: "" })} data-testid="tl-compare-end">End comparison</button>}
+      </div>
+      {other && a === b && <p class="notice" data-testid="tl-compare-hint">Now choose the other moment: move the slider, click into the picture, or pick an event and “Files at this moment”.</p>}
+      {other && a !== b && <Between a={`#${a}`} b={`#${b}`} lane={lane} name="" open />}
+      {!other && (file ? <OneFile at={`#${at}`} lane={lane} path={file} onClose={() => setFile("")} /> : <ul class="tl-tree" aria-label="Files"><Folder key={`${at} ${lane}`} at={`#${at}`} lane={lane} path="" depth={0} onFile={setFile} /></ul>)}
+    </section>
+  );
+}

@@ -1,0 +1,129 @@
+/** What the room says of its timeline, as JSON (docs/timeline.md). */
+
+/** Columns: a value an event; `lane`, `who`, `type`, `file`, `word` are places in the lists below them, -1 = none. */
+export interface Heads {
+  number: number[];
+  /** Milliseconds after `start`. */
+  at: number[];
+  lane: number[];
+  who: number[];
+  type: number[];
+  files: number[];
+  file: number[];
+  word: number[];
+  unseen: number[];
+  tree: number[];
+  causes: number[][];
+  /** Unix milliseconds. */
+  start: number;
+  lanes: string[];
+  names: string[];
+  types: string[];
+  paths: string[];
+  words: string[];
+  more: boolean;
+}
+
+export interface EventHead {
+  number: number;
+  id: string;
+  type: string;
+  lane: string;
+  seq: number;
+  at: string;
+  role: string | null;
+  branch: string | null;
+  snapshot: string | null;
+  files: string[];
+}
+
+export interface TouchValue {
+  path: string;
+  before: string | null;
+  after: string | null;
+  kind: "write" | "delete" | "rename" | "mode";
+  from?: string;
+}
+
+export interface WholeEvent extends EventHead {
+  inputs: Record<string, unknown> | null;
+  outputs: ({ touches?: TouchValue[]; source?: string; worktree?: string } & Record<string, unknown>) | null;
+  knew: { seen: EventHead[]; unseen: { path: string; event: string }[] };
+}
+
+export type RewindAction = "restored" | "deleted" | "merged" | "kept" | "conflict";
+
+/** The answer of a rewind, an undo and a redo; of a preview `rewind` is null. */
+export interface Rewound {
+  success: boolean;
+  rewind: string | null;
+  event?: string;
+  lane: string;
+  to: string;
+  removed: string[];
+  files: { path: string; before: string | null; after: string | null; action: RewindAction }[];
+  invalidated: { event: string; lane: string; read: string; wrote: string }[];
+  left?: string[];
+  conflicts: string[];
+  branch: string | null;
+  undo_with: string;
+}
+
+export interface MomentOf {
+  words: string;
+  number: number;
+  event: string | null;
+}
+
+/** Who wrote what stands there last; null where the log does not know it. */
+interface Written {
+  by: string | null;
+  event: string | null;
+  number: number | null;
+  at: string | null;
+}
+
+export interface TreeEntry extends Written {
+  path: string;
+  kind: "file" | "folder" | "link" | "submodule";
+  mode: string;
+  blob: string;
+  size: number | null;
+}
+
+export interface TreeView {
+  moment: MomentOf;
+  lane: string | null;
+  tree: string;
+  path: string;
+  entries: TreeEntry[];
+}
+
+export interface FileView extends Written {
+  moment: MomentOf;
+  path: string;
+  kind: string;
+  mode: string;
+  blob: string;
+  size: number;
+  binary: boolean;
+  cut: boolean;
+  text: string | null;
+}
+
+export interface MomentDiff {
+  a: MomentOf & { tree: string };
+  b: MomentOf & { tree: string };
+  /** `patch`: git's text; null of one that is too long to show. */
+  files: { path: string; kind: string; before: string | null; after: string | null; patch: string | null; from?: string }[];
+}
+
+export interface Checkpoint {
+  name: string;
+  number: number;
+  event: string;
+  lane: string;
+  at: string;
+  tree: string;
+  kind: string;
+}
