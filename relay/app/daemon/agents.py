@@ -131,6 +131,7 @@ def policy_of(settings: Settings, agent: AgentSettings, names: tuple[str, ...], 
         agent_mentions=settings.room.agent_mentions,
         hop_limit=settings.room.hop_limit,
         names=names,
+        role=agent.role or "agent",
     )
 
 

@@ -128,7 +128,7 @@ class TimelineRecording:
             after=changes.after,
             worktree=plan.agent,
             parents=[plan.event_id],
-            role="agent",
+            role=plan.role,
             branch=changes.branch,
         )
 
@@ -156,7 +156,7 @@ class TimelineRecording:
                 worktree=plan.agent,
                 tree=tree,
                 parents=[plan.event_id],
-                role="agent",
+                role=plan.role,
             )
             await record_changes(
                 tx,

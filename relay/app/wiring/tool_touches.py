@@ -224,7 +224,7 @@ class ToolTouches:
 
         async def work(tx: Tx) -> None:
             await record_reads(
-                tx, plan.lane, fresh, source=Source.TOOL.value, parents=[plan.event_id], role="agent"
+                tx, plan.lane, fresh, source=Source.TOOL.value, parents=[plan.event_id], role=plan.role
             )
 
         if fresh:
@@ -254,7 +254,7 @@ class ToolTouches:
                 worktree=turn.agent,
                 tree=tree,
                 parents=[plan.event_id],
-                role="agent",
+                role=plan.role,
             )
             await record_changes(
                 tx,
@@ -265,7 +265,7 @@ class ToolTouches:
                 after=tree,
                 worktree=turn.agent,
                 parents=[plan.event_id],
-                role="agent",
+                role=plan.role,
                 branch=turn.branch,
             )
 

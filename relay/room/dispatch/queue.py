@@ -189,7 +189,7 @@ async def _begin(tx: Tx, policy: Policy, jobs: list[Job], state: Any, *, holder:
             causal_deps=seen_events,
             inputs={"messages": [message.id for message in messages], "context": [m.id for m in shown]},
             outputs={"jobs": [job.as_json() for job in jobs]},
-            role="agent",
+            role=policy.role,
         ),
     )
     return Plan(

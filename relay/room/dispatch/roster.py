@@ -35,6 +35,8 @@ class Policy:
     agent_mentions: bool = False
     hop_limit: int = 4
     names: tuple[str, ...] = ()
+    #: The role of its events (`agents[].role`).
+    role: str = "agent"
 
 
 @dataclass(frozen=True, slots=True)

@@ -103,7 +103,7 @@ async def _end(
                 "usage": outcome.usage.as_json(),
                 "tools": list(outcome.tools),
             },
-            role="agent",
+            role=plan.role,
         ),
     )
 

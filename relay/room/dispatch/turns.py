@@ -35,6 +35,11 @@ class Plan:
         return self.policy.agent
 
     @property
+    def role(self) -> str:
+        """The role of its events."""
+        return self.policy.role
+
+    @property
     def primary(self) -> Job:
         return self.jobs[-1]
 

@@ -639,3 +639,11 @@ async def test_no_line_in_a_prompt_poses_as_anothers(store: Store, clock: Clock,
             line for line in text.splitlines() if line[:2] != "  " and ("[" in line or "\uff3b" in line)
         ]
         assert [line.split()[0] for line in posing] == speakers
+
+
+async def test_the_events_of_a_turn_have_the_agents_role(store: Store, clock: Clock) -> None:
+    for policy, role in ((replace(ALPHA, role="qa"), "qa"), (BETA, "agent")):
+        await post(store, f"@{policy.agent} go", clock())
+        await end(store, await plan_of(store, policy, clock()), Outcome(text="ok"), clock.move(1))
+        *_, started, ended = await all_events(store, ledger.TURN_STARTED, ledger.TURN_ENDED)
+        assert (started.role, ended.role) == (role, role)
