@@ -234,6 +234,43 @@ class ForceRelease(Action, word="/unlock"):
     reason: str
 
 
+@dataclass(frozen=True)
+class HandOn(Action, word="/handoff"):
+    """Hand the work of `source` on to `target`, each an agent with its @ or a role. `text`: for the receiver."""
+
+    source: str
+    target: str
+    text: str | None = None
+
+    def named(self) -> tuple[str, ...]:
+        return tuple(name[1:] for name in (self.source, self.target) if name.startswith("@"))
+
+
+class HandoffAnswer(StrEnum):
+    """What is to be done about a handoff that did not pass (003, section 4.3)."""
+
+    RETRY = "retry"
+    ESCALATE = "escalate"
+    SKIP = "skip"
+    BRANCH = "branch"
+
+
+@dataclass(frozen=True)
+class AnswerHandoff(Action, word="/handoff"):
+    """Say what becomes of a handoff (its room number). `value`: the reason of skip, the name of branch."""
+
+    handoff: int
+    answer: HandoffAnswer
+    value: str | None = None
+
+
+@dataclass(frozen=True)
+class RunPipeline(Action, word="/pipeline"):
+    """Run a task through the configured roles with the room's agents."""
+
+    text: str
+
+
 def _mentioned(agents: Sequence[str]) -> str:
     return " ".join(f"@{agent}" for agent in agents)
 
@@ -245,6 +282,7 @@ _WRITTEN: dict[str, Callable[[Any], str]] = {
     "path": shlex.quote,
     "paths": lambda paths: " ".join(map(shlex.quote, paths)) or "-",
     "task": references.task,
+    "handoff": references.handoff,
 }
 
 
@@ -256,4 +294,6 @@ def of_json(value: Mapping[str, Any]) -> Action:
     kind = Action.kinds[fields.pop("kind")]
     if "status" in fields:
         fields["status"] = Status(fields["status"])
+    if "answer" in fields:
+        fields["answer"] = HandoffAnswer(fields["answer"])
     return kind(**fields)

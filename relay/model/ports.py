@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
-from relay.model.actions import DeclareIntent, ForceRelease
+from relay.model.actions import AnswerHandoff, DeclareIntent, ForceRelease, HandOn, RunPipeline
 from relay.model.guards import HeldPath
 from relay.model.messages import Message
 from relay.model.refusals import Caller, Refusal
@@ -91,6 +91,17 @@ class Holds(Protocol):
         """Take the locks on exactly this path from their holders, for a person; gives them as they were. Raises
         Refusal when nobody holds one, with what is held near it."""
         ...
+
+
+class Handoffs(Protocol):
+    """What people order about work that is handed on. Every method runs in the caller's transaction (`tx`), gives
+    what the room answers, and raises Refusal, with nothing changed."""
+
+    async def hand_on(self, tx: Any, action: HandOn, *, by: str, cause: Sequence[str] = ()) -> str: ...
+
+    async def pipeline(self, tx: Any, action: RunPipeline, *, by: str, cause: Sequence[str] = ()) -> str: ...
+
+    async def answer(self, tx: Any, action: AnswerHandoff, *, by: str, cause: Sequence[str] = ()) -> str: ...
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,5 +1,5 @@
 """How people and models write what the room numbers: `m14` a message, `t14` a task, `j14` a job, `p14` a request for
-permission.
+permission, `h14` a handoff.
 
 Invariant: one function writes a reference and one reads it, for every interface. `#14` is a message; where only
 another kind can be meant (`/move #3`, `work show 3`) it, or the bare number, is that one: `bare` says which. Later
@@ -19,6 +19,7 @@ class Thing(StrEnum):
     TASK = "t"
     JOB = "j"
     REQUEST = "p"
+    HANDOFF = "h"
 
 
 #: In words, with their article.
@@ -27,9 +28,10 @@ NAMES = {
     Thing.TASK: "a task",
     Thing.JOB: "a job",
     Thing.REQUEST: "a request",
+    Thing.HANDOFF: "a handoff",
 }
 # Nine digits are more than any room numbers, and fit every integer column.
-_WRITTEN = re.compile(r"#? ?([mtjp]?)([0-9]{1,9})", re.IGNORECASE)
+_WRITTEN = re.compile(r"#? ?([mtjph]?)([0-9]{1,9})", re.IGNORECASE)
 
 
 def ref(thing: Thing, number: int) -> str:
@@ -51,6 +53,10 @@ def job(number: int) -> str:
 
 def request(number: int) -> str:
     return ref(Thing.REQUEST, number)
+
+
+def handoff(number: int) -> str:
+    return ref(Thing.HANDOFF, number)
 
 
 def read(text: str, bare: Thing = Thing.MESSAGE) -> tuple[Thing, int] | None:

@@ -88,6 +88,7 @@ class Office:
             "airspace": None,
             "permissions": PermissionBroker(store, live),
             "overview": overview,
+            "handoffs": None,
         } | more
         handlers = ActionHandlers(self.board, self.roster, self.turns, self.shelf, **reached)
         self.steward = Steward(store, handlers, overview, self.roster, self.turns, clock=clock)

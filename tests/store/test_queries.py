@@ -83,6 +83,8 @@ WALKS = {
     ("timeline", "begun_rewinds"): "an index of what is begun: one at most",
     ("timeline", "rewind_to_undo"): "a row a rewind, backwards by its key, to the first",
     ("timeline", "rewind_to_redo"): "the same",
+    ("timeline", "open_handoffs"): "an index of what is open: as many as there are agents",
+    ("timeline", "last_handoff_with"): "a row a handoff, when one begins",
 }
 #: Walks in which SQLite must name an index: the table itself would be read whole.
 BY_INDEX = (

@@ -33,20 +33,23 @@ class TurnWorktrees:
     def __init__(self, registry: WorktreeRegistry, branch_updates: BranchUpdates) -> None:
         self._registry, self._branch_updates = registry, branch_updates
 
-    async def before_turn(self, agent: str, *, take_main: bool = False) -> Workplace | None:
-        """Where the turn that begins now works; None: where its configuration says, reading only."""
+    async def before_turn(
+        self, agent: str, *, take_main: bool = False, exact: bool = False
+    ) -> Workplace | None:
+        """Where the turn that begins now works; None: where its configuration says, reading only. `exact`: the
+        worktree stays at the tree that it has, though the main branch went on."""
         settings = self._registry.settings.agent(agent)
         if settings is None or settings.kind not in EDITORS:
             return None
         try:
-            return await self._prepare(settings, take_main)
+            return await self._prepare(settings, take_main, exact)
         except (GitError, WorktreeGone, OSError) as error:
             self._registry.turn_trees.pop(agent, None)
             self._registry.troubles[agent] = str(error)
             log.warning("no worktree for this turn", agent=agent, reason=str(error))
             return None
 
-    async def _prepare(self, settings: AgentSettings, take_main: bool) -> Workplace | None:
+    async def _prepare(self, settings: AgentSettings, take_main: bool, exact: bool) -> Workplace | None:
         registry, agent = self._registry, settings.name
         worktree = registry.worktrees.get(agent)
         if worktree is None or not await worktree.is_there():
@@ -64,7 +67,7 @@ class TurnWorktrees:
             if worktree.own:
                 note = await self._branch_updates.take(worktree, snapshot, begin=take_main)
                 snapshot = await worktree.take_snapshot(everything=True) if note or take_main else snapshot
-                if not snapshot.dirty:
+                if not snapshot.dirty and not exact:
                     snapshot = await self._forward(worktree, snapshot)
             registry.turn_trees[agent] = snapshot.tree
         folder = await self._folder_of(settings, worktree)

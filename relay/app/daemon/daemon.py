@@ -168,6 +168,7 @@ class Daemon:
         start("config", parts.reload.watch)
         start("worktrees", parts.worktrees.run)
         start("timeline-rewinds", parts.settle_rewinds)
+        start("handoffs", parts.handoffs.run)
         start("timeline-snapshots", parts.timeline.prune)
         start("timeline-tools", parts.timeline.tools.run)
         start("timeline-conflicts", parts.conflicts.run)

@@ -20,6 +20,9 @@ from relay.app.daemon.trouble import Trouble
 from relay.app.daemon.turn_hooks import DaemonHooks
 from relay.app.runtime.instance import InstanceRecord
 from relay.app.wiring.conflict_log import ConflictLog
+from relay.app.wiring.handoffs.checks import HandoffChecks
+from relay.app.wiring.handoffs.orders import HandoffOrders
+from relay.app.wiring.handoffs.steps import HandoffSteps
 from relay.app.wiring.timeline import TimelineRecording
 from relay.base.durations import now_iso
 from relay.base.git_checkouts import top_of
@@ -33,6 +36,7 @@ from relay.faces.room import IntentService, rules_of
 from relay.faces.room_locks import RoomHolds
 from relay.faces.services import services_of
 from relay.log import follow
+from relay.room.advisory_voice import RoomVoice
 from relay.room.dispatch.permissions import PermissionBroker
 from relay.room.dispatch.roster import Roster
 from relay.room.dispatch.running import RunningTurns
@@ -119,8 +123,12 @@ class Parts:
         self.overview = Overview(
             self.roster, self.turns, board, holds, self.live, self.router, config=str(now.path)
         )
+        voice, registry = RoomVoice(self.roster), self.worktrees.registry
+        orders = HandoffOrders(settings, registry, self.turns, voice)
+        checks = HandoffChecks(store, settings, registry)
+        self.handoffs = HandoffSteps(store, settings, registry, voice, checks)
         handlers = ActionHandlers(
-            board, self.roster, self.turns, holds, self.airspace.live, self.permissions, self.overview
+            board, self.roster, self.turns, holds, self.airspace.live, self.permissions, self.overview, orders
         )
         self.steward = Steward(store, handlers, self.overview, self.roster, self.turns)
 

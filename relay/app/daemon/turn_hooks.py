@@ -9,7 +9,7 @@ from relay.app.daemon.agent_states import AgentStates
 from relay.app.daemon.airspace import AirspaceParts, WorktreeParts
 from relay.app.daemon.metrics import Metrics
 from relay.app.wiring.timeline import TimelineRecording
-from relay.model import Changes, Location, Workplace
+from relay.model import Changes, Kind, Location, Workplace
 from relay.room.dispatch.running import TurnHooks
 from relay.room.dispatch.turns import Plan
 from relay.room.transcript.tail import Transcript
@@ -32,7 +32,9 @@ class DaemonHooks(TurnHooks):
         self._timeline, self._metrics, self._states = timeline, metrics, states
 
     async def before_turn(self, plan: Plan, *, take_main: bool) -> Workplace | None:
-        place = await self._worktrees.turns.before_turn(plan.agent, take_main=take_main)
+        # What was handed on is not brought up to date: its rules were checked as it is.
+        exact = any(message.kind is Kind.ADVISORY and "handoff" in message.meta for message in plan.messages)
+        place = await self._worktrees.turns.before_turn(plan.agent, take_main=take_main, exact=exact)
         if place is None:
             return None
         await self._timeline.turn_began(plan, place)

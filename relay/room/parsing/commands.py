@@ -24,11 +24,17 @@ from difflib import get_close_matches
 from io import StringIO
 
 from relay.model import actions, references
-from relay.model.actions import Action, Status
+from relay.model.actions import Action
 from relay.model.references import Thing
-
-#: Characters of a reason that people read in one glance.
-MAX_REASON = 300
+from relay.room.parsing import handoff_commands
+from relay.room.parsing.arguments import (
+    MAX_REASON,
+    WrongArguments,
+    agents_of,
+    number_of,
+    shown,
+    status_of,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,13 +45,9 @@ class Problem:
     text: str
 
 
-class _WrongArguments(Exception):
-    """The message is one sentence that says what is wrong."""
-
-
 @dataclass(frozen=True, slots=True)
 class Command:
-    """One command. `parse` takes the rest of the body and the names of the agents; it raises _WrongArguments."""
+    """One command. `parse` takes the rest of the body and the names of the agents; it raises WrongArguments."""
 
     usage: str
     help: str
@@ -58,79 +60,20 @@ class Command:
         return self.usage.split()[0]
 
 
-#: The words that people use for a status: "doing" is in_progress in the log.
-STATUS_WORDS: dict[str, Status] = {
-    **dict.fromkeys(("pending", "todo", "to do", "open", "backlog", "waiting"), Status.PENDING),
-    **dict.fromkeys(
-        ("in progress", "inprogress", "progress", "doing", "started", "wip", "active", "working"),
-        Status.IN_PROGRESS,
-    ),
-    **dict.fromkeys(("done", "complete", "completed", "finished", "closed"), Status.DONE),
-}
-
-
-def _status(text: str) -> Status:
-    words = " ".join(re.split(r"[\s_-]+", text.strip().strip(".!`\"'").lower()))
-    if not words:
-        raise _WrongArguments("The status is missing.")
-    if words in STATUS_WORDS:
-        return STATUS_WORDS[words]
-    near = get_close_matches(words, STATUS_WORDS, n=1)
-    guess = f" Did you mean `{STATUS_WORDS[near[0]]}`?" if near else ""
-    raise _WrongArguments(f"`{_shown(words)}` is not a status: `pending`, `in_progress` or `done`.{guess}")
-
-
-def _number(text: str, thing: Thing) -> int:
-    """The number of a `thing`, written with or without its letter."""
-    name = thing.name.lower()
-    reference = references.read(text.strip(".,:"), thing)
-    if reference is None or reference[0] is not thing:
-        given = f", not `{_shown(text)}`" if text else ""
-        if reference is not None:
-            given += f", which is {references.NAMES[reference[0]]}"
-        raise _WrongArguments(
-            f"The number of the {name} is needed, like `{references.ref(thing, 12)}`{given}."
-        )
-    if reference[1] == 0:
-        raise _WrongArguments(f"The numbers of a {name} start at 1.")
-    return reference[1]
-
-
-def _agents(text: str, agents: Sequence[str]) -> tuple[str, ...]:
-    """The agents that the text names, with or without @, separated by blanks, commas or "and"."""
-    known = {name.casefold(): name for name in agents}
-    chosen: dict[str, None] = {}
-    for word in re.split(r"[\s,]+", text.strip()):
-        name = word.removeprefix("@").rstrip(".!;:")
-        folded = name.casefold()
-        if not name or (folded in ("and", "&", "+") and folded not in known):
-            continue
-        if folded in known:
-            chosen[known[folded]] = None
-        elif folded in ("all", "everyone"):
-            chosen.update(dict.fromkeys(agents))
-        else:
-            near = get_close_matches(folded, known, n=1)
-            guess = f" Did you mean `@{known[near[0]]}`?" if near else ""
-            names = ", ".join(f"`@{agent}`" for agent in agents) or "none yet"
-            raise _WrongArguments(f"There is no agent `{_shown(name)}`; the agents are {names}.{guess}")
-    return tuple(chosen)
-
-
 def _add_task(rest: str, _agents: Sequence[str]) -> Action:
     title = " ".join(rest.split())
     if not title:
-        raise _WrongArguments("The title is missing.")
+        raise WrongArguments("The title is missing.")
     return actions.AddTask(title)
 
 
 def _move_task(rest: str, _agents: Sequence[str]) -> Action:
     number, _, status = " ".join(rest.split()).replace("# ", "#").partition(" ")
-    return actions.MoveTask(_number(number, Thing.TASK), _status(re.sub(r"^(?:to|->|→) +", "", status)))
+    return actions.MoveTask(number_of(number, Thing.TASK), status_of(re.sub(r"^(?:to|->|→) +", "", status)))
 
 
 def _move_all(rest: str, _agents: Sequence[str]) -> Action:
-    return actions.MoveAll(_status(re.sub(r"^(?:to|->|→) +", "", " ".join(rest.split()))))
+    return actions.MoveAll(status_of(re.sub(r"^(?:to|->|→) +", "", " ".join(rest.split()))))
 
 
 def _show_help(rest: str, _agents: Sequence[str]) -> Action:
@@ -139,16 +82,16 @@ def _show_help(rest: str, _agents: Sequence[str]) -> Action:
         return actions.ShowHelp()
     name = "/" + word.lstrip("/")
     if name not in _BY_NAME:
-        raise _WrongArguments(f"There is no command `{_shown(name)}`.{_guess(name)}")
+        raise WrongArguments(f"There is no command `{shown(name)}`.{_guess(name)}")
     return actions.ShowHelp(name)
 
 
 def _route(rest: str, agents: Sequence[str]) -> Action:
     number, _, names = " ".join(rest.split()).replace("# ", "#").partition(" ")
-    message = _number(number, Thing.MESSAGE)
-    chosen = _agents(re.sub(r"^(?:to|->|→) +", "", names), agents)
+    message = number_of(number, Thing.MESSAGE)
+    chosen = agents_of(re.sub(r"^(?:to|->|→) +", "", names), agents)
     if not chosen:
-        raise _WrongArguments("Say which agents it goes to.")
+        raise WrongArguments("Say which agents it goes to.")
     return actions.Route(chosen, message)
 
 
@@ -156,21 +99,21 @@ def _retry(rest: str, _agents: Sequence[str]) -> Action:
     words = rest.lower().replace("# ", "#").split()
     of = words.pop(0) if words and words[0] in ("job", "message") else "any"
     if len(words) > 1:
-        raise _WrongArguments("One number at a time.")
+        raise WrongArguments("One number at a time.")
     word = words[0] if words else ""
     reference = references.read(word.strip(".,:"))
     if of == "any" and reference is not None and not word.startswith("#") and not word[:1].isdigit():
         of = reference[0].name.lower()
     if of not in ("any", "job", "message") or (of == "any" and reference is None):
-        given = f", not `{_shown(word)}`" if word else ""
-        raise _WrongArguments(f"The number of the job or message is needed, like `j7` or `m12`{given}.")
-    return actions.Retry(_number(word, Thing.JOB if of == "job" else Thing.MESSAGE), of)
+        given = f", not `{shown(word)}`" if word else ""
+        raise WrongArguments(f"The number of the job or message is needed, like `j7` or `m12`{given}.")
+    return actions.Retry(number_of(word, Thing.JOB if of == "job" else Thing.MESSAGE), of)
 
 
 def _go_first(rest: str, agents: Sequence[str]) -> Action:
-    chosen = _agents(rest, agents)
+    chosen = agents_of(rest, agents)
     if len(chosen) != 1:
-        raise _WrongArguments("Say which agent goes first: one.")
+        raise WrongArguments("Say which agent goes first: one.")
     return actions.GoFirst(chosen[0])
 
 
@@ -180,9 +123,9 @@ def _of_agents(
     """A command that takes agents. `missing`: the error when none is named; empty = naming none is allowed."""
 
     def parse(rest: str, agents: Sequence[str]) -> Action:
-        chosen = _agents(rest, agents)
+        chosen = agents_of(rest, agents)
         if not chosen and missing:
-            raise _WrongArguments(missing)
+            raise WrongArguments(missing)
         return action(chosen)
 
     return parse
@@ -202,13 +145,13 @@ def _intent(rest: str, agents: Sequence[str]) -> Action:
     try:
         words = shlex.split(rest.replace("\n", " "))  # a path with blanks is quoted
     except ValueError:
-        raise _WrongArguments("A quotation mark is not closed.") from None
-    chosen = _agents(words[0], agents) if words else ()
+        raise WrongArguments("A quotation mark is not closed.") from None
+    chosen = agents_of(words[0], agents) if words else ()
     if len(chosen) != 1:
-        raise _WrongArguments("Say which agent it is about, one at a time.")
+        raise WrongArguments("Say which agent it is about, one at a time.")
     paths = intent_paths(words[1:])
     if paths is None:
-        raise _WrongArguments("Say which files it will touch, or `-` for none.")
+        raise WrongArguments("Say which files it will touch, or `-` for none.")
     return actions.DeclareIntent(chosen[0], paths)
 
 
@@ -220,26 +163,26 @@ def _first_word(text: str) -> tuple[str, str]:
     try:
         word = words.get_token() or ""
     except ValueError:
-        raise _WrongArguments("A quotation mark is not closed.") from None
+        raise WrongArguments("A quotation mark is not closed.") from None
     return word, stream.read().strip()
 
 
 def _show_locks(rest: str, _agents: Sequence[str]) -> Action:
     path, more = _first_word(rest)
     if more:
-        raise _WrongArguments("One path at a time; put it in quotes if it has spaces.")
+        raise WrongArguments("One path at a time; put it in quotes if it has spaces.")
     return actions.ShowLocks(path or None)
 
 
 def _force_release(rest: str, _agents: Sequence[str]) -> Action:
     path, reason = _first_word(rest)
     if not path:
-        raise _WrongArguments("Say which path to unlock.")
+        raise WrongArguments("Say which path to unlock.")
     reason = " ".join(reason.split())
     if not reason:
-        raise _WrongArguments("Say why: its holder is told.")
+        raise WrongArguments("Say why: its holder is told.")
     if len(reason) > MAX_REASON:
-        raise _WrongArguments(f"The reason has {len(reason)} characters; the limit is {MAX_REASON}.")
+        raise WrongArguments(f"The reason has {len(reason)} characters; the limit is {MAX_REASON}.")
     return actions.ForceRelease(path, reason)
 
 
@@ -249,7 +192,7 @@ def _permit(allow: bool) -> Callable[[str, Sequence[str]], Action]:
         # A number, or an id as an interface writes it: four hexadecimal digits and the number.
         if re.fullmatch(r"[0-9a-f]{4}-[0-9]{1,9}", request):
             return actions.Permit(request, option.strip() or None, allow)
-        return actions.Permit(str(_number(request, Thing.REQUEST)), option.strip() or None, allow)
+        return actions.Permit(str(number_of(request, Thing.REQUEST)), option.strip() or None, allow)
 
     return parse
 
@@ -259,7 +202,7 @@ def _bare(action: Action) -> Callable[[str, Sequence[str]], Action]:
 
     def parse(rest: str, _agents: Sequence[str]) -> Action:
         if rest.strip().strip(".!?"):
-            raise _WrongArguments("This command takes no arguments.")
+            raise WrongArguments("This command takes no arguments.")
         return action
 
     return parse
@@ -357,6 +300,19 @@ COMMANDS: tuple[Command, ...] = (
         _intent,
     ),
     Command(
+        "/handoff @AGENT @AGENT [text]",
+        "check an agent's work and hand it on (agents or roles); when it does not pass: "
+        "`/handoff h<number> retry`, `escalate`, `skip <reason>` or `branch <name>`",
+        "/handoff @CLAUDE @CODEX write the tests",
+        handoff_commands.handoff,
+    ),
+    Command(
+        "/pipeline <task>",
+        "run a task through the configured roles, each handing on to the next",
+        "/pipeline Add a login page",
+        handoff_commands.pipeline,
+    ),
+    Command(
         "/allow p<number> [option]",
         "allow what an agent asks for (an option by its place or name; else this once)",
         "/allow p3",
@@ -391,12 +347,12 @@ def parse(body: str, agents: Iterable[str] = ()) -> Action | Problem | None:
     if spec is None:
         return Problem(
             name,
-            f"There is no command `{_shown(name)}`.{_guess(name)} `/help` lists them all; "
+            f"There is no command `{shown(name)}`.{_guess(name)} `/help` lists them all; "
             "a message that starts with a slash is written with two: `//`.",
         )
     try:
         return spec.parse(text[word.end() :], tuple(agents))
-    except _WrongArguments as wrong:
+    except WrongArguments as wrong:
         return Problem(name, misused(name, str(wrong)))
 
 
@@ -420,9 +376,3 @@ def find(name: str) -> Command | None:
 def _guess(name: str) -> str:
     near = get_close_matches(name[:40], _BY_NAME, n=1, cutoff=0.6)
     return f" Did you mean `{near[0]}`?" if near else ""
-
-
-def _shown(text: str) -> str:
-    """The text as it can stand in a code span: short, on one line, without backticks."""
-    line = " ".join(text.replace("`", "'").split())
-    return line if len(line) <= 40 else line[:39] + "…"

@@ -14,6 +14,7 @@ from relay.model import (
     STEWARD,
     Airspace,
     Board,
+    Handoffs,
     Holds,
     Message,
     PermissionOption,
@@ -52,6 +53,9 @@ GUARDED = (
     | actions.Continue
     | actions.GoFirst
     | actions.ForceRelease
+    | actions.HandOn
+    | actions.AnswerHandoff
+    | actions.RunPipeline
 )
 
 
@@ -89,9 +93,11 @@ class ActionHandlers:
         airspace: Airspace,
         permissions: PermissionBroker,
         overview: Overview,
+        handoffs: Handoffs,
     ) -> None:
         self._board, self._roster, self._turns, self._holds = board, roster, turns, holds
         self._airspace, self._permissions, self._overview = airspace, permissions, overview
+        self._handoffs = handoffs
 
     def after_commit(self, result: Result) -> None:
         """Do what reaches outside of the database."""
@@ -148,6 +154,12 @@ class ActionHandlers:
                 return await self._show_locks(tx, path)
             case actions.ForceRelease():
                 return await self._unlock(tx, action, order)
+            case actions.HandOn():
+                return Result(await self._handoffs.hand_on(tx, action, by=order.by, cause=order.cause))
+            case actions.AnswerHandoff():
+                return Result(await self._handoffs.answer(tx, action, by=order.by, cause=order.cause))
+            case actions.RunPipeline():
+                return Result(await self._handoffs.pipeline(tx, action, by=order.by, cause=order.cause))
             case _:
                 return await self._board_action(tx, action, order)
 

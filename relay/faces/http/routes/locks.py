@@ -15,7 +15,7 @@ from relay.faces.http.requests.reader import RequestReader
 from relay.model import Fault, Refusal
 from relay.model.actions import ForceRelease
 from relay.model.references import Thing
-from relay.room.parsing.commands import MAX_REASON
+from relay.room.parsing.arguments import MAX_REASON
 from relay.room.service import Room
 
 #: Characters of a path with all its folders (PATH_MAX of Linux).
