@@ -9,6 +9,7 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping
 from contextlib import AsyncExitStack
+from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 import structlog
@@ -19,12 +20,14 @@ from relay.base.terminal_text import safe_line
 from relay.git.checkout import Checkout
 from relay.git.kept_snapshots import KeptSnapshots
 from relay.git.run import GitError
+from relay.log import events
 from relay.log.events import Lane
 from relay.model import Fault, Refusal
 from relay.room.journal import ledger
 from relay.store.ports import Store, StoreError, Tx
 from relay.timeline import moments
-from relay.timeline.rewind.history import REDONE, REWOUND, UNDONE, Operation, Target
+from relay.timeline.rewind import history
+from relay.timeline.rewind.history import REDONE, REWOUND, UNDONE, Operation, State, Target
 from relay.timeline.rewind.plan import RewindPlaces, RewindPlan, RewindRequest
 from relay.timeline.rewind.service import Rewinds
 
@@ -32,6 +35,21 @@ log = structlog.get_logger(__name__)
 #: Files that the room is told the names of.
 MOST_NAMED = 8
 _VERBS = {REWOUND: "took back", UNDONE: "brought back", REDONE: "took back again"}
+
+
+@dataclass(frozen=True, slots=True)
+class RewindOrder:
+    """Who orders it: `by`, on this `lane`. `person`: may take back others' work. `source_key`: makes it happen once,
+    for an order whose giver is answered in the room; None: the room is told that it was done."""
+
+    by: str
+    lane: Lane
+    person: bool = True
+    source_key: str | None = None
+
+    @classmethod
+    def of_person(cls, name: str) -> RewindOrder:
+        return cls(name, ledger.person_lane(name))
 
 
 class MainBranchLog(Protocol):
@@ -55,41 +73,76 @@ class RewindService:
         return [] if self._registry.main is None else await self._rewinds().recover()
 
     async def rewind(
-        self, by: str, lane: str, to: str, *, into: str | None, dry_run: bool, partial: bool
+        self,
+        order: RewindOrder,
+        lane: str,
+        to: str,
+        *,
+        into: str | None = None,
+        dry_run: bool = False,
+        partial: bool = False,
     ) -> dict[str, Any]:
         """Take back what `lane` (a name or a lane's key) did since the moment `to`. The answer: INTERFACES.md. Raises
         Refusal."""
+        if not order.person and lane.rpartition("/")[2].casefold() != order.by.casefold():
+            raise Refusal(
+                f"{order.by} takes back its own work alone.",
+                "Ask a person for it.",
+                Fault.FORBIDDEN,
+                "not_own",
+            )
         moment = await self._store.read(lambda tx: moments.resolve(tx, to))
-        request = RewindRequest(lane, to, moment.pos, by, _lane(by), into, partial)
+        request = RewindRequest(lane, to, moment.pos, order.by, order.lane, into, partial, order.person)
         worktree = self._registry.find(lane.rpartition("/")[2])
 
         async def plan(rewinds: Rewinds, places: RewindPlaces) -> RewindPlan:
             return await rewinds.plan(request, places)
 
-        return await self._do(plan, worktree, by, dry_run)
+        return await self._do(plan, worktree, order, dry_run)
 
-    async def undo(self, by: str, *, dry_run: bool, partial: bool) -> dict[str, Any]:
+    async def undo(
+        self, order: RewindOrder, *, dry_run: bool = False, partial: bool = False
+    ) -> dict[str, Any]:
         """Undo the newest rewind that stands. Raises Refusal."""
         operation = await self._rewinds().next_undo()
 
         async def plan(rewinds: Rewinds, places: RewindPlaces) -> RewindPlan:
-            return await rewinds.plan_undo(by, _lane(by), places, partial=partial)
+            return await rewinds.plan_undo(order.by, order.lane, places, partial=partial)
 
-        return await self._do(plan, self._worktree_at(operation), by, dry_run)
+        return await self._do(plan, self._worktree_at(operation), order, dry_run)
 
-    async def redo(self, by: str, *, dry_run: bool, partial: bool) -> dict[str, Any]:
+    async def redo(
+        self, order: RewindOrder, *, dry_run: bool = False, partial: bool = False
+    ) -> dict[str, Any]:
         """Redo the rewind that was undone last. Raises Refusal."""
         operation = await self._rewinds().next_redo()
 
         async def plan(rewinds: Rewinds, places: RewindPlaces) -> RewindPlan:
-            return await rewinds.plan_redo(by, _lane(by), places, partial=partial)
+            return await rewinds.plan_redo(order.by, order.lane, places, partial=partial)
 
-        return await self._do(plan, self._worktree_at(operation), by, dry_run)
+        return await self._do(plan, self._worktree_at(operation), order, dry_run)
+
+    async def _done_before(self, order: RewindOrder) -> dict[str, Any] | None:
+        """What was answered when this order was carried out, by a process that ended before it could say so."""
+        if order.source_key is None:
+            return None
+        key = order.source_key
+        event = await self._store.read(lambda tx: events.of_source(tx, key))
+        if event is None:
+            return None
+        id = event.id
+        await self.recover()
+        operation = await self._store.read(lambda tx: history.of_event(tx, id))
+        if operation is None or operation.state is State.GIVEN_UP:
+            raise Refusal("The room was ended while it did that, and nothing was changed.", "Say it again.")
+        return {**event.outputs, "rewind": event.inputs["rewind"] or event.id, "event": event.id}
 
     async def _do(
-        self, plan: Any, worktree: TrackedWorktree | None, by: str, dry_run: bool
+        self, plan: Any, worktree: TrackedWorktree | None, order: RewindOrder, dry_run: bool
     ) -> dict[str, Any]:
-        registry = self._registry
+        registry, by = self._registry, order.by
+        if (before := await self._done_before(order)) is not None:
+            return before
         try:
             rewinds = self._rewinds()
             await self._log.catch_up()
@@ -111,8 +164,11 @@ class RewindService:
                 if dry_run:
                     await rewinds.check(planned)
                     return dict(planned.answer)
+                if new is not None:
+                    planned = replace(planned, operation=replace(new, source_key=order.source_key))
                 answer = await rewinds.apply(planned)
-                await self._say(by, planned, answer)
+                if order.source_key is None:
+                    await self._say(by, planned, answer)
         except (GitError, WorktreeGone, OSError) as error:
             raise Refusal(
                 f"git could not do it: {error or type(error).__name__}.", "Nothing was changed."
@@ -160,7 +216,3 @@ class RewindService:
             return None
         worktrees = self._registry.worktrees.values()
         return next((each for each in worktrees if str(each.checkout.top) == operation.place), None)
-
-
-def _lane(person: str) -> Lane:
-    return ledger.person_lane(person)

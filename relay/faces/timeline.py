@@ -5,15 +5,21 @@ Invariant: what git cannot do is a Refusal with git's reason.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
 from relay.airspace.worktrees.registry import WorktreeRegistry
+from relay.airspace.worktrees.tracked_worktree import WorktreeGone
+from relay.git.kept_snapshots import KeptSnapshots
 from relay.git.run import Git, GitError
 from relay.model import Fault, Refusal
-from relay.store.ports import Store
+from relay.room.journal import ledger
+from relay.store.ports import Store, Tx
 from relay.timeline import checkpoints, compare
+from relay.timeline.checkpoints import Checkpoint, CheckpointKind, checked_name
+from relay.timeline.projection import last_tree
 
 
 class TimelineService:
@@ -41,6 +47,74 @@ class TimelineService:
         """The newest checkpoints, the newest first."""
         found = await self._store.read(lambda tx: checkpoints.newest(tx, limit))
         return [each.as_json() for each in found]
+
+    async def checkpoint(
+        self, by: str, name: str, *, lane: str | None = None, source_key: str | None = None
+    ) -> dict[str, Any]:
+        """A person calls a tree by a name: the main branch's, or what stands in the worktree of the agent `lane` now.
+        Gives the checkpoint. `source_key` makes it happen once. Raises Refusal."""
+        name = checked_name(name)
+        if lane is None or lane.casefold() == compare.MAIN:
+            tree, commits, worktree = await self._main_tree()
+        else:
+            tree, commits, worktree = await self._worktree_tree(lane)
+        person = ledger.person_lane(by)
+        with git_refusing():
+            kept = await self._kept.keep(
+                tree, commits, lane=person.key, reason=f"checkpoint {name}", at=time.time(), checkpoint=True
+            )
+
+        async def work(tx: Tx) -> Checkpoint | None:
+            known = await last_tree(tx, worktree)
+            causes = [known.event] if known is not None and known.tree == tree else []
+            metadata = {"worktree": worktree, "by": by}
+            event = await checkpoints.make_checkpoint(
+                tx,
+                person,
+                name,
+                tree,
+                CheckpointKind.USER,
+                metadata,
+                commit=kept.commit,
+                parents=causes,
+                source_key=source_key,
+            )
+            return await checkpoints.of_event(tx, event)
+
+        made = await self._store.write(work, durable=True)
+        assert made is not None
+        return made.as_json()
+
+    async def _main_tree(self) -> tuple[str, tuple[str, ...], str]:
+        git, target = self._git, await self._registry.target()
+        if target is None:
+            raise Refusal(
+                f"There is no main branch: {self._registry.no_main or 'no commit yet'}.", "Commit first."
+            )
+        with git_refusing():
+            tree = await git.line("rev-parse", f"{target.commit}^{{tree}}")
+        return tree, (target.commit,), compare.MAIN
+
+    async def _worktree_tree(self, lane: str) -> tuple[str, tuple[str, ...], str]:
+        worktree = self._registry.find(lane.rpartition("/")[2])
+        if worktree is None:
+            names = ", ".join(sorted(self._registry.worktrees)) or "nobody yet"
+            raise Refusal(
+                f"{lane[:60]!r} has no worktree.", f"These have: {names}.", Fault.UNKNOWN, "unknown_lane"
+            )
+        try:
+            with git_refusing():
+                async with worktree.lock:
+                    snapshot = await worktree.take_snapshot(everything=True)
+        except (WorktreeGone, OSError) as error:
+            raise Refusal(f"The worktree of {worktree.name} cannot be read: {error}.", "") from error
+        known = (snapshot.head.commit,) if snapshot.head.commit else ()
+        return snapshot.tree, known, worktree.name
+
+    @property
+    def _kept(self) -> KeptSnapshots:
+        assert self._registry.main is not None
+        return KeptSnapshots(self._registry.scratch, self._registry.main)
 
     @property
     def _git(self) -> Git:

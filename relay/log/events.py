@@ -315,6 +315,12 @@ async def get(tx: Tx, event: str) -> Event | None:
     return None if row is None else from_row(row)
 
 
+async def of_source(tx: Tx, source_key: str) -> Event | None:
+    """The event that was recorded with this `source_key`."""
+    row = await tx.one(Q.event_by_source, source_key=source_key)
+    return None if row is None else from_row(row)
+
+
 async def read_after(
     tx: Tx, after: int, *, types: Sequence[str] | None = None, limit: int = 500
 ) -> list[Event]:

@@ -41,6 +41,7 @@ from relay.model.ports import (
     HeldPaths,
     Holds,
     Spoken,
+    Timeline,
     TurnsAtWork,
     Voice,
 )

@@ -271,6 +271,63 @@ class RunPipeline(Action, word="/pipeline"):
     text: str
 
 
+@dataclass(frozen=True)
+class Rewind(Action, word="/rewind"):
+    """Take back what `lane` (an agent, a person, a lane's key) did since the moment `to`. `into`: new, worktree or
+    main; None = where it stands. `partial`: also where some files conflict; `preview`: say what it would do, and do
+    nothing."""
+
+    lane: str
+    to: str
+    into: str | None = None
+    partial: bool = False
+    preview: bool = False
+
+    def line(self) -> str:
+        into = f" into {self.into}" if self.into else ""
+        return f'{self.word} "{self.lane}" to "{self.to}"{into}{_how(self)}'
+
+
+@dataclass(frozen=True)
+class UndoRewind(Action, word="/rewind"):
+    """Undo the newest rewind that stands. `partial`, `preview`: as for `Rewind`."""
+
+    partial: bool = False
+    preview: bool = False
+
+    def line(self) -> str:
+        return f"{self.word} undo{_how(self)}"
+
+
+@dataclass(frozen=True)
+class RedoRewind(Action, word="/rewind"):
+    """Redo the rewind that was undone last. `partial`, `preview`: as for `Rewind`."""
+
+    partial: bool = False
+    preview: bool = False
+
+    def line(self) -> str:
+        return f"{self.word} redo{_how(self)}"
+
+
+@dataclass(frozen=True)
+class MakeCheckpoint(Action, word="/checkpoint"):
+    """Call the files of the main branch, or of the worktree of `agent`, by a name."""
+
+    name: str
+    agent: str | None = None
+
+    def line(self) -> str:
+        return f'{self.word} "{self.name}"' + (f" of @{self.agent}" if self.agent else "")
+
+    def named(self) -> tuple[str, ...]:
+        return (self.agent,) if self.agent else ()
+
+
+def _how(action: Rewind | UndoRewind | RedoRewind) -> str:
+    return " partial" * action.partial + " preview" * action.preview
+
+
 def _mentioned(agents: Sequence[str]) -> str:
     return " ".join(f"@{agent}" for agent in agents)
 

@@ -7,7 +7,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
-from relay.model.actions import AnswerHandoff, DeclareIntent, ForceRelease, HandOn, RunPipeline
+from relay.model.actions import (
+    AnswerHandoff,
+    DeclareIntent,
+    ForceRelease,
+    HandOn,
+    MakeCheckpoint,
+    RedoRewind,
+    Rewind,
+    RunPipeline,
+    UndoRewind,
+)
 from relay.model.guards import HeldPath
 from relay.model.messages import Message
 from relay.model.refusals import Caller, Refusal
@@ -198,6 +208,17 @@ class HeldPaths(Protocol):
 
     async def held(self, tx: Any) -> Sequence[HeldPath]:
         """What holds now and is about files."""
+        ...
+
+
+class Timeline(Protocol):
+    """What the room's commands ask of the timeline: what writes files, so not in the transaction of an answer."""
+
+    async def carry_out(
+        self, action: Rewind | UndoRewind | RedoRewind | MakeCheckpoint, *, by: str, source_key: str
+    ) -> str:
+        """Do what a person orders, once for each `source_key`, also when the room is ended in between; gives the
+        room's answer. Raises Refusal, with nothing changed."""
         ...
 
 

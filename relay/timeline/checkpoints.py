@@ -80,7 +80,7 @@ def is_name(text: str) -> bool:
         and len(name) <= MOST_NAME
         and name.isprintable()
         and name[0] not in "#-"
-        and "~" not in name
+        and not {"~", '"', "`"} & {*name}
     )
 
 
@@ -90,7 +90,7 @@ def checked_name(name: str, kind: CheckpointKind = CheckpointKind.USER) -> str:
     wanted = " ".join(name.split())
     if not is_name(wanted):
         raise _bad(
-            f"A checkpoint's name has 1 to {MOST_NAME} characters that can be shown, none of them `~`.",
+            f"A checkpoint's name has 1 to {MOST_NAME} characters that can be shown, no quotes and no `~`.",
             "Give another name, with a letter in front.",
         )
     if is_taken(wanted):
@@ -115,10 +115,14 @@ async def make_checkpoint(
     *,
     commit: str | None = None,
     parents: Sequence[str] = (),
+    source_key: str | None = None,
 ) -> Event:
     """Append `checkpoint.made`: `lane` calls this tree (git's id, whole) so. `commit`: the one that keeps it
     (`KeptSnapshots.keep(..., checkpoint=True)`, called before), None = another kept snapshot does. `parents`: ids of
-    the events that it comes of. Raises Refusal for a name that cannot be one, LaneError."""
+    the events that it comes of. `source_key` makes it happen once. Raises Refusal for a name that cannot be one,
+    LaneError."""
+    if source_key is not None and (made := await events.of_source(tx, source_key)) is not None:
+        return made
     if not _TREE.fullmatch(tree):
         raise ValueError(f"no tree's id: {tree!r}")
     outputs = {
@@ -127,7 +131,8 @@ async def make_checkpoint(
         "metadata": dict(metadata or {}),
         "commit": commit,
     }
-    event = await events.append(tx, NewEvent(MADE, lane, outputs=outputs, parents=parents, snapshot=tree))
+    new = NewEvent(MADE, lane, outputs=outputs, parents=parents, snapshot=tree, source_key=source_key)
+    event = await events.append(tx, new)
     await _project(tx, event)
     return event
 
@@ -154,6 +159,12 @@ async def maybe_first_green(
 async def find(tx: Tx, name: str, back: int = 0) -> Checkpoint | None:
     """The newest of this name, or the one so many before it; None: there is none."""
     row = await tx.one(Q.checkpoint_named, name=" ".join(name.split()), back=back)
+    return None if row is None else _checkpoint(row)
+
+
+async def of_event(tx: Tx, event: Event) -> Checkpoint | None:
+    """The checkpoint that this event made."""
+    row = await tx.one(Q.checkpoint_at, pos=event.pos)
     return None if row is None else _checkpoint(row)
 
 

@@ -25,7 +25,6 @@ from relay.faces.http.routes.moments import MomentRoutes
 from relay.faces.http.routes.permissions import PermissionRoutes
 from relay.faces.http.routes.timeline import TimelineRoutes
 from relay.faces.http.routes.worktrees import WorktreeRoutes
-from relay.faces.timeline import TimelineService
 from relay.faces.worktrees import WorktreesService
 
 STATIC = Path(faces.__file__).parent / "static"
@@ -100,5 +99,5 @@ def _app(parts: Parts) -> web.Application:
     app.add_routes(LockRoutes(parts.room, reader).table())
     app.add_routes(WorktreeRoutes(service, reader).table())
     app.add_routes(TimelineRoutes(parts.store, parts.rewinds, reader, parts.services.locks).table())
-    app.add_routes(MomentRoutes(TimelineService(parts.store, parts.worktrees.registry), reader).table())
+    app.add_routes(MomentRoutes(parts.moments, reader).table())
     return app

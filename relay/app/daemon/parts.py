@@ -23,6 +23,7 @@ from relay.app.wiring.conflict_log import ConflictLog
 from relay.app.wiring.handoffs.checks import HandoffChecks
 from relay.app.wiring.handoffs.orders import HandoffOrders
 from relay.app.wiring.handoffs.steps import HandoffSteps
+from relay.app.wiring.room_actions import TimelineActions
 from relay.app.wiring.timeline import TimelineRecording
 from relay.base.durations import now_iso
 from relay.base.git_checkouts import top_of
@@ -35,6 +36,7 @@ from relay.faces.rewinds import RewindService
 from relay.faces.room import IntentService, rules_of
 from relay.faces.room_locks import RoomHolds
 from relay.faces.services import services_of
+from relay.faces.timeline import TimelineService
 from relay.log import follow
 from relay.room.advisory_voice import RoomVoice
 from relay.room.dispatch.permissions import PermissionBroker
@@ -97,6 +99,7 @@ class Parts:
         self.timeline = TimelineRecording(store, self.worktrees.registry, settings)
         self.conflicts = ConflictLog(store, self.airspace.scanner)
         self.rewinds = RewindService(store, self.worktrees.registry, self.timeline)
+        self.moments = TimelineService(store, self.worktrees.registry)
         self.coordination = CoordinationTasks(store, settings, self.services, self.turns)
         follow.check_acyclic([*self.airspace.followers, *self.coordination.followers])
 
@@ -128,7 +131,15 @@ class Parts:
         checks = HandoffChecks(store, settings, registry)
         self.handoffs = HandoffSteps(store, settings, registry, voice, checks)
         handlers = ActionHandlers(
-            board, self.roster, self.turns, holds, self.airspace.live, self.permissions, self.overview, orders
+            board,
+            self.roster,
+            self.turns,
+            holds,
+            self.airspace.live,
+            self.permissions,
+            self.overview,
+            orders,
+            TimelineActions(self.rewinds, self.moments),
         )
         self.steward = Steward(store, handlers, self.overview, self.roster, self.turns)
 

@@ -26,7 +26,7 @@ from io import StringIO
 from relay.model import actions, references
 from relay.model.actions import Action
 from relay.model.references import Thing
-from relay.room.parsing import handoff_commands
+from relay.room.parsing import handoff_commands, timeline_commands
 from relay.room.parsing.arguments import (
     MAX_REASON,
     WrongArguments,
@@ -319,6 +319,19 @@ COMMANDS: tuple[Command, ...] = (
         _permit(True),
     ),
     Command("/deny p<number>", "refuse what an agent asks for", "/deny p3", _permit(False)),
+    Command(
+        "/rewind NAME to <moment> | undo | redo",
+        "take back what an agent or a person did since a moment (`14:00`, `-1h`, `#1234`, a checkpoint), and leave "
+        "others' work; `into main`, `into worktree` or `into new` says where, `preview` only shows it",
+        "/rewind CODEX to 14:00 preview",
+        timeline_commands.parse_rewind,
+    ),
+    Command(
+        "/checkpoint <name> [of @AGENT]",
+        "give the main branch's files as they are (or an agent's) a name to go back to",
+        "/checkpoint before the big change",
+        timeline_commands.parse_checkpoint,
+    ),
 )
 _BY_NAME = {spec.name: spec for spec in COMMANDS}
 #: A slash and a word of letters, with which a command begins.

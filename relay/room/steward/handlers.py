@@ -19,6 +19,7 @@ from relay.model import (
     Message,
     PermissionOption,
     Refusal,
+    Timeline,
     actions,
     references,
 )
@@ -56,7 +57,12 @@ GUARDED = (
     | actions.HandOn
     | actions.AnswerHandoff
     | actions.RunPipeline
+    | actions.Rewind
+    | actions.UndoRewind
+    | actions.RedoRewind
 )
+#: Actions that write files, or wait for git: they are done before the transaction of their answer, and once.
+OUTSIDE = actions.Rewind | actions.UndoRewind | actions.RedoRewind | actions.MakeCheckpoint
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,10 +100,12 @@ class ActionHandlers:
         permissions: PermissionBroker,
         overview: Overview,
         handoffs: Handoffs,
+        timeline: Timeline | None = None,
     ) -> None:
         self._board, self._roster, self._turns, self._holds = board, roster, turns, holds
         self._airspace, self._permissions, self._overview = airspace, permissions, overview
         self._handoffs = handoffs
+        self._timeline = timeline
 
     def after_commit(self, result: Result) -> None:
         """Do what reaches outside of the database."""
@@ -105,6 +113,18 @@ class ActionHandlers:
             self._turns.cancel(*turn)
         if result.permission is not None:
             self._permissions.answer(*result.permission)
+
+    async def perform(self, action: Action, order: Order) -> Result | None:
+        """Carry out what cannot be done in a transaction; None: the action can. A second time gives what was answered
+        the first time. Raises Refusal."""
+        if not isinstance(action, OUTSIDE):
+            return None
+        if isinstance(action, GUARDED):
+            _verify(action, order)
+        if self._timeline is None:
+            raise Refusal("This room has no timeline.", "")
+        key = f"order:{order.message.id}"
+        return Result(await self._timeline.carry_out(action, by=order.by, source_key=key))
 
     async def handle(self, tx: Tx, action: Action, order: Order) -> Result:
         """Carry out the action. Its `Result` goes to `after_commit`."""

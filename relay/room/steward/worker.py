@@ -1,7 +1,8 @@
 """The steward: commands and questions to RELAY, answered by the room itself, without a model.
 
 Invariant: a job of the steward is carried out, answered and ended in one transaction; killed at any instant, it
-is either done and answered or still waiting.
+is either done and answered or still waiting. What writes files is done before that, and once: a job that waited on
+is answered with what was done.
 """
 
 from __future__ import annotations
@@ -85,7 +86,8 @@ class Steward:
 
     async def _answer(self, job: Job) -> None:
         try:
-            result = await self._store.write(lambda tx: self._carry_out(tx, job))
+            performed = await self._perform(job)
+            result = await self._store.write(lambda tx: self._carry_out(tx, job, performed))
             if result is None:
                 return
             answer = Answer(True, result.text, result.task)
@@ -107,27 +109,44 @@ class Steward:
         log.error("steward failed", job=job.id, message=job.message_id, exc_info=error)
         return f"That went wrong inside the room ({type(error).__name__}); {command('log')} has the details."
 
-    async def _carry_out(self, tx: Tx, job: Job) -> Result | None:
-        """Do what the job's message orders or asks, and end the job with the answer; None = the job has ended
-        already. Raises Refusal."""
+    async def _perform(self, job: Job) -> Result | None:
+        """Do what the job's message orders, where that is not done in the transaction of its answer. Raises
+        Refusal."""
+        ordered = await self._store.read(lambda tx: self._ordered(tx, job))
+        if ordered is None:
+            return None
+        action, order = ordered
+        return None if action is None else await self._handlers.perform(action, order)
+
+    async def _ordered(self, tx: Tx, job: Job) -> tuple[Action | None, Order] | None:
+        """The action that the job's message orders (None = it is a question), and who orders it; None = the job has
+        ended already. Raises Refusal."""
         row = await tx.one(Q.job, id=job.id)
         message = await ledger.message(tx, job.message_id)
         if row is None or row["state"] not in ("pending", "failed") or message is None:
             return None
-        action = await self._action(tx, job, message)
-        if action is None:
-            result = Result(answers.answer(message.body, await self._overview.read(tx)))
-            await self._end(tx, job, result.text, {})
-            return result
         event = await tx.one(Q.event_of_message, id=message.id)
-        order = Order(
+        return await self._action(tx, job, message), Order(
             by=message.speaker,
             message=message,
             cause=[event["event_id"]] if event else [],
             verified="unverified" not in message.meta,
             now=self._clock(),
         )
-        result = await self._handlers.handle(tx, action, order)
+
+    async def _carry_out(self, tx: Tx, job: Job, performed: Result | None) -> Result | None:
+        """Do what the job's message orders or asks, unless it was `performed`, and end the job with the answer;
+        None = the job has ended already. Raises Refusal."""
+        ordered = await self._ordered(tx, job)
+        if ordered is None:
+            return None
+        action, order = ordered
+        message = order.message
+        if action is None:
+            result = Result(answers.answer(message.body, await self._overview.read(tx)))
+            await self._end(tx, job, result.text, {})
+            return result
+        result = performed or await self._handlers.handle(tx, action, order)
         meta: dict[str, Any] = {"command": message.body.split(maxsplit=1)[0]}
         if result.task is not None:
             meta["task"] = result.task

@@ -76,7 +76,7 @@ class NewOperation:
     `worktree`: the name under which the log knows the worktree that is written; empty = none is.
     `answer`: what is answered, without its event's id. `lane`: what is taken back, as it was asked for;
     `author`: who asks, on `by`. `causes`: the newest events that it takes out;
-    `removed`: those of which nothing stays."""
+    `removed`: those of which nothing stays. `source_key`: makes it happen once."""
 
     kind: str
     of: str | None
@@ -93,6 +93,7 @@ class NewOperation:
     causes: Sequence[str] = field(default=())
     removed: Sequence[str] = field(default=())
     worktree: str = ""
+    source_key: str | None = None
 
 
 async def begin(tx: Tx, new: NewOperation) -> Event:
@@ -128,6 +129,7 @@ async def begin(tx: Tx, new: NewOperation) -> Event:
             branch=new.answer["branch"],
             snapshot=new.after,
             file_touches=paths,
+            source_key=new.source_key,
         ),
     )
     await _put(tx, event, State.BEGUN)

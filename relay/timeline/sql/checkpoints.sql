@@ -8,6 +8,9 @@ SELECT * FROM checkpoints WHERE name = :name ORDER BY pos DESC LIMIT 1 OFFSET :b
 -- name: checkpoint_names
 SELECT name FROM checkpoints GROUP BY name ORDER BY MAX(pos) DESC LIMIT :limit
 
+-- name: checkpoint_at
+SELECT * FROM checkpoints WHERE pos = :pos
+
 -- name: checkpoint_of_tree
 SELECT pos FROM checkpoints WHERE name = :name AND tree = :tree LIMIT 1
 

@@ -16,12 +16,15 @@ from relay.model.actions import (
     DeclareIntent,
     ForceRelease,
     GoFirst,
+    MakeCheckpoint,
     MoveAll,
     MoveTask,
     Pause,
     Permit,
+    RedoRewind,
     Resume,
     Retry,
+    Rewind,
     Route,
     ShowAirspace,
     ShowHelp,
@@ -34,6 +37,7 @@ from relay.model.actions import (
     TakeMain,
     TryNow,
     Undo,
+    UndoRewind,
     of_json,
 )
 from relay.room.parsing.commands import COMMANDS, Command, Problem, completions, find, is_command, parse
@@ -99,6 +103,20 @@ PENDING, DOING, DONE = Status
         ("/unlock " + shlex.quote("it's.py") + " moved", ForceRelease("it's.py", "moved")),
         ("/unlock app/[id]/*.tsx#x moved", ForceRelease("app/[id]/*.tsx#x", "moved")),
         (r"/unlock src/\*.py moved", ForceRelease(r"src/\*.py", "moved")),
+        ("/rewind codex to 14:00", Rewind("CODEX", "14:00")),
+        ("/rewind @Codex  to -1h into MAIN preview", Rewind("CODEX", "-1h", "main", preview=True)),
+        ("/rewind ann lee to #1234 partial", Rewind("ann lee", "#1234", partial=True)),
+        ("/rewind s1/CODEX to 2026-11-23 14:00", Rewind("s1/CODEX", "2026-11-23 14:00")),
+        ("/rewind codex to milestone:first green~1", Rewind("CODEX", "milestone:first green~1")),
+        ('/rewind codex to "a preview" preview', Rewind("CODEX", "a preview", preview=True)),
+        ('/rewind "road to rome" to x into new', Rewind("road to rome", "x", "new")),
+        ("/rewind Undo", UndoRewind()),
+        ("/rewind undo preview", UndoRewind(preview=True)),
+        ("/rewind redo partial", RedoRewind(partial=True)),
+        ("/rewind undo to 14:00", Rewind("undo", "14:00")),
+        ("/checkpoint before the  storm", MakeCheckpoint("before the storm")),
+        ("/checkpoint good of @codex", MakeCheckpoint("good", "CODEX")),
+        ('/checkpoint "out of @reach"', MakeCheckpoint("out of @reach")),
     ],
 )
 def test_a_command_is_understood(body: str, expected: Action) -> None:
@@ -164,6 +182,15 @@ def test_what_is_not_command_like_is_a_message(body: str) -> None:
         ("/intent @CODEX 'x", ["quotation mark"]),
         ("/move #3 `x\n`done", ["`x 'done` is not a status"]),
         ("/locks a b", ["One path at a time"]),
+        ("/rewind", ["whose work", "/rewind CODEX to 14:00 preview"]),
+        ("/rewind codex", ["whose work"]),
+        ("/rewind codex to", ["which moment"]),
+        ("/rewind codex to preview", ["which moment"]),
+        ("/rewind codex to 14:00 into space", ["one of: new, worktree, main"]),
+        ('/rewind codex to "x" y', ["Behind the moment"]),
+        ("/rewind undo codex", ["Behind `undo`"]),
+        ("/checkpoint", ["name is missing"]),
+        ("/checkpoint x of @nobody", ["no agent", "CLAUDE"]),
         ("/unlock", ["which path", "/unlock src/app.py I take it over"]),
         ("/unlock src/app.py", ["Say why"]),
         ("/unlock 'src/app.py moved", ["quotation mark"]),
@@ -211,6 +238,7 @@ def test_only_a_slash_makes_a_command(body: str) -> None:
 
 _text = st.text(st.characters(exclude_categories=("Cs", "Cc", "Zl", "Zp")), min_size=1, max_size=60)
 _words = _text.map(lambda text: " ".join(text.split())).filter(bool)
+_unquoted = _words.filter(lambda text: '"' not in text)
 _agents = st.lists(st.sampled_from(AGENTS), unique=True, max_size=3).map(tuple)
 _numbers = st.integers(1, 999_999)
 _actions: st.SearchStrategy[Action] = st.one_of(
@@ -234,6 +262,16 @@ _actions: st.SearchStrategy[Action] = st.one_of(
     st.builds(Permit, _numbers.map(str), st.none() | _words, st.booleans()),
     st.builds(ShowLocks, _text.filter(str.strip)),
     st.builds(ForceRelease, _text.filter(str.strip), _words),
+    st.builds(
+        Rewind,
+        st.sampled_from(["CODEX", "ann lee", "s1/CODEX", "undo", "road to rome"]),
+        _unquoted,
+        st.sampled_from([None, "new", "worktree", "main"]),
+        st.booleans(),
+        st.booleans(),
+    ),
+    *(st.builds(kind, st.booleans(), st.booleans()) for kind in (UndoRewind, RedoRewind)),
+    st.builds(MakeCheckpoint, _unquoted, st.none() | st.sampled_from(AGENTS)),
 )
 
 

@@ -23,6 +23,7 @@ _FREE = frozenset(
 _SCOPES = {
     ("POST", "/api/messages"): "room",
     ("POST", "/api/airspace/intent"): "locks",
+    ("POST", "/api/timeline/rewind"): "work",
 }
 #: Routes of a person's acts, which the room shows as messages of that person: the scope, and what an agent uses
 #: instead.
@@ -30,6 +31,9 @@ _PERSONS = {
     ("POST", "/api/tasks"): ("work", "POST /work/submit"),
     ("PATCH", "/api/tasks/{number}"): ("work", "POST /work/claim and /work/complete"),
     ("POST", "/api/tasks/undo"): ("work", "POST /work/release"),
+    ("POST", "/api/timeline/undo"): ("work", "POST /api/timeline/rewind for your own work"),
+    ("POST", "/api/timeline/redo"): ("work", "POST /api/timeline/rewind for your own work"),
+    ("POST", "/api/timeline/checkpoint"): ("work", "GET /api/timeline/checkpoints to look"),
     ("POST", "/api/airspace/advisories/{advisory}/mark"): ("room", "POST /room/messages"),
 }
 

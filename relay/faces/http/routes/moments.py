@@ -29,6 +29,7 @@ class MomentRoutes:
             web.get("/api/timeline/file", self.file),
             web.get("/api/timeline/diff", self.diff),
             web.get("/api/timeline/checkpoints", self.checkpoints),
+            web.post("/api/timeline/checkpoint", self.checkpoint),
         ]
 
     async def tree(self, request: web.Request) -> web.Response:
@@ -54,6 +55,14 @@ class MomentRoutes:
         """`?limit=`: `{checkpoints: [...]}`, the newest first."""
         limit = Query(request, "limit").whole("limit", 200, high=MOST_CHECKPOINTS)
         return answer({"checkpoints": await self._timeline.checkpoints(limit)})
+
+    async def checkpoint(self, request: web.Request) -> web.Response:
+        """`{name, checkpoint, lane?}`: the person `name` calls the main branch's files, or those of the agent `lane`,
+        by the name `checkpoint`."""
+        body = await self._reader.body(request, "checkpoint", "lane")
+        by = self._reader.speaker(request, body)
+        made = await self._timeline.checkpoint(by, body.text("checkpoint"), lane=body.maybe_text("lane"))
+        return answer({"success": True, **made}, status=201)
 
 
 def _needed(query: Query, name: str) -> str:

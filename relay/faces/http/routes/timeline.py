@@ -13,11 +13,14 @@ from aiohttp import web
 
 from relay.coordination.locks.service import Locks
 from relay.faces.http.requests.errors import answer
+from relay.faces.http.requests.middleware import CREDENTIAL
 from relay.faces.http.requests.parsing import Body, Query
 from relay.faces.http.requests.reader import RequestReader
-from relay.faces.rewinds import RewindService
+from relay.faces.http.routes.operations import caller_of, session_of
+from relay.faces.rewinds import RewindOrder, RewindService
 from relay.faces.workspace import workspace
 from relay.log import events
+from relay.log.events import Lane
 from relay.model import Fault, Refusal
 from relay.store.ports import Store, Tx
 from relay.timeline import moments, reading
@@ -85,30 +88,23 @@ class TimelineRoutes:
         return answer(await self._store.read(work))
 
     async def rewind(self, request: web.Request) -> web.Response:
-        """`{name, lane, to, into?, dry_run?, partial?}`."""
+        """`{name, lane, to, into?, dry_run?, partial?}`. An agent's key takes back what that agent did."""
         body = await self._reader.body(request, "lane", "to", "into", "dry_run", "partial")
         by = self._reader.speaker(request, body)
-        return await self._act(
-            self._rewinds.rewind(
-                by,
-                body.text("lane"),
-                body.text("to"),
-                into=body.maybe_text("into"),
-                **_how(body),
-            )
-        )
+        lane, to, into = body.text("lane"), body.text("to"), body.maybe_text("into")
+        return await self._act(self._rewinds.rewind(_order(request, by), lane, to, into=into, **_how(body)))
 
     async def undo(self, request: web.Request) -> web.Response:
         """`{name, dry_run?, partial?}`."""
         body = await self._reader.body(request, "dry_run", "partial", optional=True)
         by = self._reader.speaker(request, body)
-        return await self._act(self._rewinds.undo(by, **_how(body)))
+        return await self._act(self._rewinds.undo(RewindOrder.of_person(by), **_how(body)))
 
     async def redo(self, request: web.Request) -> web.Response:
         """`{name, dry_run?, partial?}`."""
         body = await self._reader.body(request, "dry_run", "partial", optional=True)
         by = self._reader.speaker(request, body)
-        return await self._act(self._rewinds.redo(by, **_how(body)))
+        return await self._act(self._rewinds.redo(RewindOrder.of_person(by), **_how(body)))
 
     async def _act(self, act: Awaitable[dict[str, Any]]) -> web.Response:
         try:
@@ -118,6 +114,14 @@ class TimelineRoutes:
                 raise
             return answer(refusal.as_json())
         return answer({"success": not done["conflicts"] or done["rewind"] is not None, **done})
+
+
+def _order(request: web.Request, by: str) -> RewindOrder:
+    credential = request[CREDENTIAL]
+    if credential.person:
+        return RewindOrder.of_person(by)
+    caller = caller_of(credential, by, session=session_of(request, None))
+    return RewindOrder(by, Lane(caller.session, caller.agent), person=False)
 
 
 def _how(body: Body) -> dict[str, bool]:
