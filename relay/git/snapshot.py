@@ -2,7 +2,8 @@
 
 Invariant: a snapshot is what `git add --all && git commit` would record, taken without touching the checkout:
 the index is a copy, the objects go to the scratch, and nothing of the repository's configuration is read. After
-a change of known paths only these are looked at again; after a change of HEAD or the index, all are.
+a change of known paths only these are looked at again, and only their folders are written; after a change of HEAD or
+the index, all are.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from relay.git.checkout import Checkout, Head, head_of
 from relay.git.merge_state import UnsettledFile, merge_heads, unsettled_files
 from relay.git.run import Git, GitError, name_of
 from relay.git.scratch_repository import ScratchRepository
+from relay.git.trees.folder_writer import TouchedFolders, UnusualPaths, read_folders, write_folders
 
 log = structlog.get_logger(__name__)
 #: An untracked file beyond this many bytes, and untracked files beyond this many, are output rather than work:
@@ -65,13 +67,12 @@ class Snapshotter:
         self.checkout = checkout
         self._scratch = scratch
         self._index = scratch.folder / f"index-{name}"
+        self._small_index = scratch.folder / f"touched-{name}"
         self._excludes = scratch.folder / f"excludes-{name}"
         self._excluded = excluded
         self._left_out: tuple[str, ...] = ()
         self._taken: Snapshot | None = None
         self._of_head: tuple[str, str, str] | None = None
-        #: The tree that the index of `with_paths` holds.
-        self._of_paths: str | None = None
 
     @property
     def git(self) -> Git:
@@ -79,7 +80,7 @@ class Snapshotter:
 
     def forget(self) -> None:
         """The scratch was emptied."""
-        self._taken = self._of_paths = None
+        self._taken = None
 
     async def take(self) -> Snapshot:
         """Look at everything. Raises GitError."""
@@ -95,20 +96,16 @@ class Snapshotter:
                 await git.run("read-tree", head.commit)
             changed, left_out = await self._find(git)
         self._left_out = (*left_out, *await self._put(git, changed))
-        return await self._finish(git, head)
+        return await self._finish(git, head, await git.line("write-tree"))
 
     async def update(self, paths: Collection[bytes]) -> Snapshot:
         """Look at these paths only (relative to the top), HEAD and index being as they were."""
         if self._taken is None:
             return await self.take()
         try:
-            git = self.git
-            wanted = sorted(set(paths) - await self._ignored(git, paths))
-            unusual = await asyncio.to_thread(_unusual, self.checkout.top, wanted)
-            if unusual or await self._put(git, wanted):
-                return await self.take()
-            return await self._finish(git, self._taken.head)
-        except GitError as error:
+            tree = await self._updated(self._taken.tree, sorted(set(paths)))
+            return await self.take() if tree is None else await self._finish(self.git, self._taken.head, tree)
+        except (GitError, UnusualPaths) as error:
             # Such as a path behind a link: what is not settled path by path is settled by looking at all.
             log.info("all of a worktree is looked at", path=str(self.checkout.top), reason=str(error))
             return await self.take()
@@ -117,15 +114,53 @@ class Snapshotter:
         """The tree `tree` with these paths (relative to the top) as they stand in the checkout now. One that is
         ignored, a folder, too large, unreadable or of a repository inside stays as it is in `tree`. What `take` knows
         is not changed. Raises GitError."""
-        index = self._index.with_name(f"{self._index.name}-paths")
-        git = self._scratch.git(self.checkout, index, self._excludes)
-        if self._of_paths != tree:
-            await git.run("read-tree", tree)
-        self._of_paths = None  # until it is known again
-        wanted = sorted(set(paths) - await self._ignored(git, paths))
-        await self._put(git, await asyncio.to_thread(_plain, self.checkout.top, wanted))
-        self._of_paths = new = await git.line("write-tree")
-        return new
+        plain = await asyncio.to_thread(_plain, self.checkout.top, sorted(set(paths)))
+        try:
+            folders, wanted = await self._open_folders(tree, plain)
+            entries, unreadable = await self._look_at(folders, wanted)
+            for path in unreadable:
+                entries.pop(path, None)
+            return await write_folders(folders, self.git, entries)
+        except UnusualPaths as error:
+            raise GitError("mktree", 128, str(error)) from error
+
+    async def _updated(self, tree: str, paths: Sequence[bytes]) -> str | None:
+        """The tree with what stands at these paths now; None: one of them is a folder, too large or unreadable."""
+        folders, wanted = await self._open_folders(tree, paths)
+        if await asyncio.to_thread(_unusual, self.checkout.top, wanted):
+            return None
+        entries, unreadable = await self._look_at(folders, wanted)
+        return None if unreadable else await write_folders(folders, self.git, entries)
+
+    async def _open_folders(self, tree: str, paths: Sequence[bytes]) -> tuple[TouchedFolders, list[bytes]]:
+        """The folders of the tree on the way to these paths, and those of the paths that are not ignored: what is in
+        the tree is tracked, and so never is."""
+        folders = await read_folders(self.git, tree, paths)
+        unknown = [path for path in paths if folders.find(path) is None]
+        ignored = await self._ignored(self.git, unknown) if unknown else set()
+        return folders, [path for path in paths if path not in ignored]
+
+    async def _look_at(
+        self, folders: TouchedFolders, paths: Sequence[bytes]
+    ) -> tuple[dict[bytes, tuple[str, str] | None], list[bytes]]:
+        """What git makes of the files at these paths, by an index that has nothing but what they were; and those that
+        could not be read."""
+        if not paths:
+            return {}, []
+        await asyncio.to_thread(self._small_index.unlink, True)
+        git = self._scratch.git(self.checkout, self._small_index, self._excludes)
+        known = [(path, entry) for path in paths if (entry := folders.find(path)) is not None]
+        stood = b"".join(f"{mode} {oid}\t".encode() + path + b"\0" for path, (mode, oid) in known)
+        if stood:
+            await git.run("update-index", "-z", "--index-info", stdin=stood)
+        unreadable = {*await self._put(git, paths)}
+        entries: dict[bytes, tuple[str, str] | None] = dict.fromkeys(paths)
+        for line in (await git.run("ls-files", "-z", "--stage")).out.split(b"\0"):
+            about, cut, path = line.partition(b"\t")
+            if cut:
+                mode, oid, _ = about.decode("ascii").split(" ")
+                entries[path] = mode, oid
+        return entries, [path for path in paths if name_of(path) in unreadable]
 
     async def _committed(self, git: Git, head: Head) -> tuple[str | None, str]:
         """The tree and the date of HEAD's commit."""
@@ -137,11 +172,11 @@ class Snapshotter:
         return self._of_head[1], self._of_head[2]
 
     async def _ignored(self, git: Git, paths: Collection[bytes]) -> set[bytes]:
-        """Those of these paths that are ignored; tracked ones never are."""
+        """Those of these paths, none of which is tracked, that are ignored."""
         # The one command that refuses literal paths; behind a `./` none is taken for anything else.
         plain = Git(git.folder, {**git.env, "GIT_LITERAL_PATHSPECS": "0"}, git.config)
         names = b"".join(b"./" + path + b"\0" for path in paths)
-        answer = await plain.run("check-ignore", "-z", "--stdin", stdin=names, ok=(0, 1))
+        answer = await plain.run("check-ignore", "--no-index", "-z", "--stdin", stdin=names, ok=(0, 1))
         return {path.removeprefix(b"./") for path in answer.out.split(b"\0") if path}
 
     def _prepare(self) -> None:
@@ -195,8 +230,7 @@ class Snapshotter:
                 wanted = left
         return unreadable
 
-    async def _finish(self, git: Git, head: Head) -> Snapshot:
-        tree = await git.line("write-tree")
+    async def _finish(self, git: Git, head: Head, tree: str) -> Snapshot:
         before, others = self._taken, await merge_heads(self.checkout)
         more = self._left_out, others, await unsettled_files(self.checkout, git, tree) if others else ()
         if before is not None and (before.tree, before.head, before.merging) == (tree, head, others):

@@ -25,7 +25,7 @@ from relay.store.sqlite.store import open_store
 from relay.timeline.file_changes import record_changes
 from relay.timeline.rewind.plan import RewindPlaces, RewindRequest
 from relay.timeline.rewind.service import Rewinds
-from relay.timeline.rewind.tree_entries import entries_of, tree_with
+from relay.timeline.rewind.tree_entries import entries_of, tree_by_index
 from scripts.bench.figures import Figure, at_most, run, spread, stopwatch
 
 FILES, QUICK_FILES = 50_000, 1_000
@@ -129,7 +129,7 @@ async def rewinds(folder: Path, files: int, rounds: int) -> list[Figure]:
             git_of, tree = scratch.git(main), plan.operation.before
             entries = {path.encode(): None for path in plan.paths}
             with stopwatch(raw):
-                await tree_with(git_of, tree, dict(entries), folder / f"index-{number}")
+                await tree_by_index(git_of, tree, dict(entries), folder / f"index-{number}")
         assert len(await entries_of(scratch.git(main), tree)) == files
     finally:
         await store.close()

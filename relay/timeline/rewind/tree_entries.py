@@ -14,6 +14,7 @@ from pathlib import Path
 
 from relay.git.diff import parse_raw
 from relay.git.run import Git
+from relay.git.trees.folder_writer import UnusualPaths, read_folders, write_folders
 
 REGULAR = frozenset({"100644", "100755"})
 #: Bytes of one blob that is read into memory, and of all that one call reads.
@@ -167,8 +168,15 @@ async def write_blobs(git: Git, contents: Sequence[bytes], folder: Path) -> list
 async def tree_with(git: Git, tree: str, changes: Mapping[bytes, Entry | None], index: Path) -> str:
     """The tree that has these files (None: not there) and is like `tree` in all others. `index`: a private one,
     which need not exist. Raises GitError."""
-    if not changes:
-        return tree
+    wanted = {path: None if entry is None else (entry.mode, entry.oid) for path, entry in changes.items()}
+    try:
+        return await write_folders(await read_folders(git, tree, changes), git, wanted)
+    except UnusualPaths:
+        return await tree_by_index(git, tree, changes, index)
+
+
+async def tree_by_index(git: Git, tree: str, changes: Mapping[bytes, Entry | None], index: Path) -> str:
+    """As `tree_with`, by an index of all files: slow where they are many. Raises GitError."""
     own = replace(git, env={**git.env, "GIT_INDEX_FILE": str(index)})
     await own.run("read-tree", tree)
     await own.run("update-index", "-z", "--index-info", stdin=index_lines(changes, len(tree)))
