@@ -135,7 +135,8 @@ async def last_result(store: Store, tree: str, digest: str) -> CheckResult | Non
 
 async def first_passed(store: Store, name: str) -> CheckResult | None:
     """The first run of the checks called `name` that passed, on any tree; None: none has. "First green" is that of
-    AllTestsPass: it is green for the first time when this is the result just given."""
+    AllTestsPass: a result is it when it has its tree and attempt. A command that two checks share on one tree ran
+    under the name of that which came first."""
     row = await store.read(lambda tx: tx.one(Q.first_passed_check, name=name))
     return None if row is None else _result(row)
 

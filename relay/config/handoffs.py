@@ -259,8 +259,9 @@ def _rule_problems(at: str, rule: Mapping[str, Any]) -> list[Problem]:
         problems.append(Problem(f"{at}.minimum", "found without a figure", hint='give "parse"'))
     env = rule.get("env")
     for index, name in enumerate(env if isinstance(env, list) else []):
-        if isinstance(name, str) and not _ENV_NAME.fullmatch(name):
-            problems.append(Problem(f"{at}.env[{index}]", f'found "{name[:40]}"', "a variable's name"))
+        if isinstance(name, str) and (not _ENV_NAME.fullmatch(name) or name.startswith("RELAY_")):
+            allowed = "a variable's name that does not begin with RELAY_"
+            problems.append(Problem(f"{at}.env[{index}]", f'found "{name[:40]}"', allowed))
     return problems
 
 

@@ -6,7 +6,6 @@ import asyncio
 import json
 import os
 import signal
-import subprocess
 import sys
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -20,13 +19,14 @@ from relay.git.checkout import open_checkout
 from relay.git.run import GitError
 from relay.git.scratch_repository import ScratchRepository
 from relay.store.ports import Store
-from tests.engines import BOTH, open_store, wings
-from tests.git.repository import ENV, commit, git, repository
+from tests.engines import BOTH, address_of, open_store, wings
+from tests.git.repository import commit, git, repository
 from tests.outside import eventually
 
 pytestmark = BOTH
 PYTHON = sys.executable
 #: A number that stands in no other process's command line.
+ROOT = Path(__file__).parents[2]
 MARK = f"relay-check-{os.getpid()}"
 
 
@@ -153,9 +153,8 @@ async def test_the_same_is_not_run_twice(
 ) -> None:
     log = tmp_path / "log"
     check = python("import sys; open(sys.argv[1], 'a').write('x'); sys.exit(3)", str(log))
-    first, at_once = await asyncio.gather(
-        *(runner.run(check, git(repo, "rev-parse", "HEAD")) for _ in range(2))
-    )
+    both = await asyncio.gather(*(runner.run(check, git(repo, "rev-parse", "HEAD")) for _ in range(2)))
+    first, at_once = sorted(both, key=lambda result: result.reused)
     again = await runner.run(check, tree_of(repo))
     assert log.read_text() == "x"
     assert (first.state, first.exit_code, first.reused) == (State.FAILED, 3, False)
@@ -283,27 +282,45 @@ async def test_a_killed_process_leaves_folders_that_a_start_removes(
     assert left_in(runner, tmp_path) == [] and tmp_path.exists()
 
 
-async def test_nothing_outlives_a_killed_process(repo: Path, tmp_path: Path, engine: str) -> None:
-    """kill -9 of the process that runs a check: its command ends as well."""
-    if engine != "sqlite":
-        pytest.skip("the database has no part in it")
-    code = f"""
-import asyncio, sys
+_KILLED = """
+import asyncio, json, sys
 from pathlib import Path
-from relay.base.child_process import ChildProcess
-async def main():
-    argv = ({PYTHON!r}, "-c", "import time; print(1, flush=True); time.sleep(600)", {MARK!r})
-    async with await ChildProcess.start(argv, env={{}}, cwd=Path({str(tmp_path)!r})) as process:
-        async for _ in process.output():
-            print("runs", flush=True)
-asyncio.run(main())
+from relay.checks.results import Check
+from relay.checks.runner import CheckRunner
+from relay.git.checkout import open_checkout
+from relay.git.scratch_repository import ScratchRepository
+from tests.engines import join, wings
+
+async def main(address, folder, tree, argv):
+    folder = Path(folder)
+    store = await join(address, wings("log", "checks"))
+    checkout = await open_checkout(folder / "repo")
+    git = ScratchRepository(folder / "scratch.git").git(checkout)
+    await CheckRunner(store, git, folder / "checks").run(Check("x", tuple(argv)), tree)
+
+asyncio.run(main(*sys.argv[1:4], json.loads(sys.argv[4])))
 """
-    process = subprocess.Popen([PYTHON, "-c", code], stdout=subprocess.PIPE, env=ENV)  # noqa: ASYNC220
-    assert process.stdout is not None and process.stdout.readline() == b"runs\n"
-    family = psutil.Process(process.pid).children(recursive=True)
-    assert family
+
+
+async def test_a_killed_process_leaves_no_row_and_no_command(
+    runner: CheckRunner, store: Store, repo: Path, tmp_path: Path
+) -> None:
+    """kill -9 of the process that runs a check: its command and the child of that end as well."""
+    ready = tmp_path / "ready"
+    code = (
+        "import pathlib, subprocess, sys, time; nap = 'import time; time.sleep(600)';"
+        "subprocess.Popen([sys.executable, '-c', nap, sys.argv[1]], start_new_session=True);"
+        "pathlib.Path(sys.argv[2]).touch(); time.sleep(600)"
+    )
+    check = Check("x", (PYTHON, "-c", code, MARK, str(ready)))
+    words = (address_of(tmp_path), str(tmp_path), tree_of(repo), json.dumps(check.argv))
+    process = await asyncio.create_subprocess_exec(PYTHON, "-c", _KILLED, *words, cwd=ROOT)
+    await eventually(lambda: asyncio.to_thread(ready.exists), "the command to start")
+    assert marked() != []
     process.kill()
-    process.wait()
-    process.stdout.close()
-    gone, alive = await asyncio.to_thread(psutil.wait_procs, family, 20)
-    assert alive == [] and len(gone) == len(family)
+    await process.wait()
+    await eventually(lambda: asyncio.to_thread(lambda: marked() == []), "the command to end")
+    assert await last_result(store, tree_of(repo), check.digest) is None
+    assert left_in(runner, tmp_path) != []
+    await runner.clean()
+    assert left_in(runner, tmp_path) == []

@@ -239,6 +239,11 @@ def test_a_rule_that_is_not_named_is_required_and_has_no_command() -> None:
             "handoffs.rules.AllTestsPass.pattern: has no named group; allowed: (?P<test_pass_rate>...)",
         ),
         (
+            handoffs(rules={"AllTestsPass": RULE | {"env": ["HOME", "RELAY_API_KEY"]}}),
+            'handoffs.rules.AllTestsPass.env[1]: found "RELAY_API_KEY"; allowed: a variable\'s name that does not '
+            "begin with RELAY_",
+        ),
+        (
             handoffs(rules={"CodeCoverageMinimum": RULE | {"minimum": 0.8}}),
             'handoffs.rules.CodeCoverageMinimum.minimum: found without a figure; give "parse"',
         ),

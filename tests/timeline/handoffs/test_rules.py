@@ -318,3 +318,13 @@ async def test_what_cannot_be_asked(runner: CheckRunner, repo: Path) -> None:
     commit(repo)
     found = await result(runner, repo, "NoTodoComments")
     assert found.state == "not_run" and "too large" in found.detail
+
+
+async def test_artifacts_of_a_repository_of_sha256(tmp_path: Path) -> None:
+    folder = tmp_path / "long"
+    folder.mkdir()
+    git(folder, "init", "-q", "--object-format=sha256")
+    commit(folder, {"PLAN.md": "x", "EMPTY.md": ""})
+    tree = git(folder, "rev-parse", "HEAD^{tree}")
+    found = await artifacts((await open_checkout(folder)).git, "*.md", tree)
+    assert [artifact.path for artifact in found] == ["PLAN.md"]
