@@ -20,7 +20,7 @@ from relay.timeline.projection import Q
 #: The types that are drawn: those of `reading`, and what stands at a moment of its own.
 TYPES = tuple(
     dict.fromkeys(
-        (*reading.TYPES, "checkpoint.made", "handoff", "conflict.found", "timeline.merged"),
+        (*reading.TYPES, "checkpoint.made", "handoff", "timeline.merged"),
     )
 )
 #: Heads of one page at most: read and drawn within a frame.
@@ -53,10 +53,10 @@ async def heads(
     `{number, at, lane, who, type, files, file, word, unseen, tree, causes, start, lanes, names, types, paths, words,
     more}`. The first eleven are columns, a value an event: `at` in milliseconds after `start` (Unix milliseconds);
     `lane`, `who`, `type`, `file`, `word` are places in `lanes`, `names`, `types`, `paths` and `words`, -1 = none;
-    `files` how many it is about, `file` the first of them; `word` what it did in a word, its checkpoint's name, or to
-    whom it went; `unseen` 1 = it wrote over what its author had not seen; `tree` 1 = it has a snapshot;
-    `causes` the numbers of the timeline's events that it was caused by or depends on. `more`: there are others on the
-    far side.
+    `files` how many it is about, `file` the first of them; `word` what it did in a word, its checkpoint's name, or
+    with whom (a conflict's other side, to whom it was handed); `unseen` 1 = it wrote over what its author had not
+    seen; `tree` 1 = it has a snapshot; `causes` the numbers of the timeline's events that it was caused by or depends
+    on. `more`: there are others on the far side.
     """
     inside = (path or "").strip("/")
     # One more than is wanted tells whether there are more. `0` is the character behind `/`.

@@ -30,7 +30,7 @@ async def store(tmp_path: Path) -> AsyncIterator[Store]:
 
 
 async def made(store: Store) -> list[Event]:
-    """A turn in which CLAUDE writes, CODEX over it without having seen it, ann upon that, and a worktree."""
+    """A turn in which CLAUDE writes, CODEX over it without having seen it, ann upon that, a worktree, a conflict."""
 
     async def work(tx: Tx) -> list[Event]:
         asked = await events.append(tx, NewEvent("message.posted", ANN, outputs={}))
@@ -54,6 +54,13 @@ async def made(store: Store) -> list[Event]:
                 tx, NewEvent("worktree.changed", cycle, outputs=outputs, parents=[done[2].id])
             )
         )
+        found = {"sides": ["CODEX", "main"], "paths": ["src/a.py"]}
+        conflict = Lane("room", "conflict:1", short=True)
+        done.append(
+            await events.append(
+                tx, NewEvent("conflict.found", conflict, outputs=found, file_touches=["src/a.py"])
+            )
+        )
         return done
 
     return await store.write(work)
@@ -71,15 +78,19 @@ async def test_a_page_says_of_each_what_its_event_says(store: Store) -> None:
     assert [told["lanes"][place] for place in told["lane"]] == [event.lane_key for event in done]
     assert [told["names"][place] for place in told["who"]] == [reading.author(event) for event in done]
     assert [told["types"][place] for place in told["type"]] == [event.type for event in done]
-    assert told["files"] == [0, 2, 1, 1, 0]
+    assert told["files"] == [0, 2, 1, 1, 0, 1]
     assert [told["paths"][place] if place >= 0 else "" for place in told["file"]] == [
-        *("", "b.md", "src/a.py", "src/a.py", "")
+        *("", "b.md", "src/a.py", "src/a.py", "", "src/a.py")
     ]
-    assert [told["words"][place] if place >= 0 else "" for place in told["word"]] == [*[""] * 4, "merged"]
-    assert told["unseen"] == [0, 0, 1, 0, 0]
-    assert told["tree"] == [0, 1, 1, 1, 0]
+    assert [told["words"][place] if place >= 0 else "" for place in told["word"]] == [
+        *[""] * 4,
+        "merged",
+        "main",
+    ]
+    assert told["unseen"] == [0, 0, 1, 0, 0, 0]
+    assert told["tree"] == [0, 1, 1, 1, 0, 0]
     # What is no event of the timeline is no cause in it, and a turn's are messages.
-    assert told["causes"] == [[], [], [], [at[2]], [at[2]]]
+    assert told["causes"] == [[], [], [], [at[2]], [at[2]], []]
     assert told["more"] is False
 
 

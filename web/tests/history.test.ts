@@ -2,6 +2,7 @@
 
 import { describe, expect, test } from "vitest";
 import { BLOCK, EventTable } from "../src/timeline/columns";
+import { glyph } from "../src/timeline/glyphs";
 import { gravest, kindNumber, kindOf, KINDS } from "../src/timeline/kinds";
 import { indexed, levelFor, nearest, RowColumns, type Shown } from "../src/timeline/levels";
 import { around, length, lengthWords, LONGEST, moved, SHORTEST, ticks, timeAt, whole, xOf, zoomed } from "../src/timeline/scale";
@@ -183,6 +184,12 @@ test("kinds are by type, word and what was not seen; the graver stands for sever
   expect(id("a.type.of.later")).toBe("worktree");
   const mask = (...ids: string[]): number => ids.reduce((sum, one) => sum | (1 << kindNumber(one)), 0);
   expect([gravest(mask("write", "read")), gravest(mask("write", "checkpoint", "conflict"))]).toEqual([kindNumber("write"), kindNumber("conflict")]);
+});
+
+test("each kind has a shape of its own", () => {
+  const shapes = KINDS.map((_, kind) => glyph(kind).d);
+  expect(new Set(shapes).size).toBe(KINDS.length);
+  expect(KINDS.length).toBeLessThanOrEqual(16);
 });
 
 describe("the scale", () => {

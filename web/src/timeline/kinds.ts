@@ -8,7 +8,7 @@ export interface Kind {
   verb: string;
 }
 
-/** By number; the number is what the columns hold. Fewer than 16, since a level holds a bit for each. */
+/** By number; the number is what the columns hold. At most 16, since a level holds a bit for each. */
 export const KINDS: readonly Kind[] = [
   { id: "write", name: "Change", verb: "changed" },
   { id: "unseen", name: "Change over another's, unseen", verb: "changed, without having seen another's change," },
@@ -24,7 +24,8 @@ export const KINDS: readonly Kind[] = [
   { id: "given_up", name: "Given up", verb: "gave a rewind up" },
   { id: "checkpoint", name: "Checkpoint", verb: "made the checkpoint" },
   { id: "handoff", name: "Handoff", verb: "handed on" },
-  { id: "conflict", name: "Conflict", verb: "has a conflict" },
+  { id: "conflict", name: "Conflict", verb: "conflicts" },
+  { id: "settled", name: "Conflict settled", verb: "conflicts no more" },
 ];
 
 const NUMBER = new Map(KINDS.map((kind, number) => [kind.id, number]));
@@ -44,6 +45,7 @@ const OF_TYPE: Readonly<Record<string, string>> = {
   "checkpoint.made": "checkpoint",
   handoff: "handoff",
   "conflict.found": "conflict",
+  "conflict.settled": "settled",
 };
 const OF_CHANGE: Readonly<Record<string, string>> = { created: "branch", recreated: "branch", merged: "merge", taken_in: "merge", conflicted: "conflict", taking: "conflict" };
 
@@ -55,7 +57,7 @@ export function kindOf(type: string, word: string, unseen: boolean): number {
 }
 
 /** Which kind is drawn where several share a place: the rarer and the graver first. */
-const RANK = ["conflict", "handoff", "checkpoint", "rewind", "undo", "redo", "merge", "branch", "unseen", "given_up", "worktree", "write", "read", "turn", "end"].map(kindNumber);
+const RANK = ["conflict", "handoff", "checkpoint", "rewind", "undo", "redo", "merge", "branch", "settled", "unseen", "given_up", "worktree", "write", "read", "turn", "end"].map(kindNumber);
 
 export function gravest(mask: number): number {
   for (const kind of RANK) if (mask & (1 << kind)) return kind;

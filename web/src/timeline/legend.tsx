@@ -12,7 +12,7 @@ export function Glyph({ kind }: { kind: number }) {
   );
 }
 
-const SHOWN = ["write", "unseen", "read", "turn", "branch", "merge", "conflict", "checkpoint", "handoff", "rewind", "undo", "redo"];
+const SHOWN = ["write", "unseen", "read", "turn", "branch", "merge", "conflict", "settled", "checkpoint", "handoff", "rewind", "undo", "redo"];
 
 export function Legend() {
   return (

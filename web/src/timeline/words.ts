@@ -17,7 +17,8 @@ export function when(at: number, now = Date.now()): string {
 export function about(table: EventTable, { block, i }: Place): string {
   const [file, word, files] = [block.file[i]!, block.word[i]!, block.files[i]!];
   const kind = KINDS[block.kind[i]!]!.id;
-  if (file >= 0 && (kind === "write" || kind === "unseen" || kind === "read" || kind === "conflict")) return `${table.paths.texts[file]}${files > 1 ? ` and ${files - 1} more` : ""}`;
+  if (file >= 0 && (kind === "write" || kind === "unseen" || kind === "read")) return `${table.paths.texts[file]}${files > 1 ? ` and ${files - 1} more` : ""}`;
+  if (kind === "conflict" || kind === "settled") return [word >= 0 ? `with ${table.words.texts[word]}` : "", file >= 0 ? `in ${table.paths.texts[file]}${files > 1 ? ` and ${files - 1} more` : ""}` : ""].filter(Boolean).join(" ");
   if (word < 0) return "";
   const said = table.words.texts[word]!;
   if (kind === "handoff") return `to ${said}`;
