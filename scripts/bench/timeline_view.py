@@ -4,7 +4,8 @@ The room is the mock of the page's tests, so what is measured is the page: from 
 are read, and how much script a frame takes while it is read, zoomed from months to seconds, moved along and
 filtered. By a trace of the browser (`devtools.timeline`): the script of a frame is all of the page's callbacks,
 events, promises and timers from one frame's callbacks to the next one's, with the garbage collection within them.
-The page must have been built. It needs the browser of `scripts/test.sh`.
+It is the processor's time of the page's main thread, so that other work of this machine does not count. The page
+must have been built. It needs the browser of `scripts/test.sh`.
 """
 
 from __future__ import annotations
@@ -57,19 +58,24 @@ def script_of_frames(trace: bytes) -> list[float]:
     threads = [(event["pid"], event["tid"]) for event in frames]
     thread = max(set(threads), key=threads.count)
     done = sorted(
-        (event["ts"], event["ts"] + event.get("dur", 0), event["name"])
+        (
+            event["ts"],
+            event["ts"] + event.get("dur", 0),
+            event.get("tdur", event.get("dur", 0)),
+            event["name"],
+        )
         for event in events
         if event.get("ph") == "X" and (event["pid"], event["tid"]) == thread and event["name"] in SCRIPT
     )
     spent, now, end, framed = [], 0.0, 0.0, False
-    for begin, until, name in done:
+    for begin, until, cpu, name in done:
         if begin < end:
             continue  # within the one before
         if name == "FireAnimationFrame" and framed:
             spent.append(now)
             now, framed = 0.0, False
         framed = framed or name == "FireAnimationFrame"
-        now += (until - begin) / 1e6
+        now += cpu / 1e6
         end = until
     return [*spent, now]
 

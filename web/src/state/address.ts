@@ -74,13 +74,19 @@ export function quietly<T>(change: () => T): T {
   });
 }
 
+/** An address without which event, or which moment, of the timeline is picked. */
+const steady = (address: string): string => (address.startsWith("#/timeline") ? address.replace(/\b(event|at|with)=\d+/g, "$1=") : address);
+
 /** From now on what is shown goes into the address, each step one to go back from. */
 export function keepAddress(): void {
   shown = addressNow();
   effect(() => {
     const next = addressNow();
     if (next === shown) return;
+    // From event to event is one step: going back leaves the timeline, not each event.
+    const same = steady(next) === steady(shown);
     shown = next;
-    history.pushState(null, "", next);
+    if (same) history.replaceState(null, "", next);
+    else history.pushState(null, "", next);
   });
 }

@@ -8,8 +8,9 @@
 import type { Heads } from "../timeline_types";
 import { kindOf } from "./kinds";
 
-/** Events of a block at most: what is indexed within a frame. */
+/** Events of a block at most, and of a page that is asked for: what is read, and what is indexed, within a frame. */
 export const BLOCK = 4096;
+export const PAGE = 2048;
 
 /** Texts by number, each once. */
 export class Names {

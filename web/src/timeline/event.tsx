@@ -1,10 +1,11 @@
 /** One event: what it did, what its author had seen and had not, what it led to, and what can be done from here. */
 
 import { useEffect, useState } from "preact/hooks";
-import { api, ApiError } from "../api";
+import { api } from "../api";
 import { full } from "../text/format";
 import type { EventHead, WholeEvent } from "../timeline_types";
 import { hued, Icon, IconButton, Path } from "../ui/bits";
+import { problemOf } from "./answer";
 import { Between } from "./between";
 import { Glyph } from "./legend";
 import { isPerson, lanesOf, set, table, version, words } from "./state";
@@ -13,6 +14,8 @@ import { deed, kindId, nameOf, sentence, when } from "./words";
 
 /** Characters of a payload that are shown. */
 const MOST = 20_000;
+/** Milliseconds that an event is picked before the room is asked about it. */
+const REST_MS = 90;
 
 const pick = (number: number | string): void => set({ event: String(number) });
 
@@ -113,11 +116,17 @@ export function EventPanel() {
     setEvent(null);
     setProblem("");
     if (!number) return;
-    api.timelineEvent(number).then(
-      (found) => { if (!gone) setEvent(found); },
-      (error: unknown) => { if (!gone) setProblem(error instanceof ApiError ? [error.message, error.fix].filter(Boolean).join(" ") : String(error)); },
-    );
-    return () => { gone = true; };
+    // Whoever goes from event to event by the keyboard does not stop at each.
+    const rest = setTimeout(() => {
+      api.timelineEvent(number).then(
+        (found) => { if (!gone) setEvent(found); },
+        (error: unknown) => { if (!gone) setProblem(problemOf(error)); },
+      );
+    }, REST_MS);
+    return () => {
+      gone = true;
+      clearTimeout(rest);
+    };
   }, [number]);
   if (!number) return null;
   const place = table.find(number);

@@ -60,6 +60,7 @@ export function kindOf(type: string, word: string, unseen: boolean): number {
 const RANK = ["conflict", "handoff", "checkpoint", "rewind", "undo", "redo", "merge", "branch", "settled", "unseen", "given_up", "worktree", "write", "read", "turn", "end"].map(kindNumber);
 
 export function gravest(mask: number): number {
+  if (!(mask & (mask - 1))) return 31 - Math.clz32(mask | 1);
   for (const kind of RANK) if (mask & (1 << kind)) return kind;
   return 0;
 }

@@ -22,7 +22,7 @@ export interface Wishes {
   words(place: Place): string;
 }
 
-const INDEX_MS = 4;
+const INDEX_MS = 2;
 /** Pixels from a mark within which a click is meant for it. */
 const REACH = 9;
 const STEP = 1.6;
@@ -31,6 +31,8 @@ export class Picture {
   private table: EventTable;
   private shown: Shown = { kinds: 0xffff, who: null, numbers: null };
   private turns: Turns = { rows: new Map(), from: new Float64Array(0), to: new Float64Array(0) };
+  /** The table has other events than those that the turns are of. */
+  private turnsStale = true;
   private rows: readonly RowOf[] = [];
   private readonly columns = new RowColumns();
   /** The index of a block holds until what is shown changes; a block that changes is another block. */
@@ -40,6 +42,8 @@ export class Picture {
   /** Somebody chose what to look at. */
   private chosen = false;
   private selected: number | null = null;
+  /** The selected event is held, so it has been brought into view. */
+  private found = false;
   private effects: readonly number[] = [];
   private hovered: Place | null = null;
   private moments: Scene["moments"] = [];
@@ -83,9 +87,11 @@ export class Picture {
   /** The table has changed, or another is looked at. */
   setTable(table: EventTable, rows: readonly number[]): void {
     this.table = table;
-    this.turns = turnsOf(table);
+    this.turnsStale = true;
     this.setRows(rows);
-    this.effects = this.selected === null ? [] : table.effectsOf(this.selected);
+    const known = this.selected === null || this.found;
+    if (this.selected !== null) this.effects = table.effectsOf(this.selected);
+    if (!known) this.select(this.selected);
     if (!this.chosen) this.view = whole(table.span, Date.now());
     this.stir();
   }
@@ -106,6 +112,7 @@ export class Picture {
 
   select(number: number | null): void {
     this.selected = number;
+    this.found = number !== null && this.table.find(number) !== null;
     this.effects = number === null ? [] : this.table.effectsOf(number);
     const place = number === null ? null : this.table.find(number);
     if (place) {
@@ -205,6 +212,8 @@ export class Picture {
       }
       this.indexOf(block);
     }
+    if (this.turnsStale) this.turns = turnsOf(this.table);
+    this.turnsStale = false;
     const pen = this.canvas.getContext("2d", { alpha: false })!;
     const scale = devicePixelRatio;
     pen.setTransform(scale, 0, 0, scale, 0, 0);

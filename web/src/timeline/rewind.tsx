@@ -2,10 +2,11 @@
 
 import { signal } from "@preact/signals";
 import { useEffect, useState } from "preact/hooks";
-import { api, ApiError } from "../api";
+import { api } from "../api";
 import { counted } from "../text/format";
 import type { Rewound, RewindAction } from "../timeline_types";
 import { hued, Layer, Path, toast, Words } from "../ui/bits";
+import { problemOf } from "./answer";
 import { lanesOf, readNow, set, table } from "./state";
 
 /** Take back what `name` did from the event `from` on. */
@@ -96,10 +97,7 @@ function Dialog({ of: act }: { of: Wanted }) {
   const lanes = rewind ? lanesOf(rewind.name) : [];
   const request = (dry_run: boolean): Promise<Rewound> =>
     rewind ? api.rewind({ lane, to: momentBefore(rewind.from), into, dry_run, partial }) : api.undoRewind(act.what as "undo" | "redo", { dry_run, partial });
-  const failed = (error: unknown): void => {
-    if (!(error instanceof ApiError)) throw error;
-    setProblem([error.message, error.fix].filter(Boolean).join(" "));
-  };
+  const failed = (error: unknown): void => setProblem(problemOf(error));
   useEffect(() => {
     let gone = false;
     setPlan(null);

@@ -1,6 +1,6 @@
 /** The picture in the page: names beside it, buttons over it, and what readers of the screen are told. */
 
-import { effect } from "@preact/signals";
+import { computed, effect } from "@preact/signals";
 import { useEffect, useRef } from "preact/hooks";
 import { theme } from "../state/prefs";
 import { IconButton, hued } from "../ui/bits";
@@ -21,9 +21,11 @@ function Looking() {
   return <output class="tl-looking" data-testid="tl-looking" data-span={at ? Math.round(at.view.to - at.view.from) : 0} data-from={at ? Math.round(at.view.from) : 0}>{at ? `${lengthWords(at.view)} · ${counted(at.events, "mark")}` : ""}</output>;
 }
 
+const shownOnly = computed(() => words.value.agent);
+const picked = computed(() => words.value.event);
+
 function Names() {
-  void version.value;
-  const only = words.value.agent;
+  const only = shownOnly.value;
   return (
     <ul class="tl-names" aria-label="Agents and people">
       {rows.value.map((who) => {
@@ -36,6 +38,13 @@ function Names() {
       })}
     </ul>
   );
+}
+
+/** The picked event, for readers of the screen. */
+function Said() {
+  void version.value;
+  const place = picked.value ? table.find(Number(picked.value)) : null;
+  return <p class="offscreen" role="status" aria-live="polite" data-testid="tl-said">{place ? `${sentence(table, place)}. Event ${picked.value}.` : ""}</p>;
 }
 
 export function Stage() {
@@ -57,7 +66,7 @@ export function Stage() {
       effect(() => made.setShown(shown.value)),
       effect(() => (void version.value, made.setTable(table, rows.peek()))),
       effect(() => made.setRows(rows.value)),
-      effect(() => (void version.value, made.select(words.value.event ? Number(words.value.event) : null))),
+      effect(() => made.select(picked.value ? Number(picked.value) : null)),
       effect(() => made.setMoments([...(momentAt.value === null ? [] : [{ name: "A", at: momentAt.value }]), ...(withAt.value === null ? [] : [{ name: "B", at: withAt.value }])])),
     ];
     return () => {
@@ -68,8 +77,6 @@ export function Stage() {
       viewNow.value = null;
     };
   }, []);
-  const picked = words.value.event ? table.find(Number(words.value.event)) : null;
-  void version.value;
   return (
     <div class="tl-stage">
       <div class="tl-scroll" ref={scroller}>
@@ -84,7 +91,7 @@ export function Stage() {
         <IconButton icon="plus" label="Nearer" keys="+" onClick={() => picture.current?.nearer()} testid="tl-in" />
         <IconButton icon="frame" label="Show all" keys="0" onClick={() => picture.current?.all()} testid="tl-all" />
       </div>
-      <p class="offscreen" role="status" aria-live="polite" data-testid="tl-said">{picked ? `${sentence(table, picked)}. Event ${words.value.event}.` : ""}</p>
+      <Said />
     </div>
   );
 }

@@ -10,7 +10,7 @@ import { api, ApiError } from "../api";
 import { onLive } from "../state/live";
 import { onEntries, onFrames } from "../state/room";
 import { timelineWords, type TimelineWords } from "../state/view";
-import { BLOCK, EventTable } from "./columns";
+import { EventTable, PAGE } from "./columns";
 import { kindNumber, KINDS } from "./kinds";
 import type { Shown } from "./levels";
 import type { Picture } from "./picture";
@@ -49,7 +49,7 @@ async function quiet(work: () => Promise<void>): Promise<void> {
 
 async function readOlder(): Promise<void> {
   while (table.older && table.size < most && open) {
-    table.putOlder(await api.timelineHeads({ before: table.first ?? NEWEST, limit: BLOCK }));
+    table.putOlder(await api.timelineHeads({ before: table.first ?? NEWEST, limit: PAGE }));
     hasOlder.value = table.older;
     version.value += 1;
   }
@@ -57,7 +57,7 @@ async function readOlder(): Promise<void> {
 
 async function readNewer(): Promise<void> {
   for (let more = true; more && open; ) {
-    const page = await api.timelineHeads({ after: table.last ?? 0, limit: BLOCK });
+    const page = await api.timelineHeads({ after: table.last ?? 0, limit: PAGE });
     more = page.more;
     if (!page.number.length) return;
     table.putNewer(page);
@@ -134,7 +134,7 @@ async function readPath(): Promise<void> {
   const found = new Set<number>();
   await quiet(async () => {
     for (let after = 0, more = true; more; ) {
-      const page = await api.timelineHeads({ after, path: file, limit: BLOCK });
+      const page = await api.timelineHeads({ after, path: file, limit: PAGE });
       for (const number of page.number) found.add(number);
       more = page.more && page.number.length > 0;
       after = page.number.at(-1) ?? 0;
@@ -161,9 +161,12 @@ export const shown = computed<Shown>(() => {
   return { kinds, who: whoWanted.value === -2 ? null : new Set([whoWanted.value]), numbers: pathNumbers.value };
 });
 
+/** How many names and lanes are known: the rows change with these alone. */
+const known = computed(() => (void version.value, `${table.who.texts.length} ${table.lanes.texts.length}`));
+
 /** Whose they are: agents first, then people, then what nobody did. */
 export const rows = computed<number[]>(() => {
-  void version.value;
+  void known.value;
   const people = new Set(table.lanes.texts.filter((lane) => lane.includes("/human:")).map((lane) => lane.slice(lane.indexOf("/human:") + 7)));
   const rank = (name: string): number => (/^(main|unknown|room)$/.test(name) ? 2 : people.has(name) ? 1 : 0);
   const names = table.who.texts;

@@ -1,6 +1,6 @@
 /** The turns, from their starts and ends, by row. Pure. */
 
-import type { EventTable } from "./columns";
+import type { Block, EventTable } from "./columns";
 import { END, TURN } from "./kinds";
 
 export interface Turns {
@@ -9,6 +9,19 @@ export interface Turns {
   readonly from: Float64Array;
   /** When it ended; of a turn that runs, or whose end nobody recorded: when the lane's next one began, or the log's last event. */
   readonly to: Float64Array;
+}
+
+/** Where in a block turns start and end. A block does not change. */
+const ends = new WeakMap<Block, readonly number[]>();
+
+function endsIn(block: Block): readonly number[] {
+  let found = ends.get(block);
+  if (!found) {
+    const places: number[] = [];
+    for (let i = 0; i < block.size; i++) if (block.kind[i] === TURN || block.kind[i] === END) places.push(i);
+    ends.set(block, (found = places));
+  }
+  return found;
 }
 
 export function turnsOf(table: EventTable): Turns {
@@ -24,11 +37,9 @@ export function turnsOf(table: EventTable): Turns {
     else byWho.set(turn.who, [[turn.from, to]]);
   };
   for (const block of table.blocks) {
-    for (let i = 0; i < block.size; i++) {
-      if (block.kind[i] === END) close(block.lane[i]!, block.at[i]!);
-      if (block.kind[i] !== TURN) continue;
+    for (const i of endsIn(block)) {
       close(block.lane[i]!, block.at[i]!);
-      open.set(block.lane[i]!, { who: block.who[i]!, from: block.at[i]! });
+      if (block.kind[i] === TURN) open.set(block.lane[i]!, { who: block.who[i]!, from: block.at[i]! });
     }
   }
   for (const lane of [...open.keys()]) close(lane, last);

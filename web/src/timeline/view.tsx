@@ -1,5 +1,6 @@
 /** The timeline view: who did what when, what each had seen, how the files stood, and the way back. */
 
+import { computed } from "@preact/signals";
 import { useEffect } from "preact/hooks";
 import { room } from "../state/room";
 import "../style/airspace.css";
@@ -16,9 +17,25 @@ import { Scrubber } from "./scrubber";
 import { Stage } from "./stage";
 import { follow, hasOlder, loadOlder, problem, reading, set, table, version, words } from "./state";
 
+/** Paths that the filter proposes. */
+const MOST_PATHS = 400;
+const agentNow = computed(() => words.value.agent);
+const kindNow = computed(() => words.value.kind);
+const fileNow = computed(() => words.value.file);
+const isList = computed(() => words.value.as === "list");
+const isEmpty = computed(() => (void version.value, !table.size));
+const nobody = computed(() => !words.value.event && !words.value.at);
+/** How many names and paths there are to choose from: what is drawn is drawn anew only for more of them. */
+const nameCount = computed(() => (void version.value, table.who.texts.length));
+const pathCount = computed(() => (void version.value, Math.min(MOST_PATHS, table.paths.texts.length)));
+
+function Paths() {
+  return <datalist id="tl-paths">{table.paths.texts.slice(0, pathCount.value).map((path) => <option key={path} value={path} />)}</datalist>;
+}
+
 function Filters() {
-  void version.value;
-  const { agent, kind, file } = words.value;
+  void nameCount.value;
+  const [agent, kind, file] = [agentNow.value, kindNow.value, fileNow.value];
   const names = [...new Set([...table.who.texts, ...(agent ? [agent] : [])])].sort((a, b) => a.localeCompare(b));
   return (
     <form class="tl-filters" role="search" aria-label="Filters" onSubmit={(event) => event.preventDefault()}>
@@ -31,7 +48,7 @@ function Filters() {
         {CHOICES.map((id) => <option key={id} value={id}>{KINDS[kindNumber(id)]!.name}</option>)}
       </select>
       <input key={file} type="search" aria-label="File or folder" placeholder="File or folder" defaultValue={file} list="tl-paths" onChange={(e) => set({ file: e.currentTarget.value.trim() })} data-testid="tl-path" />
-      <datalist id="tl-paths">{table.paths.texts.slice(0, 400).map((path) => <option key={path} value={path} />)}</datalist>
+      <Paths />
       {(agent || kind || file) && <button type="button" class="link" onClick={() => set({ agent: "", kind: "", file: "" })} data-testid="tl-clear">Clear</button>}
     </form>
   );
@@ -52,28 +69,35 @@ function Nothing() {
   );
 }
 
+function About() {
+  if (!nobody.value) return null;
+  return (
+    <section class="tl-panel tl-about">
+      <h2>Pick an event</h2>
+      <p>Click a mark for what it changed and what its author had seen. From there you can take back what an agent did since, and keep what others did.</p>
+      <p>Click beside the marks, or move the slider, for the files of that moment.</p>
+    </section>
+  );
+}
+
 function Side() {
-  const { event, at } = words.value;
   return (
     <aside class="tl-side" aria-label="Details">
       <EventPanel />
       <MomentPanel />
-      {!event && !at && (
-        <section class="tl-panel tl-about">
-          <h2>Pick an event</h2>
-          <p>Click a mark for what it changed and what its author had seen. From there you can take back what an agent did since, and keep what others did.</p>
-          <p>Click beside the marks, or move the slider, for the files of that moment.</p>
-        </section>
-      )}
+      <About />
       <Legend />
     </aside>
   );
 }
 
+function Problem() {
+  return problem.value && !isEmpty.value ? <p class="notice notice-warn" role="alert"><Words text={problem.value} /></p> : null;
+}
+
 export default function TimelineView() {
   useEffect(() => follow(), []);
-  void version.value;
-  const list = words.value.as === "list";
+  const list = isList.value;
   const as = (shown: string): void => set({ as: shown });
   return (
     <section class="view tl-view" aria-label="Timeline">
@@ -90,8 +114,8 @@ export default function TimelineView() {
           <button type="button" class="button small" onClick={() => startUndo("redo")} data-tip="Take back again what was undone last" data-testid="tl-redo">Redo…</button>
         </div>
       </header>
-      {problem.value && table.size > 0 && <p class="notice notice-warn" role="alert"><Words text={problem.value} /></p>}
-      {!table.size ? <Nothing /> : (
+      <Problem />
+      {isEmpty.value ? <Nothing /> : (
         <div class="tl-body">
           <div class="tl-main">
             {list ? <EventList /> : <Stage />}
