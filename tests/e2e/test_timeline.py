@@ -229,6 +229,13 @@ async def test_what_has_landed_is_taken_out_of_the_main_branch(open_room: Open) 
     await timeline(one, "undo", "--name", "ann")
     assert (one.folder / "notes.md").read_text() == "zero\none\nTWO\n"
     assert (one.folder / "made.md").read_text() == "made"
+    await one.end()
+    # The commit of a rewind is no change of the one who asked for it: `rewind ann` leaves it.
+    (rewound,) = await events_of(one, "timeline.rewound")
+    (landed,) = [
+        event for event in await events_of(one, "files.changed") if event.snapshot == rewound.snapshot
+    ]
+    assert landed.lane == "main" and rewound.id in landed.parents
 
 
 async def test_what_has_landed_is_taken_out_of_a_new_branch(open_room: Open) -> None:

@@ -26,6 +26,7 @@ from relay.git.diff import changed_files, touches_of
 from relay.git.kept_snapshots import KeptSnapshots
 from relay.git.run import Git, GitError
 from relay.log import events
+from relay.log.commit_trailers import EVENT
 from relay.log.events import Event, Lane
 from relay.model import Changes, Workplace
 from relay.model.touches import Source, Touch
@@ -190,7 +191,7 @@ class TimelineRecording:
     async def _record_commits(self, known: KnownTree, head: str) -> None:
         """One event for each commit on the way to `head`; one for all where there is no short way."""
         before = known.tree
-        for commit, tree, author in await self._way(known.commit, head):
+        for commit, tree, author, named in await self._way(known.commit, head):
             touches = await self._touches(before, tree)
 
             async def work(
@@ -198,10 +199,11 @@ class TimelineRecording:
                 commit: str = commit,
                 tree: str = tree,
                 author: str = author,
+                named: str = named,
                 before: str = before,
                 touches: Sequence[Touch] = touches,
             ) -> None:
-                merged = await _merged_branch(tx, commit)
+                merged = await _merged_branch(tx, commit) or await _taken_back_by(tx, named, tree)
                 lane = Lane(ledger.ROOM, f"human:{author}") if author and not merged else MAIN_LANE
                 source = Source.PERSON if lane is not MAIN_LANE else Source.TREE
                 recorded = await record_changes(
@@ -221,22 +223,23 @@ class TimelineRecording:
             await self._store.write(work)
             before = tree
 
-    async def _way(self, known: str | None, head: str) -> list[tuple[str, str, str]]:
-        """The commits from `known` to `head` along first parents, oldest first: (commit, tree, author's name)."""
+    async def _way(self, known: str | None, head: str) -> list[tuple[str, str, str, str]]:
+        """The commits from `known` to `head` along first parents, oldest first: (commit, tree, author, the event
+        that it names)."""
         asked = (
             "log",
             "--first-parent",
             "--reverse",
-            "--format=%H%x00%T%x00%an",
+            f"--format=%H%x00%T%x00%an%x00%(trailers:key={EVENT},valueonly,separator=%x2C)",
             f"--max-count={MOST_COMMITS + 1}",
         )
         if known is not None:
             base = await self._git.maybe("merge-base", known, head)
             found = await self._git.line(*asked, f"{known}..{head}", "--") if base == known else ""
-            lines = [line.split("\0", 2) for line in found.split("\n") if line]
+            lines = [line.split("\0", 3) for line in found.split("\n") if line]
             if 0 < len(lines) <= MOST_COMMITS:
-                return [(commit, tree, author) for commit, tree, author in lines]
-        return [(head, await self._git.line("rev-parse", f"{head}^{{tree}}"), "")]
+                return [(commit, tree, author, named) for commit, tree, author, named in lines]
+        return [(head, await self._git.line("rev-parse", f"{head}^{{tree}}"), "", "")]
 
     # -- snapshots
 
@@ -311,3 +314,12 @@ async def _merged_branch(tx: Tx, commit: str) -> list[str]:
         return []
     known = await last_tree(tx, merge.outputs["agent"])
     return [*([known.event] if known else []), merge.id]
+
+
+async def _taken_back_by(tx: Tx, named: str, tree: str) -> list[str]:
+    """The rewind, undo or redo that this commit of the main branch carried out: the event that it names, when that
+    left this very tree. Its files are no change of the person who asked."""
+    event = await events.get(tx, named) if named else None
+    if event is None or event.type not in (REWOUND, UNDONE, REDONE) or event.snapshot != tree:
+        return []
+    return [event.id]
