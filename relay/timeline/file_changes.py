@@ -108,11 +108,18 @@ async def record_reads(
 
 
 async def record_tree(
-    tx: Tx, lane: Lane, worktree: str, tree: str, *, commit: str | None = None, parents: Sequence[str] = ()
+    tx: Tx,
+    lane: Lane,
+    worktree: str,
+    tree: str,
+    *,
+    commit: str | None = None,
+    parents: Sequence[str] = (),
+    source: str = "start",
 ) -> Event:
-    """Append `files.read` for a worktree that the log knows nothing of: its timeline begins with this tree. Raises
-    LaneError."""
-    outputs = {"paths": [], "source": "start", "worktree": worktree} | ({"commit": commit} if commit else {})
+    """Append `files.read` for a worktree whose timeline begins anew with this tree: the log knows nothing of it, or
+    it was set to the tree (`source`: handoff). Raises LaneError."""
+    outputs = {"paths": [], "source": source, "worktree": worktree} | ({"commit": commit} if commit else {})
     event = await events.append(tx, NewEvent(READ, lane, outputs=outputs, parents=parents, snapshot=tree))
     await project(tx, event)
     return event

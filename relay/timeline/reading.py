@@ -23,12 +23,18 @@ from relay.timeline.projection import CHANGED, READ, Q
 TYPES = (
     *(CHANGED, READ, "turn.started", "turn.ended", "worktree.changed"),
     *("timeline.rewound", "timeline.undone", "timeline.redone", "timeline.given_up"),
-    *("conflict.found", "conflict.settled"),
+    *("conflict.found", "conflict.settled", "handoff"),
 )
 _TAKEN_BACK = {
     "timeline.rewound": "took back",
     "timeline.undone": "brought back",
     "timeline.redone": "took back again",
+}
+#: What a `files.read` of a worktree is, by its source.
+_READ = {
+    "merge": "took main in",
+    "start": "was seen for the first time",
+    "handoff": "got what was handed on",
 }
 _VERBS = {"write": "wrote", "delete": "deleted", "rename": "renamed", "mode": "changed the mode of"}
 #: Who commits to the main branch for an agent.
@@ -220,6 +226,8 @@ def author(event: Event) -> str:
     """Whose doing it is: an agent's or a person's name. What relay did to a worktree is its agent's."""
     if event.type == "worktree.changed":
         return str(event.outputs["agent"])
+    if event.type == "handoff":
+        return str(event.outputs["from_agent"])
     if event.type.startswith("conflict."):
         return safe_line(str(event.outputs["sides"][0]), 40)
     return safe_line(event.lane.removeprefix("human:"), 40)
@@ -237,15 +245,28 @@ def words(event: Event) -> str:
         unseen = f", {len(outputs['unseen'])} unseen" if "unseen" in outputs else ""
         return f"{', '.join(counted)}{unseen}"
     if event.type == READ:
-        return {"merge": "took main in", "start": "was seen for the first time"}.get(
-            outputs["source"], "read"
-        )
+        return _READ.get(outputs["source"], "read")
     if event.type == "worktree.changed":
         return f"{outputs['change']} {outputs['branch']}"
     if event.type.startswith("conflict."):
         other = "the main branch" if outputs["sides"][1] == "main" else outputs["sides"][1]
         now = "conflicts with" if event.type == "conflict.found" else "does not conflict any more with"
         return f"{now} {other}"
+    if event.type == "handoff":
+        return _handed_on(outputs)
     if event.type in _TAKEN_BACK:
         return f"{_TAKEN_BACK[event.type]} what {outputs['lane']} did"
     return event.type.replace(".", " ")
+
+
+def _handed_on(outputs: dict[str, Any]) -> str:
+    """A check of a handoff, or what people decided about one."""
+    validation = outputs["validation"]
+    failure = validation["failure_info"] or {}
+    what = f"handed on to {safe_line(str(outputs['to_agent']), 40)}"
+    action = failure.get("suggested_action", {})
+    if "by" in action:
+        return f"{what}: {safe_line(str(action['by']), 40)} said {action['kind']}"
+    if validation["passed"]:
+        return f"{what}: passed"
+    return f"{what}: did not pass ({', '.join(failure['failed_rules'])})"

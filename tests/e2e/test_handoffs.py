@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import json
 import re
 import sys
+from pathlib import Path
 from typing import Any
+
+import psutil
 
 from tests.e2e.conftest import Open
 from tests.e2e.test_timeline import events_of
 from tests.e2e.test_worktrees import in_git
 from tests.git.repository import git
-from tests.outside import Outside, program
+from tests.outside import Outside, eventually, program
 
 #: Writes what does not pass, and mends it when it is told so.
 DEVELOPER = """
@@ -151,3 +155,127 @@ async def test_people_are_asked_when_no_retry_is_left(open_room: Open) -> None:
     ]
     assert kinds == ["retry", "escalate", "branch", "escalate", "skip"]
     assert git(one.folder, "rev-parse", "--verify", "other-way")
+
+
+#: Waits for ever the first time, and passes then.
+WAITS = """
+import os, pathlib, time
+mark = pathlib.Path({mark!r})
+if not mark.exists():
+    mark.write_text(str(os.getpid()))
+    time.sleep(600)
+"""
+
+
+async def test_a_daemon_killed_while_a_rule_runs_goes_on(open_room: Open, tmp_path: Path) -> None:
+    mark = tmp_path / "began"
+    waits = {"run": [sys.executable, "-c", WAITS.format(mark=str(mark))]}
+    one = await _open(open_room, rules={"AllTestsPass": waits})
+    await _order(one, "/pipeline once")
+
+    async def began() -> bool:
+        return mark.exists() and bool(mark.read_text())
+
+    await eventually(began, "the rule runs")
+    rule = psutil.Process(int(mark.read_text()))
+    one.kill()
+    await eventually(lambda: _over(rule), "the rule ends with the daemon")
+    await one.start()
+    await _said(one, "The pipeline is through")
+    await one.end()
+    (handed,) = await events_of(one, "handoff")
+    assert handed.outputs["validation"]["passed"]
+    answers = [
+        entry for entry in one.file_lines() if isinstance(entry[1], dict) and entry[1].get("speaker") == "BEN"
+    ]
+    assert len(answers) <= 1
+    tree = one.folder / ".relay" / "worktrees" / "ben"
+    assert git(tree, "rev-parse", "HEAD^{tree}") == handed.snapshot
+    checks = one.folder / ".relay" / "checks"
+    assert not checks.exists() or not [*checks.iterdir()]
+
+
+async def _over(process: psutil.Process) -> bool:
+    return not process.is_running() or process.status() == psutil.STATUS_ZOMBIE
+
+
+async def test_invalid_handoff_changes_nothing(open_room: Open) -> None:
+    one = await _open(open_room)
+
+    async def made() -> bool:
+        return (one.folder / ".relay" / "worktrees" / "ben" / ".git").exists()
+
+    await eventually(made, "the worktrees are made")
+
+    def state() -> list[str]:
+        worktrees = [one.folder / ".relay" / "worktrees" / name for name in ("ava", "ben")]
+        return [
+            git(one.folder, "for-each-ref", "--format=%(refname) %(objectname)", "refs/heads", "refs/relay"),
+            *(git(each, "status", "--porcelain", "-b") for each in worktrees),
+        ]
+
+    before = state()
+    for line, why in (
+        ("/handoff ava nobody", "There is no role 'nobody', and no such agent."),
+        ("/handoff @AVA @AVA", "AVA cannot hand on to itself."),
+        ("/handoff qa developer", "The qa does not hand on to the developer."),
+        ("/handoff @AVA @ZOE", "There is no agent"),
+        ("/handoff @AVA", "Say who hands on and to whom"),
+        ("/handoff h7 retry", "There is no handoff h7."),
+        ("/handoff h7 perhaps", "Say what becomes of it"),
+        ("/pipeline", "Say what is to be done."),
+    ):
+        answer = await _order(one, line)
+        assert why in answer, line
+    assert state() == before
+    assert (await one.ask("POST", "/api/handoffs", json={"name": "ann", "from": "@AVA", "to": "x"}))[0] == 200
+    wrong = await one.ask("POST", "/api/handoffs/1", json={"name": "ann", "answer": "skip"})
+    assert wrong[0] == 400
+    assert "Say why it is skipped" in wrong[1]["error"]["message"]
+    assert state() == before
+    await one.end()
+    assert await events_of(one, "handoff") == []
+    assert await events_of(one, "checkpoint.made") == []
+
+
+async def test_without_a_role_or_with_a_running_turn_nothing_is_handed_on(open_room: Open) -> None:
+    slow = "import sys, time; sys.stdin.read(); time.sleep(600)"
+    agents = (
+        program("AVA", "-c", slow, role="developer"),
+        program("BEN", "-c", RECEIVER, role="qa"),
+        program("CAT", "-c", RECEIVER),
+    )
+    more = [{"name": "security"}]
+    one = await open_room(*agents, start=False, handoffs=handoffs(roles=[*handoffs()["roles"], *more]))
+    in_git(one.folder)
+    await one.start()
+    assert await _order(one, "/pipeline x") == (
+        'No agent has the role security. Set `"role": "security"` of one in the configuration.'
+    )
+    assert "CAT has no role." in await _order(one, "/handoff @AVA @CAT")
+    asked = await one.post("@AVA wait")
+    await one.until_job(asked["id"], "AVA", "active")
+    assert "AVA's turn is running." in await _order(one, "/handoff @AVA @BEN")
+    assert await one.get("/api/handoffs") == {"handoffs": []}
+    await one.end()
+    assert await events_of(one, "handoff") == []
+
+
+async def test_what_is_handed_on_by_command_shows_everywhere(open_room: Open) -> None:
+    one = await _open(open_room)
+    asked = await one.post("@AVA did not pass")
+    await one.reply_to(asked["id"], "AVA")
+    done = await one.ask(
+        "POST", "/api/handoffs", json={"name": "ann", "from": "developer", "to": "@BEN", "text": "look at it"}
+    )
+    assert done[1]["reason"] == "Handoff h1 from AVA (developer) to BEN (qa): 1 rule is checked."
+    told = await _said(one, "WAS TOLD", "BEN")
+    assert "Task:\n  look at it" in told["body"]
+    log = await one.relay("timeline", "log", "--type", "handoff")
+    assert re.search(r"AVA +handed on to BEN: passed", log.out), log.all
+    shown = json.loads((await one.relay("timeline", "show", "handoff:developer->qa", "--json")).out)
+    assert shown["type"] in ("handoff", "checkpoint.made")
+    events = (await one.get("/api/timeline?type=handoff"))["events"]
+    assert [event["type"] for event in events] == ["handoff"]
+    assert (await one.get("/api/handoffs"))["handoffs"] == []
+    await one.end()

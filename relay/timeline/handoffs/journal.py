@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 from dataclasses import asdict, dataclass
 from enum import StrEnum
+from typing import Any
 
 from relay.base.durations import parse_iso
 from relay.log import events
@@ -75,6 +76,26 @@ class Handoff:
     def name(self) -> str:
         """`h12`."""
         return references.handoff(self.number)
+
+    def as_json(self) -> dict[str, Any]:
+        """What an interface shows: `{number, name, state, source, source_role, target, target_role, text, attempt,
+        max_retries, tree, event, branch, rest}`."""
+        return {
+            "number": self.number,
+            "name": self.name,
+            "state": self.state.value,
+            "source": self.source,
+            "source_role": self.source_role,
+            "target": self.target,
+            "target_role": self.target_role,
+            "text": self.text,
+            "attempt": self.attempt,
+            "max_retries": self.allowed,
+            "tree": self.tree,
+            "event": self.event,
+            "branch": self.branch,
+            "rest": None if self.rest is None else list(self.rest),
+        }
 
 
 async def save(tx: Tx, handoff: Handoff) -> None:

@@ -292,7 +292,8 @@ class HandoffSteps:
         if row.rest:
             agent = with_role(settings, row.rest[0])
             then = f"{agent.name} ({row.rest[0]})"
-        read = await record_tree(tx, lane_of(row), row.target, row.tree, parents=[event.id])
+        lane = await self._lane_of(tx, row.target) or lane_of(row)
+        read = await record_tree(tx, lane, row.target, row.tree, parents=[event.id], source="handoff")
         body = wording.receiver_prompt(row, event, await self._said(tx, row), then)
         spoken = await self._say_to(tx, row, body, row.target, [event.id, read.id])
         done = replace(row, state=State.DONE, written=None)
@@ -347,7 +348,8 @@ class HandoffSteps:
                     return
                 event = await events.get(tx, row.event)
                 assert event is not None
-                read = await record_tree(tx, lane_of(row), row.source, row.tree, parents=[event.id])
+                lane = await self._lane_of(tx, row.source) or lane_of(row)
+                read = await record_tree(tx, lane, row.source, row.tree, parents=[event.id], source="handoff")
                 body = wording.retry_prompt(trying, event)
                 spoken = await self._say_to(tx, row, body, row.source, [event.id, read.id])
                 await journal.save(tx, replace(trying, message=spoken))
