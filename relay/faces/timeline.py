@@ -12,13 +12,16 @@ from typing import Any
 
 from relay.airspace.worktrees.registry import WorktreeRegistry
 from relay.airspace.worktrees.tracked_worktree import WorktreeGone
+from relay.git.checkout import UnusableCheckout
 from relay.git.kept_snapshots import KeptSnapshots
 from relay.git.run import Git, GitError
 from relay.model import Fault, Refusal
 from relay.room.journal import ledger
 from relay.store.ports import Store, Tx
 from relay.timeline import checkpoints, compare
+from relay.timeline.branches import branches
 from relay.timeline.checkpoints import Checkpoint, CheckpointKind, checked_name
+from relay.timeline.jumps import FOLDER, Jumps
 from relay.timeline.projection import last_tree
 
 
@@ -47,6 +50,31 @@ class TimelineService:
         """The newest checkpoints, the newest first."""
         found = await self._store.read(lambda tx: checkpoints.newest(tx, limit))
         return [each.as_json() for each in found]
+
+    async def jump(self, to: str, lane: str | None) -> dict[str, Any]:
+        """A fresh worktree at a moment: `{folder, moment, lane, tree, commit}`. Raises Refusal."""
+        with git_refusing():
+            return await self._jumps.make(to, lane)
+
+    async def jumps(self) -> list[dict[str, Any]]:
+        """The worktrees of moments that are there: `[{folder, commit}]`. Raises Refusal."""
+        with git_refusing():
+            return await self._jumps.list()
+
+    async def remove_jump(self, folder: str) -> dict[str, Any]:
+        """Take such a worktree away: `{removed}`. Raises Refusal."""
+        with git_refusing():
+            return await self._jumps.remove(folder)
+
+    async def branches(self) -> list[dict[str, Any]]:
+        """The branches of agents, rewinds and retries, as `branches.branches`. Raises Refusal."""
+        registry = self._registry
+        target = await registry.target() if self._git else None
+        if target is None or registry.main is None:
+            raise self._no_main()
+        base = registry.settings.worktrees_dir
+        with git_refusing():
+            return await branches(self._store, registry.scratch, registry.main, target.commit, base)
 
     async def checkpoint(
         self, by: str, name: str, *, lane: str | None = None, source_key: str | None = None
@@ -88,9 +116,7 @@ class TimelineService:
     async def _main_tree(self) -> tuple[str, tuple[str, ...], str]:
         git, target = self._git, await self._registry.target()
         if target is None:
-            raise Refusal(
-                f"There is no main branch: {self._registry.no_main or 'no commit yet'}.", "Commit first."
-            )
+            raise self._no_main()
         with git_refusing():
             tree = await git.line("rev-parse", f"{target.commit}^{{tree}}")
         return tree, (target.commit,), compare.MAIN
@@ -108,8 +134,17 @@ class TimelineService:
                     snapshot = await worktree.take_snapshot(everything=True)
         except (WorktreeGone, OSError) as error:
             raise Refusal(f"The worktree of {worktree.name} cannot be read: {error}.", "") from error
-        known = (snapshot.head.commit,) if snapshot.head.commit else ()
-        return snapshot.tree, known, worktree.name
+        return snapshot.tree, snapshot.parents, worktree.name
+
+    def _no_main(self) -> Refusal:
+        why = self._registry.no_main or "it has no commit yet"
+        return Refusal(f"There is no main branch: {why}.", "Check one out in the main checkout.")
+
+    @property
+    def _jumps(self) -> Jumps:
+        registry = self._registry
+        assert self._git and registry.main is not None
+        return Jumps(self._store, registry.scratch, registry.main, registry.settings.worktrees_dir / FOLDER)
 
     @property
     def _kept(self) -> KeptSnapshots:
@@ -134,5 +169,5 @@ def git_refusing() -> Iterator[None]:
     """Turn what git cannot do into a Refusal."""
     try:
         yield
-    except GitError as error:
+    except (GitError, UnusableCheckout, OSError) as error:
         raise Refusal(f"git could not do it: {error}.", "", Fault.UNAVAILABLE) from error

@@ -39,6 +39,11 @@ def time_of(text: str, now: float) -> float | None:
         return None
 
 
+def is_past(text: str) -> bool:
+    """Is it how long ago, like `-1h`?"""
+    return _AGO.fullmatch(text) is not None
+
+
 def is_taken(text: str) -> bool:
     """Does it mean something else than a checkpoint by its form alone?"""
     forms = (HEX, NUMBER, _AGO, _HOUR, BACK)

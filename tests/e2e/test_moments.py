@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
+import pytest
+
 from tests.e2e.conftest import Open
-from tests.e2e.test_timeline import LISTENS, WRITES, ask
+from tests.e2e.test_timeline import LISTENS, WRITES, ask, timeline
 from tests.e2e.test_worktrees import in_git
+from tests.git.repository import git
 from tests.outside import Outside, agent, program
 
 
@@ -78,3 +83,69 @@ async def test_a_person_goes_back_to_a_name_by_the_rooms_commands(open_room: Ope
     assert shown["text"] == "made"
     assert (await one.ask("GET", "/api/timeline/file?path=made.md&at=before+the+storm"))[0] == 404
     await one.end()
+
+
+@pytest.mark.parametrize("runs", [True, False])
+async def test_the_commands_of_moments_work_with_the_room_and_without(open_room: Open, runs: bool) -> None:
+    one = await open_room(program("BEN", "-c", LISTENS), start=False)
+    in_git(one.folder)
+    await one.start()
+    tree = one.folder / ".relay" / "worktrees" / "ben"
+    await ask(one, "please edit", "BEN")
+    if not runs:
+        await one.end()
+    made = await timeline(one, "checkpoint", "edited", "--lane", "BEN", "--name", "ann")
+    assert (made["name"], made["kind"], made["metadata"]) == (
+        "edited",
+        "user",
+        {"worktree": "BEN", "by": "ann"},
+    )
+    assert git(one.folder, "rev-parse", f"{made['commit']}^{{tree}}") == made["tree"]
+    await timeline(one, "checkpoint", "plain")
+
+    files = await timeline(one, "diff", "plain", "edited")
+    assert [(file["path"], file["kind"]) for file in files] == [("made.md", "write"), ("notes.md", "write")]
+    assert "+TWO" in files[1]["patch"]
+    assert [file["path"] for file in await timeline(one, "diff", "-0s", "edited", "--path", "made.md")] == [
+        "made.md"
+    ]
+
+    jump = await timeline(one, "jump", "edited")
+    folder = Path(jump["folder"])
+    assert (folder / "made.md").read_text() == "made"
+    assert git(folder, "status", "--porcelain") == ""
+    assert git(folder, "rev-parse", "HEAD^{tree}") == made["tree"]
+    assert (await one.relay("timeline", "jump", "--list")).out.split() == [str(folder)]
+    (folder / "mine.txt").write_text("mine")
+    kept = await one.relay("timeline", "jump", "--remove", str(folder))
+    assert (kept.code, "was edited since" in kept.err) == (1, True)
+    (folder / "mine.txt").unlink()
+    assert await timeline(one, "jump", "--remove", folder.name) == {"removed": str(folder)} | (
+        {"success": True} if runs else {}
+    )
+    assert not folder.exists()
+    git(one.folder, "worktree", "remove", (await timeline(one, "jump", "plain"))["folder"])
+
+    (branch,) = (await timeline(one, "branches"))["branches"]
+    assert (branch["kind"], branch["lane"], branch["landed"]) == ("agent", "BEN", True)
+    git(tree, "add", "-A")
+    git(tree, "commit", "-q", "-m", "of BEN")
+    (branch,) = (await timeline(one, "branches"))["branches"]
+    assert (branch["ahead"], branch["behind"], branch["landed"]) == (1, 0, False)
+    assert branch["worktree"] == str(tree)
+
+    for words, code, said in (
+        (("jump", "nobodys"), 1, "There are plain, edited"),
+        (("jump", "a~b"), 2, "is no moment"),
+        (("jump",), 2, "takes a MOMENT"),
+        (("checkpoint", "12"), 2, "reads as a number"),
+        (("checkpoint", "x", "--lane", "NOBODY"), 1, "BEN"),
+        (("diff", "plain", "nobodys"), 1, "no checkpoint"),
+        (("diff",), 2, "required"),
+    ):
+        ran = await one.relay("timeline", *words)
+        assert (ran.code, said in ran.err) == (code, True), ran.all
+    if runs:
+        worktrees = await one.get("/api/worktrees")
+        assert [each["agent"] for each in worktrees["worktrees"]] == ["BEN"]
+        await one.end()

@@ -81,6 +81,7 @@ WALKS = {
     ("timeline", "trees_from_id"): "what its inner queries found by indexes",
     ("timeline", "checkpoint_trees"): "once an hour: what is kept for ever",
     ("timeline", "begun_rewinds"): "an index of what is begun: one at most",
+    ("timeline", "rewound_branches"): "a row a rewind, when a person looks at the branches",
     ("timeline", "rewind_to_undo"): "a row a rewind, backwards by its key, to the first",
     ("timeline", "rewind_to_redo"): "the same",
     ("timeline", "open_handoffs"): "an index of what is open: as many as there are agents",

@@ -19,6 +19,7 @@ from relay.app.runtime import instance
 from relay.app.runtime.daemon_requests import ask_daemon, state_of
 from relay.app.runtime.git_person import git_person
 from relay.app.timeline import exchange
+from relay.app.timeline import moments as moment_commands
 from relay.app.wiring.schema import SCHEMAS
 from relay.base.durations import parse_iso
 from relay.base.files import read_regular
@@ -34,6 +35,7 @@ from relay.model import Fault, Refusal
 from relay.store.open import opened_store
 from relay.store.ports import Store, StoreMissing, Tx
 from relay.timeline import checkpoints, moments, reading
+from relay.timeline.moment_forms import is_past
 from relay.timeline.projection import rebuild
 from relay.timeline.reading import Filter
 from relay.timeline.rewind import history
@@ -87,6 +89,7 @@ def _parser() -> argparse.ArgumentParser:
     pull = action("pull", "Take in the events that others gave to a git remote.")
     for each in (push, pull):
         each.add_argument("remote", nargs="?", default="origin", metavar="REMOTE", help="(origin)")
+    moment_commands.add_actions(action)
     action("verify", "Check every event of the log against its hash, its causes and its lane.")
     action("rebuild", "Make the timeline's tables anew from the log.")
     return parser
@@ -99,11 +102,15 @@ def main(words: list[str]) -> int:
         return verify.run(args)
     if getattr(args, "lines", 1) < 1:
         return fail("--lines must be 1 or more", 2)
+    if args.action in moment_commands.ACTIONS and (wrong := moment_commands.wrong_use(args)):
+        return fail(wrong, 2)
     settings = load_for_command(args.config)
     if args.action in ("rewind", "undo", "redo"):
         return _take_back(settings, args)
 
     async def work() -> tuple[Any, str]:
+        if args.action in moment_commands.ACTIONS:
+            return await moment_commands.run(settings, args)
         async with opened_store(settings, SCHEMAS, create=False) as store:
             if args.action == "rebuild":
                 count = await rebuild(store) + await history.rebuild(store)
@@ -129,6 +136,9 @@ def _moments_joined(words: list[str]) -> list[str]:
     for word in words:
         if joined and joined[-1] in ("--to", "--since"):
             joined[-1] = f"{joined[-1]}={word}"
+        elif is_past(word):
+            # A moment that stands alone, as `jump` and `diff` take it: to argparse a text with a blank is no option.
+            joined.append(f" {word}")
         else:
             joined.append(word)
     return joined

@@ -23,3 +23,6 @@ SELECT * FROM rewinds WHERE pos > :after AND kind = 'timeline.rewound' AND state
 
 -- name: clear_rewinds
 DELETE FROM rewinds
+
+-- name: rewound_branches
+SELECT place, lane FROM rewinds WHERE kind = 'timeline.rewound' AND target = 'branch' ORDER BY pos

@@ -33,6 +33,8 @@ _PERSONS = {
     ("POST", "/api/tasks/undo"): ("work", "POST /work/release"),
     ("POST", "/api/timeline/undo"): ("work", "POST /api/timeline/rewind for your own work"),
     ("POST", "/api/timeline/redo"): ("work", "POST /api/timeline/rewind for your own work"),
+    ("POST", "/api/timeline/jump"): ("work", "GET /api/timeline/tree and /file to look"),
+    ("POST", "/api/timeline/jump/remove"): ("work", "GET /api/timeline/tree and /file to look"),
     ("POST", "/api/timeline/checkpoint"): ("work", "GET /api/timeline/checkpoints to look"),
     ("POST", "/api/airspace/advisories/{advisory}/mark"): ("room", "POST /room/messages"),
 }

@@ -12,6 +12,7 @@ from relay.faces.http.requests.errors import answer
 from relay.faces.http.requests.parsing import Query, bad
 from relay.faces.http.requests.reader import RequestReader
 from relay.faces.timeline import TimelineService
+from relay.model import Refusal
 
 #: Checkpoints of one answer at most.
 MOST_CHECKPOINTS = 1000
@@ -30,6 +31,10 @@ class MomentRoutes:
             web.get("/api/timeline/diff", self.diff),
             web.get("/api/timeline/checkpoints", self.checkpoints),
             web.post("/api/timeline/checkpoint", self.checkpoint),
+            web.get("/api/timeline/branches", self.branches),
+            web.get("/api/timeline/jumps", self.jumps),
+            web.post("/api/timeline/jump", self.jump),
+            web.post("/api/timeline/jump/remove", self.remove_jump),
         ]
 
     async def tree(self, request: web.Request) -> web.Response:
@@ -63,6 +68,34 @@ class MomentRoutes:
         by = self._reader.speaker(request, body)
         made = await self._timeline.checkpoint(by, body.text("checkpoint"), lane=body.maybe_text("lane"))
         return answer({"success": True, **made}, status=201)
+
+    async def branches(self, request: web.Request) -> web.Response:
+        """`{branches: [...]}`: agents', rewinds' and retries', the newest first."""
+        Query(request)
+        return answer({"branches": await self._timeline.branches()})
+
+    async def jumps(self, request: web.Request) -> web.Response:
+        """`{jumps: [{folder, commit}]}`: the worktrees of moments."""
+        Query(request)
+        return answer({"jumps": await self._timeline.jumps()})
+
+    async def jump(self, request: web.Request) -> web.Response:
+        """`{name, to, lane?}`: a fresh worktree at a moment; nobody's files move."""
+        body = await self._reader.body(request, "to", "lane")
+        self._reader.speaker(request, body)
+        made = await self._timeline.jump(body.text("to"), body.maybe_text("lane"))
+        return answer({"success": True, **made}, status=201)
+
+    async def remove_jump(self, request: web.Request) -> web.Response:
+        """`{name, folder}`: take such a worktree away."""
+        body = await self._reader.body(request, "folder")
+        self._reader.speaker(request, body)
+        try:
+            return answer({"success": True, **await self._timeline.remove_jump(body.text("folder"))})
+        except Refusal as refusal:
+            if refusal.code:
+                raise
+            return answer(refusal.as_json())
 
 
 def _needed(query: Query, name: str) -> str:
