@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from relay.log.events import Event
 
-EVENT = "TimeWarp-Event-Id"
+EVENT, AGENT, CLOCK = "TimeWarp-Event-Id", "TimeWarp-Agent-Id", "TimeWarp-Vector-Clock"
 
 
 def commit_trailers(event: Event, *, agent: str, branch: str, tree: str) -> tuple[str, ...]:
@@ -20,9 +20,9 @@ def commit_trailers(event: Event, *, agent: str, branch: str, tree: str) -> tupl
     clock = ",".join(f"{lane}:{count}" for lane, count in sorted(event.clock.items()))
     pairs = (
         (EVENT, event.id),
-        ("TimeWarp-Agent-Id", agent),
+        (AGENT, agent),
         ("TimeWarp-Branch-Id", branch),
         ("TimeWarp-Snapshot-Id", tree),
-        ("TimeWarp-Vector-Clock", clock),
+        (CLOCK, clock),
     )
     return tuple(f"{name}: {' '.join(value.split())}" for name, value in pairs)

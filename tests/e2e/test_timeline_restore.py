@@ -41,7 +41,7 @@ async def test_rebuilt_from_refs(open_room: Open) -> None:
     await eventually(kept, "the journal behind the turn")
     refused = await one.relay(*RESTORE)
     assert refused.code == 1 and "The room runs" in refused.err
-    await one.end()
+    assert (await one.script("stop.sh")).code == 0
     refused = await one.relay(*RESTORE)
     assert refused.code == 1 and "empty database only" in refused.err
     assert (await one.relay("timeline", "verify")).out == "The log is intact.\n"
@@ -69,7 +69,7 @@ async def test_rebuilt_from_refs(open_room: Open) -> None:
     await ask(one, "append a line", "WRITER")
     status, done_ = await one.ask("POST", "/api/worktrees/WRITER/merge", json={"name": "ann"})
     assert (status, done_["success"]) == (200, True)
-    await one.end()
+    assert (await one.script("stop.sh")).code == 0
     assert (await one.relay("timeline", "verify")).code == 0
     after = await events_of(one, "files.changed", "files.read")
     assert after[: len(before)] == before and len(after) > len(before)

@@ -170,6 +170,7 @@ class Daemon:
         start("timeline-rewinds", parts.settle_rewinds)
         start("handoffs", parts.handoffs.run)
         start("timeline-snapshots", parts.timeline.prune)
+        start("timeline-journal", parts.journal.run)
         start("timeline-tools", parts.timeline.tools.run)
         start("timeline-conflicts", parts.conflicts.run)
         parts.airspace.start(start)

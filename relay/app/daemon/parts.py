@@ -25,6 +25,7 @@ from relay.app.wiring.handoffs.orders import HandoffOrders
 from relay.app.wiring.handoffs.steps import HandoffSteps
 from relay.app.wiring.room_actions import TimelineActions
 from relay.app.wiring.timeline import TimelineRecording
+from relay.app.wiring.timeline_journal import TimelineJournal
 from relay.base.durations import now_iso
 from relay.base.git_checkouts import top_of
 from relay.config.settings import LiveSettings, Settings
@@ -98,6 +99,7 @@ class Parts:
         self.services = replace(services, intents=IntentService(store, settings, self.airspace.live))
         self.timeline = TimelineRecording(store, self.worktrees.registry, settings)
         self.conflicts = ConflictLog(store, self.airspace.scanner)
+        self.journal = TimelineJournal(store, self.worktrees.registry)
         self.rewinds = RewindService(store, self.worktrees.registry, self.timeline)
         self.moments = TimelineService(store, self.worktrees.registry)
         self.coordination = CoordinationTasks(store, settings, self.services, self.turns)
@@ -193,6 +195,7 @@ class Parts:
 
     async def close(self) -> None:
         """End what the parts hold, once their tasks have ended."""
+        await self.journal.close()
         await self.airspace.close()
         await self.agent_keys.close()
         await self.router.dispatcher.close()

@@ -18,7 +18,7 @@ from relay.app.commands import verify
 from relay.app.runtime import instance
 from relay.app.runtime.daemon_requests import ask_daemon, state_of
 from relay.app.runtime.git_person import git_person
-from relay.app.timeline import exchange
+from relay.app.timeline import exchange, restore
 from relay.app.timeline import moments as moment_commands
 from relay.app.wiring.schema import SCHEMAS
 from relay.base.durations import parse_iso
@@ -90,6 +90,11 @@ def _parser() -> argparse.ArgumentParser:
     for each in (push, pull):
         each.add_argument("remote", nargs="?", default="origin", metavar="REMOTE", help="(origin)")
     moment_commands.add_actions(action)
+    bring_back = action("restore", "Bring the log of a lost database back from git, into an empty one.")
+    bring_back.add_argument(
+        "--dry-run", action="store_true", help="show what would come back, and what is lost"
+    )
+    bring_back.add_argument("--replica", metavar="ID", help="whose journal, where the repository has several")
     action("verify", "Check every event of the log against its hash, its causes and its lane.")
     action("rebuild", "Make the timeline's tables anew from the log.")
     return parser
@@ -111,6 +116,8 @@ def main(words: list[str]) -> int:
     async def work() -> tuple[Any, str]:
         if args.action in moment_commands.ACTIONS:
             return await moment_commands.run(settings, args)
+        if args.action == "restore":
+            return await restore.run(settings, args)
         async with opened_store(settings, SCHEMAS, create=False) as store:
             if args.action == "rebuild":
                 count = await rebuild(store) + await history.rebuild(store)

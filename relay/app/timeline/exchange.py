@@ -6,11 +6,13 @@ Invariant: works beside a running room and without one; writes the log and refs 
 from __future__ import annotations
 
 import argparse
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from typing import Any
 
 from relay.base.terminal_text import safe_line
 from relay.config.settings import Settings
-from relay.git.checkout import UnusableCheckout, open_checkout
+from relay.git.checkout import Checkout, UnusableCheckout, open_checkout
 from relay.git.kept_snapshots import KeptSnapshots
 from relay.git.run import GitError
 from relay.git.scratch_repository import ScratchRepository
@@ -24,20 +26,33 @@ from relay.timeline.sync.privacy import Sharing
 MOST_LINES = 20
 
 
-async def run(store: Store, settings: Settings, args: argparse.Namespace) -> tuple[Any, str]:
-    """Do what was asked for; the result as JSON and for people. Raises Refusal."""
+@asynccontextmanager
+async def opened_exchange(
+    store: Store, settings: Settings
+) -> AsyncIterator[tuple[TimelineExchange, Checkout]]:
+    """The exchange of a room, and its main checkout. What git refuses within is raised as Refusal."""
     try:
         checkout = await open_checkout(settings.repo)
         kept = KeptSnapshots(ScratchRepository(settings.runtime_dir / "airspace.git"), checkout)
-        exchange = TimelineExchange(store, checkout.git, kept)
-        if args.action == "pull":
-            return _pulled(await exchange.pull(args.remote), args.remote)
-        await exchange.keep()
-        return _pushed(await exchange.push(args.remote, Sharing.of(settings.timeline.share)), args.remote)
+        yield TimelineExchange(store, checkout.git, kept), checkout
     except UnusableCheckout as error:
         raise Refusal(str(error), "") from error
     except GitError as error:
-        raise Refusal(f"The exchange with {safe_line(args.remote)} came to nothing: {error}.", "") from error
+        raise Refusal(f"git could not do it: {error}.", "") from error
+
+
+async def run(store: Store, settings: Settings, args: argparse.Namespace) -> tuple[Any, str]:
+    """Do what was asked for; the result as JSON and for people. Raises Refusal."""
+    async with opened_exchange(store, settings) as (exchange, _):
+        try:
+            if args.action == "pull":
+                return _pulled(await exchange.pull(args.remote), args.remote)
+            await exchange.keep()
+            sharing = Sharing.of(settings.timeline.share)
+            return _pushed(await exchange.push(args.remote, sharing), args.remote)
+        except GitError as error:
+            message = f"The exchange with {safe_line(args.remote)} came to nothing: {error}."
+            raise Refusal(message, "") from error
 
 
 def _pushed(done: AppendResult, remote: str) -> tuple[Any, str]:
@@ -57,8 +72,13 @@ def _pushed(done: AppendResult, remote: str) -> tuple[Any, str]:
 
 
 def _pulled(done: ImportResult, remote: str) -> tuple[Any, str]:
-    value = {
-        "added": done.added,
+    text = f"Took in {done.added:,} events from {safe_line(remote)}."
+    return {"added": done.added, **left_out(done)}, "\n".join([text, *words_of_left_out(done)])
+
+
+def left_out(done: ImportResult) -> dict[str, Any]:
+    """What stayed out, as JSON: `{refused: [{id, replica, reason}], waiting: [{id, replica, missing}]}`."""
+    return {
         "refused": [
             {"id": event.id, "replica": event.origin, "reason": event.reason} for event in done.refused
         ],
@@ -67,12 +87,14 @@ def _pulled(done: ImportResult, remote: str) -> tuple[Any, str]:
             for event in done.waiting
         ],
     }
+
+
+def words_of_left_out(done: ImportResult) -> list[str]:
+    """The same, a line each."""
     out = [f"refused {event.id[:12]} of {event.origin}: {safe_line(event.reason)}" for event in done.refused]
     out += [
         f"waiting {event.id[:12]} of {event.origin}: {event.missing[0][:12]} is missing"
         for event in done.waiting
     ]
     more = [f"and {len(out) - MOST_LINES:,} more (--json has all)"] if len(out) > MOST_LINES else []
-    return value, "\n".join(
-        [f"Took in {done.added:,} events from {safe_line(remote)}.", *out[:MOST_LINES], *more]
-    )
+    return [*out[:MOST_LINES], *more]

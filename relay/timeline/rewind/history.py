@@ -210,11 +210,14 @@ async def _fold(tx: Tx, event: Event, *, begun: bool) -> None:
     """What an event says of the table, on its own."""
     if event.type == GIVEN_UP:
         operation = await of_event(tx, event.outputs["rewind"])
-        assert operation is not None
+        if operation is None:
+            return  # in a log that was brought back without it
         await tx.execute(Q.set_rewind_state, pos=operation.pos, state=State.GIVEN_UP.value)
         if operation.kind != REWOUND:
             state = State.DONE if operation.kind == UNDONE else State.UNDONE
             await tx.execute(Q.set_rewind_state, pos=operation.rewind, state=state.value)
+        return
+    if (about := event.inputs["rewind"]) is not None and await of_event(tx, about) is None:
         return
     operation = await _put(tx, event, State.BEGUN if begun else State.DONE)
     if not begun:

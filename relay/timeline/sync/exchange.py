@@ -34,6 +34,7 @@ from relay.log.imported import make_replica_id, replica_id
 from relay.model.refusals import Fault, Refusal
 from relay.store.ports import Store, Tx
 from relay.timeline import checkpoints, projection
+from relay.timeline.rewind import history
 from relay.timeline.sync.batch import Incoming, RefusedEvent
 from relay.timeline.sync.importing import ImportResult, import_events
 from relay.timeline.sync.outgoing import Outgoing, read_page
@@ -44,7 +45,7 @@ TIMELINES, JOURNALS, FETCHED = "refs/relay/timeline/", "refs/relay/journal/", "r
 #: The file of a commit that is the pack, and how many lines one has, about.
 PACK, PACK_LINES = "events.z", 2000
 _REPLICA = re.compile(r"[0-9a-f]{16}")
-_SENT, _READ = "timeline.sent:", "timeline.read"
+_SENT, _READ, _RESTORING = "timeline.sent:", "timeline.read", "timeline.restoring"
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +83,8 @@ class TimelineExchange:
     async def keep(self) -> AppendResult:
         """Append what was recorded since the last time to the journal, which stays here. Raises GitError."""
         async with self._one_at_a_time:
-            own = await self._store.write(make_replica_id)
+            known = await self._store.read(replica_id)
+            own = await self._store.write(make_replica_id) if known is None else known
             return await self._append(own, f"{JOURNALS}{own}", None)
 
     async def pull(self, remote: str) -> ImportResult:
@@ -95,29 +97,52 @@ class TimelineExchange:
             ]
             return await self._import(own, refs)
 
-    async def restore(self) -> ImportResult:
+    async def restore(self, replica: str | None = None) -> ImportResult:
         """Bring back what the journal has of this room into a database that lost it, and what was fetched of others.
-        What was recorded since the last `keep` is gone. Raises Refusal when there is no journal, or several."""
+        What was recorded since the last `keep` is gone. `replica`: whose journal, where there are several. One that
+        was ended in between goes on. Raises Refusal where the log has something, and where it is not clear which
+        journal; GitError."""
         async with self._one_at_a_time:
-            journals = [ref.removeprefix(JOURNALS) for ref in await list_refs(self._git, JOURNALS)]
-            known = await self._store.read(replica_id)
-            mine = [id for id in journals if known in (None, id) and _REPLICA.fullmatch(id)]
-            if len(mine) != 1:
-                which = f"those of {', '.join(journals)}" if journals else "none"
-                asked = (
-                    "one journal" if known is None else f"the journal of {known}, which this room is by now,"
-                )
-                raise Refusal(
-                    f"To bring the log back, {asked} has to be in the repository; there are {which}.",
-                    "Begin with an empty database, and with one journal under refs/relay/journal/.",
-                    Fault.UNKNOWN,
-                )
-            own = await self._store.write(lambda tx: make_replica_id(tx, mine[0]))
+            own = await self._store.read(replica_id)
+            if own is None or await self._store.read(lambda tx: events.setting(tx, _RESTORING)) != own:
+                if await self._store.read(events.last_pos):
+                    raise Refusal(
+                        "The database has a log, and one is brought back into an empty database only.",
+                        "Stop the room, move its database away, and do this again.",
+                    )
+                own = await self._choose_journal(own, replica)
+            id = own
+
+            async def begin(tx: Tx) -> None:
+                await make_replica_id(tx, id)
+                await events.put_setting(tx, _RESTORING, id)
+
+            await self._store.write(begin)
             others = [ref for ref in await list_refs(self._git, FETCHED) if not ref.endswith(f"/{own}")]
             done = await self._import(own, [f"{JOURNALS}{own}", *others], anew=True)
             await projection.rebuild(self._store)
+            await history.rebuild(self._store)
             await checkpoints.rebuild(self._store)
+            await self._store.write(lambda tx: events.put_setting(tx, _RESTORING, ""))
             return done
+
+    async def _choose_journal(self, known: str | None, replica: str | None) -> str:
+        """The replica whose journal is brought back. `known`: the room's id, where it has one already."""
+        journals = [ref.removeprefix(JOURNALS) for ref in await list_refs(self._git, JOURNALS)]
+        journals = [id for id in journals if _REPLICA.fullmatch(id)]
+        wanted = [id for id in journals if replica in (None, id) and known in (None, id)]
+        if len(wanted) == 1:
+            return wanted[0]
+        which = f"those of {', '.join(journals)}" if journals else "none"
+        asked = "one journal" if replica is None else f"the journal of {replica[:40]}"
+        if known is not None:
+            asked = f"the journal of {known}, which this room is by now,"
+        raise Refusal(
+            f"To bring the log back, {asked} has to be in the repository; there are {which}.",
+            "Name one of them (--replica ID)." if len(wanted) > 1 else "",
+            Fault.UNKNOWN,
+            details={"candidates": journals},
+        )
 
     # -- out
 
@@ -166,8 +191,10 @@ class TimelineExchange:
                 )
                 packs, trees_ = packs + 1, trees_ + len(trees)
                 lines, trees = [], set()
-        value = dumps({"commit": head, "pos": page.upto, "share": names, "held": page.held})
-        await self._store.write(lambda tx: events.put_setting(tx, f"{_SENT}{ref}", value))
+        now = {"commit": head, "pos": page.upto, "share": names, "held": page.held}
+        if now != sent:
+            value = dumps(now)
+            await self._store.write(lambda tx: events.put_setting(tx, f"{_SENT}{ref}", value))
         return AppendResult(own, events_, packs, trees_, withheld, tuple(sorted(page.held)))
 
     async def _sent(self, ref: str) -> dict[str, Any]:

@@ -3,24 +3,33 @@
 from __future__ import annotations
 
 import random
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from relay.git.checkout import open_checkout
 from relay.git.kept_snapshots import KeptSnapshots
-from relay.git.run import GitError
+from relay.git.run import Git, GitError
 from relay.git.scratch_repository import ScratchRepository
 from relay.git.snapshot import Snapshotter
 from relay.log import events
+from relay.log.commit_trailers import EVENT, commit_trailers
 from relay.log.events import Event, NewEvent
 from relay.log.verify import verify
 from relay.model.refusals import Refusal
 from relay.model.touches import Kind, Source, Touch
 from relay.store.ports import Queries, Row, Tx
-from relay.timeline import file_changes
+from relay.timeline import checkpoints, file_changes
+from relay.timeline.checkpoints import CheckpointKind, make_checkpoint
+from relay.timeline.projection import KnownTree, last_tree
+from relay.timeline.rewind import history
+from relay.timeline.rewind.history import REWOUND, NewOperation, Target
+from relay.timeline.sync import outgoing
 from relay.timeline.sync.exchange import FETCHED, JOURNALS, TIMELINES, TimelineExchange
+from relay.timeline.sync.importing import ImportResult
+from relay.timeline.sync.lost_events import LostEvent, LostRun, find_lost
 from relay.timeline.sync.order import workspace
 from relay.timeline.sync.privacy import Sharing
 from tests.engines import BOTH, all_events
@@ -213,6 +222,157 @@ async def test_rebuilt_from_refs(rooms: tuple[Room, Room], tmp_path: Path) -> No
         assert (await bob.replica.store.read(lambda tx: events.get(tx, more.id))) is not None
     finally:
         await ann.replica.store.close()
+
+
+async def test_a_log_is_brought_back_into_an_empty_database_only(
+    rooms: tuple[Room, Room], tmp_path: Path
+) -> None:
+    ann, _ = rooms
+    first = await ann.write("a.py", "1\n")
+    await ann.exchange.keep()
+    with pytest.raises(Refusal, match="empty database only"):
+        await ann.exchange.restore()
+    await ann.replica.store.close()
+    # Another room of this repository has a journal too, or this one had another id before.
+    git(ann.repo, "update-ref", f"{JOURNALS}{'0' * 16}", f"{JOURNALS}{ann.replica.id}")
+    ann = await Room.at(tmp_path, "ann", "ann-again")
+    store = ann.replica.store
+    try:
+        with pytest.raises(Refusal, match="--replica") as refused:
+            await ann.exchange.restore()
+        journals = sorted(refused.value.details["candidates"])
+        assert journals[0] == "0" * 16
+        with pytest.raises(Refusal, match="the journal of nobody"):
+            await ann.exchange.restore("nobody")
+        # Cut off behind the events: the next one goes on, and then it is over.
+        real, ann.exchange._import = ann.exchange._import, cut_off(ann.exchange)  # type: ignore[method-assign]
+        with pytest.raises(GitError):
+            await ann.exchange.restore(journals[1])
+        ann.exchange._import = real  # type: ignore[method-assign]
+        assert await store.read(events.last_pos)
+        assert (await ann.exchange.restore()).refused == ()
+        assert await store.read(lambda tx: last_tree(tx, "CLAUDE")) == KnownTree(
+            str(first.snapshot), None, first.id
+        )
+        with pytest.raises(Refusal, match="empty database only"):
+            await ann.exchange.restore()
+    finally:
+        await store.close()
+
+
+def cut_off(exchange: TimelineExchange) -> Callable[..., Awaitable[ImportResult]]:
+    real = exchange._import
+
+    async def work(*args: Any, **more: Any) -> ImportResult:
+        await real(*args, **more)
+        raise GitError("cat-file", 1, "cut off")
+
+    return work
+
+
+async def test_what_commits_name_and_no_pack_has(rooms: tuple[Room, Room], tmp_path: Path) -> None:
+    ann, bob = rooms
+    kept = await ann.write("a.py", "1\n")
+    await ann.exchange.keep()
+    lost = [await ann.write("a.py", f"{at}\n") for at in (2, 3)]
+    theirs = await bob.write("b.py", "by bob\n")
+    for event in (kept, lost[1], theirs):
+        said = commit_trailers(event, agent="CLAUDE", branch="tw/ann/claude", tree="0" * 40)
+        git(ann.repo, "commit", "-q", "--allow-empty", "-m", "Work", "-m", "\n".join(said))
+    commits = git(ann.repo, "log", "--format=%H").split()
+    git(ann.repo, "commit", "-q", "--allow-empty", "-m", f"x\n\n{EVENT}: no event")
+    assert [event.id for event in (await find_lost(ann.replica.store, Git(ann.repo))).events] == [theirs.id]
+    await ann.replica.store.close()
+    ann = await Room.at(tmp_path, "ann", "ann-again")
+    try:
+        assert (await ann.exchange.restore()).added == 1
+        found = await find_lost(ann.replica.store, Git(ann.repo))
+        assert found.events == (
+            LostEvent(theirs.id, commits[0], "CLAUDE"),
+            LostEvent(lost[1].id, commits[1], "CLAUDE"),
+        )
+        assert found.runs == (LostRun(ann.replica.agent.key, 2, 3),), "of bob's lane nothing is known here"
+    finally:
+        await ann.replica.store.close()
+
+
+async def shown(room: Room) -> list[object]:
+    """What would be undone, and what a checkpoint's name stands for."""
+    store = room.replica.store
+    return [
+        await store.read(history.to_undo),
+        await store.read(lambda tx: checkpoints.find(tx, "before lunch")),
+    ]
+
+
+async def test_rewinds_and_checkpoints_come_back(rooms: tuple[Room, Room], tmp_path: Path) -> None:
+    ann, _ = rooms
+    wrote = await ann.write("a.py", "1\n")
+    answer = {"branch": "rw/claude-1", "files": [], "undo_with": "relay timeline undo"}
+    new = NewOperation(
+        REWOUND,
+        None,
+        "CLAUDE",
+        "",
+        Target.BRANCH,
+        "refs/heads/rw/claude-1",
+        "0" * 40,
+        "1" * 40,
+        "2" * 40,
+        answer,
+        "ann",
+        ann.replica.person,
+        [wrote.id],
+    )
+
+    async def work(tx: Tx) -> None:
+        tree, kind = str(wrote.snapshot), CheckpointKind.USER
+        await make_checkpoint(tx, ann.replica.person, "before lunch", tree, kind)
+        event = await history.begin(tx, new)
+        operation = await history.of_event(tx, event.id)
+        assert operation is not None
+        await history.finish(tx, operation)
+
+    await ann.replica.store.write(work)
+    before = await shown(ann)
+    assert None not in before
+    await ann.exchange.keep()
+    await ann.replica.store.close()
+    ann = await Room.at(tmp_path, "ann", "ann-again")
+    try:
+        await ann.exchange.restore()
+        assert await shown(ann) == before
+    finally:
+        await ann.replica.store.close()
+
+
+async def test_keeping_a_few_events_looks_at_no_more(
+    rooms: tuple[Room, Room], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ann, _ = rooms
+    rows = 0
+    real = outgoing.as_recorded
+
+    async def counting(tx: Tx, found: Sequence[Row]) -> list[Row]:
+        nonlocal rows
+        rows += len(found)
+        return await real(tx, found)
+
+    monkeypatch.setattr(outgoing, "as_recorded", counting)
+    for at in range(60):
+        await ann.replica.append(NewEvent("message.posted", ann.replica.person, outputs=str(at)))
+    assert (await ann.exchange.keep()).events == 60
+    assert rows == 60
+    # Another process has kept some meanwhile: nothing is kept twice, and the journal is not read for it.
+    second = TimelineExchange(ann.replica.store, ann.exchange._git, ann.kept)
+    monkeypatch.setattr(ann.exchange, "_given", None)
+    monkeypatch.setattr(second, "_given", None)
+    for exchange in (ann.exchange, second, ann.exchange):
+        for at in range(5):
+            await ann.replica.append(NewEvent("message.posted", ann.replica.person, outputs=str(at)))
+        rows = 0
+        assert (await exchange.keep()).events == rows == 5
+    assert (await ann.exchange.keep()).packs == 0
 
 
 async def test_the_journal_stays_here(rooms: tuple[Room, Room], tmp_path: Path) -> None:
