@@ -20,7 +20,7 @@ from relay.log.encoding import dumps
 from relay.log.events import Event, Lane, NewEvent
 from relay.model.touches import Source, Touch, paths_of
 from relay.store.ports import Row, Tx
-from relay.timeline.projection import CHANGED, READ, Q, project
+from relay.timeline.projection import CHANGED, READ, UNCOMMITTED, Q, project
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,10 +45,12 @@ async def record_changes(
     parents: Sequence[str] = (),
     role: str | None = None,
     branch: str | None = None,
+    committed: Mapping[str, str] | None = None,
 ) -> Event | None:
     """Append `files.changed`: the lane's author made the tree `after` of the tree `before`. `worktree`: whose, "main"
-    with its `commit` for the main branch. None when nothing was touched. Raises LaneError."""
-    if not touches:
+    with its `commit` for the main branch. `committed`: of the commit's paths that are in no touch, the events that
+    recorded them before (`committed_edits`). None when nothing was touched. Raises LaneError."""
+    if not touches and not committed:
         return None
     seen = await seen_writes(tx, lane, {touch.path: touch.before for touch in touches}, parents)
     outputs: dict[str, Any] = {"touches": [touch.as_json() for touch in touches], "source": source.value}
@@ -56,6 +58,8 @@ async def record_changes(
         outputs["worktree"] = worktree
     if commit:
         outputs["commit"] = commit
+    if committed:
+        outputs["committed"] = [{"path": path, "event": event} for path, event in sorted(committed.items())]
     if seen.unseen:
         outputs["unseen"] = [{"path": path, "event": event} for path, event in seen.unseen]
     new = NewEvent(
@@ -68,11 +72,23 @@ async def record_changes(
         role=role,
         branch=branch,
         snapshot=after,
-        file_touches=paths_of(touches),
+        file_touches=sorted({*paths_of(touches), *(committed or ())}),
     )
     event = await events.append(tx, new)
     await project(tx, event)
     return event
+
+
+async def committed_edits(tx: Tx, touches: Sequence[Touch]) -> dict[str, str]:
+    """Of a commit's touches, those that are recorded already, as a person's edit that was not committed then: path
+    and that event. Nobody has written the path on the main branch or in its checkout since."""
+    after = {touch.path: touch.after for touch in touches}
+    rows = await tx.all(Q.last_writes_on_main, paths=dumps(sorted(after)))
+    return {
+        row["path"]: row["id"]
+        for row in rows
+        if row["after"] == after[row["path"]] and json.loads(row["outputs"]).get("worktree") == UNCOMMITTED
+    }
 
 
 async def record_reads(

@@ -18,6 +18,8 @@ Q = Queries(Path(__file__).parent)
 FOLDER = Path(__file__).parent
 #: The types of the events that say what was done to files, or who was shown them.
 CHANGED, READ = "files.changed", "files.read"
+#: The worktree, as events name it, of what stands in the main checkout and is not committed.
+UNCOMMITTED = "main (uncommitted)"
 #: Events of one transaction of a rebuild.
 BATCH = 500
 

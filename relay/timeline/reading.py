@@ -17,7 +17,7 @@ from relay.log.encoding import dumps
 from relay.log.events import Event, Lane, from_row
 from relay.model import Fault, Refusal
 from relay.store.ports import Row, Tx
-from relay.timeline.projection import CHANGED, READ, Q
+from relay.timeline.projection import CHANGED, READ, UNCOMMITTED, Q
 
 #: The types that the timeline is made of, unless others are asked for.
 TYPES = (
@@ -243,7 +243,9 @@ def words(event: Event) -> str:
         ]
         counted = [f"{verb} {kinds.count(kind)}" for kind, verb in _VERBS.items() if kind in kinds]
         unseen = f", {len(outputs['unseen'])} unseen" if "unseen" in outputs else ""
-        return f"{', '.join(counted)}{unseen}"
+        if "committed" in outputs:
+            counted.append(f"committed {len(outputs['committed'])}")
+        return f"{', '.join(counted)}{' uncommitted' * (outputs.get('worktree') == UNCOMMITTED)}{unseen}"
     if event.type == READ:
         return _READ.get(outputs["source"], "read")
     if event.type == "worktree.changed":

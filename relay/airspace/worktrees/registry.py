@@ -194,13 +194,13 @@ class WorktreeRegistry:
             return
         checkout = await open_checkout(path)
         await self.scratch.borrow([checkout])
-        snapshotter = Snapshotter(self.scratch, checkout, ref_component(name), self._not_work(checkout.top))
+        snapshotter = Snapshotter(self.scratch, checkout, ref_component(name), self.not_work(checkout.top))
         branch = ""
         if own and self.lifecycle is not None:
             branch = await self.lifecycle.branch_of(name, checkout)
         self.worktrees[name] = TrackedWorktree(name, path, checkout, snapshotter, own, branch)
 
-    def _not_work(self, top: Path) -> tuple[str, ...]:
+    def not_work(self, top: Path) -> tuple[str, ...]:
         """The room's own files inside a checkout, as patterns of `.gitignore`."""
         settings = self.settings
         own = (settings.runtime_dir, settings.transcript_path, settings.lock_path)

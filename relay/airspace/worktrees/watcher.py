@@ -33,8 +33,8 @@ class WorktreeWatcher:
         self._registry, self._poll_s = registry, poll_s
         #: Why everything is polled; empty while the watcher stands.
         self.polling = ""
-        #: Told what changed in the main checkout: paths below its top, None for anything. None: nobody asks.
-        self.code: Callable[[frozenset[str] | None], None] | None = None
+        #: Told what changed in the main checkout: paths below its top, None for anything.
+        self.code: list[Callable[[frozenset[str] | None], None]] = []
         #: Set while the watches stand.
         self.watching = asyncio.Event()
 
@@ -76,8 +76,7 @@ class WorktreeWatcher:
         until = time.monotonic() + AGAIN_S
         while time.monotonic() < until and not self._registry.folders_changed.is_set():
             self._all_stale()
-            if self.code is not None:
-                self.code(None)
+            self._tell_code(None)
             await asyncio.sleep(self._poll_s)
 
     def _all_stale(self) -> None:
@@ -85,21 +84,24 @@ class WorktreeWatcher:
             worktree.mark_stale(None)
         self._registry.wake.set()
 
+    def _tell_code(self, paths: frozenset[str] | None) -> None:
+        for told in self.code:
+            told(paths)
+
     async def _follow(self) -> None:
         watched = await asyncio.to_thread(self._watched)
         async with aclosing(changes(watched)) as batches:
             async for batch in batches:
-                if not batch and self.code is not None:
-                    self.code(None)
                 if not batch:
+                    self._tell_code(None)
                     # The watches stand: what changed before them is found by a look at all.
                     self.polling = ""
                     self.watching.set()
                     self._all_stale()
                 for key, paths in batch.items():
                     kind, _, name = key.partition(":")
-                    if kind == "code" and self.code is not None:
-                        self.code(paths)
+                    if kind == "code":
+                        self._tell_code(paths)
                     worktree = self._registry.worktrees.get(name)
                     if worktree is not None:
                         worktree.mark_stale(paths if kind == "tree" else None)
@@ -115,6 +117,6 @@ class WorktreeWatcher:
             gits["head:"] = registry.main.git_dir.resolve()
             refs["refs:"] = (registry.main.common / "refs").resolve()
         trees = {f"tree:{worktree.name}": worktree.checkout.top.resolve() for worktree in worktrees}
-        if self.code is not None and registry.main is not None:
+        if self.code and registry.main is not None:
             trees["code:"] = registry.main.top.resolve()
         return Watched(trees, refs, gits, (registry.settings.runtime_dir.resolve(),))

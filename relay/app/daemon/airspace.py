@@ -165,7 +165,7 @@ class AirspaceParts:
         self.interrupter = Interrupter(context, self.protocol, at_work)
         self.scanner = Scanner(context, self.protocol, observer, self.interrupter)
         self.graph_keeper = GraphKeeper(store, measure, self.working_sets, self.scanner)
-        worktrees.watcher.code = self.graph_keeper.changed
+        worktrees.watcher.code.append(self.graph_keeper.changed)
         self.live = AirspaceService(context, self.protocol, self.scanner, self.graph_keeper)
         self.guard = AirspaceGuard(context, self.protocol, self.scanner)
         self.followers: tuple[follow.Follower, ...] = (

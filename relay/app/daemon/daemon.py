@@ -172,6 +172,7 @@ class Daemon:
         start("timeline-snapshots", parts.timeline.prune)
         start("timeline-journal", parts.journal.run)
         start("timeline-tools", parts.timeline.tools.run)
+        start("timeline-edits", parts.timeline.edits.run)
         start("timeline-conflicts", parts.conflicts.run)
         parts.airspace.start(start)
         parts.coordination.start(start)

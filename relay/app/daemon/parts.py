@@ -98,6 +98,7 @@ class Parts:
         )
         self.services = replace(services, intents=IntentService(store, settings, self.airspace.live))
         self.timeline = TimelineRecording(store, self.worktrees.registry, settings)
+        self.worktrees.watcher.code.append(self.timeline.edits.changed)
         self.conflicts = ConflictLog(store, self.airspace.scanner)
         self.journal = TimelineJournal(store, self.worktrees.registry)
         self.rewinds = RewindService(store, self.worktrees.registry, self.timeline)

@@ -19,12 +19,15 @@ import structlog
 from relay.airspace.worktrees.lifecycle import CHANGED as WORKTREE_CHANGED
 from relay.airspace.worktrees.lifecycle import MERGED
 from relay.airspace.worktrees.registry import WorktreeRegistry
+from relay.app.wiring.person_edits import PersonEdits
+from relay.app.wiring.person_lanes import PersonLanes
 from relay.app.wiring.tool_touches import ToolTouches
 from relay.base.terminal_text import safe_line
 from relay.config.settings import LiveSettings
 from relay.git.diff import changed_files, touches_of
 from relay.git.kept_snapshots import KeptSnapshots
 from relay.git.run import Git, GitError
+from relay.git.signing import Signature
 from relay.log import events
 from relay.log.commit_trailers import EVENT
 from relay.log.events import Event, Lane
@@ -34,7 +37,7 @@ from relay.room.dispatch.turns import Plan
 from relay.room.journal import ledger
 from relay.store.ports import Store, StoreError, Tx
 from relay.timeline import checkpoints
-from relay.timeline.file_changes import record_changes, record_reads, record_tree
+from relay.timeline.file_changes import committed_edits, record_changes, record_reads, record_tree
 from relay.timeline.projection import KnownTree, last_tree
 from relay.timeline.reading import MAIN_LANE
 from relay.timeline.rewind.history import GIVEN_UP, REDONE, REWOUND, UNDONE, Target
@@ -63,6 +66,8 @@ class TimelineRecording:
         #: Up to which place in the log the agent of a running turn is told what was taken back.
         self._told_until: dict[str, int] = {}
         self.tools = ToolTouches(store, registry, self)
+        self._people = PersonLanes(registry, settings)
+        self.edits = PersonEdits(store, registry, self._people, self)
 
     # -- turns
 
@@ -191,55 +196,61 @@ class TimelineRecording:
     async def _record_commits(self, known: KnownTree, head: str) -> None:
         """One event for each commit on the way to `head`; one for all where there is no short way."""
         before = known.tree
-        for commit, tree, author, named in await self._way(known.commit, head):
+        way = await self._way(known.commit, head)
+        lanes = await self._people.of({author for _, _, author, _ in way if author is not None})
+        for commit, tree, author, named in way:
             touches = await self._touches(before, tree)
 
             async def work(
                 tx: Tx,
                 commit: str = commit,
                 tree: str = tree,
-                author: str = author,
+                person: Lane | None = None if author is None else lanes[author],
                 named: str = named,
                 before: str = before,
                 touches: Sequence[Touch] = touches,
             ) -> None:
-                merged = await _merged_branch(tx, commit) or await _taken_back_by(tx, named, tree)
-                lane = Lane(ledger.ROOM, f"human:{author}") if author and not merged else MAIN_LANE
-                source = Source.PERSON if lane is not MAIN_LANE else Source.TREE
+                made_for = await _merged_branch(tx, commit) or await _taken_back_by(tx, named, tree)
+                lane = person if person and not made_for else MAIN_LANE
+                known = await committed_edits(tx, touches) if lane is not MAIN_LANE else {}
                 recorded = await record_changes(
                     tx,
                     lane,
-                    touches,
-                    source=source,
+                    [touch for touch in touches if touch.path not in known],
+                    source=Source.TREE if lane is MAIN_LANE else Source.PERSON,
                     before=before,
                     after=tree,
                     worktree=MAIN,
                     commit=commit,
-                    parents=merged,
+                    parents=[*made_for, *dict.fromkeys(known.values())],
+                    committed=known,
                 )
                 if recorded is None:
-                    await record_tree(tx, lane, MAIN, tree, commit=commit, parents=merged)
+                    await record_tree(tx, lane, MAIN, tree, commit=commit, parents=made_for)
 
             await self._store.write(work)
             before = tree
 
-    async def _way(self, known: str | None, head: str) -> list[tuple[str, str, str, str]]:
-        """The commits from `known` to `head` along first parents, oldest first: (commit, tree, author, the event
-        that it names)."""
+    async def _way(self, known: str | None, head: str) -> list[tuple[str, str, Signature | None, str]]:
+        """The commits from `known` to `head` along first parents, oldest first: (commit, tree, author, the event that
+        it names)."""
         asked = (
             "log",
             "--first-parent",
             "--reverse",
-            f"--format=%H%x00%T%x00%an%x00%(trailers:key={EVENT},valueonly,separator=%x2C)",
+            f"--format=%H%x00%T%x00%an%x00%ae%x00%(trailers:key={EVENT},valueonly,separator=%x2C)",
             f"--max-count={MOST_COMMITS + 1}",
         )
         if known is not None:
             base = await self._git.maybe("merge-base", known, head)
             found = await self._git.line(*asked, f"{known}..{head}", "--") if base == known else ""
-            lines = [line.split("\0", 3) for line in found.split("\n") if line]
+            lines = [line.split("\0", 4) for line in found.split("\n") if line]
             if 0 < len(lines) <= MOST_COMMITS:
-                return [(commit, tree, author, named) for commit, tree, author, named in lines]
-        return [(head, await self._git.line("rev-parse", f"{head}^{{tree}}"), "", "")]
+                return [
+                    (commit, tree, Signature(name, email) if name else None, named)
+                    for commit, tree, name, email, named in lines
+                ]
+        return [(head, await self._git.line("rev-parse", f"{head}^{{tree}}"), None, "")]
 
     # -- snapshots
 

@@ -11,6 +11,14 @@ FROM jsonb_array_elements_text(CAST(:paths AS jsonb)) p (path)
 CROSS JOIN LATERAL (SELECT o.* FROM touches o WHERE o.path = p.path AND o.lane <> :lane ORDER BY o.pos DESC LIMIT 1) t
 JOIN events e ON e.pos = t.pos
 
+-- name: last_writes_on_main
+-- People write there, and relay for agents. `;` is the character behind `:`.
+SELECT t.path, t.after, e.id, e.outputs
+FROM jsonb_array_elements_text(CAST(:paths AS jsonb)) p (path)
+CROSS JOIN LATERAL (SELECT o.* FROM touches o WHERE o.path = p.path
+  AND (o.lane = 'room/main' OR (o.lane >= 'room/human:' AND o.lane < 'room/human;')) ORDER BY o.pos DESC LIMIT 1) t
+JOIN events e ON e.pos = t.pos
+
 -- name: newest_of_types
 SELECT x.pos FROM jsonb_array_elements_text(CAST(:types AS jsonb)) t (type) CROSS JOIN LATERAL (SELECT i.pos FROM events i
   WHERE i.type = t.type AND i.pos > :after AND i.pos < :before ORDER BY i.pos DESC LIMIT :limit) x

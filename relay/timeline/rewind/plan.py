@@ -10,18 +10,18 @@ Invariants:
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from relay.git.checkout import Checkout, Head
 from relay.git.snapshot import Snapshot
 from relay.log import events
-from relay.log.encoding import quoted
+from relay.log.encoding import dumps, quoted
 from relay.log.events import Event, Lane
 from relay.model.refusals import Fault, Refusal
-from relay.model.touches import Kind, Touch
+from relay.model.touches import Kind, Touch, paths_of
 from relay.store.ports import Tx
-from relay.timeline.projection import CHANGED, READ
+from relay.timeline.projection import CHANGED, READ, UNCOMMITTED
 from relay.timeline.rewind.engine import TakenBack
 from relay.timeline.rewind.history import NewOperation, Operation, standing_after
 from relay.timeline.rewind.named_touches import TouchedEvent
@@ -86,10 +86,12 @@ class RewindPlan:
 @dataclass(frozen=True, slots=True)
 class LaneEvents:
     """What the log says since a moment, in its order: the writes of the lane that relay merged into the main branch
-    (`landed`) and those that it did not, the writes and the reads of others, and the rewinds that stand."""
+    (`landed`) and those that it did not, a person's that are not committed, the writes and the reads of others, and
+    the rewinds that stand."""
 
     landed: tuple[Event, ...]
     open: tuple[Event, ...]
+    uncommitted: tuple[Event, ...]
     others: tuple[Event, ...]
     reads: tuple[Event, ...]
     rewinds: tuple[Operation, ...]
@@ -108,6 +110,15 @@ async def lane_events(tx: Tx, lane: str, after: int) -> LaneEvents:
                 reads.append(event)
             else:
                 (own if is_of(event, lane) else others).append(event)
+    committed_at = _committed_at([*own, *others])
+    uncommitted = [event for event in own if event.outputs.get("worktree") == UNCOMMITTED]
+    own = [part for event in own if (part := _committed_part(event, committed_at)) is not None]
+    if not own and uncommitted:
+        raise Refusal(
+            f"What {lane} has changed since then is not committed, and stays.",
+            "Undo it in the editor, or with `git restore`.",
+            Fault.UNKNOWN,
+        )
     if not own:
         names = sorted({event.lane.removeprefix(_PERSON) for event in others})
         fix = f"Who has: {', '.join(names)}." if names else "Name an earlier moment."
@@ -122,7 +133,26 @@ async def lane_events(tx: Tx, lane: str, after: int) -> LaneEvents:
     others = [event for event in others if not await _merges_one_of(tx, event, agents)]
     reads = [event for event in reads if not is_of(event, lane)]
     rewinds = await standing_after(tx, after)
-    return LaneEvents(tuple(landed), tuple(open_), tuple(others), tuple(reads), tuple(rewinds))
+    kept = {event.id for event in own}
+    stays = tuple(event for event in uncommitted if event.id not in kept)
+    return LaneEvents(tuple(landed), tuple(open_), stays, tuple(others), tuple(reads), tuple(rewinds))
+
+
+def _committed_at(changes: Iterable[Event]) -> dict[str, int]:
+    """Of each path the place of the last commit that has what was recorded of it before."""
+    return {entry["path"]: event.pos for event in changes for entry in event.outputs.get("committed", ())}
+
+
+def _committed_part(event: Event, committed_at: Mapping[str, int]) -> Event | None:
+    """What of an event the main branch has, when it was recorded before it was committed; any other is as it is. A
+    person's open edits are nobody's to take back."""
+    if event.outputs.get("worktree") != UNCOMMITTED:
+        return event
+    touches = [touch for touch in touches_in(event) if committed_at.get(touch.path, 0) > event.pos]
+    if not touches:
+        return None
+    outputs = {**event.outputs, "touches": [touch.as_json() for touch in touches]}
+    return replace(event, stored_outputs=dumps(outputs), file_touches=tuple(paths_of(touches)), _read={})
 
 
 def is_of(event: Event, lane: str) -> bool:

@@ -82,7 +82,8 @@ class Rewinds:
         if target is Target.MAIN:
             branch = places.head.branch
         answer = answer_of(lane, request.to, in_order, result, read, branch, UNDO)
-        if left := [event.id for event in open_ if event.id not in removed | out["worktree"]]:
+        stays = [event for event in open_ if event.id not in removed | out["worktree"]]
+        if left := [event.id for event in (*stays, *since.uncommitted)]:
             # Not in the main branch, so nothing of it is to be taken out there.
             answer["left"] = left
         if result.tree == tree or (result.conflicts and not request.partial):

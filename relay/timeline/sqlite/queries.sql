@@ -10,6 +10,13 @@ JOIN touches t ON t.path = p.value
   AND t.pos = (SELECT o.pos FROM touches o WHERE o.path = p.value AND o.lane <> :lane ORDER BY o.pos DESC LIMIT 1)
 JOIN events e ON e.pos = t.pos
 
+-- name: last_writes_on_main
+-- People write there, and relay for agents. `;` is the character behind `:`.
+SELECT t.path, t.after, e.id, e.outputs FROM json_each(:paths) p
+JOIN touches t ON t.path = p.value AND t.pos = (SELECT o.pos FROM touches o WHERE o.path = p.value
+  AND (o.lane = 'room/main' OR (o.lane >= 'room/human:' AND o.lane < 'room/human;')) ORDER BY o.pos DESC LIMIT 1)
+JOIN events e ON e.pos = t.pos
+
 -- name: newest_of_types
 -- Of each type as many as are wanted, by an index alone.
 SELECT x.value AS pos FROM json_each(:types) t, json_each((SELECT json_group_array(pos) FROM (SELECT i.pos FROM events i

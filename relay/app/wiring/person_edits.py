@@ -1,0 +1,162 @@
+"""What people save in the main checkout and have not committed, recorded when it is quiet there.
+
+Invariants:
+- what HEAD brings (a commit, a merge, another branch) is no edit: the main branch's own events say it. A commit of
+  what was recorded here is no second write (`relay.timeline.file_changes.committed_edits`);
+- nobody's files are written. While relay writes there, or a merge or rebase is under way, nothing is looked at;
+- where an agent works in the main checkout itself it is not known whose an edit is, and none is recorded.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Sequence
+from contextlib import suppress
+
+import structlog
+
+from relay.airspace.worktrees.registry import WorktreeRegistry
+from relay.app.wiring.person_lanes import PersonLanes
+from relay.faces.rewinds import MainBranchLog
+from relay.git.checkout import Checkout
+from relay.git.diff import changed_files, touches_of
+from relay.git.kept_snapshots import KeptSnapshots
+from relay.git.merge_state import operation_under_way
+from relay.git.run import Git, GitError, name_of
+from relay.git.snapshot import Snapshot, Snapshotter
+from relay.log.events import Lane
+from relay.model.touches import Source, Touch
+from relay.store.ports import Store, StoreError
+from relay.timeline.file_changes import record_changes, record_tree
+from relay.timeline.projection import UNCOMMITTED, KnownTree, last_tree
+from relay.timeline.rewind.named_touches import oid_of
+from relay.timeline.rewind.tree_entries import changes_between, entries_at, existing, tree_with
+
+log = structlog.get_logger(__name__)
+#: Seconds without a change before a look, and seconds of changes after which it comes all the same.
+QUIET_S, MOST_S = 3.0, 60.0
+
+
+class PersonEdits:
+    """Follows the main checkout. `main` records the main branch."""
+
+    def __init__(
+        self, store: Store, registry: WorktreeRegistry, lanes: PersonLanes, main: MainBranchLog
+    ) -> None:
+        self._store, self._registry, self._lanes, self._main = store, registry, lanes, main
+        self._snapshotter: Snapshotter | None = None
+        self._changed = asyncio.Event()
+
+    def changed(self, _paths: frozenset[str] | None) -> None:
+        """Files of the main checkout changed (`WorktreeWatcher.code`)."""
+        self._changed.set()
+
+    async def run(self) -> None:
+        """Look whenever it has become quiet. Runs for ever."""
+        loop = asyncio.get_running_loop()
+        while True:
+            await self._changed.wait()
+            until = loop.time() + MOST_S
+            with suppress(TimeoutError):
+                while self._changed.is_set() and loop.time() < until:
+                    self._changed.clear()
+                    async with asyncio.timeout(QUIET_S):
+                        await self._changed.wait()
+            try:
+                if not await self.look():
+                    self._changed.set()
+                    await asyncio.sleep(QUIET_S)
+            except (GitError, OSError, StoreError, self._store.transient, self._store.errors) as error:
+                log.warning("edits of the main checkout not recorded", reason=str(error))
+
+    async def look(self) -> bool:
+        """Record what people did since the last look; False: not now. Raises GitError, OSError and the store's
+        errors."""
+        registry, main = self._registry, self._registry.main
+        if main is None or any(each.checkout.top == main.top for each in registry.worktrees.values()):
+            return True
+        await self._main.catch_up()
+        async with registry.exclusive:
+            if await operation_under_way(main):
+                return False
+            target = await registry.target()
+            snapshot = await self._take(main)
+            if target is None or snapshot.head.commit != target.commit:
+                return True  # an older commit is looked at: that is no edit
+            known = await self._store.read(lambda tx: last_tree(tx, UNCOMMITTED))
+            if known is None or not await self._is_there(known):
+                await self._begin(snapshot)
+            elif known.tree != snapshot.tree:
+                await self._record(known, snapshot)
+        return True
+
+    async def _take(self, main: Checkout) -> Snapshot:
+        if self._snapshotter is None or self._snapshotter.checkout != main:
+            excluded = self._registry.not_work(main.top)
+            self._snapshotter = Snapshotter(self._registry.scratch, main, "main-checkout", excluded)
+        # All of it: the scratch may have been emptied, and HEAD moved.
+        return await self._snapshotter.take()
+
+    async def _is_there(self, known: KnownTree) -> bool:
+        """Has git what the log last knew? Not when its snapshot was let go, or its commit was."""
+        wanted = {known.tree, known.commit or known.tree}
+        return await existing(self._git, wanted) == wanted
+
+    async def _begin(self, snapshot: Snapshot) -> None:
+        lane = await self._lanes.own()
+        await self._keep(snapshot, lane)
+        await self._store.write(
+            lambda tx: record_tree(tx, lane, UNCOMMITTED, snapshot.tree, commit=snapshot.head.commit)
+        )
+
+    async def _record(self, known: KnownTree, snapshot: Snapshot) -> None:
+        before, brought = await self._brought(known, snapshot)
+        records = await changed_files(self._git, before, snapshot.tree)
+        touches = [touch for touch in touches_of(records) if brought.get(touch.path, "") != touch.after]
+        if not touches:
+            return
+        lane = await self._lanes.own()
+        await self._keep(snapshot, lane)
+        await self._put(lane, touches, before, snapshot)
+
+    async def _put(self, lane: Lane, touches: Sequence[Touch], before: str, snapshot: Snapshot) -> None:
+        await self._store.write(
+            lambda tx: record_changes(
+                tx,
+                lane,
+                touches,
+                source=Source.PERSON,
+                before=before,
+                after=snapshot.tree,
+                worktree=UNCOMMITTED,
+                commit=snapshot.head.commit,
+                branch=snapshot.head.branch,
+            )
+        )
+
+    async def _brought(self, known: KnownTree, snapshot: Snapshot) -> tuple[str, dict[str, str | None]]:
+        """The tree that was known, with what HEAD has brought since where nobody had edited it; and all that HEAD has
+        brought, by path."""
+        commit = snapshot.head.commit
+        if known.commit is None or commit is None or known.commit == commit:
+            return known.tree, {}
+        trees = [await self._git.line("rev-parse", f"{name}^{{tree}}") for name in (known.commit, commit)]
+        old, new = trees
+        changes = (await changes_between(self._git, [(old, new)])).get((old, new), {})
+        stood = await entries_at(self._git, known.tree, list(changes))
+        clean = {path: after for path, (before, after) in changes.items() if stood.get(path) == before}
+        index = self._registry.scratch.folder / "index-main-checkout-brought"
+        tree = await tree_with(self._git, known.tree, clean, index)
+        return tree, {name_of(path): oid_of(after) for path, (_, after) in changes.items()}
+
+    async def _keep(self, snapshot: Snapshot, lane: Lane) -> None:
+        assert self._registry.main is not None
+        kept = KeptSnapshots(self._registry.scratch, self._registry.main)
+        parents = snapshot.parents
+        await kept.keep(snapshot.tree, parents, lane=lane.key, reason="files were saved", at=time.time())
+
+    @property
+    def _git(self) -> Git:
+        assert self._registry.main is not None
+        return self._registry.scratch.git(self._registry.main)
