@@ -8,9 +8,11 @@ from pathlib import Path
 
 import pytest
 
+from relay.app.demo.narrator import Narrator, console_of
+from relay.app.demo.rewind_scene import REWIND
+from relay.app.demo.rewind_story import TESTS
 from relay.app.demo.scene import AGENTS, FILES, JOBS, Edit, job_for
 from relay.app.demo.stage import build
-from relay.app.demo.story import Narrator, console_of
 
 
 def git(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
@@ -21,8 +23,10 @@ def git(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
 def apply(folder: Path, edits: tuple[Edit, ...]) -> None:
     for edit in edits:
         path = folder / edit.path
+        path.parent.mkdir(parents=True, exist_ok=True)
         text = path.read_text() if path.exists() else ""
         assert (text.count(edit.old) == 1) if edit.old else not text, edit
+        assert edit.new is not None
         path.write_text(text.replace(edit.old, edit.new) if edit.old else edit.new)
 
 
@@ -60,7 +64,7 @@ def test_every_job_can_be_asked_for() -> None:
 
 def test_git_knows_who_merges_in_the_demo(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("GIT_CONFIG_GLOBAL", "/dev/null")
-    build(tmp_path / "demo", airspace=True, stubborn=False, pace_s=0, port=0)
+    build(tmp_path / "demo", FILES, [], airspace=True, port=0)
     asked = ["git", "-C", tmp_path / "demo/code", "var", "GIT_COMMITTER_IDENT"]
     assert subprocess.run(asked, capture_output=True, text=True, check=True).stdout.startswith(
         "demo <demo@relay>"
@@ -71,3 +75,27 @@ def test_a_pipe_gets_a_long_line_whole() -> None:
     said, body = io.StringIO(), "word " * 60 + "end"
     Narrator(console_of(said)).entry({"id": "1", "speaker": "AVA", "kind": "agent", "body": body})
     assert said.getvalue() == f"  [AVA] {body}\n"
+
+
+def test_the_rewinds_story_is_red_when_it_should_be(tmp_path: Path) -> None:
+    """The tests of that codebase pass after each job but those that go astray, and the first try of `wrap`."""
+    for name, text in REWIND.files.items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(text)
+
+    def passes() -> bool:
+        return subprocess.run(TESTS, cwd=tmp_path, capture_output=True, check=False).returncode == 0
+
+    def do(word: str, *, again: bool = False) -> bool:
+        (job,) = (job for job in REWIND.jobs if job.word == word)
+        for edit in job.instead if again else job.edits:
+            if edit.new is None:
+                (tmp_path / edit.path).unlink()
+            else:
+                apply(tmp_path, (edit,))
+        return passes()
+
+    assert passes()
+    assert [do(word) for word in ("discount", "docs", "parse", "gifts", "wrap")] == [True] * 4 + [False]
+    assert do("wrap", again=True)
+    assert not do("tidy") and not do("faster")

@@ -77,6 +77,24 @@ async def test_an_agent_that_ignores_its_advisories_is_refused_and_a_person_is_a
     assert left_over(folder) == []
 
 
+async def test_the_rewind_takes_one_agents_work_back_and_a_handoff_is_retried(tmp_path: Path) -> None:
+    folder = tmp_path / "demo"
+    code, told, story = await play(folder, "--rewind")
+    assert (code, told["ok"]) == (0, True), story
+    assert told["green"] == {
+        "at first": True,
+        "when BEN had gone astray": False,
+        "when it was taken back": True,
+        "when it was undone": False,
+        "when it was taken back again": True,
+    }
+    assert told["taken_back"] == ["shop/prices.py", "tests/test_prices.py"]
+    assert told["handoffs"] == [False, True] and told["same_tree"] and told["output_kept"]
+    assert "you took back what BEN did since good" in story
+    assert "BEN handed on to CLEO (h1): 2 of 2 rules passed." in story
+    assert left_over(folder) == []
+
+
 async def test_a_folder_that_is_used_is_left_alone(tmp_path: Path) -> None:
     (tmp_path / "mine.txt").write_text("mine")
     kept = {name: value for name, value in os.environ.items() if not name.startswith("RELAY_")}

@@ -16,13 +16,19 @@ import re
 import subprocess
 import sys
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
-from relay.app.demo.scene import Edit, Job, job_for
+from relay.app.demo.rewind_scene import REWIND
+from relay.app.demo.scene import APPROACH, Edit, Job, job_for
+
+SCENES = {"approach": APPROACH, "rewind": REWIND}
 
 #: What an advisory says to the one that has to give way.
 _STEER = re.compile(r"STEER: ([A-Z0-9_, -]+)")
 _ASKED = re.compile(r"The message to answer:\n(.*)", re.DOTALL)
+#: What the room tells an agent whose handoff has to be tried again.
+NOT_PASSED = "did not pass"
 #: How often a stubborn agent tries an edit that was refused.
 TRIES = 3
 
@@ -31,15 +37,20 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m relay.app.demo.agent", description=__doc__)
     parser.add_argument("--stubborn", action="store_true", help="pay no attention to advisories")
     parser.add_argument("--pace", type=float, default=0.0, help="seconds before each edit")
+    parser.add_argument("--scene", choices=SCENES, default="approach", help="what it knows to do (approach)")
     args = parser.parse_args()
     me = os.environ["RELAY_AGENT_ID"]
     match = _ASKED.search(sys.stdin.read())
     asked = match[1] if match else ""
-    turn = Work(me, Path.cwd(), args.pace, args.stubborn)
+    jobs = SCENES[args.scene].jobs
+    turn = Work(me, Path.cwd(), args.pace, args.stubborn, jobs)
     if "[RELAY]" in asked and ("HOLD" in asked or "INTENT" in asked):
         print(turn.answer(asked))
         return 0
-    job = job_for(me, asked)
+    job = job_for(me, asked, jobs)
+    if job and job.instead and NOT_PASSED in asked:
+        print(turn.mend(job))
+        return 0
     print(turn.do(job) if job else f"I do not know about that. I am {me}, of the demo.")
     return 0
 
@@ -47,8 +58,9 @@ def main() -> int:
 class Work:
     """What one turn does in the agent's worktree."""
 
-    def __init__(self, me: str, folder: Path, pace: float, stubborn: bool) -> None:
+    def __init__(self, me: str, folder: Path, pace: float, stubborn: bool, jobs: Sequence[Job]) -> None:
         self.me, self.folder, self.pace, self.stubborn = me, folder, pace, stubborn
+        self.jobs = jobs
         self.note = folder / self._git("rev-parse", "--git-path", "relay-demo-job").strip()
 
     def do(self, job: Job) -> str:
@@ -69,9 +81,17 @@ class Work:
             self._commit(job.commit)
         return job.say
 
+    def mend(self, job: Job) -> str:
+        """Do what was missing the first time."""
+        for edit in job.instead:
+            time.sleep(self.pace)
+            self._edit(edit)
+        self._commit(job.commit)
+        return job.instead_say
+
     def answer(self, advisory: str) -> str:
         """Say what it is about to touch, and give way when it is told to."""
-        job = job_for(self.me, f"({self.note.read_text()})") if self.note.exists() else None
+        job = job_for(self.me, f"({self.note.read_text()})", self.jobs) if self.note.exists() else None
         if self.stubborn:
             return "I am busy."
         steer = _STEER.search(advisory)
@@ -97,6 +117,8 @@ class Work:
 
     def _refused(self, edit: Edit) -> str:
         """Ask the guard as Claude Code would; the reason when it says no."""
+        if edit.new is None:
+            return ""
         target = self.folder / edit.path
         tool = {"file_path": str(target), "old_string": edit.old, "new_string": edit.new}
         asked = {
@@ -119,6 +141,9 @@ class Work:
     def _edit(self, edit: Edit) -> None:
         path = self.folder / edit.path
         path.parent.mkdir(parents=True, exist_ok=True)
+        if edit.new is None:
+            path.unlink()
+            return
         if not edit.old:
             path.write_text(edit.new)
             return

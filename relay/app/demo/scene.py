@@ -6,6 +6,7 @@ edits of AVA and BEN in `find` collide when neither gives way.
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 SESSION = "src/shop/session.py"
@@ -98,11 +99,12 @@ def test_a_cart_keeps_what_is_added():
 
 @dataclass(frozen=True, slots=True)
 class Edit:
-    """Replace `old`, which stands in the file once, by `new`; `old` empty: write the whole file."""
+    """Replace `old`, which stands in the file once, by `new`; `old` empty: write the whole file. `new` None: delete
+    it, as a shell command does."""
 
     path: str
     old: str
-    new: str
+    new: str | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -213,8 +215,19 @@ JOBS = (
 AGENTS = ("AVA", "BEN", "CLEO")
 
 
-def job_for(agent: str, prompt: str) -> Job | None:
+@dataclass(frozen=True, slots=True)
+class Scene:
+    """A codebase, `{path: text}`, and what its agents can do in it."""
+
+    files: Mapping[str, str]
+    jobs: tuple[Job, ...]
+
+
+APPROACH = Scene(FILES, JOBS)
+
+
+def job_for(agent: str, prompt: str, jobs: Sequence[Job] = JOBS) -> Job | None:
     """What the agent is asked for last in this prompt; None when for nothing it knows."""
-    asked = [(prompt.rfind(f"({job.word})"), job) for job in JOBS if job.agent == agent]
+    asked = [(prompt.rfind(f"({job.word})"), job) for job in jobs if job.agent == agent]
     latest = max(asked, key=lambda line: line[0], default=None)
     return latest[1] if latest is not None and latest[0] >= 0 else None

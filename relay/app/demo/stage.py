@@ -13,14 +13,13 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
 import aiohttp
 
-from relay.app.demo.scene import AGENTS, FILES
 from relay.app.runtime import stop
 from relay.config.loading import load
 from relay.config.settings import Settings
@@ -42,10 +41,12 @@ class DemoError(Exception):
     """The demo cannot go on; the message says why."""
 
 
-def build(folder: Path, *, airspace: bool, stubborn: bool, pace_s: float, port: int) -> Path:
-    """Make the codebase and the room's configuration; gives the configuration's path. Blocks."""
+def build(
+    folder: Path, files: Mapping[str, str], agents: Sequence[Json], *, airspace: bool, port: int, **more: Any
+) -> Path:
+    """Make the codebase and the room's configuration, `more` of it too; gives the configuration's path. Blocks."""
     code = folder / "code"
-    for name, text in FILES.items():
+    for name, text in files.items():
         (code / name).parent.mkdir(parents=True, exist_ok=True)
         (code / name).write_text(text)
     quiet = ["-c", "core.hooksPath=/dev/null", "-c", "commit.gpgSign=false"]
@@ -61,18 +62,8 @@ def build(folder: Path, *, airspace: bool, stubborn: bool, pace_s: float, port: 
         ran = subprocess.run(["git", *quiet, *words], cwd=code, capture_output=True, check=False)
         if ran.returncode:
             raise DemoError(f"git {words[0]} failed: {ran.stderr.decode(errors='replace').strip()}")
-    program = [sys.executable, "-P", "-m", "relay.app.demo.agent", "--pace", str(pace_s)]
-    agents = [
-        {
-            "name": name,
-            "kind": "command",
-            "cmd": [*program, *(["--stubborn"] if stubborn and name == "BEN" else [])],
-            "env_pass": ["PYTHONPATH"],
-        }
-        for name in AGENTS
-    ]
     settings = {
-        "agents": agents,
+        "agents": list(agents),
         "workspace": {"repo": "code"},
         "ui": {"port": port},
         "dispatcher": {"enabled": False},
@@ -87,10 +78,17 @@ def build(folder: Path, *, airspace: bool, stubborn: bool, pace_s: float, port: 
             "steer_s": 10,
             "interrupt_s": 5,
         },
+        **more,
     }
     path = folder / "config.json"
     path.write_text(json.dumps(settings, indent=2) + "\n")
     return path
+
+
+def player(name: str, pace_s: float, *words: str) -> Json:
+    """The configuration of an agent that this demo plays, with more `words` for its program."""
+    program = [sys.executable, "-P", "-m", "relay.app.demo.agent", "--pace", str(pace_s)]
+    return {"name": name, "kind": "command", "cmd": [*program, *words], "env_pass": ["PYTHONPATH"]}
 
 
 class Stage:
@@ -118,10 +116,21 @@ class Stage:
         posted = await self.post("/api/messages", {"body": text, "name": YOU})
         return str(posted["id"])
 
+    async def order(self, text: str) -> str:
+        """Give a command as a person; gives what the room answers."""
+        message = await self.ask(text)
+        async with self.limit(f"the room's answer to {text}"):
+            while True:
+                page = await self.get("/api/transcript?limit=100")
+                for entry in page["entries"]:
+                    if entry["in_reply_to"] == message and entry["speaker"] == "RELAY":
+                        return str(entry["body"])
+                await asyncio.sleep(LOOK_S)
+
     async def quiet(self) -> None:
         """Wait until no agent works and nothing waits for one."""
         calm = 0
-        async with self._limit("the agents to finish"):
+        async with self.limit("the agents to finish"):
             while calm < 5:
                 answer = await self.get("/api/queue?limit=50")
                 busy = [job for job in answer["jobs"] if job["state"] in ("pending", "active")]
@@ -129,7 +138,8 @@ class Stage:
                 await asyncio.sleep(LOOK_S)
 
     @asynccontextmanager
-    async def _limit(self, what: str) -> AsyncIterator[None]:
+    async def limit(self, what: str) -> AsyncIterator[None]:
+        """A demo that waits too long fails, and says what it waited for."""
         try:
             async with asyncio.timeout(SCENE_S):
                 yield

@@ -13,20 +13,19 @@ import shutil
 import signal
 import sys
 import tempfile
-from collections.abc import AsyncIterator, Callable, Coroutine
-from contextlib import asynccontextmanager
+from collections.abc import Callable, Coroutine
 from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
-from typing import Any, TextIO
+from typing import Any
 
 from rich.console import Console
-from rich.text import Text
 
-from relay.app.demo.scene import AGENTS, JOBS
-from relay.app.demo.stage import LOOK_S, YOU, DemoError, Stage, build, open_stage
-from relay.base.terminal_text import fail, indented
+from relay.app.demo import rewind_story
+from relay.app.demo.narrator import Narrator, beside, console_of, until_interrupted
+from relay.app.demo.scene import AGENTS, APPROACH, JOBS
+from relay.app.demo.stage import LOOK_S, YOU, DemoError, Stage, build, open_stage, player
+from relay.base.terminal_text import fail
 
-_COLOURS = {"AVA": "cyan", "BEN": "magenta", "CLEO": "green", "RELAY": "bright_black", YOU: "bold"}
 #: Seconds to wait for an advisory that should come, and for a person being asked.
 TOLD_S = 45.0
 
@@ -41,6 +40,7 @@ class Options:
     port: int = 0
     stay: bool = False
     only_with: bool = False
+    rewind: bool = False
     as_json: bool = False
 
 
@@ -73,60 +73,35 @@ class Act:
         )
 
 
-class Narrator:
-    """Prints what happens in the room as it happens."""
-
-    def __init__(self, console: Console) -> None:
-        self.console = console
-        self._seen: set[str] = set()
-
-    def scene(self, text: str) -> None:
-        self.console.print(f"\n[bold]{text}[/bold]")
-
-    def note(self, text: str) -> None:
-        self.console.print(Text(text, style="dim"))
-
-    def entry(self, entry: dict[str, Any]) -> None:
-        """One entry of the transcript."""
-        if entry["id"] in self._seen:
-            return
-        self._seen.add(entry["id"])
-        speaker = str(entry["speaker"])
-        style = "bold yellow" if entry["kind"] == "advisory" else ""
-        line = Text(f"  [{speaker}] ", style=_COLOURS.get(speaker, ""))
-        line.append(indented(str(entry["body"])), style=style)
-        self.console.print(line)
-
-    async def follow(self, stage: Stage) -> None:
-        """Print the transcript for ever."""
-        after = ""
-        while True:
-            page = await stage.get(f"/api/transcript?limit=100{after}")
-            for entry in page["entries"]:
-                self.entry(entry)
-            after = f"&after={page['next']}"
-            await asyncio.sleep(LOOK_S)
-
-
-async def play(options: Options, console: Console) -> dict[str, Any]:
-    """Play both acts; gives the outcome as JSON. Raises DemoError."""
+async def play(options: Options, console: Console) -> tuple[dict[str, Any], str]:
+    """Play what is asked for; gives the outcome as JSON and what it means. Raises DemoError."""
     narrator = Narrator(console)
     folder = options.folder or Path(tempfile.mkdtemp(prefix="relay-demo-"))
     if folder.exists() and not folder.is_dir():
         raise DemoError(f"{folder} is not a folder; give a new one")
     if options.folder is not None and folder.exists() and any(folder.iterdir()):
         raise DemoError(f"{folder} is not empty; give a new folder")
-    acts: list[Act] = []
     try:
-        narrator.scene("With the airspace: three agents in one codebase.")
-        acts.append(await _act(folder / "with", options, narrator, airspace=True))
-        if not options.only_with:
-            narrator.scene("The same again, with the airspace off.")
-            acts.append(await _act(folder / "without", options, narrator, airspace=False))
+        if options.rewind:
+            return await rewind_story.play(folder, options.pace_s, options.port, narrator, stay=options.stay)
+        return await _approach(folder, options, narrator)
     finally:
         if options.folder is None:
             await asyncio.to_thread(shutil.rmtree, folder, ignore_errors=True)
-    return {"ok": all(act.went_well(options.stubborn) for act in acts), "acts": [asdict(act) for act in acts]}
+
+
+async def _approach(folder: Path, options: Options, narrator: Narrator) -> tuple[dict[str, Any], str]:
+    """Both acts of the airspace."""
+    narrator.scene("With the airspace: three agents in one codebase.")
+    acts = [await _act(folder / "with", options, narrator, airspace=True)]
+    if not options.only_with:
+        narrator.scene("The same again, with the airspace off.")
+        acts.append(await _act(folder / "without", options, narrator, airspace=False))
+    outcome = {
+        "ok": all(act.went_well(options.stubborn) for act in acts),
+        "acts": [asdict(act) for act in acts],
+    }
+    return outcome, verdict(outcome)
 
 
 async def _act(folder: Path, options: Options, narrator: Narrator, *, airspace: bool) -> Act:
@@ -134,38 +109,27 @@ async def _act(folder: Path, options: Options, narrator: Narrator, *, airspace: 
         path = await asyncio.to_thread(
             build,
             folder,
+            APPROACH.files,
+            [
+                player(name, options.pace_s, *["--stubborn"] * (options.stubborn and name == "BEN"))
+                for name in AGENTS
+            ],
             airspace=airspace,
-            stubborn=options.stubborn,
-            pace_s=options.pace_s,
             port=options.port,
         )
     except OSError as error:
         raise DemoError(f"{folder} cannot be made: {error.strerror}") from None
     act = Act(airspace)
     async with open_stage(path) as stage:
-        if not options.as_json:
-            link = await stage.post("/api/links")
-            narrator.note(f"Watch it in the page: {link['url']}")
-        async with _beside(narrator.follow(stage)):
+        await narrator.link(stage)
+        async with beside(narrator.follow(stage)):
             await _work(stage, act, narrator, stubborn=options.stubborn)
             await _merge(stage, act, narrator)
             if airspace and options.stay:
                 then = "ends the demo" if options.only_with else "goes on to the part without the airspace"
                 narrator.scene(f"The room stays open. Ctrl-C {then}.")
-                await _until_interrupted()
+                await until_interrupted()
     return act
-
-
-@asynccontextmanager
-async def _beside(watching: Any) -> AsyncIterator[None]:
-    """Run `watching` meanwhile; let it see the last entries before it ends."""
-    task = asyncio.create_task(watching, name="demo-narrator")
-    try:
-        yield
-        await asyncio.sleep(3 * LOOK_S)
-    finally:
-        task.cancel()
-        await asyncio.gather(task, return_exceptions=True)
 
 
 async def _work(stage: Stage, act: Act, narrator: Narrator, *, stubborn: bool) -> None:
@@ -245,18 +209,7 @@ async def _merge(stage: Stage, act: Act, narrator: Narrator) -> None:
             narrator.note(f"  {agent}: refused: {answer['reason']}")
 
 
-async def _until_interrupted() -> None:
-    """Wait for Ctrl-C."""
-    pressed, loop, current = asyncio.Event(), asyncio.get_running_loop(), asyncio.current_task()
-    assert current is not None
-    loop.add_signal_handler(signal.SIGINT, pressed.set)
-    try:
-        await pressed.wait()
-    finally:
-        loop.add_signal_handler(signal.SIGINT, current.cancel)
-
-
-async def _stoppable(playing: Coroutine[Any, Any, dict[str, Any]]) -> dict[str, Any]:
+async def _stoppable(playing: Coroutine[Any, Any, tuple[dict[str, Any], str]]) -> tuple[dict[str, Any], str]:
     """Play, and end the room also when the demo itself is told to end."""
     task = asyncio.ensure_future(playing)
     for number in (signal.SIGTERM, signal.SIGINT):
@@ -279,11 +232,6 @@ def verdict(outcome: dict[str, Any]) -> str:
     return "\n".join(lines)
 
 
-def console_of(file: TextIO) -> Console:
-    """A terminal gets lines of its width; a pipe gets each line whole."""
-    return Console(file=file, highlight=False, soft_wrap=not file.isatty())
-
-
 def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--folder", type=Path, help="a new folder to play in, which stays (else a temporary one)"
@@ -295,6 +243,11 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--stubborn", action="store_true", help="BEN pays no attention to advisories")
     parser.add_argument("--stay", action="store_true", help="keep the room open after the first part")
     parser.add_argument("--only-with", action="store_true", help="skip the part without the airspace")
+    parser.add_argument(
+        "--rewind",
+        action="store_true",
+        help="the timeline instead: take back what one agent did, and hand work on",
+    )
     parser.add_argument("--json", dest="as_json", action="store_true", help="print the outcome as JSON")
 
 
@@ -302,10 +255,12 @@ def run(args: argparse.Namespace) -> int:
     """The command; gives its exit code."""
     if args.pace_s < 0:
         return fail("--pace must be 0 or more", 2)
+    if args.rewind and (args.stubborn or args.only_with):
+        return fail("--rewind has no airspace; leave --stubborn and --only-with out", 2)
     options = Options(**{option.name: getattr(args, option.name) for option in fields(Options)})
     console = console_of(sys.stderr if options.as_json else sys.stdout)
     try:
-        outcome = asyncio.run(_stoppable(play(options, console)))
+        outcome, meaning = asyncio.run(_stoppable(play(options, console)))
     except (asyncio.CancelledError, KeyboardInterrupt):
         console.print("\nThe demo was stopped.")
         return 1
@@ -315,5 +270,5 @@ def run(args: argparse.Namespace) -> int:
     if options.as_json:
         print(json.dumps(outcome))
     else:
-        console.print(f"\n{verdict(outcome)}", markup=False)
+        console.print(f"\n{meaning}", markup=False)
     return 0 if outcome["ok"] else 1

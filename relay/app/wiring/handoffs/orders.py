@@ -118,7 +118,8 @@ class HandoffOrders:
             to=[handoff.source],
             ask=[handoff.source],
             cause=cause,
-            meta={"handoff": handoff.number},
+            # No `handoff`: this turn begins where the main branch is now.
+            meta={"pipeline": handoff.number},
         )
         await journal.save(tx, replace(handoff, message=spoken.id))
         order = " -> ".join(f"{agent.name} ({role})" for agent, role in zip(agents, roles, strict=True))
