@@ -6,10 +6,12 @@ Invariant: works beside a running room and without one; writes the log and refs 
 from __future__ import annotations
 
 import argparse
+import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
+from relay.base.files import read_regular
 from relay.base.terminal_text import safe_line
 from relay.config.settings import Settings
 from relay.git.checkout import Checkout, UnusableCheckout, open_checkout
@@ -48,11 +50,19 @@ async def run(store: Store, settings: Settings, args: argparse.Namespace) -> tup
             if args.action == "pull":
                 return _pulled(await exchange.pull(args.remote), args.remote)
             await exchange.keep()
-            sharing = Sharing.of(settings.timeline.share)
+            sharing = Sharing.of(settings.timeline.share, await asyncio.to_thread(_secrets, settings))
             return _pushed(await exchange.push(args.remote, sharing), args.remote)
         except GitError as error:
             message = f"The exchange with {safe_line(args.remote)} came to nothing: {error}."
             raise Refusal(message, "") from error
+
+
+def _secrets(settings: Settings) -> list[str]:
+    """The room's token, which looks like nothing."""
+    try:
+        return [read_regular(settings.token_path).decode().strip()]
+    except (OSError, ValueError):
+        return []
 
 
 def _pushed(done: AppendResult, remote: str) -> tuple[Any, str]:

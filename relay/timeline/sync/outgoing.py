@@ -64,7 +64,7 @@ async def read_page(tx: Tx, after: int, sharing: Sharing | None, held: Mapping[s
         if sharing is not None:
             causing = [places[id] for id in dict.fromkeys(causes[row["id"]]) if id in places]
             stubs = [_stub_line(place) for place in causing if _is_private(place, sharing, page.held)]
-            stays = withheld(row)
+            stays = withheld(row, sharing)
         line = event_line(row, short=bool(places[row["id"]]["short"]), withhold=stays)
         tree = row["snapshot"] if row["type"] == CHANGED else None
         page.events[row["id"]] = OutgoingEvent((*stubs, line), tree, len(stays))
@@ -76,7 +76,7 @@ def _leaves(row: Mapping[str, Any], sharing: Sharing, held: dict[str, int]) -> b
     if not sharing.has(row["session"], row["lane"]):
         return False
     key = f"{row['session']}/{row['lane']}"
-    if key not in held and tells_a_secret(row):
+    if key not in held and tells_a_secret(row, sharing):
         held[key] = row["seq"]
     return key not in held
 

@@ -113,9 +113,11 @@ async def test_a_private_cause_goes_as_a_stub(ann: Replica, bob: Replica) -> Non
 
 
 async def test_a_secret_stays_home_and_the_hash_holds(ann: Replica, bob: Replica) -> None:
-    for secret in (KEY, "postgres://me:hunter2@db/x", "-----BEGIN RSA PRIVATE KEY-----", "sk-" + "a" * 40):
+    token = "the text of the token's file"
+    forms = (KEY, "postgres://me:hunter2@db/x", "-----BEGIN RSA PRIVATE KEY-----", "sk-" + "a" * 40)
+    for secret in (*forms, token):
         await ann.append(NewEvent("ran", ann.agent, inputs=["echo"], outputs={"out": f"see {secret} there"}))
-    lines = await ann.lines(Sharing.of(["CLAUDE"]))
+    lines = await ann.lines(Sharing.of(["CLAUDE"], [token]))
     assert not any("see " in line for line in lines)
     assert (await bob.take([(ann.id, lines)])).refused == ()
     for event in await all_events(bob.store):
