@@ -40,6 +40,7 @@ class MockTimeline:
         router.add_get("/api/timeline/file", self._file)
         router.add_get("/api/timeline/diff", self._diff)
         router.add_get("/api/timeline/checkpoints", self._checkpoints)
+        router.add_post("/api/timeline/checkpoint", self._checkpoint)
         for act in ("rewind", "undo", "redo"):
             router.add_post(f"/api/timeline/{act}", self._act)
 
@@ -165,7 +166,7 @@ class MockTimeline:
             "at": at,
             "role": "agent",
             "branch": None,
-            "snapshot": "d" * 40 if row["type"].startswith("files.") else None,
+            "snapshot": "d" * 40 if row["type"].startswith(("files.", "checkpoint.")) else None,
             "files": row["paths"],
         }
 
@@ -200,6 +201,15 @@ class MockTimeline:
 
     async def _checkpoints(self, _: web.Request) -> web.Response:
         return web.json_response({"checkpoints": self.checkpoints})
+
+    async def _checkpoint(self, request: web.Request) -> web.Response:
+        body = await request.json()
+        self.asked.append(("checkpoint", body))
+        event = self.add(body["name"], "checkpoint.made", word=body["checkpoint"])
+        about = {"event": f"{event['number']:064x}", "lane": event["lane"], "at": self._head(event)["at"]}
+        made = {"name": body["checkpoint"], "number": event["number"], "tree": "d" * 40, "kind": "user"}
+        self.checkpoints.insert(0, made | about)
+        return web.json_response({"success": True, **self.checkpoints[0]}, status=201)
 
     async def _act(self, request: web.Request) -> web.Response:
         body = await request.json()
@@ -239,7 +249,7 @@ def _columns(rows: list[Json]) -> Json:
         "file": [place("paths", row["paths"][0] if row["paths"] else "") for row in rows],
         "word": [place("words", row["word"]) for row in rows],
         "unseen": [row["unseen"] for row in rows],
-        "tree": [int(row["type"].startswith("files.")) for row in rows],
+        "tree": [int(row["type"].startswith(("files.", "checkpoint."))) for row in rows],
         "causes": [row["causes"] for row in rows],
         "start": start,
         **{name: list(texts) for name, texts in lists.items()},

@@ -197,7 +197,8 @@ export const api = {
   timelineFile: (at: string, lane: string, path: string) => call<FileView>("GET", `/api/timeline/file${query({ at, lane, path })}`),
   timelineDiff: (a: string, b: string, lane = "", path = "") => call<MomentDiff>("GET", `/api/timeline/diff${query({ a, b, lane, path })}`),
   checkpoints: async () => (await call<{ checkpoints: Checkpoint[] }>("GET", "/api/timeline/checkpoints")).checkpoints,
-  makeCheckpoint: (checkpoint: string) => call<{ reason?: string }>("POST", "/api/timeline/checkpoint", signed({ checkpoint })),
+  /** `lane`: whose files; null = the main branch's. */
+  makeCheckpoint: (checkpoint: string, lane: string | null) => call<object>("POST", "/api/timeline/checkpoint", signed({ checkpoint, lane })),
   /** `into`: null = where it stands. With conflicts nothing is written, unless `partial`. */
   rewind: (wanted: { lane: string; to: string; into: string | null; dry_run: boolean; partial?: boolean }) =>
     call<Rewound>("POST", "/api/timeline/rewind", signed(wanted), true),

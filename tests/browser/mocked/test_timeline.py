@@ -98,7 +98,9 @@ async def test_a_click_says_what_its_author_had_seen(room: MockRoom, open_page: 
     await panel.get_by_test_id("tl-lines").click()
     await expect(panel.get_by_test_id("diff-file")).to_contain_text("two")
     await page.mouse.move(*await spot(page, "CODEX", 40))
-    await expect(page.locator(".air-tip")).to_contain_text("without having seen another's change, src/new.py")
+    await expect(page.locator(".air-tip")).to_contain_text(
+        "changed src/new.py, not having seen another's change"
+    )
     await page.mouse.click(*await spot(page, "CODEX", 40))
     await expect(panel.get_by_test_id("tl-unseen")).to_contain_text("src/new.py")
     assert page.url.endswith("#/timeline?event=5")
@@ -250,11 +252,10 @@ async def test_the_slider_shows_files_and_two_moments_compare(room: MockRoom, op
     page = await opened(room, open_page)
     slider = page.get_by_test_id("tl-slider")
     await slider.focus()
-    await page.keyboard.press("ArrowLeft")
     moment = page.get_by_test_id("tl-moment")
-    await expect(moment).to_have_attribute("data-at", "6")
-    await page.keyboard.press("ArrowLeft")
-    await expect(moment).to_have_attribute("data-at", "5")
+    for number in ("8", "6", "5"):
+        await page.keyboard.press("ArrowLeft")
+        await expect(moment).to_have_attribute("data-at", number)
     await moment.get_by_role("button", name="src/").click()
     await moment.locator('[data-path="src/app.py"]').get_by_role("button", name="app.py").click()
     await expect(moment.get_by_test_id("tl-file")).to_contain_text("import app")
@@ -265,6 +266,28 @@ async def test_the_slider_shows_files_and_two_moments_compare(room: MockRoom, op
     await expect(moment).to_have_attribute("data-at", "2")
     await expect(moment.get_by_test_id("diff-file")).to_contain_text("two")
     assert page.url.endswith("#/timeline?at=2&with=5")
+
+
+async def test_a_moment_has_a_name(room: MockRoom, open_page: OpenPage) -> None:
+    page = await opened(room, open_page)
+    await page.get_by_test_id("tl-open-moments").click()
+    dialog = page.get_by_test_id("tl-moments")
+    await dialog.get_by_test_id("tl-checkpoint-name").fill("after lunch")
+    await dialog.get_by_test_id("tl-checkpoint-lane").select_option("CODEX")
+    await dialog.get_by_test_id("tl-checkpoint-make").click()
+    made = dialog.get_by_test_id("tl-checkpoints").get_by_role("button", name="after lunch")
+    await expect(made).to_be_visible()
+    wanted = {"checkpoint": "after lunch", "lane": "CODEX", "name": "ann"}
+    assert room.timeline.asked == [("checkpoint", wanted)]
+    await made.click()
+    await expect(page.get_by_test_id("tl-moment")).to_have_attribute("data-at", "10")
+    await page.get_by_test_id("tl-open-moments").click()
+    await dialog.get_by_test_id("tl-moment-text").fill("99")
+    await dialog.get_by_test_id("tl-moment-go").click()
+    await expect(dialog.get_by_role("alert")).to_have_text("There is no event #99.")
+    await dialog.get_by_test_id("tl-moment-text").fill("4")
+    await dialog.get_by_test_id("tl-moment-go").click()
+    await expect(page.get_by_test_id("tl-event-panel")).to_have_attribute("data-number", "4")
 
 
 async def test_new_events_come_while_it_is_open(room: MockRoom, open_page: OpenPage) -> None:

@@ -11,7 +11,7 @@ export interface Kind {
 /** By number; the number is what the columns hold. At most 16, since a level holds a bit for each. */
 export const KINDS: readonly Kind[] = [
   { id: "write", name: "Change", verb: "changed" },
-  { id: "unseen", name: "Change over another's, unseen", verb: "changed, without having seen another's change," },
+  { id: "unseen", name: "Change over another's, unseen", verb: "changed" },
   { id: "read", name: "Read", verb: "read" },
   { id: "turn", name: "Turn", verb: "began a turn" },
   { id: "end", name: "End of a turn", verb: "ended a turn" },

@@ -91,26 +91,29 @@ function Dialog({ of: act }: { of: Wanted }) {
   const [into, setInto] = useState<string | null>(null);
   const [lane, setLane] = useState(rewind?.name ?? "");
   const [partial, setPartial] = useState(false);
-  const [plan, setPlan] = useState<Rewound | null>(null);
+  const [planned, setPlanned] = useState<{ of: string; plan: Rewound } | null>(null);
   const [problem, setProblem] = useState("");
   const [busy, setBusy] = useState(false);
   const lanes = rewind ? lanesOf(rewind.name) : [];
+  // A plan of something else than what is chosen now is none.
+  const chosen = `${lane} ${into} ${partial}`;
+  const plan = planned?.of === chosen ? planned.plan : null;
   const request = (dry_run: boolean): Promise<Rewound> =>
     rewind ? api.rewind({ lane, to: momentBefore(rewind.from), into, dry_run, partial }) : api.undoRewind(act.what as "undo" | "redo", { dry_run, partial });
   const failed = (error: unknown): void => setProblem(problemOf(error));
   useEffect(() => {
     let gone = false;
-    setPlan(null);
+    setPlanned(null);
     setProblem("");
-    request(true).then((found) => { if (!gone) setPlan(found); }, (error: unknown) => { if (!gone) failed(error); });
+    request(true).then((found) => { if (!gone) setPlanned({ of: chosen, plan: found }); }, (error: unknown) => { if (!gone) failed(error); });
     return () => { gone = true; };
-  }, [into, lane, partial]);
+  }, [chosen]);
   const close = (): void => void (wanted.value = null);
   const go = async (): Promise<void> => {
     setBusy(true);
     try {
       const done = await request(false);
-      if (done.rewind === null) return setPlan(done); // a conflict came up meanwhile, and nothing was written
+      if (done.rewind === null) return setPlanned({ of: chosen, plan: done }); // a conflict came up meanwhile, and nothing was written
       close();
       toast(says(act.what, done), { long: true, action: act.what === "undo" ? { label: "Redo", run: () => startUndo("redo") } : { label: "Undo", run: () => startUndo("undo") } });
       await readNow();

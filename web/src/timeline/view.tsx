@@ -1,7 +1,7 @@
 /** The timeline view: who did what when, what each had seen, how the files stood, and the way back. */
 
-import { computed } from "@preact/signals";
-import { useEffect } from "preact/hooks";
+import { computed, effect } from "@preact/signals";
+import { useEffect, useRef } from "preact/hooks";
 import { room } from "../state/room";
 import "../style/airspace.css";
 import "../style/timeline.css";
@@ -12,6 +12,7 @@ import { CHOICES, KINDS, kindNumber } from "./kinds";
 import { Legend } from "./legend";
 import { EventList } from "./list";
 import { MomentPanel } from "./moment";
+import { Moments, openMoments } from "./moments";
 import { RewindDialog, startUndo } from "./rewind";
 import { Scrubber } from "./scrubber";
 import { Stage } from "./stage";
@@ -22,6 +23,7 @@ const MOST_PATHS = 400;
 const agentNow = computed(() => words.value.agent);
 const kindNow = computed(() => words.value.kind);
 const fileNow = computed(() => words.value.file);
+const pickNow = computed(() => words.value.event || words.value.at);
 const isList = computed(() => words.value.as === "list");
 const isEmpty = computed(() => (void version.value, !table.size));
 const nobody = computed(() => !words.value.event && !words.value.at);
@@ -81,8 +83,13 @@ function About() {
 }
 
 function Side() {
+  const side = useRef<HTMLElement>(null);
+  // Where the details stand below the picture, what is picked brings their beginning into view.
+  useEffect(() => effect(() => {
+    if (pickNow.value) requestAnimationFrame(() => side.current?.querySelector("header")?.scrollIntoView({ block: "nearest" }));
+  }), []);
   return (
-    <aside class="tl-side" aria-label="Details">
+    <aside class="tl-side" aria-label="Details" ref={side}>
       <EventPanel />
       <MomentPanel />
       <About />
@@ -110,6 +117,7 @@ export default function TimelineView() {
           <button type="button" aria-pressed={list} onClick={() => as("list")} data-testid="tl-as-list">List</button>
         </div>
         <div class="tl-head-acts">
+          <button type="button" class="button small" onClick={openMoments} data-tip="Checkpoints, and the way to any moment" data-testid="tl-open-moments">Moments…</button>
           <button type="button" class="button small" onClick={() => startUndo("undo")} data-tip="Undo the newest “Take back”" data-testid="tl-undo"><Icon name="undo" size={14} /> Undo…</button>
           <button type="button" class="button small" onClick={() => startUndo("redo")} data-tip="Take back again what was undone last" data-testid="tl-redo">Redo…</button>
         </div>
@@ -125,6 +133,7 @@ export default function TimelineView() {
         </div>
       )}
       <RewindDialog />
+      <Moments />
     </section>
   );
 }

@@ -36,7 +36,8 @@ export function deed(table: EventTable, place: Place): string {
   const of = about(table, place);
   // What the log learnt of a tree, and nobody's reading of a file.
   if (kindId(place) === "read" && !of) return "stood at a tree that the log had not known";
-  return `${KINDS[place.block.kind[place.i]!]!.verb}${of && ` ${of}`}`;
+  const blind = kindId(place) === "unseen" ? ", not having seen another's change" : "";
+  return `${KINDS[place.block.kind[place.i]!]!.verb}${of && ` ${of}`}${blind}`;
 }
 
 export const sentence = (table: EventTable, place: Place): string => `${nameOf(table, place)} ${deed(table, place)}, ${when(place.block.at[place.i]!)}`;
