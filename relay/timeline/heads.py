@@ -20,7 +20,7 @@ from relay.timeline.projection import Q
 #: The types that are drawn: those of `reading`, and what stands at a moment of its own.
 TYPES = tuple(
     dict.fromkeys(
-        (*reading.TYPES, "checkpoint.made", "handoff", "timeline.merged"),
+        (*reading.TYPES, "checkpoint.made", "timeline.merged"),
     )
 )
 #: Heads of one page at most: read and drawn within a frame.

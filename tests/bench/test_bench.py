@@ -72,12 +72,16 @@ def test_the_page_of_figures_is_what_the_reports_say() -> None:
         assert page.table(report) in page.page()
 
 
+#: Benchmarks that also need a browser's driver.
+VIEWS = ("airspace_view", "timeline_view")
+
+
 def test_a_benchmark_needs_no_more_than_the_room_does() -> None:
     """After `start.sh` alone: without the packages of the tests, and without the tests."""
     benches = sorted(
         path.stem
         for path in (ROOT / "scripts" / "bench").glob("*.py")
-        if path.stem not in ("__init__", "airspace_view")  # which also needs a browser's driver
+        if path.stem not in ("__init__", *VIEWS)
     )
     locks = (
         (ROOT / name).read_text().splitlines() for name in ("requirements.lock", "requirements-test.lock")
@@ -87,7 +91,8 @@ def test_a_benchmark_needs_no_more_than_the_room_does() -> None:
     code = f"""
 import importlib, importlib.metadata, sys
 sys.modules["tests"] = None
-importlib.import_module("scripts.bench.airspace_view")
+for view in {VIEWS!r}:
+    importlib.import_module("scripts.bench." + view)
 absent = {sorted(tests - room)!r}
 for package, names in importlib.metadata.packages_distributions().items():
     if any(name.lower().replace("_", "-") in absent for name in names):

@@ -30,7 +30,8 @@ async def store(tmp_path: Path) -> AsyncIterator[Store]:
 
 
 async def made(store: Store) -> list[Event]:
-    """A turn in which CLAUDE writes, CODEX over it without having seen it, ann upon that, a worktree, a conflict."""
+    """A turn in which CLAUDE writes, CODEX over it without having seen it, ann upon that, a worktree,
+    a conflict, two handoffs."""
 
     async def work(tx: Tx) -> list[Event]:
         asked = await events.append(tx, NewEvent("message.posted", ANN, outputs={}))
@@ -61,6 +62,9 @@ async def made(store: Store) -> list[Event]:
                 tx, NewEvent("conflict.found", conflict, outputs=found, file_touches=["src/a.py"])
             )
         )
+        for passed in (True, False):
+            handed = {"from_agent": "CODEX", "to_role": "tester", "validation": {"passed": passed}}
+            done.append(await events.append(tx, NewEvent("handoff", A, outputs=handed)))
         return done
 
     return await store.write(work)
@@ -78,19 +82,21 @@ async def test_a_page_says_of_each_what_its_event_says(store: Store) -> None:
     assert [told["lanes"][place] for place in told["lane"]] == [event.lane_key for event in done]
     assert [told["names"][place] for place in told["who"]] == [reading.author(event) for event in done]
     assert [told["types"][place] for place in told["type"]] == [event.type for event in done]
-    assert told["files"] == [0, 2, 1, 1, 0, 1]
+    assert told["files"] == [0, 2, 1, 1, 0, 1, 0, 0]
     assert [told["paths"][place] if place >= 0 else "" for place in told["file"]] == [
-        *("", "b.md", "src/a.py", "src/a.py", "", "src/a.py")
+        *("", "b.md", "src/a.py", "src/a.py", "", "src/a.py", "", "")
     ]
     assert [told["words"][place] if place >= 0 else "" for place in told["word"]] == [
         *[""] * 4,
         "merged",
         "main",
+        "tester",
+        "tester, refused",
     ]
-    assert told["unseen"] == [0, 0, 1, 0, 0, 0]
-    assert told["tree"] == [0, 1, 1, 1, 0, 0]
+    assert told["unseen"] == [0, 0, 1, 0, 0, 0, 0, 0]
+    assert told["tree"] == [0, 1, 1, 1, 0, 0, 0, 0]
     # What is no event of the timeline is no cause in it, and a turn's are messages.
-    assert told["causes"] == [[], [], [], [at[2]], [at[2]], []]
+    assert told["causes"] == [[], [], [], [at[2]], [at[2]], [], [], []]
     assert told["more"] is False
 
 

@@ -74,9 +74,10 @@ ORDER BY t.path
 SELECT e.pos, e.at, e.session, e.lane, e.type, e.snapshot,
   COALESCE(jsonb_array_length(CAST(e.file_touches AS jsonb)), 0) AS files, CAST(e.file_touches AS jsonb)->>0 AS file,
   CASE WHEN e.type = 'worktree.changed' THEN CAST(e.outputs AS jsonb)->>'agent'
+    WHEN e.type = 'handoff' THEN CAST(e.outputs AS jsonb)->>'from_agent'
     WHEN e.type IN ('conflict.found', 'conflict.settled') THEN CAST(e.outputs AS jsonb)->'sides'->>0 END AS agent,
   CASE WHEN e.type NOT IN ('files.changed', 'turn.started', 'turn.ended') THEN (SELECT COALESCE(o->>'change', o->'sides'->>1, o->>'name',
-    o->>'to_role', o->>'source', o->>'lane', o->>'kind') FROM CAST(e.outputs AS jsonb) o) END AS word,
+    o->>'to_role' || CASE WHEN o->'validation'->>'passed' = 'false' THEN ', refused' ELSE '' END, o->>'source', o->>'lane', o->>'kind') FROM CAST(e.outputs AS jsonb) o) END AS word,
   EXISTS (SELECT 1 FROM touches t WHERE t.lane = e.session || '/' || e.lane AND t.seq = e.seq AND t.unseen IS NOT NULL) AS unseen,
   CASE WHEN e.type NOT IN ('turn.started', 'turn.ended') THEN (SELECT CAST(json_agg(DISTINCT c.pos) AS text) FROM events c
     WHERE c.id IN (SELECT jsonb_array_elements_text(CAST(e.parents AS jsonb) || CAST(e.causal_deps AS jsonb)))

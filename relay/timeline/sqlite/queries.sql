@@ -72,10 +72,10 @@ ORDER BY t.path
 -- name: timeline_heads
 SELECT e.pos, e.at, e.session, e.lane, e.type, e.snapshot, COALESCE(json_array_length(e.file_touches), 0) AS files,
   e.file_touches->>0 AS file,
-  CASE WHEN e.type = 'worktree.changed' THEN e.outputs->>'agent'
+  CASE WHEN e.type = 'worktree.changed' THEN e.outputs->>'agent' WHEN e.type = 'handoff' THEN e.outputs->>'from_agent'
     WHEN e.type IN ('conflict.found', 'conflict.settled') THEN e.outputs->'sides'->>0 END AS agent,
   CASE WHEN e.type NOT IN ('files.changed', 'turn.started', 'turn.ended') THEN COALESCE(e.outputs->>'change',
-    e.outputs->'sides'->>1, e.outputs->>'name', e.outputs->>'to_role', e.outputs->>'source', e.outputs->>'lane', e.outputs->>'kind') END AS word,
+    e.outputs->'sides'->>1, e.outputs->>'name', e.outputs->>'to_role' || iif(e.outputs->'validation'->>'passed' = 0, ', refused', ''), e.outputs->>'source', e.outputs->>'lane', e.outputs->>'kind') END AS word,
   EXISTS (SELECT 1 FROM touches t WHERE t.lane = e.session || '/' || e.lane AND t.seq = e.seq AND t.unseen IS NOT NULL) AS unseen,
   CASE WHEN e.type NOT IN ('turn.started', 'turn.ended') THEN (SELECT json_group_array(DISTINCT c.pos) FROM
     (SELECT value FROM json_each(e.parents) UNION ALL SELECT value FROM json_each(e.causal_deps)) d
