@@ -1,9 +1,11 @@
 """The first and the last bytes of what a program prints.
 
-Invariant: memory is bounded, whatever is printed.
+Invariant: memory is bounded, whatever is printed, and what is kept is text that no terminal obeys.
 """
 
 from __future__ import annotations
+
+from relay.base.terminal_text import safe
 
 #: Bytes that are kept of the beginning, and of the end.
 KEPT = 20_000
@@ -27,15 +29,14 @@ class BoundedOutput:
 
     @property
     def head(self) -> str:
-        """The first bytes as text."""
-        return _text(self._head)
+        """The first bytes as text, no longer than they."""
+        return _text(self._head)[: self._kept]
 
     @property
     def tail(self) -> str:
         """The last bytes of what follows the head."""
-        return _text(self._tail[-self._kept :])
+        return _text(self._tail[-self._kept :])[-self._kept :]
 
 
 def _text(data: bytes | bytearray) -> str:
-    # PostgreSQL's texts have no NUL.
-    return data.decode("utf-8", "replace").replace("\0", "\N{REPLACEMENT CHARACTER}")
+    return safe(data.decode("utf-8", "replace"))

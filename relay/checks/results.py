@@ -14,6 +14,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Literal
 
+from relay.checks.bounded_output import KEPT
 from relay.log.encoding import dumps, loads
 from relay.store.ports import Queries, Row, Store, Tx, of_row
 
@@ -69,10 +70,11 @@ class CheckResult:
     """How one run of a check on `tree` ended.
 
     `exit_code`: the program's; -N: it was ended by signal N; None: it timed out or did not start. `seconds`: of the
-    program alone. `head`: its first 20,000 bytes of output, standard error among it; `tail`: the last 20,000 of what
-    follows; `output_bytes`: of all. `metrics`: figures that were read, by name; shares are 0 to 1. `reason`: why it
-    did not start, or why a figure is missing; else empty. `at`: Unix seconds of its end, by the store's clock;
-    `attempt`: which run of this tree and digest it was, from 1. `reused`: it is the end of an earlier run.
+    program alone. `head`: its first 20,000 bytes of output, standard error among it, as plain text; `tail`: the last
+    20,000 of what follows; `output_bytes`: of all. `metrics`: figures that were read, by name; shares are 0 to 1.
+    `reason`: why it did not start, or why a figure is missing; else empty. `at`: Unix seconds of its end, by the
+    store's clock; `attempt`: which run of this tree and digest it was, from 1. `reused`: it is the end of an earlier
+    run.
     """
 
     name: str
@@ -97,7 +99,7 @@ class CheckResult:
     @property
     def output(self) -> str:
         """Head and tail as one text, with a line for what was left out between them."""
-        left_out = self.output_bytes - len(self.head.encode()) - len(self.tail.encode())
+        left_out = self.output_bytes - 2 * KEPT
         return (
             f"{self.head}\n[... {left_out:,} bytes ...]\n{self.tail}"
             if left_out > 0

@@ -34,6 +34,8 @@ from relay.store.ports import Store
 log = structlog.get_logger(__name__)
 #: Commands that run at once; others wait.
 AT_ONCE = 2
+#: Seconds until a scratch repository that was emptied is whole again.
+EMPTIED_S = 1.0
 #: Variables of this process that a command gets: of use to any program, and the same that an agent gets.
 PASSED_ON = frozenset(
     {"PATH", "LANG", "LANGUAGE", "TERM", "TZ", "USER", "LOGNAME", "SHELL"}
@@ -98,12 +100,21 @@ class CheckRunner:
         try:
             try:
                 await asyncio.to_thread(_make, place)
-                await export_tree(self.git, tree, exported, place / "index")
+                await self._export(tree, place, exported)
             except (GitError, OSError) as error:
                 return _not_run(check, tree, f"the tree could not be exported: {error}")
             return await self._run_in(check, tree, place, exported)
         finally:
             await _removed(place)
+
+    async def _export(self, tree: str, place: Path, exported: Path) -> None:
+        """Export the tree; once more where git failed, since a scratch repository may be emptied meanwhile."""
+        try:
+            await export_tree(self.git, tree, exported, place / "index")
+        except GitError:
+            await asyncio.sleep(EMPTIED_S)
+            await asyncio.to_thread(remove_folder, exported)
+            await export_tree(self.git, tree, exported, place / "index")
 
     async def _run_in(self, check: Check, tree: str, place: Path, exported: Path) -> CheckResult:
         env = self._environment(check, place)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import shutil
 import signal
 import sys
 from collections.abc import AsyncIterator
@@ -13,6 +14,7 @@ from pathlib import Path
 import psutil
 import pytest
 
+from relay.checks import runner as runner_module
 from relay.checks.results import Check, Parse, State, first_passed, last_result
 from relay.checks.runner import CheckRunner
 from relay.git.checkout import open_checkout
@@ -229,12 +231,12 @@ async def test_a_cancelled_run_leaves_nothing(
 
 async def test_a_flood_of_output_is_bounded(runner: CheckRunner, repo: Path) -> None:
     code = (
-        "import sys; w = sys.stdout.buffer.write; w(b'first\\n\\0\\xff'); [w(b'x' * 1048576) for _ in range(100)];"
-        "w(b'\\nlast\\n')"
+        "import sys; w = sys.stdout.buffer.write; w(b'first\\n\\0\\x1b[31m\\xff');"
+        "[w(b'x' * 1048576) for _ in range(100)]; w(b'\\nlast\\n')"
     )
     result = await runner.run(python(code), tree_of(repo))
-    assert result.passed and result.output_bytes == 100 * 1_048_576 + 14
-    assert result.head.startswith("first\n\N{REPLACEMENT CHARACTER}") and result.tail.endswith("x\nlast\n")
+    assert result.passed and result.output_bytes == 100 * 1_048_576 + 19
+    assert result.head.startswith("first\n\N{REPLACEMENT CHARACTER}xx") and result.tail.endswith("x\nlast\n")
     assert len(result.head) <= 20_000 and len(result.tail) == 20_000
     known = await runner.run(python(code), tree_of(repo))
     assert known.reused and (known.head, known.tail) == (result.head, result.tail)
@@ -286,6 +288,7 @@ _KILLED = """
 import asyncio, json, sys
 from pathlib import Path
 from relay.checks.results import Check
+from relay.checks import runner as runner_module
 from relay.checks.runner import CheckRunner
 from relay.git.checkout import open_checkout
 from relay.git.scratch_repository import ScratchRepository
@@ -324,3 +327,21 @@ async def test_a_killed_process_leaves_no_row_and_no_command(
     assert left_in(runner, tmp_path) != []
     await runner.clean()
     assert left_in(runner, tmp_path) == []
+
+
+async def test_a_scratch_that_is_emptied_meanwhile(
+    runner: CheckRunner, repo: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """git fails while it is away, and finds the tree again when it is back."""
+    tree, away = tree_of(repo), tmp_path / "away.git"
+    scratch = tmp_path / "scratch.git"
+    real = runner_module.export_tree
+
+    async def export(*args: object) -> None:
+        if not away.exists():
+            scratch.rename(away)
+            asyncio.get_running_loop().call_later(0.2, shutil.copytree, away, scratch)
+        await real(*args)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(runner_module, "export_tree", export)
+    assert (await runner.run(python("assert open('a.txt').read() == 'one\\n'"), tree)).passed

@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
+from relay.base.terminal_text import safe, safe_line
 from relay.checks.exported_tree import tree_id
 from relay.checks.results import Check, CheckResult, Parse, State
 from relay.checks.runner import CheckRunner
@@ -22,6 +23,8 @@ from relay.timeline.handoffs.builtin_checks import BUILT_IN, BuiltInCheck, Hande
 
 #: The figures of a handoff (003, section 4.3), as shares of 1.
 FIGURES = ("test_pass_rate", "code_coverage")
+#: Characters of one sentence.
+MOST_DETAIL = 600
 _OF_FORMAT = {"junit": ("test_pass_rate",), "coverage-xml": ("code_coverage",)}
 
 
@@ -131,8 +134,11 @@ async def _of_built_in(name: str, rule: RuleSettings, check: BuiltInCheck, hande
     try:
         found = await check(handed)
     except GitError as error:
-        return RuleResult(name, "not_run", rule.required, f"{name} has not run: {error}.")
-    return RuleResult(name, found.state, rule.required, found.detail, head=found.listed)
+        detail = safe_line(f"{name} has not run: {error}.", MOST_DETAIL)
+        return RuleResult(name, "not_run", rule.required, detail)
+    return RuleResult(
+        name, found.state, rule.required, safe_line(found.detail, MOST_DETAIL), head=safe(found.listed)
+    )
 
 
 def _of_command(name: str, rule: RuleSettings, result: CheckResult) -> RuleResult:
@@ -144,7 +150,7 @@ def _of_command(name: str, rule: RuleSettings, result: CheckResult) -> RuleResul
         name,
         state,
         rule.required,
-        detail,
+        safe_line(detail, MOST_DETAIL),
         result.exit_code,
         result.seconds if ran else None,
         result.head,

@@ -194,7 +194,7 @@ async def test_no_todo_comments(runner: CheckRunner, repo: Path) -> None:
     found = await result(runner, repo, "NoTodoComments")
     assert found.state == "passed", found
     marked: dict[str, str | bytes] = {
-        "a.py": "x = 1  # TODO: finish\n",
+        "a.py": "x = 1  # TODO: \x1b]0;title\x07finish\n",
         "b.ts": "/* one\n * FIXME two\n */\n",
         "c.go": "package c // HACK\n",
         "d.sh": "echo hi # XXX\n",
@@ -207,6 +207,7 @@ async def test_no_todo_comments(runner: CheckRunner, repo: Path) -> None:
     commit(repo, marked)
     found = await result(runner, repo, "NoTodoComments")
     assert found.state == "failed" and "9 added comments" in found.detail
+    assert "a.py:1: x = 1 # TODO: finish" in found.detail and "\x1b" not in found.head
     places = {line.rsplit(": ", 1)[0].split(": ")[0] for line in found.head.splitlines()}
     assert places == {
         *(
