@@ -17,12 +17,8 @@ from relay.store.ports import Row, Tx
 from relay.timeline import reading
 from relay.timeline.projection import Q
 
-#: The types that are drawn: those of `reading`, and what stands at a moment of its own.
-TYPES = tuple(
-    dict.fromkeys(
-        (*reading.TYPES, "checkpoint.made", "timeline.merged"),
-    )
-)
+#: The types that are drawn.
+TYPES = reading.TYPES
 #: Heads of one page at most: read and drawn within a frame.
 MOST_HEADS = 4096
 #: Characters of a name or of an event's word.

@@ -23,7 +23,7 @@ from relay.timeline.projection import CHANGED, READ, UNCOMMITTED, Q
 TYPES = (
     *(CHANGED, READ, "turn.started", "turn.ended", "worktree.changed"),
     *("timeline.rewound", "timeline.undone", "timeline.redone", "timeline.given_up"),
-    *("conflict.found", "conflict.settled", "handoff"),
+    *("conflict.found", "conflict.settled", "handoff", "checkpoint.made", "timeline.merged"),
 )
 _TAKEN_BACK = {
     "timeline.rewound": "took back",
@@ -254,6 +254,8 @@ def words(event: Event) -> str:
         other = "the main branch" if outputs["sides"][1] == "main" else outputs["sides"][1]
         now = "conflicts with" if event.type == "conflict.found" else "does not conflict any more with"
         return f"{now} {other}"
+    if event.type == "checkpoint.made":
+        return f"made the checkpoint {safe_line(outputs['name'], 60)}"
     if event.type == "handoff":
         return _handed_on(outputs)
     if event.type in _TAKEN_BACK:

@@ -7,12 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from relay.log.events import Event, Lane
+from relay.log import events
+from relay.log.events import Event, Lane, NewEvent
 from relay.model import Fault, Refusal
 from relay.model.touches import Kind, Source, Touch
 from relay.store.ports import Store, Tx
 from relay.timeline import reading
 from relay.timeline.file_changes import record_changes, record_reads
+from relay.timeline.heads import heads
 from relay.timeline.reading import Filter
 from tests import engines
 from tests.engines import BOTH
@@ -139,3 +141,13 @@ async def test_who_merged_a_branch_did_not_write_its_files(store: Store) -> None
     await wrote(store, reading.MAIN_LANE, "gone.py", "7", None)
     (_, gone) = await store.read(reading.workspace)
     assert (gone["by"], gone["blob"]) == (reading.MAIN_LANE.key, None)
+
+
+async def test_what_the_room_decided_about_a_message_is_no_turn(store: Store) -> None:
+    async def work(tx: Tx) -> list[int]:
+        lanes = (A, Lane("room", "cycle:1", short=True))
+        return [(await events.append(tx, NewEvent(type="turn.ended", lane=lane))).pos for lane in lanes]
+
+    turn, _ = await store.write(work)
+    assert await numbers(store) == [turn]
+    assert [head for head in (await store.read(heads))["number"]] == [turn]

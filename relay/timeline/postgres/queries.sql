@@ -21,12 +21,14 @@ JOIN events e ON e.pos = t.pos
 
 -- name: newest_of_types
 SELECT x.pos FROM jsonb_array_elements_text(CAST(:types AS jsonb)) t (type) CROSS JOIN LATERAL (SELECT i.pos FROM events i
-  WHERE i.type = t.type AND i.pos > :after AND i.pos < :before ORDER BY i.pos DESC LIMIT :limit) x
+  WHERE i.type = t.type AND i.pos > :after AND i.pos < :before AND (i.type <> 'turn.ended' OR i.lane NOT LIKE 'cycle:%')
+  ORDER BY i.pos DESC LIMIT :limit) x
 ORDER BY x.pos DESC LIMIT :limit
 
 -- name: first_of_types
 SELECT x.pos FROM jsonb_array_elements_text(CAST(:types AS jsonb)) t (type) CROSS JOIN LATERAL (SELECT i.pos FROM events i
-  WHERE i.type = t.type AND i.pos > :after AND i.pos < :before ORDER BY i.pos LIMIT :limit) x
+  WHERE i.type = t.type AND i.pos > :after AND i.pos < :before AND (i.type <> 'turn.ended' OR i.lane NOT LIKE 'cycle:%')
+  ORDER BY i.pos LIMIT :limit) x
 ORDER BY x.pos LIMIT :limit
 
 -- name: newest_of_lanes

@@ -18,14 +18,16 @@ JOIN touches t ON t.path = p.value AND t.pos = (SELECT o.pos FROM touches o WHER
 JOIN events e ON e.pos = t.pos
 
 -- name: newest_of_types
--- Of each type as many as are wanted, by an index alone.
+-- Of each type as many as are wanted, by an index. What the room decided about a message (`cycle:`) is no agent's turn.
 SELECT x.value AS pos FROM json_each(:types) t, json_each((SELECT json_group_array(pos) FROM (SELECT i.pos FROM events i
-  WHERE i.type = t.value AND i.pos > :after AND i.pos < :before ORDER BY i.pos DESC LIMIT :limit))) x
+  WHERE i.type = t.value AND i.pos > :after AND i.pos < :before AND (i.type <> 'turn.ended' OR i.lane NOT LIKE 'cycle:%')
+  ORDER BY i.pos DESC LIMIT :limit))) x
 ORDER BY x.value DESC LIMIT :limit
 
 -- name: first_of_types
 SELECT x.value AS pos FROM json_each(:types) t, json_each((SELECT json_group_array(pos) FROM (SELECT i.pos FROM events i
-  WHERE i.type = t.value AND i.pos > :after AND i.pos < :before ORDER BY i.pos LIMIT :limit))) x
+  WHERE i.type = t.value AND i.pos > :after AND i.pos < :before AND (i.type <> 'turn.ended' OR i.lane NOT LIKE 'cycle:%')
+  ORDER BY i.pos LIMIT :limit))) x
 ORDER BY x.value LIMIT :limit
 
 -- name: newest_of_lanes
