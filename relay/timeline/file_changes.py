@@ -46,13 +46,17 @@ async def record_changes(
     role: str | None = None,
     branch: str | None = None,
     committed: Mapping[str, str] | None = None,
+    merges: bool = False,
 ) -> Event | None:
     """Append `files.changed`: the lane's author made the tree `after` of the tree `before`. `worktree`: whose, "main"
     with its `commit` for the main branch. `committed`: of the commit's paths that are in no touch, the events that
-    recorded them before (`committed_edits`). None when nothing was touched. Raises LaneError."""
+    recorded them before (`committed_edits`). `merges`: what it left may have come from elsewhere, by a merge. None
+    when nothing was touched. Raises LaneError."""
     if not touches and not committed:
         return None
-    seen = await seen_writes(tx, lane, {touch.path: touch.before for touch in touches}, parents)
+    stood = {touch.path: touch.before for touch in touches}
+    came = {touch.path: touch.after for touch in touches} if merges else {}
+    seen = await seen_writes(tx, lane, stood, parents, came)
     outputs: dict[str, Any] = {"touches": [touch.as_json() for touch in touches], "source": source.value}
     if worktree:
         outputs["worktree"] = worktree
@@ -142,10 +146,16 @@ async def record_tree(
 
 
 async def seen_writes(
-    tx: Tx, lane: Lane, stood: Mapping[str, str | None], causes: Sequence[str] = ()
+    tx: Tx,
+    lane: Lane,
+    stood: Mapping[str, str | None],
+    causes: Sequence[str] = (),
+    came: Mapping[str, str | None] | None = None,
 ) -> SeenWrites:
     """Which of the last writes by other lanes had the lane's author seen, of the paths that `stood` in its tree with
-    these contents (blob ids, None = not there)? `causes`: events that it is shown besides."""
+    these contents (blob ids, None = not there)? `causes`: events that it is shown besides; `came`: what a merge has
+    brought of these paths."""
+    came = came or {}
     rows = await tx.all(Q.last_writes, paths=dumps(sorted(stood)), lane=lane.key)
     if not rows:
         return SeenWrites((), ())
@@ -155,7 +165,8 @@ async def seen_writes(
     for row in rows:
         if await events.seen_by(tx, clock, row["lane"], row["seq"]):
             continue
-        if stood[row["path"]] == row["after"]:
+        brought = row["path"] in came and came[row["path"]] == row["after"]
+        if brought or stood[row["path"]] == row["after"]:
             depends_on[row["id"]] = None
             clock = merge(clock, json.loads(row["clock"]))
         else:

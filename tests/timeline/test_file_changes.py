@@ -40,9 +40,11 @@ def touch(path: str, before: str | None, after: str | None) -> Touch:
     return Touch(path, before, after, Kind.WRITE if after else Kind.DELETE)
 
 
-async def change(tx: Tx, lane: Lane, *touches: Touch, parents: Sequence[str] = ()) -> Event:
+async def change(
+    tx: Tx, lane: Lane, *touches: Touch, parents: Sequence[str] = (), source: Source = Source.TREE
+) -> Event:
     event = await file_changes.record_changes(
-        tx, lane, touches, source=Source.TREE, before="t0", after="t1", parents=parents
+        tx, lane, touches, source=source, before="t0", after="t1", parents=parents
     )
     assert event is not None
     return event
@@ -121,6 +123,47 @@ async def test_a_refused_record_leaves_no_row_and_no_gap(store: Store) -> None:
     assert len(await rows(store)) == 2
 
 
+async def test_what_is_refused_at_any_step_leaves_no_row_and_no_gap(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The verdict, the event and the rows are one: whichever refuses, none is there, and the lane goes on."""
+    await put(store, B, touch("app.py", "0", "b"))
+    kept = await rows(store)
+
+    async def refuse(*_: object, **__: object) -> None:
+        raise events.LaneError("refused by the test")
+
+    async def read(tx: Tx) -> None:
+        await file_changes.record_reads(tx, A, {"app.py": "b"}, source="tool")
+
+    steps = [
+        (file_changes, "seen_writes"),
+        (events, "append"),
+        (file_changes, "project"),
+        (events, "_put_head"),
+    ]
+    for number, (module, step) in enumerate(steps):
+        with monkeypatch.context() as patched:
+            patched.setattr(module, step, refuse)
+            for work in (lambda tx: change(tx, A, touch("app.py", "b", "c")), read):
+                with pytest.raises(events.LaneError, match="refused"):
+                    await store.write(work)
+        assert await rows(store) == kept
+        assert [event.type for event in await all_events(store)] == ["files.changed"] * (number + 1)
+        done = await put(store, A, touch(f"{number}.py", None, "c"))
+        assert done.seq == number + 1
+        kept = await rows(store)
+
+    async def many(tx: Tx) -> None:
+        await change(tx, A, touch("first.py", None, "c"))
+        await change(tx, B, touch("second.py", None, "c"), parents=["0" * 64])
+
+    with pytest.raises(events.LaneError):
+        await store.write(many)
+    assert await rows(store) == kept
+    assert await verify(store) == []
+
+
 def test_touches_are_read_back() -> None:
     renamed = Touch("new.py", None, "b", Kind.RENAME, origin="old.py")
     assert renamed.as_json() == {
@@ -169,24 +212,54 @@ class History:
             paths = [
                 f"h{self.number}/{name}" for name in self.chance.sample("xyz", self.chance.randint(1, 2))
             ]
-            act = self.chance.choice(["write", "write", "show", "take"])
+            act = self.chance.choice(["write", "write", "show", "take", "read", "tools"])
             if act == "show" and other.key in self.heads:
                 self.note(await events.append(tx, NewEvent("note", lane, parents=[self.heads[other.key]])))
             elif act == "take":
                 # As a merge leaves it, of which the room was told nothing.
                 for path in paths:
                     self.trees[lane.key][path] = self.trees[other.key].get(path)
+            elif act == "read":
+                await self.read(tx, lane, paths)
+            elif act == "tools":
+                # A turn whose tool edits some, and whose shell edits these once more.
+                await self.write(tx, lane, paths[:1], f"{self.number}:{step}:tool", Source.TOOL)
+                await self.write(tx, lane, paths, f"{self.number}:{step}")
             else:
                 await self.write(tx, lane, paths, f"{self.number}:{step}")
 
-    async def write(self, tx: Tx, lane: Lane, paths: Sequence[str], content: str) -> None:
+    def last_of_others(self, lane: Lane, path: str) -> Event | None:
+        others = [write for write in self.writes.get(path, ()) if write.lane_key != lane.key]
+        return others[-1] if others else None
+
+    async def read(self, tx: Tx, lane: Lane, paths: Sequence[str]) -> None:
+        """A read depends on the last write of each path that stands in the lane's tree."""
         tree = self.trees[lane.key]
-        event = await change(tx, lane, *(touch(path, tree.get(path), content) for path in paths))
+        blobs = {path: tree.get(path) for path in paths}
+        event = await file_changes.record_reads(tx, lane, blobs, source="tool")
+        assert event is not None
+        self.note(event)
+        for path in paths:
+            last = self.last_of_others(lane, path)
+            if last is not None and tree.get(path) == self.content(last, path):
+                assert self.reaches(event.id, last.id), (self.number, path)
+        standing = {
+            last.id
+            for path in paths
+            if (last := self.last_of_others(lane, path)) and tree.get(path) == self.content(last, path)
+        }
+        assert standing >= {*event.causal_deps}, "what did not stand there was not read"
+
+    async def write(
+        self, tx: Tx, lane: Lane, paths: Sequence[str], content: str, source: Source = Source.TREE
+    ) -> None:
+        tree = self.trees[lane.key]
+        touches = [touch(path, tree.get(path), content) for path in paths]
+        event = await change(tx, lane, *touches, source=source)
         self.note(event)
         unseen = {found["path"]: found["event"] for found in event.outputs.get("unseen", ())}
         for path in paths:
-            others = [write for write in self.writes.get(path, ()) if write.lane_key != lane.key]
-            last = others[-1] if others else None
+            last = self.last_of_others(lane, path)
             seen = last is None or self.reaches(event.id, last.id)
             assert unseen.get(path) == (None if seen or last is None else last.id), (self.number, path)
             if last is not None and tree.get(path) == self.content(last, path):
@@ -215,7 +288,7 @@ async def test_rebuilt_tables_are_equal_row_by_row(store: Store) -> None:
     renamed = [Touch("o", "x", None, Kind.RENAME), Touch("n", None, "x", Kind.RENAME, origin="o")]
     await put(store, A, *renamed)
     kept = await rows(store)
-    assert await rebuild(store) == len(await all_events(store, "files.changed"))
+    assert await rebuild(store) == len(await all_events(store, "files.changed", "files.read"))
     assert await rows(store) == kept
 
 

@@ -13,6 +13,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import structlog
 
@@ -55,6 +56,18 @@ _TOLD = "rewinds_told"
 MOST_NAMED = 20
 #: Seconds between two looks for snapshots that are not to be kept any more.
 PRUNE_EVERY_S = 3600.0
+
+
+@dataclass(frozen=True, slots=True)
+class MainCommit:
+    """A commit of the main branch. `author` None: of more than one, or nobody; `merges`: it has brought others' work;
+    `named`: the event that relay made it for."""
+
+    commit: str
+    tree: str
+    author: Signature | None = None
+    merges: bool = False
+    named: str = ""
 
 
 class TimelineRecording:
@@ -197,20 +210,20 @@ class TimelineRecording:
         """One event for each commit on the way to `head`; one for all where there is no short way."""
         before = known.tree
         way = await self._way(known.commit, head)
-        lanes = await self._people.of({author for _, _, author, _ in way if author is not None})
-        for commit, tree, author, named in way:
-            touches = await self._touches(before, tree)
+        lanes = await self._people.of({made.author for made in way if made.author is not None})
+        for made in way:
+            touches = await self._touches(before, made.tree)
 
             async def work(
                 tx: Tx,
-                commit: str = commit,
-                tree: str = tree,
-                person: Lane | None = None if author is None else lanes[author],
-                named: str = named,
+                made: MainCommit = made,
+                person: Lane | None = None if made.author is None else lanes[made.author],
                 before: str = before,
                 touches: Sequence[Touch] = touches,
             ) -> None:
-                made_for = await _merged_branch(tx, commit) or await _taken_back_by(tx, named, tree)
+                made_for = await _merged_branch(tx, made.commit) or await _taken_back_by(
+                    tx, made.named, made.tree
+                )
                 lane = person if person and not made_for else MAIN_LANE
                 known = await committed_edits(tx, touches) if lane is not MAIN_LANE else {}
                 recorded = await record_changes(
@@ -219,38 +232,38 @@ class TimelineRecording:
                     [touch for touch in touches if touch.path not in known],
                     source=Source.TREE if lane is MAIN_LANE else Source.PERSON,
                     before=before,
-                    after=tree,
+                    after=made.tree,
                     worktree=MAIN,
-                    commit=commit,
+                    commit=made.commit,
                     parents=[*made_for, *dict.fromkeys(known.values())],
                     committed=known,
+                    merges=made.merges,
                 )
                 if recorded is None:
-                    await record_tree(tx, lane, MAIN, tree, commit=commit, parents=made_for)
+                    await record_tree(tx, lane, MAIN, made.tree, commit=made.commit, parents=made_for)
 
             await self._store.write(work)
-            before = tree
+            before = made.tree
 
-    async def _way(self, known: str | None, head: str) -> list[tuple[str, str, Signature | None, str]]:
-        """The commits from `known` to `head` along first parents, oldest first: (commit, tree, author, the event that
-        it names)."""
+    async def _way(self, known: str | None, head: str) -> list[MainCommit]:
+        """The commits from `known` to `head` along first parents, oldest first."""
         asked = (
             "log",
             "--first-parent",
             "--reverse",
-            f"--format=%H%x00%T%x00%an%x00%ae%x00%(trailers:key={EVENT},valueonly,separator=%x2C)",
+            f"--format=%H%x00%T%x00%an%x00%ae%x00%P%x00%(trailers:key={EVENT},valueonly,separator=%x2C)",
             f"--max-count={MOST_COMMITS + 1}",
         )
         if known is not None:
             base = await self._git.maybe("merge-base", known, head)
             found = await self._git.line(*asked, f"{known}..{head}", "--") if base == known else ""
-            lines = [line.split("\0", 4) for line in found.split("\n") if line]
+            lines = [line.split("\0", 5) for line in found.split("\n") if line]
             if 0 < len(lines) <= MOST_COMMITS:
                 return [
-                    (commit, tree, Signature(name, email) if name else None, named)
-                    for commit, tree, name, email, named in lines
+                    MainCommit(commit, tree, Signature(name, email) if name else None, " " in parents, named)
+                    for commit, tree, name, email, parents, named in lines
                 ]
-        return [(head, await self._git.line("rev-parse", f"{head}^{{tree}}"), None, "")]
+        return [MainCommit(head, await self._git.line("rev-parse", f"{head}^{{tree}}"))]
 
     # -- snapshots
 
