@@ -25,6 +25,7 @@ from relay.coordination.tasks.service import WorkQueue
 from relay.coordination.writes.changesets import Changesets
 from relay.coordination.writes.fencing import LockCheck
 from relay.faces.room import IntentService, RoomService, roster_of
+from relay.faces.timeline_look import TimelineLook
 from relay.memory.episodic import EpisodicMemory
 from relay.model import Caller, ChangedFiles
 from relay.model.ports import Checkouts
@@ -44,6 +45,7 @@ class Services:
     intents: IntentService
     room: RoomService
     keys: Keys
+    timeline: TimelineLook
 
     async def revoke_key(self, caller: Caller, key_id: str) -> dict[str, Any]:
         """Revoke a key and end the session that is its own, so that what it held is free now; a session that it named
@@ -86,6 +88,7 @@ def services_of(
         intents=IntentService(store, settings),
         room=RoomService(store, settings, sessions, roster or roster_of(now)),
         keys=keys,
+        timeline=TimelineLook(store, settings),
     )
 
 

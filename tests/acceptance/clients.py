@@ -34,6 +34,7 @@ PLACES: Mapping[str, tuple[str, str]] = {
     "explain": ("POST", "/explain"),
     "read_room": ("GET", "/room/messages"),
     "who": ("GET", "/who"),
+    "timeline": ("POST", "/timeline"),
     "help": ("GET", "/help"),
 }
 

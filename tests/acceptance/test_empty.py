@@ -23,6 +23,8 @@ ASKED: list[tuple[str, dict[str, Any], dict[str, Any] | list[Any]]] = [
     ("get_work", {}, {"success": True, "task_id": None}),
     ("explain", {"kind": "lock", "id": "a.py"}, {"success": True, "free": True, "locks": []}),
     ("help", {}, {"topic": None}),
+    ("timeline", {"what": "log"}, {"success": True, "events": []}),
+    ("timeline", {"what": "checkpoints"}, {"success": True, "checkpoints": []}),
     ("renew", {"kind": "lock", "id": "a.py"}, {"success": False, "reason": "not_held"}),
     ("release_lock", {"file_path": "a.py"}, {"success": False, "released": False, "reason": "not_held"}),
     ("complete_work", {"task_id": NOBODYS, "success": True}, {"success": False, "reason": "unknown_task"}),

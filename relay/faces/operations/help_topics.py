@@ -87,9 +87,9 @@ Send the key as X-API-Key (or Authorization: Bearer) and JSON bodies. Every tool
 fields:
 POST /locks/acquire, /locks/release, /locks/renew, /locks/check, /locks/explain, GET /locks, GET
 /locks/status/{path}; POST /work/claim, /work/complete, /work/submit, /work/release, /work/renew, /work/explain,
-/work/needs, GET /work/pending, GET /work/{task_id}; POST /memory/remember, /memory/recall; POST /intents; POST
-/changesets, GET /changesets; GET /room/messages, POST /room/messages; GET /who, GET /sessions, POST /sessions/end;
-GET /help/{topic}.
+/work/needs, GET /work/pending, GET /work/{task_id}; POST /memory/remember, /memory/recall; POST /timeline; POST
+/intents; POST /changesets, GET /changesets; GET /room/messages, POST /room/messages; GET /who, GET /sessions, POST
+/sessions/end; GET /help/{topic}.
 GET /openapi.json describes all of it, GET /reference is a page of that."""
 
 _CLI = """\

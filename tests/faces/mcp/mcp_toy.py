@@ -32,7 +32,7 @@ class Toy:
 
     def services(self) -> Services:
         toy: Any = self
-        return Services(*[toy] * 8)
+        return Services(*[toy] * 9)
 
     def note(self, text: str) -> None:
         with self._journal.open("a") as file:

@@ -18,7 +18,7 @@ from relay.model import ADMIN, SCOPES, Caller, Fault, Refusal
 from tests.faces.recorder import Recorder
 
 BOT = Caller("bot", "s1")
-#: The sixteen (issue 3, "One declaration, every door").
+#: The sixteen of issue 3, and those of the wings.
 TOOLS = frozenset(
     {
         "acquire_lock",
@@ -30,11 +30,21 @@ TOOLS = frozenset(
         "remember",
         "recall",
     }
-    | {"renew", "release_work", "explain", "declare_intent", "post_message", "read_room", "who", "help"}
+    | {
+        "renew",
+        "release_work",
+        "explain",
+        "declare_intent",
+        "post_message",
+        "read_room",
+        "who",
+        "help",
+        "timeline",
+    }
 )
 
 
-def test_sixteen_tools_and_no_two_operations_at_one_endpoint() -> None:
+def test_the_tools_and_no_two_operations_at_one_endpoint() -> None:
     assert {name for name, one in OPERATIONS.items() if one.tool} == TOOLS
     ends = [end for one in OPERATIONS.values() for end in one.endpoints]
     assert len(ends) == len(set(ends))
