@@ -143,5 +143,11 @@ async def first_passed(store: Store, name: str) -> CheckResult | None:
     return None if row is None else _result(row)
 
 
+async def forget(store: Store, before: float) -> int:
+    """Drop the results that are older than `before` (Unix seconds), but for the first that passed of each name; gives
+    their number. What is asked for again is run again."""
+    return await store.write(lambda tx: tx.execute(Q.forget_check_results, before=before))
+
+
 def _result(row: Row) -> CheckResult:
     return of_row(CheckResult, row, state=State(row["state"]), metrics=loads(row["metrics"]), reused=True)

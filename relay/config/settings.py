@@ -187,7 +187,10 @@ class TimelineSettings:
 
     keep_all_s: float = setting("seconds that every snapshot is kept", 86400.0, low=0)
     keep_days: float = setting(
-        "days that the last snapshot of each hour and agent is kept", 30.0, low=0, high=3650
+        "days that the last snapshot of each hour and agent, and what came of a check, is kept",
+        30.0,
+        low=0,
+        high=3650,
     )
     share: tuple[str, ...] = setting(
         "agents and people whose lanes `relay timeline push` gives to others; those of all others are private",

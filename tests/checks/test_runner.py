@@ -15,7 +15,7 @@ import psutil
 import pytest
 
 from relay.checks import runner as runner_module
-from relay.checks.results import Check, Parse, State, first_passed, last_result
+from relay.checks.results import Check, Parse, State, first_passed, forget, last_result
 from relay.checks.runner import CheckRunner
 from relay.git.checkout import open_checkout
 from relay.git.run import GitError
@@ -345,3 +345,31 @@ async def test_a_scratch_that_is_emptied_meanwhile(
 
     monkeypatch.setattr(runner_module, "export_tree", export)
     assert (await runner.run(python("assert open('a.txt').read() == 'one\\n'"), tree)).passed
+
+
+async def test_old_results_go(runner: CheckRunner, store: Store, repo: Path) -> None:
+    """But for the first that passed; what is asked for again is run again."""
+    check = python("pass")
+    first = await runner.run(check, tree_of(repo))
+    second = await runner.run(check, tree_of(repo), fresh=True)
+    failing = await runner.run(python("import sys; sys.exit(1)"), tree_of(repo))
+    assert await forget(store, first.at) == 0
+    assert await forget(store, failing.at + 1) == 2 and second.at > first.at
+    kept = await first_passed(store, "AllTestsPass")
+    assert kept is not None and (kept.at, kept.attempt) == (first.at, 1)
+    assert await last_result(store, failing.tree, failing.digest) is None
+    assert (await runner.run(check, tree_of(repo))).at == first.at
+
+
+async def test_a_report_of_pytest(runner: CheckRunner, repo: Path) -> None:
+    """The file that pytest itself writes, with a failed, a broken, a skipped and two good tests."""
+    tests = (
+        "import pytest\n\n@pytest.fixture\ndef broken():\n    raise OSError('no')\n\n"
+        "@pytest.mark.parametrize('x', [1, 2])\ndef test_good(x): pass\n\ndef test_bad(): assert False\n\n"
+        "def test_broken(broken): pass\n\n@pytest.mark.skip\ndef test_skipped(): pass\n"
+    )
+    commit(repo, {"test_it.py": tests, "pytest.ini": "[pytest]\n"})
+    words = (PYTHON, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--junitxml=out/r.xml")
+    result = await runner.run(Check("AllTestsPass", words, parse=Parse("junit", "out/*.xml")), tree_of(repo))
+    assert (result.state, result.exit_code, result.reason) == (State.FAILED, 1, "")
+    assert result.metrics == {"test_pass_rate": 0.5} and "2 passed, 1 skipped, 1 error" in result.output

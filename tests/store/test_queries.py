@@ -76,6 +76,7 @@ WALKS = {
     ("access", "forget_links"): "good for minutes, so few",
     ("access", "forget_sessions"): "a row a browser",
     ("access", "api_keys"): "a row a key, as far as its limit",
+    ("checks", "forget_check_results"): "once an hour, with the snapshots",
     ("timeline", "newest_checkpoints"): "backwards by its key, as far as its limit",
     ("timeline", "checkpoint_names"): "an index of names alone, for a refusal",
     ("timeline", "trees_from_id"): "what its inner queries found by indexes",

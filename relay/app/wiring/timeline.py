@@ -24,6 +24,7 @@ from relay.app.wiring.person_edits import PersonEdits
 from relay.app.wiring.person_lanes import PersonLanes
 from relay.app.wiring.tool_touches import ToolTouches
 from relay.base.terminal_text import safe_line
+from relay.checks import results as check_results
 from relay.config.settings import LiveSettings
 from relay.git.diff import changed_files, touches_of
 from relay.git.kept_snapshots import KeptSnapshots
@@ -268,11 +269,14 @@ class TimelineRecording:
     # -- snapshots
 
     async def prune(self) -> None:
-        """Let go of the snapshots that the configuration does not keep, now and then. Runs for ever."""
+        """Let go of the snapshots that the configuration does not keep, and of results of checks that are as old, now
+        and then. Runs for ever."""
         while True:
             await asyncio.sleep(PRUNE_EVERY_S)
             if (kept := self.kept) is not None:
                 try:
+                    oldest = time.time() - self._settings.current.timeline.keep_days * 86_400
+                    await check_results.forget(self._store, oldest)
                     held = await self._store.read(checkpoints.trees)
                     gone = await kept.prune(self._settings.current.timeline, time.time(), held)
                     log.info("snapshots let go", count=len(gone))
