@@ -6,6 +6,7 @@ main branch got is recorded first, so it is known what has landed. A preview is 
 
 from __future__ import annotations
 
+import contextlib
 import time
 from collections.abc import Mapping
 from contextlib import AsyncExitStack
@@ -175,6 +176,9 @@ class RewindService:
             ) from error
         if worktree is not None:
             worktree.mark_stale(None)
+        if new is not None and new.target is Target.MAIN:
+            with contextlib.suppress(GitError):  # else it is recorded with the next look at the main branch
+                await self._log.catch_up()
         registry.wake.set()
         return answer
 
