@@ -30,7 +30,9 @@ WRITES = """
 @pytest_asyncio.fixture(loop_scope="session")
 async def worked(tmp_path: Path) -> AsyncIterator[Outside]:
     """WRITER has written twice and OTHER once, each in a worktree of its own."""
-    config = settings(agent("WRITER", "w.yaml"), agent("OTHER", "o.yaml"))
+    # Nobody gets a turn that no test asked for.
+    quiet = {"enabled": False}
+    config = settings(agent("WRITER", "w.yaml"), agent("OTHER", "o.yaml"), airspace=quiet)
     async with room(tmp_path / "timeline", config) as one:
         for file, name in (("w.yaml", "writer"), ("o.yaml", "other")):
             (one.folder / file).write_text(WRITES.format(name=name))

@@ -297,9 +297,11 @@ async def test_new_events_come_while_it_is_open(room: MockRoom, open_page: OpenP
     await expect(page.get_by_test_id("tl-row-GEMINI")).to_be_visible()
 
 
-async def test_nothing_yet_says_what_it_is_for(open_page: OpenPage) -> None:
+async def test_nothing_yet_says_what_it_is_for(room: MockRoom, open_page: OpenPage) -> None:
     page = await open_page(path="#/timeline")
     await expect(page.get_by_test_id("tl-none")).to_contain_text("Nothing has happened yet")
+    room.timeline.add("GEMINI", "files.changed", "docs/a.md")
+    await expect(page.get_by_test_id("tl-row-GEMINI")).to_be_visible()
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])

@@ -4,13 +4,14 @@ import { useEffect, useState } from "preact/hooks";
 import { api } from "../api";
 import { full } from "../text/format";
 import type { EventHead, WholeEvent } from "../timeline_types";
-import { hued, Icon, IconButton, Path } from "../ui/bits";
+import { Icon, IconButton, Path } from "../ui/bits";
 import { problemOf } from "./answer";
 import { Between } from "./between";
 import { Glyph } from "./legend";
-import { isPerson, lanesOf, set, table, version, words } from "./state";
+import { isPerson, lanesOf, nameIn, set, table, version, words } from "./state";
+import { Name } from "./name";
 import { startRewind } from "./rewind";
-import { deed, kindId, nameOf, sentence, when } from "./words";
+import { deed, isNobody, kindId, nameOf, sentence, when } from "./words";
 
 /** Characters of a payload that are shown. */
 const MOST = 20_000;
@@ -28,7 +29,7 @@ function Linked({ number }: { number: number }) {
     <li>
       <button type="button" class="tl-line" onClick={() => pick(number)}>
         <Glyph kind={place.block.kind[place.i]!} />
-        <span><b class="agent-name" style={hued(name)}>{name}</b> {deed(table, place)} <span class="muted">{when(place.block.at[place.i]!)} · #{number}</span></span>
+        <span><Name name={name} /> {deed(table, place)} <span class="muted">{when(place.block.at[place.i]!)} · #{number}</span></span>
       </button>
     </li>
   );
@@ -36,7 +37,7 @@ function Linked({ number }: { number: number }) {
 
 function Head({ head }: { head: EventHead }) {
   if (table.find(head.number)) return <Linked number={head.number} />;
-  return <li class="muted">#{head.number} {head.lane.slice(head.lane.indexOf("/") + 1)}: {head.files.slice(0, 3).join(", ")}</li>;
+  return <li class="muted">#{head.number} {nameIn(head.lane)}: {head.files.slice(0, 3).join(", ")}</li>;
 }
 
 /** One that is known by its id alone: asked for when it is wanted. */
@@ -84,7 +85,7 @@ function Touches({ event }: { event: WholeEvent }) {
 }
 
 /** Work that a rewind can take back is an agent's or a person's. */
-const canTakeBack = (name: string, kind: string): boolean => !/^(main|unknown|room)$/.test(name) && (isPerson(name) || lanesOf(name).length > 0) && ["write", "unseen", "turn", "end", "read"].includes(kind);
+const canTakeBack = (name: string, kind: string): boolean => !isNobody(name) && (isPerson(name) || lanesOf(name).length > 0) && ["write", "unseen", "turn", "end", "read"].includes(kind);
 
 function Known({ event }: { event: WholeEvent }) {
   const { seen, unseen } = event.knew;
@@ -140,7 +141,7 @@ export function EventPanel() {
     <section class="tl-panel" aria-label={`Event ${number}`} data-testid="tl-event-panel" data-number={number}>
       <header>
         {place && <Glyph kind={place.block.kind[place.i]!} />}
-        <h2>{place ? <><span class={`agent-name ${/^(main|unknown|room)$/.test(name) ? "neutral" : ""}`} style={hued(name)}>{name}</span> {deed(table, place)}</> : `Event ${number}`}</h2>
+        <h2>{place ? <><Name name={name} /> {deed(table, place)}</> : `Event ${number}`}</h2>
         <IconButton icon="close" label="Close" onClick={() => set({ event: "" })} testid="tl-close" />
       </header>
       <p class="muted">{event ? full(event.at) : place ? when(place.block.at[place.i]!) : ""} · #{number}{event && ` · ${event.id.slice(0, 8)}`}{event?.branch && ` · ${event.branch}`}{event?.role && event.role !== "agent" && ` · ${event.role}`}</p>

@@ -1,11 +1,11 @@
 /** The same events as a list, newest first: for the keyboard, for readers of the screen, and for whoever looks for one. */
 
 import { useEffect, useState } from "preact/hooks";
-import { hued } from "../ui/bits";
 import { counted } from "../text/format";
 import type { Place } from "./columns";
 import { Glyph } from "./legend";
 import { isShown } from "./levels";
+import { Name } from "./name";
 import { hasOlder, loadOlder, set, shown, table, version, words } from "./state";
 import { deed, nameOf, when } from "./words";
 
@@ -48,7 +48,7 @@ export function EventList() {
               <button type="button" class="tl-event" aria-pressed={event === number} onClick={() => set({ event: event === number ? "" : number })} data-testid="tl-event" data-number={number}>
                 <Glyph kind={place.block.kind[place.i]!} />
                 <time dateTime={new Date(at).toISOString()}>{when(at)}</time>
-                <b class={`agent-name ${/^(main|unknown|room)$/.test(name) ? "neutral" : ""}`} style={hued(name)}>{name}</b>
+                <Name name={name} />
                 <span class="tl-deed">{deed(table, place)}</span>
                 <span class="muted">#{number}</span>
               </button>

@@ -7,20 +7,20 @@ import type { TreeEntry } from "../timeline_types";
 import { hued, Icon, IconButton } from "../ui/bits";
 import { useAnswer } from "./answer";
 import { Between } from "./between";
-import { isPerson, rows, set, table, version, words } from "./state";
+import { nameClass } from "./name";
+import { agentNames, nameIn, set, table, version, words } from "./state";
 import { sentence, when } from "./words";
 
 /** Characters of a file that are drawn. */
 const MOST = 60_000;
 
-const nameIn = (lane: string): string => lane.slice(lane.indexOf("/") + 1).replace(/^human:/, "");
 const lastOf = (path: string): string => path.slice(path.lastIndexOf("/") + 1);
 
 function Writer({ entry }: { entry: Pick<TreeEntry, "by" | "number" | "at"> }) {
   if (!entry.by || entry.number === null) return null;
   const name = nameIn(entry.by);
   return (
-    <button type="button" class="tl-writer agent-name" style={hued(name)} onClick={() => set({ event: String(entry.number) })} data-tip={`Written last in #${entry.number}${entry.at ? `, ${when(Date.parse(entry.at))}` : ""}`}>{name}</button>
+    <button type="button" class={`tl-writer ${nameClass(name)}`} style={hued(name)} onClick={() => set({ event: String(entry.number) })} data-tip={`Written last in #${entry.number}${entry.at ? `, ${when(Date.parse(entry.at))}` : ""}`}>{name}</button>
   );
 }
 
@@ -76,7 +76,7 @@ export function MomentPanel() {
   const against = other ? table.find(Number(other)) : null;
   // The earlier of the two comes first, whichever was chosen first.
   const [a, b] = Number(at) <= Number(other || at) ? [at, other] : [other, at];
-  const agents = rows.value.map((who) => table.who.texts[who]!).filter((name) => !/^(main|unknown|room)$/.test(name) && !isPerson(name));
+  const agents = agentNames();
   return (
     <section class="tl-panel" aria-label="The files at a moment" data-testid="tl-moment" data-at={at} data-with={other}>
       <header>

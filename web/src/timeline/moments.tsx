@@ -3,16 +3,15 @@
 import { signal } from "@preact/signals";
 import { useState } from "preact/hooks";
 import { api } from "../api";
-import { hued, Layer, toast, Words } from "../ui/bits";
+import { Layer, toast, Words } from "../ui/bits";
 import { problemOf, useAnswer } from "./answer";
-import { isPerson, readNow, rows, set, table } from "./state";
+import { Name } from "./name";
+import { agentNames, nameIn, readNow, set } from "./state";
 import { when } from "./words";
 
 const open = signal(false);
 export const openMoments = (): void => void (open.value = true);
 const close = (): void => void (open.value = false);
-
-const nameIn = (lane: string): string => lane.slice(lane.indexOf("/") + 1).replace(/^human:/, "");
 
 function Find() {
   const [problem, setProblem] = useState("");
@@ -37,7 +36,7 @@ function Find() {
 
 function Make({ onMade }: { onMade: () => void }) {
   const [problem, setProblem] = useState("");
-  const agents = rows.value.map((who) => table.who.texts[who]!).filter((name) => !/^(main|unknown|room)$/.test(name) && !isPerson(name));
+  const agents = agentNames();
   const make = async (form: FormData): Promise<void> => {
     setProblem("");
     try {
@@ -78,7 +77,7 @@ function Dialog() {
         {found?.map((one) => (
           <li key={one.event}>
             <button type="button" class="tl-line" onClick={() => { set({ at: String(one.number), event: String(one.number) }); close(); }}>
-              <b>{one.name}</b> <span class="muted">{when(Date.parse(one.at))}, <span class="agent-name" style={hued(nameIn(one.lane))}>{nameIn(one.lane)}</span></span>
+              <b>{one.name}</b> <span class="muted">{when(Date.parse(one.at))}, <Name name={nameIn(one.lane)} /></span>
             </button>
           </li>
         ))}

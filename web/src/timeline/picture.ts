@@ -12,6 +12,7 @@ import { indexed, nearest, RowColumns, type Index, type Shown } from "./levels";
 import { AXIS, paint, ROW, rowY, type RowOf, type Scene } from "./paint";
 import { around, length, moved, timeAt, whole, zoomed, type Stretch } from "./scale";
 import { turnsOf, type Turns } from "./turns";
+import { isNobody } from "./words";
 
 export interface Wishes {
   onPick(number: number | null): void;
@@ -74,7 +75,7 @@ export class Picture {
     host.addEventListener("pointerdown", (e) => this.down(e), on);
     host.addEventListener("pointermove", (e) => this.move(e), on);
     host.addEventListener("pointerup", (e) => this.up(e), on);
-    host.addEventListener("pointercancel", (e) => this.pointers.delete(e.pointerId), on);
+    host.addEventListener("pointercancel", (e) => this.taken(e), on);
     host.addEventListener("pointerleave", () => this.hover(null), on);
     host.addEventListener("wheel", (e) => this.wheel(e), { ...on, passive: false });
     host.addEventListener("keydown", (e) => this.key(e), on);
@@ -99,7 +100,7 @@ export class Picture {
   setRows(rows: readonly number[]): void {
     this.rows = rows.map((who) => {
       const name = this.table.who.texts[who]!;
-      return { who, colour: /^(main|unknown|room)$/.test(name) ? this.palette.quiet : this.palette.who(hue(name)) };
+      return { who, colour: isNobody(name) ? this.palette.quiet : this.palette.who(hue(name)) };
     });
     this.stir();
   }
@@ -310,6 +311,12 @@ export class Picture {
       }
     }
     this.pointers.set(event.pointerId, at);
+  }
+
+  /** The browser took the gesture: it scrolls. */
+  private taken(event: PointerEvent): void {
+    this.pointers.delete(event.pointerId);
+    this.pressed = null;
   }
 
   private up(event: PointerEvent): void {

@@ -5,9 +5,10 @@ import { useEffect, useState } from "preact/hooks";
 import { api } from "../api";
 import { counted } from "../text/format";
 import type { Rewound, RewindAction } from "../timeline_types";
-import { hued, Layer, Path, toast, Words } from "../ui/bits";
+import { Layer, Path, toast, Words } from "../ui/bits";
 import { problemOf } from "./answer";
-import { lanesOf, readNow, set, table } from "./state";
+import { Name } from "./name";
+import { lanesOf, nameIn, readNow, set, table } from "./state";
 
 /** Take back what `name` did from the event `from` on. */
 export interface WantedRewind {
@@ -62,8 +63,7 @@ function Affected({ plan }: { plan: Rewound }) {
           <h3>Others had built on it</h3>
           <ul class="tl-plan" data-testid="tl-invalidated">
             {[...byEvent].slice(0, 12).map(([event, all]) => {
-              const name = all[0]!.lane.slice(all[0]!.lane.indexOf("/") + 1).replace(/^human:/, "");
-              return <li key={event}><span aria-hidden="true">◦</span><span><b class="agent-name" style={hued(name)}>{name}</b> had read {all.slice(0, 3).map((one, i) => <span key={one.read}>{i > 0 && ", "}<Path path={one.read} /></span>)}{all.length > 3 && ` and ${all.length - 3} more`}</span><span class="muted">{event.slice(0, 8)}</span></li>;
+              return <li key={event}><span aria-hidden="true">◦</span><span><Name name={nameIn(all[0]!.lane)} /> had read {all.slice(0, 3).map((one, i) => <span key={one.read}>{i > 0 && ", "}<Path path={one.read} /></span>)}{all.length > 3 && ` and ${all.length - 3} more`}</span><span class="muted">{event.slice(0, 8)}</span></li>;
             })}
             {byEvent.size > 12 && <li class="muted">and {byEvent.size - 12} more events</li>}
           </ul>
@@ -130,7 +130,7 @@ function Dialog({ of: act }: { of: Wanted }) {
   const title = TITLES[act.what];
   return (
     <Layer label={title} class="merge-dialog tl-dialog" onClose={close} testid="tl-dialog">
-      <h2>{rewind ? <>Take back what <span class="agent-name" style={hued(rewind.name)}>{rewind.name}</span> did from here</> : act.what === "undo" ? `Undo what was taken back${plan ? ` of ${plan.lane}` : ""}` : `Take back again what was undone${plan ? ` of ${plan.lane}` : ""}`}</h2>
+      <h2>{rewind ? <>Take back what <Name name={rewind.name} /> did from here</> : act.what === "undo" ? `Undo what was taken back${plan ? ` of ${plan.lane}` : ""}` : `Take back again what was undone${plan ? ` of ${plan.lane}` : ""}`}</h2>
       {rewind && <p class="muted">From: {rewind.words}. What others did stays.</p>}
       {rewind && lanes.length > 1 && (
         <label class="tl-field"><span>Of</span>

@@ -5,6 +5,7 @@ import { useEffect, useRef } from "preact/hooks";
 import { theme } from "../state/prefs";
 import { IconButton, hued } from "../ui/bits";
 import { counted } from "../text/format";
+import { nameClass } from "./name";
 import { AXIS, ROW } from "./paint";
 import { Picture } from "./picture";
 import { lengthWords } from "./scale";
@@ -32,7 +33,7 @@ function Names() {
         const name = table.who.texts[who]!;
         return (
           <li key={who}>
-            <button type="button" class={`agent-name ${/^(main|unknown|room)$/.test(name) ? "neutral" : ""}`} style={hued(name)} aria-pressed={only === name} data-tip={only === name ? "Show everybody" : `Show only ${name}`} onClick={() => set({ agent: only === name ? "" : name })} data-testid={`tl-row-${name}`}>{name}</button>
+            <button type="button" class={nameClass(name)} style={hued(name)} aria-pressed={only === name} data-tip={only === name ? "Show everybody" : `Show only ${name}`} onClick={() => set({ agent: only === name ? "" : name })} data-testid={`tl-row-${name}`}>{name}</button>
           </li>
         );
       })}
@@ -78,7 +79,7 @@ export function Stage() {
     };
   }, []);
   return (
-    <div class="tl-stage">
+    <div class="tl-stage" style={{ "--tl-rows": `${AXIS + rows.value.length * ROW + 58}px` }}>
       <div class="tl-scroll" ref={scroller}>
         <div class="tl-inner" style={{ minHeight: `${AXIS + rows.value.length * ROW}px` }}>
           <Names />

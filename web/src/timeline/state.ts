@@ -15,6 +15,7 @@ import { kindNumber, KINDS } from "./kinds";
 import type { Shown } from "./levels";
 import type { Picture } from "./picture";
 import type { Stretch } from "./scale";
+import { isNobody } from "./words";
 
 /** Events that are read without being asked for. */
 const MOST = 200_000;
@@ -70,7 +71,7 @@ async function readNewer(): Promise<void> {
 function read(): Promise<void> {
   return (busy ??= quiet(async () => {
     reading.value = "yes";
-    if (table.size) await readNewer();
+    if (table.size || !table.older) await readNewer();
     await readOlder();
   }).finally(() => {
     busy = null;
@@ -168,7 +169,7 @@ const known = computed(() => (void version.value, `${table.who.texts.length} ${t
 export const rows = computed<number[]>(() => {
   void known.value;
   const people = new Set(table.lanes.texts.filter((lane) => lane.includes("/human:")).map((lane) => lane.slice(lane.indexOf("/human:") + 7)));
-  const rank = (name: string): number => (/^(main|unknown|room)$/.test(name) ? 2 : people.has(name) ? 1 : 0);
+  const rank = (name: string): number => (isNobody(name) ? 2 : people.has(name) ? 1 : 0);
   const names = table.who.texts;
   const only = agentWanted.value;
   return names
@@ -177,9 +178,13 @@ export const rows = computed<number[]>(() => {
     .sort((a, b) => rank(names[a]!) - rank(names[b]!) || names[a]!.localeCompare(names[b]!));
 });
 
+/** The agents that there are rows of. */
+export const agentNames = (): string[] => rows.value.map((who) => table.who.texts[who]!).filter((name) => !isNobody(name) && !isPerson(name));
+/** The name in a lane's key. */
+export const nameIn = (lane: string): string => lane.slice(lane.indexOf("/") + 1).replace(/^human:/, "");
 export const isPerson = (name: string): boolean => table.lanes.texts.some((lane) => lane.endsWith(`/human:${name}`));
 /** The keys of the lanes of a name. */
-export const lanesOf = (name: string): string[] => table.lanes.texts.filter((lane) => lane.slice(lane.indexOf("/") + 1).replace(/^human:/, "") === name);
+export const lanesOf = (name: string): string[] => table.lanes.texts.filter((lane) => nameIn(lane) === name);
 
 // -- the picture, and the moments that are looked at
 

@@ -3,6 +3,9 @@
 import type { EventTable, Place } from "./columns";
 import { KINDS } from "./kinds";
 
+/** A row of nobody's: the main branch, and who is not known. */
+export const isNobody = (name: string): boolean => /^(main|unknown|room)$/.test(name);
+
 const dayFormat = new Intl.DateTimeFormat(undefined, { day: "numeric", month: "short" });
 const timeFormat = new Intl.DateTimeFormat(undefined, { hour: "2-digit", minute: "2-digit", second: "2-digit", hourCycle: "h23" });
 
@@ -12,6 +15,14 @@ export function when(at: number, now = Date.now()): string {
   const year = new Date(at).getFullYear() === new Date(now).getFullYear() ? "" : ` ${new Date(at).getFullYear()}`;
   return `${today ? "" : `${dayFormat.format(at)}${year} `}${timeFormat.format(at)}`;
 }
+
+/** What was done to a worktree, and what a read was, by their words. */
+const CHANGES: Readonly<Record<string, string>> = {
+  created: "got a worktree and a branch", recreated: "got its worktree anew", merged: "was merged into the main branch", taken_in: "took the main branch in",
+  taking: "conflicts with the main branch while taking it in", conflicted: "cannot be merged: it conflicts with the main branch", unsettled: "has conflicts to settle",
+  forwarded: "moved on to the main branch", discarded: "had its work discarded", restored: "had its work brought back", removed: "lost its worktree", aborted: "gave up taking the main branch in",
+};
+const READS: Readonly<Record<string, string>> = { merge: "took in, with the main branch,", start: "was seen for the first time", handoff: "got, handed on," };
 
 /** What it is about: "src/app.py and 2 more", a checkpoint's name, a branch's change. */
 export function about(table: EventTable, { block, i }: Place): string {
@@ -34,9 +45,12 @@ export const nameOf = (table: EventTable, { block, i }: Place): string => table.
 /** "changed src/app.py and 2 more": without the name. */
 export function deed(table: EventTable, place: Place): string {
   const of = about(table, place);
-  // What the log learnt of a tree, and nobody's reading of a file.
-  if (kindId(place) === "read" && !of) return "stood at a tree that the log had not known";
-  const blind = kindId(place) === "unseen" ? ", not having seen another's change" : "";
+  const word = table.words.texts[place.block.word[place.i]!] ?? "";
+  const kind = kindId(place);
+  if (kind === "read" && (READS[word] || !of)) return [READS[word] ?? "was seen as it stood", of].filter(Boolean).join(" ");
+  // Of a worktree: it names no file.
+  if (place.block.files[place.i] === 0 && CHANGES[word] && (kind === "branch" || kind === "merge" || kind === "worktree" || kind === "conflict")) return CHANGES[word];
+  const blind = kind === "unseen" ? ", not having seen another's change" : "";
   return `${KINDS[place.block.kind[place.i]!]!.verb}${of && ` ${of}`}${blind}`;
 }
 
