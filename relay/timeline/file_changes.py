@@ -138,7 +138,7 @@ async def record_tree(
     source: str = "start",
 ) -> Event:
     """Append `files.read` for a worktree whose timeline begins anew with this tree: the log knows nothing of it, or
-    it was set to the tree (`source`: handoff). Raises LaneError."""
+    it was set to the tree (`source`: handoff, retry). Raises LaneError."""
     outputs = {"paths": [], "source": source, "worktree": worktree} | ({"commit": commit} if commit else {})
     event = await events.append(tx, NewEvent(READ, lane, outputs=outputs, parents=parents, snapshot=tree))
     await project(tx, event)

@@ -35,6 +35,7 @@ _READ = {
     "merge": "took main in",
     "start": "was seen for the first time",
     "handoff": "got what was handed on",
+    "retry": "starts again from what was checked",
 }
 _VERBS = {"write": "wrote", "delete": "deleted", "rename": "renamed", "mode": "changed the mode of"}
 #: Who commits to the main branch for an agent.

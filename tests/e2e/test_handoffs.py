@@ -203,7 +203,8 @@ async def test_invalid_handoff_changes_nothing(open_room: Open) -> None:
     one = await _open(open_room)
 
     async def made() -> bool:
-        return (one.folder / ".relay" / "worktrees" / "ben" / ".git").exists()
+        rows = (await one.get("/api/worktrees"))["worktrees"]
+        return {row["agent"] for row in rows} >= {"AVA", "BEN"}
 
     await eventually(made, "the worktrees are made")
 

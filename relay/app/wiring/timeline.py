@@ -40,6 +40,7 @@ from relay.room.journal import ledger
 from relay.store.ports import Store, StoreError, Tx
 from relay.timeline import checkpoints
 from relay.timeline.file_changes import committed_edits, record_changes, record_reads, record_tree
+from relay.timeline.handoffs.journal import held_trees
 from relay.timeline.projection import KnownTree, last_tree
 from relay.timeline.reading import MAIN_LANE
 from relay.timeline.rewind.history import GIVEN_UP, REDONE, REWOUND, UNDONE, Target
@@ -277,7 +278,7 @@ class TimelineRecording:
                 try:
                     oldest = time.time() - self._settings.current.timeline.keep_days * 86_400
                     await check_results.forget(self._store, oldest)
-                    held = await self._store.read(checkpoints.trees)
+                    held = await self._store.read(checkpoints.trees) | await self._store.read(held_trees)
                     gone = await kept.prune(self._settings.current.timeline, time.time(), held)
                     log.info("snapshots let go", count=len(gone))
                 except (GitError, StoreError, self._store.transient, self._store.errors) as error:

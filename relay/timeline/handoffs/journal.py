@@ -126,6 +126,11 @@ async def open_handoffs(tx: Tx) -> list[Handoff]:
     return [_handoff(row) for row in await tx.all(Q.open_handoffs)]
 
 
+async def held_trees(tx: Tx) -> set[str]:
+    """The trees that somebody goes on with: their snapshots are not let go."""
+    return {handoff.tree for handoff in await open_handoffs(tx) if handoff.tree is not None}
+
+
 @dataclass(frozen=True, slots=True)
 class LastHandoff:
     """The last handoff that came through with an agent: its place in the log, and what was handed on."""

@@ -106,9 +106,10 @@ def retry_prompt(handoff: Handoff, event: Event) -> str:
 
 
 def _failure(rule: Mapping[str, Any]) -> str:
-    text = str(rule["detail"]) if rule["required"] else f"{rule['detail']} (not required)"
+    text = str(rule["detail"]) if rule["required"] else f"{rule['detail']} It is not required."
     printed = "\n".join(str(rule.get(name) or "") for name in ("head", "tail")).strip()
-    return _text(safe_line(text), "\n".join(printed.splitlines()[-MOST_PRINTED:]), empty=True)
+    title = safe_line(text)
+    return _text(title.rstrip("."), "\n".join(printed.splitlines()[-MOST_PRINTED:])) or title
 
 
 def _checked(validation: Mapping[str, Any]) -> str:
@@ -134,9 +135,9 @@ def _artifacts(artifacts: Sequence[Mapping[str, Any]]) -> str:
     return f"Artifacts: {', '.join(named)}{more}."
 
 
-def _text(title: str, text: str, *, empty: bool = False) -> str:
-    """`text` below its title, moved in."""
+def _text(title: str, text: str) -> str:
+    """`text` below its title, moved in; empty without a text."""
     if not text.strip():
-        return f"{title}." if empty else ""
+        return ""
     shown = text if len(text) <= MOST_SAID else f"{text[:MOST_SAID]}…"
     return "\n".join([f"{title}:", *(f"  {line}" for line in lines(shown))])

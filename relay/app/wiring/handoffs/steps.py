@@ -270,6 +270,8 @@ class HandoffSteps:
 
     async def _hand_over(self, handoff: Handoff) -> None:
         assert handoff.tree is not None and handoff.at_commit is not None and handoff.event is not None
+        if self._worktrees.busy(handoff.target):
+            return  # another look comes when its turn ends
         await self._worktrees.send_home(handoff)
         worktree = self._worktrees.of(handoff.target)
         if not worktree.own:
@@ -349,7 +351,7 @@ class HandoffSteps:
                 event = await events.get(tx, row.event)
                 assert event is not None
                 lane = await self._lane_of(tx, row.source) or lane_of(row)
-                read = await record_tree(tx, lane, row.source, row.tree, parents=[event.id], source="handoff")
+                read = await record_tree(tx, lane, row.source, row.tree, parents=[event.id], source="retry")
                 body = wording.retry_prompt(trying, event)
                 spoken = await self._say_to(tx, row, body, row.source, [event.id, read.id])
                 await journal.save(tx, replace(trying, message=spoken))
