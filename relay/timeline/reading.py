@@ -8,15 +8,17 @@ from __future__ import annotations
 import json
 import shlex
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from relay.base.terminal_text import safe_line
 from relay.log import events
 from relay.log.encoding import dumps
 from relay.log.events import Event, Lane, from_row
+from relay.log.imported import PREFIX
 from relay.model import Fault, Refusal
-from relay.store.ports import Row, Tx
+from relay.store.ports import Query, Row, Tx
+from relay.timeline.others import origins_of, recorded_type, with_imported, with_origins, words_of_imported
 from relay.timeline.projection import CHANGED, READ, UNCOMMITTED, Q
 
 #: The types that the timeline is made of, unless others are asked for.
@@ -47,28 +49,29 @@ MOST_PAGE = 500
 @dataclass(frozen=True, slots=True)
 class Filter:
     """Which events: of the lanes of this `name` (an agent's, a person's, or a lane's key), about this `path` (a file,
-    or a folder with all in it), of these types; behind the event number `after` and before `before`."""
+    or a folder with all in it), of these types; behind the event number `after` and before `before`. `others`: those
+    that were imported from other rooms too."""
 
     name: str | None = None
     path: str | None = None
     types: Sequence[str] = TYPES
     after: int = 0
     before: int | None = None
+    others: bool = False
 
 
 async def page(tx: Tx, wanted: Filter, limit: int = 100) -> list[Event]:
-    """The newest `limit` events of the filter, oldest first. Raises Refusal for a lane that there is not."""
+    """The newest `limit` events of the filter, oldest first. One of another room keeps its type `imported:TYPE`, by
+    which `words`, `author` and `undo_with` know it. Raises Refusal for a lane that there is not."""
     keys = None if wanted.name is None else await lanes_of(tx, wanted.name)
-    positions = await _positions(tx, wanted, keys, limit)
-    return [from_row(row) for row in await tx.all(Q.events_at, positions=dumps(positions))]
+    return [from_row(row) for row, _ in await _rows(tx, Q.events_at, wanted, keys, limit)]
 
 
 async def heads(tx: Tx, wanted: Filter, limit: int = 100) -> list[dict[str, Any]]:
     """As `page`, each event's `head` alone: no payload is read. Of one lane an index has all of it."""
     keys = None if wanted.name is None else await lanes_of(tx, wanted.name)
     if keys is None or len(keys) > 1 or wanted.path is not None:
-        positions = await _positions(tx, wanted, keys, limit)
-        rows = await tx.all(Q.heads_at, positions=dumps(positions))
+        rows = await _rows(tx, Q.heads_at, wanted, keys, limit)
     else:
         lane = Lane.of_key(keys[0])
         found = await tx.all(
@@ -76,12 +79,29 @@ async def heads(tx: Tx, wanted: Filter, limit: int = 100) -> list[dict[str, Any]
             session=lane.session,
             lane=lane.name,
             upto=await _last_before(tx, lane, wanted.before),
-            types=dumps(list(wanted.types)),
+            types=dumps(with_imported(wanted.types)),
             after=wanted.after,
             limit=_limit(limit),
         )
-        rows = found[::-1]
-    return [_head_of_row(row) for row in rows]
+        rows = await with_origins(tx, found[::-1])
+        if not wanted.others:
+            rows = [(row, origin) for row, origin in rows if origin is None]
+    return [_head_of_row(row, origin) for row, origin in rows]
+
+
+async def _rows(
+    tx: Tx, ask: Query, wanted: Filter, keys: Sequence[str] | None, limit: int
+) -> list[tuple[Row, str | None]]:
+    """The newest rows of the filter, oldest first, each with the replica that it came from (None: this room)."""
+    kept: list[tuple[Row, str | None]] = []
+    most = _limit(limit)
+    while True:
+        positions = await _positions(tx, wanted, keys, most)
+        found = await with_origins(tx, await tx.all(ask, positions=dumps(positions)))
+        kept[:0] = [(row, origin) for row, origin in found if wanted.others or origin is None]
+        if len(positions) < most or len(kept) >= most:
+            return kept[-most:]
+        wanted = replace(wanted, before=positions[0])
 
 
 async def _positions(tx: Tx, wanted: Filter, keys: Sequence[str] | None, limit: int) -> list[int]:
@@ -94,12 +114,14 @@ async def _positions(tx: Tx, wanted: Filter, keys: Sequence[str] | None, limit: 
         scope = {"path": path, "inside": f"{path}/", "behind": f"{path}0"}
         lanes = {"lanes": dumps(list(keys or ())), "every": int(keys is None)}
         rows = await tx.all(Q.newest_of_path, **scope, **lanes, **limits)
+        if wanted.others:
+            rows = [*rows, *await tx.all(Q.imported_of_path, **scope, **lanes, **limits)]
     elif keys is not None:
-        types = dumps(list(wanted.types))
+        types = dumps(with_imported(wanted.types))
         rows = await tx.all(Q.newest_of_lanes, lanes=dumps(list(keys)), types=types, **limits)
     else:
-        rows = await tx.all(Q.newest_of_types, types=dumps(list(wanted.types)), **limits)
-    return sorted(row["pos"] for row in rows)
+        rows = await tx.all(Q.newest_of_types, types=dumps(with_imported(wanted.types)), **limits)
+    return sorted(row["pos"] for row in rows)[-limits["limit"] :]
 
 
 def _limit(wanted: int) -> int:
@@ -150,15 +172,24 @@ async def knew(tx: Tx, event: Event) -> dict[str, Any]:
     """Of a change of files: which last writes of others its author had seen, and which not: `{seen: [EVENT], unseen:
     [{path, event}]}`, where an EVENT is its head."""
     seen = [found for cause in event.causal_deps if (found := await events.get(tx, cause)) is not None]
+    origins = await origins_of(tx, seen)
+    outputs = event.outputs if isinstance(event.outputs, dict) else {}
+    unseen = outputs.get("unseen") if recorded_type(event) == CHANGED else None
     return {
-        "seen": [head(cause) for cause in seen],
-        "unseen": list((event.outputs or {}).get("unseen", [])) if event.type == CHANGED else [],
+        "seen": [head(cause, origins.get(cause.pos)) for cause in seen],
+        "unseen": unseen if isinstance(unseen, list) else [],
     }
 
 
 async def whole(tx: Tx, event: Event) -> dict[str, Any]:
     """All of an event: its head with `inputs`, `outputs` and `knew`."""
-    return {**head(event), "inputs": event.inputs, "outputs": event.outputs, "knew": await knew(tx, event)}
+    origin = (await origins_of(tx, [event])).get(event.pos)
+    return {
+        **head(event, origin),
+        "inputs": event.inputs,
+        "outputs": event.outputs,
+        "knew": await knew(tx, event),
+    }
 
 
 async def workspace(tx: Tx, path: str = "") -> list[dict[str, Any]]:
@@ -191,12 +222,13 @@ def undo_with(event: Event) -> str | None:
     return f"relay timeline rewind {shlex.quote(author(event))} --to '#{event.pos - 1}'"
 
 
-def head(event: Event) -> dict[str, Any]:
-    """What a list shows of an event: `{number, id, type, lane, seq, at, role, branch, snapshot, files}`."""
+def head(event: Event, replica: str | None = None) -> dict[str, Any]:
+    """What a list shows of an event: `{number, id, type, lane, seq, at, role, branch, snapshot, files, replica}`.
+    `replica`: of the room that recorded it, null = this one."""
     return {
         "number": event.pos,
         "id": event.id,
-        "type": event.type,
+        "type": recorded_type(event),
         "lane": event.lane_key,
         "seq": event.seq,
         "at": event.at,
@@ -204,15 +236,16 @@ def head(event: Event) -> dict[str, Any]:
         "branch": event.branch,
         "snapshot": event.snapshot,
         "files": list(event.file_touches or ()),
+        "replica": replica,
     }
 
 
-def _head_of_row(row: Row) -> dict[str, Any]:
+def _head_of_row(row: Row, replica: str | None) -> dict[str, Any]:
     """As `head`, of the columns that it shows."""
     return {
         "number": row["pos"],
         "id": row["id"],
-        "type": row["type"],
+        "type": row["type"].removeprefix(PREFIX),
         "lane": f"{row['session']}/{row['lane']}",
         "seq": row["seq"],
         "at": row["at"],
@@ -220,11 +253,14 @@ def _head_of_row(row: Row) -> dict[str, Any]:
         "branch": row["branch"],
         "snapshot": row["snapshot"],
         "files": json.loads(row["file_touches"] or "[]"),
+        "replica": replica,
     }
 
 
 def author(event: Event) -> str:
     """Whose doing it is: an agent's or a person's name. What relay did to a worktree is its agent's."""
+    if event.type.startswith(PREFIX):
+        return safe_line(event.lane.removeprefix("human:"), 40)
     if event.type == "worktree.changed":
         return str(event.outputs["agent"])
     if event.type == "handoff":
@@ -236,6 +272,8 @@ def author(event: Event) -> str:
 
 def words(event: Event) -> str:
     """What an event is, in a few words for a line."""
+    if event.type.startswith(PREFIX):
+        return words_of_imported(event, words)
     outputs: dict[str, Any] = event.outputs or {}
     if event.type == CHANGED:
         # Of a rename the touch of the new path.

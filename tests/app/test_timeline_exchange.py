@@ -58,7 +58,16 @@ def test_what_one_room_gives_another_takes(tmp_path: Path, capsys: pytest.Captur
     assert told(capsys, bob, "push")["events"] == 0, "nobody is shared there"
     assert command.main(["pull", "--config", str(bob)]) == 0
     assert capsys.readouterr().out == "Took in 0 events from origin.\n"
-    assert len(told(capsys, bob, "log")["events"]) == 1, "what others did is not this room's doing"
+    [_, theirs] = told(capsys, bob, "log")["events"]
+    assert (theirs["type"], theirs["replica"]) == ("files.changed", pushed["replica"])
+    [here] = told(capsys, bob, "log", "--here")["events"]
+    assert here["replica"] is None
+    for words in (["log"], ["lane", "CLAUDE"], ["show", theirs["id"]]):
+        assert command.main([*words, "--config", str(bob)]) == 0
+        printed = capsys.readouterr().out
+        assert f"CLAUDE@{pushed['replica'][:8]}" in printed and "imported" not in printed
+    assert told(capsys, bob, "show", theirs["id"])["replica"] == pushed["replica"]
+    assert told(capsys, bob, "files") == {"files": [], "others": []}
 
 
 def test_a_remote_that_is_none(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

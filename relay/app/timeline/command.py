@@ -36,6 +36,7 @@ from relay.store.open import opened_store
 from relay.store.ports import Store, StoreMissing, Tx
 from relay.timeline import checkpoints, moments, reading
 from relay.timeline.moment_forms import is_past
+from relay.timeline.others import SHORT, as_shown, origins_of, touches_of_event, workspace_of_others
 from relay.timeline.projection import rebuild
 from relay.timeline.reading import Filter
 from relay.timeline.rewind import history
@@ -69,10 +70,12 @@ def _parser() -> argparse.ArgumentParser:
         )
         each.add_argument("--since", metavar="MOMENT", help=f"only what came after: {moments.FORMS}")
         each.add_argument("-n", "--lines", type=int, default=40, metavar="N", help="how many at most (40)")
+        each.add_argument("--here", action="store_true", help="without what was imported from other rooms")
     show = action("show", "One event: what it changed, and what its author had seen.")
     show.add_argument("event", metavar="EVENT", help=moments.FORMS)
     files = action("files", "Each file that was touched, with who wrote it last.")
     files.add_argument("path", nargs="?", default="", metavar="PATH", help="a file or a folder (all)")
+    files.add_argument("--here", action="store_true", help="without what was imported from other rooms")
     rewind = action("rewind", "Take back what an agent or a person did since a moment; others' work stays.")
     rewind.add_argument("lane", metavar="LANE", help="an agent's or a person's name, or a lane's key")
     rewind.add_argument("--to", required=True, metavar="MOMENT", help=f"take it back to: {moments.FORMS}")
@@ -206,14 +209,21 @@ async def _read(store: Store, settings: Settings, args: argparse.Namespace) -> t
                 + (f", locked by {file['lock']['locked_by']}" if file["lock"] else "")
                 for file in files
             ]
-            return {"files": files}, "\n".join(lines) or "Nobody has changed a file yet."
+            others = [] if args.here else await workspace_of_others(tx, args.path)
+            lines += [
+                f"{safe_line(file['path'])}  {_who(file['by'])}@{file['replica'][:SHORT]}, {_at(file['at'])}"
+                for file in others
+            ]
+            shown = "\n".join(lines) or "Nobody has changed a file yet."
+            return {"files": files, "others": others}, shown
         after = 0 if args.since is None else (await moments.resolve(tx, args.since)).pos
-        wanted = Filter(args.lane, args.path, args.type or reading.TYPES, after)
+        types = args.type or reading.TYPES
+        wanted = Filter(args.lane, args.path, types, after, others=not args.here)
         found = await reading.page(tx, wanted, args.lines)
-        lines = [_line(event) for event in found]
-        return {"events": [reading.head(event) for event in found]}, "\n".join(
-            lines
-        ) or "There is nothing yet."
+        origins = await origins_of(tx, found)
+        lines = [_line(event, origins.get(event.pos)) for event in found]
+        heads = [reading.head(event, origins.get(event.pos)) for event in found]
+        return {"events": heads}, "\n".join(lines) or "There is nothing yet."
 
     return await store.read(work, long=True)
 
@@ -223,25 +233,30 @@ async def _show(tx: Tx, text: str) -> tuple[Any, str]:
     event = None if moment.event is None else await events.get(tx, moment.event)
     if event is None:
         raise Refusal(f"There is no event before {moment.words}.", "", Fault.UNKNOWN, "unknown_moment")
+    event, origin = await as_shown(tx, event), (await origins_of(tx, [event])).get(event.pos)
     knew = await reading.knew(tx, event)
-    lines = [f"{_line(event)}", f"  id        {event.id}"]
-    for touch in (event.outputs or {}).get("touches", []):
-        lines.append(
-            f"  {touch['kind']:<9} {safe_line(touch['path'])}  {_blob(touch['before'])} > {_blob(touch['after'])}"
-        )
-    lines += [f"  had seen  #{cause['number']} of {_who(cause['lane'])}" for cause in knew["seen"]]
-    for unseen in knew["unseen"]:
-        cause = await events.get(tx, unseen["event"])
-        whose = f"#{cause.pos} of {_who(cause.lane_key)}" if cause else unseen["event"][:12]
-        lines.append(f"  had not seen  {whose}, which wrote {safe_line(unseen['path'])}")
+    lines = [f"{_line(event, origin)}", f"  id        {event.id}"]
+    if origin is not None:
+        lines.append(f"  recorded  by the room {origin}")
+    for touch in touches_of_event(event):
+        kind, sides = safe_line(str(touch["kind"])[:9]), f"{_blob(touch['before'])} > {_blob(touch['after'])}"
+        lines.append(f"  {kind:<9} {safe_line(touch['path'])}  {sides}")
+    lines += [f"  had seen  #{cause['number']} of {_whose(cause)}" for cause in knew["seen"]]
+    for unseen in [
+        each for each in knew["unseen"] if isinstance(each, dict) and {"path", "event"} <= each.keys()
+    ]:
+        cause = await events.get(tx, str(unseen["event"]))
+        whose = f"#{cause.pos} of {_who(cause.lane_key)}" if cause else safe_line(str(unseen["event"])[:12])
+        lines.append(f"  had not seen  {whose}, which wrote {safe_line(str(unseen['path']))}")
     return await reading.whole(tx, event), "\n".join(lines)
 
 
-def _line(event: Event) -> str:
+def _line(event: Event, replica: str | None = None) -> str:
     files = event.file_touches or ()
     more = f" and {len(files) - MOST_FILES} more" if len(files) > MOST_FILES else ""
     named = ", ".join(safe_line(path, 60) for path in files[:MOST_FILES]) + more
-    line = f"#{event.pos:<6} {_at(event.at)}  {reading.author(event):<12} {reading.words(event)}  {named}".rstrip()
+    who = reading.author(event) + (f"@{replica[:SHORT]}" if replica else "")
+    line = f"#{event.pos:<6} {_at(event.at)}  {who:<12} {reading.words(event)}  {named}".rstrip()
     undo_with = reading.undo_with(event)
     return f"{line}  ({undo_with})" if undo_with else line
 
@@ -255,5 +270,9 @@ def _who(lane: str) -> str:
     return safe_line(lane.partition("/")[2].removeprefix("human:"), 40)
 
 
+def _whose(head: dict[str, Any]) -> str:
+    return _who(head["lane"]) + (f"@{head['replica'][:SHORT]}" if head["replica"] else "")
+
+
 def _blob(name: str | None) -> str:
-    return "-" if name is None else name[:8]
+    return "-" if name is None else safe_line(name[:8])

@@ -55,6 +55,13 @@ SELECT DISTINCT pos FROM touches WHERE (path = :path OR (path >= :inside AND pat
   AND (CAST(:every AS integer) = 1 OR lane IN (SELECT jsonb_array_elements_text(CAST(:lanes AS jsonb))))
 ORDER BY pos DESC LIMIT :limit
 
+-- name: imported_of_path
+SELECT e.pos FROM events e WHERE e.type = 'imported:files.changed' AND e.pos > :after AND e.pos < :before
+  AND (CAST(:every AS integer) = 1 OR e.session || '/' || e.lane IN (SELECT jsonb_array_elements_text(CAST(:lanes AS jsonb))))
+  AND EXISTS (SELECT 1 FROM jsonb_array_elements_text(CAST(COALESCE(e.file_touches, '[]') AS jsonb)) f (path)
+    WHERE f.path = :path OR (f.path >= :inside AND f.path < :behind))
+ORDER BY e.pos DESC LIMIT :limit
+
 -- name: first_of_path
 SELECT DISTINCT pos FROM touches WHERE (path = :path OR (path >= :inside AND path < :behind)) AND pos > :after AND pos < :before
 ORDER BY pos LIMIT :limit

@@ -54,6 +54,13 @@ SELECT DISTINCT pos FROM touches WHERE (path = :path OR (path >= :inside AND pat
   AND (:every OR lane IN (SELECT value FROM json_each(:lanes)))
 ORDER BY pos DESC LIMIT :limit
 
+-- name: imported_of_path
+-- What others wrote is in no table of this room's: of their changes, the newest about these paths.
+SELECT e.pos FROM events e WHERE e.type = 'imported:files.changed' AND e.pos > :after AND e.pos < :before
+  AND (:every OR e.session || '/' || e.lane IN (SELECT value FROM json_each(:lanes)))
+  AND EXISTS (SELECT 1 FROM json_each(e.file_touches) f WHERE f.value = :path OR (f.value >= :inside AND f.value < :behind))
+ORDER BY e.pos DESC LIMIT :limit
+
 -- name: first_of_path
 SELECT DISTINCT pos FROM touches WHERE (path = :path OR (path >= :inside AND path < :behind)) AND pos > :after AND pos < :before
 ORDER BY pos LIMIT :limit

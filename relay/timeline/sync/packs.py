@@ -184,7 +184,9 @@ def _event(id: str, line: dict[str, Any]) -> PackedEvent:
     # What comes now is as its author wrote it: whether that is an event is another question.
     parents, deps, clock = (_canonical(id, row, name) for name in ("parents", "causal_deps", "clock"))
     if row["file_touches"] is not None:
-        _canonical(id, row, "file_touches")
+        paths = _canonical(id, row, "file_touches")
+        if not isinstance(paths, list) or not all(isinstance(path, str) for path in paths):
+            raise BadLine(id, "its files are no paths")
     if not _is_session(row["session"]) or row["type"].startswith(PREFIX):
         raise BadLine(id, "its session or its type is none that a room records")
     key = f"{row['session']}/{row['lane']}"

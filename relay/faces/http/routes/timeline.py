@@ -25,6 +25,7 @@ from relay.model import Fault, Refusal
 from relay.store.ports import Store, Tx
 from relay.timeline import moments, reading
 from relay.timeline.heads import MOST_HEADS, heads
+from relay.timeline.others import as_shown, workspace_of_others
 from relay.timeline.reading import Filter
 
 
@@ -46,14 +47,16 @@ class TimelineRoutes:
         ]
 
     async def page(self, request: web.Request) -> web.Response:
-        """`?lane=&path=&type=&since=&before=&limit=`: `{events: [HEAD]}`, oldest first."""
-        query = Query(request, "lane", "path", "type", "since", "before", "limit")
+        """`?lane=&path=&type=&since=&before=&limit=&here=`: `{events: [HEAD]}`, oldest first; with `here` not
+        those of other rooms."""
+        query = Query(request, "lane", "path", "type", "since", "before", "limit", "here")
         limit, since = query.whole("limit", 100, high=reading.MOST_PAGE), query.text("since")
         types = (query.text("type") or "").split(",") if query.text("type") else reading.TYPES
 
         async def work(tx: Tx) -> list[dict[str, Any]]:
             after = 0 if since is None else (await moments.resolve(tx, since)).pos
-            wanted = Filter(query.text("lane"), query.text("path"), types, after, query.cursor("before"))
+            lane, path, before = query.text("lane"), query.text("path"), query.cursor("before")
+            wanted = Filter(lane, path, types, after, before, others=not query.text("here"))
             return await reading.heads(tx, wanted, limit)
 
         return answer({"events": await self._store.read(work)})
@@ -70,9 +73,16 @@ class TimelineRoutes:
         return answer(await self._store.read(lambda tx: heads(tx, **wanted)))
 
     async def files(self, request: web.Request) -> web.Response:
-        """`?path=`: `{files: [...]}`, each file that was touched with who wrote it last and its lock."""
-        path = Query(request, "path").text("path") or ""
-        return answer({"files": await self._store.read(lambda tx: workspace(tx, self._locks, path))})
+        """`?path=&here=`: `{files: [...], others: [...]}`, each file that was touched with who wrote it last and its
+        lock; `others`: who did in other rooms, with `here` nobody."""
+        query = Query(request, "path", "here")
+        path = query.text("path") or ""
+
+        async def work(tx: Tx) -> dict[str, Any]:
+            others = [] if query.text("here") else await workspace_of_others(tx, path)
+            return {"files": await workspace(tx, self._locks, path), "others": others}
+
+        return answer(await self._store.read(work))
 
     async def event(self, request: web.Request) -> web.Response:
         """An event by any name of a moment: its head with `inputs`, `outputs` and `knew`."""
@@ -83,7 +93,7 @@ class TimelineRoutes:
             event = None if moment.event is None else await events.get(tx, moment.event)
             if event is None:
                 raise Refusal("There is no event before that.", "", Fault.UNKNOWN, "unknown_moment")
-            return await reading.whole(tx, event)
+            return await reading.whole(tx, await as_shown(tx, event))
 
         return answer(await self._store.read(work))
 
