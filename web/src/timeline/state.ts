@@ -8,6 +8,7 @@
 import { computed, effect, signal } from "@preact/signals";
 import { api, ApiError } from "../api";
 import { onLive } from "../state/live";
+import { toast } from "../ui/bits";
 import { onEntries, onFrames } from "../state/room";
 import { timelineWords, type TimelineWords } from "../state/view";
 import { EventTable, PAGE } from "./columns";
@@ -210,4 +211,5 @@ export const withAt = computed(() => timeOf(words.value.with));
 export function look(at: number): void {
   const place = table.treeAt(at);
   if (place) set({ at: String(place.block.number[place.i]!) });
+  else toast("The log knows no files before that.");
 }
