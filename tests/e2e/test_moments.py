@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from tests.e2e.conftest import Open
-from tests.e2e.test_timeline import LISTENS, WRITES, ask, timeline
+from tests.e2e.test_timeline import LISTENS, WRITES, ask, merge, timeline
 from tests.e2e.test_worktrees import in_git
 from tests.git.repository import git
 from tests.outside import Outside, agent, program
@@ -149,3 +151,46 @@ async def test_the_commands_of_moments_work_with_the_room_and_without(open_room:
         worktrees = await one.get("/api/worktrees")
         assert [each["agent"] for each in worktrees["worktrees"]] == ["BEN"]
         await one.end()
+
+
+async def test_an_agents_key_takes_back_its_own_work_that_has_not_landed(open_room: Open) -> None:
+    agents = program("BEN", "-c", LISTENS), agent("WRITER", "w.yaml")
+    one = await open_room(*agents, files={"w.yaml": WRITES}, start=False)
+    in_git(one.folder)
+    await one.start()
+    for name, text in (("BEN", "please edit"), ("WRITER", "append a line")):
+        await ask(one, text, name)
+    keys = {}
+    for name, more in (("BEN", ()), ("READER", ("--scopes", "read"))):
+        made = await one.relay("keys", "create", name, *more, "--json")
+        keys[name] = json.loads(made.out)["key"]
+
+    async def post(key: str, path: str, **body: object) -> tuple[int, Any]:
+        url, head = f"{one.url}/api/timeline/{path}", {"X-API-Key": keys[key]}
+        async with one.session.post(url, headers=head, json=body) as answer:
+            return answer.status, await answer.json()
+
+    tree = one.folder / ".relay" / "worktrees"
+    for name, path, body, code in (
+        ("BEN", "rewind", {"lane": "WRITER", "to": "-1h"}, "not_own"),
+        ("BEN", "rewind", {"lane": "BEN", "to": "-1h", "name": "ann"}, "foreign_identity"),
+        ("BEN", "undo", {}, "scope"),
+        ("BEN", "checkpoint", {"checkpoint": "mine"}, "scope"),
+        ("READER", "rewind", {"lane": "READER", "to": "-1h"}, "scope"),
+    ):
+        status, answer = await post(name, path, **body)
+        assert (status, answer["error"]["code"]) == (403, code), (name, path, body)
+    assert (tree / "ben" / "made.md").exists()
+    status, done = await post("BEN", "rewind", lane="ben", to="-1h")
+    assert (status, done["success"]) == (200, True), done
+    assert not (tree / "ben" / "made.md").exists()
+    await one.until_said("BEN took back what ben did since -1h", speaker="RELAY")
+    (rewound,) = (await one.get("/api/timeline?type=timeline.rewound"))["events"]
+    assert rewound["lane"].endswith("/BEN")
+
+    await timeline(one, "undo", "--name", "ann")
+    assert (tree / "ben" / "made.md").exists()
+    await merge(one, "BEN")
+    status, done = await post("BEN", "rewind", lane="BEN", to="-1h")
+    assert (status, done["error"]["code"]) == (403, "forbidden")
+    await one.end()

@@ -43,7 +43,7 @@ def touched(event: Event) -> list[tuple[str, str]]:
     return [(touch["path"], touch["kind"]) for touch in event.outputs["touches"]]
 
 
-async def _merge(one: Outside, name: str) -> str:
+async def merge(one: Outside, name: str) -> str:
     async def clean() -> bool:
         rows = (await one.get("/api/worktrees"))["worktrees"]
         return any(row["agent"] == name and row["merges"] == "clean" for row in rows)
@@ -66,7 +66,7 @@ async def test_shell_edits_are_seen(open_room: Open) -> None:
     in_git(one.folder)
     await one.start()
     await ask(one, "append a line", "WRITER")
-    merged = await _merge(one, "WRITER")
+    merged = await merge(one, "WRITER")
     await ask(one, "edit it", "SHELL")
     (one.folder / "person.txt").write_text("by hand\n")
     git(one.folder, "add", "person.txt")
@@ -208,7 +208,7 @@ async def test_what_has_landed_is_taken_out_of_the_main_branch(open_room: Open) 
     in_git(one.folder)
     await one.start()
     await ask(one, "please edit", "BEN")
-    await _merge(one, "BEN")
+    await merge(one, "BEN")
     (one.folder / "notes.md").write_text("zero\none\nTWO\n")
     git(one.folder, "commit", "-q", "-am", "a person adds a line")
     (one.folder / "notes.md").write_text("zero\none\nTWO\nnot committed\n")
@@ -243,7 +243,7 @@ async def test_what_has_landed_is_taken_out_of_a_new_branch(open_room: Open) -> 
     in_git(one.folder)
     await one.start()
     await ask(one, "append a line", "WRITER")
-    merged = await _merge(one, "WRITER")
+    merged = await merge(one, "WRITER")
     (one.folder / "notes.md").write_text("zero\none\ntwo\nmine\n")
     git(one.folder, "commit", "-q", "-am", "a person adds a line")
     done = await timeline(one, "rewind", "WRITER", "--to", "-1h", "--name", "ann")
