@@ -22,6 +22,9 @@ from relay.model.touches import Source, Touch, paths_of
 from relay.store.ports import Row, Tx
 from relay.timeline.projection import CHANGED, READ, UNCOMMITTED, Q, project
 
+#: Edits of a path between two commits that are followed; where there are more, the commit is a write of its own.
+MOST_EDITS = 100
+
 
 @dataclass(frozen=True, slots=True)
 class SeenWrites:
@@ -84,15 +87,31 @@ async def record_changes(
 
 
 async def committed_edits(tx: Tx, touches: Sequence[Touch]) -> dict[str, str]:
-    """Of a commit's touches, those that are recorded already, as a person's edit that was not committed then: path
-    and that event. Nobody has written the path on the main branch or in its checkout since."""
-    after = {touch.path: touch.after for touch in touches}
-    rows = await tx.all(Q.last_writes_on_main, paths=dumps(sorted(after)))
-    return {
-        row["path"]: row["id"]
-        for row in rows
-        if row["after"] == after[row["path"]] and json.loads(row["outputs"]).get("worktree") == UNCOMMITTED
-    }
+    """Of a commit's touches, those that are recorded already, as a person's edits that were not committed then: path
+    and the last such event. A chain of such edits leads from what stood before the commit to what stands after it,
+    and nobody has written the path on the main branch or in its checkout since."""
+    begins = {touch.path: touch.before for touch in touches}
+    wanted = {touch.path: touch.after for touch in touches}
+    last: dict[str, str] = {}
+    found: dict[str, str] = {}
+    places = dict.fromkeys(wanted, 2**62)
+    for _ in range(MOST_EDITS):
+        if not places:
+            break
+        asked = [{"path": path, "pos": pos} for path, pos in sorted(places.items())]
+        rows = await tx.all(Q.last_writes_on_main, places=dumps(asked))
+        places = {}
+        for row in rows:
+            path = row["path"]
+            is_open = json.loads(row["outputs"]).get("worktree") == UNCOMMITTED
+            if not is_open or row["after"] != wanted[path]:
+                continue
+            last.setdefault(path, row["id"])
+            if row["before"] == begins[path]:
+                found[path] = last[path]
+            else:
+                wanted[path], places[path] = row["before"], row["pos"]
+    return found
 
 
 async def record_reads(

@@ -290,7 +290,7 @@ def words(event: Event) -> str:
     if event.type == "worktree.changed":
         return f"{outputs['change']} {outputs['branch']}"
     if event.type.startswith("conflict."):
-        other = "the main branch" if outputs["sides"][1] == "main" else outputs["sides"][1]
+        other = "the main branch" if outputs["sides"][1] == "main" else safe_line(outputs["sides"][1], 40)
         now = "conflicts with" if event.type == "conflict.found" else "does not conflict any more with"
         return f"{now} {other}"
     if event.type == "checkpoint.made":

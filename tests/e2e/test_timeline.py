@@ -348,3 +348,36 @@ async def test_a_conflict_that_git_sees_is_in_the_log(open_room: Open) -> None:
     writes = await events_of(one, "files.changed")
     assert event.outputs["events"] == [write.id for write in writes]
     assert event.outputs["lanes"] == [write.lane_key for write in writes]
+
+
+async def test_what_a_person_saves_is_known_before_it_is_committed(open_room: Open) -> None:
+    one = await open_room(agent("WRITER", "w.yaml"), files={"w.yaml": WRITES}, start=False)
+    in_git(one.folder)
+    git(one.folder, "config", "user.name", "Ann")
+    await one.start()
+    await ask(one, "hello", "WRITER")
+
+    async def changes() -> list[Any]:
+        return list((await timeline(one, "log", "--type", "files.changed"))["events"])
+
+    saved = "saved\n"
+
+    async def known() -> list[Any]:
+        nonlocal saved
+        # The first look at the checkout takes what is open there for granted.
+        saved += "again\n"
+        (one.folder / "notes.md").write_text(saved)
+        return await changes()
+
+    await eventually(known, "the edit is recorded", every_s=6)
+    refused = await one.relay("timeline", "rewind", "Ann", "--to", "-1h", "--name", "ann")
+    assert refused.code == 1
+    assert "is not committed, and stays" in refused.all
+    git(one.folder, "commit", "-q", "-m", "notes", "notes.md")
+    await ask(one, "append a line", "WRITER")
+    printed = (await one.relay("timeline", "log")).out
+    assert "wrote 1 uncommitted" in printed
+    await timeline(one, "rewind", "Ann", "--to", "-1h", "--into", "main", "--name", "ann")
+    assert (one.folder / "notes.md").read_text() == "one\ntwo\n"
+    await one.end()
+    assert {event.lane_key for event in await events_of(one, "files.changed")} >= {"room/human:Ann"}

@@ -104,6 +104,7 @@ class PersonEdits:
         return await existing(self._git, wanted) == wanted
 
     async def _begin(self, snapshot: Snapshot) -> None:
+        """Take for granted what is open at the first look: a commit of it says what it is."""
         lane = await self._lanes.own()
         await self._keep(snapshot, lane)
         await self._store.write(

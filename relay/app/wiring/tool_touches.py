@@ -296,21 +296,18 @@ class ToolTouches:
         if heads == turn.heads:
             return
         base, before = await self._base(turn.worktree, heads), turn.base
-        turn.heads, turn.branch = heads, head.branch
-        git = self._git
+        turn.branch, git = head.branch, self._git
         if base is None or before is None or base == before or not await is_ancestor(git, before, base):
+            turn.heads = heads
             return
-        turn.base = base
         await self._main.catch_up()
-        brought = {
-            touch.path: touch.after
-            for touch in touches_of(await changed_files(git, before, base, renames=False))
-        }
-        paths = [record.path for record in await changed_files(git, before, base, renames=False)]
-        tree = await turn.worktree.snapshotter.with_paths(turn.tree, paths)
+        records = await changed_files(git, before, base, renames=False)
+        brought = {touch.path: touch.after for touch in touches_of(records)}
+        tree = await turn.worktree.snapshotter.with_paths(turn.tree, [record.path for record in records])
         touches = await self._touches(turn.tree, tree)
         own = [touch for touch in touches if brought.get(touch.path, "") != touch.after]
         await self._record(turn, own, Source.TREE, tree, brought)
+        turn.heads, turn.base = heads, base
 
     async def _base(self, worktree: TrackedWorktree, heads: Sequence[str]) -> str | None:
         """The newest commit of the main branch that these have, a merge under way included."""

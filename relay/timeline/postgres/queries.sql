@@ -13,9 +13,9 @@ JOIN events e ON e.pos = t.pos
 
 -- name: last_writes_on_main
 -- People write there, and relay for agents. `;` is the character behind `:`.
-SELECT t.path, t.after, e.id, e.outputs
-FROM jsonb_array_elements_text(CAST(:paths AS jsonb)) p (path)
-CROSS JOIN LATERAL (SELECT o.* FROM touches o WHERE o.path = p.path
+SELECT t.path, t.pos, t.before, t.after, e.id, e.outputs
+FROM jsonb_array_elements(CAST(:places AS jsonb)) p
+CROSS JOIN LATERAL (SELECT o.* FROM touches o WHERE o.path = p->>'path' AND o.pos < CAST(p->>'pos' AS bigint)
   AND (o.lane = 'room/main' OR (o.lane >= 'room/human:' AND o.lane < 'room/human;')) ORDER BY o.pos DESC LIMIT 1) t
 JOIN events e ON e.pos = t.pos
 

@@ -12,9 +12,9 @@ JOIN events e ON e.pos = t.pos
 
 -- name: last_writes_on_main
 -- People write there, and relay for agents. `;` is the character behind `:`.
-SELECT t.path, t.after, e.id, e.outputs FROM json_each(:paths) p
-JOIN touches t ON t.path = p.value AND t.pos = (SELECT o.pos FROM touches o WHERE o.path = p.value
-  AND (o.lane = 'room/main' OR (o.lane >= 'room/human:' AND o.lane < 'room/human;')) ORDER BY o.pos DESC LIMIT 1)
+SELECT t.path, t.pos, t.before, t.after, e.id, e.outputs FROM json_each(:places) p
+JOIN touches t ON t.path = p.value->>'path' AND t.pos = (SELECT o.pos FROM touches o WHERE o.path = p.value->>'path'
+  AND o.pos < p.value->>'pos' AND (o.lane = 'room/main' OR (o.lane >= 'room/human:' AND o.lane < 'room/human;')) ORDER BY o.pos DESC LIMIT 1)
 JOIN events e ON e.pos = t.pos
 
 -- name: newest_of_types

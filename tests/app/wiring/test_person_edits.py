@@ -205,3 +205,21 @@ async def test_it_is_recorded_when_it_is_quiet(desk: RecordedRoom, monkeypatch: 
         running.cancel()
         await asyncio.gather(running, return_exceptions=True)
     assert steps(desk, [event], "a.py") == [("one\ntwo", "4")]
+
+
+async def test_what_is_open_at_the_first_look_is_told_by_its_commit(tmp_path: Path) -> None:
+    desk = await RecordedRoom.open(tmp_path, "AVA")
+    try:
+        await desk.timeline.catch_up()
+        await edit(desk, a="open before\n")
+        await edit(desk, a="edited\n")
+        git(desk.repo, "commit", "-qam", "a")
+        await edit(desk)
+        saved, committed = await desk.changed()
+        assert steps(desk, [saved], "a.py") == [("open before", "edited")]
+        assert steps(desk, [committed], "a.py") == [("one\ntwo", "edited")]
+        assert "committed" not in committed.outputs
+        assert await take_back(desk, (await all_events(desk.store))[0].pos) == ["a.py"]
+        assert (desk.repo / "a.py").read_text() == "one\ntwo\n"
+    finally:
+        await desk.close()
