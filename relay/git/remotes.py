@@ -35,6 +35,28 @@ async def fetch_refs(git: Git, remote: str, source: str, target: str) -> None:
     )
 
 
+async def fetch_branch(git: Git, remote: str, branch: str, target: str) -> str | None:
+    """Make the ref `target` the branch of this name at the remote; its commit, None where that has no such branch.
+    Raises GitError."""
+    address = await _address(git, remote)
+    named = f"refs/heads/{branch}"
+    if not (await _reaching(git).run("ls-remote", "--upload-pack=git-upload-pack", address, named)).text:
+        return None
+    await _reaching(git).run(
+        "fetch",
+        "-q",
+        "--no-tags",
+        "--no-write-fetch-head",
+        "--no-auto-maintenance",
+        "--no-recurse-submodules",
+        "--upload-pack=git-upload-pack",
+        address,
+        f"+{named}:{target}",
+        timeout_s=LONG_S,
+    )
+    return await git.maybe("rev-parse", "-q", "--verify", f"{target}^{{commit}}")
+
+
 async def push_ref(git: Git, remote: str, ref: str) -> None:
     """Bring one ref to the remote, on top of what it is there. Raises GitError, also when that is not behind it."""
     address = await _address(git, remote)

@@ -297,6 +297,11 @@ def words(event: Event) -> str:
         return f"made the checkpoint {safe_line(outputs['name'], 60)}"
     if event.type == "handoff":
         return _handed_on(outputs)
+    if event.type == "timeline.merged":
+        rooms, conflicts = len(outputs["heads"]) - 1, len(outputs["conflicts"])
+        return f"came together with {rooms} other room{'s' * (rooms != 1)}" + f", {conflicts} in conflict" * (
+            conflicts > 0
+        )
     if event.type in _TAKEN_BACK:
         return f"{_TAKEN_BACK[event.type]} what {outputs['lane']} did"
     return event.type.replace(".", " ")

@@ -54,14 +54,18 @@ def test_what_one_room_gives_another_takes(tmp_path: Path, capsys: pytest.Captur
     record(bob, Lane("s2", "CLAUDE"), changed)
     pushed = told(capsys, ann, "push")
     assert (pushed["events"], pushed["withheld"], pushed["held"]) == (1, 0, [])
-    assert told(capsys, bob, "pull", "origin") == {"added": 1, "refused": [], "waiting": []}
+    pulled = told(capsys, bob, "pull", "origin")
+    merged = pulled.pop("merged")
+    assert pulled == {"added": 1, "refused": [], "waiting": []}
+    assert list(merged["heads"])[1:] == [pushed["replica"]] and merged["conflicts"] == []
     assert told(capsys, bob, "push")["events"] == 0, "nobody is shared there"
     assert command.main(["pull", "--config", str(bob)]) == 0
     assert capsys.readouterr().out == "Took in 0 events from origin.\n"
-    [_, theirs] = told(capsys, bob, "log")["events"]
+    [_, theirs, both] = told(capsys, bob, "log")["events"]
+    assert (both["type"], both["id"]) == ("timeline.merged", merged["event"])
     assert (theirs["type"], theirs["replica"]) == ("files.changed", pushed["replica"])
-    [here] = told(capsys, bob, "log", "--here")["events"]
-    assert here["replica"] is None
+    here = told(capsys, bob, "log", "--here")["events"]
+    assert [event["replica"] for event in here] == [None, None]
     for words in (["log"], ["lane", "CLAUDE"], ["show", theirs["id"]]):
         assert command.main([*words, "--config", str(bob)]) == 0
         printed = capsys.readouterr().out

@@ -7,10 +7,13 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import tempfile
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from pathlib import Path
 from typing import Any
 
+from relay.app.runtime.git_person import git_person
 from relay.base.files import read_regular
 from relay.base.terminal_text import safe_line
 from relay.config.settings import Settings
@@ -18,10 +21,13 @@ from relay.git.checkout import Checkout, UnusableCheckout, open_checkout
 from relay.git.kept_snapshots import KeptSnapshots
 from relay.git.run import GitError
 from relay.git.scratch_repository import ScratchRepository
+from relay.log.events import Event, Lane
+from relay.log.imported import ROOM
 from relay.model import Refusal
 from relay.store.ports import Store
 from relay.timeline.sync.exchange import AppendResult, TimelineExchange
 from relay.timeline.sync.importing import ImportResult
+from relay.timeline.sync.merged import merge_timelines
 from relay.timeline.sync.privacy import Sharing
 
 #: Lines about events that stayed out.
@@ -45,16 +51,28 @@ async def opened_exchange(
 
 async def run(store: Store, settings: Settings, args: argparse.Namespace) -> tuple[Any, str]:
     """Do what was asked for; the result as JSON and for people. Raises Refusal."""
-    async with opened_exchange(store, settings) as (exchange, _):
+    async with opened_exchange(store, settings) as (exchange, checkout):
         try:
             if args.action == "pull":
-                return _pulled(await exchange.pull(args.remote), args.remote)
+                done = await exchange.pull(args.remote)
+                return _pulled(done, await _merge(store, settings, checkout, args.remote), args.remote)
             await exchange.keep()
             sharing = Sharing.of(settings.timeline.share, await asyncio.to_thread(_secrets, settings))
             return _pushed(await exchange.push(args.remote, sharing), args.remote)
         except GitError as error:
             message = f"The exchange with {safe_line(args.remote)} came to nothing: {error}."
             raise Refusal(message, "") from error
+
+
+async def _merge(store: Store, settings: Settings, checkout: Checkout, remote: str) -> Event | None:
+    """Record that the timelines came together, where both went on. In a scratch of its own: the room has its."""
+    person = await asyncio.to_thread(git_person, settings.repo, settings.agent_names)
+    with tempfile.TemporaryDirectory(prefix="relay-merge-") as folder:
+        scratch = ScratchRepository(Path(folder).resolve() / "scratch.git")
+        await scratch.empty(checkout.hash)
+        await scratch.borrow([checkout])
+        kept, by = KeptSnapshots(scratch, checkout), Lane(ROOM, f"human:{person}")
+        return await merge_timelines(store, checkout.git, scratch.git(checkout), kept, by, remote)
 
 
 def _secrets(settings: Settings) -> list[str]:
@@ -81,9 +99,14 @@ def _pushed(done: AppendResult, remote: str) -> tuple[Any, str]:
     return value, "\n".join(lines)
 
 
-def _pulled(done: ImportResult, remote: str) -> tuple[Any, str]:
-    text = f"Took in {done.added:,} events from {safe_line(remote)}."
-    return {"added": done.added, **left_out(done)}, "\n".join([text, *words_of_left_out(done)])
+def _pulled(done: ImportResult, merged: Event | None, remote: str) -> tuple[Any, str]:
+    lines = [f"Took in {done.added:,} events from {safe_line(remote)}."]
+    value: dict[str, Any] = {"added": done.added, **left_out(done), "merged": None}
+    if merged is not None:
+        value["merged"] = {"event": merged.id, "snapshot": merged.snapshot, **merged.outputs}
+        lines.append(f"Both sides went on: merged in the event {merged.id[:12]}.")
+        lines += [f"conflict  {safe_line(path)}" for path in merged.outputs["conflicts"]]
+    return value, "\n".join([*lines, *words_of_left_out(done)])
 
 
 def left_out(done: ImportResult) -> dict[str, Any]:

@@ -17,10 +17,11 @@ from relay.log.imported import ROOM, local_session, to_local
 from relay.timeline.checkpoints import MADE
 from relay.timeline.projection import CHANGED, READ
 from relay.timeline.rewind.history import GIVEN_UP, REDONE, REWOUND, UNDONE
+from relay.timeline.sync.merged import MERGED
 from relay.timeline.sync.packs import BadLine, PackedEvent, Stub, read_line
 
 #: What comes back from a copy as it was: no other part of the room does anything about these.
-OWN_TYPES = frozenset({CHANGED, READ, MADE, REWOUND, UNDONE, REDONE, GIVEN_UP})
+OWN_TYPES = frozenset({CHANGED, READ, MADE, REWOUND, UNDONE, REDONE, GIVEN_UP, MERGED})
 SPAWN, DEBRIEF = "spawn", "debrief"
 
 
