@@ -5,6 +5,7 @@ Pure.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
 from relay.model import actions, references
@@ -15,7 +16,7 @@ from relay.room.parsing.arguments import MAX_REASON, WrongArguments, agents_of, 
 
 def handoff(rest: str, agents: Sequence[str]) -> Action:
     """Who hands on to whom, or what becomes of a handoff. Raises WrongArguments."""
-    words = rest.replace("# ", "#").split(maxsplit=2)
+    words = re.sub(r"^# +", "#", rest.strip()).split(maxsplit=2)
     written = references.read(words[0].strip(".,:"), Thing.HANDOFF) if words else None
     if written is not None and words[0].casefold() not in {agent.casefold() for agent in agents}:
         return _answer_handoff(words)

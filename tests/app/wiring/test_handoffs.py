@@ -58,7 +58,7 @@ class Stage:
     def __init__(self, folder: Path, store: Store, **handoffs: Any) -> None:
         self.folder, self.store = folder, store
         self.handoffs = {**HANDOFFS, **handoffs}
-        names = ("AVA", "BEN")
+        names = ("AVA", "BEN", "CAT")
         self.roster = Roster({name: Member(name, "scripted", Policy(name)) for name in names})
         self.clock, self.turns = Clock(), RunningTurns()
 
@@ -70,7 +70,10 @@ class Stage:
         return stage
 
     async def restart(self) -> None:
-        roles: dict[str, Any] = {"AVA": {"role": "developer"}, "BEN": {"role": "qa"}}
+        named = ("AVA", "BEN", "CAT")
+        roles: dict[str, Any] = {
+            name: {"role": role["name"]} for name, role in zip(named, self.handoffs["roles"], strict=False)
+        }
         self.room = await Room(self.folder, *roles, **roles, handoffs=self.handoffs).open()
         settings, registry = LiveSettings(self.room.settings), self.room.registry
         voice = RoomVoice(self.roster)
@@ -268,6 +271,34 @@ async def test_a_pipeline(open_stage: Open) -> None:
     await stage.order("pipeline", RunPipeline("do it"))
     await _pipeline(stage)
     await _through(stage)
+
+
+async def test_three_roles_and_back(open_stage: Open) -> None:
+    """From role to role, and by command back to the first, which has what it handed on."""
+    roles = [{"name": name} for name in ("developer", "qa", "deployer")]
+    pairs = (("developer", "qa"), ("qa", "deployer"), ("deployer", "developer"))
+    transitions = [{"from_role": a, "to_role": b, "rules": ["NoTodoComments"]} for a, b in pairs]
+    stage = await open_stage("room", roles=roles, transitions=transitions, rules={})
+    order = await stage.order("pipeline", RunPipeline("all of it"))
+    assert order == "The pipeline begins: AVA (developer) -> BEN (qa) -> CAT (deployer)."
+    for agent, path in (("AVA", "a.py"), ("BEN", "b.py"), ("CAT", "c.py")):
+        await stage.settle()
+        assert await stage.work(agent, {path: f"by {agent}\n"}), agent
+    await stage.settle()
+    assert [(await stage.row(number)).state for number in (1, 2)] == [State.DONE, State.DONE]
+    assert (await stage.said())[-1] == "The pipeline is through: CAT (deployer) was the last. Task: all of it"
+    first, second = await stage.checked()
+    assert [first.outputs["metrics"][key] for key in ("files_modified", "loc_delta")] == [1, [1, 1]]
+    assert [second.outputs["metrics"][key] for key in ("files_modified", "loc_delta")] == [1, [1, 0]]
+    assert "handed on to CAT (deployer)" in (await stage.asked("BEN"))[0].body
+
+    await stage.order("hand_on", HandOn("deployer", "developer"))
+    await stage.settle()
+    third = (await stage.checked())[-1]
+    assert git(stage.at("AVA"), "write-tree") == third.snapshot
+    assert third.outputs["metrics"]["loc_delta"] == [1, 0]
+    with pytest.raises(Refusal, match="does not hand on"):
+        await stage.order("hand_on", HandOn("developer", "deployer"))
 
 
 class Points:

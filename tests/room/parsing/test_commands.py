@@ -10,12 +10,15 @@ from hypothesis import strategies as st
 from relay.model.actions import (
     Action,
     AddTask,
+    AnswerHandoff,
     Cancel,
     ClearAll,
     Continue,
     DeclareIntent,
     ForceRelease,
     GoFirst,
+    HandoffAnswer,
+    HandOn,
     MakeCheckpoint,
     MoveAll,
     MoveTask,
@@ -26,6 +29,7 @@ from relay.model.actions import (
     Retry,
     Rewind,
     Route,
+    RunPipeline,
     ShowAirspace,
     ShowHelp,
     ShowLocks,
@@ -103,6 +107,14 @@ PENDING, DOING, DONE = Status
         ("/unlock " + shlex.quote("it's.py") + " moved", ForceRelease("it's.py", "moved")),
         ("/unlock app/[id]/*.tsx#x moved", ForceRelease("app/[id]/*.tsx#x", "moved")),
         (r"/unlock src/\*.py moved", ForceRelease(r"src/\*.py", "moved")),
+        ("/handoff @claude CODEX write  the tests", HandOn("@CLAUDE", "@CODEX", "write the tests")),
+        ("/handoff developer qa", HandOn("developer", "qa")),
+        ("/handoff developer, codex", HandOn("developer", "@CODEX")),
+        ("/handoff #12 retry", AnswerHandoff(12, HandoffAnswer.RETRY)),
+        ("/handoff H12 Skip it is  known", AnswerHandoff(12, HandoffAnswer.SKIP, "it is known")),
+        ("/handoff 12 branch other-way", AnswerHandoff(12, HandoffAnswer.BRANCH, "other-way")),
+        ("/handoff # 12 escalate.", AnswerHandoff(12, HandoffAnswer.ESCALATE)),
+        ("/pipeline Add a\nlogin page", RunPipeline("Add a login page")),
         ("/rewind codex to 14:00", Rewind("CODEX", "14:00")),
         ("/rewind @Codex  to -1h into MAIN preview", Rewind("CODEX", "-1h", "main", preview=True)),
         ("/rewind ann lee to #1234 partial", Rewind("ann lee", "#1234", partial=True)),
@@ -151,6 +163,15 @@ def test_what_is_not_command_like_is_a_message(body: str) -> None:
         ("/tsak x", ["no command `/tsak`", "Did you mean `/task`?", "`/help` lists"]),
         ("/qeue", ["Did you mean `/queue`?"]),
         ("/xyzzy", ["no command `/xyzzy`. `/help` lists", "`//`"]),
+        ("/handoff", ["who hands on and to whom", "`/handoff @CLAUDE @CODEX write the tests`"]),
+        ("/handoff @claude", ["who hands on and to whom"]),
+        ("/handoff @claud qa", ["no agent `claud`", "Did you mean `@CLAUDE`?"]),
+        ("/handoff h3", ["`retry`, `escalate`, `skip` or `branch`"]),
+        ("/handoff h3 skip", ["why it is skipped"]),
+        ("/handoff h3 branch a b", ["one word"]),
+        ("/handoff h3 retry now", ["takes nothing more"]),
+        ("/handoff t3 retry", ["like `h12`", "which is a task"]),
+        ("/pipeline", ["what is to be done"]),
         ("/task", ["title is missing", "`/task <title>`", "`/task Fix the login page`"]),
         ("/move", ["number of the task", "`/move t3 in_progress`"]),
         ("/move done #3", ["number of the task", "not `done`"]),
@@ -241,6 +262,7 @@ _words = _text.map(lambda text: " ".join(text.split())).filter(bool)
 _unquoted = _words.filter(lambda text: '"' not in text)
 _agents = st.lists(st.sampled_from(AGENTS), unique=True, max_size=3).map(tuple)
 _numbers = st.integers(1, 999_999)
+_givers = st.sampled_from(["@CLAUDE", "@CODEX", "developer", "qa"])
 _actions: st.SearchStrategy[Action] = st.one_of(
     st.builds(AddTask, _words),
     st.builds(MoveTask, _numbers, st.sampled_from(Status)),
@@ -252,6 +274,12 @@ _actions: st.SearchStrategy[Action] = st.one_of(
     *(st.builds(kind, _agents) for kind in (Pause, Resume)),
     *(st.builds(kind, _agents.filter(bool)) for kind in (Cancel, TryNow, Stop, TakeMain)),
     st.builds(GoFirst, st.sampled_from(AGENTS)),
+    st.builds(HandOn, _givers, _givers, st.none() | _words),
+    st.builds(RunPipeline, _words),
+    st.builds(
+        AnswerHandoff, _numbers, st.sampled_from([HandoffAnswer.RETRY, HandoffAnswer.ESCALATE]), st.none()
+    ),
+    st.builds(AnswerHandoff, _numbers, st.just(HandoffAnswer.SKIP), _words),
     st.builds(
         DeclareIntent,
         st.sampled_from(AGENTS),
