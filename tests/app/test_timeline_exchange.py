@@ -57,7 +57,7 @@ def test_what_one_room_gives_another_takes(tmp_path: Path, capsys: pytest.Captur
     pulled = told(capsys, bob, "pull", "origin")
     merged = pulled.pop("merged")
     assert pulled == {"added": 1, "refused": [], "waiting": []}
-    assert list(merged["heads"])[1:] == [pushed["replica"]] and merged["conflicts"] == []
+    assert len(merged["heads"]) == 2 and pushed["replica"] in merged["heads"] and not merged["conflicts"]
     assert told(capsys, bob, "push")["events"] == 0, "nobody is shared there"
     assert command.main(["pull", "--config", str(bob)]) == 0
     assert capsys.readouterr().out == "Took in 0 events from origin.\n"
