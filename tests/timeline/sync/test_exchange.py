@@ -16,7 +16,7 @@ from relay.git.scratch_repository import ScratchRepository
 from relay.git.snapshot import Snapshotter
 from relay.log import events
 from relay.log.commit_trailers import EVENT, commit_trailers
-from relay.log.events import Event, NewEvent
+from relay.log.events import Event, Lane, NewEvent
 from relay.log.verify import verify
 from relay.model.refusals import Refusal
 from relay.model.touches import Kind, Source, Touch
@@ -198,6 +198,10 @@ async def test_rebuilt_from_refs(rooms: tuple[Room, Room], tmp_path: Path) -> No
         if at == 5:
             await ann.exchange.keep()
     wrote = await ann.write("a.py", "by ann\n", [theirs.id])
+    lane, tree = Lane(wrote.session, wrote.lane), wrote.snapshot or ""
+    kind = CheckpointKind.USER
+    await ann.replica.store.write(lambda tx: make_checkpoint(tx, lane, "here", tree, kind))
+    marked = await ann.replica.store.read(checkpoints.newest)
     await ann.exchange.keep()
     await ann.exchange.push("origin", ALL)
     before, union = await ann.heads(), await ann.replica.union()
@@ -210,13 +214,14 @@ async def test_rebuilt_from_refs(rooms: tuple[Room, Room], tmp_path: Path) -> No
         done = await ann.exchange.restore()
         assert (done.added, done.refused, done.waiting) == (len(union), (), ())
         assert await ann.heads() == before
+        assert await ann.replica.store.read(checkpoints.newest) == marked
         restored = [event.id for event in await all_events(ann.replica.store) if event.id != theirs.id]
         assert restored == recorded, "in the order in which they were recorded"
         assert [event.id for event in await ann.replica.union()] == [event.id for event in union]
         assert await verify(ann.replica.store) == []
         # It goes on where it was, under the same name.
         more = await ann.write("a.py", "again\n")
-        assert more.seq == wrote.seq + 1
+        assert more.seq == wrote.seq + 2
         assert (await ann.exchange.push("origin", ALL)).events == 1
         assert (await bob.exchange.pull("origin")).refused == ()
         assert (await bob.replica.store.read(lambda tx: events.get(tx, more.id))) is not None
