@@ -17,6 +17,7 @@ may push for all, from a clone of their own.
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import json
 import re
 import time
@@ -156,7 +157,12 @@ class TimelineExchange:
 
     async def _append(self, own: str, ref: str, sharing: Sharing | None) -> AppendResult:
         names = None if sharing is None else sorted(sharing.names)
-        sent = await self._sent(ref)
+        cursor = f"{_SENT}{ref}"
+        if sharing is None:
+            # Each clone of those who share a database has a journal of its own.
+            place = str(self._git.folder.resolve()).encode(errors="surrogateescape")
+            cursor += f"@{hashlib.sha256(place).hexdigest()[:12]}"
+        sent = await self._sent(cursor)
         given: set[str] = set()
         head = await head_commit(self._git, ref)
         if sent.get("commit") != head or sent.get("share") != names:
@@ -194,12 +200,12 @@ class TimelineExchange:
         now = {"commit": head, "pos": page.upto, "share": names, "held": page.held}
         if now != sent:
             value = dumps(now)
-            await self._store.write(lambda tx: events.put_setting(tx, f"{_SENT}{ref}", value))
+            await self._store.write(lambda tx: events.put_setting(tx, cursor, value))
         return AppendResult(own, events_, packs, trees_, withheld, tuple(sorted(page.held)))
 
-    async def _sent(self, ref: str) -> dict[str, Any]:
-        """How far the log was looked at for this ref."""
-        text = await self._store.read(lambda tx: events.setting(tx, f"{_SENT}{ref}"))
+    async def _sent(self, cursor: str) -> dict[str, Any]:
+        """How far the log was looked at, by the setting of this name."""
+        text = await self._store.read(lambda tx: events.setting(tx, cursor))
         return {} if text is None else dict(json.loads(text))
 
     async def _given(self, ref: str) -> set[str]:

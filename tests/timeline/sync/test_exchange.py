@@ -163,6 +163,36 @@ async def test_two_clones_of_one_database_push_in_turn(rooms: tuple[Room, Room],
     assert (await bob.exchange.pull("origin")).added == 4
 
 
+async def test_who_shares_a_database_needs_no_push_and_may(
+    rooms: tuple[Room, Room], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ann, bob = rooms
+    second = await Room.at(tmp_path, "second", "ann")
+    try:
+        first = await ann.write("a.py", "by ann\n")
+        other = await second.write("b.py", "by the second\n", [first.id])
+        for room in (ann, second):
+            assert [event.id for event in await all_events(room.replica.store)] == [first.id, other.id]
+            assert (await room.exchange.pull("origin")).added == 0
+        # Both push besides: they are one replica, and nobody gets anything twice.
+        assert (await ann.exchange.push("origin", ALL)).events == 2
+        assert (await second.exchange.push("origin", ALL)).events == 0
+        for room in (ann, second):
+            assert (await room.exchange.pull("origin")).added == 0
+        assert git(tmp_path / "hub.git", "for-each-ref", "--format=%(refname)", TIMELINES).count("\n") == 0
+        assert (await bob.exchange.pull("origin")).added == 2
+        # Each clone keeps a journal, and goes on with its own.
+        for room in (ann, second):
+            assert (await room.exchange.keep()).events == 2
+            monkeypatch.setattr(room.exchange, "_given", None)
+        await ann.write("a.py", "more\n")
+        for room in (second, ann):
+            assert (await room.exchange.keep()).events == 1
+            assert await verify(room.replica.store) == []
+    finally:
+        await second.replica.store.close()
+
+
 async def test_what_waits_is_read_again(rooms: tuple[Room, Room], tmp_path: Path) -> None:
     ann, bob = rooms
     eve = await Room.at(tmp_path, "eve")
