@@ -149,6 +149,7 @@ async def look(quick: bool) -> list[Figure]:
             worst = max(spent, default=0.0) * 1000
             figures.append(single(f"worst frame, {name}", worst, "ms", note=f"{len(spent)} frames"))
         still = "Number(document.querySelector('.tl-picture').dataset.frames)"
+        await page.wait_for_timeout(1500)  # what was chosen last is counted, a few blocks a frame
         before = await page.evaluate(still)
         await page.wait_for_timeout(2000)
         drawn = await page.evaluate(still) - before

@@ -155,6 +155,34 @@ async def test_the_wheel_zooms_where_it_points_and_dragging_moves(
     await expect(page.get_by_test_id("tl-event-panel")).to_have_count(0)
 
 
+async def test_two_fingers_zoom_and_one_moves(room: MockRoom, open_page: OpenPage) -> None:
+    page = await opened(room, open_page, size=(390, 844))
+    looking = page.get_by_test_id("tl-looking")
+    hand = await page.context.new_cdp_session(page)
+
+    async def fingers(kind: str, *at: tuple[float, float]) -> None:
+        points = [{"x": x, "y": y, "id": finger} for finger, (x, y) in enumerate(at)]
+        await hand.send("Input.dispatchTouchEvent", {"type": kind, "touchPoints": points})
+
+    x, y = await spot(page, "CODEX", 30)
+    before = float(await looking.get_attribute("data-span") or 0)
+    await fingers("touchStart", (x - 20, y), (x + 20, y))
+    for step in range(1, 7):
+        await fingers("touchMove", (x - 20 - 5 * step, y), (x + 20 + 5 * step, y))
+    await fingers("touchEnd")
+    await page.wait_for_timeout(60)
+    assert float(await looking.get_attribute("data-span") or 0) == pytest.approx(before * 40 / 100, rel=0.05)
+    assert (await spot(page, "CODEX", 30))[0] == pytest.approx(x, abs=6)
+    x = (await spot(page, "CODEX", 30))[0]
+    await fingers("touchStart", (x, y))
+    for step in range(1, 7):
+        await fingers("touchMove", (x - 10 * step, y))
+    await fingers("touchEnd")
+    await page.wait_for_timeout(60)
+    assert (await spot(page, "CODEX", 30))[0] == pytest.approx(x - 60, abs=6)
+    await expect(page.get_by_test_id("tl-event-panel")).to_have_count(0)
+
+
 async def test_taking_back_shows_its_plan_first(room: MockRoom, open_page: OpenPage) -> None:
     page = await opened(room, open_page, path="#/timeline?event=4")
     await page.get_by_test_id("tl-take-back").click()

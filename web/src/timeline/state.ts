@@ -20,6 +20,8 @@ import { isNobody } from "./words";
 
 /** Events that are read without being asked for. */
 const MOST = 200_000;
+/** The first page is small: something is there at once. */
+const FIRST = 256;
 const EVERY_MS = 2500;
 /** Milliseconds that what happens in the room is gathered before the newest are read. */
 const GATHER_MS = 400;
@@ -51,7 +53,7 @@ async function quiet(work: () => Promise<void>): Promise<void> {
 
 async function readOlder(): Promise<void> {
   while (table.older && table.size < most && open) {
-    table.putOlder(await api.timelineHeads({ before: table.first ?? NEWEST, limit: PAGE }));
+    table.putOlder(await api.timelineHeads({ before: table.first ?? NEWEST, limit: table.size ? PAGE : FIRST }));
     hasOlder.value = table.older;
     version.value += 1;
   }
