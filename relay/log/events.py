@@ -241,10 +241,9 @@ async def _clock_of(tx: Tx, new: NewEvent, lane: Row | None, seq: int) -> dict[s
     if not wanted:
         return {**own, key: seq}
     causes = await tx.all(Q.causes, ids=dumps(sorted(wanted)))
-    if len(causes) != len(wanted):
-        missing = sorted(wanted - {cause["id"] for cause in causes})
-        raise LaneError(f"unknown events named as causes: {', '.join(missing)}")
     clocks = [own]
+    if len(causes) != len(wanted):
+        clocks += await _clocks_of_stubs(tx, wanted - {cause["id"] for cause in causes}, key, seq)
     for cause in causes:
         clock: dict[str, int] = json.loads(cause["clock"])
         cause_key = f"{cause['session']}/{cause['lane']}"
@@ -254,6 +253,22 @@ async def _clock_of(tx: Tx, new: NewEvent, lane: Row | None, seq: int) -> dict[s
         clocks.append(clock)
     merged = {**merge(*clocks), key: seq}
     return await _without_folded(tx, merged, [entry for entry in merged if entry != key])
+
+
+async def _clocks_of_stubs(tx: Tx, missing: set[str], key: str, seq: int) -> list[dict[str, int]]:
+    """What is known of the clocks of causes that are archived: the event itself. Raises LaneError for others."""
+    stubs = await tx.all(Q.stubs_known, ids=dumps(sorted(missing)))
+    if unknown := sorted(missing - {stub["id"] for stub in stubs}):
+        raise LaneError(f"unknown events named as causes: {', '.join(unknown)}")
+    clocks = []
+    for stub in stubs:
+        lane = await tx.one(Q.lane, session=stub["session"], lane=stub["lane"])
+        stub_key = f"{stub['session']}/{stub['lane']}"
+        if (lane is None or lane["short"]) and stub_key != key:
+            await tx.execute(Q.put_exit, lane=stub_key, seq=stub["seq"], into_lane=key, at=seq)
+        else:
+            clocks.append({stub_key: stub["seq"]})
+    return clocks
 
 
 async def _without_folded(tx: Tx, clock: dict[str, int], others: list[str]) -> dict[str, int]:

@@ -1,6 +1,9 @@
 """Checking the log: is every event as it was recorded?
 
-Invariant: a check names each event whose content, causes or lane is not what its hash says, and changes nothing.
+Invariants:
+- a check names each event whose content, causes or lane is not what its hash says, and changes nothing;
+- where a part of the log is archived, its lanes go on from where the archive ends (`relay.log.archived`); the
+  archives themselves are checked by who has them.
 """
 
 from __future__ import annotations
@@ -9,7 +12,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from relay.log.encoding import loads
+from relay.log.archived import archived_parts, cut_of
+from relay.log.encoding import dumps, loads
 from relay.log.event_hash import event_id
 from relay.log.events import Q
 from relay.log.imported import ImportedRow, as_recorded
@@ -34,6 +38,8 @@ class VerifyState:
 
     known: set[str] = field(default_factory=set)
     heads: dict[str, tuple[int, str]] = field(default_factory=dict)
+    cut: int = 0
+    """What stands at or before this place is in an archive too, and its lane's order is checked there."""
 
 
 def verify_batch(rows: Sequence[Row], state: VerifyState) -> list[LogFault]:
@@ -46,7 +52,8 @@ def verify_batch(rows: Sequence[Row], state: VerifyState) -> list[LogFault]:
         if fault:
             faults.append(LogFault(row["pos"], row["id"], fault))
         state.known.add(row["id"])
-        state.heads[f"{row['session']}/{row['lane']}"] = (row["seq"], row["id"])
+        if row["pos"] > state.cut:
+            state.heads[f"{row['session']}/{row['lane']}"] = (row["seq"], row["id"])
     return faults
 
 
@@ -60,6 +67,8 @@ def _fault_of(row: Row, state: VerifyState) -> str | None:
         return f"it cannot be read: {error}"
     if unknown:
         return f"its cause {unknown[0]} is missing"
+    if row["pos"] <= state.cut:
+        return None
     seq, head = state.heads.get(f"{row['session']}/{row['lane']}", (0, None))
     if row["seq"] != seq + 1:
         return f"its lane jumps from {seq} to {row['seq']}"
@@ -68,9 +77,21 @@ def _fault_of(row: Row, state: VerifyState) -> str | None:
     return None
 
 
+async def archived_causes(tx: Tx, rows: Sequence[Row]) -> set[str]:
+    """Those causes of the rows that are archived."""
+    wanted: set[str] = set()
+    for row in rows:
+        try:
+            wanted.update(map(str, (*loads(row["parents"]), *loads(row["causal_deps"]))))
+        except (ValueError, TypeError):
+            continue  # `verify_batch` names it
+    return {row["id"] for row in await tx.all(Q.stubs_known, ids=dumps(sorted(wanted)))}
+
+
 async def verify(store: Store, *, batch: int = 2000) -> list[LogFault]:
     """Check every event of the log: content, causes and lanes. Names each event that is not as it was recorded."""
-    state = VerifyState()
+    cut = cut_of(await store.read(archived_parts))
+    state = VerifyState(heads=dict(cut.heads), cut=cut.upto)
     faults: list[LogFault] = []
     after = 0
     while True:
@@ -78,6 +99,8 @@ async def verify(store: Store, *, batch: int = 2000) -> list[LogFault]:
 
         async def work(tx: Tx, cursor: int = cursor) -> tuple[int, list[LogFault]]:
             rows = await as_recorded(tx, await tx.all(Q.events_after, after=cursor, limit=batch))
+            if cut.upto:
+                state.known.update(await archived_causes(tx, rows))
             return (rows[-1]["pos"] if rows else cursor), verify_batch(rows, state)
 
         after, batch_faults = await store.read(work, long=True)

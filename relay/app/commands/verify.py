@@ -13,6 +13,8 @@ from relay.config.settings import Settings
 from relay.log.verify import LogFault, verify
 from relay.store.open import opened_store
 from relay.store.ports import StoreMissing
+from relay.timeline.archive import FOLDER as ARCHIVES
+from relay.timeline.archive import check_archives
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
@@ -51,6 +53,7 @@ async def _faults(settings: Settings) -> tuple[list[str], list[LogFault]]:
     async with opened_store(settings, SCHEMAS, create=False) as store:
         damage = await store.check()
         try:
-            return damage, await verify(store)
+            folder = settings.runtime_dir / ARCHIVES
+            return damage, [*await check_archives(store, folder), *await verify(store)]
         except store.errors as error:
             return damage or [f"the log cannot be read: {error}"], []

@@ -15,6 +15,7 @@ from relay.base.durations import clock_time
 from relay.config.command_line import script
 from relay.coordination.tasks.projection import TasksFile, strays
 from relay.log import events
+from relay.log.archived import archived_parts, cut_of
 from relay.log.encoding import dumps, loads
 from relay.log.imported import as_recorded
 from relay.log.verify import LogFault, VerifyState, verify_batch
@@ -105,7 +106,8 @@ async def log(context: CheckContext) -> Check:
 async def verify_newest(store: Store, count: int, *, batch: int = _BATCH) -> list[LogFault]:
     """`relay.log.verify.verify` over the newest `count` events only; what lies before is taken as found."""
     after = max(0, await store.read(events.last_pos) - count)
-    state, faults = VerifyState(), []
+    cut = cut_of(await store.read(archived_parts))
+    state, faults = VerifyState(cut=cut.upto), list[LogFault]()
 
     async def work(tx: Tx, cursor: int) -> tuple[int, list[LogFault]]:
         rows = await as_recorded(tx, await tx.all(events.Q.events_after, after=cursor, limit=batch))
@@ -131,7 +133,9 @@ async def _know_what_lies_before(tx: Tx, rows: Sequence[Row], state: VerifyState
         except (ValueError, TypeError):
             continue  # verify_batch names it
     own = {row["id"] for row in rows}
-    parents = await tx.all(Q.events_by_ids, ids=dumps(sorted(map(str, wanted - own - state.known))))
+    ids = dumps(sorted(map(str, wanted - own - state.known)))
+    # What is archived has left a stub.
+    parents = [*await tx.all(Q.events_by_ids, ids=ids), *await tx.all(events.Q.stubs_known, ids=ids)]
     state.known.update(row["id"] for row in parents)
     there = {row["id"]: row for row in parents}
     for row in rows:

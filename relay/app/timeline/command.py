@@ -18,7 +18,7 @@ from relay.app.commands import verify
 from relay.app.runtime import instance
 from relay.app.runtime.daemon_requests import ask_daemon, state_of
 from relay.app.runtime.git_person import git_person
-from relay.app.timeline import exchange, restore
+from relay.app.timeline import archive, exchange, restore
 from relay.app.timeline import moments as moment_commands
 from relay.app.wiring.schema import SCHEMAS
 from relay.base.durations import parse_iso
@@ -98,6 +98,11 @@ def _parser() -> argparse.ArgumentParser:
         "--dry-run", action="store_true", help="show what would come back, and what is lost"
     )
     bring_back.add_argument("--replica", metavar="ID", help="whose journal, where the repository has several")
+    old = action(
+        "archive", "Move old events out of the database, into archives that are checked and read as before."
+    )
+    old.add_argument("--before", required=True, metavar="MOMENT", help=f"what came before: {moments.FORMS}")
+    old.add_argument("--dry-run", action="store_true", help="show what it would do, and do nothing")
     action("verify", "Check every event of the log against its hash, its causes and its lane.")
     action("rebuild", "Make the timeline's tables anew from the log.")
     return parser
@@ -128,6 +133,8 @@ def main(words: list[str]) -> int:
                 return {"events": count}, f"The timeline's tables were made anew from {count:,} events."
             if args.action in ("push", "pull"):
                 return await exchange.run(store, settings, args)
+            if args.action == "archive":
+                return await archive.run(store, settings, args)
             return await _read(store, settings, args)
 
     try:
@@ -144,7 +151,7 @@ def _moments_joined(words: list[str]) -> list[str]:
     """`--to -1h` as `--to=-1h`, since argparse takes `-1h` for an option."""
     joined: list[str] = []
     for word in words:
-        if joined and joined[-1] in ("--to", "--since"):
+        if joined and joined[-1] in ("--to", "--since", "--before"):
             joined[-1] = f"{joined[-1]}={word}"
         elif is_past(word):
             # A moment that stands alone, as `jump` and `diff` take it: to argparse a text with a blank is no option.
@@ -214,16 +221,19 @@ async def _read(store: Store, settings: Settings, args: argparse.Namespace) -> t
                 f"{safe_line(file['path'])}  {_who(file['by'])}@{file['replica'][:SHORT]}, {_at(file['at'])}"
                 for file in others
             ]
-            shown = "\n".join(lines) or "Nobody has changed a file yet."
-            return {"files": files, "others": others}, shown
+            older = await archive.older(tx)
+            shown = "\n".join([*(lines or ["Nobody has changed a file yet."]), *archive.older_line(older)])
+            return {"files": files, "others": others, "archived": older}, shown
         after = 0 if args.since is None else (await moments.resolve(tx, args.since)).pos
         types = args.type or reading.TYPES
         wanted = Filter(args.lane, args.path, types, after, others=not args.here)
         found = await reading.page(tx, wanted, args.lines)
         origins = await origins_of(tx, found)
-        lines = [_line(event, origins.get(event.pos)) for event in found]
+        lines = [_line(event, origins.get(event.pos)) for event in found] or ["There is nothing yet."]
         heads = [reading.head(event, origins.get(event.pos)) for event in found]
-        return {"events": heads}, "\n".join(lines) or "There is nothing yet."
+        # What is not shown for want of lines is here; what has left is not.
+        older = await archive.older(tx) if len(found) < args.lines else None
+        return {"events": heads, "archived": older}, "\n".join([*archive.older_line(older), *lines])
 
     return await store.read(work, long=True)
 

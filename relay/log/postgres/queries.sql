@@ -35,7 +35,7 @@ JOIN lanes l ON l.session = e.session AND l.lane = e.lane LEFT JOIN imported_eve
 WHERE e.id = ANY (ARRAY(SELECT json_array_elements_text(:ids::json)))
 
 -- name: stubs_known
-SELECT id, session, lane, seq FROM event_stubs WHERE id = ANY (ARRAY(SELECT json_array_elements_text(:ids::json)))
+SELECT id, session, lane, seq, parents FROM event_stubs WHERE id = ANY (ARRAY(SELECT json_array_elements_text(:ids::json)))
 
 -- name: lanes_owned
 SELECT l.session, l.lane, l.seq, l.head, l.clock, l.depth, n.origin FROM json_array_elements_text(:keys::json) AS k (value)

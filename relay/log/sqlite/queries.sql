@@ -35,7 +35,7 @@ JOIN lanes l ON l.session = e.session AND l.lane = e.lane LEFT JOIN imported_eve
 WHERE e.id IN (SELECT value FROM json_each(:ids))
 
 -- name: stubs_known
-SELECT id, session, lane, seq FROM event_stubs WHERE id IN (SELECT value FROM json_each(:ids))
+SELECT id, session, lane, seq, parents FROM event_stubs WHERE id IN (SELECT value FROM json_each(:ids))
 
 -- name: lanes_owned
 SELECT l.session, l.lane, l.seq, l.head, l.clock, l.depth, n.origin FROM json_each(:keys) k

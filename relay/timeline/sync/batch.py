@@ -135,6 +135,9 @@ class ImportBatch:
             return
         row = to_local(event.row, origin, self.own, OWN_TYPES)
         key = f"{row['session']}/{row['lane']}"
+        lane = self.lanes.get(key)
+        if event.id in self.known and lane is not None and event.seq <= lane.seq:
+            return  # it was here, and is archived
         if reason := self._misplaced(event, key, row["session"], origin):
             self.refused.append(RefusedEvent(event.id, origin, reason))
             return

@@ -57,7 +57,10 @@ async def read_page(tx: Tx, after: int, sharing: Sharing | None, held: Mapping[s
     going = own if sharing is None else [row for row in own if _leaves(row, sharing, page.held)]
     causes = {row["id"]: of_body(row, short=False).needs for row in going}
     wanted = sorted({id for event, needs in causes.items() for id in (event, *needs)})
-    places = {row["id"]: row for row in await tx.all(Q.events_known, ids=dumps(wanted))}
+    places: dict[str, Row] = {row["id"]: row for row in await tx.all(Q.events_known, ids=dumps(wanted))}
+    # Of what is archived a stub is here.
+    absent = dumps([id for id in wanted if id not in places])
+    places |= {row["id"]: {**row, "origin": None} for row in await tx.all(Q.stubs_known, ids=absent)}
     for row in going:
         stubs: list[str] = []
         stays: tuple[str, ...] = ()

@@ -1,0 +1,104 @@
+"""`relay timeline archive`: old events leave the database and stand in `.relay/archive/`, beside the transcript's.
+
+Invariant: works beside a running room and without one. What is still needed is not archived: then the command says
+what needs it, and up to where it could go.
+"""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import Any
+
+from relay.app.health import context
+from relay.base.terminal_text import safe_line
+from relay.config.settings import Settings
+from relay.coordination.tasks.task_events import TASK_EVENTS
+from relay.log.archived import ArchivedPart, archived_parts
+from relay.model import Refusal
+from relay.store.ports import Store, Tx
+from relay.timeline import moments
+from relay.timeline.archive import FOLDER, ArchiveResult, Need, archive, needs, preview
+
+#: Reasons that a refusal names.
+MOST_NAMED = 5
+
+
+async def run(store: Store, settings: Settings, args: argparse.Namespace) -> tuple[Any, str]:
+    """Archive what came before `args.before`; the result as JSON and for people. Raises Refusal."""
+    moment = await store.read(lambda tx: moments.resolve(tx, args.before))
+    needed = sorted([*await needs(store, moment.pos), *await _open_work(store, moment.pos)], key=_place)
+    if needed and not args.dry_run:
+        raise Refusal(_in_the_way(needed), f'`--before "#{needed[0].pos}"` would go as far as it can.')
+    folder = settings.runtime_dir / FOLDER
+    if args.dry_run:
+        done = await preview(store, moment.pos)
+    else:
+        try:
+            done = await archive(store, folder, moment.pos, sorted(TASK_EVENTS))
+        except OSError as error:
+            raise Refusal(
+                f"{error.filename or folder}: {error.strerror}.", "Nothing is lost; try again."
+            ) from error
+    value = {
+        "upto": done.upto,
+        "events": done.events,
+        "kept": done.kept,
+        "files": [str(folder / part.file) for part in done.parts],
+        "size": done.size,
+        "before": done.before,
+        "after": done.after,
+        "needed": [{"what": need.what, "number": need.pos} for need in needed],
+    }
+    return value, _text(done, folder, moment.words, args.dry_run, needed)
+
+
+async def _open_work(store: Store, upto: int) -> list[Need]:
+    rows = await store.read(lambda tx: tx.all(context.Q.open_work, upto=upto))
+    return [Need(row["what"], row["pos"]) for row in rows]
+
+
+def _place(need: Need) -> int:
+    return need.pos
+
+
+def _in_the_way(needed: list[Need]) -> str:
+    named = "; ".join(f"#{need.pos}: {safe_line(need.what)}" for need in needed[:MOST_NAMED])
+    more = f"; and {len(needed) - MOST_NAMED} more" if len(needed) > MOST_NAMED else ""
+    return f"These events are still needed: {named}{more}."
+
+
+def _text(done: ArchiveResult, folder: Path, words: str, dry_run: bool, needed: list[Need]) -> str:
+    if not done.events:
+        return f"Nothing to archive before {words}."
+    stay = f"{done.kept:,} of them stay here too"
+    if dry_run:
+        lines = [f"{done.events:,} events before {words} would go into {folder}; {stay}."]
+        return "\n".join([*lines, *([_in_the_way(needed)] if needed else [])])
+    return (
+        f"{done.events:,} events are in {len(done.parts)} archives in {folder} now ({done.size:,} bytes); {stay}. "
+        f"The database uses {done.after:,} bytes; before, {done.before:,}. `relay timeline verify` checks both."
+    )
+
+
+async def older(tx: Tx) -> dict[str, Any] | None:
+    """Where the events are that have left the log: `{events, upto, files}`; None: all are here."""
+    parts: list[ArchivedPart] = await archived_parts(tx)
+    if not parts:
+        return None
+    return {
+        "events": sum(part.events for part in parts),
+        "upto": parts[-1].upto,
+        "files": [part.file for part in parts],
+    }
+
+
+def older_line(found: dict[str, Any] | None) -> list[str]:
+    """The line for people about what `older` found."""
+    if found is None:
+        return []
+    files = found["files"]
+    which = files[0] if len(files) == 1 else f"{len(files)} files"
+    return [
+        f"The {found['events']:,} events up to #{found['upto']} are archived ({which} in .relay/{FOLDER}/)."
+    ]
