@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import random
 import sqlite3
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -126,14 +127,17 @@ async def _imports(folder: Path, replicas: int, count: int) -> list[Figure]:
         await _packed(folder / f"replica-{number}.db", f"r{number}", count) for number in range(replicas)
     ]
     took: list[float] = []
+    worked: list[float] = []
     store = await open_store(folder / "import.db", SCHEMAS)
     try:
         own = await store.write(make_replica_id)
         for origin, lines in packs:
+            began = time.process_time()
             with stopwatch(took):
                 incoming = Incoming()
                 await asyncio.to_thread(incoming.read, origin, lines)
                 done = await import_events(store, incoming, own)
+            worked.append(time.process_time() - began)
             assert (done.added, done.refused, done.waiting) == (count, (), ())
     finally:
         await store.close()
@@ -157,6 +161,13 @@ async def _imports(folder: Path, replicas: int, count: int) -> list[Figure]:
             n=replicas,
             limits=goal_ratio,
             note=f"{note}; each: {', '.join(f'{value:.2f}' for value in took)} s",
+        ),
+        single(
+            "import, the last beside the first, processor time",
+            worked[-1] / worked[0],
+            "times",
+            n=replicas,
+            note=f"{note}; each: {', '.join(f'{value:.2f}' for value in worked)} s",
         ),
         spread("import of a replica", took, note=note),
         spread("import of a replica, raw", raw, note=note),

@@ -1,4 +1,5 @@
-"""`scripts/faults [room|writes|rewinds]`: as many storms as wanted, each with its seed; `locks`: nobody is killed."""
+"""`scripts/faults [room|writes|rewinds|timeline]`: as many storms as wanted, each with its seed; `locks`: nobody is
+killed."""
 
 from __future__ import annotations
 
@@ -16,6 +17,7 @@ from tests.acceptance.stores import STORES
 from tests.faults.contention import contention
 from tests.faults.rewinds import rewinds
 from tests.faults.storm import storm
+from tests.faults.timeline import kills_of_the_timeline
 from tests.faults.writes import writes
 
 #: Seconds that the clients of `locks` may take for one attempt each, on a loaded machine.
@@ -25,9 +27,16 @@ ATTEMPT_S = 0.5
 def main() -> int:
     options = argparse.ArgumentParser(prog="scripts/faults", description=__doc__)
     what = "room: people post (default); writes: agents write at every interface; "
-    what += "rewinds: a process takes back and undoes; locks: many clients at one path"
+    what += "rewinds: a process takes back and undoes; "
+    what += (
+        "timeline: a process records, takes snapshots, imports and archives; locks: many clients at one path"
+    )
     options.add_argument(
-        "what", nargs="?", choices=("room", "writes", "rewinds", "locks"), default="room", help=what
+        "what",
+        nargs="?",
+        choices=("room", "writes", "rewinds", "timeline", "locks"),
+        default="room",
+        help=what,
     )
     options.add_argument("--clients", type=int, default=8, help="locks: processes (8)")
     options.add_argument("--attempts", type=int, default=3000, help="locks: attempts of each (3000)")
@@ -58,6 +67,9 @@ def _storms(chosen: argparse.Namespace) -> int:
             print(json.dumps(counts))
         elif chosen.what == "rewinds":
             found, counts = asyncio.run(rewinds(folder / "room", seed, kills=chosen.kills))
+            print(json.dumps(counts))
+        elif chosen.what == "timeline":
+            found, counts = asyncio.run(kills_of_the_timeline(folder / "room", seed, kills=chosen.kills))
             print(json.dumps(counts))
         else:
             found = asyncio.run(
