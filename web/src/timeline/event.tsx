@@ -84,6 +84,18 @@ function Touches({ event }: { event: WholeEvent }) {
   );
 }
 
+/** The rules of a handoff, as they were checked (docs/timeline.md). */
+function Rules({ event }: { event: WholeEvent }) {
+  const checked = event.type === "handoff" ? (event.outputs as { validation?: { rules_checked?: { rule: string; state: string; detail?: string | null }[] } }).validation?.rules_checked : undefined;
+  if (!checked?.length) return null;
+  return (
+    <section data-testid="tl-rules">
+      <h3>Rules</h3>
+      <ul class="tl-touches">{checked.map((one) => <li key={one.rule}><code>{one.rule}</code><span class={`tag ${one.state === "passed" ? "" : "tag-bad"}`}>{one.state.replace(/_/g, " ")}</span>{one.detail && <span class="muted">{one.detail}</span>}</li>)}</ul>
+    </section>
+  );
+}
+
 /** Work that a rewind can take back is an agent's or a person's. */
 const canTakeBack = (name: string, kind: string): boolean => !isNobody(name) && (isPerson(name) || lanesOf(name).length > 0) && ["write", "unseen", "turn", "end", "read"].includes(kind);
 
@@ -154,6 +166,7 @@ export function EventPanel() {
       {event && event.number === number && (
         <>
           <Touches event={event} />
+          <Rules event={event} />
           <Known event={event} />
         </>
       )}

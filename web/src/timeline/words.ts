@@ -22,7 +22,7 @@ const CHANGES: Readonly<Record<string, string>> = {
   taking: "conflicts with the main branch while taking it in", conflicted: "cannot be merged: it conflicts with the main branch", unsettled: "has conflicts to settle",
   forwarded: "moved on to the main branch", discarded: "had its work discarded", restored: "had its work brought back", removed: "lost its worktree", aborted: "gave up taking the main branch in",
 };
-const READS: Readonly<Record<string, string>> = { merge: "took in, with the main branch,", start: "was seen for the first time", handoff: "got, handed on," };
+const READS: Readonly<Record<string, string>> = { merge: "took the main branch in", start: "was seen for the first time", handoff: "got what was handed on" };
 
 /** What it is about: "src/app.py and 2 more", a checkpoint's name, a branch's change. */
 export function about(table: EventTable, { block, i }: Place): string {
@@ -47,7 +47,7 @@ export function deed(table: EventTable, place: Place): string {
   const of = about(table, place);
   const word = table.words.texts[place.block.word[place.i]!] ?? "";
   const kind = kindId(place);
-  if (kind === "read" && (READS[word] || !of)) return [READS[word] ?? "was seen as it stood", of].filter(Boolean).join(" ");
+  if (kind === "read" && (READS[word] || !of)) return [READS[word] ?? "was seen as it stood", of].filter(Boolean).join(": ");
   // Of a worktree: it names no file.
   if (place.block.files[place.i] === 0 && CHANGES[word] && (kind === "branch" || kind === "merge" || kind === "worktree" || kind === "conflict")) return CHANGES[word];
   const blind = kind === "unseen" ? ", not having seen another's change" : "";
