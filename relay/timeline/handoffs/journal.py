@@ -26,8 +26,8 @@ HANDED_ON = "handoff"
 
 class State(StrEnum):
     """What is next: the source is at work; its work is checked; it tries again on a branch; the receiver's worktree
-    is set; people are asked; the last role of a pipeline is at work; nothing, as it came through; nothing, as people
-    ended it."""
+    is set; people are asked; the last role of a pipeline is at work; people ended it, and the source goes back to its
+    own branch; nothing, as it came through; nothing, as it was ended."""
 
     WORKING = "working"
     CHECKING = "checking"
@@ -35,6 +35,7 @@ class State(StrEnum):
     PASSED = "passed"
     ASKED = "asked"
     FINISHING = "finishing"
+    LEAVING = "leaving"
     DONE = "done"
     ENDED = "ended"
 

@@ -131,6 +131,17 @@ class HandoffPlaces:
         await own.run("read-tree", commit)
         await own.run("update-index", "-q", "--refresh", ok=(0, 1))
 
+    async def go_back(self, checkout: Checkout, head: str, branch: str) -> bool:
+        """Let a checkout that stands at the commit `head` stand on `branch`, which follows it there; files and index
+        stay. False: that branch has commits of its own, and stays too. Raises GitError."""
+        git, ref = checkout.git, f"{_HEADS}{branch}"
+        there = await git.maybe("rev-parse", "-q", "--verify", f"{ref}^{{commit}}")
+        if there is not None and not await _is_ancestor(git, there, head):
+            return False
+        await git.run("update-ref", "-m", _MESSAGE, ref, head, there or "")
+        await git.run("symbolic-ref", "-m", _MESSAGE, "HEAD", ref)
+        return True
+
     async def take_branch(self, name: str, commit: str) -> None:
         """Make a branch at a commit; may be done again. Raises Refusal when it stands elsewhere, or cannot be one."""
         git = self._main.git

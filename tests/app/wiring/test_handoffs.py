@@ -227,13 +227,21 @@ async def test_skip_hands_on_with_its_reason(open_stage: Open) -> None:
 
 
 async def test_escalate_ends_it(open_stage: Open) -> None:
-    stage = await open_stage("room", max_retries=0)
+    stage = await open_stage("room", max_retries=1)
     write(stage.at("AVA"), {"work.txt": "bad\n"})
     await stage.hand_on()
     await stage.settle()
+    await stage.work("AVA", {"work.txt": "worse\n"})
+    await stage.settle()
+    assert (await stage.row()).state is State.ASKED
+    assert git(stage.at("AVA"), "rev-parse", "--abbrev-ref", "HEAD").endswith("-retry-1")
+    write(stage.at("AVA"), {"more.txt": "not committed\n"})
     await stage.answer(HandoffAnswer.ESCALATE)
     await stage.settle()
     assert (await stage.row()).state is State.ENDED
+    assert git(stage.at("AVA"), "rev-parse", "--abbrev-ref", "HEAD").endswith("/developer")
+    assert git(stage.at("AVA"), "status", "--porcelain") == "?? more.txt", "it goes on where it was"
+    assert (stage.at("AVA") / "work.txt").read_text() == "worse\n"
     assert git(stage.at("BEN"), "status", "--porcelain") == ""
     assert await stage.hand_on(), "another one may begin"
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import count
 from typing import Any
 
 from relay.airspace.worktrees.registry import WorktreeRegistry
@@ -103,11 +104,17 @@ class HandoffChecks:
         return await git.line("rev-parse", f"{base}^{{tree}}")
 
     async def retry_branch(self, handoff: Handoff) -> str:
-        """`tw/<user>/<role>-<handoff>-retry-N`, the next attempt's."""
+        """`tw/<user>/<role>-<handoff>-retry-N`, the next attempt's; with a number behind it where a branch of an
+        earlier database has that name."""
         assert self._registry.main is not None
-        user = await branch_user(self._registry.main)
-        number, attempt = str(handoff.number), str(handoff.attempt + 1)
-        return agent_branch(user, handoff.source_role, number, "retry", attempt)
+        user, git = await branch_user(self._registry.main), self._registry.main.git
+        words = [handoff.source_role, str(handoff.number), "retry", str(handoff.attempt + 1)]
+        for more in count(1):
+            name = agent_branch(user, *words, *([str(more)] if more > 1 else []))
+            there = await git.maybe("rev-parse", "-q", "--verify", f"refs/heads/{name}")
+            if there in (None, handoff.at_commit):
+                return name
+        raise AssertionError("numbers do not end")
 
     async def _changes(self, base: str, tree: str) -> tuple[int, int, int]:
         """Files, lines added and lines removed between two trees."""

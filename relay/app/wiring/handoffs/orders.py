@@ -177,7 +177,7 @@ class HandoffOrders:
                 now=self._clock(),
                 agents=[handoff.source],
             )
-        await journal.save(tx, replace(handoff, state=State.ENDED))
+        await journal.save(tx, replace(handoff, state=State.LEAVING))
 
     async def _record(self, tx: Tx, handoff: Handoff, outputs: dict[str, Any], cause: Sequence[str]) -> str:
         """What people decided, on a lane of the handoff's own; the event's id."""
@@ -230,6 +230,7 @@ _STANDS = {
     State.ASKED: "it waits for people",
     State.FINISHING: "its last agent is at work",
     State.DONE: "it is through",
+    State.LEAVING: "it was ended",
     State.ENDED: "it was ended",
 }
 

@@ -48,7 +48,7 @@ _WAKES = (*ledger.OF_THE_ROOM, HANDED_ON)
 #: The rule whose first success on a tree is a milestone.
 _TESTS = "AllTestsPass"
 #: States in which there is something to do without an agent or a person.
-_AT_WORK = (State.CHECKING, State.RETRYING, State.PASSED)
+_AT_WORK = (State.CHECKING, State.RETRYING, State.PASSED, State.LEAVING)
 
 
 class HandoffSteps:
@@ -104,6 +104,7 @@ class HandoffSteps:
             State.CHECKING: self._check,
             State.RETRYING: self._try_again,
             State.PASSED: self._hand_over,
+            State.LEAVING: self._leave,
         }[handoff.state]
         try:
             await step(handoff)
@@ -222,10 +223,10 @@ class HandoffSteps:
                 await journal.save(tx, replace(row, state=State.PASSED))
                 await self._say(tx, row, wording.passed(row, results), event)
                 return
-            retries = row.attempt < row.allowed
-            await journal.save(
-                tx, replace(row, state=State.RETRYING if retries else State.ASKED, branch=None)
-            )
+            # Another attempt gets a branch of its own.
+            again = replace(row, state=State.RETRYING, branch=None)
+            asked = replace(row, state=State.ASKED)
+            await journal.save(tx, again if row.attempt < row.allowed else asked)
             await self._say(tx, row, wording.failed(row, results), event)
 
         await self._store.write(work)
@@ -279,7 +280,9 @@ class HandoffSteps:
         async with worktree.lock:
             if self._worktrees.busy(handoff.target):
                 return
-            await self._worktrees.set_to(handoff, worktree, handoff.at_commit, handoff.tree)
+            commit, tree = handoff.at_commit, handoff.tree
+            home = await self._worktrees.home_for(worktree, commit)
+            await self._worktrees.set_to(handoff, worktree, commit, tree, branch=home)
             await self._store.write(lambda tx: self._handed_over(tx, handoff))
         await self._next(handoff)
 
@@ -333,7 +336,8 @@ class HandoffSteps:
             if self._worktrees.busy(handoff.source):
                 return
             await self._worktrees.places.take_branch(branch, handoff.at_commit)
-            await self._worktrees.set_to(handoff, worktree, handoff.at_commit, handoff.tree, branch)
+            commit, tree = handoff.at_commit, handoff.tree
+            await self._worktrees.set_to(handoff, worktree, commit, tree, branch=branch, free=False)
             trying = replace(
                 handoff,
                 state=State.WORKING,
@@ -357,6 +361,17 @@ class HandoffSteps:
                 await journal.save(tx, replace(trying, message=spoken))
 
             await self._store.write(work)
+
+    async def _leave(self, handoff: Handoff) -> None:
+        if not await self._worktrees.leave_branch(handoff):
+            return
+
+        async def work(tx: Tx) -> None:
+            row = await journal.load(tx, handoff.number)
+            if row.state is State.LEAVING:
+                await journal.save(tx, replace(row, state=State.ENDED))
+
+        await self._store.write(work)
 
     # -- small things
 

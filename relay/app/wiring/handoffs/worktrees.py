@@ -8,9 +8,11 @@ from __future__ import annotations
 import time
 from dataclasses import replace
 
+from relay.airspace.worktrees.lifecycle import is_ancestor
 from relay.airspace.worktrees.registry import WorktreeRegistry
 from relay.airspace.worktrees.tracked_worktree import TrackedWorktree
 from relay.base.terminal_text import safe_line
+from relay.git.checkout import head_of
 from relay.git.kept_snapshots import KeptSnapshots
 from relay.model import Refusal
 from relay.store.ports import Store, Tx
@@ -43,16 +45,23 @@ class HandoffWorktrees:
         await self.places.check_free(agent, worktree.checkout, snapshot, commit, main, landed)
 
     async def set_to(
-        self, handoff: Handoff, worktree: TrackedWorktree, commit: str, tree: str, branch: str | None = None
+        self,
+        handoff: Handoff,
+        worktree: TrackedWorktree,
+        commit: str,
+        tree: str,
+        *,
+        branch: str | None = None,
+        free: bool = True,
     ) -> None:
-        """Set a worktree, whose lock is held, to a commit with this tree. Without `branch` its own work must be in
-        that."""
+        """Set a worktree, whose lock is held, to a commit with this tree, on `branch` or the one that it is on.
+        `free`: refuse where it has work that is not in that."""
         places, checkout = self.places, worktree.checkout
         if handoff.written is not None:
             await places.recover(checkout, *handoff.written)
         worktree.mark_stale(None)
         snapshot = await worktree.take_snapshot(everything=True)
-        if branch is None:
+        if free:
             await self.check_free(worktree.name, worktree, commit, await self.main_commit())
         await places.keep_staged(checkout, snapshot.tree)
         if snapshot.tree != tree:
@@ -87,18 +96,45 @@ class HandoffWorktrees:
                 return
             worktree.mark_stale(None)
             snapshot = await worktree.take_snapshot(everything=True)
-            if snapshot.tree != handoff.tree or snapshot.merging:
-                return  # it has gone on, and keeps what it has
-            home = worktree.branch
-            git = worktree.checkout.git
-            there = await git.maybe("rev-parse", "-q", "--verify", f"refs/heads/{home}^{{commit}}")
-            if snapshot.head.branch != home and there is not None:
-                asked = ("merge-base", "--is-ancestor", there, handoff.at_commit)
-                if (await git.run(*asked, ok=(0, 1))).code:
-                    return
-            await self.places.settle(worktree.checkout, handoff.at_commit, home)
+            if not snapshot.merging:
+                if snapshot.tree == handoff.tree:
+                    await self.places.settle(worktree.checkout, handoff.at_commit)
+                # Else it has gone on, and keeps what it has.
+                await self._go_back(handoff, worktree)
             worktree.mark_stale(None)
         self._registry.wake.set()
+
+    async def leave_branch(self, handoff: Handoff) -> bool:
+        """Let the source of a handoff that has ended go on where it is, on its own branch. False while its turn
+        runs."""
+        worktree = self._registry.worktrees.get(handoff.source)
+        if worktree is None or not worktree.own:
+            return True
+        async with worktree.lock:
+            if self.busy(handoff.source):
+                return False
+            await self._go_back(handoff, worktree)
+            worktree.mark_stale(None)
+        self._registry.wake.set()
+        return True
+
+    async def _go_back(self, handoff: Handoff, worktree: TrackedWorktree) -> None:
+        """From the branch of an attempt to the agent's own."""
+        head = await head_of(worktree.checkout.git)
+        if head.branch is not None and head.branch == handoff.branch and head.commit is not None:
+            await self.places.go_back(worktree.checkout, head.commit, worktree.branch)
+
+    async def home_for(self, worktree: TrackedWorktree, commit: str) -> str | None:
+        """The branch on which a receiver goes on: its own when nothing of that is lost by moving it to the commit;
+        None: the one that it is on."""
+        git, main = worktree.checkout.git, await self.main_commit()
+        there = await git.maybe("rev-parse", "-q", "--verify", f"refs/heads/{worktree.branch}^{{commit}}")
+        if there is None:
+            return worktree.branch
+        for into in filter(None, (commit, main)):
+            if await is_ancestor(git, there, into):
+                return worktree.branch
+        return None
 
     async def main_commit(self) -> str | None:
         """Where the main branch stands; None: not known."""
