@@ -37,6 +37,10 @@ pathlib.Path("checked.txt").write_text("by the receiver")
 PASSES = "import pathlib, sys; sys.exit(pathlib.Path('work.txt').read_text() != 'good')"
 
 
+#: Snapshots and the journal may be kept at any moment, for other reasons.
+KEPT = "refs/relay/checkpoints"
+
+
 def handoffs(**more: Any) -> dict[str, Any]:
     return {
         "roles": [{"name": "developer"}, {"name": "qa"}],
@@ -211,7 +215,7 @@ async def test_invalid_handoff_changes_nothing(open_room: Open) -> None:
     def state() -> list[str]:
         worktrees = [one.folder / ".relay" / "worktrees" / name for name in ("ava", "ben")]
         return [
-            git(one.folder, "for-each-ref", "--format=%(refname) %(objectname)", "refs/heads", "refs/relay"),
+            git(one.folder, "for-each-ref", "--format=%(refname) %(objectname)", "refs/heads", KEPT),
             *(git(each, "status", "--porcelain", "-b") for each in worktrees),
         ]
 
