@@ -1,0 +1,74 @@
+"""`relay timeline archive`: sizes, refusals, and where what is old is now."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from pathlib import Path
+
+import pytest
+
+from relay.app.timeline import command
+from relay.app.wiring.schema import SCHEMAS
+from relay.config.loading import load
+from relay.log import events
+from relay.log.events import Lane
+from relay.model.touches import Kind, Source, Touch
+from relay.store.open import opened_store
+from relay.store.ports import Tx
+from relay.timeline.file_changes import record_changes
+from tests.git.repository import repository
+
+LANE = Lane("s1", "CLAUDE")
+
+
+@pytest.fixture
+def config(tmp_path: Path) -> Path:
+    """A room in which one file was written five times."""
+    repository(tmp_path / "repo")
+    script = tmp_path / "repo" / "x.yaml"
+    script.write_text("- say: hello\n")
+    path = tmp_path / "repo" / "config.json"
+    path.write_text(json.dumps({"agents": [{"name": "CLAUDE", "kind": "scripted", "script": str(script)}]}))
+
+    async def work() -> None:
+        async def write(tx: Tx, number: int) -> None:
+            touch = Touch("a.py", None, f"{number:040x}", Kind.WRITE)
+            await record_changes(tx, LANE, [touch], source=Source.TREE, before="0" * 40, after="1" * 40)
+
+        async with opened_store(load(path), SCHEMAS) as store:
+            for number in range(5):
+                await store.write(lambda tx, number=number: write(tx, number))
+            await store.write(_follow)
+
+    asyncio.run(work())
+    return path
+
+
+async def _follow(tx: Tx) -> None:
+    await tx.execute(events.Q.put_follower, name="airspace", pos=4)
+
+
+def told(capsys: pytest.CaptureFixture[str], config: Path, *words: str, code: int = 0) -> str:
+    assert command.main([*words, "--config", str(config)]) == code
+    done = capsys.readouterr()
+    return done.out if code == 0 else done.err
+
+
+def test_old_events_leave_and_are_named(config: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert "#5: what follows the log as airspace" in told(capsys, config, "archive", "--before", "#5", code=1)
+    preview = json.loads(told(capsys, config, "archive", "--before", "#4", "--dry-run", "--json"))
+    assert (preview["events"], preview["files"], preview["needed"]) == (4, [], [])
+    done = json.loads(told(capsys, config, "archive", "--before", "#4", "--json"))
+    assert (done["upto"], done["events"], done["kept"]) == (4, 4, 0)
+    (file,) = done["files"]
+    assert Path(file).stat().st_size == done["size"] and done["before"] > 0 < done["after"]
+    assert "The 4 events up to #4 are archived" in told(capsys, config, "log")
+    shown = json.loads(told(capsys, config, "log", "--json"))
+    assert [event["number"] for event in shown["events"]] == [5]
+    assert shown["archived"] == {"events": 4, "upto": 4, "files": [Path(file).name]}
+    assert "archived" in told(capsys, config, "files")
+    assert told(capsys, config, "verify") == "The log is intact.\n"
+    Path(file).unlink()
+    assert command.main(["verify", "--config", str(config)]) == 1
+    assert "the archive is not there" in capsys.readouterr().out
