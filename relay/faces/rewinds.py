@@ -168,7 +168,7 @@ class RewindService:
                 if new is not None:
                     planned = replace(planned, operation=replace(new, source_key=order.source_key))
                 answer = await rewinds.apply(planned)
-                if order.source_key is None:
+                if order.source_key is None and new is not None:
                     await self._say(by, planned, answer)
         except (GitError, WorktreeGone, OSError) as error:
             raise Refusal(

@@ -238,6 +238,33 @@ async def test_what_has_landed_is_taken_out_of_the_main_branch(open_room: Open) 
     assert landed.lane == "main" and rewound.id in landed.parents
 
 
+async def test_a_conflict_is_an_answer_and_nothing_is_written(open_room: Open) -> None:
+    one = await open_room(program("BEN", "-c", LISTENS), start=False)
+    in_git(one.folder)
+    await one.start()
+    await ask(one, "please edit", "BEN")
+    await merge(one, "BEN")
+    (one.folder / "notes.md").write_text("one\nTWO, says Ann\n")
+    git(one.folder, "commit", "-q", "-am", "a person edits the same line")
+    before = git(one.folder, "rev-parse", "HEAD")
+    order = {"name": "ann", "lane": "BEN", "to": "-1h", "into": "main"}
+    status, answer = await one.ask("POST", "/api/timeline/rewind", json=order)
+    assert (status, answer["success"], answer["conflicts"]) == (200, False, ["notes.md"])
+    printed = await one.relay("timeline", "rewind", "BEN", "--to", "-1h", "--into", "main")
+    assert printed.code == 1
+    assert "conflict  notes.md" in printed.all
+    assert "Nothing was written, for the conflicts." in printed.all
+    said = await one.post("/rewind BEN to -1h into main")
+    assert "`notes.md`" in (await one.reply_to(said["id"], "RELAY"))["body"]
+    assert (git(one.folder, "rev-parse", "HEAD"), (one.folder / "made.md").read_text()) == (before, "made")
+    done = await timeline(one, "rewind", "BEN", "--to", "-1h", "--into", "main", "--partial")
+    assert done["conflicts"] == ["notes.md"]
+    assert (one.folder / "notes.md").read_text() == "one\nTWO, says Ann\n"
+    assert not (one.folder / "made.md").exists()
+    await timeline(one, "undo")
+    assert (one.folder / "made.md").read_text() == "made"
+
+
 async def test_what_has_landed_is_taken_out_of_a_new_branch(open_room: Open) -> None:
     one = await open_room(agent("WRITER", "w.yaml"), files={"w.yaml": WRITES}, start=False)
     in_git(one.folder)
