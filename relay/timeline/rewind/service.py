@@ -25,6 +25,7 @@ from relay.git.kept_snapshots import KeptSnapshots
 from relay.git.run import GitError, name_of
 from relay.git.scratch_repository import ScratchRepository
 from relay.log import events
+from relay.log.archived import archived_parts, cut_of
 from relay.log.events import Event, Lane
 from relay.model.refusals import Fault, Refusal
 from relay.store.ports import Store, Tx
@@ -64,6 +65,12 @@ class Rewinds:
     async def plan(self, request: RewindRequest, places: RewindPlaces) -> RewindPlan:
         """What taking back would do. Raises Refusal, GitError, OSError."""
         lane = request.lane
+        cut = cut_of(await self._store.read(archived_parts)).upto
+        if request.after < cut:
+            raise Refusal(
+                f"What was done up to #{cut} is archived, so not all since then can be taken back.",
+                f"Take back to #{cut} or later.",
+            )
         since = await self._store.read(lambda tx: lane_events(tx, lane, request.after))
         landed, open_ = list(since.landed), list(since.open)
         if open_ and places.worktree is not None and await self._merged_by_hand(open_, places):
