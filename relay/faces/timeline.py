@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from relay.airspace.worktrees.registry import WorktreeRegistry
-from relay.airspace.worktrees.tracked_worktree import WorktreeGone
+from relay.airspace.worktrees.tracked_worktree import TrackedWorktree, WorktreeGone
 from relay.git.checkout import UnusableCheckout
 from relay.git.kept_snapshots import KeptSnapshots
 from relay.git.run import Git, GitError
@@ -67,14 +67,19 @@ class TimelineService:
             return await self._jumps.remove(folder)
 
     async def branches(self) -> list[dict[str, Any]]:
-        """The branches of agents, rewinds and retries, as `branches.branches`. Raises Refusal."""
+        """The branches of agents, rewinds and retries, as `branches.branches`, each with `uncommitted`: the agent's
+        worktree has work that is in no commit. Raises Refusal."""
         registry = self._registry
         target = await registry.target() if self._git else None
         if target is None or registry.main is None:
             raise self._no_main()
         base = registry.settings.worktrees_dir
         with git_refusing():
-            return await branches(self._store, registry.scratch, registry.main, target.commit, base)
+            rows = await branches(self._store, registry.scratch, registry.main, target.commit, base)
+            dirty = {worktree.branch for worktree in registry.worktrees.values() if await _is_dirty(worktree)}
+        return [
+            {**row, "uncommitted": row["worktree"] is not None and row["branch"] in dirty} for row in rows
+        ]
 
     async def checkpoint(
         self, by: str, name: str, *, lane: str | None = None, source_key: str | None = None
@@ -171,3 +176,14 @@ def git_refusing() -> Iterator[None]:
         yield
     except (GitError, UnusableCheckout, OSError) as error:
         raise Refusal(f"git could not do it: {error}.", "", Fault.UNAVAILABLE) from error
+
+
+async def _is_dirty(worktree: TrackedWorktree) -> bool:
+    """Has an agent's own worktree something that is in no commit? False where it is gone."""
+    if not worktree.own:
+        return False
+    try:
+        async with worktree.lock:
+            return (await worktree.take_snapshot(everything=True)).dirty
+    except WorktreeGone:
+        return False

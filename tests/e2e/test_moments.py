@@ -130,11 +130,12 @@ async def test_the_commands_of_moments_work_with_the_room_and_without(open_room:
 
     (branch,) = (await timeline(one, "branches"))["branches"]
     assert (branch["kind"], branch["lane"], branch["landed"]) == ("agent", "BEN", True)
+    assert branch["uncommitted"], "what has landed is the branch, not what stands in its worktree"
     git(tree, "add", "-A")
     git(tree, "commit", "-q", "-m", "of BEN")
     (branch,) = (await timeline(one, "branches"))["branches"]
     assert (branch["ahead"], branch["behind"], branch["landed"]) == (1, 0, False)
-    assert branch["worktree"] == str(tree)
+    assert (branch["worktree"], branch["uncommitted"]) == (str(tree), False)
 
     by_room = (
         (("jump", "nobodys"), 1, "There are plain, edited"),

@@ -167,5 +167,6 @@ def _file(file: dict[str, Any]) -> str:
 
 def _branch(branch: dict[str, Any]) -> str:
     state = "landed" if branch["landed"] else f"{branch['ahead']} ahead, {branch['behind']} behind"
+    state += ", with uncommitted work" * branch["uncommitted"]
     who = safe_line(branch["lane"] or "?", 40)
     return f"{branch['head'][:8]}  {branch['kind']:<6}  {who:<12}  {safe_line(branch['branch'])}  {state}"
