@@ -193,6 +193,8 @@ class RewindService:
         back = "takes it out again" if new.kind == UNDONE else "brings it back"
         act = f"{by} {_VERBS[new.kind]} what {new.lane} did{since}{where}"
         text = f"{act}: {named}{more}. `{answer['undo_with']}` {back}."
+        if not paths:
+            text = f"{by} undid the rewind of {new.lane}. Nothing of it stood there any more: no file has changed."
         meta = {"notice": "rewind", "rewind": answer["rewind"]}
 
         async def work(tx: Tx) -> None:

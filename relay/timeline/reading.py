@@ -216,7 +216,7 @@ def undo_with(event: Event) -> str | None:
     """The command that takes back what an event did to files, and what its author did after it; None: it did nothing,
     or relay carried it to the main branch for its author."""
     if event.type in _TAKEN_BACK:
-        return str(event.outputs["undo_with"])
+        return str(event.outputs["undo_with"]) or None
     if event.type != CHANGED or event.lane_key in (MAIN_LANE.key, "room/unknown"):
         return None
     return f"relay timeline rewind {shlex.quote(author(event))} --to '#{event.pos - 1}'"

@@ -194,6 +194,11 @@ def _taken_back(done: dict[str, Any], args: argparse.Namespace) -> str:
         lines.append(
             "Nothing was written, for the conflicts. --partial leaves these files as they are and does the rest."
         )
+    elif all(file["before"] == file["after"] for file in done["files"]):
+        would = "Nothing is written" if args.dry_run else "Nothing was written"
+        lines.append(
+            f"{would}: nothing of this rewind stands there any more. The next undo is of the one before it."
+        )
     elif args.dry_run:
         lines.append(f"{args.action} would do this; nothing was written.")
     else:

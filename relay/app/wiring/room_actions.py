@@ -72,6 +72,9 @@ def rewind_answer(action: Rewind | UndoRewind | RedoRewind, done: Mapping[str, A
     what = f"what {lane} did{since}{where}"
     if action.preview:
         lines = [f"Nothing is done yet. `{action.word}` {verb} {what}: {_count(changed)}."]
+    elif not changed and not conflicts:
+        lines = [f"Nothing of the rewind of {lane} stood there any more: no file has changed."]
+        return "\n".join([*lines, "", "`/rewind undo` undoes the one before it."])
     elif refused:
         lines = [f"Nothing was done: {_count(conflicts)} of {what} cannot be taken apart from others' work."]
     else:

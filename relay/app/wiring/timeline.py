@@ -312,11 +312,13 @@ class TimelineRecording:
 
 
 def _concerns(event: Event, agent: str) -> bool:
-    """Is a rewind of an agent's worktree, or of what it had on the main branch? A new branch concerns nobody yet."""
+    """Did it change files of an agent's worktree, or take what it had out of the main branch? A new branch concerns
+    nobody yet."""
     into_main = event.inputs["into"] == Target.MAIN and (
         event.inputs["lane"].rpartition("/")[2].upper() == agent
     )
-    return bool(event.inputs["worktree"] == agent or into_main)
+    changed = any(file["before"] != file["after"] for file in event.outputs["files"])
+    return bool(changed and (event.inputs["worktree"] == agent or into_main))
 
 
 def _told(event: Event) -> str:

@@ -5,7 +5,8 @@ Invariants:
   section 3.2). So a branch that has that commit tells a later start that it was done;
 - a branch moves only from the commit that was seen; the main branch moves together with the files of its checkout, or
   neither does;
-- no `user.name` is needed, and no hook and no filter runs.
+- no `user.name` is needed, and no hook and no filter runs;
+- what changes no file writes nothing: no commit and no branch.
 """
 
 from __future__ import annotations
@@ -40,6 +41,8 @@ class RewindApplier:
 
     async def check(self, target: Target, place: str, before: str, after: str) -> None:
         """Raise Refusal when `apply` would refuse. GitError."""
+        if before == after:
+            return
         if target is not Target.BRANCH:
             await CheckoutWriter(self.scratch, await self._checkout(place)).check(before, after)
         else:
@@ -47,6 +50,8 @@ class RewindApplier:
 
     async def apply(self, operation: Operation, event: Event) -> None:
         """Do it. Raises Refusal, GitError, OSError, and then nothing was changed."""
+        if operation.before == operation.after:
+            return
         match operation.target:
             case Target.WORKTREE:
                 checkout = await self._checkout(operation.place)
@@ -71,6 +76,8 @@ class RewindApplier:
     async def recover(self, operation: Operation, event: Event) -> Outcome:
         """Settle what a process that was ended had begun: to the end, or as if it had not been. Raises GitError,
         OSError."""
+        if operation.before == operation.after:
+            return Outcome.FINISHED
         try:
             checkout = (
                 self.main if operation.target is Target.BRANCH else await self._checkout(operation.place)

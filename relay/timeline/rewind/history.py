@@ -179,7 +179,7 @@ async def to_undo(tx: Tx) -> Operation | None:
 
 
 async def to_redo(tx: Tx) -> Operation | None:
-    """The newest undo whose rewind is still undone."""
+    """The newest undo whose rewind is still undone, of those that changed files and that no rewind came after."""
     row = await tx.one(Q.rewind_to_redo)
     return None if row is None else _operation(row)
 

@@ -31,6 +31,8 @@ _WORKTREE, _MERGED = "worktree.changed", "merged"
 _PERSON = "human:"
 #: Who commits to the main branch for agents: it reads nothing.
 _MAIN = "room/main"
+#: The worktree, as events name it, of the main branch's commits.
+MAIN = "main"
 _BATCH = 500
 INTO = ("new", "worktree", "main")
 
@@ -193,22 +195,41 @@ def touches_in(event: Event) -> list[Touch]:
     return [Touch.of_json(value) for value in event.outputs["touches"]]
 
 
-def steps(taken: Iterable[Event], others: Iterable[Event]) -> list[TouchedEvent]:
-    """The events for the engine, newest first. Of others it needs what they renamed and made."""
+def steps(taken: Iterable[Event], others: Iterable[Event], again: Iterable[Touch] = ()) -> list[TouchedEvent]:
+    """The events for the engine, newest first. Of others it needs what they renamed and made; but not what a commit
+    of the main branch has renamed as the taken events did (`again`: others that are taken), for that is how theirs
+    came there. Pure."""
     by_pos: dict[int, TouchedEvent] = {}
+    taken = list(taken)
+    renames = [
+        touch
+        for touch in (*again, *(touch for event in taken for touch in touches_in(event)))
+        if touch.kind is Kind.RENAME and touch.origin is not None
+    ]
+    old, new = {touch.origin for touch in renames}, {touch.path for touch in renames}
     for event in taken:
         tree = event.inputs["tree"] if event.inputs else None
         by_pos[event.pos] = TouchedEvent(event.id, tuple(touches_in(event)), tree, event.snapshot)
     first = min(by_pos, default=0)
     for event in others:
+        on_main = event.outputs.get("worktree") == MAIN
         touches = tuple(
-            touch for touch in touches_in(event) if touch.kind is Kind.RENAME or touch.before is None
+            touch
+            for touch in touches_in(event)
+            if (touch.kind is Kind.RENAME or touch.before is None)
+            and not (on_main and touch.origin in old and touch.path in new)
         )
         if event.pos > first and touches:
             renamed = any(touch.kind is Kind.RENAME for touch in touches)
             tree = event.inputs["tree"] if renamed and event.inputs else None
             by_pos[event.pos] = TouchedEvent(event.id, touches, tree, event.snapshot, taken=False)
     return [by_pos[pos] for pos in sorted(by_pos, reverse=True)]
+
+
+def steps_again(event: str, operation: TouchedEvent, later: Iterable[Event]) -> list[TouchedEvent]:
+    """The events for the engine, newest first, that take an operation out again, which `event` recorded. Pure."""
+    others = [each for each in later if event not in each.parents]
+    return [*steps((), others, operation.touches), operation]
 
 
 async def invalidated(tx: Tx, taken: Sequence[Event], later: Iterable[Event]) -> list[dict[str, Any]]:

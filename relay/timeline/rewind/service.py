@@ -46,6 +46,7 @@ from relay.timeline.rewind.plan import (
     newest_of_each_lane,
     stands_in,
     steps,
+    steps_again,
 )
 from relay.timeline.rewind.tree_entries import entries_at, existing
 
@@ -166,13 +167,23 @@ class Rewinds:
         later = await self._store.read(
             lambda tx: events.read_after(tx, operation.pos, types=(CHANGED,), limit=100_000)
         )
-        result = await take_back(git, tree, [*steps((), later), touched])
+        result = await take_back(git, tree, steps_again(operation.event, touched, later))
+        if result.tree == tree and not result.conflicts and kind == REDONE:
+            raise Refusal(
+                f"Nothing of what was brought back of {operation.lane} stands there any more.",
+                "Look at it with `relay timeline log`; what was taken back stays so.",
+            )
         branch = place.removeprefix(HEADS) if target is Target.BRANCH else None
         if target is Target.MAIN:
             branch = places.head.branch
         undo_with = REDO if kind == UNDONE else UNDO
+        if result.tree == tree:
+            branch, undo_with = (
+                None,
+                "",
+            )  # nothing is written, but the rewind before it is the next to be undone
         answer = answer_of(operation.lane, "", [operation.event], result, (), branch, undo_with)
-        if result.conflicts and not partial:
+        if result.conflicts and (not partial or result.tree == tree):
             return RewindPlan(answer, None)
         new = NewOperation(
             kind=kind,
@@ -340,7 +351,7 @@ class Rewinds:
 
     async def _unmoved(self, new: NewOperation) -> None:
         """Refuse where the main branch moved since it was planned, or is not checked out."""
-        if new.target is not Target.MAIN:
+        if new.target is not Target.MAIN or new.before == new.after:
             return
         head, branch = await head_of(self._main.git), new.answer["branch"]
         if head.branch != branch or branch is None:

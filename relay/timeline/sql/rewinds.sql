@@ -13,7 +13,11 @@ SELECT * FROM rewinds WHERE kind = 'timeline.rewound' AND state = 'done' ORDER B
 
 -- name: rewind_to_redo
 SELECT u.* FROM rewinds u JOIN rewinds r ON r.pos = u.rewind
-WHERE u.kind = 'timeline.undone' AND u.state = 'done' AND r.state = 'undone' ORDER BY u.pos DESC LIMIT 1
+WHERE u.kind = 'timeline.undone' AND u.state = 'done' AND r.state = 'undone' AND u.before <> u.after
+AND NOT EXISTS (
+    SELECT 1 FROM rewinds n WHERE n.kind = 'timeline.rewound' AND n.state <> 'given_up' AND n.pos > u.pos
+)
+ORDER BY u.pos DESC LIMIT 1
 
 -- name: begun_rewinds
 SELECT * FROM rewinds WHERE state = 'begun' ORDER BY pos

@@ -12,6 +12,7 @@ from relay.git.kept_snapshots import KeptSnapshots
 from relay.git.scratch_repository import ScratchRepository
 from relay.git.snapshot import Snapshot, Snapshotter
 from relay.log import events
+from relay.log.commit_trailers import EVENT
 from relay.log.events import Event, Lane, NewEvent
 from relay.model.touches import Source
 from relay.store.ports import Store
@@ -112,6 +113,28 @@ class Stage:
                 after=after,
                 worktree="main",
                 parents=[known.event, merged.id],
+            )
+        )
+
+    async def record_main(self, lane: Lane = MAIN, **more: Any) -> Event | None:
+        """Record the main branch's newest commit, as the room does: that of a rewind comes of the rewind."""
+        before, after = (
+            git(self.main.top, "rev-parse", f"{commit}^{{tree}}") for commit in ("HEAD^", "HEAD")
+        )
+        touches = touches_of(await changed_files(self.scratch.git(self.main), before, after))
+        named = git(self.main.top, "log", "-1", f"--format=%(trailers:key={EVENT},valueonly)").strip()
+        return await self.store.write(
+            lambda tx: file_changes.record_changes(
+                tx,
+                lane,
+                touches,
+                source=Source.TREE if lane is MAIN else Source.PERSON,
+                before=before,
+                after=after,
+                worktree="main",
+                commit=git(self.main.top, "rev-parse", "HEAD"),
+                parents=[named] if named else [],
+                **more,
             )
         )
 

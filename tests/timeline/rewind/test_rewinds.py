@@ -19,7 +19,7 @@ from relay.timeline.rewind.checkout_writer import FilesInTheWay
 from relay.timeline.rewind.plan import RewindRequest
 from tests.engines import BOTH, SQLITE, all_events
 from tests.git.repository import ENV, git, lines, write
-from tests.timeline.rewind.parts import ANN, CLAUDE, CODEX, Stage, files_of
+from tests.timeline.rewind.parts import ANN, CLAUDE, CODEX, MAIN, Stage, files_of
 
 pytestmark = BOTH
 #: What only tests ask of the tables.
@@ -202,6 +202,89 @@ async def test_renames_that_have_landed_go_back(stage: Stage) -> None:
     await stage.rewind(CLAUDE, into="main")
     assert stage.show("main") == FIRST
     assert renamed.id in (await stage.store.read(history.to_undo)).removed  # type: ignore[union-attr]
+
+
+@SQLITE
+@pytest.mark.parametrize("by_hand", [False, True])
+async def test_a_rename_that_was_taken_back_comes_back(stage: Stage, by_hand: bool) -> None:
+    """The commits of the rewind and of the undo are renames on the main branch, and nobody else's; also where a
+    person merged the rewind's branch. The others' lines stay."""
+    for lane in (CODEX, CLAUDE):
+        await stage.give_worktree(lane)
+    await stage.edit(CODEX, {"app.py": None, "lib/app.py": lines(1, 9), "new.py": "new\n"})
+    await stage.merge(CODEX)
+    git(stage.worktrees[CLAUDE].top, "merge", "-q", "--ff-only", "main")
+    await stage.edit(CLAUDE, {"lib/app.py": lines(1, 9) + "claude\n"})
+    await stage.merge(CLAUDE)
+    landed = stage.show("main")
+    without = {**FIRST, "app.py": lines(1, 9) + "claude\n"}
+
+    await stage.rewind(CODEX, into="new" if by_hand else "main")
+    if by_hand:
+        git(stage.main.top, "merge", "-q", "--no-ff", "--no-edit", "rw/codex-1")
+    assert stage.show("main") == without
+    await stage.record_main(ANN if by_hand else MAIN)
+    back = await stage.undo()
+    if by_hand:
+        assert stage.show(back["branch"]) == landed
+        return
+    assert stage.show("main") == landed and {"app.py", "lib/app.py"} <= actions(back).keys()
+    await stage.record_main()
+    await stage.redo()
+    assert stage.show("main") == without
+    await stage.record_main()
+    await stage.undo()
+    assert stage.show("main") == landed
+    await stage.record_main()
+    await stage.rewind(CODEX, into="main")
+    assert stage.show("main") == without
+
+
+async def test_an_undo_that_changes_nothing_is_settled_without_writing(stage: Stage) -> None:
+    """Its branch is gone, or somebody brought it back by hand; then the one before it is undone. A redo that would
+    change nothing is refused."""
+    await stage.give_worktree(CODEX)
+    await stage.edit(CODEX, {"bad.py": "bad\n"})
+    await stage.merge(CODEX)
+    main = stage.main.top
+    await stage.rewind(CODEX)
+    git(main, "branch", "-q", "-D", "rw/codex-1")
+    refs = git(main, "for-each-ref", "refs/heads")
+    settled = await stage.undo()
+    assert git(main, "for-each-ref", "refs/heads") == refs
+    assert actions(settled) == {"bad.py": "kept"} and not settled["branch"] and not settled["undo_with"]
+    with pytest.raises(Refusal, match="no rewind to undo"):
+        await stage.undo()
+    with pytest.raises(Refusal, match="to redo"):
+        await stage.redo()
+
+    await stage.rewind(CODEX, into="main")
+    await stage.undo()
+    git(main, "revert", "--no-edit", "HEAD")
+    head = git(main, "rev-parse", "HEAD")
+    with pytest.raises(Refusal, match="Nothing of"):
+        await stage.redo()
+    assert git(main, "rev-parse", "HEAD") == head
+    states = [row["state"] for row in await rows(stage.store)]
+    assert states == ["undone", "done", "undone", "done"]
+    assert await history.rebuild(stage.store) == 4
+    assert [row["state"] for row in await rows(stage.store)] == states
+
+
+async def test_a_new_rewind_ends_what_can_be_redone(stage: Stage) -> None:
+    await stage.give_worktree(CODEX)
+    first = await stage.edit(CODEX, {"a": "1\n"})
+    await stage.edit(CODEX, {"b": "1\n"})
+    await stage.rewind(CODEX, first)
+    await stage.undo(CODEX)
+    assert await stage.rewinds.next_redo() is not None
+    await stage.rewind(CODEX, first)
+    with pytest.raises(Refusal, match="to redo"):
+        await stage.redo(CODEX)
+    await history.rebuild(stage.store)
+    assert await stage.rewinds.next_redo() is None
+    await stage.undo(CODEX)
+    assert await stage.rewinds.next_redo() is not None
 
 
 @SQLITE
