@@ -12,7 +12,7 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
-from collections.abc import Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -79,15 +79,16 @@ class Git:
         ok: tuple[int, ...] = (0,),
         timeout_s: float = TIMEOUT_S,
         most: int = MOST_OUTPUT,
+        sink: Callable[[bytes], Awaitable[None]] | None = None,
     ) -> GitResult:
-        """Run `git ARGS`. Raises GitError for an exit code that is not in `ok`, for too much output and for
-        too long a time; GitMissing."""
+        """Run `git ARGS`. `sink`: what the output goes to piece by piece, whatever its size. Raises GitError for an
+        exit code that is not in `ok`, for too much output and for too long a time; GitMissing."""
         words = ["git", "--no-pager"]
         for setting in (*OVERRIDES, *self.config):
             words += ["-c", setting]
         variables = {"PATH": os.environ.get("PATH", os.defpath), **ENVIRONMENT, **self.env}
         env = {name: value for name, value in variables.items() if value is not None}
-        done = await _run([*words, *args], self.folder, env, stdin, timeout_s, most, args[0])
+        done = await _run([*words, *args], self.folder, env, stdin, timeout_s, most, args[0], sink)
         if done.code not in ok:
             raise GitError(args[0], done.code, done.stderr)
         return done
@@ -125,7 +126,14 @@ def _contents(batch: bytes) -> dict[str, bytes]:
 
 
 async def _run(
-    argv: list[str], folder: Path, env: dict[str, str], stdin: bytes, timeout_s: float, most: int, name: str
+    argv: list[str],
+    folder: Path,
+    env: dict[str, str],
+    stdin: bytes,
+    timeout_s: float,
+    most: int,
+    name: str,
+    sink: Callable[[bytes], Awaitable[None]] | None,
 ) -> GitResult:
     starting = asyncio.ensure_future(
         asyncio.create_subprocess_exec(
@@ -155,7 +163,7 @@ async def _run(
     try:
         async with asyncio.timeout(timeout_s):
             out, err, _ = await asyncio.gather(
-                _read(process.stdout, most, name),
+                _read(process.stdout, most, name, sink),
                 _tail(process.stderr),
                 _feed(process.stdin, stdin),
             )
@@ -167,10 +175,18 @@ async def _run(
     return GitResult(code, out, name_of(err).strip())
 
 
-async def _read(stream: asyncio.StreamReader | None, most: int, name: str) -> bytes:
+async def _read(
+    stream: asyncio.StreamReader | None,
+    most: int,
+    name: str,
+    sink: Callable[[bytes], Awaitable[None]] | None,
+) -> bytes:
     assert stream is not None
     got = bytearray()
     while chunk := await stream.read(262_144):
+        if sink is not None:
+            await sink(chunk)
+            continue
         got += chunk
         if len(got) > most:
             raise GitError(name, -1, f"more than {most:,} bytes of output")

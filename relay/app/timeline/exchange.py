@@ -90,11 +90,20 @@ def _pushed(done: AppendResult, remote: str) -> tuple[Any, str]:
         "packs": done.packs,
         "snapshots": done.trees,
         "withheld": done.withheld,
+        "unsafe": [{"event": event, "paths": list(paths)} for event, paths in done.unsafe],
         "held": list(done.held),
     }
     lines = [f"Gave {done.events:,} events with {done.trees:,} snapshots to {safe_line(remote)}."]
     if done.withheld:
         lines.append(f"{done.withheld:,} payloads stayed here: something in them looks like a secret.")
+    unsafe = [
+        f"The files of the event {event[:12]} stayed here: a secret seems to stand in "
+        f"{', '.join(map(safe_line, paths))}."
+        for event, paths in done.unsafe
+    ]
+    if len(unsafe) > MOST_LINES:
+        unsafe = [*unsafe[:MOST_LINES], f"and those of {len(unsafe) - MOST_LINES:,} more (--json has all)"]
+    lines += unsafe
     lines += [f"{safe_line(lane)} is held back: a path or a name looks like a secret." for lane in done.held]
     return value, "\n".join(lines)
 

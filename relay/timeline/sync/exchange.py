@@ -5,7 +5,8 @@ Invariants:
   meets no conflict. `refs/relay/journal/<replica>` has everything that the room recorded; it is never pushed, and
   brings the log back when the database is lost. Both are logs of packs (`relay.git.ref_log`);
 - a commit takes along the snapshots of the events in its pack, as far as they are kept, so their trees can be shown
-  wherever the ref is. What was pushed stays in the ref for as long as that is there;
+  wherever the ref is. One with something like a secret in a file does not go (`tree_secrets`). What was pushed
+  stays in the ref for as long as that is there;
 - the refs say what was given, the settings only how far was looked: a setting that is lost or too old costs a look at
   the whole log, and gives nothing twice;
 - what waits for its causes is read again at the next pull. A pull moves no branch and no file.
@@ -41,6 +42,7 @@ from relay.timeline.sync.importing import ImportResult, import_events
 from relay.timeline.sync.outgoing import Outgoing, read_page
 from relay.timeline.sync.packs import BadPack, pack, unpack
 from relay.timeline.sync.privacy import Sharing
+from relay.timeline.sync.tree_secrets import find_secrets
 
 TIMELINES, JOURNALS, FETCHED = "refs/relay/timeline/", "refs/relay/journal/", "refs/relay/fetched/"
 #: The file of a commit that is the pack, and how many lines one has, about.
@@ -52,13 +54,15 @@ _SENT, _READ, _RESTORING = "timeline.sent:", "timeline.read", "timeline.restorin
 @dataclass(frozen=True, slots=True)
 class AppendResult:
     """`events` that went into the ref, in `packs`, with `trees` of snapshots. `withheld`: payloads that stayed at
-    home for what looks like a secret; `held`: the keys of lanes that are held back."""
+    home for what looks like a secret, `unsafe`: events whose files did, with their paths; `held`: the keys of lanes
+    that are held back."""
 
     replica: str
     events: int = 0
     packs: int = 0
     trees: int = 0
     withheld: int = 0
+    unsafe: tuple[tuple[str, tuple[str, ...]], ...] = ()
     held: tuple[str, ...] = ()
 
 
@@ -76,7 +80,7 @@ class TimelineExchange:
             ref = f"{TIMELINES}{own}"
             await self._fetch(remote)
             await self._go_on(ref, f"{_fetched(remote)}{own}")
-            done = await self._append(own, ref, sharing)
+            done = await self._append(own, ref, sharing, remote)
             if await head_commit(self._git, ref) is not None:
                 await push_ref(self._git, remote, ref)
             return done
@@ -155,7 +159,7 @@ class TimelineExchange:
         if here is None or await self._git.maybe("merge-base", here, there) == here:
             await self._git.run("update-ref", "--no-deref", ref, there, here or "0" * len(there))
 
-    async def _append(self, own: str, ref: str, sharing: Sharing | None) -> AppendResult:
+    async def _append(self, own: str, ref: str, sharing: Sharing | None, remote: str = "") -> AppendResult:
         names = None if sharing is None else sorted(sharing.names)
         cursor = f"{_SENT}{ref}"
         if sharing is None:
@@ -174,7 +178,8 @@ class TimelineExchange:
         page = Outgoing(int(sent.get("pos", 0)), dict(sent.get("held", {})))
         events_ = packs = trees_ = withheld = 0
         lines: list[str] = []
-        trees: set[str] = set()
+        trees: dict[str, list[str]] = {}  # with their events
+        unsafe: list[tuple[str, tuple[str, ...]]] = []
         ended = False
         while not ended:
             after, held = page.upto, page.held
@@ -186,22 +191,26 @@ class TimelineExchange:
             for id, event in page.events.items():
                 if id not in given:
                     lines += event.lines
-                    trees |= kept & {event.tree}
+                    if event.tree is not None and event.tree in kept:
+                        trees.setdefault(event.tree, []).append(id)
                     events_, withheld = events_ + 1, withheld + event.withheld
             ended = page.upto == after
             if lines and (ended or len(lines) >= PACK_LINES):
                 data = await asyncio.to_thread(pack, lines)
                 message = f"{len(lines)} lines of the timeline\n"
+                if trees and sharing is not None:
+                    found = await find_secrets(self._git, [*trees], ref, remote, sharing.secrets)
+                    unsafe += [(id, paths) for tree, paths in found.items() for id in trees.pop(tree)]
                 head = await append_commit(
                     self._git, ref, {PACK: data}, sorted(trees), message, int(time.time())
                 )
                 packs, trees_ = packs + 1, trees_ + len(trees)
-                lines, trees = [], set()
+                lines, trees = [], {}
         now = {"commit": head, "pos": page.upto, "share": names, "held": page.held}
         if now != sent:
             value = dumps(now)
             await self._store.write(lambda tx: events.put_setting(tx, cursor, value))
-        return AppendResult(own, events_, packs, trees_, withheld, tuple(sorted(page.held)))
+        return AppendResult(own, events_, packs, trees_, withheld, tuple(unsafe), tuple(sorted(page.held)))
 
     async def _sent(self, cursor: str) -> dict[str, Any]:
         """How far the log was looked at, by the setting of this name."""

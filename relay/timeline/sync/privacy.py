@@ -12,7 +12,7 @@ Invariants:
   and is named. Then it is private as others are;
 - what has left cannot be called back: a name that is taken off the list stops what comes, and no more;
 - a shared event's clock names the lanes that its author had seen, private ones among them, with how far. The clock is
-  hashed, so it goes. Contents of files are not looked through: a shared event's snapshot goes as it is.
+  hashed, so it goes. The contents of its snapshot are looked through by `relay.timeline.sync.tree_secrets`.
 
 Pure.
 """
