@@ -2,8 +2,8 @@
 
 Invariants:
 - events that a rewind has taken out of the same place, and that did not come back, are not taken out again;
-- what was merged into the main branch is taken out of that; what stands in the agent's own worktree alone is taken
-  out there (`landed`);
+- what came onto the main branch is taken out of that, event by event, whoever merged it and through whose branch;
+  what stands in the agent's own worktree alone is taken out there (`landed`);
 - the answer has the same shape whether it is a preview, was done, or is left undone for its conflicts.
 """
 
@@ -21,7 +21,7 @@ from relay.log.events import Event, Lane
 from relay.model.refusals import Fault, Refusal
 from relay.model.touches import Kind, Touch, paths_of
 from relay.store.ports import Tx
-from relay.timeline.projection import CHANGED, READ, UNCOMMITTED
+from relay.timeline.projection import CHANGED, READ, UNCOMMITTED, last_tree
 from relay.timeline.rewind.engine import TakenBack
 from relay.timeline.rewind.history import NewOperation, Operation, standing_after
 from relay.timeline.rewind.named_touches import TouchedEvent
@@ -33,6 +33,7 @@ _PERSON = "human:"
 _MAIN = "room/main"
 #: The worktree, as events name it, of the main branch's commits.
 MAIN = "main"
+_ON_MAIN = frozenset({"", MAIN, UNCOMMITTED})
 _BATCH = 500
 INTO = ("new", "worktree", "main")
 
@@ -87,9 +88,10 @@ class RewindPlan:
 
 @dataclass(frozen=True, slots=True)
 class LaneEvents:
-    """What the log says since a moment, in its order: the writes of the lane that relay merged into the main branch
-    (`landed`) and those that it did not, a person's that are not committed, the writes and the reads of others, and
-    the rewinds that stand."""
+    """What the log says since a moment, in its order: the writes of the lane that came onto the main branch
+    (`landed`) and those of which it does not say so (`open`; git's history may, see `in_history`), a person's that
+    are not committed, the writes and the reads of others, and the rewinds that stand. `base`: the main branch's
+    commit at that moment; None = not known."""
 
     landed: tuple[Event, ...]
     open: tuple[Event, ...]
@@ -97,6 +99,7 @@ class LaneEvents:
     others: tuple[Event, ...]
     reads: tuple[Event, ...]
     rewinds: tuple[Operation, ...]
+    base: str | None = None
 
 
 async def lane_events(tx: Tx, lane: str, after: int) -> LaneEvents:
@@ -126,10 +129,10 @@ async def lane_events(tx: Tx, lane: str, after: int) -> LaneEvents:
         fix = f"Who has: {', '.join(names)}." if names else "Name an earlier moment."
         raise Refusal(f"{lane} has changed no file since then.", fix, Fault.UNKNOWN)
     merged_at = {name: await _merged_at(tx, name, after) for name in {event.lane for event in own}}
-    landed, open_ = list[Event](), list[Event]()
+    landed, open_, brought = list[Event](), list[Event](), _brought(own, others)
     for event in own:
         # A merge takes in all that stands in the worktree.
-        merged = event.lane.startswith(_PERSON) or event.pos < merged_at[event.lane]
+        merged = event.lane.startswith(_PERSON) or event.pos < merged_at[event.lane] or event.id in brought
         (landed if merged else open_).append(event)
     agents = {event.lane for event in own}
     others = [event for event in others if not await _merges_one_of(tx, event, agents)]
@@ -137,7 +140,9 @@ async def lane_events(tx: Tx, lane: str, after: int) -> LaneEvents:
     rewinds = await standing_after(tx, after)
     kept = {event.id for event in own}
     stays = tuple(event for event in uncommitted if event.id not in kept)
-    return LaneEvents(tuple(landed), tuple(open_), stays, tuple(others), tuple(reads), tuple(rewinds))
+    known = await last_tree(tx, MAIN, after)
+    base = None if known is None else known.commit
+    return LaneEvents(tuple(landed), tuple(open_), stays, tuple(others), tuple(reads), tuple(rewinds), base)
 
 
 def _committed_at(changes: Iterable[Event]) -> dict[str, int]:
@@ -183,11 +188,38 @@ async def _merged_at(tx: Tx, agent: str, after: int) -> int:
     return 0
 
 
-def stands_in(own: Iterable[Event], blobs: Mapping[str, str]) -> bool:
-    """Does all that these events left stand in a tree (blob ids by path)? So it does where a person has merged it by
-    hand. Pure."""
-    left = {touch.path: touch.after for event in own for touch in touches_in(event)}
-    return all(blobs.get(path) == oid for path, oid in left.items())
+def in_history(own: Iterable[Event], others: Iterable[Event], trees: Collection[str]) -> set[str]:
+    """The ids of the events that are in one of these trees, which commits brought to the main branch. The tree that a
+    change left in a worktree has all that was done there before: it landed, whoever merged it. Pure."""
+    own, landed_at = list(own), dict[str, int]()
+    for event in (*own, *others):
+        if event.snapshot in trees and (name := event.outputs.get("worktree", "")) not in _ON_MAIN:
+            landed_at[name] = max(event.pos, landed_at.get(name, 0))
+    return {event.id for event in own if event.pos <= landed_at.get(event.outputs.get("worktree", ""), 0)}
+
+
+def _brought(own: Iterable[Event], changes: Iterable[Event]) -> set[str]:
+    """The ids of the events of which commits of the main branch brought later what they left of each file, or what
+    its author made of that; as a commit of somebody does that git knows no merge of. Pure."""
+    brought = {
+        (touch.path, touch.after): event.pos
+        for event in sorted(changes, key=lambda event: event.pos)
+        if event.outputs.get("worktree") == MAIN
+        for touch in touches_in(event)
+    }
+    own, last = list(own), dict[tuple[str, str], int]()
+    for event in own:
+        for touch in touches_in(event):
+            if brought.get((touch.path, touch.after), 0) > event.pos:
+                last[event.outputs.get("worktree", ""), touch.path] = event.pos
+    return {
+        event.id
+        for event in own
+        if all(
+            event.pos <= last.get((event.outputs.get("worktree", ""), touch.path), 0)
+            for touch in touches_in(event)
+        )
+    }
 
 
 def touches_in(event: Event) -> list[Touch]:

@@ -11,7 +11,6 @@ Invariants:
 from __future__ import annotations
 
 import asyncio
-import os
 import re
 import time
 from collections.abc import Mapping, Sequence
@@ -22,7 +21,7 @@ import structlog
 from relay.git.checkout import Checkout, head_of
 from relay.git.diff import changed_files, touches_of
 from relay.git.kept_snapshots import KeptSnapshots
-from relay.git.run import GitError, name_of
+from relay.git.run import GitError
 from relay.git.scratch_repository import ScratchRepository
 from relay.log import events
 from relay.log.archived import archived_parts, cut_of
@@ -41,14 +40,14 @@ from relay.timeline.rewind.plan import (
     RewindPlan,
     RewindRequest,
     answer_of,
+    in_history,
     invalidated,
     lane_events,
     newest_of_each_lane,
-    stands_in,
     steps,
     steps_again,
 )
-from relay.timeline.rewind.tree_entries import entries_at, existing
+from relay.timeline.rewind.tree_entries import existing
 
 log = structlog.get_logger(__name__)
 BRANCHES = "rw/"
@@ -74,8 +73,10 @@ class Rewinds:
             )
         since = await self._store.read(lambda tx: lane_events(tx, lane, request.after))
         landed, open_ = list(since.landed), list(since.open)
-        if open_ and places.worktree is not None and await self._merged_by_hand(open_, places):
-            landed, open_ = [*landed, *open_], []
+        if open_ and (trees := await self._trees_since(since.base, places)):
+            found = in_history([*landed, *open_], since.others, trees)
+            landed += (event for event in open_ if event.id in found)
+            open_ = [event for event in open_ if event.id not in found]
         out = await self._taken_out(since.rewinds, places)
         taken, into = _choose(request, places, landed, open_, out)
         target, place, base, tree, parents = await self._place(into, bool(landed), lane, places)
@@ -236,12 +237,14 @@ class Rewinds:
         asked = ("merge-base", "--is-ancestor", ref, places.head.commit)
         return (await self._main.git.run(*asked, ok=(0, 1, 128))).code == 0
 
-    async def _merged_by_hand(self, open_: Sequence[Event], places: RewindPlaces) -> bool:
-        if places.head.commit is None:
-            return False
-        paths = {os.fsencode(path) for event in open_ for path in event.file_touches or ()}
-        entries = await entries_at(self._scratch.git(self._main), places.head.commit, paths)
-        return stands_in(open_, {name_of(path): entry.oid for path, entry in entries.items()})
+    async def _trees_since(self, base: str | None, places: RewindPlaces) -> set[str]:
+        """The trees of all commits that came onto the main branch since it stood at this one, by merges too."""
+        head, git = places.head.commit, self._main.git
+        if head is None:
+            return set()
+        since = [] if base is None or not await existing(git, [base]) else [f"^{base}"]
+        listed = await git.line("log", "--format=%T", head, *since, "--")
+        return set(listed.split())
 
     async def _place(
         self, into: str, landed: bool, lane: str, places: RewindPlaces

@@ -297,6 +297,63 @@ async def test_what_a_person_merged_by_hand_has_landed(stage: Stage) -> None:
     assert (await stage.plan(CODEX)).answer["branch"] == "rw/codex-1"
 
 
+@pytest.mark.parametrize("how", ["--no-ff", "--ff-only", "--squash"])
+async def test_what_a_person_merged_by_hand_has_landed_event_by_event(stage: Stage, how: str) -> None:
+    """Also when the agent went on since, in the same file, and when a merge or somebody else mixed the lines."""
+    top, main = await stage.give_worktree(CODEX), stage.main.top
+    first = await stage.edit(CODEX, {"app.py": "codex\n" + lines(1, 9), "new.py": "one\n"})
+    second = await stage.edit(CODEX, {"new.py": "two\n", "other.py": None, "moved.py": FIRST["other.py"]})
+    git(top, "add", "-A")
+    git(top, "commit", "-q", "-m", "by hand")
+    if how == "--no-ff":
+        await stage.edit(ANN, {"app.py": lines(1, 9) + "ann\n"})
+        await stage.commit("of ann")
+    git(main, "merge", "-q", how, "relay/codex")
+    if how == "--squash":
+        await stage.commit("squashed")
+    await stage.record_main(ANN, merges=how == "--no-ff")
+    third = await stage.edit(CODEX, {"app.py": "codex\n" + lines(1, 9) + "codex again\n"})
+    with pytest.raises(Refusal, match="not merged"):
+        await stage.plan(CODEX, into="main", author="CODEX", by=CODEX, person=False)
+    answer = await stage.rewind(CODEX, into="main")
+    assert answer["removed"] == [first.id, second.id] and answer["left"] == [third.id]
+    assert stage.show("main") == (
+        {**FIRST, "app.py": lines(1, 9) + "ann\n"} if how == "--no-ff" else dict(FIRST)
+    )
+    own = await stage.plan(CODEX, author="CODEX", by=CODEX, person=False)
+    assert own.answer["removed"] == [third.id]
+
+
+async def test_what_was_handed_on_lands_with_the_receivers_work(stage: Stage) -> None:
+    for lane in (CODEX, CLAUDE):
+        await stage.give_worktree(lane)
+    plan = await stage.edit(CODEX, {"PLAN.md": "codex\n", "other.py": None, "moved.py": FIRST["other.py"]})
+    git(stage.worktrees[CODEX].top, "add", "-A")
+    git(stage.worktrees[CODEX].top, "commit", "-q", "-m", "handed on")
+    git(stage.worktrees[CLAUDE].top, "reset", "-q", "--hard", "relay/codex")
+    await stage.edit(CLAUDE, {"PLAN.md": "codex\nclaude\n"})
+    assert (await stage.plan(CODEX)).operation.target is history.Target.WORKTREE  # type: ignore[union-attr]
+    await stage.merge(CLAUDE)
+    with pytest.raises(Refusal, match="not merged"):
+        await stage.plan(CODEX, author="CODEX", by=CODEX, person=False)
+    answer = await stage.rewind(CODEX)
+    assert answer["branch"] == "rw/codex-1" and answer["removed"] == [plan.id]
+    assert stage.show("rw/codex-1") == {**FIRST, "PLAN.md": "claude\n"}
+
+
+async def test_what_only_looks_alike_has_not_landed(stage: Stage) -> None:
+    """Work that was taken back leaves the tree that the main branch has; it did not land by that."""
+    await stage.give_worktree(CODEX)
+    bad = await stage.edit(CODEX, {"bad.py": "bad\n"})
+    await stage.rewind(CODEX)
+    await stage.undo(CODEX)
+    await stage.edit(ANN, {"app.py": "ann\n"})
+    await stage.commit("of ann")
+    await stage.record_main(ANN)
+    answer = await stage.rewind(CODEX)
+    assert answer["removed"] == [bad.id] and answer["branch"] is None
+
+
 async def test_two_agents_in_one_checkout(stage: Stage) -> None:
     """Both work in the main checkout; one of them is taken back there."""
     stage.worktrees = {CODEX: stage.main, CLAUDE: stage.main}
