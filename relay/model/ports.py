@@ -104,12 +104,14 @@ class Holds(Protocol):
 
 
 class Handoffs(Protocol):
-    """What people order about work that is handed on. Every method runs in the caller's transaction (`tx`), gives
-    what the room answers, and raises Refusal, with nothing changed."""
+    """What people order about work that is handed on. Every method but `check`, which comes before, runs in the
+    caller's transaction (`tx`) and gives what the room answers. Each raises Refusal, with nothing changed."""
 
     async def hand_on(self, tx: Any, action: HandOn, *, by: str, cause: Sequence[str] = ()) -> str: ...
 
     async def pipeline(self, tx: Any, action: RunPipeline, *, by: str, cause: Sequence[str] = ()) -> str: ...
+
+    async def check(self, action: AnswerHandoff) -> None: ...
 
     async def answer(self, tx: Any, action: AnswerHandoff, *, by: str, cause: Sequence[str] = ()) -> str: ...
 

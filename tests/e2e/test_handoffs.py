@@ -145,6 +145,8 @@ async def test_people_are_asked_when_no_retry_is_left(open_room: Open) -> None:
     assert asked["meta"]["handoff"] == 1
     assert (await _order(one, "/handoff h1 skip")).startswith("Say why it is skipped")
     assert "is not through" in await _order(one, "/handoff @AVA @BEN")
+    assert (await _order(one, "/handoff #1 branch main")).startswith("The branch main is there already.")
+    assert "cannot be a branch's name" in await _order(one, "/handoff #1 branch ../x")
     await _order(one, "/handoff #1 branch other-way")
     await _said(one, "Nobody tries again by itself after 2 retries")
     skipped = await _order(one, "/handoff #1 skip a person looked at it")

@@ -117,10 +117,13 @@ class ActionHandlers:
     async def perform(self, action: Action, order: Order) -> Result | None:
         """Carry out what cannot be done in a transaction; None: the action can. A second time gives what was answered
         the first time. Raises Refusal."""
-        if not isinstance(action, OUTSIDE):
+        if not isinstance(action, OUTSIDE | actions.AnswerHandoff):
             return None
         if isinstance(action, GUARDED):
             _verify(action, order)
+        if isinstance(action, actions.AnswerHandoff):
+            await self._handoffs.check(action)
+            return None
         if self._timeline is None:
             raise Refusal("This room has no timeline.", "")
         key = f"order:{order.message.id}"

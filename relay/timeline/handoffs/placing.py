@@ -13,6 +13,7 @@ import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
+from relay.git.branch_names import branch_in_the_way
 from relay.git.checkout import Checkout, head_of
 from relay.git.diff import changed_files
 from relay.git.kept_snapshots import KeptSnapshots
@@ -142,12 +143,24 @@ class HandoffPlaces:
         await git.run("symbolic-ref", "-m", _MESSAGE, "HEAD", ref)
         return True
 
+    async def check_branch(self, name: str) -> None:
+        """Could a branch of this name be made now? Raises Refusal, GitError."""
+        git = self._main.git
+        await self._check_form(name)
+        if await git.maybe("rev-parse", "-q", "--verify", f"{_HEADS}{name}") is not None:
+            raise Refusal(f"The branch {name} is there already.", "Give another name.")
+        if (other := await branch_in_the_way(git, name)) is not None:
+            raise Refusal(f"The branch {name} cannot be beside the branch {other}.", "Give another name.")
+
+    async def _check_form(self, name: str) -> None:
+        named = await self._main.git.run("check-ref-format", f"{_HEADS}{name}", ok=(0, 1))
+        if named.code or name.startswith("-"):
+            raise Refusal(f"{name[:200]!r} cannot be a branch's name.", "Give another one.", Fault.MALFORMED)
+
     async def take_branch(self, name: str, commit: str) -> None:
         """Make a branch at a commit; may be done again. Raises Refusal when it stands elsewhere, or cannot be one."""
         git = self._main.git
-        named = await git.run("check-ref-format", f"{_HEADS}{name}", ok=(0, 1))
-        if named.code or name.startswith("-"):
-            raise Refusal(f"{name!r} cannot be a branch's name.", "Give another one.", Fault.MALFORMED)
+        await self._check_form(name)
         there = await git.maybe("rev-parse", "-q", "--verify", f"{_HEADS}{name}")
         if there == commit:
             return

@@ -89,7 +89,9 @@ class Stage:
         return await self.order("hand_on", HandOn("@AVA", "@BEN", "please"))
 
     async def answer(self, answer: HandoffAnswer, value: str | None = None) -> str:
-        return await self.order("answer", AnswerHandoff(1, answer, value))
+        action = AnswerHandoff(1, answer, value)
+        await self.orders.check(action)
+        return await self.order("answer", action)
 
     async def settle(self) -> None:
         """Let every step be done that waits for nobody."""
@@ -224,6 +226,27 @@ async def test_skip_hands_on_with_its_reason(open_stage: Open) -> None:
     assert git(stage.at("BEN"), "write-tree") == first.snapshot
     made = await stage.store.read(lambda tx: events.read_after(tx, 0, types=("checkpoint.made",)))
     assert made == [], "it did not pass"
+
+
+async def test_a_branch_that_cannot_be_is_refused_before_anything_is_recorded(open_stage: Open) -> None:
+    stage = await open_stage("room", max_retries=0)
+    write(stage.at("AVA"), {"work.txt": "bad\n"})
+    await stage.hand_on()
+    await stage.settle()
+    before, checked = await stage.row(), await stage.checked()
+    for name, why in (
+        ("main", "is there already"),
+        ("../x", "cannot be a branch's name"),
+        ("-x", "cannot be a branch's name"),
+        ("main/more", "cannot be beside the branch main"),
+        ("Main", "cannot be beside the branch main"),
+    ):
+        with pytest.raises(Refusal, match=why):
+            await stage.answer(HandoffAnswer.BRANCH, name)
+        assert (await stage.row(), await stage.checked()) == (before, checked), name
+    assert (
+        await stage.answer(HandoffAnswer.BRANCH, "free") == "AVA tries handoff h1 again on the branch free."
+    )
 
 
 async def test_escalate_ends_it(open_stage: Open) -> None:

@@ -15,6 +15,7 @@ from typing import Any
 
 from relay.airspace.worktrees.registry import EDITORS, WorktreeRegistry
 from relay.config.settings import AgentSettings, LiveSettings, Settings
+from relay.git.run import GitError
 from relay.log import events
 from relay.log.events import Lane, NewEvent
 from relay.model import Fault, Refusal
@@ -26,6 +27,7 @@ from relay.store.ports import Tx
 from relay.timeline.handoffs import journal, wording
 from relay.timeline.handoffs.event import decided, goes_on
 from relay.timeline.handoffs.journal import HANDED_ON, Handoff, State
+from relay.timeline.handoffs.placing import HandoffPlaces
 
 #: Fewer roles hand nothing on.
 _LEAST_ROLES = 2
@@ -124,6 +126,18 @@ class HandoffOrders:
         await journal.save(tx, replace(handoff, message=spoken.id))
         order = " -> ".join(f"{agent.name} ({role})" for agent, role in zip(agents, roles, strict=True))
         return f"The pipeline begins: {order}."
+
+    async def check(self, action: AnswerHandoff) -> None:
+        """Look at what no transaction can: raises Refusal where a branch of this name cannot be made."""
+        if action.answer is not HandoffAnswer.BRANCH:
+            return
+        registry = self._registry
+        if registry.main is None:
+            raise Refusal(f"There is no repository: {registry.trouble}.")
+        try:
+            await HandoffPlaces(registry.scratch, registry.main).check_branch(action.value or "")
+        except GitError as error:
+            raise Refusal(f"git could not look at the branches: {error}.") from error
 
     async def answer(self, tx: Tx, action: AnswerHandoff, *, by: str, cause: Sequence[str] = ()) -> str:
         """Say what becomes of a handoff that did not pass. Raises Refusal."""
