@@ -49,7 +49,7 @@ class Parse:
 class Check:
     """A program to be run in an exported tree.
 
-    `name`: what is checked, for people and for `first_passed`. `argv`: the program (looked up in PATH; with a slash,
+    `name`: what is checked, for people. `argv`: the program (looked up in PATH; with a slash,
     in the tree) and its arguments; no shell. `env`: names of variables of this process that it gets too."""
 
     name: str
@@ -135,17 +135,9 @@ async def last_result(store: Store, tree: str, digest: str) -> CheckResult | Non
     return None if row is None else _result(row)
 
 
-async def first_passed(store: Store, name: str) -> CheckResult | None:
-    """The first run of the checks called `name` that passed, on any tree; None: none has. "First green" is that of
-    AllTestsPass: a result is it when it has its tree and attempt. A command that two checks share on one tree ran
-    under the name of that which came first."""
-    row = await store.read(lambda tx: tx.one(Q.first_passed_check, name=name))
-    return None if row is None else _result(row)
-
-
 async def forget(store: Store, before: float) -> int:
-    """Drop the results that are older than `before` (Unix seconds), but for the first that passed of each name; gives
-    their number. What is asked for again is run again."""
+    """Drop the results that are older than `before` (Unix seconds); gives their number. What is asked for again is
+    run again."""
     return await store.write(lambda tx: tx.execute(Q.forget_check_results, before=before))
 
 

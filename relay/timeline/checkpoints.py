@@ -26,7 +26,7 @@ from relay.timeline.moment_forms import is_taken
 from relay.timeline.projection import BATCH, Q
 
 MADE = "checkpoint.made"
-#: The checkpoint of each tree whose tests passed for the first time.
+#: The checkpoint of the first tree in the room whose tests passed.
 FIRST_GREEN = "milestone:first green"
 MOST_NAME = 100
 #: Names among which a near one is looked for.
@@ -146,13 +146,25 @@ async def maybe_first_green(
     commit: str | None = None,
     parents: Sequence[str] = (),
 ) -> Event | None:
-    """Make `milestone:first green` of a tree whose tests have just passed; None: it has one. Called where the result
-    is recorded. `rule`: the name of the check that passed; `lane`: whose work the tree is."""
-    if await tx.one(Q.checkpoint_of_tree, name=FIRST_GREEN, tree=tree) is not None:
+    """Make `milestone:first green` of a tree whose tests have just passed; None: the room has one of this rule.
+    Called where the result is recorded. `rule`: the name of the check that passed; `lane`: whose work the tree is."""
+    key = f"{FIRST_GREEN}:{rule}"
+    known = await find(tx, FIRST_GREEN)
+    # Those from before had no key.
+    if (known is not None and known.metadata.get("rule") == rule) or await events.of_source(
+        tx, key
+    ) is not None:
         return None
-    metadata = {"rule": rule}
     return await make_checkpoint(
-        tx, lane, FIRST_GREEN, tree, CheckpointKind.MILESTONE, metadata, commit=commit, parents=parents
+        tx,
+        lane,
+        FIRST_GREEN,
+        tree,
+        CheckpointKind.MILESTONE,
+        {"rule": rule},
+        commit=commit,
+        parents=parents,
+        source_key=key,
     )
 
 

@@ -45,8 +45,8 @@ class Jumps:
     base: Path
 
     async def make(self, to: str, lane: str | None = None) -> dict[str, Any]:
-        """A worktree at the moment `to` (of `lane`): `{folder, moment, lane, tree, commit}`. Raises Refusal,
-        GitError, OSError, UnusableCheckout."""
+        """A worktree at the moment `to` (of `lane`): `{folder, moment, lane, tree, commit}`, and of a handoff's
+        checkpoint `validation_passed`. Raises Refusal, GitError, OSError, UnusableCheckout."""
         git = self.scratch.git(self.main)
 
         async def work(tx: Tx) -> tuple[Moment, str, str | None]:
@@ -72,6 +72,7 @@ class Jumps:
             "lane": lane,
             "tree": tree,
             "commit": commit,
+            **({} if moment.passed is None else {"validation_passed": moment.passed}),
         }
 
     async def list(self) -> list[dict[str, Any]]:

@@ -32,12 +32,13 @@ _DATED = re.compile(r"\d{4}-\d\d-\d\d")
 class Moment:
     """Right behind the event at `pos`, 0 = before the first. `event`: its id; `words`: the moment for people. `tree`:
     the files that the text names (of a snapshot, a checkpoint, an event that has one): git's id of a tree, or of a
-    commit; None: the text says when, and not which files."""
+    commit; None: the text says when, and not which files. `passed`: of a handoff's checkpoint, did its rules hold."""
 
     pos: int
     event: str | None
     words: str
     tree: str | None = None
+    passed: bool | None = None
 
     def as_json(self) -> dict[str, Any]:
         return {"words": self.words, "number": self.pos, "event": self.event}
@@ -102,7 +103,8 @@ async def _checkpoint(tx: Tx, wanted: str) -> Moment:
         raise Refusal(f"{wanted[:60]!r} is no moment.", f"Give {FORMS}.", Fault.MALFORMED, "bad_moment")
     found = await checkpoints.find(tx, name, back)
     if found is not None:
-        return Moment(found.pos, found.event, f"checkpoint {wanted}", found.tree)
+        passed = found.metadata.get("validation_passed")
+        return Moment(found.pos, found.event, f"checkpoint {wanted}", found.tree, passed)
     if back and await checkpoints.find(tx, name) is not None:
         raise _unknown(
             f"There are not that many checkpoints {name!r}.", "Leave out `~N` for the newest.", [name]

@@ -15,7 +15,7 @@ import psutil
 import pytest
 
 from relay.checks import runner as runner_module
-from relay.checks.results import Check, Parse, State, first_passed, forget, last_result
+from relay.checks.results import Check, Parse, State, forget, last_result
 from relay.checks.runner import CheckRunner
 from relay.git.checkout import open_checkout
 from relay.git.run import GitError
@@ -242,20 +242,6 @@ async def test_a_flood_of_output_is_bounded(runner: CheckRunner, repo: Path) -> 
     assert known.reused and (known.head, known.tail) == (result.head, result.tail)
 
 
-async def test_first_green(runner: CheckRunner, store: Store, repo: Path) -> None:
-    assert await first_passed(store, "AllTestsPass") is None
-    code = "import pathlib, sys; sys.exit(pathlib.Path('a.txt').read_text() != 'good\\n')"
-    await runner.run(python(code), tree_of(repo))
-    await runner.run(Check("LintChecksPassed", (PYTHON, "-c", "pass")), tree_of(repo))
-    assert await first_passed(store, "AllTestsPass") is None
-    commit(repo, {"a.txt": "good\n"})
-    green = await runner.run(python(code), tree_of(repo))
-    commit(repo, {"b.txt": "more\n"})
-    await runner.run(python(code), tree_of(repo))
-    first = await first_passed(store, "AllTestsPass")
-    assert first is not None and (first.tree, first.attempt, first.at) == (green.tree, 1, green.at)
-
-
 JUNIT = '<testsuite><testcase name="a"/><testcase name="b"><failure/></testcase></testsuite>'
 
 
@@ -348,17 +334,16 @@ async def test_a_scratch_that_is_emptied_meanwhile(
 
 
 async def test_old_results_go(runner: CheckRunner, store: Store, repo: Path) -> None:
-    """But for the first that passed; what is asked for again is run again."""
+    """What is asked for again is run again."""
     check = python("pass")
     first = await runner.run(check, tree_of(repo))
     second = await runner.run(check, tree_of(repo), fresh=True)
     failing = await runner.run(python("import sys; sys.exit(1)"), tree_of(repo))
     assert await forget(store, first.at) == 0
-    assert await forget(store, failing.at + 1) == 2 and second.at > first.at
-    kept = await first_passed(store, "AllTestsPass")
-    assert kept is not None and (kept.at, kept.attempt) == (first.at, 1)
+    assert await forget(store, failing.at + 1) == 3 and second.at > first.at
     assert await last_result(store, failing.tree, failing.digest) is None
-    assert (await runner.run(check, tree_of(repo))).at == first.at
+    again = await runner.run(check, tree_of(repo))
+    assert not again.reused and again.attempt == 1
 
 
 async def test_a_report_of_pytest(runner: CheckRunner, repo: Path) -> None:

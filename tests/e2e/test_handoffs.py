@@ -124,7 +124,9 @@ async def test_a_pipeline_fails_once_tries_again_and_passes(open_room: Open) -> 
     changes = [event for event in await events_of(one, "files.changed") if event.lane == "BEN"]
     assert [event.file_touches for event in changes] == [("checked.txt",)], "and wrote nothing else"
     made = await events_of(one, "checkpoint.made")
-    assert [event.outputs["name"] for event in made] == ["milestone:first green", "handoff:developer->qa"]
+    assert [
+        (event.outputs["name"], event.outputs["metadata"].get("validation_passed")) for event in made
+    ] == [("handoff:developer->qa", False), ("milestone:first green", None), ("handoff:developer->qa", True)]
     (rule,) = failed.outputs["validation"]["rules_checked"]
     assert (rule["rule"], rule["state"], rule["exit_code"]) == ("AllTestsPass", "failed", 1)
     assert (

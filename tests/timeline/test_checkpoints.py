@@ -72,20 +72,27 @@ async def test_its_event_says_all_of_it(store: Store) -> None:
     }
 
 
-async def test_the_first_green_of_a_tree_is_made_once(store: Store) -> None:
+async def test_the_first_green_is_made_once_in_the_room(store: Store) -> None:
     async def green(digit: str) -> Event | None:
         return await store.write(
             lambda tx: checkpoints.maybe_first_green(tx, tree(digit), DEVELOPER, rule="AllTestsPass")
         )
 
-    first, again, other = await green("5"), await green("5"), await green("6")
-    assert first is not None and other is not None
-    assert again is None
+    first = await green("5")
+    assert first is not None
     assert first.outputs["metadata"] == {"rule": "AllTestsPass"}
-    found = await store.read(lambda tx: checkpoints.find(tx, FIRST_GREEN, 1))
+    assert [await green(digit) for digit in "565"] == [None] * 3, "another tree is no milestone"
+    found = await store.read(lambda tx: checkpoints.find(tx, FIRST_GREEN))
     assert found is not None
     assert (found.tree, found.kind) == (tree("5"), CheckpointKind.MILESTONE)
-    assert await store.read(checkpoints.trees) == {tree("5"), tree("6")}
+    assert await store.read(checkpoints.trees) == {tree("5")}
+
+
+async def test_a_first_green_from_before_counts(store: Store) -> None:
+    """One that was made when each tree had one has no key."""
+    await made(store, FIRST_GREEN, "5", CheckpointKind.MILESTONE, rule="AllTestsPass")
+    again = checkpoints.maybe_first_green
+    assert await store.write(lambda tx: again(tx, tree("6"), DEVELOPER, rule="AllTestsPass")) is None
 
 
 async def test_rebuilt_rows_are_equal_row_by_row(store: Store) -> None:

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from relay.model import Refusal
+from relay.timeline.checkpoints import CheckpointKind, make_checkpoint
 from relay.timeline.file_changes import record_tree
 from relay.timeline.jumps import Jumps
 from tests.engines import BOTH
@@ -88,3 +89,20 @@ async def test_ignored_and_staged_files_stay(stage: Stage) -> None:
     git(folder, "reset", "-q", "--hard")
     await jumps.remove(folder.name)
     assert not folder.exists()
+
+
+async def test_a_handoffs_checkpoint_says_whether_it_passed(stage: Stage) -> None:
+    jumps, _ = await jumped(stage)
+    tree = git(stage.main.top, "rev-parse", "HEAD^{tree}")
+    for passed in (False, True):
+        metadata = {"validation_passed": passed}
+        kind = CheckpointKind.HANDOFF
+        await stage.store.write(
+            lambda tx, metadata=metadata, kind=kind: make_checkpoint(
+                tx, MAIN, "handoff:a->b", tree, kind, metadata
+            )  # type: ignore[misc]
+        )
+        made = await jumps.make("handoff:a->b")
+        assert made["validation_passed"] is passed
+    assert (await jumps.make("handoff:a->b~1"))["validation_passed"] is False
+    assert "validation_passed" not in await jumps.make("-0s")

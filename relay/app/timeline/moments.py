@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import sys
 import tempfile
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -154,6 +155,10 @@ def _shown(args: argparse.Namespace, done: Any) -> tuple[Any, str]:
             return done, f"{safe_line(done['removed'])} is removed."
         case _ if args.list:
             return done, "\n".join(safe_line(each["folder"]) for each in done["jumps"]) or "There is none."
+    if (passed := done.get("validation_passed")) is not None:
+        # Beside the answer, which is the folder alone: `cd "$(relay timeline jump MOMENT)"`.
+        note = "passed its rules" if passed else "did not pass its rules"
+        print(f"What was handed on here {note}.", file=sys.stderr)
     return done, done["folder"]
 
 

@@ -16,8 +16,11 @@ from typing import Any
 from relay.base.durations import parse_iso
 from relay.log import events
 from relay.log.encoding import dumps
+from relay.log.events import Event, Lane
 from relay.model import Fault, Refusal, references
 from relay.store.ports import Row, Tx, of_row
+from relay.timeline import checkpoints
+from relay.timeline.checkpoints import CheckpointKind
 from relay.timeline.projection import Q
 
 #: The event that records a check of a handoff with its result (003, section 4.3).
@@ -78,6 +81,11 @@ class Handoff:
         """`h12`."""
         return references.handoff(self.number)
 
+    @property
+    def checkpoint(self) -> str:
+        """The name of its checkpoints."""
+        return f"handoff:{self.source_role}->{self.target_role}"
+
     def as_json(self) -> dict[str, Any]:
         """What an interface shows: `{number, name, state, source, source_role, target, target_role, text, attempt,
         max_retries, tree, event, branch, rest}`."""
@@ -130,6 +138,34 @@ async def open_handoffs(tx: Tx) -> list[Handoff]:
 async def held_trees(tx: Tx) -> set[str]:
     """The trees that somebody goes on with: their snapshots are not let go."""
     return {handoff.tree for handoff in await open_handoffs(tx) if handoff.tree is not None}
+
+
+async def mark(
+    tx: Tx, lane: Lane, handoff: Handoff, event: Event, *, passed: bool, commit: str | None = None
+) -> None:
+    """Make the checkpoint `handoff:FROM->TO` of what `event` says of the tree (003, section 4.6): of each check, and
+    of each skip. `passed`: did the required rules hold; `commit`: what keeps the tree, None = what the checkpoint of
+    its check has."""
+    assert handoff.tree is not None
+    if commit is None and (known := await checkpoints.find(tx, handoff.checkpoint)) is not None:
+        commit = known.commit if known.tree == handoff.tree else None
+    metadata = {
+        "handoff": handoff.number,
+        "from_role": handoff.source_role,
+        "to_role": handoff.target_role,
+        "validation_passed": passed,
+        "attempt": handoff.attempt,
+    }
+    await checkpoints.make_checkpoint(
+        tx,
+        lane,
+        handoff.checkpoint,
+        handoff.tree,
+        CheckpointKind.HANDOFF,
+        metadata,
+        commit=commit,
+        parents=[event.id],
+    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,9 +11,6 @@ SELECT name FROM checkpoints GROUP BY name ORDER BY MAX(pos) DESC LIMIT :limit
 -- name: checkpoint_at
 SELECT * FROM checkpoints WHERE pos = :pos
 
--- name: checkpoint_of_tree
-SELECT pos FROM checkpoints WHERE name = :name AND tree = :tree LIMIT 1
-
 -- name: newest_checkpoints
 SELECT * FROM checkpoints ORDER BY pos DESC LIMIT :limit
 

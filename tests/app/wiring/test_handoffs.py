@@ -29,6 +29,7 @@ from relay.room.journal import ledger
 from relay.room.journal.ledger import Q
 from relay.room.journal.values import Job, JobState
 from relay.store.ports import Store, Tx
+from relay.timeline.checkpoints import find
 from relay.timeline.handoffs import journal
 from relay.timeline.handoffs.journal import Handoff, State
 from tests import engines
@@ -225,7 +226,14 @@ async def test_skip_hands_on_with_its_reason(open_stage: Open) -> None:
     assert first.id in second.parents
     assert git(stage.at("BEN"), "write-tree") == first.snapshot
     made = await stage.store.read(lambda tx: events.read_after(tx, 0, types=("checkpoint.made",)))
-    assert made == [], "it did not pass"
+    assert [each.outputs["name"] for each in made] == ["handoff:developer->qa"] * 2, (
+        "of the check and of the skip"
+    )
+    assert [each.outputs["metadata"]["validation_passed"] for each in made] == [False, False]
+    assert [each.parents[-1] for each in made] == [first.id, second.id]
+    marked = await stage.store.read(lambda tx: find(tx, "handoff:developer->qa"))
+    assert marked is not None and marked.commit is not None
+    assert git(stage.folder, "rev-parse", f"{marked.commit}^{{tree}}") == first.snapshot == marked.tree
 
 
 async def test_a_branch_that_cannot_be_is_refused_before_anything_is_recorded(open_stage: Open) -> None:

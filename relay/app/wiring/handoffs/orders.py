@@ -17,7 +17,7 @@ from relay.airspace.worktrees.registry import EDITORS, WorktreeRegistry
 from relay.config.settings import AgentSettings, LiveSettings, Settings
 from relay.git.run import GitError
 from relay.log import events
-from relay.log.events import Lane, NewEvent
+from relay.log.events import Event, Lane, NewEvent
 from relay.model import Fault, Refusal
 from relay.model.actions import AnswerHandoff, HandoffAnswer, HandOn, RunPipeline
 from relay.room.advisory_voice import RoomVoice
@@ -165,7 +165,8 @@ class HandoffOrders:
         if action.answer is HandoffAnswer.SKIP:
             skip = {"kind": "skip", "justification": action.value or "", "by": by}
             recorded = await self._record(tx, handoff, decided(event.outputs, skip), cause)
-            await journal.save(tx, replace(handoff, state=State.PASSED, event=recorded))
+            await journal.mark(tx, lane_of(handoff), handoff, recorded, passed=False)
+            await journal.save(tx, replace(handoff, state=State.PASSED, event=recorded.id))
             return f"{by} skipped the rules of handoff {handoff.name} from {names}: {action.value}"
         row = replace(
             handoff, state=State.RETRYING, branch=None, allowed=max(handoff.allowed, handoff.attempt + 1)
@@ -173,7 +174,7 @@ class HandoffOrders:
         if action.answer is HandoffAnswer.BRANCH:
             chosen = {"kind": "branch", "branch_name": action.value or "", "by": by}
             recorded = await self._record(tx, handoff, decided(event.outputs, chosen), cause)
-            row = replace(row, branch=action.value, event=recorded)
+            row = replace(row, branch=action.value, event=recorded.id)
         await journal.save(tx, row)
         where = f" on the branch {row.branch}" if row.branch else ""
         return f"{handoff.source} tries handoff {handoff.name} again{where}."
@@ -182,7 +183,7 @@ class HandoffOrders:
         self, tx: Tx, handoff: Handoff, outputs: dict[str, Any] | None, cause: Sequence[str]
     ) -> None:
         if outputs is not None:
-            handoff = replace(handoff, event=await self._record(tx, handoff, outputs, cause))
+            handoff = replace(handoff, event=(await self._record(tx, handoff, outputs, cause)).id)
         if handoff.state is State.WORKING and handoff.message is not None:
             await self._voice.withdraw(
                 tx,
@@ -193,14 +194,11 @@ class HandoffOrders:
             )
         await journal.save(tx, replace(handoff, state=State.LEAVING))
 
-    async def _record(self, tx: Tx, handoff: Handoff, outputs: dict[str, Any], cause: Sequence[str]) -> str:
-        """What people decided, on a lane of the handoff's own; the event's id."""
+    async def _record(self, tx: Tx, handoff: Handoff, outputs: dict[str, Any], cause: Sequence[str]) -> Event:
+        """What people decided, on a lane of the handoff's own."""
         parents = [*cause, *([handoff.event] if handoff.event else [])]
-        event = await events.append(
-            tx,
-            NewEvent(HANDED_ON, lane_of(handoff), outputs=outputs, parents=parents, snapshot=handoff.tree),
-        )
-        return event.id
+        new = NewEvent(HANDED_ON, lane_of(handoff), outputs=outputs, parents=parents, snapshot=handoff.tree)
+        return await events.append(tx, new)
 
     # -- what has to hold
 

@@ -34,7 +34,7 @@ from relay.room.journal import ledger
 from relay.room.journal.ledger import Q
 from relay.room.journal.values import Job, JobState
 from relay.store.ports import Store, StoreError, Tx, is_away
-from relay.timeline.checkpoints import CheckpointKind, make_checkpoint, maybe_first_green
+from relay.timeline.checkpoints import maybe_first_green
 from relay.timeline.file_changes import record_tree
 from relay.timeline.handoffs import journal, wording
 from relay.timeline.handoffs.event import outputs_of
@@ -175,10 +175,8 @@ class HandoffSteps:
         passed, results = checked.validation.passed, checked.validation.results
         places = self._worktrees.places
         assert handoff.tree is not None and handoff.at_commit is not None
-        name = f"handoff:{handoff.source_role}->{handoff.target_role}"
-        commit = None
-        if passed:
-            commit = await places.keep_for_ever(handoff.tree, handoff.at_commit, name, name)
+        name = handoff.checkpoint
+        commit = await places.keep_for_ever(handoff.tree, handoff.at_commit, name, name)
 
         async def work(tx: Tx) -> None:
             row = await journal.load(tx, handoff.number)
@@ -204,22 +202,8 @@ class HandoffSteps:
                 await maybe_first_green(
                     tx, handoff.tree or "", lane or lane_of(row), rule=_TESTS, parents=[event.id]
                 )
+            await journal.mark(tx, lane or lane_of(row), row, event, passed=passed, commit=commit)
             if passed:
-                await make_checkpoint(
-                    tx,
-                    lane or lane_of(row),
-                    name,
-                    handoff.tree or "",
-                    CheckpointKind.HANDOFF,
-                    {
-                        "handoff": row.number,
-                        "from_role": row.source_role,
-                        "to_role": row.target_role,
-                        "validation_passed": True,
-                    },
-                    commit=commit,
-                    parents=[event.id],
-                )
                 await journal.save(tx, replace(row, state=State.PASSED))
                 await self._say(tx, row, wording.passed(row, results), event)
                 return
