@@ -18,13 +18,16 @@ BACK = re.compile(r"(.*)~(\d{1,6})", re.DOTALL)
 _AGO = re.compile(r"-\s*(?:\d+(?:\.\d+)?\s*(?:ms|[smhdw])[a-z]*\s*)+", re.IGNORECASE)
 _HOUR = re.compile(r"([01]?\d|2[0-3]):([0-5]\d)(?::([0-5]\d))?")
 _DATE = re.compile(r"\d{4}-\d\d-\d\d")
+#: What only looks like a time: `12:99`, `3h` without its `-`.
+_NO_TIME = re.compile(r"\d+:\d+(?::\d+)?|(?:\d+(?:\.\d+)?\s*(?:ms|[smhdw])\s*)+", re.IGNORECASE)
 
 
 def time_of(text: str, now: float) -> float | None:
     """Unix seconds of `-1h`, `14:00` (the last time it was that here), `2026-11-23 14:00` (by this machine's time
-    zone, where the text names none). None for what is no time."""
+    zone, where the text names none). None for what is no time, and for one before 1970."""
     if _AGO.fullmatch(text):
-        return now - parse_amounts(text)
+        since = now - parse_amounts(text)
+        return since if since >= 0 else None
     if match := _HOUR.fullmatch(text):
         at = datetime.fromtimestamp(now).replace(
             hour=int(match[1]), minute=int(match[2]), second=int(match[3] or 0), microsecond=0
@@ -44,7 +47,12 @@ def is_past(text: str) -> bool:
     return _AGO.fullmatch(text) is not None
 
 
+def is_no_time(text: str) -> bool:
+    """Does it only look like a time, as `12:99` and `3h` do?"""
+    return _HOUR.fullmatch(text) is None and _NO_TIME.fullmatch(text) is not None
+
+
 def is_taken(text: str) -> bool:
     """Does it mean something else than a checkpoint by its form alone?"""
     forms = (HEX, NUMBER, _AGO, _HOUR, BACK)
-    return any(form.fullmatch(text.lower()) for form in forms) or _DATE.match(text) is not None
+    return any(form.fullmatch(text.lower()) for form in (*forms, _NO_TIME)) or _DATE.match(text) is not None

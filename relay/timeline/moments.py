@@ -16,7 +16,7 @@ from relay.log import events
 from relay.model import Fault, Refusal
 from relay.store.ports import Row, Tx
 from relay.timeline import checkpoints
-from relay.timeline.moment_forms import BACK, HEX, NUMBER, time_of
+from relay.timeline.moment_forms import BACK, HEX, NUMBER, is_no_time, time_of
 from relay.timeline.projection import Q
 
 FORMS = (
@@ -100,11 +100,13 @@ async def _checkpoint(tx: Tx, wanted: str) -> Moment:
     match = BACK.fullmatch(wanted)
     name, back = (match[1], int(match[2])) if match else (wanted, 0)
     if not checkpoints.is_name(name) or _DATED.match(name):
-        raise Refusal(f"{wanted[:60]!r} is no moment.", f"Give {FORMS}.", Fault.MALFORMED, "bad_moment")
+        raise _malformed(wanted)
     found = await checkpoints.find(tx, name, back)
     if found is not None:
         passed = found.metadata.get("validation_passed")
         return Moment(found.pos, found.event, f"checkpoint {wanted}", found.tree, passed)
+    if is_no_time(wanted):
+        raise _malformed(wanted)
     if back and await checkpoints.find(tx, name) is not None:
         raise _unknown(
             f"There are not that many checkpoints {name!r}.", "Leave out `~N` for the newest.", [name]
@@ -133,6 +135,10 @@ async def _at(tx: Tx, at: float, now: float) -> Moment:
 
 def _named(row: Row) -> str:
     return f"{row['id'][:12]} (#{row['pos']} {row['type']} of {row['lane']})"
+
+
+def _malformed(wanted: str) -> Refusal:
+    return Refusal(f"{wanted[:60]!r} is no moment.", f"Give {FORMS}.", Fault.MALFORMED, "bad_moment")
 
 
 def _unknown(

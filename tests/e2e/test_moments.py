@@ -140,6 +140,8 @@ async def test_the_commands_of_moments_work_with_the_room_and_without(open_room:
     by_room = (
         (("jump", "nobodys"), 1, "There are plain, edited"),
         (("jump", "a~b"), 2, "is no moment"),
+        (("jump", "12:99"), 2, "'12:99' is no moment"),
+        (("jump", ""), 2, "an empty text is no moment"),
         (("checkpoint", "12"), 2, "reads as a number"),
     )
     here = (

@@ -106,7 +106,7 @@ async def test_rebuilt_rows_are_equal_row_by_row(store: Store) -> None:
 
 async def test_a_name_that_could_be_another_moment_is_refused(store: Store) -> None:
     bad = ("", " ", "x" * 101, "a\x1b[0m", "14:00", "2026-11-23", "#12", "12", "deadbeef", "DEADBEEF01")
-    for name in (*bad, "-1h", "step~1", "handoff:a->b", "Milestone: x"):
+    for name in (*bad, "12:99", "9h", "-1h", "step~1", "handoff:a->b", "Milestone: x"):
         with pytest.raises(Refusal) as refused:
             await made(store, name, "7")
         assert (refused.value.fault, bool(refused.value.fix)) == (Fault.MALFORMED, True), name

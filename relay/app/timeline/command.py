@@ -117,6 +117,8 @@ def main(words: list[str]) -> int:
         return fail("--lines must be 1 or more", 2)
     if args.action in moment_commands.ACTIONS and (wrong := moment_commands.wrong_use(args)):
         return fail(wrong, 2)
+    if args.action == "rewind" and not args.to.strip():
+        return fail(f"an empty text is no moment: give {moments.FORMS}", 2)
     settings = load_for_command(args.config)
     if args.action in ("rewind", "undo", "redo"):
         return _take_back(settings, args)

@@ -31,6 +31,8 @@ from relay.store.open import opened_store
 from relay.timeline.moments import FORMS
 
 ACTIONS = ("checkpoint", "jump", "diff", "branches")
+#: What an argument is, by its name.
+_WORDS = {"checkpoint": "name of a checkpoint", "remove": "folder"}
 #: Seconds that the room gets for a worktree of many files.
 PATIENT_S = 900.0
 
@@ -60,6 +62,9 @@ def wrong_use(args: argparse.Namespace) -> str:
     """What is wrong with the arguments; empty: nothing."""
     if args.action == "jump" and sum((args.moment is not None, args.remove is not None, args.list)) != 1:
         return "jump takes a MOMENT, --remove FOLDER or --list"
+    for name in ("moment", "a", "b", "checkpoint", "remove"):
+        if (given := getattr(args, name, None)) is not None and not given.strip():
+            return f"an empty text is no {_WORDS.get(name, f'moment: give {FORMS}')}"
     return ""
 
 

@@ -134,7 +134,7 @@ async def _of_built_in(name: str, rule: RuleSettings, check: BuiltInCheck, hande
     try:
         found = await check(handed)
     except GitError as error:
-        detail = safe_line(f"{name} has not run: {error}.", MOST_DETAIL)
+        detail = safe_line(f"{name} has not run: {str(error).rstrip('.')}.", MOST_DETAIL)
         return RuleResult(name, "not_run", rule.required, detail)
     return RuleResult(
         name, found.state, rule.required, safe_line(found.detail, MOST_DETAIL), head=safe(found.listed)
@@ -164,7 +164,7 @@ def _verdict(
 ) -> tuple[Literal["passed", "failed", "not_run"], str]:
     match result.state:
         case State.NOT_RUN:
-            return "not_run", f"{name} has not run: {result.reason}."
+            return "not_run", f"{name} has not run: {result.reason.rstrip('.')}."
         case State.TIMED_OUT:
             return "failed", f"{name} did not end within {rule.timeout_s:g} s and was ended."
         case State.FAILED if result.exit_code is not None and result.exit_code < 0:
@@ -186,7 +186,7 @@ def _verdict(
                 return "failed", f"{name} failed: {figure} is {value:.1%}, less than {least:.1%}."
     said = "".join(f" {figure}: {value:g}." for figure, value in sorted(result.metrics.items()))
     if rule.parse is not None and result.reason:
-        said += f" A figure is missing: {result.reason}."
+        said += f" A figure is missing: {result.reason.rstrip('.')}."
     return "passed", f"{name} passed in {result.seconds:.1f} s.{said}"
 
 

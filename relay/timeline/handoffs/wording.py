@@ -123,7 +123,8 @@ def _checked(validation: Mapping[str, Any]) -> str:
     )
     text = f"Rules: {named}."
     if "justification" in action:
-        text += f" Skipped by {safe_line(str(action['by']))}: {safe_line(str(action['justification']))}."
+        why = safe_line(str(action["justification"])).rstrip(".")
+        text += f" Skipped by {safe_line(str(action['by']))}: {why}."
     return text
 
 

@@ -41,7 +41,7 @@ class Body:
         if value is None:
             raise bad(f"{field} is missing.", f'Send {{"{field}": "..."}}.')
         if not value.strip():
-            raise bad(f"{field} is empty.", f"Say something in {field}.")
+            raise bad(f"`{field}` is empty.", f"Give a text for `{field}`.")
         return value
 
     def maybe_text(self, field: str) -> str | None:
