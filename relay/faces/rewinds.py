@@ -2,6 +2,7 @@
 
 Invariants: what is planned is planned from what stands in the worktree now, while nobody else writes there. What the
 main branch got is recorded first, so it is known what has landed. A preview is the plan, checked as `apply` would.
+While a turn of the agent runs whose work it is, nothing is written, wherever it stands; a preview is given.
 """
 
 from __future__ import annotations
@@ -85,7 +86,7 @@ class RewindService:
     ) -> dict[str, Any]:
         """Take back what `lane` (a name or a lane's key) did since the moment `to`. The answer: INTERFACES.md. Raises
         Refusal."""
-        if not order.person and lane.rpartition("/")[2].casefold() != order.by.casefold():
+        if not order.person and name_in(lane).casefold() != order.by.casefold():
             raise Refusal(
                 f"{order.by} takes back its own work alone.",
                 "Ask a person for it.",
@@ -94,12 +95,12 @@ class RewindService:
             )
         moment = await self._store.read(lambda tx: moments.resolve(tx, to))
         request = RewindRequest(lane, to, moment.pos, order.by, order.lane, into, partial, order.person)
-        worktree = self._registry.find(lane.rpartition("/")[2])
+        worktree = self._registry.find(name_in(lane))
 
         async def plan(rewinds: Rewinds, places: RewindPlaces) -> RewindPlan:
             return await rewinds.plan(request, places)
 
-        return await self._do(plan, worktree, order, dry_run)
+        return await self._do(plan, worktree, worktree, order, dry_run)
 
     async def undo(
         self, order: RewindOrder, *, dry_run: bool = False, partial: bool = False
@@ -110,7 +111,7 @@ class RewindService:
         async def plan(rewinds: Rewinds, places: RewindPlaces) -> RewindPlan:
             return await rewinds.plan_undo(order.by, order.lane, places, partial=partial)
 
-        return await self._do(plan, self._worktree_at(operation), order, dry_run)
+        return await self._do(plan, self._worktree_at(operation), self._worker(operation), order, dry_run)
 
     async def redo(
         self, order: RewindOrder, *, dry_run: bool = False, partial: bool = False
@@ -121,7 +122,7 @@ class RewindService:
         async def plan(rewinds: Rewinds, places: RewindPlaces) -> RewindPlan:
             return await rewinds.plan_redo(order.by, order.lane, places, partial=partial)
 
-        return await self._do(plan, self._worktree_at(operation), order, dry_run)
+        return await self._do(plan, self._worktree_at(operation), self._worker(operation), order, dry_run)
 
     async def _done_before(self, order: RewindOrder) -> dict[str, Any] | None:
         """What was answered when this order was carried out, by a process that ended before it could say so."""
@@ -139,8 +140,14 @@ class RewindService:
         return {**event.outputs, "rewind": event.inputs["rewind"] or event.id, "event": event.id}
 
     async def _do(
-        self, plan: Any, worktree: TrackedWorktree | None, order: RewindOrder, dry_run: bool
+        self,
+        plan: Any,
+        worktree: TrackedWorktree | None,
+        worker: TrackedWorktree | None,
+        order: RewindOrder,
+        dry_run: bool,
     ) -> dict[str, Any]:
+        """`worktree`: whose files stand there now is looked at; `worker`: that of the agent whose work it is."""
         registry, by = self._registry, order.by
         if (before := await self._done_before(order)) is not None:
             return before
@@ -151,13 +158,17 @@ class RewindService:
                 # As a merge does it: nobody else moves the main branch or writes the worktree meanwhile.
                 await held.enter_async_context(registry.exclusive)
                 places = RewindPlaces(await registry.main_head())
+                for each in {each.name: each for each in (worktree, worker) if each is not None}.values():
+                    # A turn says that it runs, then waits for this lock.
+                    await held.enter_async_context(each.lock)
+                    if each.name in registry.turn_trees and not dry_run:
+                        raise Refusal(
+                            f"{each.name}'s turn is running.",
+                            f"Wait until it ends, or `/cancel @{each.name}`.",
+                        )
                 if worktree is not None:
-                    await held.enter_async_context(worktree.lock)
-                    busy = (
-                        f"{worktree.name}'s turn is running." if worktree.name in registry.turn_trees else ""
-                    )
                     snapshot = await worktree.take_snapshot(everything=True)
-                    places = RewindPlaces(places.head, (worktree.checkout, snapshot), busy)
+                    places = RewindPlaces(places.head, (worktree.checkout, snapshot))
                 planned = await plan(rewinds, places)
                 new = planned.operation
                 if new is not None and new.target is Target.MAIN:
@@ -222,3 +233,12 @@ class RewindService:
             return None
         worktrees = self._registry.worktrees.values()
         return next((each for each in worktrees if str(each.checkout.top) == operation.place), None)
+
+    def _worker(self, operation: Operation | None) -> TrackedWorktree | None:
+        """The worktree of the agent whose work it is about."""
+        return None if operation is None else self._registry.find(name_in(operation.lane))
+
+
+def name_in(lane: str) -> str:
+    """The name in a lane's key, or the name itself."""
+    return lane.rpartition("/")[2]

@@ -159,6 +159,36 @@ async def test_others_lines_in_the_way_are_told_and_nothing_is_done(floor: Floor
     assert floor.read(CODEX) == "one\nTWO and more\nthree\n"
 
 
+async def test_nothing_is_taken_back_while_the_agents_turn_runs(floor: Floor) -> None:
+    """In no place: neither what it is just writing, nor what has landed; a preview is given."""
+    await floor.say("/checkpoint start")
+    await floor.edit(CODEX, {"app.py": "1\n"})
+    git(floor.top(CODEX), "commit", "-q", "-am", "landed")
+    repo = floor.registry.main.top  # type: ignore[union-attr]
+    git(repo, "merge", "-q", "--ff-only", git(floor.top(CODEX), "rev-parse", "HEAD"))
+    refs = git(repo, "for-each-ref", "refs/heads")
+
+    async def running(*orders: str) -> None:
+        floor.registry.turn_trees["CODEX"] = "half written"
+        for order in orders:
+            assert "CODEX's turn is running." in await floor.say(order)
+            assert "Nothing is done yet." in await floor.say(f"{order} preview")
+        del floor.registry.turn_trees["CODEX"]
+
+    into = [f"/rewind codex to start into {place}" for place in ("worktree", "main", "new")]
+    await running("/rewind codex to start", *into)
+    assert await all_events(floor.store, "timeline.rewound") == []
+    assert git(repo, "for-each-ref", "refs/heads") == refs
+    await floor.say(into[1])
+    await running("/rewind undo")
+    assert "brought back" in await floor.say("/rewind undo")
+    await running("/rewind redo")
+    assert (repo / "app.py").read_text() == "1\n"
+    await floor.edit(CLAUDE, {"app.py": "2\n"})
+    floor.registry.turn_trees["CODEX"] = "half written"
+    assert "took back what CLAUDE did" in await floor.say("/rewind claude to start")
+
+
 async def test_an_order_is_carried_out_once(floor: Floor) -> None:
     """The room was ended behind the act and before its answer: the same order comes again."""
     await floor.say("/checkpoint start")

@@ -63,12 +63,11 @@ class RewindRequest:
 @dataclass(frozen=True, slots=True)
 class RewindPlaces:
     """Where it can be written. `head`: the main branch, as the main checkout has it. `worktree`: the checkout that
-    the agent works in and what stands there now, None = it has none; whoever plans and applies holds its lock.
-    `busy`: why its files may not be written just now; empty = they may."""
+    the agent works in and what stands there now, None = it has none; whoever plans and applies holds its lock,
+    and no turn of the agent runs while it is applied."""
 
     head: Head
     worktree: tuple[Checkout, Snapshot] | None = None
-    busy: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -258,8 +258,6 @@ class Rewinds:
             checkout, snapshot = places.worktree
             parents = (snapshot.head.commit,) if snapshot.head.commit else ()
             if into == "worktree":
-                if places.busy:
-                    raise Refusal(places.busy, "Wait until it ends, or stop it; or say `--into new`.")
                 if snapshot.unsettled or snapshot.merging:
                     raise Refusal(
                         f"In {checkout.top} a merge is under way.", "Settle it or give it up first."

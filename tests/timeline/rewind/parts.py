@@ -143,10 +143,10 @@ class Stage:
         git(self.main.top, "add", "-A")
         git(self.main.top, "commit", "-q", "-m", message)
 
-    async def places(self, lane: Lane | None = None, busy: str = "") -> RewindPlaces:
+    async def places(self, lane: Lane | None = None) -> RewindPlaces:
         checkout = None if lane is None else self.worktrees.get(lane)
         worktree = None if checkout is None else (checkout, await self.snapshot(checkout))
-        return RewindPlaces(await head_of(self.main.git), worktree, busy)
+        return RewindPlaces(await head_of(self.main.git), worktree)
 
     async def plan(self, lane: Lane, after: Event | int = 0, **more: Any) -> RewindPlan:
         at = after if isinstance(after, int) else after.pos

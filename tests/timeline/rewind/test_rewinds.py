@@ -456,9 +456,6 @@ async def test_what_cannot_be_asked_is_refused_with_what_can(stage: Stage) -> No
     await stage.edit(CODEX, {"app.py": "codex\n"})
     with pytest.raises(Refusal, match="no place"):
         await stage.plan(CODEX, into="elsewhere")
-    busy = await stage.places(CODEX, busy="CODEX is at its turn.")
-    with pytest.raises(Refusal, match="at its turn"):
-        await stage.rewinds.plan(RewindRequest("codex", "", 0, "ANN", ANN), busy)
     with pytest.raises(Refusal, match="no worktree"):
         await stage.rewinds.plan(RewindRequest(ANN.key, "", 0, "ANN", ANN, "worktree"), await stage.places())
 
