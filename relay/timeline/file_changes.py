@@ -10,7 +10,7 @@ Invariants:
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -49,16 +49,17 @@ async def record_changes(
     role: str | None = None,
     branch: str | None = None,
     committed: Mapping[str, str] | None = None,
-    merges: bool = False,
+    came: Mapping[str, Collection[str | None]] | None = None,
+    carried: bool = False,
 ) -> Event | None:
     """Append `files.changed`: the lane's author made the tree `after` of the tree `before`. `worktree`: whose, "main"
     with its `commit` for the main branch. `committed`: of the commit's paths that are in no touch, the events that
-    recorded them before (`committed_edits`). `merges`: what it left may have come from elsewhere, by a merge. None
-    when nothing was touched. Raises LaneError."""
+    recorded them before (`committed_edits`). `came`: contents of these paths that its author had before them, by a
+    merge. `carried`: the lane brought what others wrote, so nothing is said of what it had not seen. None when
+    nothing was touched. Raises LaneError."""
     if not touches and not committed:
         return None
     stood = {touch.path: touch.before for touch in touches}
-    came = {touch.path: touch.after for touch in touches} if merges else {}
     seen = await seen_writes(tx, lane, stood, parents, came)
     outputs: dict[str, Any] = {"touches": [touch.as_json() for touch in touches], "source": source.value}
     if worktree:
@@ -67,7 +68,7 @@ async def record_changes(
         outputs["commit"] = commit
     if committed:
         outputs["committed"] = [{"path": path, "event": event} for path, event in sorted(committed.items())]
-    if seen.unseen:
+    if seen.unseen and not carried:
         outputs["unseen"] = [{"path": path, "event": event} for path, event in seen.unseen]
     new = NewEvent(
         CHANGED,
@@ -112,6 +113,30 @@ async def committed_edits(tx: Tx, touches: Sequence[Touch]) -> dict[str, str]:
             else:
                 wanted[path], places[path] = row["before"], row["pos"]
     return found
+
+
+async def agents_writes(
+    tx: Tx,
+    touches: Sequence[Touch],
+    merged: Mapping[str, str | None] | None = None,
+    *,
+    uncommitted: bool = False,
+) -> dict[str, str]:
+    """Of what reached the main branch, what an agent had written before: path and the agent's event. The content
+    after the touch is that of an agent's write, and the main branch has not had and lost it since. `merged`: of paths
+    that git's own merge made, the content on the side that was merged in, by which they are known too. `uncommitted`:
+    it stands in the main checkout alone, whose edits count then."""
+    merged = merged or {}
+    asked = [
+        {"path": touch.path, "after": after, "kind": touch.kind.value}
+        for touch in touches
+        for after in dict.fromkeys((touch.after, merged.get(touch.path, touch.after)))
+    ]
+    rows = await tx.all(Q.agent_writes, asked=dumps(asked), open=int(uncommitted)) if asked else []
+    exact = {(touch.path, touch.after) for touch in touches}
+    # What it is counts before what it was merged of.
+    rows = sorted(rows, key=lambda row: (row["path"], row["after"]) in exact)
+    return {row["path"]: row["id"] for row in rows}
 
 
 async def record_reads(
@@ -169,7 +194,7 @@ async def seen_writes(
     lane: Lane,
     stood: Mapping[str, str | None],
     causes: Sequence[str] = (),
-    came: Mapping[str, str | None] | None = None,
+    came: Mapping[str, Collection[str | None]] | None = None,
 ) -> SeenWrites:
     """Which of the last writes by other lanes had the lane's author seen, of the paths that `stood` in its tree with
     these contents (blob ids, None = not there)? `causes`: events that it is shown besides; `came`: what a merge has
@@ -184,7 +209,7 @@ async def seen_writes(
     for row in rows:
         if await events.seen_by(tx, clock, row["lane"], row["seq"]):
             continue
-        brought = row["path"] in came and came[row["path"]] == row["after"]
+        brought = row["after"] in came.get(row["path"], ())
         if brought or stood[row["path"]] == row["after"]:
             depends_on[row["id"]] = None
             clock = merge(clock, json.loads(row["clock"]))

@@ -3,6 +3,7 @@
 Invariants:
 - what HEAD brings (a commit, a merge, another branch) is no edit: the main branch's own events say it. A commit of
   what was recorded here is no second write (`relay.timeline.file_changes.committed_edits`);
+- what an agent had written (a squash, a checkout of its branch) is on the main branch's lane, as its commit would be;
 - nobody's files are written. While relay writes there, or a merge or rebase is under way, nothing is looked at;
 - where an agent works in the main checkout itself it is not known whose an edit is, and none is recorded.
 """
@@ -17,9 +18,10 @@ from contextlib import suppress
 import structlog
 
 from relay.airspace.worktrees.registry import WorktreeRegistry
+from relay.app.wiring.main_commits import tree_with_part
 from relay.app.wiring.person_lanes import PersonLanes
 from relay.faces.rewinds import MainBranchLog
-from relay.git.checkout import Checkout
+from relay.git.checkout import Checkout, Head
 from relay.git.diff import changed_files, touches_of
 from relay.git.kept_snapshots import KeptSnapshots
 from relay.git.merge_state import operation_under_way
@@ -28,8 +30,9 @@ from relay.git.snapshot import Snapshot, Snapshotter
 from relay.log.events import Lane
 from relay.model.touches import Source, Touch
 from relay.store.ports import Store, StoreError
-from relay.timeline.file_changes import record_changes, record_tree
+from relay.timeline.file_changes import agents_writes, record_changes, record_tree
 from relay.timeline.projection import UNCOMMITTED, KnownTree, last_tree
+from relay.timeline.reading import MAIN_LANE
 from relay.timeline.rewind.named_touches import oid_of
 from relay.timeline.rewind.tree_entries import changes_between, entries_at, existing, tree_with
 
@@ -106,7 +109,7 @@ class PersonEdits:
     async def _begin(self, snapshot: Snapshot) -> None:
         """Take for granted what is open at the first look: a commit of it says what it is."""
         lane = await self._lanes.own()
-        await self._keep(snapshot, lane)
+        await self._keep(snapshot.tree, snapshot.parents, lane)
         await self._store.write(
             lambda tx: record_tree(tx, lane, UNCOMMITTED, snapshot.tree, commit=snapshot.head.commit)
         )
@@ -118,21 +121,48 @@ class PersonEdits:
         if not touches:
             return
         lane = await self._lanes.own()
-        await self._keep(snapshot, lane)
-        await self._put(lane, touches, before, snapshot)
+        await self._keep(snapshot.tree, snapshot.parents, lane)
+        writes = await self._store.read(lambda tx: agents_writes(tx, touches, uncommitted=True))
+        merged = [touch for touch in touches if touch.path in writes]
+        own = [touch for touch in touches if touch.path not in writes]
+        between = snapshot.tree
+        if merged and own:
+            index = self._registry.scratch.folder / "index-main-checkout-brought"
+            paths = {touch.path for touch in merged}
+            found = await tree_with_part(self._git, before, snapshot.tree, paths, index)
+            if found is None:
+                merged, own = [], touches
+            else:
+                between = found
+                await self._keep(between, snapshot.parents, MAIN_LANE)
+        if merged:
+            causes = list(dict.fromkeys(writes.values()))
+            await self._put(MAIN_LANE, merged, before, between, snapshot.head, causes)
+            before = between
+        await self._put(lane, own, before, snapshot.tree, snapshot.head)
 
-    async def _put(self, lane: Lane, touches: Sequence[Touch], before: str, snapshot: Snapshot) -> None:
+    async def _put(
+        self,
+        lane: Lane,
+        touches: Sequence[Touch],
+        before: str,
+        after: str,
+        head: Head,
+        causes: Sequence[str] = (),
+    ) -> None:
         await self._store.write(
             lambda tx: record_changes(
                 tx,
                 lane,
                 touches,
-                source=Source.PERSON,
+                source=Source.TREE if causes else Source.PERSON,
                 before=before,
-                after=snapshot.tree,
+                after=after,
                 worktree=UNCOMMITTED,
-                commit=snapshot.head.commit,
-                branch=snapshot.head.branch,
+                commit=head.commit,
+                branch=head.branch,
+                parents=causes,
+                carried=bool(causes),
             )
         )
 
@@ -151,11 +181,10 @@ class PersonEdits:
         tree = await tree_with(self._git, known.tree, clean, index)
         return tree, {name_of(path): oid_of(after) for path, (_, after) in changes.items()}
 
-    async def _keep(self, snapshot: Snapshot, lane: Lane) -> None:
+    async def _keep(self, tree: str, parents: Sequence[str], lane: Lane) -> None:
         assert self._registry.main is not None
         kept = KeptSnapshots(self._registry.scratch, self._registry.main)
-        parents = snapshot.parents
-        await kept.keep(snapshot.tree, parents, lane=lane.key, reason="files were saved", at=time.time())
+        await kept.keep(tree, parents, lane=lane.key, reason="files were saved", at=time.time())
 
     @property
     def _git(self) -> Git:

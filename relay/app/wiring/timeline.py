@@ -12,14 +12,15 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 import structlog
 
 from relay.airspace.worktrees.lifecycle import CHANGED as WORKTREE_CHANGED
 from relay.airspace.worktrees.lifecycle import MERGED
 from relay.airspace.worktrees.registry import WorktreeRegistry
+from relay.app.wiring.main_commits import MainCommit, MergedSide, commits_between, merged_side, tree_with_part
 from relay.app.wiring.person_edits import PersonEdits
 from relay.app.wiring.person_lanes import PersonLanes
 from relay.app.wiring.tool_touches import ToolTouches
@@ -29,9 +30,7 @@ from relay.config.settings import LiveSettings
 from relay.git.diff import changed_files, touches_of
 from relay.git.kept_snapshots import KeptSnapshots
 from relay.git.run import Git, GitError
-from relay.git.signing import Signature
 from relay.log import events
-from relay.log.commit_trailers import EVENT
 from relay.log.events import Event, Lane
 from relay.model import Changes, Workplace
 from relay.model.touches import Source, Touch
@@ -39,7 +38,13 @@ from relay.room.dispatch.turns import Plan
 from relay.room.journal import ledger
 from relay.store.ports import Store, StoreError, Tx
 from relay.timeline import checkpoints
-from relay.timeline.file_changes import committed_edits, record_changes, record_reads, record_tree
+from relay.timeline.file_changes import (
+    agents_writes,
+    committed_edits,
+    record_changes,
+    record_reads,
+    record_tree,
+)
 from relay.timeline.handoffs.journal import held_trees
 from relay.timeline.projection import KnownTree, last_tree
 from relay.timeline.reading import MAIN_LANE
@@ -50,8 +55,6 @@ log = structlog.get_logger(__name__)
 MAIN = "main"
 #: Who writes where no turn runs.
 UNKNOWN_LANE = Lane(ledger.ROOM, "unknown")
-#: Commits of the main branch that are recorded one by one; of more, what they did together.
-MOST_COMMITS = 200
 #: The setting that says up to where in the log an agent was told of rewinds.
 _TOLD = "rewinds_told"
 #: Files that an agent is told the names of.
@@ -61,15 +64,17 @@ PRUNE_EVERY_S = 3600.0
 
 
 @dataclass(frozen=True, slots=True)
-class MainCommit:
-    """A commit of the main branch. `author` None: of more than one, or nobody; `merges`: it has brought others' work;
-    `named`: the event that relay made it for."""
+class CommitPart:
+    """What of a commit of the main branch is one event on this lane. `committed`, `carried`: see `record_changes`."""
 
-    commit: str
-    tree: str
-    author: Signature | None = None
-    merges: bool = False
-    named: str = ""
+    lane: Lane
+    touches: Sequence[Touch]
+    causes: Sequence[str] = ()
+    committed: Mapping[str, str] = field(default_factory=dict)
+    carried: bool = False
+
+    def __bool__(self) -> bool:
+        return bool(self.touches or self.committed)
 
 
 class TimelineRecording:
@@ -209,63 +214,68 @@ class TimelineRecording:
                 await self._record_commits(known, target.commit)
 
     async def _record_commits(self, known: KnownTree, head: str) -> None:
-        """One event for each commit on the way to `head`; one for all where there is no short way."""
+        """One event for each commit on the way to `head`, two where it has an agent's work and a person's; one for
+        all where there is no short way."""
         before = known.tree
-        way = await self._way(known.commit, head)
+        way = await commits_between(self._git, known.commit, head)
         lanes = await self._people.of({made.author for made in way if made.author is not None})
         for made in way:
-            touches = await self._touches(before, made.tree)
-
-            async def work(
-                tx: Tx,
-                made: MainCommit = made,
-                person: Lane | None = None if made.author is None else lanes[made.author],
-                before: str = before,
-                touches: Sequence[Touch] = touches,
-            ) -> None:
-                made_for = await _merged_branch(tx, made.commit) or await _taken_back_by(
-                    tx, made.named, made.tree
-                )
-                lane = person if person and not made_for else MAIN_LANE
-                known = await committed_edits(tx, touches) if lane is not MAIN_LANE else {}
-                recorded = await record_changes(
-                    tx,
-                    lane,
-                    [touch for touch in touches if touch.path not in known],
-                    source=Source.TREE if lane is MAIN_LANE else Source.PERSON,
-                    before=before,
-                    after=made.tree,
-                    worktree=MAIN,
-                    commit=made.commit,
-                    parents=[*made_for, *dict.fromkeys(known.values())],
-                    committed=known,
-                    merges=made.merges,
-                )
-                if recorded is None:
-                    await record_tree(tx, lane, MAIN, made.tree, commit=made.commit, parents=made_for)
-
-            await self._store.write(work)
+            await self._record_commit(made, before, None if made.author is None else lanes[made.author])
             before = made.tree
 
-    async def _way(self, known: str | None, head: str) -> list[MainCommit]:
-        """The commits from `known` to `head` along first parents, oldest first."""
-        asked = (
-            "log",
-            "--first-parent",
-            "--reverse",
-            f"--format=%H%x00%T%x00%an%x00%ae%x00%P%x00%(trailers:key={EVENT},valueonly,separator=%x2C)",
-            f"--max-count={MOST_COMMITS + 1}",
-        )
-        if known is not None:
-            base = await self._git.maybe("merge-base", known, head)
-            found = await self._git.line(*asked, f"{known}..{head}", "--") if base == known else ""
-            lines = [line.split("\0", 5) for line in found.split("\n") if line]
-            if 0 < len(lines) <= MOST_COMMITS:
-                return [
-                    MainCommit(commit, tree, Signature(name, email) if name else None, " " in parents, named)
-                    for commit, tree, name, email, parents, named in lines
-                ]
-        return [MainCommit(head, await self._git.line("rev-parse", f"{head}^{{tree}}"))]
+    async def _record_commit(self, made: MainCommit, before: str, person: Lane | None) -> None:
+        side = await merged_side(self._git, made)
+        touches = await self._touches(before, made.tree)
+        parts = await self._store.read(lambda tx: _parts(tx, made, person, touches, side))
+        tree = made.tree
+        if len(parts) > 1:
+            brought, own = parts
+            paths = {touch.path for touch in brought.touches}
+            index = self._registry.scratch.folder / "index-main-branch-brought"
+            between = await tree_with_part(self._git, before, made.tree, paths, index)
+            if between is None:
+                parts = [replace(own, touches=[*brought.touches, *own.touches])]
+            else:
+                tree = between
+                await self._keep_between(tree, made.parents[:1])
+                # A rename of which one half was brought is none.
+                brought = replace(brought, touches=await self._touches(before, tree))
+                known = {*brought.committed, *own.committed}
+                left = [each for each in await self._touches(tree, made.tree) if each.path not in known]
+                parts = [brought, replace(own, touches=left)]
+
+        async def work(tx: Tx) -> None:
+            recorded: Event | None = None
+            at = before
+            for part in parts:
+                last = part is parts[-1]
+                recorded = await record_changes(
+                    tx,
+                    part.lane,
+                    part.touches,
+                    source=Source.TREE if part.lane == MAIN_LANE else Source.PERSON,
+                    before=at,
+                    after=made.tree if last else tree,
+                    worktree=MAIN,
+                    # Between the two no commit has the files.
+                    commit=made.commit if last else None,
+                    parents=[*part.causes, *([recorded.id] if recorded else ())],
+                    committed=part.committed,
+                    came=side.came(part.touches),
+                    carried=part.carried,
+                )
+                at = tree
+            if recorded is None:
+                (part,) = parts
+                await record_tree(tx, part.lane, MAIN, made.tree, commit=made.commit, parents=part.causes)
+
+        await self._store.write(work)
+
+    async def _keep_between(self, tree: str, parents: Sequence[str]) -> None:
+        """Keep the files that have what agents wrote of a change, and not yet what its author did."""
+        if (kept := self.kept) is not None:
+            reason = "an agent's work was merged by hand"
+            await kept.keep(tree, parents, lane=MAIN_LANE.key, reason=reason, at=time.time())
 
     # -- snapshots
 
@@ -334,6 +344,36 @@ def _told(event: Event) -> str:
         f"[RELAY] {by} took back what you did{f' since {to}' if to else ''}, {where}. These files are as they were "
         "before. Do not do the same again unless you are asked to."
     )
+
+
+async def _parts(
+    tx: Tx, made: MainCommit, person: Lane | None, touches: Sequence[Touch], side: MergedSide
+) -> list[CommitPart]:
+    """Whose doing a commit of the main branch is: what agents wrote first, then what is of the person who made it."""
+    made_for = await _merged_branch(tx, made.commit) or await _taken_back_by(tx, made.named, made.tree)
+    if made_for:
+        return [CommitPart(MAIN_LANE, touches, made_for)]
+    known = {} if person is None else await committed_edits(tx, touches)
+    left = [touch for touch in touches if touch.path not in known]
+    writes = await agents_writes(tx, left, side.clean)
+    if person is None:
+        return [CommitPart(MAIN_LANE, touches, tuple(dict.fromkeys(writes.values())))]
+    events_of = dict.fromkeys(known.values())
+    carried = {id for id in events_of if (at := await events.get(tx, id)) and at.lane_key == MAIN_LANE.key}
+    brought = CommitPart(
+        MAIN_LANE,
+        [touch for touch in left if touch.path in writes],
+        tuple(dict.fromkeys([*writes.values(), *carried])),
+        {path: event for path, event in known.items() if event in carried},
+        carried=True,
+    )
+    own = CommitPart(
+        person,
+        [touch for touch in left if touch.path not in writes],
+        tuple(event for event in events_of if event not in carried),
+        {path: event for path, event in known.items() if event not in carried},
+    )
+    return [part for part in (brought, own) if part] or [own]
 
 
 async def _merged_branch(tx: Tx, commit: str) -> list[str]:

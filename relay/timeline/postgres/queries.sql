@@ -19,6 +19,21 @@ CROSS JOIN LATERAL (SELECT o.* FROM touches o WHERE o.path = p->>'path' AND o.po
   AND (o.lane = 'room/main' OR (o.lane >= 'room/human:' AND o.lane < 'room/human;')) ORDER BY o.pos DESC LIMIT 1) t
 JOIN events e ON e.pos = t.pos
 
+-- name: agent_writes
+-- Of each path the newest write of this content by an agent; a deletion only while it is that agent's last. None which
+-- the main branch has had and lost since (:open: or its checkout, uncommitted). `0` is the character behind `/`.
+SELECT t.path, t.after, e.id FROM jsonb_array_elements(CAST(:asked AS jsonb)) p
+CROSS JOIN LATERAL (SELECT o.* FROM touches o WHERE o.path = p->>'path'
+  AND o.after IS NOT DISTINCT FROM p->>'after' AND (o.kind = 'mode') = (p->>'kind' = 'mode')
+  AND (o.lane < 'room/' OR o.lane >= 'room0')
+  AND (o.after IS NOT NULL OR NOT EXISTS (SELECT 1 FROM touches l WHERE l.path = o.path AND l.lane = o.lane AND l.pos > o.pos))
+  ORDER BY o.pos DESC LIMIT 1) t
+JOIN events e ON e.pos = t.pos
+WHERE NOT EXISTS (SELECT 1 FROM touches m JOIN events c ON c.pos = m.pos
+  WHERE m.path = t.path AND m.pos > t.pos AND m.before IS NOT DISTINCT FROM t.after AND m.after IS DISTINCT FROM m.before
+  AND (m.lane = 'room/main' OR (m.lane >= 'room/human:' AND m.lane < 'room/human;'))
+  AND (CAST(:open AS integer) = 1 OR CAST(c.outputs AS jsonb)->>'worktree' = 'main'))
+
 -- name: newest_of_types
 SELECT x.pos FROM jsonb_array_elements_text(CAST(:types AS jsonb)) t (type) CROSS JOIN LATERAL (SELECT i.pos FROM events i
   WHERE i.type = t.type AND i.pos > :after AND i.pos < :before AND (i.type <> 'turn.ended' OR i.lane NOT LIKE 'cycle:%')

@@ -169,12 +169,16 @@ def is_of(event: Event, lane: str) -> bool:
 
 
 async def _merges_one_of(tx: Tx, event: Event, agents: Collection[str]) -> bool:
-    """Is it the commit of the main branch that merged one of these agents' branches? It says what they did once
-    more."""
+    """Is it the commit of the main branch that merged one of these agents' branches, or brought their work by hand?
+    It says what they did once more."""
     if event.lane_key != _MAIN:
         return False
     causes = [await events.get(tx, parent) for parent in event.parents]
-    return any(cause and cause.type == _WORKTREE and cause.outputs["agent"] in agents for cause in causes)
+    return any(
+        cause.outputs["agent"] in agents if cause.type == _WORKTREE else cause.lane in agents
+        for cause in causes
+        if cause and cause.type in (_WORKTREE, CHANGED)
+    )
 
 
 async def _merged_at(tx: Tx, agent: str, after: int) -> int:

@@ -17,6 +17,20 @@ JOIN touches t ON t.path = p.value->>'path' AND t.pos = (SELECT o.pos FROM touch
   AND o.pos < p.value->>'pos' AND (o.lane = 'room/main' OR (o.lane >= 'room/human:' AND o.lane < 'room/human;')) ORDER BY o.pos DESC LIMIT 1)
 JOIN events e ON e.pos = t.pos
 
+-- name: agent_writes
+-- Of each path the newest write of this content by an agent; a deletion only while it is that agent's last. None which
+-- the main branch has had and lost since (:open: or its checkout, uncommitted). `0` is the character behind `/`.
+SELECT t.path, t.after, e.id FROM json_each(:asked) p
+JOIN touches t ON t.path = p.value->>'path' AND t.pos = (SELECT o.pos FROM touches o WHERE o.path = p.value->>'path'
+  AND o.after IS p.value->>'after' AND (o.kind = 'mode') = (p.value->>'kind' = 'mode') AND (o.lane < 'room/' OR o.lane >= 'room0')
+  AND (o.after IS NOT NULL OR NOT EXISTS (SELECT 1 FROM touches l WHERE l.path = o.path AND l.lane = o.lane AND l.pos > o.pos))
+  ORDER BY o.pos DESC LIMIT 1)
+JOIN events e ON e.pos = t.pos
+WHERE NOT EXISTS (SELECT 1 FROM touches m JOIN events c ON c.pos = m.pos
+  WHERE m.path = t.path AND m.pos > t.pos AND m.before IS t.after AND m.after IS NOT m.before
+  AND (m.lane = 'room/main' OR (m.lane >= 'room/human:' AND m.lane < 'room/human;'))
+  AND (:open = 1 OR c.outputs->>'worktree' = 'main'))
+
 -- name: newest_of_types
 -- Of each type as many as are wanted, by an index. What the room decided about a message (`cycle:`) is no agent's turn.
 SELECT x.value AS pos FROM json_each(:types) t, json_each((SELECT json_group_array(pos) FROM (SELECT i.pos FROM events i

@@ -311,7 +311,7 @@ async def test_what_a_person_merged_by_hand_has_landed_event_by_event(stage: Sta
     git(main, "merge", "-q", how, "relay/codex")
     if how == "--squash":
         await stage.commit("squashed")
-    await stage.record_main(ANN, merges=how == "--no-ff")
+    await stage.record_main(ANN)
     third = await stage.edit(CODEX, {"app.py": "codex\n" + lines(1, 9) + "codex again\n"})
     with pytest.raises(Refusal, match="not merged"):
         await stage.plan(CODEX, into="main", author="CODEX", by=CODEX, person=False)

@@ -1,0 +1,100 @@
+"""The commits that came onto the main branch, and what of each a merge by hand has brought.
+
+Invariant: what git's own merge makes of the two sides is brought; what a commit has besides is of who made it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from relay.git.run import Git, GitError, name_of
+from relay.git.signing import Signature
+from relay.git.trial_merge import merge_trees
+from relay.log.commit_trailers import EVENT
+from relay.model.touches import Touch
+from relay.timeline.rewind.named_touches import oid_of
+from relay.timeline.rewind.tree_entries import changes_between, tree_with
+
+#: Commits of the main branch that are recorded one by one; of more, what they did together.
+MOST_COMMITS = 200
+_FORMAT = f"%H%x00%T%x00%an%x00%ae%x00%P%x00%(trailers:key={EVENT},valueonly,separator=%x2C)"
+
+
+@dataclass(frozen=True, slots=True)
+class MainCommit:
+    """A commit of the main branch. `author` None: of more than one, or nobody; `named`: the event that relay made it
+    for."""
+
+    commit: str
+    tree: str
+    author: Signature | None = None
+    parents: tuple[str, ...] = ()
+    named: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class MergedSide:
+    """What a merge commit had from the side that was merged in, by path (blob ids, None = deleted). `clean`: of the
+    paths that the commit has as git's own merge makes them."""
+
+    had: Mapping[str, str | None] = field(default_factory=dict)
+    clean: Mapping[str, str | None] = field(default_factory=dict)
+
+    def came(self, touches: Sequence[Touch]) -> dict[str, tuple[str | None, ...]]:
+        """Which contents of these paths its author had before them; nothing for a commit that is no merge."""
+        if not self.had:
+            return {}
+        return {touch.path: (touch.after, self.had.get(touch.path, touch.after)) for touch in touches}
+
+
+async def commits_between(git: Git, known: str | None, head: str) -> list[MainCommit]:
+    """The commits from `known` to `head` along first parents, oldest first; one for all where that is no short way.
+    Raises GitError."""
+    if known is not None and await git.maybe("merge-base", known, head) == known:
+        asked = ("log", "--first-parent", "--reverse", f"--format={_FORMAT}")
+        found = await git.line(*asked, f"--max-count={MOST_COMMITS + 1}", f"{known}..{head}", "--")
+        commits = [_commit(line) for line in found.split("\n") if line]
+        # An agent's branch that has taken the main one in comes from elsewhere: its commits lack what main had.
+        if 0 < len(commits) <= MOST_COMMITS and known in commits[0].parents[:1]:
+            return commits
+    return [MainCommit(head, await git.line("rev-parse", f"{head}^{{tree}}"))]
+
+
+def _commit(line: str) -> MainCommit:
+    commit, tree, name, email, parents, named = line.split("\0", 5)
+    return MainCommit(commit, tree, Signature(name, email) if name else None, tuple(parents.split()), named)
+
+
+async def merged_side(git: Git, made: MainCommit) -> MergedSide:
+    """Of a merge of two commits what the second one brought. Raises GitError."""
+    if len(made.parents) != 2:
+        return MergedSide()
+    ours, theirs = made.parents
+    trees = [await git.line("rev-parse", f"{name}^{{tree}}") for name in made.parents]
+    had = await _contents(git, trees[0], trees[1])
+    merge = await merge_trees(git, ours, theirs)
+    if merge is None:
+        return MergedSide(had)
+    edited = {*merge.conflicts, *await _contents(git, str(merge.tree), made.tree)}
+    return MergedSide(had, {path: blob for path, blob in had.items() if path not in edited})
+
+
+async def _contents(git: Git, before: str, after: str) -> dict[str, str | None]:
+    """The paths in which two trees differ, with what the second has there."""
+    changes = (await changes_between(git, [(before, after)])).get((before, after), {})
+    return {name_of(path): oid_of(entry) for path, (_, entry) in changes.items()}
+
+
+async def tree_with_part(
+    git: Git, before: str, after: str, paths: Collection[str], index: Path
+) -> str | None:
+    """The tree `before` with what `after` has at these paths; None: git cannot have these without the others.
+    `index`: a private one, which need not exist."""
+    changes = (await changes_between(git, [(before, after)])).get((before, after), {})
+    part = {path: entry for path, (_, entry) in changes.items() if name_of(path) in paths}
+    try:
+        return await tree_with(git, before, part, index)
+    except GitError:
+        return None
