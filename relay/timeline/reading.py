@@ -37,7 +37,7 @@ _READ = {
     "merge": "took main in",
     "start": "was seen for the first time",
     "handoff": "got what was handed on",
-    "retry": "starts again from what was checked",
+    "retry": "began again from the snapshot",
 }
 _VERBS = {"write": "wrote", "delete": "deleted", "rename": "renamed", "mode": "changed the mode of"}
 #: Who commits to the main branch for an agent.
@@ -214,10 +214,12 @@ async def workspace(tx: Tx, path: str = "") -> list[dict[str, Any]]:
 
 def undo_with(event: Event) -> str | None:
     """The command that takes back what an event did to files, and what its author did after it; None: it did nothing,
-    or relay carried it to the main branch for its author."""
+    or relay carried it to the main branch for its author, or it is not committed, which nobody takes back."""
     if event.type in _TAKEN_BACK:
         return str(event.outputs["undo_with"]) or None
     if event.type != CHANGED or event.lane_key in (MAIN_LANE.key, "room/unknown"):
+        return None
+    if event.outputs.get("worktree") == UNCOMMITTED:
         return None
     return f"relay timeline rewind {shlex.quote(author(event))} --to '#{event.pos - 1}'"
 

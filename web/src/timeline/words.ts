@@ -22,7 +22,7 @@ const CHANGES: Readonly<Record<string, string>> = {
   taking: "conflicts with the main branch while taking it in", conflicted: "cannot be merged: it conflicts with the main branch", unsettled: "has conflicts to settle",
   forwarded: "moved on to the main branch", discarded: "had its work discarded", restored: "had its work brought back", removed: "lost its worktree", aborted: "gave up taking the main branch in",
 };
-const READS: Readonly<Record<string, string>> = { merge: "took the main branch in", start: "was seen for the first time", handoff: "got what was handed on" };
+const READS: Readonly<Record<string, string>> = { merge: "took the main branch in", start: "was seen for the first time", handoff: "got what was handed on", retry: "began again from the snapshot" };
 
 /** What it is about: "src/app.py and 2 more", a checkpoint's name, a branch's change. */
 export function about(table: EventTable, { block, i }: Place): string {
