@@ -29,6 +29,7 @@ from relay.checks import results as check_results
 from relay.config.settings import LiveSettings
 from relay.git.diff import changed_files, touches_of
 from relay.git.kept_snapshots import KeptSnapshots
+from relay.git.merge_state import started_merge
 from relay.git.run import Git, GitError
 from relay.log import events
 from relay.log.events import Event, Lane
@@ -170,6 +171,7 @@ class TimelineRecording:
     async def _record_between(self, plan: Plan, known: KnownTree, tree: str) -> None:
         touches = await self._touches(known.tree, tree)
         own = {touch.path for touch in await self._touches(await self._main_tree(), tree)}
+        own -= await self._merged_in(plan.agent, tree)
         brought = {touch.path: touch.after for touch in touches if touch.path not in own}
         others = [touch for touch in touches if touch.path in own]
 
@@ -195,6 +197,16 @@ class TimelineRecording:
             )
 
         await self._store.write(work)
+
+    async def _merged_in(self, agent: str, tree: str) -> set[str]:
+        """The files of a worktree that stand as relay left them when it began to merge the main branch there, with
+        their markers."""
+        worktree = self._registry.worktrees.get(agent)
+        started = None if worktree is None else await started_merge(worktree.checkout)
+        if started is None:
+            return set()
+        left = {touch.path for touch in await self._touches(started.commit, tree)}
+        return {touch.path for touch in await self._touches(started.head, started.commit)} - left
 
     # -- the main branch
 

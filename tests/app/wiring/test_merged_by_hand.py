@@ -181,3 +181,16 @@ async def test_what_a_person_writes_again_is_the_persons(desk: RecordedRoom) -> 
     (desk.repo / "a.py").chmod(0o755)
     git(desk.repo, "commit", "-qam", "executable")
     assert (await on_main(desk))[-1].lane_key == "room/human:Ann"
+
+
+async def test_a_conflict_that_relay_began_is_nobodys_write(desk: RecordedRoom) -> None:
+    await work(desk, "AVA", a="AVA\n")
+    commit(desk.repo, {"a.py": "Ann\n"}, "Ann's")
+    count = len(await on_main(desk)) + 1
+    place = await desk.room.turns.before_turn("AVA", take_main=True)
+    assert place is not None and "<<<<<<<" in (desk.at("AVA") / "a.py").read_text()
+    await desk.room.turns.after_turn("AVA")
+    await desk.begin("AVA")
+    assert len([event for event in await desk.changed() if event.lane != "AVA"]) + 1 == count
+    read = (await all_events(desk.store, "files.read"))[-1]
+    assert (read.lane, read.outputs["paths"], read.outputs["source"]) == ("AVA", ["a.py"], "merge")
