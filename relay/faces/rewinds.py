@@ -27,7 +27,7 @@ from relay.log.events import Lane
 from relay.model import Fault, Refusal
 from relay.room.journal import ledger
 from relay.store.ports import Store, StoreError, Tx
-from relay.timeline import moments
+from relay.timeline import moments, reading
 from relay.timeline.rewind import history
 from relay.timeline.rewind.history import REDONE, REWOUND, UNDONE, Operation, State, Target
 from relay.timeline.rewind.plan import RewindPlaces, RewindPlan, RewindRequest
@@ -94,6 +94,7 @@ class RewindService:
                 "not_own",
             )
         moment = await self._store.read(lambda tx: moments.resolve(tx, to))
+        await self._store.read(lambda tx: reading.check_known(tx, lane))
         request = RewindRequest(lane, to, moment.pos, order.by, order.lane, into, partial, order.person)
         worktree = self._registry.find(name_in(lane))
 

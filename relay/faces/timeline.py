@@ -85,7 +85,8 @@ class TimelineService:
         self, by: str, name: str, *, lane: str | None = None, source_key: str | None = None
     ) -> dict[str, Any]:
         """A person calls a tree by a name: the main branch's, or what stands in the worktree of the agent `lane` now.
-        Gives the checkpoint. `source_key` makes it happen once. Raises Refusal."""
+        Gives the checkpoint, and as `earlier` how the one before of this name is called now, null = there is none.
+        `source_key` makes it happen once. Raises Refusal."""
         name = checked_name(name)
         if lane is None or lane.casefold() == compare.MAIN:
             tree, commits, worktree = await self._main_tree()
@@ -97,7 +98,7 @@ class TimelineService:
                 tree, commits, lane=person.key, reason=f"checkpoint {name}", at=time.time(), checkpoint=True
             )
 
-        async def work(tx: Tx) -> Checkpoint | None:
+        async def work(tx: Tx) -> tuple[Checkpoint | None, Checkpoint | None]:
             known = await last_tree(tx, worktree)
             causes = [known.event] if known is not None and known.tree == tree else []
             metadata = {"worktree": worktree, "by": by}
@@ -112,11 +113,11 @@ class TimelineService:
                 parents=causes,
                 source_key=source_key,
             )
-            return await checkpoints.of_event(tx, event)
+            return await checkpoints.of_event(tx, event), await checkpoints.find(tx, name, 1)
 
-        made = await self._store.write(work, durable=True)
+        made, earlier = await self._store.write(work, durable=True)
         assert made is not None
-        return made.as_json()
+        return {**made.as_json(), "earlier": None if earlier is None else f"{name}~1"}
 
     async def _main_tree(self) -> tuple[str, tuple[str, ...], str]:
         git, target = self._git, await self._registry.target()

@@ -112,7 +112,7 @@ async def _checkpoint(tx: Tx, wanted: str) -> Moment:
             f"There are not that many checkpoints {name!r}.", "Leave out `~N` for the newest.", [name]
         )
     names = await checkpoints.names_like(tx, name, MOST_NAMED)
-    fix = f"There are {', '.join(names)}." if names else "`relay timeline checkpoint NAME` makes one."
+    fix = f"Checkpoints: {', '.join(names)}." if names else "`relay timeline checkpoint NAME` makes one."
     raise _unknown(f"There is no checkpoint {name!r}.", fix, names)
 
 

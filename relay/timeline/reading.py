@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import shlex
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -168,6 +168,22 @@ async def lanes_of(tx: Tx, name: str) -> list[str]:
     return keys
 
 
+async def check_known(tx: Tx, name: str) -> None:
+    """Raises Refusal (UNKNOWN) for a name or a lane's key that the log does not have. An agent's may be in lower
+    case."""
+    try:
+        await lanes_of(tx, name.upper())
+    except Refusal:
+        await lanes_of(tx, name)
+
+
+def merge_hint(branch: str | None) -> str:
+    """What is left to do where work was taken out on a new branch alone. Pure."""
+    if branch is None or not branch.startswith("rw/"):
+        return ""
+    return f" The main branch is as it was: merge `{safe_line(branch)}` to take it out there."
+
+
 async def knew(tx: Tx, event: Event) -> dict[str, Any]:
     """Of a change of files: which last writes of others its author had seen, and which not: `{seen: [EVENT], unseen:
     [{path, event}]}`, where an EVENT is its head."""
@@ -212,11 +228,12 @@ async def workspace(tx: Tx, path: str = "") -> list[dict[str, Any]]:
     ]
 
 
-def undo_with(event: Event) -> str | None:
+def undo_with(event: Event, standing: Mapping[str, str]) -> str | None:
     """The command that takes back what an event did to files, and what its author did after it; None: it did nothing,
-    or relay carried it to the main branch for its author, or it is not committed, which nobody takes back."""
+    or relay carried it to the main branch for its author, or it is not committed, which nobody takes back. `standing`:
+    `history.undo_commands`, since only the newest rewind is undone."""
     if event.type in _TAKEN_BACK:
-        return str(event.outputs["undo_with"]) or None
+        return standing.get(event.id)
     if event.type != CHANGED or event.lane_key in (MAIN_LANE.key, "room/unknown"):
         return None
     if event.outputs.get("worktree") == UNCOMMITTED:

@@ -138,7 +138,7 @@ async def test_the_commands_of_moments_work_with_the_room_and_without(open_room:
     assert (branch["worktree"], branch["uncommitted"]) == (str(tree), False)
 
     by_room = (
-        (("jump", "nobodys"), 1, "There are plain, edited"),
+        (("jump", "nobodys"), 1, "Checkpoints: plain, edited"),
         (("jump", "a~b"), 2, "is no moment"),
         (("jump", "12:99"), 2, "'12:99' is no moment"),
         (("jump", ""), 2, "an empty text is no moment"),

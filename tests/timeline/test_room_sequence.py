@@ -126,7 +126,7 @@ async def test_back_to_a_name_and_forth(floor: Floor) -> None:
     await floor.say("/rewind codex to mid~1")
     assert (floor.read(CODEX), floor.read(CODEX, "junk.py")) == ("ONE\ntwo\nthree\n", "junk\n")
     unknown = await floor.say("/rewind codex to middle")
-    assert "There is no checkpoint 'middle'. There are mid, start." in unknown
+    assert "There is no checkpoint 'middle'. Checkpoints: mid, start." in unknown
 
     jump = await floor.service.jump("mid", None)
     assert (Path(jump["folder"]) / "app.py").read_text() == "ONE\ntwo\nastray\n"

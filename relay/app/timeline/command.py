@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import json
+from collections.abc import Mapping
 from datetime import datetime
 from http.client import HTTPException
 from typing import Any
@@ -202,11 +203,16 @@ def _taken_back(done: dict[str, Any], args: argparse.Namespace) -> str:
             f"{would}: nothing of this rewind stands there any more. The next undo is of the one before it."
         )
     elif args.dry_run:
-        lines.append(f"{args.action} would do this; nothing was written.")
+        lines.append(f"{args.action} would do this {_where(done)}; nothing was written.")
     else:
-        where = f" on the branch {done['branch']}" if done["branch"] else ""
-        lines.append(f"Done{where}. `{done['undo_with']}` takes it back.")
+        lines.append(
+            f"Done {_where(done)}. `{done['undo_with']}` takes it back.{reading.merge_hint(done['branch'])}"
+        )
     return "\n".join(lines)
+
+
+def _where(done: dict[str, Any]) -> str:
+    return f"on the branch {done['branch']}" if done["branch"] else f"in {safe_line(done['lane'])}'s worktree"
 
 
 async def _read(store: Store, settings: Settings, args: argparse.Namespace) -> tuple[Any, str]:
@@ -229,14 +235,17 @@ async def _read(store: Store, settings: Settings, args: argparse.Namespace) -> t
                 for file in others
             ]
             older = await archive.older(tx)
-            shown = "\n".join([*(lines or ["Nobody has changed a file yet."]), *archive.older_line(older)])
+            nothing = f"Nobody has changed {safe_line(args.path) or 'a file'} yet."
+            shown = "\n".join([*(lines or [nothing]), *archive.older_line(older)])
             return {"files": files, "others": others, "archived": older}, shown
         after = 0 if args.since is None else (await moments.resolve(tx, args.since)).pos
         types = args.type or reading.TYPES
         wanted = Filter(args.lane, args.path, types, after, others=not args.here)
         found = await reading.page(tx, wanted, args.lines)
         origins = await origins_of(tx, found)
-        lines = [_line(event, origins.get(event.pos)) for event in found] or ["There is nothing yet."]
+        standing = await history.undo_commands(tx)
+        nothing = f"There is nothing of {', '.join(args.type)} yet." if args.type else "There is nothing yet."
+        lines = [_line(event, standing, origins.get(event.pos)) for event in found] or [nothing]
         heads = [reading.head(event, origins.get(event.pos)) for event in found]
         # What is not shown for want of lines is here; what has left is not.
         older = await archive.older(tx) if len(found) < args.lines else None
@@ -252,7 +261,7 @@ async def _show(tx: Tx, text: str) -> tuple[Any, str]:
         raise Refusal(f"There is no event before {moment.words}.", "", Fault.UNKNOWN, "unknown_moment")
     event, origin = await as_shown(tx, event), (await origins_of(tx, [event])).get(event.pos)
     knew = await reading.knew(tx, event)
-    lines = [f"{_line(event, origin)}", f"  id        {event.id}"]
+    lines = [f"{_line(event, await history.undo_commands(tx), origin)}", f"  id        {event.id}"]
     if origin is not None:
         lines.append(f"  recorded  by the room {origin}")
     for touch in touches_of_event(event):
@@ -268,13 +277,13 @@ async def _show(tx: Tx, text: str) -> tuple[Any, str]:
     return await reading.whole(tx, event), "\n".join(lines)
 
 
-def _line(event: Event, replica: str | None = None) -> str:
+def _line(event: Event, standing: Mapping[str, str], replica: str | None = None) -> str:
     files = event.file_touches or ()
     more = f" and {len(files) - MOST_FILES} more" if len(files) > MOST_FILES else ""
     named = ", ".join(safe_line(path, 60) for path in files[:MOST_FILES]) + more
     who = reading.author(event) + (f"@{replica[:SHORT]}" if replica else "")
     line = f"#{event.pos:<6} {_at(event.at)}  {who:<12} {reading.words(event)}  {named}".rstrip()
-    undo_with = reading.undo_with(event)
+    undo_with = reading.undo_with(event, standing)
     return f"{line}  ({undo_with})" if undo_with else line
 
 

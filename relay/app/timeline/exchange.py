@@ -58,7 +58,10 @@ async def run(store: Store, settings: Settings, args: argparse.Namespace) -> tup
                 return _pulled(done, await _merge(store, settings, checkout, args.remote), args.remote)
             await exchange.keep()
             sharing = Sharing.of(settings.timeline.share, await asyncio.to_thread(_secrets, settings))
-            return _pushed(await exchange.push(args.remote, sharing), args.remote)
+            value, text = _pushed(await exchange.push(args.remote, sharing), args.remote)
+            if not settings.timeline.share:
+                text += "\nNobody is shared: name agents and people in `timeline.share`."
+            return value, text
         except GitError as error:
             message = f"The exchange with {safe_line(args.remote)} came to nothing: {error}."
             raise Refusal(message, "") from error

@@ -150,7 +150,11 @@ def _shown(args: argparse.Namespace, done: Any) -> tuple[Any, str]:
     match args.action:
         case "checkpoint":
             name = safe_line(done["name"])
-            return done, f"{name} is {done['tree'][:8]}, of {safe_line(done['metadata']['worktree'])}."
+            earlier = f" The earlier one is {safe_line(done['earlier'])} now." if done["earlier"] else ""
+            return (
+                done,
+                f"{name} is {done['tree'][:8]}, of {safe_line(done['metadata']['worktree'])}.{earlier}",
+            )
         case "diff":
             return done["files"], "\n".join(_file(file) for file in done["files"]) or "They are the same."
         case "branches":

@@ -14,6 +14,7 @@ from relay.faces.rewinds import RewindOrder, RewindService
 from relay.faces.timeline import TimelineService
 from relay.model.actions import MakeCheckpoint, RedoRewind, Rewind, UndoRewind
 from relay.room.journal import ledger
+from relay.timeline.reading import merge_hint
 
 #: Files, readers and conflicts that an answer names.
 MOST_NAMED = 12
@@ -57,6 +58,7 @@ def checkpoint_answer(made: Mapping[str, Any]) -> str:
     return (
         f"`{name}` is {whose} as they are now ({made['tree'][:8]}). "
         f"`/rewind NAME to {name}` takes back what somebody does from here on."
+        + (f" The earlier one is `{made['earlier']}` now." if made["earlier"] else "")
     )
 
 
@@ -89,7 +91,8 @@ def rewind_answer(action: Rewind | UndoRewind | RedoRewind, done: Mapping[str, A
     if conflicts:
         lines += ["", "In conflict, and left as it is:"]
         lines += _listed([f"`{safe_line(path)}`" for path in conflicts])
-    lines += ["", _next(action, refused)]
+    merge = "" if refused or action.preview else merge_hint(done["branch"])
+    lines += ["", _next(action, refused) + merge]
     return "\n".join(lines)
 
 

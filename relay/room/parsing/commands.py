@@ -300,9 +300,8 @@ COMMANDS: tuple[Command, ...] = (
         _intent,
     ),
     Command(
-        "/handoff @AGENT @AGENT [text]",
-        "check an agent's work and hand it on (agents or roles); when it does not pass: "
-        "`/handoff h<number> retry`, `escalate`, `skip <reason>` or `branch <name>`",
+        "/handoff @AGENT @AGENT [text] | h<number> retry | escalate | skip <reason> | branch <name>",
+        "check an agent's work and hand it on (agents or roles); the rest says what becomes of one that did not pass",
         "/handoff @CLAUDE @CODEX write the tests",
         handoff_commands.handoff,
     ),
@@ -320,9 +319,9 @@ COMMANDS: tuple[Command, ...] = (
     ),
     Command("/deny p<number>", "refuse what an agent asks for", "/deny p3", _permit(False)),
     Command(
-        "/rewind NAME to <moment> | undo | redo",
+        "/rewind NAME to <moment> [into main | worktree | new] [partial] [preview] | undo | redo",
         "take back what an agent or a person did since a moment (`14:00`, `-1h`, `#1234`, a checkpoint), and leave "
-        "others' work; `into main`, `into worktree` or `into new` says where, `preview` only shows it",
+        "others' work; `into` says where, `preview` only shows it",
         "/rewind CODEX to 14:00 preview",
         timeline_commands.parse_rewind,
     ),

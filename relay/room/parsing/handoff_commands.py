@@ -46,7 +46,7 @@ def _answer_handoff(words: Sequence[str]) -> Action:
     value = " ".join(words[2].split()) if len(words) > 2 else None
     if answer is HandoffAnswer.SKIP:
         if value is None:
-            raise WrongArguments("Say why it is skipped: the reason is recorded.")
+            raise WrongArguments("Say why it is skipped, since the reason is recorded.")
         if len(value) > MAX_REASON:
             raise WrongArguments(f"The reason has {len(value)} characters; the limit is {MAX_REASON}.")
     elif answer is HandoffAnswer.BRANCH:

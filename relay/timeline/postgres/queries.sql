@@ -36,13 +36,13 @@ WHERE NOT EXISTS (SELECT 1 FROM touches m JOIN events c ON c.pos = m.pos
 
 -- name: newest_of_types
 SELECT x.pos FROM jsonb_array_elements_text(CAST(:types AS jsonb)) t (type) CROSS JOIN LATERAL (SELECT i.pos FROM events i
-  WHERE i.type = t.type AND i.pos > :after AND i.pos < :before AND (i.type <> 'turn.ended' OR i.lane NOT LIKE 'cycle:%')
+  WHERE i.type = t.type AND i.pos > :after AND i.pos < :before AND (i.type NOT IN ('turn.ended', 'imported:turn.ended') OR i.lane NOT LIKE 'cycle:%')
   ORDER BY i.pos DESC LIMIT :limit) x
 ORDER BY x.pos DESC LIMIT :limit
 
 -- name: first_of_types
 SELECT x.pos FROM jsonb_array_elements_text(CAST(:types AS jsonb)) t (type) CROSS JOIN LATERAL (SELECT i.pos FROM events i
-  WHERE i.type = t.type AND i.pos > :after AND i.pos < :before AND (i.type <> 'turn.ended' OR i.lane NOT LIKE 'cycle:%')
+  WHERE i.type = t.type AND i.pos > :after AND i.pos < :before AND (i.type NOT IN ('turn.ended', 'imported:turn.ended') OR i.lane NOT LIKE 'cycle:%')
   ORDER BY i.pos LIMIT :limit) x
 ORDER BY x.pos LIMIT :limit
 

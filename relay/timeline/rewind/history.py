@@ -31,6 +31,8 @@ REWOUND, UNDONE, REDONE, GIVEN_UP = (
     "timeline.redone",
     "timeline.given_up",
 )
+#: What takes an operation back, as people give it at the command line.
+UNDO, REDO = "relay timeline undo", "relay timeline redo"
 
 
 class Target(StrEnum):
@@ -182,6 +184,12 @@ async def to_redo(tx: Tx) -> Operation | None:
     """The newest undo whose rewind is still undone, of those that changed files and that no rewind came after."""
     row = await tx.one(Q.rewind_to_redo)
     return None if row is None else _operation(row)
+
+
+async def undo_commands(tx: Tx) -> dict[str, str]:
+    """What `undo` and `redo` act on now: the command, by the event that it takes back."""
+    operations = {UNDO: await to_undo(tx), REDO: await to_redo(tx)}
+    return {operation.event: command for command, operation in operations.items() if operation is not None}
 
 
 async def standing_after(tx: Tx, after: int) -> list[Operation]:

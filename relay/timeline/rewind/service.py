@@ -33,7 +33,16 @@ from relay.timeline.rewind import history
 from relay.timeline.rewind.apply import HEADS, RewindApplier
 from relay.timeline.rewind.checkout_writer import Outcome
 from relay.timeline.rewind.engine import take_back
-from relay.timeline.rewind.history import REDONE, REWOUND, UNDONE, NewOperation, Operation, Target
+from relay.timeline.rewind.history import (
+    REDO,
+    REDONE,
+    REWOUND,
+    UNDO,
+    UNDONE,
+    NewOperation,
+    Operation,
+    Target,
+)
 from relay.timeline.rewind.named_touches import TouchedEvent
 from relay.timeline.rewind.plan import (
     RewindPlaces,
@@ -51,7 +60,6 @@ from relay.timeline.rewind.tree_entries import existing
 
 log = structlog.get_logger(__name__)
 BRANCHES = "rw/"
-UNDO, REDO = "relay timeline undo", "relay timeline redo"
 
 
 class Rewinds:

@@ -34,13 +34,13 @@ WHERE NOT EXISTS (SELECT 1 FROM touches m JOIN events c ON c.pos = m.pos
 -- name: newest_of_types
 -- Of each type as many as are wanted, by an index. What the room decided about a message (`cycle:`) is no agent's turn.
 SELECT x.value AS pos FROM json_each(:types) t, json_each((SELECT json_group_array(pos) FROM (SELECT i.pos FROM events i
-  WHERE i.type = t.value AND i.pos > :after AND i.pos < :before AND (i.type <> 'turn.ended' OR i.lane NOT LIKE 'cycle:%')
+  WHERE i.type = t.value AND i.pos > :after AND i.pos < :before AND (i.type NOT IN ('turn.ended', 'imported:turn.ended') OR i.lane NOT LIKE 'cycle:%')
   ORDER BY i.pos DESC LIMIT :limit))) x
 ORDER BY x.value DESC LIMIT :limit
 
 -- name: first_of_types
 SELECT x.value AS pos FROM json_each(:types) t, json_each((SELECT json_group_array(pos) FROM (SELECT i.pos FROM events i
-  WHERE i.type = t.value AND i.pos > :after AND i.pos < :before AND (i.type <> 'turn.ended' OR i.lane NOT LIKE 'cycle:%')
+  WHERE i.type = t.value AND i.pos > :after AND i.pos < :before AND (i.type NOT IN ('turn.ended', 'imported:turn.ended') OR i.lane NOT LIKE 'cycle:%')
   ORDER BY i.pos LIMIT :limit))) x
 ORDER BY x.value LIMIT :limit
 
