@@ -71,7 +71,7 @@ def test_what_one_room_gives_another_takes(tmp_path: Path, capsys: pytest.Captur
         printed = capsys.readouterr().out
         assert f"CLAUDE@{pushed['replica'][:8]}" in printed and "imported" not in printed
     assert told(capsys, bob, "show", theirs["id"])["replica"] == pushed["replica"]
-    assert told(capsys, bob, "files") == {"files": [], "others": []}
+    assert told(capsys, bob, "files") == {"files": [], "others": [], "archived": None}
 
 
 def test_a_remote_that_is_none(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

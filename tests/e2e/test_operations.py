@@ -133,6 +133,7 @@ async def test_every_operation_once_in_a_new_room(open_room: Open) -> None:
     assert (await ask("acquire_lock", headers=key, file_path="src/of-the-key.py"))["success"]
     assert (await ask("revoke_key", place=made["id"]))["state"] == "revoked"
     assert await ask("check_locks", file_paths=["src/of-the-key.py"]) == [], "its session ended with it"
+    assert isinstance((await ask("timeline", what="log"))["events"], list)
     assert visitor.used == set(OPERATIONS)
     async with room.session.get(f"{room.url}/who", headers=key) as response:
         assert response.status == 401
