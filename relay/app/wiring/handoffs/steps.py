@@ -41,8 +41,8 @@ from relay.timeline.handoffs.event import outputs_of
 from relay.timeline.handoffs.journal import HANDED_ON, Handoff, State
 
 log = structlog.get_logger(__name__)
-#: Seconds between two looks when nothing wakes it.
-POLL_S = 2.0
+#: Seconds between two looks when nothing wakes it: while a handoff is open, and while none is.
+POLL_S, IDLE_S = 2.0, 60.0
 #: Changes of jobs and handoffs.
 _WAKES = (*ledger.OF_THE_ROOM, HANDED_ON)
 #: The rule whose first success on a tree is a milestone.
@@ -75,21 +75,21 @@ class HandoffSteps:
         try:
             with contextlib.closing(self._store.wakeup(_WAKES)) as wakeup:
                 while True:
-                    await self.look()
-                    await wakeup.wait(POLL_S)
+                    await wakeup.wait(POLL_S if await self.look() else IDLE_S)
         finally:
             for task in self._running.values():
                 task.cancel()
             await asyncio.gather(*self._running.values(), return_exceptions=True)
             self._running.clear()
 
-    async def look(self) -> None:
-        """Begin what can be done now; each handoff has one task at most."""
+    async def look(self) -> bool:
+        """Begin what can be done now; each handoff has one task at most. Is any open?"""
         if not self._cleaned and self._registry.main is not None:
             self._cleaned = True
             await self._checks.clean()
         self._running = {number: task for number, task in self._running.items() if not task.done()}
-        for handoff in await self._store.read(journal.open_handoffs):
+        handoffs = await self._store.read(journal.open_handoffs)
+        for handoff in handoffs:
             if handoff.number in self._running:
                 continue
             if handoff.state in (State.WORKING, State.FINISHING):
@@ -97,6 +97,7 @@ class HandoffSteps:
             elif handoff.state in _AT_WORK and self._registry.main is not None:
                 task = asyncio.create_task(self._go(handoff), name=f"handoff-{handoff.number}")
                 self._running[handoff.number] = task
+        return bool(handoffs)
 
     async def _go(self, handoff: Handoff) -> None:
         """One step. What is in the way is said."""
