@@ -95,7 +95,7 @@ async def test_shell_edits_are_seen(open_room: Open) -> None:
     lock = {"file_paths": ["sub"], "session_id": "ann-1"}
     assert (await one.ask("POST", "/locks/acquire", json=lock))[0] == 200
     printed = await one.relay("timeline", "files", "sub")
-    assert ", locked by " in printed.out
+    assert ", deleted, locked by " in printed.out
     await one.end()
 
     written, landed, shell, person = await events_of(one, "files.changed")

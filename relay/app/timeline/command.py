@@ -225,13 +225,14 @@ async def _read(store: Store, settings: Settings, args: argparse.Namespace) -> t
         if locks is not None:
             files = await workspace(tx, locks, args.path)
             lines = [
-                f"{safe_line(file['path'])}  {_who(file['by'])}, {_at(file['at'])}"
+                f"{safe_line(file['path'])}  {_who(file['by'])}, {_at(file['at'])}{_gone(file)}"
                 + (f", locked by {file['lock']['locked_by']}" if file["lock"] else "")
                 for file in files
             ]
             others = [] if args.here else await workspace_of_others(tx, args.path)
             lines += [
                 f"{safe_line(file['path'])}  {_who(file['by'])}@{file['replica'][:SHORT]}, {_at(file['at'])}"
+                + _gone(file)
                 for file in others
             ]
             older = await archive.older(tx)
@@ -285,6 +286,10 @@ def _line(event: Event, standing: Mapping[str, str], replica: str | None = None)
     line = f"#{event.pos:<6} {_at(event.at)}  {who:<12} {reading.words(event)}  {named}".rstrip()
     undo_with = reading.undo_with(event, standing)
     return f"{line}  ({undo_with})" if undo_with else line
+
+
+def _gone(file: dict[str, Any]) -> str:
+    return ", deleted" * (file["blob"] is None)
 
 
 def _at(time: str) -> str:
