@@ -68,7 +68,7 @@ async def test_saved_files_are_one_event_on_the_lane_of_the_person(desk: Recorde
     assert (event.outputs["source"], event.outputs["worktree"]) == ("person", UNCOMMITTED)
     assert git(desk.repo, "show", f"{event.snapshot}:new.py") == "new"
     assert reading.words(event).endswith(" uncommitted")
-    assert reading.undo_with(event) is None, "a rewind refuses it"
+    assert reading.undo_with(event, {}) is None, "a rewind refuses it"
     await edit(desk, a="one\ntwo\n")
     undone = (await desk.changed())[-1]
     assert steps(desk, [event, undone], "a.py") == [("one\ntwo", "one\nTWO"), ("one\nTWO", "one\ntwo")]

@@ -69,7 +69,7 @@ async def test_events_of_another_room_are_shown_as_its(rooms: tuple[Replica, Rep
         return (
             await reading.whole(tx, await as_shown(tx, imported)),
             await reading.whole(tx, own),
-            reading.undo_with(imported),
+            reading.undo_with(imported, {}),
         )
 
     first, second, undo_with = await bob.store.read(whole)
