@@ -39,6 +39,7 @@ SECTIONS = frozenset(
         "coordination",
         "timeline",
         "handoffs",
+        "memory",
     ]
 )
 #: Bytes of a file that is looked into: a configuration has a few thousand.

@@ -19,6 +19,7 @@ from relay.config.airspace import AirspaceSettings, Checkout
 from relay.config.checks import setting
 from relay.config.coordination import CoordinationSettings, PostgresSettings
 from relay.config.handoffs import HandoffSettings
+from relay.config.memory import MemorySettings
 
 AgentKind = Literal["command", "acp", "ollama", "scripted"]
 Preset = Literal["claude", "codex", "gemini", "agy"]
@@ -229,6 +230,7 @@ class Settings:
     coordination: CoordinationSettings = setting("", CoordinationSettings)
     timeline: TimelineSettings = setting("", TimelineSettings)
     handoffs: HandoffSettings = setting("", HandoffSettings)
+    memory: MemorySettings = setting("", MemorySettings)
 
     @property
     def folder(self) -> Path:
@@ -295,7 +297,7 @@ class Settings:
 
 
 #: Sections that the daemon takes over while it runs.
-LIVE = ("agents", "jitter", "dispatcher", "airspace", "handoffs")
+LIVE = ("agents", "jitter", "dispatcher", "airspace", "handoffs", "memory")
 
 
 @dataclass(slots=True)

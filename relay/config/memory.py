@@ -1,0 +1,36 @@
+"""The configuration of the memory (`memory`)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from relay.config.checks import setting
+
+
+@dataclass(frozen=True, slots=True)
+class MemorySettings:
+    """What the room keeps of what happens, and what an agent is told of it."""
+
+    observe: bool = setting(
+        "true = the room keeps what is said and what becomes of work, so that it can be found again", True
+    )
+    prompt_tokens: int = setting(
+        "tokens of memories that bear on it which an agent gets with a turn (four characters are counted as a "
+        "token); 0 = none",
+        800,
+        low=0,
+        high=100_000,
+    )
+    working_tokens: int = setting(
+        "tokens of an agent's working memory in one session; above it the older is compressed",
+        8000,
+        low=100,
+        high=1_000_000,
+    )
+    embedding_model: str = setting(
+        "the Ollama model that makes vectors of memories, on the server of the dispatcher; empty = none", ""
+    )
+    llm_extract: bool = setting(
+        "true = the dispatcher's model reads agents' answers for knowledge too; what it finds is marked as such",
+        False,
+    )
