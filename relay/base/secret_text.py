@@ -38,6 +38,26 @@ _FORMS = tuple(
 )
 
 
+#: What stands in place of a secret.
+MASK = "[secret]"
+#: A private key to its end, or to the end of the text; a password in an address, whose host stays.
+_KEY_BLOCK = re.compile(
+    r"-----BEGIN [A-Z ]{0,40}PRIVATE KEY.*?(?:-----END [A-Z ]{0,40}PRIVATE KEY-----|\Z)", re.DOTALL
+)
+
+
+def masked(text: str, known: Iterable[str] = ()) -> str:
+    """The text with each thing that looks like a secret, and each that is `known`, as `MASK`."""
+    if "-----BEGIN " in text:
+        text = _KEY_BLOCK.sub(MASK, text)
+    for literal, form in _FORMS:
+        if literal in text:
+            text = form.sub(f"://{MASK}@" if literal == "://" else MASK, text)
+    for secret in known:
+        text = text.replace(secret, MASK) if secret else text
+    return text
+
+
 def has_secret(text: str, known: Iterable[str] = ()) -> bool:
     """Is there something in the text that looks like a secret, or one of those that are `known`?"""
     if any(literal in text and form.search(text) for literal, form in _FORMS):

@@ -8,7 +8,7 @@ import uuid
 import pytest
 
 from relay.access import keys
-from relay.base.secret_text import has_secret
+from relay.base.secret_text import MASK, has_secret, masked
 
 
 def test_relays_own() -> None:
@@ -36,6 +36,17 @@ def test_relays_own() -> None:
 )
 def test_others(text: str) -> None:
     assert has_secret(f"it is {text}, I think")
+    hidden = masked(f"it is {text}, I think")
+    assert MASK in hidden and not has_secret(hidden) and hidden.startswith("it is ")
+    assert masked(hidden) == hidden
+
+
+def test_what_stands_around_a_secret_stays() -> None:
+    block = "-----BEGIN RSA PRIVATE KEY-----\nMIIE\nabc\n-----END RSA PRIVATE KEY-----"
+    assert masked(f"before\n{block}\nafter") == f"before\n{MASK}\nafter"
+    assert masked("postgresql://ann:hunter2@db:5432/x") == f"postgresql://{MASK}@db:5432/x"
+    assert masked("the room's token abc", ["abc", ""]) == f"the room's token {MASK}"
+    assert masked("nothing to see, sk-learn") == "nothing to see, sk-learn"
 
 
 def test_what_is_none() -> None:
