@@ -40,6 +40,7 @@ from relay.model.ports import (
     Handoffs,
     HeldPaths,
     Holds,
+    Remembered,
     Spoken,
     Timeline,
     TurnsAtWork,

@@ -324,6 +324,38 @@ class MakeCheckpoint(Action, word="/checkpoint"):
         return (self.agent,) if self.agent else ()
 
 
+@dataclass(frozen=True)
+class Recall(Action, word="/recall"):
+    """What is remembered that bears on `text`; empty = the newest."""
+
+    text: str = ""
+
+
+@dataclass(frozen=True)
+class Remember(Action, word="/remember"):
+    """Keep this for whoever it concerns later."""
+
+    text: str
+
+
+@dataclass(frozen=True)
+class Decide(Action, word="/decide"):
+    """Record that this is decided, and why."""
+
+    text: str
+    because: str | None = None
+
+    def line(self) -> str:
+        return f"{self.word} {self.text}" + (f" because {self.because}" if self.because else "")
+
+
+@dataclass(frozen=True)
+class Forget(Action, word="/forget"):
+    """Tell this memory (its room number) to nobody any more."""
+
+    memory: int
+
+
 def _how(action: Rewind | UndoRewind | RedoRewind) -> str:
     return " partial" * action.partial + " preview" * action.preview
 
@@ -340,6 +372,7 @@ _WRITTEN: dict[str, Callable[[Any], str]] = {
     "paths": lambda paths: " ".join(map(shlex.quote, paths)) or "-",
     "task": references.task,
     "handoff": references.handoff,
+    "memory": references.memory,
 }
 
 

@@ -9,11 +9,15 @@ from typing import Any, Protocol
 
 from relay.model.actions import (
     AnswerHandoff,
+    Decide,
     DeclareIntent,
     ForceRelease,
+    Forget,
     HandOn,
     MakeCheckpoint,
+    Recall,
     RedoRewind,
+    Remember,
     Rewind,
     RunPipeline,
     UndoRewind,
@@ -221,6 +225,22 @@ class Timeline(Protocol):
     ) -> str:
         """Do what a person orders, once for each `source_key`, also when the room is ended in between; gives the
         room's answer. Raises Refusal, with nothing changed."""
+        ...
+
+
+class Remembered(Protocol):
+    """What the room's commands ask of the memory."""
+
+    async def recall(self, action: Recall, *, by: str) -> str:
+        """What is remembered that bears on it, as markdown in which no line passes for the room's own. Raises
+        Refusal."""
+        ...
+
+    async def carry_out(
+        self, tx: Any, action: Remember | Decide | Forget, *, by: str, message: Message, cause: Sequence[str]
+    ) -> str:
+        """Keep or forget what a person orders in this message; gives the room's answer. Runs in the caller's
+        transaction. Raises Refusal, with nothing changed."""
         ...
 
 

@@ -1,5 +1,5 @@
 """How people and models write what the room numbers: `m14` a message, `t14` a task, `j14` a job, `p14` a request for
-permission, `h14` a handoff.
+permission, `h14` a handoff, `r14` a memory (what is remembered).
 
 Invariant: one function writes a reference and one reads it, for every interface. `#14` is a message; where only
 another kind can be meant (`/move #3`, `work show 3`) it, or the bare number, is that one: `bare` says which. Later
@@ -20,6 +20,7 @@ class Thing(StrEnum):
     JOB = "j"
     REQUEST = "p"
     HANDOFF = "h"
+    MEMORY = "r"
 
 
 #: In words, with their article.
@@ -29,9 +30,10 @@ NAMES = {
     Thing.JOB: "a job",
     Thing.REQUEST: "a request",
     Thing.HANDOFF: "a handoff",
+    Thing.MEMORY: "a memory",
 }
 # Nine digits are more than any room numbers, and fit every integer column.
-_WRITTEN = re.compile(r"#? ?([mtjph]?)([0-9]{1,9})", re.IGNORECASE)
+_WRITTEN = re.compile(r"#? ?([mtjphr]?)([0-9]{1,9})", re.IGNORECASE)
 
 
 def ref(thing: Thing, number: int) -> str:
@@ -57,6 +59,10 @@ def request(number: int) -> str:
 
 def handoff(number: int) -> str:
     return ref(Thing.HANDOFF, number)
+
+
+def memory(number: int) -> str:
+    return ref(Thing.MEMORY, number)
 
 
 def read(text: str, bare: Thing = Thing.MESSAGE) -> tuple[Thing, int] | None:

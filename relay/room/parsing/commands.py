@@ -26,7 +26,7 @@ from io import StringIO
 from relay.model import actions, references
 from relay.model.actions import Action
 from relay.model.references import Thing
-from relay.room.parsing import handoff_commands, timeline_commands
+from relay.room.parsing import handoff_commands, memory_commands, timeline_commands
 from relay.room.parsing.arguments import (
     MAX_REASON,
     WrongArguments,
@@ -330,6 +330,30 @@ COMMANDS: tuple[Command, ...] = (
         "give the main branch's files as they are (or an agent's) a name to go back to",
         "/checkpoint before the big change",
         timeline_commands.parse_checkpoint,
+    ),
+    Command(
+        "/recall [text]",
+        "show what is remembered that bears on it, with who said it and when",
+        "/recall why do we not mock the clock",
+        memory_commands.parse_recall,
+    ),
+    Command(
+        "/remember <text>",
+        "keep it for whoever it concerns later: an agent is told it with a turn that it bears on",
+        "/remember never mock the clock here, it hid a bug",
+        memory_commands.parse_remember,
+    ),
+    Command(
+        "/decide <text> [because <reason>]",
+        "record a decision, which answers who asks why it is so",
+        "/decide use PostgreSQL because two hosts write",
+        memory_commands.parse_decide,
+    ),
+    Command(
+        "/forget r<number>",
+        "tell it to nobody any more (its number is in `/recall`, and in what an agent was given)",
+        "/forget r14",
+        memory_commands.parse_forget,
     ),
 )
 _BY_NAME = {spec.name: spec for spec in COMMANDS}

@@ -19,6 +19,7 @@ from relay.model import (
     Message,
     PermissionOption,
     Refusal,
+    Remembered,
     Timeline,
     actions,
     references,
@@ -60,7 +61,12 @@ GUARDED = (
     | actions.Rewind
     | actions.UndoRewind
     | actions.RedoRewind
+    | actions.Remember
+    | actions.Decide
+    | actions.Forget
 )
+#: Of these: what is told to agents later as the word of whoever ordered it.
+QUOTED = actions.Remember | actions.Decide | actions.Forget
 #: Actions that write files, or wait for git: they are done before the transaction of their answer, and once.
 OUTSIDE = actions.Rewind | actions.UndoRewind | actions.RedoRewind | actions.MakeCheckpoint
 
@@ -79,12 +85,14 @@ class Order:
 @dataclass(frozen=True, slots=True)
 class Result:
     """`text` is the room's answer; `task`: the room number of the task that the action is about. What is done after
-    the commit: `cancel`, (agent, by whom, job) of turns to be ended, and `permission`, (request, option, by whom)."""
+    the commit: `cancel`, (agent, by whom, job) of turns to be ended, and `permission`, (request, option, by whom).
+    `for_people`: agents are not shown the answer with their turns."""
 
     text: str
     task: int | None = None
     cancel: tuple[tuple[str, str, int], ...] = ()
     permission: tuple[str, PermissionOption | None, str] | None = None
+    for_people: bool = False
 
 
 class ActionHandlers:
@@ -101,11 +109,12 @@ class ActionHandlers:
         overview: Overview,
         handoffs: Handoffs,
         timeline: Timeline | None = None,
+        memory: Remembered | None = None,
     ) -> None:
         self._board, self._roster, self._turns, self._holds = board, roster, turns, holds
         self._airspace, self._permissions, self._overview = airspace, permissions, overview
         self._handoffs = handoffs
-        self._timeline = timeline
+        self._timeline, self._memory = timeline, memory
 
     def after_commit(self, result: Result) -> None:
         """Do what reaches outside of the database."""
@@ -117,6 +126,9 @@ class ActionHandlers:
     async def perform(self, action: Action, order: Order) -> Result | None:
         """Carry out what cannot be done in a transaction; None: the action can. A second time gives what was answered
         the first time. Raises Refusal."""
+        if isinstance(action, actions.Recall):
+            # A look, which the one transaction that writes need not wait for.
+            return Result(await self._remembered().recall(action, by=order.by), for_people=True)
         if not isinstance(action, OUTSIDE | actions.AnswerHandoff):
             return None
         if isinstance(action, GUARDED):
@@ -181,10 +193,20 @@ class ActionHandlers:
                 return Result(await self._handoffs.hand_on(tx, action, by=order.by, cause=order.cause))
             case actions.AnswerHandoff():
                 return Result(await self._handoffs.answer(tx, action, by=order.by, cause=order.cause))
+            case actions.Remember() | actions.Decide() | actions.Forget():
+                by, message, cause = order.by, order.message, order.cause
+                carry_out = self._remembered().carry_out
+                return Result(await carry_out(tx, action, by=by, message=message, cause=cause))
             case actions.RunPipeline():
                 return Result(await self._handoffs.pipeline(tx, action, by=order.by, cause=order.cause))
             case _:
                 return await self._board_action(tx, action, order)
+
+    def _remembered(self) -> Remembered:
+        """The room's memory. Raises Refusal."""
+        if self._memory is None:
+            raise Refusal("This room has no memory.", "")
+        return self._memory
 
     async def _show_locks(self, tx: Tx, path: str | None) -> Result:
         view = await self._overview.read(tx)
@@ -381,9 +403,9 @@ class ActionHandlers:
 def _verify(action: Action, order: Order) -> None:
     """Raises Refusal when the action comes from an entry that proves nobody."""
     if not order.verified:
+        does = "is the word of whoever says it" if isinstance(action, QUOTED) else "lifts a guard"
         raise Refusal(
-            f"`{action.line().split()[0]}` lifts a guard, and a line written straight into the transcript "
-            "proves nobody.",
+            f"`{action.line().split()[0]}` {does}, and a line written straight into the transcript proves nobody.",
             "Say it in the page or with join.py while the room runs.",
         )
 

@@ -150,6 +150,8 @@ class Steward:
         meta: dict[str, Any] = {"command": message.body.split(maxsplit=1)[0]}
         if result.task is not None:
             meta["task"] = result.task
+        if result.for_people:
+            meta["notice"] = "recall"
         await self._end(tx, job, result.text, meta)
         return result
 

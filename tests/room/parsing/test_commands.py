@@ -14,8 +14,10 @@ from relay.model.actions import (
     Cancel,
     ClearAll,
     Continue,
+    Decide,
     DeclareIntent,
     ForceRelease,
+    Forget,
     GoFirst,
     HandoffAnswer,
     HandOn,
@@ -24,7 +26,9 @@ from relay.model.actions import (
     MoveTask,
     Pause,
     Permit,
+    Recall,
     RedoRewind,
+    Remember,
     Resume,
     Retry,
     Rewind,
@@ -115,6 +119,17 @@ PENDING, DOING, DONE = Status
         ("/handoff 12 branch other-way", AnswerHandoff(12, HandoffAnswer.BRANCH, "other-way")),
         ("/handoff # 12 escalate.", AnswerHandoff(12, HandoffAnswer.ESCALATE)),
         ("/pipeline Add a\nlogin page", RunPipeline("Add a login page")),
+        ("/recall  why no\nclock mocks?", Recall("why no clock mocks?")),
+        ("/recall", Recall()),
+        (
+            "/remember  never mock the clock:\n- it hid a bug ",
+            Remember("never mock the clock:\n- it hid a bug"),
+        ),
+        ("/decide use PostgreSQL", Decide("use PostgreSQL")),
+        ("/decide use PostgreSQL  Because\ntwo hosts write", Decide("use PostgreSQL", "two hosts write")),
+        ("/forget r14", Forget(14)),
+        ("/forget #14.", Forget(14)),
+        ("/forget # 14", Forget(14)),
         ("/rewind codex to 14:00", Rewind("CODEX", "14:00")),
         ("/rewind @Codex  to -1h into MAIN preview", Rewind("CODEX", "-1h", "main", preview=True)),
         ("/rewind ann lee to #1234 partial", Rewind("ann lee", "#1234", partial=True)),
@@ -203,6 +218,14 @@ def test_what_is_not_command_like_is_a_message(body: str) -> None:
         ("/intent @CODEX 'x", ["quotation mark"]),
         ("/move #3 `x\n`done", ["`x 'done` is not a status"]),
         ("/locks a b", ["One path at a time"]),
+        ("/remember ", ["what to remember", "/remember never mock the clock"]),
+        ("/remember " + "x" * 4097, ["4,097 characters"]),
+        ("/decide", ["what is decided"]),
+        ("/decide because of it", ["what is decided"]),
+        ("/decide use it because ", ["Say why"]),
+        ("/forget", ["number of the memory is needed, like `r12`"]),
+        ("/forget m14", ["which is a message"]),
+        ("/forget 0", ["start at 1"]),
         ("/rewind", ["whose work", "/rewind CODEX to 14:00 preview"]),
         ("/rewind codex", ["whose work"]),
         ("/rewind codex to", ["which moment"]),
@@ -260,6 +283,7 @@ def test_only_a_slash_makes_a_command(body: str) -> None:
 _text = st.text(st.characters(exclude_categories=("Cs", "Cc", "Zl", "Zp")), min_size=1, max_size=60)
 _words = _text.map(lambda text: " ".join(text.split())).filter(bool)
 _unquoted = _words.filter(lambda text: '"' not in text)
+_reasonless = _words.filter(lambda text: "because" not in text.casefold())
 _agents = st.lists(st.sampled_from(AGENTS), unique=True, max_size=3).map(tuple)
 _numbers = st.integers(1, 999_999)
 _givers = st.sampled_from(["@CLAUDE", "@CODEX", "developer", "qa"])
@@ -299,6 +323,10 @@ _actions: st.SearchStrategy[Action] = st.one_of(
         st.booleans(),
     ),
     *(st.builds(kind, st.booleans(), st.booleans()) for kind in (UndoRewind, RedoRewind)),
+    st.builds(Recall, st.just("") | _words),
+    st.builds(Remember, _words),
+    st.builds(Decide, _reasonless, st.none() | _words),
+    st.builds(Forget, _numbers),
     st.builds(MakeCheckpoint, _unquoted, st.none() | st.sampled_from(AGENTS)),
 )
 

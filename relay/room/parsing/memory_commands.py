@@ -1,0 +1,52 @@
+"""`/recall`, `/remember`, `/decide` and `/forget`: from what a person types to an action.
+
+Invariant: the text is kept as it was typed, its lines too. Pure.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from relay.model.actions import Action, Decide, Forget, Recall, Remember
+from relay.model.references import Thing
+from relay.room.parsing.arguments import WrongArguments, number_of
+
+#: Characters of what a command keeps: a paragraph. What is longer is a document, which stands in a file.
+MOST_TEXT = 4096
+_BECAUSE = re.compile(r"(?:^|\s+)because(?:\s+|$)", re.IGNORECASE)
+
+
+def parse_recall(rest: str, _agents: Sequence[str]) -> Action:
+    return Recall(" ".join(rest.split()))
+
+
+def parse_remember(rest: str, _agents: Sequence[str]) -> Action:
+    """Raises WrongArguments."""
+    return Remember(_text(rest, "Say what to remember."))
+
+
+def parse_decide(rest: str, _agents: Sequence[str]) -> Action:
+    """`TEXT [because WHY]`. Raises WrongArguments."""
+    text = _text(rest, "Say what is decided.")
+    because = _BECAUSE.search(text)
+    if because is None:
+        return Decide(text)
+    what, why = text[: because.start()], text[because.end() :]
+    if not what or not why:
+        raise WrongArguments(f"Say {'why' if what else 'what is decided'}.")
+    return Decide(what, why)
+
+
+def parse_forget(rest: str, _agents: Sequence[str]) -> Action:
+    """`r<number>`. Raises WrongArguments."""
+    return Forget(number_of(" ".join(rest.split()).replace("# ", "#"), Thing.MEMORY))
+
+
+def _text(rest: str, missing: str) -> str:
+    text = rest.strip()
+    if not text:
+        raise WrongArguments(missing)
+    if len(text) > MOST_TEXT:
+        raise WrongArguments(f"That has {len(text):,} characters; the limit is {MOST_TEXT:,}.")
+    return text
