@@ -26,7 +26,7 @@ from relay.coordination.writes.changesets import Changesets
 from relay.coordination.writes.fencing import LockCheck
 from relay.faces.room import IntentService, RoomService, roster_of
 from relay.faces.timeline_look import TimelineLook
-from relay.memory.episodic import EpisodicMemory
+from relay.memory.episodic.memory import EpisodicMemory
 from relay.model import Caller, ChangedFiles
 from relay.model.ports import Checkouts
 from relay.room.dispatch.roster import Roster

@@ -1,7 +1,9 @@
 """An experience: what happened, how it came out, and what it taught; and how two tellings of one are joined.
 
-Invariant: joining loses nothing. Lessons, tags and details keep every distinct value in the order in which they came;
-an outcome that a later one replaces stays among the details.
+Invariants:
+- joining loses nothing. Lessons, tags and details keep every distinct value in the order in which they came; an
+  outcome that a later one replaces stays among the details;
+- what is kept has passed `experience`, and no key or token stands in it (`masked`).
 
 Pure: no clock, no I/O. (004, "Episodic Memory": merge "rather than create duplicates".)
 """
@@ -9,17 +11,24 @@ Pure: no clock, no I/O. (004, "Episodic Memory": merge "rather than create dupli
 from __future__ import annotations
 
 import json
-import re
+import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-#: Characters of an experience that are found by words; what is longer is kept, but found by its beginning.
-MOST_INDEXED = 65_536
-#: Characters of a name that is parted at its humps; what is longer is no name that anybody wrote.
-MOST_NAME = 64
-_WORD = re.compile(r"[^\W_]+")
-_HUMP = re.compile(r"(?<=[^\W_A-Z])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][^\W\d_A-Z])")
+from relay.base.secret_text import masked
+from relay.model.validation import json_value, text, texts
+
+MOST_EVENT_TYPE = 64
+MOST_SUMMARY = 4096
+MOST_LESSON = 4096
+MOST_LESSONS = 100
+MOST_TAG = 100
+MOST_TAGS = 50
+MOST_OUTCOME = 200
+#: Bytes of `details`, as JSON; and of everything in one memory: what would grow beyond is a new one.
+MOST_DETAILS = 262_144
+MOST_JOINED = 1_048_576
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,11 +64,25 @@ class Experience:
             lines.append(f"Details: {'; '.join(_shown(value) for value in self.details)}")
         return "\n".join(lines)
 
-    def words(self) -> str:
-        """The text by which it is found; `getUser` is found as `get user` too."""
-        text = "\n".join([self.event_type, self.content(), *self.tags])[:MOST_INDEXED]
-        humps = dict.fromkeys(humped(word) for word in _WORD.findall(text) if is_humped(word))
-        return "\n".join([text, *humps])
+    def body(self) -> str:
+        """The text beside the summary by which it is found."""
+        lines = [self.event_type, self.outcome or "", *self.lessons, *map(_shown, self.details), *self.tags]
+        return "\n".join(lines)
+
+    def masked(self) -> Experience:
+        """This one without keys and tokens."""
+        return replace(
+            self,
+            summary=masked(self.summary),
+            details=tuple(_masked(value) for value in self.details),
+            outcome=None if self.outcome is None else masked(self.outcome),
+            lessons=tuple(map(masked, self.lessons)),
+            tags=tuple(map(masked, self.tags)),
+        )
+
+    def bytes(self) -> int:
+        """How large it is, as it is kept."""
+        return sum(len(str(value).encode()) for value in self.columns().values())
 
     def columns(self) -> dict[str, Any]:
         """The values of the table's columns."""
@@ -73,21 +96,37 @@ class Experience:
         return cls(row["event_type"], row["summary"], details, row["outcome"], lessons, tags)
 
 
+def experience(
+    event_type: object,
+    summary: object,
+    *,
+    details: Any = None,
+    outcome: object = None,
+    lessons: object = (),
+    tags: object = (),
+) -> Experience:
+    """What somebody tells, checked. Raises Refusal (malformed)."""
+    return Experience(
+        nfc(text(event_type, "event_type", MOST_EVENT_TYPE)),
+        nfc(text(summary, "summary", MOST_SUMMARY)),
+        distinct(as_details(json_value(details, "details", MOST_DETAILS))),
+        None if outcome is None else nfc(text(outcome, "outcome", MOST_OUTCOME)),
+        tuple(nfc(lesson) for lesson in texts(lessons, "lessons", MOST_LESSONS, MOST_LESSON)),
+        tuple(nfc(tag) for tag in texts(tags, "tags", MOST_TAGS, MOST_TAG)),
+    )
+
+
+def nfc(value: str) -> str:
+    """A text without blanks around it, in one spelling of its letters."""
+    return unicodedata.normalize("NFC", value.strip())
+
+
 def distinct(values: Iterable[Any]) -> tuple[Any, ...]:
     """Each JSON value once, the first of equal ones; 1, 1.0 and true are three."""
     values_by_json: dict[str, Any] = {}
     for value in values:
         values_by_json.setdefault(json.dumps(value, sort_keys=True), value)
     return tuple(values_by_json.values())
-
-
-def humped(word: str) -> str:
-    """`getUserName` as `get User Name`."""
-    return _HUMP.sub(" ", word)
-
-
-def is_humped(word: str) -> bool:
-    return len(word) <= MOST_NAME and _HUMP.search(word) is not None
 
 
 def as_details(value: Any) -> Sequence[Any]:
@@ -99,3 +138,13 @@ def as_details(value: Any) -> Sequence[Any]:
 
 def _shown(value: Any) -> str:
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+
+
+def _masked(value: Any) -> Any:
+    if isinstance(value, str):
+        return masked(value)
+    if isinstance(value, list):
+        return [_masked(entry) for entry in value]
+    if isinstance(value, dict):
+        return {masked(name): _masked(entry) for name, entry in value.items()}
+    return value

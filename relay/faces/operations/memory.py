@@ -11,16 +11,8 @@ from pydantic import Field
 
 from relay.faces.operations.operation import Answer, Data, Name, Request, Shown, Text, operation
 from relay.faces.services import Services
-from relay.memory.episodic import (
-    MOST_LESSON,
-    MOST_LESSONS,
-    MOST_OUTCOME,
-    MOST_QUESTION,
-    MOST_RECALLED,
-    MOST_SUMMARY,
-    MOST_TAG,
-    MOST_TAGS,
-)
+from relay.memory.episodic.memory import MOST_QUESTION, MOST_RECALLED
+from relay.memory.experience import MOST_LESSON, MOST_LESSONS, MOST_OUTCOME, MOST_SUMMARY, MOST_TAG, MOST_TAGS
 from relay.model import Caller
 
 Json = dict[str, Any]

@@ -10,9 +10,11 @@ import pytest
 
 from relay.coordination.idempotency import once
 from relay.log.verify import verify
-from relay.memory import episodic
-from relay.memory.episodic import CANDIDATES, MERGE_S, EpisodicMemory
-from relay.memory.relevance import HALF_LIFE_S, PARTLY
+from relay.memory.episodic import recalling
+from relay.memory.episodic.keeping import MERGE_S
+from relay.memory.episodic.memory import EpisodicMemory
+from relay.memory.experience import Experience
+from relay.memory.ranking.weights import HALF_LIFE_S, OUTCOMES
 from relay.model import Caller, Fault, Refusal
 from relay.store.ports import Store
 from tests import engines
@@ -127,9 +129,8 @@ async def test_it_is_found_by_its_words(memory: EpisodicMemory) -> None:
 
 async def test_relevance_is_text_times_outcome_times_age(memory: EpisodicMemory, clock: Clock) -> None:
     await memory.remember(A, "fix", "login timeout", outcome="success")
-    assert [one["relevance"] for one in await memory.recall(A, "login timeout")] == [1.0]
-    await memory.remember(A, "fix", "login timeout of old", outcome="failure", details="login timeout")
-    await memory.remember(A, "fix", "logout page", outcome="failure", lessons=["login first"])
+    await memory.remember(A2, "fix", "login timeout of old", outcome="failure", details="login timeout")
+    await memory.remember(B, "fix", "logout page", outcome="failure", lessons=["login first"])
     told = await memory.recall(A, "login timeout")
     relevances = [one["relevance"] for one in told]
     assert relevances == sorted(relevances, reverse=True)
@@ -137,26 +138,17 @@ async def test_relevance_is_text_times_outcome_times_age(memory: EpisodicMemory,
     assert [one["summary"] for one in told] == ["login timeout", "login timeout of old", "logout page"]
     fresh = relevances[0]
     clock.now += HALF_LIFE_S
-    assert (await memory.recall(A, "login timeout"))[0]["relevance"] == pytest.approx(fresh / 2, rel=1e-3)
-    # A new one of less success comes before an old one, and what is too old is not told at all.
-    await memory.remember(A, "fix", "login timeout", outcome="partial")
-    assert (await memory.recall(A, "login timeout"))[0]["outcome"] == "partial"
-    clock.now += 6 * HALF_LIFE_S
-    assert [one["outcome"] for one in await memory.recall(A, "login timeout")] == ["partial"]
-    clock.now += HALF_LIFE_S
-    assert await memory.recall(A, "login timeout") == []
+    assert (await memory.recall(A, "login timeout"))[0]["relevance"] == pytest.approx(0.9 * fresh, rel=1e-3)
 
 
-async def test_many_old_ones_do_not_hide_a_new_one(memory: EpisodicMemory, clock: Clock) -> None:
-    for number in range(CANDIDATES + 1):
-        await memory.remember(A, "fix", f"deploy script {number}", outcome="success", tags=["t"])
-    clock.now += 4 * HALF_LIFE_S
-    new = "the deploy script, told at such a length that its words weigh less among all of these others"
-    await memory.remember(B, "fix", new, outcome="success", tags=["t"])
-    assert (await found(memory, "deploy script"))[0] == new
-    assert (await found(memory, "deploy script", tags=["t"]))[0] == new
-    clock.now += 4 * HALF_LIFE_S
-    assert await found(memory, "deploy script") == [new], "what fell below the least takes nobody's place"
+async def test_old_but_only_hit_is_told(memory: EpisodicMemory, clock: Clock) -> None:
+    await memory.remember(A, "lesson", "never mock the clock, it hid a bug", outcome="failure")
+    clock.now += 20 * 365 * 86_400
+    for number in range(20):
+        await memory.remember(B, "fix", f"deploy script {number}", outcome="success")
+    for asked in ("mock the clock", "may I mock the clock in the test of the deploy script?"):
+        assert "never mock the clock, it hid a bug" in await found(memory, asked), asked
+    assert await found(memory, "clock") == ["never mock the clock, it hid a bug"]
 
 
 async def test_tags_choose_and_an_empty_question_asks_for_the_newest(
@@ -171,7 +163,7 @@ async def test_tags_choose_and_an_empty_question_asks_for_the_newest(
     assert await found(memory, " ", tags=["none"]) == []
     assert await found(memory, "") == await found(memory, " \n") == ["c x", "b x", "a x"]
     assert await found(memory, "", limit=1) == ["c x"]
-    assert (await memory.recall(A, ""))[0]["relevance"] == pytest.approx(PARTLY, rel=1e-3)
+    assert (await memory.recall(A, ""))[0]["relevance"] == pytest.approx(OUTCOMES["partly"], rel=1e-3)
 
 
 @pytest.mark.parametrize(
@@ -224,11 +216,11 @@ async def test_it_survives_a_restart(opened: Open) -> None:
 WRITER = """
 import asyncio, sys
 from relay.coordination.idempotency import once
-from relay.memory.episodic import EpisodicMemory
+from relay.memory.episodic.memory import EpisodicMemory
 from relay.model import Caller
 from tests import engines
 from tests.coordination.standins import Beats
-from tests.memory.test_episodic import SCHEMAS
+from tests.memory.episodic.test_memory import SCHEMAS
 
 async def main(path, writer):
     store = await engines.join(path, SCHEMAS)
@@ -245,7 +237,7 @@ async def test_four_processes_that_store_the_same_leave_it_once(store: Store, tm
     command = [sys.executable, "-c", WRITER, engines.address_of(tmp_path)]
     writers = [await asyncio.create_subprocess_exec(*command, f"w{n}") for n in range(4)]
     assert [await writer.wait() for writer in writers] == [0, 0, 0, 0]
-    rows = await store.read(lambda tx: tx.all(episodic.Q.newest_memories, since=0.0, limit=2000))
+    rows = await store.read(lambda tx: tx.all(recalling.Q.newest_memories, limit=2000))
     assert sorted(row["summary"] for row in rows) == sorted(f"s{n}" for n in range(300))
-    assert {len(episodic.Experience.of_row(row).lessons) for row in rows} == {4}
+    assert {len(Experience.of_row(row).lessons) for row in rows} == {4}
     assert {row["merged"] for row in rows} == {4}

@@ -1,0 +1,215 @@
+"""How a memory is kept: one function, whoever remembers (an agent's call, the room itself, an import).
+
+Invariants:
+- a memory, its words, their counts and its event commit together;
+- the same agent, event type and summary (NFC, exactly) within `MERGE_S` is one memory, however many write at once:
+  the look and the write are one transaction, and the hour goes by when it happened (`at`), not by when it was told;
+- an event is made into one memory, and a key is imported once, also when that memory was merged or forgotten since;
+- no key or token that is known by its form is kept.
+
+Everything here runs in the caller's transaction. (004, "Episodic Memory".)
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import uuid_utils
+
+from relay.base.durations import iso
+from relay.log import events
+from relay.log.events import Lane, NewEvent
+from relay.memory.experience import MOST_JOINED, Experience
+from relay.memory.ranking.counts import WordCounts
+from relay.memory.ranking.weights import outcome_of
+from relay.memory.ranking.words import filter_terms, term, words
+from relay.store.ports import Queries, Row, Tx
+
+Q = Queries(Path(__file__).parents[1])
+REMEMBERED = "memory.remembered"
+#: The kind of texts that memories are, among those whose words are counted.
+KIND = "episodic"
+#: Seconds in which the same is one memory (004: "within 1 hour").
+MERGE_S = 3600.0
+
+
+@dataclass(frozen=True, slots=True)
+class NewMemory:
+    """What is to be kept: an experience of `agent` in `session`, which happened `at` (Unix seconds).
+
+    `event_id`: the event that the room makes it from. `key`: what an import names it by; `imported_by`: who imports.
+    An empty `session` is none: such a memory has no neighbours.
+    """
+
+    experience: Experience
+    agent: str
+    session: str
+    at: float
+    event_id: str | None = None
+    key: str | None = None
+    imported_by: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """Where it is now. `merged`: it joined a memory that was there; `known`: its event or key had been kept before,
+    and nothing was written."""
+
+    id: str
+    number: int
+    merged: bool = False
+    known: bool = False
+
+
+def new_counts() -> WordCounts:
+    """For a transaction that keeps many memories: `keep` gathers in it, and the caller writes it at the end."""
+    return WordCounts(KIND)
+
+
+async def keep(tx: Tx, new: NewMemory, counts: WordCounts | None = None) -> Kept:
+    """Keep a memory, or join it with the same one of within an hour. `counts`: see `new_counts`; None = its words are
+    counted here."""
+    known = await _known(tx, new)
+    if known is not None:
+        return known
+    told = new.experience.masked()
+    row, whole = await _alike(tx, new, told)
+    if row is None:
+        id_, number = str(uuid_utils.uuid7()), await events.next_number(tx, "memory")
+    else:
+        id_, number = row["id"], row["number"]
+    merged = row is not None
+    event = await events.append(tx, _event(new, told, id_, number, merged))
+    columns = whole.columns()
+    gathered = counts or new_counts()
+    async with tx.as_room():
+        if row is None:
+            await tx.execute(
+                Q.put_memory,
+                number=number,
+                id=id_,
+                agent=new.agent,
+                session=new.session,
+                at=new.at,
+                event_id=new.event_id or event.id,
+                imported_by=new.imported_by,
+                **columns,
+            )
+        else:
+            await unindex(tx, [row], gathered)
+            joined = {name: columns[name] for name in ("details", "outcome", "lessons", "tags")}
+            await tx.execute(Q.join_memory, number=number, at=new.at, **joined)
+        await _index(
+            tx, number, new.agent, row["session_id"] if row else new.session, new.at, whole, gathered
+        )
+        if new.event_id is not None:
+            await tx.execute(Q.put_memory_event, event_id=new.event_id, number=number)
+        if new.key is not None:
+            await tx.execute(Q.put_memory_key, key=new.key, number=number)
+        if counts is None:
+            await gathered.write(tx)
+    return Kept(id_, number, merged)
+
+
+async def index(tx: Tx, rows: Iterable[Row], counts: WordCounts) -> None:
+    """Make memories found by their words. `rows`: of memory_episodic."""
+    for row in rows:
+        experience = Experience.of_row(row)
+        await _index(
+            tx, row["number"], row["agent_id"], row["session_id"], row["created_at"], experience, counts
+        )
+
+
+async def unindex(tx: Tx, rows: Sequence[Row], counts: WordCounts) -> None:
+    """Let memories be found by no word any more. `rows`: of memory_episodic, as they were indexed."""
+    numbers = json.dumps([row["number"] for row in rows])
+    indexed = {row["number"]: row for row in await tx.all(Q.memory_words, numbers=numbers)}
+    for row in rows:
+        held = indexed.get(row["number"])
+        if held is None:
+            continue
+        experience = Experience.of_row(row)
+        both = {*held["summary"].split(), *held["body"].split()}
+        terms = _terms(both, row["agent_id"], experience)
+        await tx.execute(Q.unindex_memory, number=row["number"], terms=terms)
+        lengths = {"summary": held["summary_count"], "body": held["body_count"]}
+        counts.add(both, lengths, -1)
+
+
+async def _known(tx: Tx, new: NewMemory) -> Kept | None:
+    row = None
+    if new.event_id is not None:
+        row = await tx.one(Q.memory_of_event, event_id=new.event_id)
+    if row is None and new.key is not None:
+        row = await tx.one(Q.memory_of_key, key=new.key)
+    return None if row is None else Kept(row["id"], row["number"], known=True)
+
+
+async def _alike(tx: Tx, new: NewMemory, told: Experience) -> tuple[Row | None, Experience]:
+    """The memory that this one joins, and what both are together."""
+    row = await tx.one(
+        Q.alike,
+        agent=new.agent,
+        event_type=told.event_type,
+        summary=told.summary,
+        since=new.at - MERGE_S,
+        until=new.at + MERGE_S,
+    )
+    if row is None:
+        return None, told
+    whole = Experience.of_row(row).joined(told)
+    return (None, told) if whole.bytes() > MOST_JOINED else (row, whole)
+
+
+def _event(new: NewMemory, told: Experience, id_: str, number: int, merged: bool) -> NewEvent:
+    """What is recorded: on the author's lane where it remembers itself, else on a short one of the memory's own."""
+    memory = {"id": id_, "number": number, "merged": merged, "agent_id": new.agent}
+    memory |= {
+        name: list(value) if isinstance(value, tuple) else value for name, value in asdict(told).items()
+    }
+    own = new.event_id is None and new.imported_by is None
+    if not own:
+        memory |= {"session_id": new.session, "at": iso(new.at)}
+        others = {"event_id": new.event_id, "key": new.key, "imported_by": new.imported_by}
+        memory |= {name: value for name, value in others.items() if value is not None}
+    return NewEvent(
+        type=REMEMBERED,
+        lane=Lane(new.session, new.agent) if own else Lane("room", f"memory:{id_}", short=True),
+        outputs={"memory": memory},
+        parents=[] if new.event_id is None else [new.event_id],
+    )
+
+
+async def _index(
+    tx: Tx, number: int, agent: str, session: str, at: float, whole: Experience, counts: WordCounts
+) -> None:
+    summary, body = words(whole.summary), words(whole.body())
+    both = {*summary, *body}
+    lengths = {"summary": len(summary), "body": len(body)}
+    await tx.execute(Q.index_memory, number=number, terms=_terms(both, agent, whole))
+    await tx.execute(
+        Q.put_memory_words,
+        number=number,
+        agent=agent,
+        session=session,
+        at=at,
+        outcome=outcome_of(whole),
+        summary=spaced(summary),
+        body=spaced(body),
+        summary_count=len(summary),
+        body_count=len(body),
+    )
+    counts.add(both, lengths)
+
+
+def spaced(stems: Sequence[str]) -> str:
+    """Stems as they are kept: each with a space on either side, so that two that are alike are counted as two."""
+    return f" {'  '.join(stems)} " if stems else ""
+
+
+def _terms(stems: Iterable[str], agent: str, experience: Experience) -> str:
+    terms = {*map(term, stems), *filter_terms(agent, experience.event_type, experience.tags)}
+    return " ".join(sorted(terms))

@@ -1,0 +1,123 @@
+"""Episodic memory: remember what happened, recall what is relevant.
+
+Invariant: every method checks what it is given before it does anything, and does it in one transaction; how a memory
+is kept and found is `keeping`'s and `recalling`'s.
+
+(004, "Episodic Memory".)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Any, Protocol
+
+from relay.memory.episodic import recalling
+from relay.memory.episodic.indexing import index_the_rest
+from relay.memory.episodic.keeping import NewMemory, keep
+from relay.memory.episodic.recalling import Wanted
+from relay.memory.experience import MOST_EVENT_TYPE, MOST_TAG, MOST_TAGS, Experience, experience, nfc
+from relay.model import Caller, Refusal
+from relay.model.validation import malformed, text, texts
+from relay.store.ports import Store, Tx
+
+MOST_QUESTION = 16_384
+MOST_RECALLED = 100
+
+Json = dict[str, Any]
+
+
+class Heartbeat(Protocol):
+    """The heartbeat of a call, in its transaction (`relay.coordination.sessions`)."""
+
+    async def touch(self, tx: Tx, caller: Caller) -> Any: ...
+
+    async def fresh(self, tx: Tx, caller: Caller) -> Any: ...
+
+
+class Once(Protocol):
+    """Does a request with a key once (`relay.coordination.idempotency.once`)."""
+
+    async def __call__(
+        self,
+        tx: Tx,
+        caller: Caller,
+        operation: str,
+        key: str | None,
+        request: Mapping[str, Any],
+        work: Callable[[], Awaitable[Json]],
+    ) -> Json: ...
+
+
+class EpisodicMemory:
+    """What the agents of the room went through."""
+
+    def __init__(self, store: Store, *, sessions: Heartbeat, once: Once) -> None:
+        self._store, self._sessions, self._once = store, sessions, once
+        self._indexed = False
+
+    async def remember(
+        self,
+        caller: Caller,
+        event_type: str,
+        summary: str,
+        *,
+        details: Any = None,
+        outcome: str | None = None,
+        lessons: Sequence[str] = (),
+        tags: Sequence[str] = (),
+        idempotency_key: str | None = None,
+    ) -> Json:
+        """Keep an experience, or join it with the same one of the last hour. Raises Refusal."""
+        told = experience(event_type, summary, details=details, outcome=outcome, lessons=lessons, tags=tags)
+
+        async def work(tx: Tx) -> Json | Refusal:
+            await self._sessions.touch(tx, caller)
+            try:
+                return await self._once(
+                    tx,
+                    caller,
+                    "remember",
+                    idempotency_key,
+                    told.columns(),
+                    lambda: _remember(tx, caller, told),
+                )
+            except Refusal as refusal:
+                return refusal  # not raised: what the heartbeat wrote stays
+
+        answer = await self._store.write(work, actor=caller)
+        if isinstance(answer, Refusal):
+            raise answer
+        return answer
+
+    async def recall(
+        self,
+        caller: Caller,
+        task_description: str,
+        *,
+        tags: Sequence[str] = (),
+        agents: Sequence[str] = (),
+        event_types: Sequence[str] = (),
+        limit: int = 10,
+    ) -> list[Json]:
+        """What is relevant to a task, most relevant first. `tags`, `agents`, `event_types`: only what has one of
+        each. An empty description asks for the newest. Raises Refusal."""
+        wanted = Wanted(
+            nfc(text(task_description, "task_description", MOST_QUESTION, least=0)),
+            [nfc(tag) for tag in texts(tags, "tags", MOST_TAGS, MOST_TAG)],
+            [nfc(agent) for agent in texts(agents, "agents", MOST_TAGS, MOST_TAG)],
+            [nfc(kind) for kind in texts(event_types, "event_types", MOST_TAGS, MOST_EVENT_TYPE)],
+        )
+        if not isinstance(limit, int) or isinstance(limit, bool) or not 1 <= limit <= MOST_RECALLED:
+            raise malformed("limit", f"`limit` is {str(limit)[:40]}.", f"Give 1 to {MOST_RECALLED}.")
+        if not self._indexed:
+            await index_the_rest(self._store)
+            self._indexed = True
+        if await self._store.read(lambda tx: self._sessions.fresh(tx, caller)) is None:
+            await self._store.write(lambda tx: self._sessions.touch(tx, caller), actor=caller)
+        memories = await self._store.read(lambda tx: recalling.found(tx, wanted, limit), actor=caller)
+        return [memory.as_json() for memory in memories]
+
+
+async def _remember(tx: Tx, caller: Caller, told: Experience) -> Json:
+    kept = await keep(tx, NewMemory(told, caller.agent, caller.session, await tx.now()))
+    return {"success": True, "memory_id": kept.id, "merged": kept.merged}

@@ -1,0 +1,47 @@
+-- name: index_memory
+INSERT INTO memory_episodic_fts (number, words) VALUES (:number, array_to_tsvector(string_to_array(:terms, ' ')))
+
+-- name: unindex_memory
+DELETE FROM memory_episodic_fts WHERE number = :number AND CAST(:terms AS text) <> ''
+
+-- The newest of the memories that have a term, as a JSON list.
+-- name: memories_with
+WITH hits AS MATERIALIZED (
+  SELECT number FROM memory_episodic_fts
+  WHERE words @@ CAST(replace(replace(replace(:match, '"', ''''), ' AND ', ' & '), ' OR ', ' | ') AS tsquery))
+SELECT CAST(coalesce(json_agg(number), '[]') AS text) AS numbers
+FROM (SELECT number FROM hits ORDER BY number DESC LIMIT :limit) newest
+
+-- name: memory_words
+SELECT w.* FROM memory_episodic_words w
+WHERE w.number = ANY (ARRAY(SELECT CAST(jsonb_array_elements(CAST(:numbers AS jsonb)) AS bigint)))
+
+-- What stood directly before and behind each in its session, as far as it is told.
+-- name: memory_neighbours
+SELECT a.number AS beside, n.* FROM memory_episodic_words a
+CROSS JOIN LATERAL (SELECT b.* FROM memory_episodic_words b
+  WHERE b.session_id = a.session_id AND (b.at, b.number) < (a.at, a.number)
+  ORDER BY b.at DESC, b.number DESC LIMIT :turns) n
+WHERE a.number = ANY (ARRAY(SELECT CAST(jsonb_array_elements(CAST(:numbers AS jsonb)) AS bigint))) AND a.session_id <> ''
+UNION ALL
+SELECT a.number AS beside, n.* FROM memory_episodic_words a
+CROSS JOIN LATERAL (SELECT b.* FROM memory_episodic_words b
+  WHERE b.session_id = a.session_id AND (b.at, b.number) > (a.at, a.number)
+  ORDER BY b.at, b.number LIMIT :turns) n
+WHERE a.number = ANY (ARRAY(SELECT CAST(jsonb_array_elements(CAST(:numbers AS jsonb)) AS bigint))) AND a.session_id <> ''
+
+-- name: memories_of_numbers
+SELECT m.*, (SELECT CAST(coalesce(json_agg(k.key ORDER BY k.key), '[]') AS text) FROM memory_keys k
+  WHERE k.number = m.number) AS keys
+FROM memory_episodic m
+WHERE m.number = ANY (ARRAY(SELECT CAST(jsonb_array_elements(CAST(:numbers AS jsonb)) AS bigint)))
+  AND m.forgotten_at IS NULL
+
+-- name: count_words
+INSERT INTO memory_word_counts (kind, word, n)
+SELECT :kind, c.key, CAST(c.value AS bigint) FROM jsonb_each_text(CAST(:changes AS jsonb)) AS c ORDER BY c.key
+ON CONFLICT (kind, word) DO UPDATE SET n = memory_word_counts.n + excluded.n
+
+-- name: word_counts
+SELECT word, n FROM memory_word_counts
+WHERE kind = :kind AND word = ANY (ARRAY(SELECT jsonb_array_elements_text(CAST(:words AS jsonb))))

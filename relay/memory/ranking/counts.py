@@ -1,0 +1,50 @@
+"""In how many texts of a kind a word is: relay's own counts, so that a word is as rare on one engine as on another.
+
+Invariant: the counts change in the transaction that changes the texts, so they are those of what is indexed.
+
+Everything here runs in the caller's transaction.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from relay.store.ports import Queries, Tx
+
+Q = Queries(Path(__file__).parents[1])
+#: What is counted beside the words, which never begin so: the texts, and the words of their fields.
+TEXTS = "_texts"
+
+
+@dataclass(slots=True)
+class WordCounts:
+    """Changes of the counts of one kind, gathered over many texts, and written at once."""
+
+    kind: str
+    changes: Counter[str] = field(default_factory=Counter)
+
+    def add(self, words: Iterable[str], lengths: Mapping[str, int], sign: int = 1) -> None:
+        """Count a text in (`sign` 1) or out (-1): its words, each once, and how many words each field has."""
+        for word in set(words):
+            self.changes[word] += sign
+        self.changes[TEXTS] += sign
+        for name, length in lengths.items():
+            self.changes[f"_{name}"] += sign * length
+
+    async def write(self, tx: Tx) -> None:
+        """Write what was gathered."""
+        changes = {word: change for word, change in sorted(self.changes.items()) if change}
+        self.changes.clear()
+        if changes:
+            await tx.execute(Q.count_words, kind=self.kind, changes=json.dumps(changes, ensure_ascii=False))
+
+
+async def counts_of(tx: Tx, kind: str, words: Iterable[str]) -> dict[str, int]:
+    """In how many texts each of these words is, where it is in any."""
+    wanted = json.dumps(sorted(set(words)), ensure_ascii=False)
+    rows = await tx.all(Q.word_counts, kind=kind, words=wanted)
+    return {row["word"]: row["n"] for row in rows if row["n"] > 0}

@@ -1,0 +1,45 @@
+-- name: alike
+SELECT * FROM memory_episodic
+WHERE agent_id = :agent AND event_type = :event_type AND summary = :summary AND updated_at > :since
+  AND created_at < :until AND forgotten_at IS NULL
+ORDER BY updated_at DESC LIMIT 1
+
+-- name: put_memory
+INSERT INTO memory_episodic (number, id, agent_id, session_id, event_type, summary, details, outcome, lessons, tags,
+  created_at, updated_at, event_id, imported_by)
+VALUES (:number, :id, :agent, :session, :event_type, :summary, :details, :outcome, :lessons, :tags, :at, :at,
+  :event_id, :imported_by)
+
+-- name: put_memory_event
+INSERT INTO memory_events (event_id, number) VALUES (:event_id, :number)
+
+-- name: put_memory_key
+INSERT INTO memory_keys (key, number) VALUES (:key, :number)
+
+-- name: memory_of_event
+SELECT m.id, m.number FROM memory_events e JOIN memory_episodic m ON m.number = e.number WHERE e.event_id = :event_id
+
+-- name: memory_of_key
+SELECT m.id, m.number FROM memory_keys k JOIN memory_episodic m ON m.number = k.number WHERE k.key = :key
+
+-- name: put_memory_words
+INSERT INTO memory_episodic_words (number, agent_id, session_id, at, outcome, summary, body, summary_count, body_count)
+VALUES (:number, :agent, :session, :at, :outcome, :summary, :body, :summary_count, :body_count)
+ON CONFLICT (number) DO UPDATE SET outcome = excluded.outcome, summary = excluded.summary, body = excluded.body,
+  summary_count = excluded.summary_count, body_count = excluded.body_count,
+  at = CASE WHEN excluded.at < memory_episodic_words.at THEN excluded.at ELSE memory_episodic_words.at END
+
+-- name: newest_memories
+SELECT * FROM memory_episodic WHERE forgotten_at IS NULL ORDER BY updated_at DESC, number DESC LIMIT :limit
+
+-- name: unindexed_memories
+SELECT m.* FROM memory_unindexed u JOIN memory_episodic m ON m.number = u.number ORDER BY u.number LIMIT :limit
+
+-- name: indexed_memory
+DELETE FROM memory_unindexed WHERE number = :number
+
+-- name: join_memory
+UPDATE memory_episodic SET details = :details, outcome = :outcome, lessons = :lessons, tags = :tags,
+  merged = merged + 1, created_at = CASE WHEN :at < created_at THEN :at ELSE created_at END,
+  updated_at = CASE WHEN :at > updated_at THEN :at ELSE updated_at END
+WHERE number = :number

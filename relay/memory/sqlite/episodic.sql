@@ -1,0 +1,38 @@
+-- name: index_memory
+INSERT INTO memory_episodic_fts (rowid, terms) VALUES (:number, :terms)
+
+-- name: unindex_memory
+INSERT INTO memory_episodic_fts (memory_episodic_fts, rowid, terms) VALUES ('delete', :number, :terms)
+
+-- The newest of the memories that have a term, as a JSON list.
+-- name: memories_with
+SELECT json_group_array(number) AS numbers
+FROM (SELECT rowid AS number FROM memory_episodic_fts WHERE memory_episodic_fts MATCH :match
+  ORDER BY rowid DESC LIMIT :limit)
+
+-- name: memory_words
+SELECT w.* FROM json_each(:numbers) j JOIN memory_episodic_words w ON w.number = j.value
+
+-- What stood directly before and behind each in its session, as far as it is told.
+-- name: memory_neighbours
+SELECT a.number AS beside, n.* FROM json_each(:numbers) j JOIN memory_episodic_words a ON a.number = j.value
+JOIN memory_episodic_words n ON n.number IN (SELECT b.number FROM memory_episodic_words b
+  WHERE b.session_id = a.session_id AND a.session_id <> '' AND (b.at, b.number) < (a.at, a.number)
+  ORDER BY b.at DESC, b.number DESC LIMIT :turns)
+UNION ALL
+SELECT a.number AS beside, n.* FROM json_each(:numbers) j JOIN memory_episodic_words a ON a.number = j.value
+JOIN memory_episodic_words n ON n.number IN (SELECT b.number FROM memory_episodic_words b
+  WHERE b.session_id = a.session_id AND a.session_id <> '' AND (b.at, b.number) > (a.at, a.number)
+  ORDER BY b.at, b.number LIMIT :turns)
+
+-- name: memories_of_numbers
+SELECT m.*, (SELECT json_group_array(key) FROM (SELECT k.key FROM memory_keys k WHERE k.number = m.number ORDER BY k.key))
+  AS keys
+FROM json_each(:numbers) j JOIN memory_episodic m ON m.number = j.value WHERE m.forgotten_at IS NULL
+
+-- name: count_words
+INSERT INTO memory_word_counts (kind, word, n) SELECT :kind, key, value FROM json_each(:changes) WHERE true
+ON CONFLICT (kind, word) DO UPDATE SET n = n + excluded.n
+
+-- name: word_counts
+SELECT word, n FROM memory_word_counts WHERE kind = :kind AND word IN (SELECT value FROM json_each(:words))

@@ -1,0 +1,42 @@
+from __future__ import annotations
+
+import json
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from relay.memory.experience import Experience
+
+VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers(-3, 3) | st.sampled_from(["a", "b", 1.0]),
+    lambda inner: st.lists(inner, max_size=2) | st.dictionaries(st.sampled_from("xy"), inner, max_size=2),
+    max_leaves=4,
+)
+TOLD = st.builds(
+    Experience,
+    st.just("e"),
+    st.just("s"),
+    st.lists(VALUES, max_size=3).map(tuple),
+    st.sampled_from([None, "success", "failure"]),
+    st.lists(st.sampled_from("abc"), max_size=3, unique=True).map(tuple),
+    st.lists(st.sampled_from("abc"), max_size=3, unique=True).map(tuple),
+)
+
+
+def written(value: object) -> str:
+    """`True`, `1` and `1.0` differ here; the order of an object's keys does not count."""
+    return json.dumps(value, sort_keys=True)
+
+
+@given(TOLD, TOLD)
+def test_joining_loses_nothing(one: Experience, two: Experience) -> None:
+    both = one.joined(two)
+    told = [written(value) for value in both.details]
+    assert all(written(value) in told for value in (*one.details, *two.details))
+    assert len(set(told)) == len(told)
+    assert {*both.lessons} == {*one.lessons, *two.lessons}
+    assert both.lessons[: len(one.lessons)] == one.lessons
+    assert {*both.tags} == {*one.tags, *two.tags}
+    if one.outcome not in (None, both.outcome):
+        assert {"outcome": one.outcome} in both.details
+    assert both.outcome == (two.outcome or one.outcome)
