@@ -63,24 +63,3 @@ def has_secret(text: str, known: Iterable[str] = ()) -> bool:
     if any(literal in text and form.search(text) for literal, form in _FORMS):
         return True
     return any(secret in text for secret in known if secret)
-
-
-#: A private key with what stands in it, to its end or the text's.
-_PRIVATE_KEY = re.compile(
-    r"-----BEGIN [A-Z ]{0,40}PRIVATE KEY.*?(?:-----END [A-Z ]{0,40}PRIVATE KEY-----|\Z)", re.DOTALL
-)
-#: What stands where a secret was.
-MASK = "[secret removed]"
-
-
-def masked(text: str, known: Iterable[str] = ()) -> str:
-    """The text with `MASK` for each thing in it that looks like a secret or is one of those that are `known`."""
-    if "PRIVATE KEY" in text:
-        text = _PRIVATE_KEY.sub(MASK, text)
-    for literal, form in _FORMS:
-        if literal in text:
-            text = form.sub(f"://{MASK}@" if literal == "://" else MASK, text)
-    for secret in known:
-        if secret:
-            text = text.replace(secret, MASK)
-    return text
