@@ -1,6 +1,7 @@
 """The timeline for callers of an operation: to look, with a daemon and without one.
 
-Invariant: reads only, the same for every caller. git is imported and asked when files are wanted, and not before.
+Invariant: reads only, the same for every caller, but for what a session holds ready for itself. git is imported
+and asked when files are wanted, and not before.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from typing import Any
 
 from relay.config.settings import LiveSettings
 from relay.log import events
+from relay.log.events import Lane
 from relay.model import Caller, Fault, Refusal
 from relay.store.ports import Store, Tx
 from relay.timeline import checkpoints, moments, reading
@@ -48,7 +50,8 @@ class TimelineLook:
             event = None if found.event is None else await events.get(tx, found.event)
             if event is None:
                 raise Refusal("There is no event before that.", "", Fault.UNKNOWN, "unknown_moment")
-            return await reading.whole(tx, event)
+            reader = None if caller.person else Lane(caller.session, caller.agent).key
+            return await reading.whole(tx, event, reader=reader)
 
         return {"event": await self._store.read(work)}
 

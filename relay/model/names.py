@@ -13,6 +13,8 @@ RESERVED_NAMES = frozenset({STEWARD, DISPATCHER, "ALL"})
 #: an operator's: keys, others' sessions; with a person's key, forced release too.
 SCOPES = frozenset({"read", "locks", "work", "memory", "room"})
 ADMIN = "admin"
+#: Types of events whose content belongs to one session: no other agent reads it, and it leaves the room with none.
+PRIVATE_EVENTS = frozenset({"working.stored", "working.compressed"})
 #: Longest client_id of a message, in characters.
 MAX_CLIENT_ID = 128
 #: Where a task of the board can stand.

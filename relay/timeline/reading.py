@@ -17,6 +17,7 @@ from relay.log.encoding import dumps
 from relay.log.events import Event, Lane, from_row
 from relay.log.imported import PREFIX
 from relay.model import Fault, Refusal
+from relay.model.names import PRIVATE_EVENTS
 from relay.store.ports import Query, Row, Tx
 from relay.timeline.others import origins_of, recorded_type, with_imported, with_origins, words_of_imported
 from relay.timeline.projection import CHANGED, READ, UNCOMMITTED, Q
@@ -197,15 +198,19 @@ async def knew(tx: Tx, event: Event) -> dict[str, Any]:
     }
 
 
-async def whole(tx: Tx, event: Event) -> dict[str, Any]:
-    """All of an event: its head with `inputs`, `outputs` and `knew`."""
+async def whole(tx: Tx, event: Event, *, reader: str | None = None) -> dict[str, Any]:
+    """All of an event: its head with `inputs`, `outputs` and `knew`. `reader`: the key of the lane of the agent that
+    looks, None = a person. What another session holds ready for itself is null for it, with `withheld`: why."""
     origin = (await origins_of(tx, [event])).get(event.pos)
-    return {
+    shown = {
         **head(event, origin),
         "inputs": event.inputs,
         "outputs": event.outputs,
         "knew": await knew(tx, event),
     }
+    if recorded_type(event) in PRIVATE_EVENTS and reader not in (None, event.lane_key):
+        shown |= {"inputs": None, "outputs": None, "withheld": "It is the working memory of another session."}
+    return shown
 
 
 async def workspace(tx: Tx, path: str = "") -> list[dict[str, Any]]:

@@ -7,6 +7,7 @@ Invariants:
   it would break the event's hash; instead its digest goes, which the hash is made of, so the event is checked as
   any other. Of a secret with little to guess a digest would tell something; most kinds have 100 bits and more
   (`relay.base.secret_text`), save passwords in addresses, whose digest covers the rest of the payload as well;
+- what one session holds ready for itself (`PRIVATE_EVENTS`) stays at home in the same way;
 - the other columns (branch, paths, role, source key) are hashed as they are. An event with a secret in one of them
   cannot leave, nor what comes behind it on its lane, since lanes have no gaps: the lane is held back from there on,
   and is named. Then it is private as others are;
@@ -25,6 +26,7 @@ from typing import Any
 
 from relay.base.secret_text import has_secret
 from relay.log.imported import ROOM
+from relay.model.names import PRIVATE_EVENTS
 
 _PERSON = "human:"
 _OPEN = ("lane", "session", "type", "role", "branch", "file_touches", "source_key")
@@ -54,6 +56,8 @@ class Sharing:
 
 def withheld(row: Mapping[str, Any], sharing: Sharing) -> tuple[str, ...]:
     """The payloads of an event that stay at home."""
+    if row["type"] in PRIVATE_EVENTS:
+        return tuple(name for name in PAYLOADS if row[name] is not None)
     return tuple(
         name for name in PAYLOADS if row[name] is not None and has_secret(row[name], sharing.secrets)
     )

@@ -87,13 +87,18 @@ class TimelineRoutes:
     async def event(self, request: web.Request) -> web.Response:
         """An event by any name of a moment: its head with `inputs`, `outputs` and `knew`."""
         Query(request)
+        credential = request[CREDENTIAL]
+        reader = None
+        if not credential.person:
+            caller = caller_of(credential, credential.identity or "", session=session_of(request))
+            reader = Lane(caller.session, caller.agent).key
 
         async def work(tx: Tx) -> dict[str, Any]:
             moment = await moments.resolve(tx, request.match_info["event"])
             event = None if moment.event is None else await events.get(tx, moment.event)
             if event is None:
                 raise Refusal("There is no event before that.", "", Fault.UNKNOWN, "unknown_moment")
-            return await reading.whole(tx, await as_shown(tx, event))
+            return await reading.whole(tx, await as_shown(tx, event), reader=reader)
 
         return answer(await self._store.read(work))
 
