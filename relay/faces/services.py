@@ -21,12 +21,16 @@ from relay.config.settings import LiveSettings, Settings
 from relay.coordination.idempotency import once
 from relay.coordination.locks.service import Locks
 from relay.coordination.sessions import Heartbeat, Sessions
+from relay.coordination.tasks.claims import working_on
 from relay.coordination.tasks.service import WorkQueue
 from relay.coordination.writes.changesets import Changesets
 from relay.coordination.writes.fencing import LockCheck
 from relay.faces.room import IntentService, RoomService, roster_of
 from relay.faces.timeline_look import TimelineLook
 from relay.memory.episodic.memory import EpisodicMemory
+from relay.memory.procedural import Skills
+from relay.memory.summaries import LocalSummaries
+from relay.memory.working import WorkingMemory
 from relay.model import Caller, ChangedFiles
 from relay.model.ports import Checkouts
 from relay.room.dispatch.roster import Roster
@@ -41,6 +45,8 @@ class Services:
     work: WorkQueue
     sessions: Sessions
     memory: EpisodicMemory
+    working: WorkingMemory
+    skills: Skills
     changesets: Changesets
     intents: IntentService
     room: RoomService
@@ -76,7 +82,8 @@ def services_of(
     keys = Keys(store, lambda: settings.current.agent_names)
     heartbeat = Heartbeat(now.coordination, fold=fold, keys=keys)
     locks = Locks(store, heartbeat, fold=fold, root=top_of(now.repo), checkouts=checkouts)
-    work = WorkQueue(store, now.coordination, heartbeat=heartbeat, locks=locks)
+    skills = Skills(store, sessions=heartbeat, working=working_on)
+    work = WorkQueue(store, now.coordination, heartbeat=heartbeat, locks=locks, outcomes=skills)
     sessions = Sessions(store, heartbeat, locks, work.claims)
     changes = changes or _RevisionChanges(now.repo)
     return Services(
@@ -84,6 +91,13 @@ def services_of(
         work=work,
         sessions=sessions,
         memory=EpisodicMemory(store, sessions=heartbeat, once=once),
+        working=WorkingMemory(
+            store,
+            sessions=heartbeat,
+            budget=lambda: settings.current.memory.working_tokens,
+            summarize=LocalSummaries(lambda: settings.current.dispatcher),
+        ),
+        skills=skills,
         changesets=Changesets(store, LockCheck(fold=fold), changes, heartbeat, locks, fold=fold),
         intents=IntentService(store, settings),
         room=RoomService(store, settings, sessions, roster or roster_of(now)),

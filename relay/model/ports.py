@@ -107,6 +107,26 @@ class Holds(Protocol):
         ...
 
 
+class TaskOutcomes(Protocol):
+    """What is learned from how tasks end."""
+
+    async def ended(
+        self,
+        tx: Any,
+        task_id: str,
+        task_type: str,
+        success: bool,
+        *,
+        skill: str | None,
+        by: str,
+        lane: Any,
+        cause: Sequence[str] = (),
+    ) -> None:
+        """A task was completed (`success`), failed, or died. `skill`: by which one, as its agent says; `by`: the
+        agent. Runs in the transaction that ends it, with the room's rights."""
+        ...
+
+
 class Handoffs(Protocol):
     """What people order about work that is handed on. Every method but `check`, which comes before, runs in the
     caller's transaction (`tx`) and gives what the room answers. Each raises Refusal, with nothing changed."""

@@ -28,6 +28,8 @@ PLACES: Mapping[str, tuple[str, str]] = {
     "release_work": ("POST", "/work/release"),
     "remember": ("POST", "/memory/remember"),
     "recall": ("POST", "/memory/recall"),
+    "working_memory": ("POST", "/memory/working"),
+    "skill": ("POST", "/memory/skills"),
     "declare_intent": ("POST", "/intents"),
     "post_message": ("POST", "/room/messages"),
     "renew": ("POST", "/renew"),

@@ -70,6 +70,8 @@ def whose(table: str, who: tuple[str, str]) -> dict[str, str | None]:
         "lock_waits": {**both, "mode": "exclusive"},
         "memory_episodic": {**both, "id": agent, "number": "1" if who == ANN else "2"},
         "memory_episodic_fts": {"number": "1" if who == ANN else "2"},
+        "memory_procedural": {"agent_id": agent},
+        "memory_working": both,
         "messages": {
             "speaker": agent,
             "kind": "agent",
@@ -186,6 +188,24 @@ async def test_a_cell(room: Room, role: str, table: str, verb: str) -> None:
     own, another = ALLOWED[CELLS[role, table, verb]]
     assert await tried(room, role, table, verb, ANN) is own
     assert await tried(room, role, table, verb, BOB) is another
+
+
+@pytest.mark.parametrize("role", ["relay_acting", "relay_agent"])
+@pytest.mark.parametrize("type_", ["working.stored", "working.compressed", "memory.remembered"])
+@pytest.mark.parametrize(("who", "own"), [(ANN, True), (BOB, False), (("ann", "s2"), False)])
+async def test_the_events_of_a_working_memory_are_its_sessions(
+    room: Room, role: str, type_: str, who: tuple[str, str], own: bool
+) -> None:
+    undo = room.connection.transaction()
+    await undo.start()
+    try:
+        await room.connection.execute("DELETE FROM relay.events")
+        await room.put("events", who, changed={"type": type_})
+        await room.become(role, ANN)
+        found = await room.connection.fetch("SELECT 1 FROM relay.events")
+        assert bool(found) is (own or type_ == "memory.remembered")
+    finally:
+        await undo.rollback()
 
 
 async def test_the_document_has_every_table(room: Room) -> None:

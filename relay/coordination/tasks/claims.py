@@ -29,10 +29,11 @@ from relay.coordination.sessions import lane_of
 from relay.coordination.tasks import task_events, transitions
 from relay.coordination.tasks.completion import Completion, file_lost, why_not
 from relay.coordination.tasks.task import Status, Task
-from relay.coordination.tasks.task_events import By, Change, Followed, Q, next_fence
+from relay.coordination.tasks.task_events import By, Change, Followed, Made, Q, next_fence
 from relay.coordination.tasks.transitions import BackOff
 from relay.log.events import Lane
 from relay.model import Caller, Json, Refusal, references
+from relay.model.ports import TaskOutcomes
 from relay.store.ports import Row, Tx
 
 #: Tasks that are read at once when the files of the first one are held; one look at the locks serves all of them.
@@ -60,8 +61,10 @@ def by(caller: Caller, cause: Sequence[str] = ()) -> By:
 class Claims:
     """The claims of the room."""
 
-    def __init__(self, settings: CoordinationSettings, locks: Locks) -> None:
-        self.locks = locks
+    def __init__(
+        self, settings: CoordinationSettings, locks: Locks, outcomes: TaskOutcomes | None = None
+    ) -> None:
+        self.locks, self._outcomes = locks, outcomes
         self._back_off = BackOff(settings.backoff_s, settings.backoff_max_s)
 
     async def take(self, tx: Tx, caller: Caller, types: Sequence[str] | None, lease_s: float) -> Search:
@@ -168,13 +171,21 @@ class Claims:
         change = Change.COMPLETED if task.status is Status.COMPLETED else Change.FAILED
         event = await task_events.log(tx, change, [(None, task)], by=by(caller))
         await self.free_files(tx, task, caller.agent, str(change), None)
+        if completion.skill is not None or change is Change.FAILED:
+            async with tx.as_room():
+                await self._learn(tx, task, completion.skill, by(caller, [event.id]))
         return task, await task_events.follow(tx, [task.id], by=by(caller, [event.id]))
 
     async def give_back(self, tx: Tx, caller: Caller, task: Task, why: str, lost: Loss | None = None) -> Task:
         """Give back a claim that the caller holds, as an attempt that counts; the task after that. `lost`: the caller
         was made to."""
         now = await tx.now()
-        return await self._lapse(tx, task, at=now, why=why, change=Change.RELEASED, by_=by(caller), lost=lost)
+        made = await self._lapse(tx, task, at=now, why=why, change=Change.RELEASED, by_=by(caller), lost=lost)
+        after = made.tasks[0]
+        if after.status is Status.DEAD:
+            async with tx.as_room():
+                await self._learn(tx, after, None, by(caller, [made.event.id]))
+        return after
 
     async def release_of_session(self, tx: Tx, caller: Caller, reason: str, by: str | None = None) -> None:
         """Give back what the caller's session claimed (`Holdings`)."""
@@ -190,8 +201,11 @@ class Claims:
             lane = Lane("room", f"work:{task.id}:{task.fence}", short=True)
             whose, change = By("RELAY", lane), Change.RECOVERED
             async with tx.as_room():
-                after = await self._lapse(tx, task, at=at, why=why, change=change, by_=whose, lost=Loss(at))
-            taken.append(after)
+                made = await self._lapse(tx, task, at=at, why=why, change=change, by_=whose, lost=Loss(at))
+                if made.tasks[0].status is Status.DEAD:
+                    whose = By(task.claimed_by or whose.name, lane, [made.event.id])
+                    await self._learn(tx, task, None, whose)
+            taken.append(made.tasks[0])
         return taken
 
     async def as_they_stand(self, tx: Tx, tasks: Sequence[Task]) -> list[Task]:
@@ -209,14 +223,29 @@ class Claims:
 
     async def _lapse(
         self, tx: Tx, task: Task, *, at: float, why: str, change: Change, by_: By, lost: Loss | None
-    ) -> Task:
+    ) -> Made:
         now = await tx.now()
         token = await next_fence(tx)
         after = transitions.lapsed(task, at=at, now=now, fence=token, why=why, back_off=self._back_off)
         change = Change.DEAD if after.status is Status.DEAD else change
         made = await task_events.make(tx, change, [(task, after)], by=by_)
         await self.free_files(tx, task, by_.name, why, lost)
-        return made.tasks[0]
+        return made
+
+    async def _learn(self, tx: Tx, task: Task, skill: str | None, by_: By) -> None:
+        """Tell those who learn from it how a task came out."""
+        if self._outcomes is not None:
+            success = task.status is Status.COMPLETED
+            await self._outcomes.ended(
+                tx,
+                task.id,
+                task.task_type,
+                success,
+                skill=skill,
+                by=by_.name,
+                lane=by_.lane,
+                cause=by_.cause,
+            )
 
     async def free_files(self, tx: Tx, task: Task, by_: str, why: str, lost: Loss | None) -> None:
         """Free what the claim took; `lost`: its holder did not end it itself."""
@@ -238,6 +267,12 @@ async def _lost(tx: Tx) -> list[tuple[Task, float, str]]:
         how = "the lease ran out" if row["expired"] else "the session ended"
         lost.append((task, float(row["lost_at"]), f"{how} of {task.claimed_by}"))
     return lost
+
+
+async def working_on(tx: Tx, caller: Caller, task_type: str) -> str | None:
+    """The id of the task of this type that the caller's session has claimed; None: of none, or of several."""
+    rows = [row for row in await tx.all(Q.claims_of_session, **caller.ids) if row["task_type"] == task_type]
+    return str(rows[0]["id"]) if len(rows) == 1 else None
 
 
 async def taken_since(tx: Tx, agent: str, since: float, *, limit: int) -> list[str]:

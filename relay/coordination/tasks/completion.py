@@ -23,11 +23,12 @@ _OVER = (Status.COMPLETED, Status.FAILED)
 
 @dataclass(frozen=True, slots=True)
 class Completion:
-    """How an agent says that a task ended."""
+    """How an agent says that a task ended. `skill`: what it was done by."""
 
     status: Status
     result: Any
     error_message: str | None
+    skill: str | None = None
 
     def columns(self) -> dict[str, Any]:
         """The values of the table's columns."""

@@ -46,6 +46,7 @@ from relay.coordination.tasks.why_not import reasons
 from relay.coordination.tasks.work_request import WorkRequest, shown
 from relay.log import events
 from relay.model import Caller, Fault, Json, Refusal
+from relay.model.ports import TaskOutcomes
 from relay.model.references import Thing
 from relay.model.validation import json_value, malformed, text, texts
 from relay.store.ports import Store, Tx
@@ -65,10 +66,16 @@ class WorkQueue:
     """The tasks of the room, for agents."""
 
     def __init__(
-        self, store: Store, settings: CoordinationSettings, *, heartbeat: Heartbeat, locks: Locks
+        self,
+        store: Store,
+        settings: CoordinationSettings,
+        *,
+        heartbeat: Heartbeat,
+        locks: Locks,
+        outcomes: TaskOutcomes | None = None,
     ) -> None:
         self._store, self._settings, self._heartbeat, self._locks = store, settings, heartbeat, locks
-        self.claims = Claims(settings, locks)
+        self.claims = Claims(settings, locks, outcomes)
         self._functions = stored_functions.functions_of(store, heartbeat)
 
     async def submit(
@@ -149,16 +156,20 @@ class WorkQueue:
         result: Any = None,
         error_message: str | None = None,
         fencing_token: int | None = None,
+        skill: str | None = None,
     ) -> Json:
-        """End the caller's claim for good. Raises Refusal: UNKNOWN `unknown_task`; REFUSED `already_completed`,
-        `not_yours`, `stale_token`."""
+        """End the caller's claim for good. `skill`: what it was done by. Raises Refusal: UNKNOWN `unknown_task`;
+        REFUSED `already_completed`, `not_yours`, `stale_token`."""
         id_ = reference(task_id)
         wanted = Completion(
             Status.COMPLETED if success else Status.FAILED,
             json_value(result, "result", MOST_JSON),
             None if error_message is None else text(error_message, "error_message", MOST_ERROR, least=0),
+            skill,
         )
-        functions = None if id_.startswith(Thing.TASK) else self._functions
+        # What is learned of it is not the function's.
+        plain = success and skill is None and not id_.startswith(Thing.TASK)
+        functions = self._functions if plain else None
         if functions:
             asked = {"id": id_, **wanted.columns(), "fence": fencing_token}
             if await functions.ask(stored_functions.Q.complete_work, caller, **asked) is not None:

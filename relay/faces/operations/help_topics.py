@@ -42,7 +42,11 @@ _MEMORY = """\
 recall(task_description) before you begin, remember(event_type, summary, outcome, lessons, tags) when you learned
 something.
 The same event_type and summary within an hour is one memory: lessons, tags and details are joined (`merged`).
-recall gives [{memory_type, content, relevance}], relevance from 1 down to 0; tags narrow it."""
+recall gives [{memory_type, content, relevance}], relevance from 1 down to 0; tags narrow it.
+working_memory(content, critical, key) holds what this session needs; without content it reads. Older notes are
+shortened above the budget, critical ones never; timeline(what="show", moment=ID) shows one of `removed` whole.
+skill(task_type) lists what worked best; skill(task_type, name, success, steps) counts a use, as
+complete_work(skill=NAME) does."""
 
 _ROOM = """\
 read_room() gives the newest entries and `next`; read_room(cursor=next) what came since, to_me=true only what names
@@ -87,9 +91,9 @@ Send the key as X-API-Key (or Authorization: Bearer) and JSON bodies. Every tool
 fields:
 POST /locks/acquire, /locks/release, /locks/renew, /locks/check, /locks/explain, GET /locks, GET
 /locks/status/{path}; POST /work/claim, /work/complete, /work/submit, /work/release, /work/renew, /work/explain,
-/work/needs, GET /work/pending, GET /work/{task_id}; POST /memory/remember, /memory/recall; POST /timeline; POST
-/intents; POST /changesets, GET /changesets; GET /room/messages, POST /room/messages; GET /who, GET /sessions, POST
-/sessions/end; GET /help/{topic}.
+/work/needs, GET /work/pending, GET /work/{task_id}; POST /memory/remember, /memory/recall, /memory/working,
+/memory/skills; POST /timeline; POST /intents; POST /changesets, GET /changesets; GET /room/messages, POST
+/room/messages; GET /who, GET /sessions, POST /sessions/end; GET /help/{topic}.
 GET /openapi.json describes all of it, GET /reference is a page of that."""
 
 _CLI = """\

@@ -8,13 +8,24 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from relay.faces.operations import changesets, keys, locks, memory, room, sessions, tasks, timeline
+from relay.faces.operations import (
+    changesets,
+    keys,
+    locks,
+    memory,
+    room,
+    sessions,
+    skills,
+    tasks,
+    timeline,
+    working_memory,
+)
 from relay.faces.operations.operation import Operation
 
 #: Every operation of these modules by its name, in the order of declaration.
 OPERATIONS: Mapping[str, Operation] = {
     declared.name: declared
-    for module in (locks, tasks, memory, room, changesets, timeline, sessions, keys)
+    for module in (locks, tasks, memory, working_memory, skills, room, changesets, timeline, sessions, keys)
     for declared in vars(module).values()
     if isinstance(declared, Operation)
 }

@@ -35,6 +35,7 @@ from relay.faces.operations.operation import (
     operation,
 )
 from relay.faces.services import Services
+from relay.memory.procedural import MOST_NAME, skill_name
 from relay.model import Caller
 
 Json = dict[str, Any]
@@ -68,6 +69,9 @@ class CompleteWork(Request):
     result: Data = None
     error_message: Annotated[Text, Field(max_length=MOST_ERROR)] | None = None
     fencing_token: Token | None = None
+    skill: Annotated[Name, Field(max_length=MOST_NAME)] | None = Field(
+        None, description="what it was done by"
+    )
 
 
 class CompleteAnswer(Answer):
@@ -217,6 +221,7 @@ async def complete_work(services: Services, caller: Caller, request: CompleteWor
         result=request.result,
         error_message=request.error_message,
         fencing_token=request.fencing_token,
+        skill=None if request.skill is None else skill_name(request.skill),
     )
 
 

@@ -32,7 +32,7 @@ class Toy:
 
     def services(self) -> Services:
         toy: Any = self
-        return Services(*[toy] * 9)
+        return Services(*[toy] * len(dataclasses.fields(Services)))
 
     def note(self, text: str) -> None:
         with self._journal.open("a") as file:

@@ -36,6 +36,8 @@ TOOLS = [
         "who",
         "remember",
         "recall",
+        "working_memory",
+        "skill",
         "timeline",
         "help",
     ),

@@ -40,6 +40,8 @@ TOOLS = frozenset(
         "who",
         "help",
         "timeline",
+        "working_memory",
+        "skill",
     }
 )
 
