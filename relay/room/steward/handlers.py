@@ -117,11 +117,11 @@ class ActionHandlers:
     async def perform(self, action: Action, order: Order) -> Result | None:
         """Carry out what cannot be done in a transaction; None: the action can. A second time gives what was answered
         the first time. Raises Refusal."""
-        if not isinstance(action, OUTSIDE | actions.AnswerHandoff):
+        if not isinstance(action, OUTSIDE | actions.AnswerHandoff | actions.RunPipeline):
             return None
         if isinstance(action, GUARDED):
             _verify(action, order)
-        if isinstance(action, actions.AnswerHandoff):
+        if isinstance(action, actions.AnswerHandoff | actions.RunPipeline):
             await self._handoffs.check(action)
             return None
         if self._timeline is None:
