@@ -206,7 +206,8 @@ class RewindService:
         act = f"{by} {_VERBS[new.kind]} what {new.lane} did{since}{where}"
         text = f"{act}: {named}{more}. `{answer['undo_with']}` {back}."
         if not paths:
-            text = f"{by} undid the rewind of {new.lane}. Nothing of it stood there any more: no file has changed."
+            why = safe_line(answer.get("skipped", "Nothing of it stood there any more."))
+            text = f"{by} undid the rewind of {new.lane}. {why} No file has changed."
         meta = {"notice": "rewind", "rewind": answer["rewind"]}
 
         async def work(tx: Tx) -> None:

@@ -67,6 +67,8 @@ export interface Rewound {
   conflicts: string[];
   branch: string | null;
   undo_with: string;
+  /** Of an undo for which there is no place any more: why. */
+  skipped?: string;
 }
 
 export interface MomentOf {

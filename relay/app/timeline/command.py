@@ -199,9 +199,8 @@ def _taken_back(done: dict[str, Any], args: argparse.Namespace) -> str:
         )
     elif all(file["before"] == file["after"] for file in done["files"]):
         would = "Nothing is written" if args.dry_run else "Nothing was written"
-        lines.append(
-            f"{would}: nothing of this rewind stands there any more. The next undo is of the one before it."
-        )
+        why = safe_line(done.get("skipped", "nothing of this rewind stands there any more."))
+        lines.append(f"{would}: {why} The next undo is of the one before it.")
     elif args.dry_run:
         lines.append(f"{args.action} would do this {_where(done)}; nothing was written.")
     else:

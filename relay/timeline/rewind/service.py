@@ -14,6 +14,7 @@ import asyncio
 import re
 import time
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import structlog
@@ -53,6 +54,7 @@ from relay.timeline.rewind.plan import (
     invalidated,
     lane_events,
     newest_of_each_lane,
+    skipped_undo,
     steps,
     steps_again,
 )
@@ -171,6 +173,8 @@ class Rewinds:
                 f"What the files of {operation.lane} were before and after is not kept any more.",
                 "`timeline.keep_days` says how long snapshots are kept.",
             )
+        if kind == UNDONE and operation.target is Target.WORKTREE and not await _is_there(operation.place):
+            return skipped_undo(operation, of, author, by)
         target, place, base, tree, parents = await self._place_again(operation, places)
         touched = await self._touched(operation)
         later = await self._store.read(
@@ -187,10 +191,8 @@ class Rewinds:
             branch = places.head.branch
         undo_with = REDO if kind == UNDONE else UNDO
         if result.tree == tree:
-            branch, undo_with = (
-                None,
-                "",
-            )  # nothing is written, but the rewind before it is the next to be undone
+            # Nothing is written, but the rewind before it is the next to be undone.
+            branch, undo_with = None, ""
         answer = answer_of(operation.lane, "", [operation.event], result, (), branch, undo_with)
         if result.conflicts and (not partial or result.tree == tree):
             return RewindPlan(answer, None)
@@ -290,8 +292,9 @@ class Rewinds:
                 worktree = places.worktree
                 if worktree is None or str(worktree[0].top) != operation.place:
                     raise Refusal(
-                        f"The worktree {operation.place} is not there.",
-                        "Make it again: give its agent a turn.",
+                        f"No agent works in {operation.place}.",
+                        "Put its agent back into the configuration and give it a turn, or remove that folder: then "
+                        "the undo goes on to the rewind before.",
                     )
                 return await self._place("worktree", False, operation.lane, places)
             case Target.MAIN:
@@ -394,6 +397,10 @@ class Rewinds:
                 await history.give_up(tx, operation, "the process that carried it out was ended", by)
 
         await self._store.write(settle, durable=True)
+
+
+async def _is_there(place: str) -> bool:
+    return await asyncio.to_thread(Path(place).exists)
 
 
 def _choose(

@@ -271,6 +271,34 @@ async def test_an_undo_that_changes_nothing_is_settled_without_writing(stage: St
     assert [row["state"] for row in await rows(stage.store)] == states
 
 
+async def test_an_undo_whose_worktree_is_gone_lets_the_one_before_it_be_undone(stage: Stage) -> None:
+    """As when its agent was taken out of the room: it is skipped in words, and nothing is written."""
+    main = stage.main.top
+    await stage.give_worktree(CLAUDE)
+    await stage.edit(CLAUDE, {"good.py": "good\n"})
+    await stage.merge(CLAUDE)
+    await stage.rewind(CLAUDE, into="main")
+    top = await stage.give_worktree(CODEX)
+    await stage.edit(CODEX, {"bad.py": "bad\n"})
+    await stage.rewind(CODEX)
+    with pytest.raises(Refusal, match=f"No agent works in {top}") as refused:
+        await stage.undo()
+    assert "remove that folder" in refused.value.fix
+    git(main, "worktree", "remove", "--force", str(top))
+    del stage.worktrees[CODEX]
+    skipped = await stage.undo()
+    assert skipped["skipped"] == f"The worktree {top} is gone, and what stood in it."
+    assert (skipped["files"], skipped["undo_with"], (main / "good.py").exists()) == ([], "", False)
+    assert not top.exists()
+    assert actions(await stage.undo()) == {"good.py": "restored"}
+    assert (main / "good.py").read_text() == "good\n"
+    states = [row["state"] for row in await rows(stage.store)]
+    assert states == ["undone", "undone", "done", "done"]
+    await history.rebuild(stage.store)
+    assert [row["state"] for row in await rows(stage.store)] == states
+    assert await verify(stage.store) == []
+
+
 async def test_a_new_rewind_ends_what_can_be_redone(stage: Stage) -> None:
     await stage.give_worktree(CODEX)
     first = await stage.edit(CODEX, {"a": "1\n"})

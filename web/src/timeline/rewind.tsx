@@ -82,6 +82,7 @@ const BUSY = { rewind: "Taking back…", undo: "Undoing…", redo: "Redoing…" 
 function says(what: Wanted["what"], done: Rewound): string {
   const files = done.files.filter((file) => file.before !== file.after).length;
   const where = done.branch ? ` on the branch ${done.branch}` : "";
+  if (done.skipped) return `${done.skipped} The rewind of ${done.lane} counts as undone.`;
   if (what === "rewind") return `Taken back what ${done.lane} did, in ${counted(files, "file")}${where}.`;
   return what === "undo" ? `What ${done.lane} did is back, in ${counted(files, "file")}${where}.` : `Taken back again what ${done.lane} did, in ${counted(files, "file")}${where}.`;
 }
@@ -152,12 +153,13 @@ function Dialog({ of: act }: { of: Wanted }) {
       {!plan && !problem && <p class="muted" role="status">Looking at what that would do…</p>}
       {plan && <div class="tl-preview" data-testid="tl-preview">
         {plan.branch && <p>On the branch <code>{plan.branch}</code>.</p>}
+        {plan.skipped && <p>{plan.skipped} It counts as undone, and the one before it is next.</p>}
         <Affected plan={plan} />
       </div>}
       {plan && plan.conflicts.length > 0 && <label class="tl-field"><input type="checkbox" checked={partial} onChange={(e) => setPartial(e.currentTarget.checked)} data-testid="tl-partial" /> Do the rest, and leave {plan.conflicts.length === 1 ? "this file" : "these files"}</label>}
       <div class="dialog-act">
         <button type="button" class="button" onClick={close}>Not now</button>
-        <button type="button" class="button primary" disabled={busy || !plan || blocked || !changes} onClick={() => void go()} data-testid="tl-go">{busy ? BUSY[act.what] : title}</button>
+        <button type="button" class="button primary" disabled={busy || !plan || blocked || !(changes || act.what === "undo")} onClick={() => void go()} data-testid="tl-go">{busy ? BUSY[act.what] : title}</button>
       </div>
     </Layer>
   );
