@@ -94,6 +94,7 @@ WALKS = {
     ("timeline", "rewound_branches"): "a row a rewind, when a person looks at the branches",
     ("timeline", "rewind_to_undo"): "a row a rewind, backwards by its key, to the first",
     ("timeline", "rewind_to_redo"): "the same",
+    ("timeline", "rewinds_standing"): "a row a rewind, when a page is looked at and one was made or undone",
     ("timeline", "open_handoffs"): "an index of what is open: as many as there are agents",
     ("timeline", "last_handoff_with"): "a row a handoff, when one begins",
 }

@@ -81,6 +81,12 @@ ORDER BY e.pos DESC LIMIT :limit
 SELECT DISTINCT pos FROM touches WHERE (path = :path OR (path >= :inside AND path < :behind)) AND pos > :after AND pos < :before
 ORDER BY pos LIMIT :limit
 
+-- name: first_imported_of_path
+SELECT e.pos FROM events e WHERE e.type = 'imported:files.changed' AND e.pos > :after AND e.pos < :before
+  AND EXISTS (SELECT 1 FROM jsonb_array_elements_text(CAST(COALESCE(e.file_touches, '[]') AS jsonb)) f (path)
+    WHERE f.path = :path OR (f.path >= :inside AND f.path < :behind))
+ORDER BY e.pos LIMIT :limit
+
 -- name: workspace
 -- Of what relay carried to the main branch, the one that wrote it.
 SELECT t.path, t.lane, t.after, e.id, e.at,
@@ -100,10 +106,10 @@ SELECT e.pos, e.at, e.session, e.lane, e.type, e.snapshot,
   CASE WHEN e.type = 'worktree.changed' THEN CAST(e.outputs AS jsonb)->>'agent'
     WHEN e.type = 'handoff' THEN CAST(e.outputs AS jsonb)->>'from_agent'
     WHEN e.type IN ('conflict.found', 'conflict.settled') THEN CAST(e.outputs AS jsonb)->'sides'->>0 END AS agent,
-  CASE WHEN e.type NOT IN ('files.changed', 'turn.started', 'turn.ended') THEN (SELECT COALESCE(o->>'change', o->'sides'->>1, o->>'name',
+  CASE WHEN e.type NOT IN ('files.changed', 'turn.started', 'turn.ended', 'imported:files.changed', 'imported:turn.started', 'imported:turn.ended') THEN (SELECT COALESCE(o->>'change', o->'sides'->>1, o->>'name',
     o->>'to_role' || CASE WHEN o->'validation'->>'passed' = 'false' THEN ', refused' ELSE '' END, o->>'source', o->>'lane', o->>'kind') FROM CAST(e.outputs AS jsonb) o) END AS word,
   EXISTS (SELECT 1 FROM touches t WHERE t.lane = e.session || '/' || e.lane AND t.seq = e.seq AND t.unseen IS NOT NULL) AS unseen,
-  CASE WHEN e.type NOT IN ('turn.started', 'turn.ended') THEN (SELECT CAST(json_agg(DISTINCT c.pos) AS text) FROM events c
+  CASE WHEN e.type NOT IN ('turn.started', 'turn.ended', 'imported:turn.started', 'imported:turn.ended') THEN (SELECT CAST(json_agg(DISTINCT c.pos) AS text) FROM events c
     WHERE c.id IN (SELECT jsonb_array_elements_text(CAST(e.parents AS jsonb) || CAST(e.causal_deps AS jsonb)))
       AND c.type IN (SELECT jsonb_array_elements_text(CAST(:types AS jsonb)))) END AS causes
 FROM jsonb_array_elements_text(CAST(:positions AS jsonb)) p (pos) JOIN events e ON e.pos = CAST(p.pos AS bigint) ORDER BY e.pos

@@ -79,6 +79,11 @@ ORDER BY e.pos DESC LIMIT :limit
 SELECT DISTINCT pos FROM touches WHERE (path = :path OR (path >= :inside AND path < :behind)) AND pos > :after AND pos < :before
 ORDER BY pos LIMIT :limit
 
+-- name: first_imported_of_path
+SELECT e.pos FROM events e WHERE e.type = 'imported:files.changed' AND e.pos > :after AND e.pos < :before
+  AND EXISTS (SELECT 1 FROM json_each(e.file_touches) f WHERE f.value = :path OR (f.value >= :inside AND f.value < :behind))
+ORDER BY e.pos LIMIT :limit
+
 -- name: workspace
 -- Of what relay carried to the main branch, the one that wrote it.
 SELECT t.path, t.lane, t.after, e.id, e.at,
@@ -97,10 +102,10 @@ SELECT e.pos, e.at, e.session, e.lane, e.type, e.snapshot, COALESCE(json_array_l
   e.file_touches->>0 AS file,
   CASE WHEN e.type = 'worktree.changed' THEN e.outputs->>'agent' WHEN e.type = 'handoff' THEN e.outputs->>'from_agent'
     WHEN e.type IN ('conflict.found', 'conflict.settled') THEN e.outputs->'sides'->>0 END AS agent,
-  CASE WHEN e.type NOT IN ('files.changed', 'turn.started', 'turn.ended') THEN COALESCE(e.outputs->>'change',
+  CASE WHEN e.type NOT IN ('files.changed', 'turn.started', 'turn.ended', 'imported:files.changed', 'imported:turn.started', 'imported:turn.ended') THEN COALESCE(e.outputs->>'change',
     e.outputs->'sides'->>1, e.outputs->>'name', e.outputs->>'to_role' || iif(e.outputs->'validation'->>'passed' = 0, ', refused', ''), e.outputs->>'source', e.outputs->>'lane', e.outputs->>'kind') END AS word,
   EXISTS (SELECT 1 FROM touches t WHERE t.lane = e.session || '/' || e.lane AND t.seq = e.seq AND t.unseen IS NOT NULL) AS unseen,
-  CASE WHEN e.type NOT IN ('turn.started', 'turn.ended') THEN (SELECT json_group_array(DISTINCT c.pos) FROM
+  CASE WHEN e.type NOT IN ('turn.started', 'turn.ended', 'imported:turn.started', 'imported:turn.ended') THEN (SELECT json_group_array(DISTINCT c.pos) FROM
     (SELECT value FROM json_each(e.parents) UNION ALL SELECT value FROM json_each(e.causal_deps)) d
     CROSS JOIN events c ON c.id = d.value WHERE c.type IN (SELECT value FROM json_each(:types))) END AS causes
 FROM json_each(:positions) p CROSS JOIN events e ON e.pos = p.value ORDER BY e.pos

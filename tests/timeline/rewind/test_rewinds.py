@@ -42,6 +42,41 @@ def actions(answer: dict[str, Any]) -> dict[str, str]:
     return {file["path"]: file["action"] for file in answer["files"]}
 
 
+async def test_what_is_taken_back_now(stage: Stage) -> None:
+    """A rewind's events are taken back until it is undone, and again when it is redone."""
+    await stage.give_worktree(CODEX)
+    begin = await stage.edit(CODEX, {"app.py": "good\n" + lines(1, 9)})
+    one = await stage.edit(CODEX, {"other.py": "bad\n"})
+    two = await stage.edit(CODEX, {"new.py": "bad\n"})
+    nothing = {"rewinds": [], "undo": None, "redo": None}
+
+    async def now() -> dict[str, Any]:
+        return await stage.store.read(history.taken_back)
+
+    assert await now() == nothing
+    answer = await stage.rewind(CODEX, begin)
+    stands = await now()
+    event = next(each for each in await all_events(stage.store) if each.id == answer["event"])
+    assert stands["rewinds"] == [
+        {
+            "number": event.pos,
+            "event": event.id,
+            "lane": "CODEX",
+            "by": "ANN",
+            "into": "worktree",
+            "branch": None,
+            "events": [one.pos, two.pos],
+        }
+    ]
+    assert (stands["undo"], stands["redo"]) == (event.id, None)
+    undone = await stage.undo(CODEX)
+    assert await now() == {**nothing, "redo": undone["event"]}
+    await stage.redo(CODEX)
+    assert await now() == stands
+    await history.rebuild(stage.store)
+    assert await now() == stands
+
+
 async def test_rewind_is_undone(stage: Stage) -> None:
     """Its own worktree is as it was, and undo brings all back, with what came after; redo takes it back again."""
     top = await stage.give_worktree(CODEX)

@@ -27,7 +27,7 @@ from relay.room.dispatch.running import RunningTurns
 from relay.room.journal import ledger
 from relay.store.ports import Tx
 from relay.timeline.handoffs import journal, wording
-from relay.timeline.handoffs.event import decided, goes_on
+from relay.timeline.handoffs.event import answers_of, decided, goes_on
 from relay.timeline.handoffs.journal import HANDED_ON, Handoff, State
 from relay.timeline.handoffs.placing import HandoffPlaces
 
@@ -152,11 +152,13 @@ class HandoffOrders:
     async def answer(self, tx: Tx, action: AnswerHandoff, *, by: str, cause: Sequence[str] = ()) -> str:
         """Say what becomes of a handoff that did not pass. Raises Refusal."""
         handoff = await journal.load(tx, action.handoff)
-        if handoff.state is not State.ASKED and not (
-            handoff.state is State.WORKING and action.answer is HandoffAnswer.ESCALATE
-        ):
-            raise Refusal(f"Handoff {handoff.name} waits for no answer: {_STANDS[handoff.state]}.")
         event = None if handoff.event is None else await events.get(tx, handoff.event)
+        if action.answer not in answers_of(handoff, event):
+            if handoff.state is not State.ASKED:
+                raise Refusal(f"Handoff {handoff.name} waits for no answer: {_STANDS[handoff.state]}.")
+            raise Refusal(
+                f"No rule of handoff {handoff.name} has failed.", f"`/handoff {handoff.name} retry` goes on."
+            )
         names = f"{handoff.source} to {handoff.target}"
         if action.answer is HandoffAnswer.ESCALATE:
             chosen: dict[str, str] = {"kind": "escalate", "reason": f"by {by}", "by": by}
@@ -168,10 +170,7 @@ class HandoffOrders:
             await journal.save(tx, replace(handoff, state=state, tree=tree, at_commit=commit))
             again = "is checked again" if event is None else f"sets {handoff.target}'s worktree again"
             return f"Handoff {handoff.name} from {names} {again}."
-        if event is None or goes_on(event):
-            raise Refusal(
-                f"No rule of handoff {handoff.name} has failed.", f"`/handoff {handoff.name} retry` goes on."
-            )
+        assert event is not None
         if action.answer is HandoffAnswer.SKIP:
             skip = {"kind": "skip", "justification": action.value or "", "by": by}
             recorded = await self._record(tx, handoff, decided(event.outputs, skip), cause)
