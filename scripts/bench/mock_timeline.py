@@ -19,7 +19,7 @@ MOST = 4096
 
 class MockTimeline:
     """`events`: the heads, oldest first: `{number, at, lane, who, type, paths, word, unseen, causes}`, `at` in Unix
-    milliseconds."""
+    milliseconds; `word`: a checkpoint's name, what was done to a worktree, whose work was taken back."""
 
     def __init__(self) -> None:
         self.events: list[Json] = []
@@ -232,8 +232,23 @@ def _working(chance: random.Random, begin: float, until: float) -> float:
             return at
 
 
+def _words(row: Json) -> str:
+    """What it did, of the form in which a room says it."""
+    match row["type"]:
+        case "files.changed":
+            return f"wrote {len(row['paths'])}" + ", 1 unseen" * row["unseen"]
+        case "files.read":
+            return "read"
+        case "checkpoint.made":
+            return f"made the checkpoint {row['word']}"
+        case _:
+            return f"{row['type'].replace('.', ' ')} {row['word']}".rstrip()
+
+
 def _columns(rows: list[Json]) -> Json:
-    lists: dict[str, dict[str, int]] = {name: {} for name in ("lanes", "names", "types", "paths", "words")}
+    lists: dict[str, dict[str, int]] = {
+        name: {} for name in ("lanes", "names", "types", "paths", "words", "changes")
+    }
 
     def place(name: str, text: str) -> int:
         return -1 if not text else lists[name].setdefault(text, len(lists[name]))
@@ -247,7 +262,10 @@ def _columns(rows: list[Json]) -> Json:
         "type": [place("types", row["type"]) for row in rows],
         "files": [len(row["paths"]) for row in rows],
         "file": [place("paths", row["paths"][0] if row["paths"] else "") for row in rows],
-        "word": [place("words", row["word"]) for row in rows],
+        "word": [place("words", _words(row)) for row in rows],
+        "change": [
+            place("changes", row["word"] if row["type"] == "worktree.changed" else "") for row in rows
+        ],
         "unseen": [row["unseen"] for row in rows],
         "tree": [int(row["type"].startswith(("files.", "checkpoint."))) for row in rows],
         "causes": [row["causes"] for row in rows],

@@ -85,7 +85,7 @@ async def test_work_is_taken_back_and_undone(come: Come, worked: Outside) -> Non
     assert (tree / "notes.md").read_text() == "one\ntwo\nwriter\n"
     assert (tree / "writer.md").exists(), "only what was done from there"
     panel = page.get_by_test_id("tl-event-panel")
-    await expect(panel).to_contain_text("ann took work back of WRITER")
+    await expect(panel).to_contain_text("ann took back what WRITER did")
     await take_back(ann, first)
     await page.get_by_test_id("tl-go").click()
     await expect(page.get_by_test_id("tl-dialog")).to_have_count(0)

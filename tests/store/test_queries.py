@@ -70,6 +70,7 @@ WALKS = {
     ("memory", "covered_words"): "the same, of each word",
     ("timeline", "timeline_heads"): "the causes of each event of a page",
     ("timeline", "newest_of_types"): "what its inner query found by an index, a page of each type at most",
+    ("timeline", "newest_holding"): "what its inner query found by an index, a page of each type at most",
     ("timeline", "first_of_types"): "the same",
     ("timeline", "newest_of_lanes"): "the same, of each lane",
     ("timeline", "lane_names"): "an index of those who are not bookkeeping, as far as its limit",

@@ -1,6 +1,6 @@
 /** What the room says of its timeline, as JSON (docs/timeline.md). */
 
-/** Columns: a value an event; `lane`, `who`, `type`, `file`, `word` are places in the lists below them, -1 = none. */
+/** Columns: a value an event; `lane`, `who`, `type`, `file`, `word`, `change` are places in the lists below them, -1 = none. */
 export interface Heads {
   number: number[];
   /** Milliseconds after `start`. */
@@ -10,7 +10,10 @@ export interface Heads {
   type: number[];
   files: number[];
   file: number[];
+  /** What it did, in words. */
   word: number[];
+  /** What was done to a worktree. */
+  change: number[];
   unseen: number[];
   tree: number[];
   causes: number[][];
@@ -21,6 +24,7 @@ export interface Heads {
   types: string[];
   paths: string[];
   words: string[];
+  changes: string[];
   more: boolean;
 }
 

@@ -7,13 +7,14 @@ import { gravest, kindNumber, kindOf, KINDS } from "../src/timeline/kinds";
 import { indexed, levelFor, nearest, RowColumns, type Shown } from "../src/timeline/levels";
 import { around, length, lengthWords, LONGEST, moved, SHORTEST, ticks, timeAt, whole, xOf, zoomed } from "../src/timeline/scale";
 import { turnsOf } from "../src/timeline/turns";
+import { deed } from "../src/timeline/words";
 import type { Heads } from "../src/timeline_types";
 
-interface Row { at: number; who: string; type?: string; word?: string; unseen?: boolean; causes?: number[]; lane?: string; files?: string[] }
+interface Row { at: number; who: string; type?: string; word?: string; change?: string; unseen?: boolean; causes?: number[]; lane?: string; files?: string[] }
 
 /** A page of the room's, numbered from `first` on. */
 function page(rows: Row[], first = 1, more = false): Heads {
-  const lists = { lanes: [] as string[], names: [] as string[], types: [] as string[], paths: [] as string[], words: [] as string[] };
+  const lists = { lanes: [] as string[], names: [] as string[], types: [] as string[], paths: [] as string[], words: [] as string[], changes: [] as string[] };
   const place = (list: string[], text: string | undefined): number => {
     if (!text) return -1;
     if (!list.includes(text)) list.push(text);
@@ -28,7 +29,8 @@ function page(rows: Row[], first = 1, more = false): Heads {
     type: rows.map((row) => place(lists.types, row.type ?? "files.changed")),
     files: rows.map((row) => row.files?.length ?? 1),
     file: rows.map((row) => place(lists.paths, row.files?.[0] ?? "a.py")),
-    word: rows.map((row) => place(lists.words, row.word)),
+    word: rows.map((row) => place(lists.words, row.word ?? "wrote 1")),
+    change: rows.map((row) => place(lists.changes, row.change)),
     unseen: rows.map((row) => Number(row.unseen ?? false)),
     tree: rows.map((row) => Number((row.type ?? "files.changed").startsWith("files."))),
     causes: rows.map((row) => row.causes ?? []),
@@ -227,4 +229,16 @@ describe("the scale", () => {
   test("lengths in words", () => {
     expect([2e3, 9e4, 7.2e6, 1.8e8, 8e9].map((ms) => lengthWords({ from: 0, to: ms }))).toEqual(["2 seconds", "2 minutes", "2 hours", "2 days", "3 months"]);
   });
+});
+
+test("what an event did is in the room's words, with its first file behind them", () => {
+  const table = new EventTable();
+  const told = "had its work merged into the main branch by ann (tw/ann/a)";
+  table.putNewer(page([
+    { at: 1, who: "A", word: "wrote 3, 1 unseen", files: ["src/a.py", "b.py", "c.py"] },
+    { at: 2, who: "A", type: "worktree.changed", word: told, change: "merged", files: [""] },
+  ]));
+  expect(deed(table, table.find(1)!)).toBe("wrote 3, 1 unseen: src/a.py and 2 more");
+  expect(deed(table, table.find(2)!)).toBe(told);
+  expect(table.find(2)!.block.kind[1]).toBe(kindNumber("merge"));
 });

@@ -239,7 +239,7 @@ async def _read(store: Store, settings: Settings, args: argparse.Namespace) -> t
             shown = "\n".join([*(lines or [nothing]), *archive.older_line(older)])
             return {"files": files, "others": others, "archived": older}, shown
         after = 0 if args.since is None else (await moments.resolve(tx, args.since)).pos
-        types = args.type or reading.TYPES
+        types = args.type or ()
         wanted = Filter(args.lane, args.path, types, after, others=not args.here)
         found = await reading.page(tx, wanted, args.lines)
         origins = await origins_of(tx, found)

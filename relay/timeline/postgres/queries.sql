@@ -40,6 +40,13 @@ SELECT x.pos FROM jsonb_array_elements_text(CAST(:types AS jsonb)) t (type) CROS
   ORDER BY i.pos DESC LIMIT :limit) x
 ORDER BY x.pos DESC LIMIT :limit
 
+-- name: newest_holding
+-- Those whose payload has this text somewhere.
+SELECT x.pos FROM jsonb_array_elements_text(CAST(:types AS jsonb)) t (type) CROSS JOIN LATERAL (SELECT i.pos FROM events i
+  WHERE i.type = t.type AND i.pos > :after AND i.pos < :before AND i.outputs LIKE :holding
+  ORDER BY i.pos DESC LIMIT :limit) x
+ORDER BY x.pos DESC LIMIT :limit
+
 -- name: first_of_types
 SELECT x.pos FROM jsonb_array_elements_text(CAST(:types AS jsonb)) t (type) CROSS JOIN LATERAL (SELECT i.pos FROM events i
   WHERE i.type = t.type AND i.pos > :after AND i.pos < :before AND (i.type NOT IN ('turn.ended', 'imported:turn.ended') OR i.lane NOT LIKE 'cycle:%')
@@ -101,14 +108,8 @@ WHERE (n.path = :path OR (n.path >= :inside AND n.path < :behind))
 ORDER BY t.path
 
 -- name: timeline_heads
-SELECT e.pos, e.at, e.session, e.lane, e.type, e.snapshot,
-  COALESCE(jsonb_array_length(CAST(e.file_touches AS jsonb)), 0) AS files, CAST(e.file_touches AS jsonb)->>0 AS file,
-  CASE WHEN e.type = 'worktree.changed' THEN CAST(e.outputs AS jsonb)->>'agent'
-    WHEN e.type = 'handoff' THEN CAST(e.outputs AS jsonb)->>'from_agent'
-    WHEN e.type IN ('conflict.found', 'conflict.settled') THEN CAST(e.outputs AS jsonb)->'sides'->>0 END AS agent,
-  CASE WHEN e.type NOT IN ('files.changed', 'turn.started', 'turn.ended', 'imported:files.changed', 'imported:turn.started', 'imported:turn.ended') THEN (SELECT COALESCE(o->>'change', o->'sides'->>1, o->>'name',
-    o->>'to_role' || CASE WHEN o->'validation'->>'passed' = 'false' THEN ', refused' ELSE '' END, o->>'source', o->>'lane', o->>'kind') FROM CAST(e.outputs AS jsonb) o) END AS word,
-  EXISTS (SELECT 1 FROM touches t WHERE t.lane = e.session || '/' || e.lane AND t.seq = e.seq AND t.unseen IS NOT NULL) AS unseen,
+SELECT e.pos, e.at, e.session, e.lane, e.type, e.snapshot, e.file_touches,
+  CASE WHEN e.type NOT IN ('turn.started', 'turn.ended', 'imported:turn.started', 'imported:turn.ended') THEN e.outputs END AS outputs,
   CASE WHEN e.type NOT IN ('turn.started', 'turn.ended', 'imported:turn.started', 'imported:turn.ended') THEN (SELECT CAST(json_agg(DISTINCT c.pos) AS text) FROM events c
     WHERE c.id IN (SELECT jsonb_array_elements_text(CAST(e.parents AS jsonb) || CAST(e.causal_deps AS jsonb)))
       AND c.type IN (SELECT jsonb_array_elements_text(CAST(:types AS jsonb)))) END AS causes

@@ -38,6 +38,13 @@ SELECT x.value AS pos FROM json_each(:types) t, json_each((SELECT json_group_arr
   ORDER BY i.pos DESC LIMIT :limit))) x
 ORDER BY x.value DESC LIMIT :limit
 
+-- name: newest_holding
+-- Those whose payload has this text somewhere.
+SELECT x.value AS pos FROM json_each(:types) t, json_each((SELECT json_group_array(pos) FROM (SELECT i.pos FROM events i
+  WHERE i.type = t.value AND i.pos > :after AND i.pos < :before AND i.outputs LIKE :holding
+  ORDER BY i.pos DESC LIMIT :limit))) x
+ORDER BY x.value DESC LIMIT :limit
+
 -- name: first_of_types
 SELECT x.value AS pos FROM json_each(:types) t, json_each((SELECT json_group_array(pos) FROM (SELECT i.pos FROM events i
   WHERE i.type = t.value AND i.pos > :after AND i.pos < :before AND (i.type NOT IN ('turn.ended', 'imported:turn.ended') OR i.lane NOT LIKE 'cycle:%')
@@ -98,13 +105,8 @@ WHERE (n.path = :path OR (n.path >= :inside AND n.path < :behind))
 ORDER BY t.path
 
 -- name: timeline_heads
-SELECT e.pos, e.at, e.session, e.lane, e.type, e.snapshot, COALESCE(json_array_length(e.file_touches), 0) AS files,
-  e.file_touches->>0 AS file,
-  CASE WHEN e.type = 'worktree.changed' THEN e.outputs->>'agent' WHEN e.type = 'handoff' THEN e.outputs->>'from_agent'
-    WHEN e.type IN ('conflict.found', 'conflict.settled') THEN e.outputs->'sides'->>0 END AS agent,
-  CASE WHEN e.type NOT IN ('files.changed', 'turn.started', 'turn.ended', 'imported:files.changed', 'imported:turn.started', 'imported:turn.ended') THEN COALESCE(e.outputs->>'change',
-    e.outputs->'sides'->>1, e.outputs->>'name', e.outputs->>'to_role' || iif(e.outputs->'validation'->>'passed' = 0, ', refused', ''), e.outputs->>'source', e.outputs->>'lane', e.outputs->>'kind') END AS word,
-  EXISTS (SELECT 1 FROM touches t WHERE t.lane = e.session || '/' || e.lane AND t.seq = e.seq AND t.unseen IS NOT NULL) AS unseen,
+SELECT e.pos, e.at, e.session, e.lane, e.type, e.snapshot, e.file_touches,
+  CASE WHEN e.type NOT IN ('turn.started', 'turn.ended', 'imported:turn.started', 'imported:turn.ended') THEN e.outputs END AS outputs,
   CASE WHEN e.type NOT IN ('turn.started', 'turn.ended', 'imported:turn.started', 'imported:turn.ended') THEN (SELECT json_group_array(DISTINCT c.pos) FROM
     (SELECT value FROM json_each(e.parents) UNION ALL SELECT value FROM json_each(e.causal_deps)) d
     CROSS JOIN events c ON c.id = d.value WHERE c.type IN (SELECT value FROM json_each(:types))) END AS causes

@@ -177,7 +177,7 @@ async def test_what_a_room_has_back_from_a_copy_is_its_own(tmp_path: Path) -> No
     again.id = ann.id
     try:
         await again.take([(ann.id, lines)])
-        assert await shown(again, Filter()) == [("", "CLAUDE", "turn started")]
+        assert await shown(again, Filter()) == [("", "CLAUDE", "began a turn")]
         [head] = await again.store.read(lambda tx: reading.heads(tx, Filter(others=True)))
         assert (head["id"], head["type"], head["replica"]) == (started.id, "turn.started", None)
     finally:

@@ -41,7 +41,7 @@ export interface Block {
   readonly lane: Uint16Array;
   readonly kind: Uint8Array;
   readonly files: Uint32Array;
-  /** Places in `EventTable.paths` and `EventTable.words`; -1 = none. */
+  /** A place in `EventTable.paths`, -1 = none; and in `EventTable.words`: what it did. */
   readonly file: Int32Array;
   readonly word: Int32Array;
   readonly tree: Uint8Array;
@@ -180,15 +180,15 @@ export class EventTable {
     for (let i = 0; i < size; i++) {
       const k = i + skip;
       const at = heads.start + heads.at[k]!;
-      const [file, word] = [heads.file[k]!, heads.word[k]!];
+      const [file, change] = [heads.file[k]!, heads.change[k]!];
       block.number[i] = heads.number[k]!;
       block.at[i] = at;
       block.who[i] = who[heads.who[k]!]!;
       block.lane[i] = lanes[heads.lane[k]!]!;
-      block.kind[i] = kindOf(heads.types[heads.type[k]!]!, word < 0 ? "" : heads.words[word]!, heads.unseen[k] === 1);
+      block.kind[i] = kindOf(heads.types[heads.type[k]!]!, change < 0 ? "" : heads.changes[change]!, heads.unseen[k] === 1);
       block.files[i] = heads.files[k]!;
       block.file[i] = file < 0 ? -1 : paths[file]!;
-      block.word[i] = word < 0 ? -1 : words[word]!;
+      block.word[i] = words[heads.word[k]!]!;
       block.tree[i] = heads.tree[k]!;
       if (at < from) from = at;
       if (at > to) to = at;

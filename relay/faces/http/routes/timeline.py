@@ -53,7 +53,7 @@ class TimelineRoutes:
         those of other rooms."""
         query = Query(request, "lane", "path", "type", "since", "before", "limit", "here")
         limit, since = query.whole("limit", 100, high=reading.MOST_PAGE), query.text("since")
-        types = (query.text("type") or "").split(",") if query.text("type") else reading.TYPES
+        types = (query.text("type") or "").split(",") if query.text("type") else ()
 
         async def work(tx: Tx) -> list[dict[str, Any]]:
             after = 0 if since is None else (await moments.resolve(tx, since)).pos
