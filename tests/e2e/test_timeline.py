@@ -317,6 +317,34 @@ say(type="result", subtype="success", is_error=False, result="done", session_id=
 """
 
 
+#: A program that tries, from the shell of its turn, to take another agent's work back as if it were a person.
+INTRUDER = """
+import subprocess, sys
+for words in (["rewind", "WRITER", "--to", "#1", "--into", "main"], ["undo"], ["redo"], ["checkpoint", "mine"]):
+    relay = [sys.executable, "-m", "relay.cli", "timeline", *words]
+    done = subprocess.run(relay, capture_output=True, text=True)
+    print(done.returncode, done.stdout + done.stderr)
+"""
+
+
+async def test_an_agent_s_shell_takes_back_no_other_s_work(open_room: Open) -> None:
+    agents = agent("WRITER", "w.yaml"), program("SHELL", "-c", INTRUDER)
+    one = await open_room(*agents, files={"w.yaml": WRITES}, start=False)
+    in_git(one.folder)
+    await one.start()
+    await ask(one, "append a line", "WRITER")
+    await merge(one, "WRITER")
+    head = git(one.folder, "rev-parse", "HEAD")
+    said = (await ask(one, "take it back", "SHELL"))["body"]
+    assert [line[0] for line in said.splitlines() if line[:2] in ("0 ", "1 ", "2 ")] == ["1"] * 4, said
+    assert "Ask a person for it." in said and said.count("Only a person can do this") == 3, said
+    assert git(one.folder, "rev-parse", "HEAD") == head
+    by_person = await one.relay("timeline", "rewind", "WRITER", "--to", "#1", "--into", "main")
+    assert by_person.code == 0, by_person.err
+    await one.end()
+    assert len(await events_of(one, "timeline.rewound", "checkpoint.made")) == 1
+
+
 async def test_edits_by_tool_hook_and_shell_in_one_turn(open_room: Open) -> None:
     one = await open_room(program("MIX", "-c", MIXED, output="claude"), start=False)
     in_git(one.folder)

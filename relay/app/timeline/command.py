@@ -17,13 +17,12 @@ from urllib.error import HTTPError
 
 from relay.app.commands import verify
 from relay.app.runtime import instance
-from relay.app.runtime.daemon_requests import ask_daemon, state_of
+from relay.app.runtime.daemon_requests import ask_daemon, author_of, state_of
 from relay.app.runtime.git_person import git_person
 from relay.app.timeline import archive, exchange, restore
 from relay.app.timeline import moments as moment_commands
 from relay.app.wiring.schema import SCHEMAS
 from relay.base.durations import parse_iso
-from relay.base.files import read_regular
 from relay.base.terminal_text import fail, indented, safe_line
 from relay.config.loading import load_for_command
 from relay.config.locate import add_config_option
@@ -167,16 +166,16 @@ def _moments_joined(words: list[str]) -> list[str]:
 def _take_back(settings: Settings, args: argparse.Namespace) -> int:
     """Through the running room, so that one process writes worktrees. Without one nothing is taken back."""
     by = args.name or git_person(settings.repo, settings.agent_names)
-    body: dict[str, Any] = {"name": by, "dry_run": args.dry_run, "partial": args.partial}
+    body: dict[str, Any] = {"dry_run": args.dry_run, "partial": args.partial}
     if args.action == "rewind":
         body |= {"lane": args.lane, "to": args.to, "into": args.into}
     state = state_of(settings)
     if state is None or instance.running(settings) is None:
         return fail("the room does not run, and only it takes work back; start it and try again")
     try:
-        key = read_regular(settings.token_path).decode().strip()
+        key, author = author_of(settings, by)
         url = f"{state['url']}/api/timeline/{args.action}"
-        done = ask_daemon(url, timeout_s=PATIENT_S, key=key, body=body)
+        done = ask_daemon(url, timeout_s=PATIENT_S, key=key, body=body | author)
     except HTTPError as error:
         told = json.load(error)["error"]
         return fail(f"{told['message']} {told['fix']}".strip(), 2 if told["code"] == "bad_moment" else 1)

@@ -298,6 +298,7 @@ class Rewinds:
                     )
                 return await self._place("worktree", False, operation.lane, places)
             case Target.MAIN:
+                await self._still_out(operation, places)
                 return await self._place("main", True, operation.lane, places)
         git = self._main.git
         commit = await git.maybe("rev-parse", "-q", "--verify", f"{operation.place}^{{commit}}")
@@ -305,6 +306,19 @@ class Rewinds:
             return await self._place("new", True, operation.lane, places)
         tree = await git.line("rev-parse", f"{commit}^{{tree}}")
         return Target.BRANCH, operation.place, commit, tree, (commit,)
+
+    async def _still_out(self, operation: Operation, places: RewindPlaces) -> None:
+        """Refuse while another branch is checked out than the one that the operation is on."""
+        event = await self._store.read(lambda tx: events.get(tx, operation.event))
+        branch = None if event is None else event.branch
+        if branch is None or branch == places.head.branch:
+            return
+        if await self._main.git.maybe("rev-parse", "-q", "--verify", f"{HEADS}{branch}") is not None:
+            raise Refusal(
+                f"That was done on the branch {branch}, and {self._main.top} is on "
+                f"{places.head.branch or 'no branch'}.",
+                f"Check out {branch} there first.",
+            )
 
     async def _main_tree(self, places: RewindPlaces) -> tuple[str, str]:
         if places.head.commit is None:

@@ -334,6 +334,30 @@ async def test_an_undo_whose_worktree_is_gone_lets_the_one_before_it_be_undone(s
     assert await verify(stage.store) == []
 
 
+async def test_an_undo_goes_to_the_branch_of_its_rewind(stage: Stage) -> None:
+    await stage.give_worktree(CODEX)
+    main = stage.main.top
+    git(main, "branch", "feature")
+    await stage.edit(CODEX, {"bad.py": "bad\n"})
+    await stage.merge(CODEX)
+    await stage.rewind(CODEX, into="main")
+    git(main, "switch", "-q", "feature")
+    with pytest.raises(Refusal, match=r"on the branch main, and .* is on feature"):
+        await stage.undo()
+    assert stage.show("feature") == FIRST
+    git(main, "switch", "-q", "main")
+    await stage.undo()
+    assert stage.show("main") == {**FIRST, "bad.py": "bad\n"}
+    git(main, "switch", "-q", "feature")
+    with pytest.raises(Refusal, match="Check out main there first"):
+        await stage.redo()
+    # A branch that is there no more asks nobody to check it out.
+    git(main, "branch", "-m", "main", "trunk")
+    git(main, "switch", "-q", "trunk")
+    await stage.redo()
+    assert stage.show("trunk") == FIRST
+
+
 async def test_a_new_rewind_ends_what_can_be_redone(stage: Stage) -> None:
     await stage.give_worktree(CODEX)
     first = await stage.edit(CODEX, {"a": "1\n"})
