@@ -22,6 +22,7 @@ from relay.log import events
 from relay.model import Refusal
 from relay.store.open import opened_store
 from relay.store.ports import Store, StoreMissing
+from relay.timeline.archive import FOLDER
 from relay.timeline.sync.lost_events import LostEvents, find_lost
 
 
@@ -60,7 +61,7 @@ def _refuse_running(settings: Settings) -> None:
 
 async def _restore(store: Store, settings: Settings, args: argparse.Namespace) -> tuple[Any, str]:
     async with opened_exchange(store, settings) as (exchange, checkout):
-        done = await exchange.restore(args.replica)
+        done = await exchange.restore(args.replica, settings.runtime_dir / FOLDER)
         lost = await find_lost(store, checkout.git)
     value = {
         "restored": done.added,
