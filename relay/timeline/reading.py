@@ -44,7 +44,8 @@ _PLAIN = {
 #: What a `files.read` of a worktree is, by its source.
 _READ = {
     "merge": "took the main branch in",
-    "abort": "has its own again, without the main branch",
+    "abort": "has its files as before the merge of the main branch",
+    "restore": "has its work back",
     "start": "was seen for the first time",
     "handoff": "got what was handed on",
     "retry": "began again from the snapshot",

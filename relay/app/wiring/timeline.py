@@ -17,8 +17,8 @@ from dataclasses import dataclass, field, replace
 
 import structlog
 
+from relay.airspace.worktrees.lifecycle import ABORTED, MERGED, RESTORED, TAKEN_IN
 from relay.airspace.worktrees.lifecycle import CHANGED as WORKTREE_CHANGED
-from relay.airspace.worktrees.lifecycle import MERGED
 from relay.airspace.worktrees.registry import WorktreeRegistry
 from relay.app.wiring.main_commits import MainCommit, MergedSide, commits_between, merged_side, tree_with_part
 from relay.app.wiring.person_edits import PersonEdits
@@ -48,7 +48,7 @@ from relay.timeline.file_changes import (
 )
 from relay.timeline.handoffs.journal import held_trees
 from relay.timeline.projection import KnownTree, last_tree
-from relay.timeline.reading import MAIN_LANE
+from relay.timeline.reading import MAIN_LANE, Filter, page
 from relay.timeline.rewind.history import GIVEN_UP, REDONE, REWOUND, UNDONE, Target
 
 log = structlog.get_logger(__name__)
@@ -56,6 +56,8 @@ log = structlog.get_logger(__name__)
 MAIN = "main"
 #: Who writes where no turn runs.
 UNKNOWN_LANE = Lane(ledger.ROOM, "unknown")
+#: What relay does to an agent's worktree between turns that sets its files, and as which source they are read then.
+_SET_BY_RELAY = {TAKEN_IN: "merge", ABORTED: "abort", RESTORED: "restore"}
 #: The setting that says up to where in the log an agent was told of rewinds.
 _TOLD = "rewinds_told"
 #: Files that an agent is told the names of.
@@ -172,6 +174,8 @@ class TimelineRecording:
         touches = await self._touches(known.tree, tree)
         own = {touch.path for touch in await self._touches(await self._main_tree(), tree)}
         own -= await self._merged_in(plan.agent, tree)
+        change, set_by_relay = await self._set_by_relay(plan.agent, known, tree, own)
+        own -= set_by_relay
         brought = {touch.path: touch.after for touch in touches if touch.path not in own}
         others = [touch for touch in touches if touch.path in own]
 
@@ -180,7 +184,7 @@ class TimelineRecording:
                 tx,
                 plan.lane,
                 brought,
-                source="merge",
+                source=_SET_BY_RELAY.get(change, "merge"),
                 worktree=plan.agent,
                 tree=tree,
                 parents=[plan.event_id],
@@ -207,6 +211,28 @@ class TimelineRecording:
             return set()
         left = {touch.path for touch in await self._touches(started.commit, tree)}
         return {touch.path for touch in await self._touches(started.head, started.commit)} - left
+
+    async def _set_by_relay(
+        self, agent: str, known: KnownTree, tree: str, paths: set[str]
+    ) -> tuple[str, set[str]]:
+        """What relay did to this worktree last since the log knew it (empty: nothing that sets files), and which of
+        these paths stand as that left them: as git's merge made them, as they were before it, or brought back."""
+
+        async def work(tx: Tx) -> list[Event]:
+            since = await events.get(tx, known.event)
+            after = 0 if since is None else since.pos
+            return await page(tx, Filter(agent, types=(WORKTREE_CHANGED,), after=after))
+
+        done = [event for event in await self._store.read(work) if event.outputs["change"] in _SET_BY_RELAY]
+        commit = done[-1].outputs["commit"] if done else None
+        if commit is None:
+            return "", set()
+        change = str(done[-1].outputs["change"])
+        stands = paths - {touch.path for touch in await self._touches(commit, tree)}
+        if change == TAKEN_IN:
+            # The first parent is the agent's side: what stood uncommitted is in it.
+            stands &= {touch.path for touch in await self._touches(f"{commit}^1", commit)}
+        return change, stands
 
     # -- the main branch
 
