@@ -139,6 +139,14 @@ async def agents_writes(
     return {row["path"]: row["id"] for row in rows}
 
 
+async def others_writes(tx: Tx, agent: str, contents: Mapping[str, Collection[str | None]]) -> set[str]:
+    """Of these paths, with what they may be known by (blob ids, None = deleted), those that another agent wrote so,
+    while `agent` has not had and changed it."""
+    asked = [{"path": path, "after": after} for path, blobs in contents.items() for after in blobs]
+    rows = await tx.all(Q.others_writes, asked=dumps(asked), agent=agent) if asked else []
+    return {row["path"] for row in rows}
+
+
 async def record_reads(
     tx: Tx,
     lane: Lane,
@@ -151,8 +159,8 @@ async def record_reads(
     role: str | None = None,
 ) -> Event | None:
     """Append `files.read`: the lane's author was shown these paths with these contents (blob ids). It depends on the
-    last write by others of each path that it could see. `source`: tool, hook, or merge (the main branch was taken
-    into `worktree`, where `tree` stands now). None when nothing was read. Raises LaneError."""
+    last write by others of each path that it could see. `source`: tool, hook, or merge (the main branch or another
+    agent's was taken into `worktree`, where `tree` stands now). None when nothing was read. Raises LaneError."""
     if not blobs:
         return None
     seen = await seen_writes(tx, lane, blobs, parents)

@@ -19,6 +19,17 @@ CROSS JOIN LATERAL (SELECT o.* FROM touches o WHERE o.path = p->>'path' AND o.po
   AND (o.lane = 'room/main' OR (o.lane >= 'room/human:' AND o.lane < 'room/human;')) ORDER BY o.pos DESC LIMIT 1) t
 JOIN events e ON e.pos = t.pos
 
+-- name: others_writes
+-- Of each path the newest write of this content by another agent, which none of this agent's lanes has had and changed.
+SELECT t.path, e.id FROM jsonb_array_elements(CAST(:asked AS jsonb)) p
+CROSS JOIN LATERAL (SELECT o.* FROM touches o WHERE o.path = p->>'path'
+  AND o.after IS NOT DISTINCT FROM p->>'after' AND (o.lane < 'room/' OR o.lane >= 'room0') AND substr(o.lane, strpos(o.lane, '/') + 1) <> :agent
+  AND (o.after IS NOT NULL OR NOT EXISTS (SELECT 1 FROM touches l WHERE l.path = o.path AND l.lane = o.lane AND l.pos > o.pos))
+  ORDER BY o.pos DESC LIMIT 1) t
+JOIN events e ON e.pos = t.pos
+WHERE NOT EXISTS (SELECT 1 FROM touches m WHERE m.path = t.path AND m.before IS NOT DISTINCT FROM t.after
+  AND substr(m.lane, strpos(m.lane, '/') + 1) = :agent)
+
 -- name: agent_writes
 -- Of each path the newest write of this content by an agent; a deletion only while it is that agent's last. None which
 -- the main branch has had and lost since (:open: or its checkout, uncommitted). `0` is the character behind `/`.

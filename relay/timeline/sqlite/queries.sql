@@ -17,6 +17,17 @@ JOIN touches t ON t.path = p.value->>'path' AND t.pos = (SELECT o.pos FROM touch
   AND o.pos < p.value->>'pos' AND (o.lane = 'room/main' OR (o.lane >= 'room/human:' AND o.lane < 'room/human;')) ORDER BY o.pos DESC LIMIT 1)
 JOIN events e ON e.pos = t.pos
 
+-- name: others_writes
+-- Of each path the newest write of this content by another agent, which none of this agent's lanes has had and changed.
+SELECT t.path, e.id FROM json_each(:asked) p
+JOIN touches t ON t.path = p.value->>'path' AND t.pos = (SELECT o.pos FROM touches o WHERE o.path = p.value->>'path'
+  AND o.after IS p.value->>'after' AND (o.lane < 'room/' OR o.lane >= 'room0') AND substr(o.lane, instr(o.lane, '/') + 1) <> :agent
+  AND (o.after IS NOT NULL OR NOT EXISTS (SELECT 1 FROM touches l WHERE l.path = o.path AND l.lane = o.lane AND l.pos > o.pos))
+  ORDER BY o.pos DESC LIMIT 1)
+JOIN events e ON e.pos = t.pos
+WHERE NOT EXISTS (SELECT 1 FROM touches m WHERE m.path = t.path AND m.before IS t.after
+  AND substr(m.lane, instr(m.lane, '/') + 1) = :agent)
+
 -- name: agent_writes
 -- Of each path the newest write of this content by an agent; a deletion only while it is that agent's last. None which
 -- the main branch has had and lost since (:open: or its checkout, uncommitted). `0` is the character behind `/`.
