@@ -342,3 +342,19 @@ async def test_a_phone_shows_all_of_it(room: MockRoom, open_page: OpenPage, sche
     await expect(page.get_by_test_id("tl-event").first).to_be_visible()
     assert await page.evaluate("document.scrollingElement.scrollWidth - innerWidth") <= 0
     assert await page.evaluate(PALE) == []
+
+
+async def test_the_number_of_a_handoff_leads_to_what_was_said_of_it(
+    room: MockRoom, open_page: OpenPage
+) -> None:
+    morning(room)
+    asked = room.say("RELAY", "AVA hands on to BEN (h1).", "tool", meta={"handoff": 1})
+    page = await open_page()
+    room.say("ann", "see h1 and handoff #1, also #h7; not h2, x/h1 or h1.large")
+    entry = page.get_by_test_id("entry").filter(has_text="not h2")
+    await expect(entry.locator("a.ref")).to_have_text(["h1", "handoff #1", "#h7"])
+    await entry.get_by_role("link", name="h1", exact=True).click()
+    await expect(page.locator(f'[data-number="{asked["number"]}"]')).to_be_focused()
+    await entry.get_by_role("link", name="#h7", exact=True).click()
+    await expect(page.get_by_test_id("tl-list")).to_be_visible()
+    assert "kind=handoff" in page.url
