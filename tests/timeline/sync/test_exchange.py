@@ -24,6 +24,7 @@ from relay.store.ports import Queries, Row, Tx
 from relay.timeline import checkpoints, file_changes
 from relay.timeline.archive import archive, check_archives
 from relay.timeline.checkpoints import CheckpointKind, make_checkpoint
+from relay.timeline.conflicts import record_conflict, settle, standing
 from relay.timeline.projection import KnownTree, last_tree
 from relay.timeline.rewind import history
 from relay.timeline.rewind.history import REWOUND, NewOperation, Target
@@ -233,6 +234,11 @@ async def test_rebuilt_from_refs(rooms: tuple[Room, Room], tmp_path: Path) -> No
     kind = CheckpointKind.USER
     await ann.replica.store.write(lambda tx: make_checkpoint(tx, lane, "here", tree, kind))
     marked = await ann.replica.store.read(checkpoints.newest)
+    sides = [("CLAUDE", "CODEX"), ("CLAUDE", "main")]
+    found = [
+        await ann.replica.store.write(lambda tx, two=two: record_conflict(tx, two, ["a.py"])) for two in sides
+    ]
+    await ann.replica.store.write(lambda tx: settle(tx, found[0]))
     await ann.exchange.keep()
     await ann.exchange.push("origin", ALL)
     before, union = await ann.heads(), await ann.replica.union()
@@ -246,6 +252,7 @@ async def test_rebuilt_from_refs(rooms: tuple[Room, Room], tmp_path: Path) -> No
         assert (done.added, done.refused, done.waiting) == (len(union), (), ())
         assert await ann.heads() == before
         assert await ann.replica.store.read(checkpoints.newest) == marked
+        assert await ann.replica.store.read(standing) == found[1:], "so it is not found again"
         restored = [event.id for event in await all_events(ann.replica.store) if event.id != theirs.id]
         assert restored == recorded, "in the order in which they were recorded"
         assert [event.id for event in await ann.replica.union()] == [event.id for event in union]
