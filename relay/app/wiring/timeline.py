@@ -17,10 +17,18 @@ from dataclasses import dataclass, field, replace
 
 import structlog
 
-from relay.airspace.worktrees.lifecycle import ABORTED, MERGED, RESTORED, TAKEN_IN
+from relay.airspace.worktrees.lifecycle import ABORTED, RESTORED, TAKEN_IN
 from relay.airspace.worktrees.lifecycle import CHANGED as WORKTREE_CHANGED
 from relay.airspace.worktrees.registry import WorktreeRegistry
-from relay.app.wiring.main_commits import MainCommit, MergedSide, commits_between, merged_side, tree_with_part
+from relay.app.wiring.main_commits import (
+    MainCommit,
+    MergedSide,
+    authors_of,
+    commits_between,
+    merge_of_branch,
+    merged_side,
+    tree_with_part,
+)
 from relay.app.wiring.person_edits import PersonEdits
 from relay.app.wiring.person_lanes import PersonLanes
 from relay.app.wiring.tool_touches import ToolTouches
@@ -40,6 +48,7 @@ from relay.room.journal import ledger
 from relay.store.ports import Store, StoreError, Tx
 from relay.timeline import checkpoints
 from relay.timeline.file_changes import (
+    Merged,
     agents_writes,
     committed_edits,
     record_changes,
@@ -75,6 +84,7 @@ class CommitPart:
     causes: Sequence[str] = ()
     committed: Mapping[str, str] = field(default_factory=dict)
     carried: bool = False
+    merged: Merged | None = None
 
     def __bool__(self) -> bool:
         return bool(self.touches or self.committed)
@@ -257,14 +267,19 @@ class TimelineRecording:
         before = known.tree
         way = await commits_between(self._git, known.commit, head)
         lanes = await self._people.of({made.author for made in way if made.author is not None})
+        agents = self._settings.current.agent_names
         for made in way:
-            await self._record_commit(made, before, None if made.author is None else lanes[made.author])
+            person = None if made.author is None else lanes[made.author]
+            # An agent's own commit came by whoever works in the main checkout.
+            signed = made.author is not None and made.author.name not in agents
+            by = person if person is not None and signed else await self._people.own()
+            await self._record_commit(made, before, person, by.name.removeprefix("human:"))
             before = made.tree
 
-    async def _record_commit(self, made: MainCommit, before: str, person: Lane | None) -> None:
+    async def _record_commit(self, made: MainCommit, before: str, person: Lane | None, by: str) -> None:
         side = await merged_side(self._git, made)
         touches = await self._touches(before, made.tree)
-        parts = await self._store.read(lambda tx: _parts(tx, made, person, touches, side))
+        parts = await self._store.read(lambda tx: _parts(tx, made, person, touches, side, by))
         tree = made.tree
         if len(parts) > 1:
             brought, own = parts
@@ -301,6 +316,7 @@ class TimelineRecording:
                     committed=part.committed,
                     came=side.came(part.touches),
                     carried=part.carried,
+                    merged=part.merged,
                 )
                 at = tree
             if recorded is None:
@@ -385,17 +401,24 @@ def _told(event: Event) -> str:
 
 
 async def _parts(
-    tx: Tx, made: MainCommit, person: Lane | None, touches: Sequence[Touch], side: MergedSide
+    tx: Tx, made: MainCommit, person: Lane | None, touches: Sequence[Touch], side: MergedSide, by: str
 ) -> list[CommitPart]:
-    """Whose doing a commit of the main branch is: what agents wrote first, then what is of the person who made it."""
-    made_for = await _merged_branch(tx, made.commit) or await _taken_back_by(tx, made.named, made.tree)
-    if made_for:
-        return [CommitPart(MAIN_LANE, touches, made_for)]
+    """Whose doing a commit of the main branch is: what agents wrote first, then what is of the person who made it.
+    `by`: who brought it there."""
+    if (merge := await merge_of_branch(tx, made.commit)) is not None:
+        agent = merge.outputs["agent"]
+        wrote = await last_tree(tx, agent)
+        made_of = [*([wrote.event] if wrote else ()), merge.id]
+        return [CommitPart(MAIN_LANE, touches, made_of, merged=Merged((agent,), merge.outputs["by"]))]
+    if rewind := await _taken_back_by(tx, made.named, made.tree):
+        return [CommitPart(MAIN_LANE, touches, rewind)]
     known = {} if person is None else await committed_edits(tx, touches)
     left = [touch for touch in touches if touch.path not in known]
     writes = await agents_writes(tx, left, side.clean)
+    of = await authors_of(tx, writes.values())
+    merged = Merged(of, by) if of else None
     if person is None:
-        return [CommitPart(MAIN_LANE, touches, tuple(dict.fromkeys(writes.values())))]
+        return [CommitPart(MAIN_LANE, touches, tuple(dict.fromkeys(writes.values())), merged=merged)]
     events_of = dict.fromkeys(known.values())
     carried = {id for id in events_of if (at := await events.get(tx, id)) and at.lane_key == MAIN_LANE.key}
     brought = CommitPart(
@@ -404,6 +427,7 @@ async def _parts(
         tuple(dict.fromkeys([*writes.values(), *carried])),
         {path: event for path, event in known.items() if event in carried},
         carried=True,
+        merged=merged,
     )
     own = CommitPart(
         person,
@@ -412,17 +436,6 @@ async def _parts(
         {path: event for path, event in known.items() if event not in carried},
     )
     return [part for part in (brought, own) if part] or [own]
-
-
-async def _merged_branch(tx: Tx, commit: str) -> list[str]:
-    """The events that made this commit of the main branch by merging an agent's: what it did to its files last, and
-    the merge. None for a commit that a person made."""
-    changes = await events.about(tx, commit, types=(WORKTREE_CHANGED,))
-    merge = next((event for event in changes if event.outputs["change"] == MERGED), None)
-    if merge is None or merge.outputs["commit"] != commit:
-        return []
-    known = await last_tree(tx, merge.outputs["agent"])
-    return [*([known.event] if known else []), merge.id]
 
 
 async def _taken_back_by(tx: Tx, named: str, tree: str) -> list[str]:
