@@ -16,6 +16,8 @@ export interface Heads {
   change: number[];
   unseen: number[];
   tree: number[];
+  /** The room that recorded it, a place in `replicas`; -1 = this one. */
+  replica: number[];
   causes: number[][];
   /** Unix milliseconds. */
   start: number;
@@ -25,6 +27,7 @@ export interface Heads {
   paths: string[];
   words: string[];
   changes: string[];
+  replicas: string[];
   more: boolean;
 }
 
@@ -39,6 +42,8 @@ export interface EventHead {
   branch: string | null;
   snapshot: string | null;
   files: string[];
+  /** The room that recorded it; null = this one. */
+  replica: string | null;
 }
 
 export interface TouchValue {
@@ -73,6 +78,36 @@ export interface Rewound {
   undo_with: string;
   /** Of an undo for which there is no place any more: why. */
   skipped?: string;
+}
+
+/** A rewind that stands: of `events`, by their numbers, it left nothing where it wrote (`into`). */
+export interface StandingRewind {
+  number: number;
+  event: string;
+  lane: string;
+  by: string;
+  into: "worktree" | "main" | "branch";
+  branch: string | null;
+  events: number[];
+}
+
+/** What is taken back now. `undo`, `redo`: the ids of the events that these act on. */
+export interface TakenBack {
+  rewinds: StandingRewind[];
+  undo: string | null;
+  redo: string | null;
+}
+
+export type HandoffAnswer = "retry" | "skip" | "branch" | "escalate";
+/** A handoff that is not through. `answers`: what the room takes of people now. */
+export interface OpenHandoff {
+  number: number;
+  name: string;
+  state: string;
+  source: string;
+  target: string;
+  event: string | null;
+  answers: HandoffAnswer[];
 }
 
 export interface MomentOf {

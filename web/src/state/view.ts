@@ -37,8 +37,10 @@ export interface TimelineWords {
   with: string;
   /** "list" or "". */
   as: string;
+  /** "1" = without what other rooms recorded. */
+  here: string;
 }
-export const NO_WORDS: TimelineWords = { agent: "", file: "", kind: "", event: "", at: "", with: "", as: "" };
+export const NO_WORDS: TimelineWords = { agent: "", file: "", kind: "", event: "", at: "", with: "", as: "", here: "" };
 export const timelineWords = signal<TimelineWords>(NO_WORDS);
 /** Bumped to ask the composer for the focus. */
 export const composerCall = signal(0);

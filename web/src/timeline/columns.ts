@@ -64,6 +64,9 @@ export class EventTable {
   readonly paths = new Names();
   readonly words = new Names();
   readonly blocks: Block[] = [];
+  /** Of places in `who`: whose events another room recorded, with the room's id; and the lanes of those. */
+  readonly others = new Map<number, string>();
+  readonly othersLanes = new Set<number>();
   /** Older events are in the room's log. */
   older = true;
 
@@ -114,22 +117,22 @@ export class EventTable {
     return block.number[i] === number ? { block, i } : null;
   }
 
-  /** The number of the event before this one; null = none is held. */
+  /** The number of this room's event before this one; null = none is held. */
   before(number: number): number | null {
     for (let b = this.blocks.length - 1; b >= 0; b--) {
       const block = this.blocks[b]!;
       if (block.number[0]! >= number) continue;
-      return block.number[upTo(block.size, (k) => block.number[k]! < number) - 1]!;
+      for (let i = upTo(block.size, (k) => block.number[k]! < number) - 1; i >= 0; i--) if (!this.others.has(block.who[i]!)) return block.number[i]!;
     }
     return null;
   }
 
-  /** The last event that was not later than this moment and has a tree; null = none is held. By the order of the log. */
+  /** The last event of this room that was not later than this moment and has a tree; null = none is held. By the order of the log. */
   treeAt(at: number): Place | null {
     for (let b = this.blocks.length - 1; b >= 0; b--) {
       const block = this.blocks[b]!;
       if (block.from > at) continue;
-      for (let i = block.size - 1; i >= 0; i--) if (block.tree[i] && block.at[i]! <= at) return { block, i };
+      for (let i = block.size - 1; i >= 0; i--) if (block.tree[i] && block.at[i]! <= at && !this.others.has(block.who[i]!)) return { block, i };
     }
     return null;
   }
@@ -185,6 +188,10 @@ export class EventTable {
       block.at[i] = at;
       block.who[i] = who[heads.who[k]!]!;
       block.lane[i] = lanes[heads.lane[k]!]!;
+      if (heads.replica[k]! >= 0) {
+        this.others.set(block.who[i]!, heads.replicas[heads.replica[k]!]!);
+        this.othersLanes.add(block.lane[i]!);
+      }
       block.kind[i] = kindOf(heads.types[heads.type[k]!]!, change < 0 ? "" : heads.changes[change]!, heads.unseen[k] === 1);
       block.files[i] = heads.files[k]!;
       block.file[i] = file < 0 ? -1 : paths[file]!;

@@ -6,7 +6,7 @@ export interface Kind {
   name: string;
 }
 
-/** By number; the number is what the columns hold. At most 16, since a level holds a bit for each. */
+/** By number; the number is what the columns hold. At most 31, since a level holds a bit for each. */
 export const KINDS: readonly Kind[] = [
   { id: "write", name: "Change" },
   { id: "unseen", name: "Change over another's, unseen" },
@@ -16,19 +16,21 @@ export const KINDS: readonly Kind[] = [
   { id: "branch", name: "Branch" },
   { id: "merge", name: "Merge" },
   { id: "worktree", name: "Worktree" },
-  { id: "rewind", name: "Taken back" },
-  { id: "undo", name: "Undone" },
-  { id: "redo", name: "Redone" },
-  { id: "given_up", name: "Given up" },
+  { id: "rewind", name: "Rewind" },
+  { id: "undo", name: "Rewind undone" },
+  { id: "redo", name: "Rewind redone" },
+  { id: "given_up", name: "Rewind given up" },
   { id: "checkpoint", name: "Checkpoint" },
   { id: "handoff", name: "Handoff" },
   { id: "conflict", name: "Conflict" },
   { id: "settled", name: "Conflict settled" },
+  { id: "gone", name: "Change that was taken back" },
 ];
 
 const NUMBER = new Map(KINDS.map((kind, number) => [kind.id, number]));
 export const kindNumber = (id: string): number => NUMBER.get(id) ?? -1;
-export const [WRITE, UNSEEN, READ, TURN, END] = ["write", "unseen", "read", "turn", "end"].map(kindNumber) as [number, number, number, number, number];
+export const [WRITE, UNSEEN, READ, TURN, END, GONE] = ["write", "unseen", "read", "turn", "end", "gone"].map(kindNumber) as [number, number, number, number, number, number];
+export const EVERY = 2 ** KINDS.length - 1;
 
 const OF_TYPE: Readonly<Record<string, string>> = {
   "files.changed": "write",
@@ -55,7 +57,7 @@ export function kindOf(type: string, change: string, unseen: boolean): number {
 }
 
 /** Which kind is drawn where several share a place: the rarer and the graver first. */
-const RANK = ["conflict", "handoff", "checkpoint", "rewind", "undo", "redo", "merge", "branch", "settled", "unseen", "given_up", "worktree", "write", "read", "turn", "end"].map(kindNumber);
+const RANK = ["conflict", "handoff", "checkpoint", "rewind", "undo", "redo", "merge", "branch", "settled", "unseen", "given_up", "worktree", "write", "read", "gone", "turn", "end"].map(kindNumber);
 
 export function gravest(mask: number): number {
   if (!(mask & (mask - 1))) return 31 - Math.clz32(mask | 1);
@@ -68,4 +70,4 @@ export const SPECIAL = RANK.slice(0, RANK.indexOf(UNSEEN)).reduce((mask, kind) =
 /** Kinds that are drawn as bars, and not counted. */
 export const BARS = (1 << TURN) | (1 << END);
 /** What the filter offers. */
-export const CHOICES: readonly string[] = ["write", "unseen", "read", "conflict", "checkpoint", "handoff", "branch", "merge", "rewind", "undo", "redo"];
+export const CHOICES: readonly string[] = ["write", "unseen", "gone", "read", "conflict", "settled", "checkpoint", "handoff", "branch", "merge", "rewind", "undo", "redo"];
