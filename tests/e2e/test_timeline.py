@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sqlite3
 from typing import Any
 
 from relay.app.wiring.schema import SCHEMAS
@@ -281,6 +282,45 @@ async def test_what_has_landed_is_taken_out_of_a_new_branch(open_room: Open) -> 
     assert git(one.folder, "log", "-1", trailer, "rw/writer-1").strip() == done["rewind"]
     assert (one.folder / "notes.md").read_text() == "zero\none\ntwo\nmine\n", "nobody's files move"
     assert merged in git(one.folder, "log", "--format=%H", "rw/writer-1").split()
+
+
+#: A program that makes two files when it is told to, and says what there is.
+LOOKS = """
+import pathlib, sys
+if "edit" in sys.stdin.read().splitlines()[-1]:
+    pathlib.Path("a.md").write_text("a")
+    pathlib.Path("b.md").write_text("b")
+print("there:", *sorted(path.name for path in pathlib.Path().glob("*.md")))
+"""
+
+
+async def test_a_rewind_that_was_half_written_is_settled_before_a_turn(open_room: Open) -> None:
+    one = await open_room(program("LOOKS", "-c", LOOKS), start=False)
+    in_git(one.folder)
+    await one.start()
+    assert "there: notes.md" in (await ask(one, "look", "LOOKS"))["body"]
+    assert "there: a.md b.md notes.md" in (await ask(one, "edit", "LOOKS"))["body"]
+    assert (await one.relay("timeline", "rewind", "LOOKS", "--to", "#1")).code == 0
+    one.kill()
+    # As a daemon leaves it that was killed between the two files, with a message on its way.
+    (one.folder / ".relay" / "worktrees" / "looks" / "b.md").write_text("b")
+    database = sqlite3.connect(one.folder / ".relay" / "events.db")
+    with database:
+        database.execute("UPDATE rewinds SET state = 'begun'")
+    database.close()
+    one.echo("[Ann] @LOOKS look")
+    await one.start()
+    await eventually(lambda: _looked(one, 3), "LOOKS has answered")
+    said = [entry["body"] for entry in (await one.get("/api/transcript?limit=50"))["entries"]]
+    assert [text for text in said if text.startswith("there:")][-1] == "there: notes.md"
+    await one.end()
+    changed = await events_of(one, "files.changed")
+    assert [event.lane for event in changed] == ["LOOKS"], "the rest of the rewind is nobody's edit"
+
+
+async def _looked(one: Outside, times: int) -> bool:
+    entries = (await one.get("/api/transcript?limit=50"))["entries"]
+    return sum(entry["body"].startswith("there:") for entry in entries) == times
 
 
 #: A program whose stream tells of one edit by a tool, while a shell makes another; and which asks as its hook would.
