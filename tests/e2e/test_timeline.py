@@ -360,10 +360,15 @@ say(type="result", subtype="success", is_error=False, result="done", session_id=
 #: A program that tries, from the shell of its turn, to take another agent's work back as if it were a person.
 INTRUDER = """
 import subprocess, sys
-for words in (["rewind", "WRITER", "--to", "#1", "--into", "main"], ["undo"], ["redo"], ["checkpoint", "mine"]):
-    relay = [sys.executable, "-m", "relay.cli", "timeline", *words]
-    done = subprocess.run(relay, capture_output=True, text=True)
+def relay(*words):
+    done = subprocess.run([sys.executable, "-m", "relay.cli", *words], capture_output=True, text=True)
     print(done.returncode, done.stdout + done.stderr)
+
+relay("worktrees", "merge", "WRITER")
+relay("worktrees", "discard", "WRITER")
+relay("airspace", "stop", "WRITER")
+for words in (["rewind", "WRITER", "--to", "#1", "--into", "main"], ["undo"], ["redo"], ["checkpoint", "mine"]):
+    relay("timeline", *words)
 """
 
 
@@ -376,7 +381,7 @@ async def test_an_agent_s_shell_takes_back_no_other_s_work(open_room: Open) -> N
     await merge(one, "WRITER")
     head = git(one.folder, "rev-parse", "HEAD")
     said = (await ask(one, "take it back", "SHELL"))["body"]
-    assert [line[0] for line in said.splitlines() if line[:2] in ("0 ", "1 ", "2 ")] == ["1"] * 4, said
+    assert [line[0] for line in said.splitlines() if line[:2] in ("0 ", "1 ", "2 ")] == ["1"] * 7, said
     assert "Ask a person for it." in said and said.count("Only a person can do this") == 3, said
     assert git(one.folder, "rev-parse", "HEAD") == head
     by_person = await one.relay("timeline", "rewind", "WRITER", "--to", "#1", "--into", "main")
