@@ -8,8 +8,9 @@ Pure.
 
 from __future__ import annotations
 
+import hashlib
 import re
-from collections.abc import Iterable
+from collections.abc import Container, Iterable, Iterator
 
 #: What looks like a secret: relay's own keys and sign-in links; keys and tokens of the usual services, which begin in
 #: a way of their own; private keys; tokens of three parts (RFC 7519); a password in an address. Each begins with a
@@ -31,7 +32,8 @@ _FORMS = tuple(
         *((f"{kind}k_live_", rf"(?<!\w{kind}k_live_)[A-Za-z0-9]{{20,}}") for kind in "srp"),
         ("npm_", r"(?<!\wnpm_)[A-Za-z0-9]{30,}"),
         ("hf_", r"(?<!\whf_)[A-Za-z0-9]{30,}"),
-        ("-----BEGIN ", r"[A-Z ]{0,40}PRIVATE KEY"),
+        # With what follows, for all of a kind begin alike.
+        ("-----BEGIN ", r"[A-Z ]{0,40}PRIVATE KEY[\s\S]{0,200}"),
         ("eyJ", r"(?<!\weyJ)[A-Za-z0-9_-]{10,}\.eyJ[A-Za-z0-9_-]{10,}\.[A-Za-z0-9_-]{10,}"),
         ("://", r"(?<=[a-z0-9+.-]{2}://)[^\s/:@\"'\\]{0,200}:[^\s/:@\"'\\]{1,200}@"),
     )
@@ -58,8 +60,29 @@ def masked(text: str, known: Iterable[str] = ()) -> str:
     return text
 
 
-def has_secret(text: str, known: Iterable[str] = ()) -> bool:
-    """Is there something in the text that looks like a secret, or one of those that are `known`?"""
-    if any(literal in text and form.search(text) for literal, form in _FORMS):
-        return True
-    return any(secret in text for secret in known if secret)
+#: Hex digits of a digest: enough to tell two texts apart, and nothing of a text is in them to be read.
+DIGEST_DIGITS = 16
+
+
+def has_secret(text: str, known: Iterable[str] = (), not_secret: Container[str] = ()) -> bool:
+    """Is there something in the text that looks like a secret, or one of those that are `known`? `not_secret`: the
+    digests of texts that only look like one."""
+    return next(secrets_in(text, known, not_secret), None) is not None
+
+
+def secrets_in(text: str, known: Iterable[str] = (), not_secret: Container[str] = ()) -> Iterator[str]:
+    """The digests of what looks like a secret; of one that is `known` an empty one, since nothing lets it pass."""
+    if any(secret in text for secret in known if secret):
+        yield ""
+    for literal, form in _FORMS:
+        at = 0 if literal in text else len(text)
+        while (match := form.search(text, at)) is not None:
+            if (digest := digest_of(match.group())) not in not_secret:
+                yield digest
+            # One that is let pass may have another in it.
+            at = match.start() + 1
+
+
+def digest_of(text: str) -> str:
+    """The beginning of the text's SHA-256: what names it without telling it."""
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:DIGEST_DIGITS]

@@ -107,6 +107,13 @@ def _rules(tree: object) -> list[Problem]:
     )
     if isinstance(busy, int) and isinstance(medium, int) and medium > busy:
         problems.append(Problem("jitter.medium", f"found {medium}", f"at most jitter.busy, {busy}"))
+    timeline = tree.get("timeline")
+    digests = timeline.get("not_secret") if isinstance(timeline, dict) else None
+    for index, digest in enumerate(digests if isinstance(digests, list) else []):
+        if isinstance(digest, str) and not re.fullmatch(r"[0-9a-f]{16}", digest):
+            # Not shown: a person may have put the text itself there.
+            rule = "16 hex digits, as `relay timeline push` names them"
+            problems.append(Problem(f"timeline.not_secret[{index}]", "is no digest", rule))
     return [*problems, *handoff_problems(tree)]
 
 

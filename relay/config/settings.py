@@ -197,6 +197,9 @@ class TimelineSettings:
         "agents and people whose lanes `relay timeline push` gives to others; those of all others are private",
         (),
     )
+    not_secret: tuple[str, ...] = setting(
+        "digests, as `relay timeline push` names them, of texts that look like a secret and are none", ()
+    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -71,8 +71,20 @@ class RewindService:
         self._made: tuple[Checkout, Rewinds] | None = None
 
     async def recover(self) -> list[Operation]:
-        """Settle what a killed process began. Raises GitError, OSError."""
-        return [] if self._registry.main is None else await self._rewinds().recover()
+        """Settle what a killed process began, while nobody else writes there. Raises Refusal while a turn runs in a
+        worktree that it stands in; GitError, OSError."""
+        if self._registry.main is None:
+            return []
+        begun = await self._store.read(history.begun)
+        async with AsyncExitStack() as held:
+            await held.enter_async_context(self._registry.exclusive)
+            worktrees = [worktree for each in begun if (worktree := self._worktree_at(each)) is not None]
+            for worktree in {worktree.name: worktree for worktree in worktrees}.values():
+                await held.enter_async_context(worktree.lock)
+                if worktree.name in self._registry.turn_trees:
+                    raise Refusal(f"{worktree.name}'s turn is running.", "What was begun waits for its end.")
+                worktree.mark_stale(None)
+            return await self._rewinds().recover()
 
     async def rewind(
         self,
@@ -206,7 +218,8 @@ class RewindService:
         act = f"{by} {_VERBS[new.kind]} what {new.lane} did{since}{where}"
         text = f"{act}: {named}{more}. `{answer['undo_with']}` {back}."
         if not paths:
-            text = f"{by} undid the rewind of {new.lane}. Nothing of it stood there any more: no file has changed."
+            why = safe_line(answer.get("skipped", "Nothing of it stood there any more."))
+            text = f"{by} undid the rewind of {new.lane}. {why} No file has changed."
         meta = {"notice": "rewind", "rewind": answer["rewind"]}
 
         async def work(tx: Tx) -> None:

@@ -9,7 +9,7 @@ Invariants:
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -39,8 +39,7 @@ class ArchivedPart:
         return value | {"heads": {key: list(head) for key, head in self.heads.items()}}
 
     @classmethod
-    def of_event(cls, event: Event) -> ArchivedPart:
-        value: dict[str, Any] = event.outputs
+    def of_json(cls, value: Mapping[str, Any]) -> ArchivedPart:
         heads = {key: (seq, id) for key, (seq, id) in value["heads"].items()}
         return cls(**{name: value[name] for name in value if name != "heads"}, heads=heads)
 
@@ -58,7 +57,7 @@ async def archived_parts(tx: Tx) -> list[ArchivedPart]:
     found: list[Event] = []
     while batch := await read_after(tx, found[-1].pos if found else 0, types=(ARCHIVED,)):
         found += batch
-    return [ArchivedPart.of_event(event) for event in found]
+    return [ArchivedPart.of_json(event.outputs) for event in found]
 
 
 def cut_of(parts: Sequence[ArchivedPart]) -> Cut:

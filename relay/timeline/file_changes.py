@@ -27,6 +27,14 @@ MOST_EDITS = 100
 
 
 @dataclass(frozen=True, slots=True)
+class Merged:
+    """Whose work came onto the main branch (`of`), and `by` whom: a person, or RELAY."""
+
+    of: tuple[str, ...]
+    by: str
+
+
+@dataclass(frozen=True, slots=True)
 class SeenWrites:
     """What an author had seen of the last writes by others. `depends_on`: ids of those that stood in its tree;
     `unseen`: of each path that it wrote blindly, the id of that write."""
@@ -51,12 +59,13 @@ async def record_changes(
     committed: Mapping[str, str] | None = None,
     came: Mapping[str, Collection[str | None]] | None = None,
     carried: bool = False,
+    merged: Merged | None = None,
 ) -> Event | None:
     """Append `files.changed`: the lane's author made the tree `after` of the tree `before`. `worktree`: whose, "main"
     with its `commit` for the main branch. `committed`: of the commit's paths that are in no touch, the events that
     recorded them before (`committed_edits`). `came`: contents of these paths that its author had before them, by a
-    merge. `carried`: the lane brought what others wrote, so nothing is said of what it had not seen. None when
-    nothing was touched. Raises LaneError."""
+    merge. `carried`: the lane brought what others wrote, so nothing is said of what it had not seen. `merged`: whose
+    work it was, and who brought it. None when nothing was touched. Raises LaneError."""
     if not touches and not committed:
         return None
     stood = {touch.path: touch.before for touch in touches}
@@ -68,6 +77,8 @@ async def record_changes(
         outputs["commit"] = commit
     if committed:
         outputs["committed"] = [{"path": path, "event": event} for path, event in sorted(committed.items())]
+    if merged is not None:
+        outputs["merged"] = {"of": list(merged.of), "by": merged.by}
     if seen.unseen and not carried:
         outputs["unseen"] = [{"path": path, "event": event} for path, event in seen.unseen]
     new = NewEvent(
@@ -139,6 +150,14 @@ async def agents_writes(
     return {row["path"]: row["id"] for row in rows}
 
 
+async def others_writes(tx: Tx, agent: str, contents: Mapping[str, Collection[str | None]]) -> set[str]:
+    """Of these paths, with what they may be known by (blob ids, None = deleted), those that another agent wrote so,
+    while `agent` has not had and changed it."""
+    asked = [{"path": path, "after": after} for path, blobs in contents.items() for after in blobs]
+    rows = await tx.all(Q.others_writes, asked=dumps(asked), agent=agent) if asked else []
+    return {row["path"] for row in rows}
+
+
 async def record_reads(
     tx: Tx,
     lane: Lane,
@@ -151,8 +170,8 @@ async def record_reads(
     role: str | None = None,
 ) -> Event | None:
     """Append `files.read`: the lane's author was shown these paths with these contents (blob ids). It depends on the
-    last write by others of each path that it could see. `source`: tool, hook, or merge (the main branch was taken
-    into `worktree`, where `tree` stands now). None when nothing was read. Raises LaneError."""
+    last write by others of each path that it could see. `source`: tool, hook, or merge (the main branch or another
+    agent's was taken into `worktree`, where `tree` stands now). None when nothing was read. Raises LaneError."""
     if not blobs:
         return None
     seen = await seen_writes(tx, lane, blobs, parents)

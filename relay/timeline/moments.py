@@ -13,6 +13,7 @@ from typing import Any
 
 from relay.base.durations import clock_time, iso
 from relay.log import events
+from relay.log.archived import archived_parts, cut_of
 from relay.model import Fault, Refusal
 from relay.store.ports import Row, Tx
 from relay.timeline import checkpoints
@@ -65,6 +66,9 @@ async def resolve(tx: Tx, text: str, now: float | None = None) -> Moment:
         if row is not None:
             return Moment(row["pos"], row["id"], f"#{row['pos']}", row["snapshot"])
         if wanted.startswith("#") or not HEX.fullmatch(wanted):
+            cut = cut_of(await archived_parts(tx)).upto
+            if 0 < int(match[1]) <= cut:
+                raise _archived(int(match[1]), cut)
             raise _unknown(f"There is no event #{match[1]}.")
     if HEX.fullmatch(wanted.lower()):
         return await _by_id(tx, wanted.lower())
@@ -139,6 +143,13 @@ def _named(row: Row) -> str:
 
 def _malformed(wanted: str) -> Refusal:
     return Refusal(f"{wanted[:60]!r} is no moment.", f"Give {FORMS}.", Fault.MALFORMED, "bad_moment")
+
+
+def _archived(number: int, cut: int) -> Refusal:
+    return _unknown(
+        f"#{number} is archived: the events up to #{cut} are not in the database any more.",
+        f'Give a later moment; "#{cut + 1}" is the first that it can be. `relay timeline log` lists the events.',
+    )
 
 
 def _unknown(

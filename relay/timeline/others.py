@@ -9,11 +9,10 @@ Invariants:
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Any
 
-from relay.base.terminal_text import safe_line
 from relay.log import events
 from relay.log.encoding import dumps
 from relay.log.events import Event, from_row
@@ -66,15 +65,6 @@ async def origins_of(tx: Tx, found: Iterable[Event]) -> dict[int, str]:
 async def as_shown(tx: Tx, event: Event) -> Event:
     """The event as `reading.page` has it: this room's own with its own type."""
     return event if await origins_of(tx, [event]) else replace(event, type=recorded_type(event))
-
-
-def words_of_imported(event: Event, words: Callable[[Event], str]) -> str:
-    """The words of another room's event, or its type where its payload stayed there or is of another shape. Pure."""
-    plain = recorded_type(event)
-    try:
-        return safe_line(words(replace(event, type=plain)), 200)
-    except (AttributeError, IndexError, KeyError, TypeError, ValueError):
-        return safe_line(plain.replace(".", " "), 40)
 
 
 def touches_of_event(event: Event) -> list[dict[str, Any]]:

@@ -19,7 +19,7 @@ from relay.log.imported import PREFIX
 from relay.model import Fault, Refusal
 from relay.model.names import PRIVATE_EVENTS
 from relay.store.ports import Query, Row, Tx
-from relay.timeline.others import origins_of, recorded_type, with_imported, with_origins, words_of_imported
+from relay.timeline.others import origins_of, recorded_type, with_imported, with_origins
 from relay.timeline.projection import CHANGED, READ, UNCOMMITTED, Q
 
 #: The types that the timeline is made of, unless others are asked for.
@@ -28,17 +28,43 @@ TYPES = (
     *("timeline.rewound", "timeline.undone", "timeline.redone", "timeline.given_up"),
     *("conflict.found", "conflict.settled", "handoff", "checkpoint.made", "timeline.merged"),
 )
+_WORKTREE, _HANDOFF, _CONFLICTS = "worktree.changed", "handoff", ("conflict.found", "conflict.settled")
+#: Types whose author their payload names: the lane is one of the room's own.
+_OF_AGENTS = (_WORKTREE, _HANDOFF, *_CONFLICTS)
 _TAKEN_BACK = {
     "timeline.rewound": "took back",
     "timeline.undone": "brought back",
     "timeline.redone": "took back again",
 }
+#: What has no more to it than its type.
+_PLAIN = {
+    "turn.started": "began a turn",
+    "turn.ended": "ended a turn",
+    "timeline.given_up": "gave a rewind up",
+}
 #: What a `files.read` of a worktree is, by its source.
 _READ = {
-    "merge": "took main in",
+    "merge": "took the main branch in",
+    "abort": "has its files as before the merge of the main branch",
+    "restore": "has its work back",
     "start": "was seen for the first time",
     "handoff": "got what was handed on",
     "retry": "began again from the snapshot",
+}
+#: What was done to a worktree; `{by}` says by whom.
+_WORKTREES = {
+    "created": "got a worktree and a branch",
+    "recreated": "got its worktree anew",
+    "merged": "had its work merged into the main branch{by}",
+    "conflicted": "cannot be merged: it conflicts with the main branch",
+    "taken_in": "had the main branch taken in{by}",
+    "taking": "conflicts with the main branch while taking it in",
+    "unsettled": "has conflicts to settle",
+    "aborted": "gave up taking the main branch in",
+    "forwarded": "moved on to the main branch",
+    "discarded": "had its work discarded{by}",
+    "restored": "had its work brought back{by}",
+    "removed": "lost its worktree{by}",
 }
 _VERBS = {"write": "wrote", "delete": "deleted", "rename": "renamed", "mode": "changed the mode of"}
 #: Who commits to the main branch for an agent.
@@ -49,13 +75,14 @@ MOST_PAGE = 500
 
 @dataclass(frozen=True, slots=True)
 class Filter:
-    """Which events: of the lanes of this `name` (an agent's, a person's, or a lane's key), about this `path` (a file,
-    or a folder with all in it), of these types; behind the event number `after` and before `before`. `others`: those
-    that were imported from other rooms too."""
+    """Which events: of this `name` (an agent's, a person's: those of its lanes, and what else it is the author of; or
+    one lane by its key), about this `path` (a file, or a folder with all in it), of these `types` (without any: the
+    timeline's but bookkeeping), behind the event number `after` and before `before`. `others`: those that were
+    imported from other rooms too."""
 
     name: str | None = None
     path: str | None = None
-    types: Sequence[str] = TYPES
+    types: Sequence[str] = ()
     after: int = 0
     before: int | None = None
     others: bool = False
@@ -64,51 +91,69 @@ class Filter:
 async def page(tx: Tx, wanted: Filter, limit: int = 100) -> list[Event]:
     """The newest `limit` events of the filter, oldest first. One of another room keeps its type `imported:TYPE`, by
     which `words`, `author` and `undo_with` know it. Raises Refusal for a lane that there is not."""
-    keys = None if wanted.name is None else await lanes_of(tx, wanted.name)
-    return [from_row(row) for row, _ in await _rows(tx, Q.events_at, wanted, keys, limit)]
+    return [from_row(row) for row, _ in await _rows(tx, Q.events_at, wanted, limit)]
 
 
 async def heads(tx: Tx, wanted: Filter, limit: int = 100) -> list[dict[str, Any]]:
-    """As `page`, each event's `head` alone: no payload is read. Of one lane an index has all of it."""
-    keys = None if wanted.name is None else await lanes_of(tx, wanted.name)
-    if keys is None or len(keys) > 1 or wanted.path is not None:
-        rows = await _rows(tx, Q.heads_at, wanted, keys, limit)
-    else:
-        lane = Lane.of_key(keys[0])
-        found = await tx.all(
-            Q.heads_of_lane,
-            session=lane.session,
-            lane=lane.name,
-            upto=await _last_before(tx, lane, wanted.before),
-            types=dumps(with_imported(wanted.types)),
-            after=wanted.after,
-            limit=_limit(limit),
-        )
-        rows = await with_origins(tx, found[::-1])
-        if not wanted.others:
-            rows = [(row, origin) for row, origin in rows if origin is None]
-    return [_head_of_row(row, origin) for row, origin in rows]
+    """As `page`, each event's `head` alone: no payload is read. Of one lane by its key an index has all of it."""
+    return [_head_of_row(row, origin) for row, origin in await _rows(tx, Q.heads_at, wanted, limit)]
 
 
-async def _rows(
-    tx: Tx, ask: Query, wanted: Filter, keys: Sequence[str] | None, limit: int
-) -> list[tuple[Row, str | None]]:
+async def _rows(tx: Tx, ask: Query, wanted: Filter, limit: int) -> list[tuple[Row, str | None]]:
     """The newest rows of the filter, oldest first, each with the replica that it came from (None: this room)."""
-    kept: list[tuple[Row, str | None]] = []
-    most = _limit(limit)
+    most, kept = _limit(limit), list[tuple[Row, str | None]]()
+    keys, agent = (None, None) if wanted.name is None else await _scope(tx, wanted.name)
+    plain = keys is not None and len(keys) == 1 and agent is None and wanted.path is None
     while True:
-        positions = await _positions(tx, wanted, keys, most)
-        found = await with_origins(tx, await tx.all(ask, positions=dumps(positions)))
-        kept[:0] = [(row, origin) for row, origin in found if wanted.others or origin is None]
+        if plain and ask is Q.heads_at:
+            found = await _rows_of_lane(tx, Lane.of_key((keys or [""])[0]), wanted, most)
+            positions = [row["pos"] for row in found]
+        else:
+            positions = await _positions(tx, wanted, keys, agent, most)
+            found = await tx.all(ask, positions=dumps(positions))
+        shown = [row for row in found if wanted.types or not is_bookkeeping(row["type"], row["file_touches"])]
+        kept[:0] = [
+            (row, origin) for row, origin in await with_origins(tx, shown) if wanted.others or origin is None
+        ]
         if len(positions) < most or len(kept) >= most:
             return kept[-most:]
         wanted = replace(wanted, before=positions[0])
 
 
-async def _positions(tx: Tx, wanted: Filter, keys: Sequence[str] | None, limit: int) -> list[int]:
-    """The places of the newest events of the filter. `keys`: of its lanes, None = all."""
-    before = 2**62 if wanted.before is None else wanted.before
-    limits = {"after": wanted.after, "before": before, "limit": _limit(limit)}
+async def _scope(tx: Tx, name: str) -> tuple[list[str], str | None]:
+    """The keys of the lanes of a name, and the agent that it is of; None: a person, or one lane by its key."""
+    agent = name.upper()
+    try:
+        keys = await lanes_of(tx, name)
+    except Refusal:
+        # It has a worktree, and no turn yet.
+        if "/" in name or not await _positions_of_agent(tx, agent, Filter(), 1):
+            raise
+        return [], agent
+    lane = Lane.of_key(keys[0])
+    return keys, None if name in keys or lane.name.startswith("human:") else lane.name
+
+
+async def _rows_of_lane(tx: Tx, lane: Lane, wanted: Filter, limit: int) -> Sequence[Row]:
+    found = await tx.all(
+        Q.heads_of_lane,
+        session=lane.session,
+        lane=lane.name,
+        upto=await _last_before(tx, lane, wanted.before),
+        types=dumps(with_imported(wanted.types or TYPES)),
+        after=wanted.after,
+        limit=limit,
+    )
+    return found[::-1]
+
+
+async def _positions(
+    tx: Tx, wanted: Filter, keys: Sequence[str] | None, agent: str | None, limit: int
+) -> list[int]:
+    """The places of the newest events of the filter. `keys`: of its lanes, None = all; `agent`: what the room's own
+    lanes tell of it too."""
+    limits = {"after": wanted.after, "before": _before(wanted), "limit": limit}
+    types = dumps(with_imported(wanted.types or TYPES))
     if wanted.path is not None:
         path = wanted.path.strip("/")
         # `0` is the character behind `/`.
@@ -118,11 +163,33 @@ async def _positions(tx: Tx, wanted: Filter, keys: Sequence[str] | None, limit: 
         if wanted.others:
             rows = [*rows, *await tx.all(Q.imported_of_path, **scope, **lanes, **limits)]
     elif keys is not None:
-        types = dumps(with_imported(wanted.types))
         rows = await tx.all(Q.newest_of_lanes, lanes=dumps(list(keys)), types=types, **limits)
     else:
-        rows = await tx.all(Q.newest_of_types, types=dumps(with_imported(wanted.types)), **limits)
-    return sorted(row["pos"] for row in rows)[-limits["limit"] :]
+        rows = await tx.all(Q.newest_of_types, types=types, **limits)
+    places = {row["pos"] for row in rows}
+    if agent is not None and wanted.path is None:
+        places |= set(await _positions_of_agent(tx, agent, wanted, limit))
+    return sorted(places)[-limit:]
+
+
+async def _positions_of_agent(tx: Tx, agent: str, wanted: Filter, limit: int) -> list[int]:
+    """The places of the newest events of the filter that are this agent's by their payload."""
+    types = [each for each in _OF_AGENTS if each in (wanted.types or TYPES)]
+    found, before = list[int](), _before(wanted)
+    while types:
+        limits = {"after": wanted.after, "before": before, "limit": limit}
+        rows = await tx.all(Q.newest_holding, types=dumps(types), holding=f'%"{agent}"%', **limits)
+        places = dumps(sorted(row["pos"] for row in rows))
+        named = [from_row(row) for row in await tx.all(Q.events_at, positions=places)]
+        found[:0] = [event.pos for event in named if author(event) == agent]
+        if len(rows) < limit or len(found) >= limit:
+            return found[-limit:]
+        before = named[0].pos
+    return found
+
+
+def _before(wanted: Filter) -> int:
+    return 2**62 if wanted.before is None else wanted.before
 
 
 def _limit(wanted: int) -> int:
@@ -281,54 +348,89 @@ def _head_of_row(row: Row, replica: str | None) -> dict[str, Any]:
     }
 
 
+def is_bookkeeping(type_: str, file_touches: str | None) -> bool:
+    """Is it there for the room's own reckoning alone: a worktree's tree is noted, and nobody read a file? Who asks
+    for no type is not shown it. `type_`: with or without `imported:`; `file_touches`: as the log has them."""
+    return type_.removeprefix(PREFIX) == READ and (file_touches or "[]") == "[]"
+
+
 def author(event: Event) -> str:
-    """Whose doing it is: an agent's or a person's name. What relay did to a worktree is its agent's."""
-    if event.type.startswith(PREFIX):
-        return safe_line(event.lane.removeprefix("human:"), 40)
-    if event.type == "worktree.changed":
-        return str(event.outputs["agent"])
-    if event.type == "handoff":
-        return str(event.outputs["from_agent"])
-    if event.type.startswith("conflict."):
-        return safe_line(str(event.outputs["sides"][0]), 40)
-    return safe_line(event.lane.removeprefix("human:"), 40)
+    """Whose doing it is: an agent's or a person's name, `main`, `unknown`, or relay. What was done to a worktree is
+    its agent's. A name's events are those that have it here."""
+    return author_of(event.type, event.lane, event.outputs)
+
+
+def author_of(type_: str, lane: str, outputs: Any) -> str:
+    """As `author`, of an event's parts. Pure."""
+    name = lane
+    if type_ == _WORKTREE:
+        name = outputs["agent"]
+    elif type_ == _HANDOFF:
+        name = outputs["from_agent"]
+    elif type_ in _CONFLICTS:
+        name = outputs["sides"][0]
+    elif ":" in lane and not lane.startswith("human:"):
+        name = "relay"  # a lane of the room's own
+    return safe_line(str(name).removeprefix("human:"), 40)
 
 
 def words(event: Event) -> str:
-    """What an event is, in a few words for a line."""
-    if event.type.startswith(PREFIX):
-        return words_of_imported(event, words)
-    outputs: dict[str, Any] = event.outputs or {}
-    if event.type == CHANGED:
-        # Of a rename the touch of the new path.
-        kinds = [
-            touch["kind"] for touch in outputs["touches"] if touch["kind"] != "rename" or "from" in touch
-        ]
-        counted = [f"{verb} {kinds.count(kind)}" for kind, verb in _VERBS.items() if kind in kinds]
-        unseen = f", {len(outputs['unseen'])} unseen" if "unseen" in outputs else ""
-        if "committed" in outputs:
-            counted.append(f"committed {len(outputs['committed'])}")
-        return f"{', '.join(counted)}{' uncommitted' * (outputs.get('worktree') == UNCOMMITTED)}{unseen}"
-    if event.type == READ:
+    """What an event is, in a few words for a line; every interface says these, and the names of its files behind
+    them."""
+    return words_of(event.type, event.outputs)
+
+
+def words_of(type_: str, payload: Any) -> str:
+    """As `words`, of an event's parts. Of another room's its type, where its payload stayed there or is of another
+    shape. Pure."""
+    if type_.startswith(PREFIX):
+        plain = type_.removeprefix(PREFIX)
+        try:
+            return safe_line(words_of(plain, payload), 200)
+        except (AttributeError, IndexError, KeyError, TypeError, ValueError):
+            return safe_line(plain.replace(".", " "), 40)
+    outputs: dict[str, Any] = payload or {}
+    if type_ == CHANGED:
+        return _changed(outputs)
+    if type_ == READ:
         return _READ.get(outputs["source"], "read")
-    if event.type == "worktree.changed":
-        return f"{outputs['change']} {outputs['branch']}"
-    if event.type.startswith("conflict."):
+    if type_ == _WORKTREE:
+        change = _WORKTREES.get(outputs["change"], safe_line(str(outputs["change"]), 40))
+        by = f" by {_person(outputs['by'])}" if outputs.get("by") else ""
+        return f"{change.format(by=by)} ({safe_line(outputs['branch'], 60)})"
+    if type_ in _CONFLICTS:
         other = "the main branch" if outputs["sides"][1] == "main" else safe_line(outputs["sides"][1], 40)
-        now = "conflicts with" if event.type == "conflict.found" else "does not conflict any more with"
+        now = "conflicts with" if type_ == "conflict.found" else "does not conflict any more with"
         return f"{now} {other}"
-    if event.type == "checkpoint.made":
+    if type_ == "checkpoint.made":
         return f"made the checkpoint {safe_line(outputs['name'], 60)}"
-    if event.type == "handoff":
+    if type_ == _HANDOFF:
         return _handed_on(outputs)
-    if event.type == "timeline.merged":
+    if type_ == "timeline.merged":
         rooms, conflicts = len(outputs["heads"]) - 1, len(outputs["conflicts"])
         return f"came together with {rooms} other room{'s' * (rooms != 1)}" + f", {conflicts} in conflict" * (
             conflicts > 0
         )
-    if event.type in _TAKEN_BACK:
-        return f"{_TAKEN_BACK[event.type]} what {outputs['lane']} did"
-    return event.type.replace(".", " ")
+    if type_ in _TAKEN_BACK:
+        return f"{_TAKEN_BACK[type_]} what {safe_line(outputs['lane'], 40)} did"
+    return _PLAIN.get(type_, type_.replace(".", " "))
+
+
+def _changed(outputs: dict[str, Any]) -> str:
+    # Of a rename the touch of the new path.
+    kinds = [touch["kind"] for touch in outputs["touches"] if touch["kind"] != "rename" or "from" in touch]
+    counted = [f"{verb} {kinds.count(kind)}" for kind, verb in _VERBS.items() if kind in kinds]
+    if "committed" in outputs:
+        counted.append(f"committed {len(outputs['committed'])}")
+    said = ", ".join(counted) + " uncommitted" * (outputs.get("worktree") == UNCOMMITTED)
+    if "merged" in outputs:
+        whose = " and ".join(safe_line(name, 40) for name in outputs["merged"]["of"])
+        said += f": {whose}'s work, merged by {_person(outputs['merged']['by'])}"
+    return said + (f", {len(outputs['unseen'])} unseen" if "unseen" in outputs else "")
+
+
+def _person(by: object) -> str:
+    return "relay" if by == "RELAY" else safe_line(str(by), 40)
 
 
 def _handed_on(outputs: dict[str, Any]) -> str:

@@ -18,8 +18,8 @@ MOST = 4096
 
 
 class MockTimeline:
-    """`events`: the heads, oldest first: `{number, at, lane, who, type, paths, word, unseen, causes}`, `at` in Unix
-    milliseconds."""
+    """`events`: the heads, oldest first: `{number, at, lane, who, type, paths, word, unseen, causes, replica}`, `at`
+    in Unix milliseconds; `word`: a checkpoint's name, what was done to a worktree, whose work was taken back."""
 
     def __init__(self) -> None:
         self.events: list[Json] = []
@@ -30,12 +30,17 @@ class MockTimeline:
         self.checkpoints: list[Json] = []
         #: What a rewind, an undo and a redo answer, and what was asked of them.
         self.answer: Json = {}
+        #: What is taken back now, and the handoffs that are not through.
+        self.taken: Json = {"rewinds": [], "undo": None, "redo": None}
+        self.handoffs: list[Json] = []
         self.refusal: Json = {}
         self.asked: list[tuple[str, Json]] = []
 
     def add_routes(self, router: web.UrlDispatcher) -> None:
         router.add_get("/api/timeline/heads", self._heads)
         router.add_get("/api/timeline/events/{event}", self._event)
+        router.add_get("/api/timeline/rewinds", self._rewinds)
+        router.add_get("/api/handoffs", self._open_handoffs)
         router.add_get("/api/timeline/tree", self._tree)
         router.add_get("/api/timeline/file", self._file)
         router.add_get("/api/timeline/diff", self._diff)
@@ -57,6 +62,7 @@ class MockTimeline:
             "word": "",
             "unseen": 0,
             "causes": [],
+            "replica": "",
         } | more
         self.events.append(event)
         return event
@@ -129,6 +135,12 @@ class MockTimeline:
         page = rows[-limit:] if "before" in query else rows[:limit]
         return web.json_response({**_columns(page), "more": len(rows) > limit})
 
+    async def _rewinds(self, _: web.Request) -> web.Response:
+        return web.json_response(self.taken)
+
+    async def _open_handoffs(self, _: web.Request) -> web.Response:
+        return web.json_response({"handoffs": self.handoffs})
+
     async def _event(self, request: web.Request) -> web.Response:
         text = request.match_info["event"]
         number = int(text) if text.isdigit() else int(text.removeprefix("e") or 0)
@@ -143,6 +155,7 @@ class MockTimeline:
             {"path": path, "before": "a" * 40, "after": "b" * 40, "kind": "write"} for path in row["paths"]
         ]
         outputs = {"touches": touches, "source": "tool"} if changed else {"word": row["word"]}
+        outputs |= row.get("outputs", {})
         return web.json_response(
             {
                 **self._head(row),
@@ -168,6 +181,7 @@ class MockTimeline:
             "branch": None,
             "snapshot": "d" * 40 if row["type"].startswith(("files.", "checkpoint.")) else None,
             "files": row["paths"],
+            "replica": row["replica"] or None,
         }
 
     async def _tree(self, request: web.Request) -> web.Response:
@@ -232,8 +246,22 @@ def _working(chance: random.Random, begin: float, until: float) -> float:
             return at
 
 
+def _words(row: Json) -> str:
+    """What it did, of the form in which a room says it."""
+    match row["type"]:
+        case "files.changed":
+            return f"wrote {len(row['paths'])}" + ", 1 unseen" * row["unseen"]
+        case "files.read":
+            return "read"
+        case "checkpoint.made":
+            return f"made the checkpoint {row['word']}"
+        case _:
+            return f"{row['type'].replace('.', ' ')} {row['word']}".rstrip()
+
+
 def _columns(rows: list[Json]) -> Json:
-    lists: dict[str, dict[str, int]] = {name: {} for name in ("lanes", "names", "types", "paths", "words")}
+    named = ("lanes", "names", "types", "paths", "words", "changes", "replicas")
+    lists: dict[str, dict[str, int]] = {name: {} for name in named}
 
     def place(name: str, text: str) -> int:
         return -1 if not text else lists[name].setdefault(text, len(lists[name]))
@@ -247,9 +275,13 @@ def _columns(rows: list[Json]) -> Json:
         "type": [place("types", row["type"]) for row in rows],
         "files": [len(row["paths"]) for row in rows],
         "file": [place("paths", row["paths"][0] if row["paths"] else "") for row in rows],
-        "word": [place("words", row["word"]) for row in rows],
+        "word": [place("words", _words(row)) for row in rows],
+        "change": [
+            place("changes", row["word"] if row["type"] == "worktree.changed" else "") for row in rows
+        ],
         "unseen": [row["unseen"] for row in rows],
         "tree": [int(row["type"].startswith(("files.", "checkpoint."))) for row in rows],
+        "replica": [place("replicas", row["replica"]) for row in rows],
         "causes": [row["causes"] for row in rows],
         "start": start,
         **{name: list(texts) for name, texts in lists.items()},

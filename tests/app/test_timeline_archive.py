@@ -68,6 +68,12 @@ def test_old_events_leave_and_are_named(config: Path, capsys: pytest.CaptureFixt
     assert [event["number"] for event in shown["events"]] == [5]
     assert shown["archived"] == {"events": 4, "upto": 4, "files": [Path(file).name]}
     assert "archived" in told(capsys, config, "files")
+    again = told(capsys, config, "archive", "--before", "#2", code=1)
+    assert "#2 is archived: the events up to #4 are not in the database any more." in again
+    assert 'Give a later moment; "#5" is the first that it can be.' in again
+    assert "There is no event #99" in told(capsys, config, "archive", "--before", "#99", code=1)
+    before_all = told(capsys, config, "archive", "--before", "2020-01-01 10:00")
+    assert "is archived already, up to #4: give a later moment." in before_all
     assert told(capsys, config, "verify") == "The log is intact.\n"
     Path(file).unlink()
     assert command.main(["verify", "--config", str(config)]) == 1

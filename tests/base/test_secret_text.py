@@ -8,7 +8,7 @@ import uuid
 import pytest
 
 from relay.access import keys
-from relay.base.secret_text import MASK, has_secret, masked
+from relay.base.secret_text import MASK, digest_of, has_secret, masked, secrets_in
 
 
 def test_relays_own() -> None:
@@ -59,3 +59,14 @@ def test_what_is_none() -> None:
         "",
     ):
         assert not has_secret(text, [""])
+
+
+def test_a_digest_lets_one_text_pass() -> None:
+    pem = "-----BEGIN RSA PRIVATE KEY-----\n"
+    texts = (f"{pem}an example", f"{pem}of somebody", "sk-" + "a" * 40, "postgres://me:example@db/x")
+    digests = {text: {*secrets_in(f"see {text}")} for text in texts}
+    assert len({frozenset(found) for found in digests.values()}) == len(texts), "keys begin alike"
+    for text, found in digests.items():
+        assert not has_secret(f"see {text}", [], found)
+        assert all(has_secret(f"see {other}", [], found) for other in texts if other != text)
+    assert has_secret("see the room's token", ["the room's token"], {digest_of("the room's token"), ""})

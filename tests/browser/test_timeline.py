@@ -11,8 +11,9 @@ from playwright.async_api import Page, expect
 
 from tests.browser.conftest import Come
 from tests.browser.person import Person
+from tests.e2e.test_handoffs import DEVELOPER, RECEIVER, handoffs
 from tests.e2e.test_worktrees import in_git
-from tests.outside import Outside, agent, eventually, room, settings
+from tests.outside import Outside, agent, eventually, program, room, settings
 
 pytestmark = [pytest.mark.browser, pytest.mark.asyncio(loop_scope="session")]
 
@@ -85,7 +86,7 @@ async def test_work_is_taken_back_and_undone(come: Come, worked: Outside) -> Non
     assert (tree / "notes.md").read_text() == "one\ntwo\nwriter\n"
     assert (tree / "writer.md").exists(), "only what was done from there"
     panel = page.get_by_test_id("tl-event-panel")
-    await expect(panel).to_contain_text("ann took work back of WRITER")
+    await expect(panel).to_contain_text("ann took back what WRITER did")
     await take_back(ann, first)
     await page.get_by_test_id("tl-go").click()
     await expect(page.get_by_test_id("tl-dialog")).to_have_count(0)
@@ -119,6 +120,75 @@ async def test_the_files_of_a_moment_and_what_differs(come: Come, worked: Outsid
     await open_event(page, first)
     await page.goto(f"{page.url.partition('#')[0]}#/timeline?at={first}&with={second}")
     await expect(moment.get_by_test_id("diff-file")).to_contain_text("writer first")
+
+
+async def test_a_day_of_rewinds_and_a_handoff(come: Come, tmp_path: Path) -> None:
+    """An offer to undo ends when it is stale, what is taken back says so until it is undone, and people answer a
+    handoff by buttons."""
+    agents = (
+        program("AVA", "-c", DEVELOPER, role="developer"),
+        program("BEN", "-c", RECEIVER, role="qa"),
+    )
+    config = settings(*agents, airspace={"enabled": False}, handoffs=handoffs(max_retries=0))
+    async with room(tmp_path / "day", config) as one:
+        in_git(one.folder)
+        await one.start()
+        for at in (1, 2):
+            posted = await one.post("@AVA begin")
+            await one.reply_to(posted["id"], "AVA")
+
+            async def recorded(at: int = at) -> bool:
+                return len(await written(one, "AVA")) == at
+
+            await eventually(recorded, "what AVA wrote is recorded")
+        ann = await come("ann", one)
+        page = ann.page
+        _, second = await written(one, "AVA")
+        toast, gone = page.get_by_test_id("toast"), page.get_by_test_id("tl-gone")
+        row = page.locator(f'[data-testid="tl-event"][data-number="{second}"]')
+
+        async def take_it_back() -> None:
+            await open_event(page, second)
+            await page.get_by_test_id("tl-as-list").click()
+            await page.get_by_test_id("tl-take-back").click()
+            await page.get_by_test_id("tl-go").click()
+            await expect(toast).to_contain_text("Taken back what AVA did")
+            await expect(row).to_contain_text("taken back by ann in the worktree of AVA, #")
+
+        await take_it_back()
+        await row.click()
+        await expect(gone).to_contain_text("Taken back by ann")
+        await one.post("/rewind undo", "zoe")
+        await expect(toast).to_have_count(0)
+        await expect(row).not_to_contain_text("taken back")
+        await expect(gone).to_have_count(0)
+        await page.goto(f"{page.url.partition('#')[0]}#/timeline")
+        await take_it_back()
+        await toast.get_by_role("button", name="Undo").click()
+        await expect(toast).to_have_count(0)
+        await page.get_by_test_id("tl-go").click()
+        await expect(toast).to_contain_text("What AVA did is back")
+        await expect(row).not_to_contain_text("taken back")
+
+        order = {"name": "zoe", "from": "developer", "to": "qa", "text": "look at it"}
+        assert (await one.ask("POST", "/api/handoffs", json=order))[0] == 200
+        await one.until_said("What now", speaker="RELAY")
+        await ann.go("room")
+        asked = await ann.sees("What now?")
+        await expect(asked.get_by_test_id("handoff-answers").get_by_role("button")).to_have_text(
+            ["Retry", "Skip…", "Branch…", "End"]
+        )
+        (event,) = (await one.get("/api/timeline?type=handoff"))["events"]
+        await open_event(page, event["number"])
+        answers = page.get_by_test_id("tl-handoff")
+        await answers.get_by_test_id("handoff-skip").click()
+        await answers.get_by_test_id("handoff-value").fill("ann looked at it")
+        await answers.get_by_test_id("handoff-send").click()
+        await expect(answers).to_have_count(0)
+        told = await one.until_said("WAS TOLD", speaker="BEN")
+        assert "Skipped by ann: ann looked at it." in told["body"]
+        await ann.go("room")
+        await expect(page.get_by_test_id("handoff-answers")).to_have_count(0)
 
 
 async def test_the_heads_want_a_key(worked: Outside) -> None:

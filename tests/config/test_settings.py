@@ -101,6 +101,10 @@ def test_a_whole_number_is_a_number_and_settings_cannot_be_changed() -> None:
         ({"ui": {"port": 1.0}}, "ui.port: found 1.0 (a number); allowed: a whole number from 0 to 65535"),
         ({"ui": {"host": " "}}, 'ui.host: found " " (text); allowed: text, not empty'),
         ({"ui": None}, "ui: found null; allowed: an object {...}"),
+        (
+            {"timeline": {"not_secret": ["hunter2"]}},
+            "timeline.not_secret[0]: is no digest; allowed: 16 hex digits, as `relay timeline push` names them",
+        ),
         ([], "the whole file: found [] (a list); allowed: an object {...}"),
         ({"locks": {"ttl": "90"}}, 'locks.ttl: found "90" (text); allowed: a number, at least 1'),
         ({"locks": {"ttl": 10**400}}, "locks.ttl: found 1000"),

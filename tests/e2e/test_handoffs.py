@@ -145,6 +145,8 @@ async def test_people_are_asked_when_no_retry_is_left(open_room: Open) -> None:
         "`/handoff h1 escalate` to end it here.",
     )
     assert asked["meta"]["handoff"] == 1
+    (waits,) = (await one.get("/api/handoffs"))["handoffs"]
+    assert (waits["state"], waits["answers"]) == ("asked", ["retry", "skip", "branch", "escalate"])
     assert (await _order(one, "/handoff h1 skip")).startswith("Say why it is skipped")
     assert "is not through" in await _order(one, "/handoff @AVA @BEN")
     assert (await _order(one, "/handoff #1 branch main")).startswith("The branch main is there already.")

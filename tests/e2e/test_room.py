@@ -302,6 +302,8 @@ async def test_the_terminal_posts_and_waits(open_room: Open) -> None:
     code, out = await _join(one, "--name", "ann", "--say", "@ECHO from a terminal", "--wait", "60")
     assert code == 0, out
     assert "ECHO heard" in out
+    code, out = await _join(one, "--name", "ann", "--say", "/handoff @ECHO @NOBODY", "--wait", "60")
+    assert (code, "There is no agent" in out) == (1, True), out
     code, out = await _join(one, "--name", "ann", "--last", "10", "--json")
     assert code == 0
     assert any(json.loads(line)["body"] == "@ECHO from a terminal" for line in out.splitlines())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sqlite3
 from typing import Any
 
 from relay.app.wiring.schema import SCHEMAS
@@ -283,6 +284,45 @@ async def test_what_has_landed_is_taken_out_of_a_new_branch(open_room: Open) -> 
     assert merged in git(one.folder, "log", "--format=%H", "rw/writer-1").split()
 
 
+#: A program that makes two files when it is told to, and says what there is.
+LOOKS = """
+import pathlib, sys
+if "edit" in sys.stdin.read().splitlines()[-1]:
+    pathlib.Path("a.md").write_text("a")
+    pathlib.Path("b.md").write_text("b")
+print("there:", *sorted(path.name for path in pathlib.Path().glob("*.md")))
+"""
+
+
+async def test_a_rewind_that_was_half_written_is_settled_before_a_turn(open_room: Open) -> None:
+    one = await open_room(program("LOOKS", "-c", LOOKS), start=False)
+    in_git(one.folder)
+    await one.start()
+    assert "there: notes.md" in (await ask(one, "look", "LOOKS"))["body"]
+    assert "there: a.md b.md notes.md" in (await ask(one, "edit", "LOOKS"))["body"]
+    assert (await one.relay("timeline", "rewind", "LOOKS", "--to", "#1")).code == 0
+    one.kill()
+    # As a daemon leaves it that was killed between the two files, with a message on its way.
+    (one.folder / ".relay" / "worktrees" / "looks" / "b.md").write_text("b")
+    database = sqlite3.connect(one.folder / ".relay" / "events.db")
+    with database:
+        database.execute("UPDATE rewinds SET state = 'begun'")
+    database.close()
+    one.echo("[Ann] @LOOKS look")
+    await one.start()
+    await eventually(lambda: _looked(one, 3), "LOOKS has answered")
+    said = [entry["body"] for entry in (await one.get("/api/transcript?limit=50"))["entries"]]
+    assert [text for text in said if text.startswith("there:")][-1] == "there: notes.md"
+    await one.end()
+    changed = await events_of(one, "files.changed")
+    assert [event.lane for event in changed] == ["LOOKS"], "the rest of the rewind is nobody's edit"
+
+
+async def _looked(one: Outside, times: int) -> bool:
+    entries = (await one.get("/api/transcript?limit=50"))["entries"]
+    return sum(entry["body"].startswith("there:") for entry in entries) == times
+
+
 #: A program whose stream tells of one edit by a tool, while a shell makes another; and which asks as its hook would.
 MIXED = """
 import json, os, pathlib, subprocess, sys, time, urllib.request
@@ -315,6 +355,39 @@ pathlib.Path("asked.md").write_text("asked\\n")
 subprocess.run(["sh", "-ec", "sed -i s/two/TWO/ notes.md; rm go; echo new > shell.md"], check=True)
 say(type="result", subtype="success", is_error=False, result="done", session_id="c1", usage={})
 """
+
+
+#: A program that tries, from the shell of its turn, to take another agent's work back as if it were a person.
+INTRUDER = """
+import subprocess, sys
+def relay(*words):
+    done = subprocess.run([sys.executable, "-m", "relay.cli", *words], capture_output=True, text=True)
+    print(done.returncode, done.stdout + done.stderr)
+
+relay("worktrees", "merge", "WRITER")
+relay("worktrees", "discard", "WRITER")
+relay("airspace", "stop", "WRITER")
+for words in (["rewind", "WRITER", "--to", "#1", "--into", "main"], ["undo"], ["redo"], ["checkpoint", "mine"]):
+    relay("timeline", *words)
+"""
+
+
+async def test_an_agent_s_shell_takes_back_no_other_s_work(open_room: Open) -> None:
+    agents = agent("WRITER", "w.yaml"), program("SHELL", "-c", INTRUDER)
+    one = await open_room(*agents, files={"w.yaml": WRITES}, start=False)
+    in_git(one.folder)
+    await one.start()
+    await ask(one, "append a line", "WRITER")
+    await merge(one, "WRITER")
+    head = git(one.folder, "rev-parse", "HEAD")
+    said = (await ask(one, "take it back", "SHELL"))["body"]
+    assert [line[0] for line in said.splitlines() if line[:2] in ("0 ", "1 ", "2 ")] == ["1"] * 7, said
+    assert "Ask a person for it." in said and said.count("Only a person can do this") == 3, said
+    assert git(one.folder, "rev-parse", "HEAD") == head
+    by_person = await one.relay("timeline", "rewind", "WRITER", "--to", "#1", "--into", "main")
+    assert by_person.code == 0, by_person.err
+    await one.end()
+    assert len(await events_of(one, "timeline.rewound", "checkpoint.made")) == 1
 
 
 async def test_edits_by_tool_hook_and_shell_in_one_turn(open_room: Open) -> None:

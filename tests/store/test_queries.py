@@ -70,6 +70,7 @@ WALKS = {
     ("memory", "unindexed_memories"): "what is still to be indexed, as far as its limit",
     ("timeline", "timeline_heads"): "the causes of each event of a page",
     ("timeline", "newest_of_types"): "what its inner query found by an index, a page of each type at most",
+    ("timeline", "newest_holding"): "what its inner query found by an index, a page of each type at most",
     ("timeline", "first_of_types"): "the same",
     ("timeline", "newest_of_lanes"): "the same, of each lane",
     ("timeline", "lane_names"): "an index of those who are not bookkeeping, as far as its limit",
@@ -94,6 +95,7 @@ WALKS = {
     ("timeline", "rewound_branches"): "a row a rewind, when a person looks at the branches",
     ("timeline", "rewind_to_undo"): "a row a rewind, backwards by its key, to the first",
     ("timeline", "rewind_to_redo"): "the same",
+    ("timeline", "rewinds_standing"): "a row a rewind, when a page is looked at and one was made or undone",
     ("timeline", "open_handoffs"): "an index of what is open: as many as there are agents",
     ("timeline", "last_handoff_with"): "a row a handoff, when one begins",
 }

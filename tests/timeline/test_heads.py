@@ -13,7 +13,7 @@ from relay.log.events import Event, Lane, NewEvent
 from relay.model.touches import Kind, Source, Touch
 from relay.store.ports import Store, Tx
 from relay.timeline import reading
-from relay.timeline.file_changes import record_changes
+from relay.timeline.file_changes import record_changes, record_tree
 from relay.timeline.heads import TYPES, heads
 from tests import engines
 from tests.engines import BOTH
@@ -48,7 +48,7 @@ async def made(store: Store) -> list[Event]:
             event = await record_changes(tx, lane, touches, source=Source.TREE, before="t", after="u")
             assert event is not None
             done.append(event)
-        outputs = {"agent": "CODEX", "change": "merged", "branch": "relay/codex"}
+        outputs = {"agent": "CODEX", "change": "merged", "branch": "relay/codex", "by": "ann"}
         cycle = Lane("w", "1", short=True)
         done.append(
             await events.append(
@@ -63,7 +63,14 @@ async def made(store: Store) -> list[Event]:
             )
         )
         for passed in (True, False):
-            handed = {"from_agent": "CODEX", "to_role": "tester", "validation": {"passed": passed}}
+            failure = None if passed else {"failed_rules": ["AllTestsPass"]}
+            validation = {"passed": passed, "failure_info": failure}
+            handed = {
+                "from_agent": "CODEX",
+                "to_agent": "QWEN",
+                "to_role": "tester",
+                "validation": validation,
+            }
             done.append(await events.append(tx, NewEvent("handoff", A, outputs=handed)))
         return done
 
@@ -86,12 +93,11 @@ async def test_a_page_says_of_each_what_its_event_says(store: Store) -> None:
     assert [told["paths"][place] if place >= 0 else "" for place in told["file"]] == [
         *("", "b.md", "src/a.py", "src/a.py", "", "src/a.py", "", "")
     ]
-    assert [told["words"][place] if place >= 0 else "" for place in told["word"]] == [
+    assert [told["words"][place] for place in told["word"]] == [reading.words(event) for event in done]
+    assert [told["changes"][place] if place >= 0 else "" for place in told["change"]] == [
         *[""] * 4,
         "merged",
-        "main",
-        "tester",
-        "tester, refused",
+        *[""] * 3,
     ]
     assert told["unseen"] == [0, 0, 1, 0, 0, 0, 0, 0]
     assert told["tree"] == [0, 1, 1, 1, 0, 0, 0, 0]
@@ -125,6 +131,41 @@ async def test_of_a_path_or_a_folder(store: Store) -> None:
     assert (await read(store, path="b.md"))["number"] == [at[1]]
     assert (await read(store, path="src/a.py", after=at[1], limit=1))["number"] == [at[2]]
     assert (await read(store, path="sr"))["number"] == []
+
+
+async def test_bookkeeping_is_in_no_page_and_is_no_cause(store: Store) -> None:
+    async def work(tx: Tx) -> tuple[list[int], list[int]]:
+        shown, noted = list[int](), list[int]()
+        for at in range(7):
+            tree = await record_tree(tx, B, "CODEX", f"t{at}")
+            noted.append(tree.pos)
+            if at % 3 == 0:
+                began = await events.append(tx, NewEvent("turn.started", A, parents=[tree.id]))
+                touch = Touch(f"{at}.py", None, "1", Kind.WRITE)
+                wrote = await record_changes(
+                    tx, A, [touch], source=Source.TREE, before="t", after="u", parents=[tree.id, began.id]
+                )
+                assert wrote is not None
+                shown += [began.pos, wrote.pos]
+        return shown, noted
+
+    shown, noted = await store.write(work)
+    assert (await read(store))["number"] == shown
+    assert not {cause for causes in (await read(store))["causes"] for cause in causes} & {*noted}
+    for limit in range(1, 8):
+        forward, after, more = list[int](), 0, True
+        while more:
+            page = await read(store, after=after, limit=limit)
+            more = page["more"] and bool(page["number"])
+            forward += page["number"]
+            after = (page["number"] or [0])[-1]
+        backward, before, more = list[int](), 2**53, True
+        while more:
+            page = await read(store, before=before, limit=limit)
+            more = page["more"] and bool(page["number"])
+            backward[:0] = page["number"]
+            before = (page["number"] or [0])[0]
+        assert forward == backward == shown
 
 
 def test_the_drawn_types_are_those_of_the_log_and_more() -> None:

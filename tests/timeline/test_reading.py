@@ -13,7 +13,7 @@ from relay.model import Fault, Refusal
 from relay.model.touches import Kind, Source, Touch
 from relay.store.ports import Store, Tx
 from relay.timeline import reading
-from relay.timeline.file_changes import record_changes, record_reads
+from relay.timeline.file_changes import record_changes, record_reads, record_tree
 from relay.timeline.heads import heads
 from relay.timeline.reading import Filter
 from tests import engines
@@ -151,3 +151,78 @@ async def test_what_the_room_decided_about_a_message_is_no_turn(store: Store) ->
     turn, _ = await store.write(work)
     assert await numbers(store) == [turn]
     assert [head for head in (await store.read(heads))["number"]] == [turn]
+
+
+async def test_bookkeeping_is_shown_to_who_asks_for_it_alone(store: Store, made: list[Event]) -> None:
+    tree = await store.write(lambda tx: record_tree(tx, A, "CLAUDE", "t9"))
+    read = await store.write(lambda tx: record_reads(tx, A, {"src/app.py": "3"}, source="merge"))
+    assert read is not None
+    at = [event.pos for event in made]
+    assert await numbers(store) == [*at, read.pos]
+    assert await numbers(store, 1, before=read.pos) == at[-1:]
+    assert (
+        await numbers(store, name="CLAUDE") == await numbers(store, name="claude") == [at[0], at[2], read.pos]
+    )
+    assert await numbers(store, name=A.key) == [at[0], read.pos]
+    assert await numbers(store, 1, name=A.key, before=read.pos) == at[:1]
+    for name in (None, "CLAUDE", A.key):
+        assert await numbers(store, name=name, types=["files.read"]) == [tree.pos, read.pos]
+
+
+async def test_a_name_has_all_that_the_log_says_is_its(store: Store, made: list[Event]) -> None:
+    """The lane's page, the log and the page's columns say the same of each: whose it is, and what."""
+    validation = {"passed": True, "failure_info": None}
+    handed = {"from_agent": "CODEX", "to_agent": "CLAUDE", "validation": validation}
+    rewound = {"lane": "CODEX", "files": []}
+
+    async def work(tx: Tx) -> None:
+        for at, (type_, lane, outputs) in enumerate(
+            (
+                ("worktree.changed", "worktree:1", {"change": "merged", "agent": "CODEX", "by": "ann"}),
+                ("worktree.changed", "worktree:2", {"change": "created", "agent": "CODEX2", "by": "RELAY"}),
+                ("worktree.changed", "worktree:3", {"change": "taken_in", "agent": "CLAUDE", "by": "RELAY"}),
+                ("conflict.found", "conflict:1", {"sides": ["CODEX", "CLAUDE"]}),
+                ("conflict.settled", "conflict:1", {"sides": ["CLAUDE", "main"]}),
+                ("handoff", "handoff:1", handed),
+                ("checkpoint.made", "handoff:1", {"name": "handoff:developer->qa"}),
+                ("checkpoint.made", "human:ann", {"name": "noon"}),
+                ("turn.started", "CODEX", None),
+                ("turn.ended", "CODEX", {"outcome": "done"}),
+                ("timeline.rewound", "human:ann", rewound),
+                ("timeline.undone", "human:ann", rewound),
+                ("timeline.redone", "human:ann", rewound),
+                ("timeline.given_up", "main", {"rewind": "1"}),
+                ("timeline.merged", "human:ann", {"heads": {"a": 1, "b": 2}, "conflicts": ["x"]}),
+            )
+        ):
+            session = "s3" if lane == "CODEX" else "room"
+            payload = {**outputs, "branch": f"b{at}"} if outputs and type_ == "worktree.changed" else outputs
+            await events.append(
+                tx,
+                NewEvent(
+                    type_, Lane(session, lane, short=":" in lane and "human" not in lane), outputs=payload
+                ),
+            )
+
+    await store.write(work)
+    await store.write(lambda tx: record_reads(tx, B, {"src/app.py": "3"}, source="merge"))
+    log = await store.read(lambda tx: reading.page(tx, Filter(), 100))
+    assert {event.type for event in log} == {*reading.TYPES}, "each type is compared"
+    names = {reading.author(event) for event in log}
+    assert names == {"CLAUDE", "CODEX", "CODEX2", "ann", "relay", "main"}
+    for name in names - {"relay", "main"}:
+        assert await numbers(store, name=name) == [
+            event.pos for event in log if reading.author(event) == name
+        ]
+        assert await numbers(store, 2, name=name) == (await numbers(store, name=name))[-2:]
+    columns = await store.read(heads)
+    assert columns["number"] == [event.pos for event in log]
+    assert [columns["names"][place] for place in columns["who"]] == [reading.author(each) for each in log]
+    assert [columns["words"][place] for place in columns["word"]] == [reading.words(each) for each in log]
+    said = [f"{reading.author(event)} {reading.words(event)}" for event in log]
+    assert "CODEX had its work merged into the main branch by ann (b0)" in said
+    assert "CODEX2 got a worktree and a branch (b1)" in said
+    assert "CLAUDE had the main branch taken in by relay (b2)" in said
+    assert "relay made the checkpoint handoff:developer->qa" in said
+    with pytest.raises(Refusal):
+        await numbers(store, name="COD")

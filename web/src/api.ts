@@ -5,7 +5,7 @@ import { personName } from "./state/prefs";
 import type {
   Advisory, Agent, AirspaceState, Choice, Entry, Held, Hit, Job, PermissionRequest, Precision, RoomState, Sample, Task, TaskDetail,
 } from "./types";
-import type { Checkpoint, FileView, Heads, MomentDiff, Rewound, TreeView, WholeEvent } from "./timeline_types";
+import type { Checkpoint, FileView, HandoffAnswer, Heads, MomentDiff, OpenHandoff, Rewound, TakenBack, TreeView, WholeEvent } from "./timeline_types";
 import type { MergeMethod, MergeProposal, WorktreeDiff, Worktrees } from "./worktree_types";
 
 export class ApiError extends Error {
@@ -196,6 +196,11 @@ export const api = {
   timelineTree: (at: string, lane: string, path: string) => call<TreeView>("GET", `/api/timeline/tree${query({ at, lane, path })}`),
   timelineFile: (at: string, lane: string, path: string) => call<FileView>("GET", `/api/timeline/file${query({ at, lane, path })}`),
   timelineDiff: (a: string, b: string, lane = "", path = "") => call<MomentDiff>("GET", `/api/timeline/diff${query({ a, b, lane, path })}`),
+  takenBack: () => call<TakenBack>("GET", "/api/timeline/rewinds"),
+  handoffs: async () => (await call<{ handoffs: OpenHandoff[] }>("GET", "/api/handoffs")).handoffs,
+  /** `value`: the reason of a skip, the name of a branch. */
+  answerHandoff: (number: number, answer: HandoffAnswer, value = "") =>
+    call<{ reason?: string }>("POST", `/api/handoffs/h${number}`, signed({ answer, value })),
   checkpoints: async () => (await call<{ checkpoints: Checkpoint[] }>("GET", "/api/timeline/checkpoints")).checkpoints,
   /** `lane`: whose files; null = the main branch's. */
   makeCheckpoint: (checkpoint: string, lane: string | null) => call<object>("POST", "/api/timeline/checkpoint", signed({ checkpoint, lane })),

@@ -1,6 +1,6 @@
 /** What the room says of its timeline, as JSON (docs/timeline.md). */
 
-/** Columns: a value an event; `lane`, `who`, `type`, `file`, `word` are places in the lists below them, -1 = none. */
+/** Columns: a value an event; `lane`, `who`, `type`, `file`, `word`, `change` are places in the lists below them, -1 = none. */
 export interface Heads {
   number: number[];
   /** Milliseconds after `start`. */
@@ -10,9 +10,14 @@ export interface Heads {
   type: number[];
   files: number[];
   file: number[];
+  /** What it did, in words. */
   word: number[];
+  /** What was done to a worktree. */
+  change: number[];
   unseen: number[];
   tree: number[];
+  /** The room that recorded it, a place in `replicas`; -1 = this one. */
+  replica: number[];
   causes: number[][];
   /** Unix milliseconds. */
   start: number;
@@ -21,6 +26,8 @@ export interface Heads {
   types: string[];
   paths: string[];
   words: string[];
+  changes: string[];
+  replicas: string[];
   more: boolean;
 }
 
@@ -35,6 +42,8 @@ export interface EventHead {
   branch: string | null;
   snapshot: string | null;
   files: string[];
+  /** The room that recorded it; null = this one. */
+  replica: string | null;
 }
 
 export interface TouchValue {
@@ -67,6 +76,38 @@ export interface Rewound {
   conflicts: string[];
   branch: string | null;
   undo_with: string;
+  /** Of an undo for which there is no place any more: why. */
+  skipped?: string;
+}
+
+/** A rewind that stands: of `events`, by their numbers, it left nothing where it wrote (`into`). */
+export interface StandingRewind {
+  number: number;
+  event: string;
+  lane: string;
+  by: string;
+  into: "worktree" | "main" | "branch";
+  branch: string | null;
+  events: number[];
+}
+
+/** What is taken back now. `undo`, `redo`: the ids of the events that these act on. */
+export interface TakenBack {
+  rewinds: StandingRewind[];
+  undo: string | null;
+  redo: string | null;
+}
+
+export type HandoffAnswer = "retry" | "skip" | "branch" | "escalate";
+/** A handoff that is not through. `answers`: what the room takes of people now. */
+export interface OpenHandoff {
+  number: number;
+  name: string;
+  state: string;
+  source: string;
+  target: string;
+  event: string | null;
+  answers: HandoffAnswer[];
 }
 
 export interface MomentOf {

@@ -28,6 +28,8 @@ export interface Meta {
   held?: boolean;
   /** A notice of the room, and what it is about. */
   notice?: string;
+  /** The number of the handoff that it is about. */
+  handoff?: number;
   /** The type of the event that a notice of what agents did tells of. */
   coordination?: string;
   footer?: Footer;

@@ -4,16 +4,19 @@ import { describe, expect, test } from "vitest";
 import { BLOCK, EventTable } from "../src/timeline/columns";
 import { glyph } from "../src/timeline/glyphs";
 import { gravest, kindNumber, kindOf, KINDS } from "../src/timeline/kinds";
-import { indexed, levelFor, nearest, RowColumns, type Shown } from "../src/timeline/levels";
+import { drawnKind, indexed, levelFor, nearest, RowColumns, type Shown } from "../src/timeline/levels";
 import { around, length, lengthWords, LONGEST, moved, SHORTEST, ticks, timeAt, whole, xOf, zoomed } from "../src/timeline/scale";
 import { turnsOf } from "../src/timeline/turns";
+import { whyNot, type Asked } from "../src/timeline/taking_back";
+import { IN_LEGEND } from "../src/timeline/legend";
+import { deed } from "../src/timeline/words";
 import type { Heads } from "../src/timeline_types";
 
-interface Row { at: number; who: string; type?: string; word?: string; unseen?: boolean; causes?: number[]; lane?: string; files?: string[] }
+interface Row { at: number; who: string; type?: string; word?: string; change?: string; unseen?: boolean; causes?: number[]; replica?: string; lane?: string; files?: string[] }
 
 /** A page of the room's, numbered from `first` on. */
 function page(rows: Row[], first = 1, more = false): Heads {
-  const lists = { lanes: [] as string[], names: [] as string[], types: [] as string[], paths: [] as string[], words: [] as string[] };
+  const lists = { lanes: [] as string[], names: [] as string[], types: [] as string[], paths: [] as string[], words: [] as string[], changes: [] as string[], replicas: [] as string[] };
   const place = (list: string[], text: string | undefined): number => {
     if (!text) return -1;
     if (!list.includes(text)) list.push(text);
@@ -28,9 +31,11 @@ function page(rows: Row[], first = 1, more = false): Heads {
     type: rows.map((row) => place(lists.types, row.type ?? "files.changed")),
     files: rows.map((row) => row.files?.length ?? 1),
     file: rows.map((row) => place(lists.paths, row.files?.[0] ?? "a.py")),
-    word: rows.map((row) => place(lists.words, row.word)),
+    word: rows.map((row) => place(lists.words, row.word ?? "wrote 1")),
+    change: rows.map((row) => place(lists.changes, row.change)),
     unseen: rows.map((row) => Number(row.unseen ?? false)),
     tree: rows.map((row) => Number((row.type ?? "files.changed").startsWith("files."))),
+    replica: rows.map((row) => place(lists.replicas, row.replica)),
     causes: rows.map((row) => row.causes ?? []),
     start,
     ...lists,
@@ -38,7 +43,7 @@ function page(rows: Row[], first = 1, more = false): Heads {
   };
 }
 
-const ALL: Shown = { kinds: (1 << KINDS.length) - 1, who: null, numbers: null };
+const ALL: Shown = { kinds: (1 << KINDS.length) - 1, who: null, numbers: null, gone: new Map() };
 
 /** As many events as that, of a few names, thick and thin by turns. The same each time. */
 function crowd(count: number): Row[] {
@@ -147,11 +152,25 @@ describe("levels", () => {
 
   test("a filter leaves out what is not shown", () => {
     const who = table.who.find("A2");
-    const index = indexed(block, { kinds: 1 << kindNumber("checkpoint"), who: new Set([who]), numbers: null });
+    const index = indexed(block, { kinds: 1 << kindNumber("checkpoint"), who: new Set([who]), numbers: null, gone: new Map() });
     const wanted = rows.filter((row) => row.who === "A2" && row.type === "checkpoint.made");
     expect(index.order.length).toBe(wanted.length);
     expect([...index.rows]).toEqual([who]);
     expect(indexed(block, { ...ALL, numbers: new Set([5, 9]) }).order.length).toBe(2);
+  });
+
+  test("what is taken back is drawn as that, and found by both kinds", () => {
+    const small = new EventTable();
+    small.putOlder(page([{ at: 100, who: "A" }, { at: 5000, who: "A" }, { at: 9000, who: "A", unseen: true }]));
+    const gone = new Map([[2, true], [3, true]]);
+    const block = small.blocks[0]!;
+    expect([0, 1, 2].map((i) => KINDS[drawnKind(block, i, gone)]!.id)).toEqual(["write", "gone", "gone"]);
+    const count = (kind: string): number => indexed(block, { ...ALL, kinds: 1 << kindNumber(kind), gone }).order.length;
+    expect([count("write"), count("gone"), count("unseen")]).toEqual([2, 2, 1]);
+    const columns = new RowColumns();
+    columns.clear(2);
+    columns.add(indexed(block, { ...ALL, gone }), block.who[0]!, 0, 5000, 2);
+    expect([...columns.mask.subarray(0, 2)]).toEqual([1 << kindNumber("write"), 1 << kindNumber("gone")]);
   });
 
   test("the nearest event is found within reach, and no other", () => {
@@ -189,7 +208,7 @@ test("kinds are by type, word and what was not seen; the graver stands for sever
 test("each kind has a shape of its own", () => {
   const shapes = KINDS.map((_, kind) => glyph(kind).d);
   expect(new Set(shapes).size).toBe(KINDS.length);
-  expect(KINDS.length).toBeLessThanOrEqual(16);
+  expect(KINDS.length).toBeLessThanOrEqual(31);
 });
 
 describe("the scale", () => {
@@ -227,4 +246,56 @@ describe("the scale", () => {
   test("lengths in words", () => {
     expect([2e3, 9e4, 7.2e6, 1.8e8, 8e9].map((ms) => lengthWords({ from: 0, to: ms }))).toEqual(["2 seconds", "2 minutes", "2 hours", "2 days", "3 months"]);
   });
+});
+
+test("what an event did is in the room's words, with its first file behind them", () => {
+  const table = new EventTable();
+  const told = "had its work merged into the main branch by ann (tw/ann/a)";
+  table.putNewer(page([
+    { at: 1, who: "A", word: "wrote 3, 1 unseen", files: ["src/a.py", "b.py", "c.py"] },
+    { at: 2, who: "A", type: "worktree.changed", word: told, change: "merged", files: [""] },
+  ]));
+  expect(deed(table, table.find(1)!)).toBe("wrote 3, 1 unseen: src/a.py and 2 more");
+  expect(deed(table, table.find(2)!)).toBe(told);
+  expect(table.find(2)!.block.kind[1]).toBe(kindNumber("merge"));
+});
+
+describe("other rooms", () => {
+  const other = "3f2a91bc00000000";
+  const table = new EventTable();
+  table.putOlder(page([{ at: 1, who: "A" }, { at: 2, who: "A@3f2a91bc", replica: other, lane: "t/A" }, { at: 3, who: "A", type: "turn.started" }]));
+
+  test("have rows and lanes of their own", () => {
+    expect([...table.others]).toEqual([[table.who.find("A@3f2a91bc"), other]]);
+    expect([...table.othersLanes]).toEqual([table.lanes.find("t/A")]);
+  });
+
+  test("no moment of this room is theirs", () => {
+    expect(table.treeAt(10)!.i).toBe(0);
+    expect(table.before(3)).toBe(1);
+  });
+});
+
+describe("what can be taken back", () => {
+  const base: Asked = { name: "AVA", kind: "write", replica: null, nobody: false, known: true, uncommitted: false, carried: null, next: null };
+  test.each<[string, Partial<Asked>, string | RegExp]>([
+    ["an agent's change", {}, ""],
+    ["a turn", { kind: "turn" }, ""],
+    ["the newest rewind", { kind: "rewind", next: "undo" }, ""],
+    ["an older rewind", { kind: "rewind" }, /not their turn/],
+    ["what relay carried", { name: "main", nobody: true, carried: { name: "AVA", kind: "write" } }, "relay carried this for AVA: take it back from AVA’s row."],
+    ["a rewind's commit", { name: "main", nobody: true, carried: { name: "ann", kind: "rewind" } }, /committed this for ann’s rewind/],
+    ["what nobody knows", { name: "unknown", nobody: true, known: false }, /not known who/],
+    ["another room's", { replica: "3f2a91bc00000000" }, /\(3f2a91bc\).*taken back there/],
+    ["a person's open edit", { name: "ann", uncommitted: true }, /ann has not committed this/],
+    ["a person's checkpoint", { name: "ann", kind: "checkpoint" }, /no file itself/],
+  ])("%s", (_, more, said) => {
+    const why = whyNot({ ...base, ...more });
+    if (typeof said === "string") expect(why).toBe(said);
+    else expect(why).toMatch(said);
+  });
+});
+
+test("the legend has every kind that is drawn", () => {
+  expect(IN_LEGEND.map((kind) => KINDS[kind]!.id)).toEqual(KINDS.map((kind) => kind.id).filter((id) => id !== "end"));
 });

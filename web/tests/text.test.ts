@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import { complete, usage, type Words } from "../src/text/completion";
-import { ago, amount, bytes, counted, instant, moment, receipt, span } from "../src/text/format";
+import { ago, amount, bytes, counted, fullOptions, instant, moment, receipt, span } from "../src/text/format";
 import { readRef } from "../src/text/reference";
 import type { Job, Task } from "../src/types";
 
@@ -66,7 +66,7 @@ describe("words for figures", () => {
 
 describe("references", () => {
   it.each([
-    ["m14", "m", 14], ["#m14", "m", 14], ["#14", "m", 14], ["14", "m", 14], ["T3", "t", 3], ["#j7", "j", 7], ["p2", "p", 2],
+    ["m14", "m", 14], ["#m14", "m", 14], ["#14", "m", 14], ["14", "m", 14], ["T3", "t", 3], ["#j7", "j", 7], ["p2", "p", 2], ["h12", "h", 12], ["#h12", "h", 12],
     ["#task-3", "t", 3], ["job-4", "j", 4],
   ])("%s", (text, thing, number) => {
     expect(readRef(text)).toEqual({ thing, number });
@@ -109,4 +109,9 @@ describe("receipts", () => {
   it("tells the reason to who asks", () => {
     expect(read({ state: "dead", attempts: 3, error_class: "crash" }).detail).toBe("CODEX failed for good after 3 attempts: crashed");
   });
+});
+
+it.each(["en-US", "en-GB", "de"])("the time of a day has 24 hours in %s", (locale) => {
+  const options = fullOptions;
+  expect(new Intl.DateTimeFormat(locale, { ...options, timeZone: "UTC" }).format(Date.UTC(2026, 10, 23, 21, 5, 9))).toContain("21:05:09");
 });

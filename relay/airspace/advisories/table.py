@@ -19,10 +19,12 @@ from relay.airspace.advisories.rules.edit_check import EditNotice
 from relay.airspace.advisories.rules.forecasts import Forecast
 from relay.airspace.advisories.rules.hysteresis import Rules, Track
 from relay.airspace.advisories.rules.observation import AirspaceState
+from relay.airspace.advisories.rules.set_back import track_of
 from relay.airspace.readings import Level
 from relay.log import events
 from relay.log.encoding import dumps, loads
-from relay.log.events import Lane, NewEvent
+from relay.log.events import Event, Lane, NewEvent
+from relay.log.imported import PREFIX
 from relay.model.working_set import Pair
 from relay.store.ports import Queries, Row, Tx
 
@@ -99,10 +101,48 @@ async def save_change(
     outputs: dict[str, Any] = {"advisory": wording.shown(advisory), "what": list(what)}
     if by is not None:
         outputs["by"] = by
-    event = await events.append(tx, NewEvent(CHANGED, lane_of(advisory.id), parents=parents, outputs=outputs))
+    # What `bring_back` makes the row from.
+    inputs = {"record": advisory.record()}
+    new = NewEvent(CHANGED, lane_of(advisory.id), parents=parents, inputs=inputs, outputs=outputs)
+    event = await events.append(tx, new)
     recorded = replace(advisory, event_id=event.id)
     await tx.execute(Q.keep_advisory, **_row(recorded))
     return recorded
+
+
+async def bring_back(tx: Tx, now: float) -> int:
+    """Make the rows anew from events that came back from a copy of the log (`relay.log.imported`); gives how many. So
+    what stood and was said is not said again. What was asked went with its messages, and nobody owes it."""
+    last: dict[str, Event] = {}
+    after = 0
+    while batch := await events.read_after(tx, after, types=(PREFIX + CHANGED,), limit=500):
+        after = batch[-1].pos
+        last |= {event.lane: event for event in batch if event.session == ROOM}
+    count = 0
+    for event in last.values():
+        if event.inputs is None:
+            continue  # recorded before the record was part of it
+        was = Advisory.of_record(event.inputs["record"])
+        if was.open:
+            was = replace(was, asked={}, not_asked={}, deadline_at=None, number=0)
+            for pair, level in _heard(was).items():
+                track = Track(level, level, {level.word: now})
+                await tx.execute(
+                    Q.keep_pair, a=pair[0], b=pair[1], track=dumps(asdict(track)), changed_at=now
+                )
+        row = _row(replace(was, event_id=event.id))
+        row["founders"] = row["founders"] or "|"  # of one that is over they keep nothing apart
+        count += await tx.one(Q.open_advisory, opened_at=was.opened_at, **row) is not None
+    return count
+
+
+def _heard(advisory: Advisory) -> dict[Pair, Level]:
+    """The levels that the room has heard of an open advisory and that stand, by what is kept of pairs."""
+    if advisory.message_id is None:
+        return {}
+    levels = {pair: contact.level for pair, contact in advisory.contacts.items()}
+    backs = advisory.set_back.items()
+    return levels | {track_of(name, back.commit): Level.RESOLUTION for name, back in backs if not back.untold}
 
 
 def _row(advisory: Advisory) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import Any
 from urllib.error import HTTPError, URLError
 
-from relay.app.runtime.daemon_requests import ask_daemon
+from relay.app.runtime.daemon_requests import ask_daemon, author_of
 from relay.app.runtime.git_person import git_person
 from relay.base.files import read_regular
 from relay.base.terminal_text import fail, indented, safe
@@ -84,8 +84,8 @@ def _show(args: argparse.Namespace) -> int:
 def _decide(args: argparse.Namespace, action: str) -> int:
     settings = load_for_command(args.config)
     name = args.name or git_person(settings.repo, settings.agent_names)
-    body = {"action": action, "agent": args.agent.upper(), "name": name}
-    return _post_and_print(settings, "/decide", body, args.json, lambda answer: str(answer["reason"]))
+    body = {"action": action, "agent": args.agent.upper()}
+    return _post_and_print(settings, "/decide", body, args.json, lambda answer: str(answer["reason"]), name)
 
 
 def _post_and_print(
@@ -94,12 +94,14 @@ def _post_and_print(
     body: dict[str, Any] | None,
     as_json: bool,
     words: Callable[[dict[str, Any]], str],
+    person: str = "",
 ) -> int:
-    """Send it to the room (`body` None: only ask), and print what it answers."""
+    """Send it to the room (`body` None: only ask; `person`: who decides it), and print what it answers."""
     try:
         state = json.loads(read_regular(settings.state_path))
-        key = read_regular(settings.token_path).decode().strip()
-        answer = _post(f"{state['url']}/api/airspace{path}", key, body)
+        key, author = author_of(settings, person)
+        sent = body | author if body is not None and person else body
+        answer = _post(f"{state['url']}/api/airspace{path}", key, sent)
     except (OSError, ValueError) as error:
         reason = error.reason if isinstance(error, URLError) else error
         start = script("scripts/start.sh")

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from relay.app.runtime import instance
+from relay.app.runtime.daemon_requests import author_of
 from relay.app.runtime.git_person import git_person
 from relay.base.files import read_regular
 from relay.base.terminal_text import fail, indented, safe, tame
@@ -174,7 +175,7 @@ async def _ask_room(
 
     action, base = args.action, f"/api/worktrees/{args.agent}"
     method = "squash" if args.squash else "merge"
-    body: dict[str, str] | None = {"name": by}
+    body: dict[str, Any] | None = {}
     query: dict[str, str] = {}
     match action:
         case "list" | "order":
@@ -182,17 +183,19 @@ async def _ask_room(
         case "show":
             verb, path, body = "GET", f"{base}/diff", None
         case "merge" if preview:
-            verb, path, body, query = "GET", f"{base}/merge", None, {"method": method, "name": by}
+            verb, path, body, query = "GET", f"{base}/merge", None, {"method": method}
         case "merge":
             verb, path = "POST", f"{base}/merge"
-            body = {"name": by, "method": method, "message": text, "head": args.head}
+            body = {"method": method, "message": text, "head": args.head}
         case "restore":
-            verb, path, body = "POST", f"{base}/restore", {"name": by, "kept": args.kept or ""}
+            verb, path, body = "POST", f"{base}/restore", {"kept": args.kept or ""}
         case _:
             verb, path = "POST", f"{base}/{action}"
     try:
         url = json.loads(read_regular(settings.state_path))["url"]
-        key = read_regular(settings.token_path).decode().strip()
+        key, author = author_of(settings, by)
+        if preview:
+            query |= author
         timeout = aiohttp.ClientTimeout(total=PATIENT_S)
         async with (
             aiohttp.ClientSession(timeout=timeout) as client,
@@ -200,7 +203,7 @@ async def _ask_room(
                 verb,
                 f"{url}{path}",
                 params=query,
-                json=body,
+                json=None if body is None else body | author,
                 headers={"X-API-Key": key},
                 allow_redirects=False,
             ) as reply,

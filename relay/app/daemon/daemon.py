@@ -119,6 +119,7 @@ class Daemon:
         fold = await asyncio.to_thread(folds, settings)
         parts = Parts(store, LiveSettings(settings), self._record, token, fold=fold)
         await parts.recovery.recover()
+        await parts.settle_before_work()
         await parts.agent_keys.clear(holder_is_dead)
         await parts.agent_keys.provide(parts.agents.types())
         return parts

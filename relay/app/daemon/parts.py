@@ -5,6 +5,8 @@ from __future__ import annotations
 import time
 from dataclasses import replace
 
+import structlog
+
 import relay
 from relay.access.agent_keys import AgentKeys
 from relay.airspace.worktrees.changes import RepoChanges
@@ -38,6 +40,7 @@ from relay.faces.room import IntentService, rules_of
 from relay.faces.room_locks import RoomHolds
 from relay.faces.services import services_of
 from relay.faces.timeline import TimelineService
+from relay.git.run import GitError
 from relay.log import follow
 from relay.room.advisory_voice import RoomVoice
 from relay.room.dispatch.permissions import PermissionBroker
@@ -58,6 +61,9 @@ from relay.room.steward.overview import Overview
 from relay.room.steward.worker import Steward
 from relay.room.transcript.tail import Transcript
 from relay.store.ports import Store
+from relay.timeline.rewind import history
+
+log = structlog.get_logger(__name__)
 
 
 class Parts:
@@ -183,6 +189,14 @@ class Parts:
         await self.agents.probe()
         await self.recovery.recover()
         await self.states.publish()
+
+    async def settle_before_work(self) -> None:
+        """As `settle_rewinds`, before anybody works in the worktrees. What git cannot do now is tried again later."""
+        if await self.store.read(history.begun):
+            try:
+                await self.settle_rewinds()
+            except (GitError, OSError) as error:
+                log.warning("what was being taken back is not settled yet", reason=str(error))
 
     async def settle_rewinds(self) -> None:
         """Finish what a killed daemon had begun to take back, or give it up."""

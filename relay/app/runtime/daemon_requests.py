@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from typing import Any
 from urllib.request import ProxyHandler, Request, build_opener
 
@@ -17,6 +18,19 @@ def state_of(settings: Settings) -> dict[str, Any] | None:
     except (OSError, ValueError):
         return None
     return state
+
+
+def agents_key() -> str:
+    """The key of the agent whose turn started this command (RELAY_API_KEY); empty: a person did."""
+    return os.environ.get("RELAY_API_KEY", "").strip()
+
+
+def author_of(settings: Settings, person: str) -> tuple[str, dict[str, Any]]:
+    """How a command that writes says whose it is: a key, and what its request says of the author. Within an agent's
+    turn it is the agent's, else the room's token and the name of the `person`. Raises OSError."""
+    if key := agents_key():
+        return key, {}
+    return read_regular(settings.token_path).decode().strip(), {"name": person}
 
 
 def ask_daemon(url: str, *, timeout_s: float, key: str = "", body: dict[str, Any] | None = None) -> Any:

@@ -50,6 +50,13 @@ async def run(store: Store, settings: Settings, args: argparse.Namespace) -> tup
         "after": done.after,
         "needed": [{"what": need.what, "number": need.pos} for need in needed],
     }
+    archived = await store.read(older)
+    cut = 0 if archived is None else archived["upto"]
+    if not done.events and moment.pos <= cut:
+        return (
+            value,
+            f"Everything before {moment.words} is archived already, up to #{cut}: give a later moment.",
+        )
     return value, _text(done, folder, moment.words, args.dry_run, needed)
 
 

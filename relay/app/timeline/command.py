@@ -17,13 +17,12 @@ from urllib.error import HTTPError
 
 from relay.app.commands import verify
 from relay.app.runtime import instance
-from relay.app.runtime.daemon_requests import ask_daemon, state_of
+from relay.app.runtime.daemon_requests import ask_daemon, author_of, state_of
 from relay.app.runtime.git_person import git_person
 from relay.app.timeline import archive, exchange, restore
 from relay.app.timeline import moments as moment_commands
 from relay.app.wiring.schema import SCHEMAS
 from relay.base.durations import parse_iso
-from relay.base.files import read_regular
 from relay.base.terminal_text import fail, indented, safe_line
 from relay.config.loading import load_for_command
 from relay.config.locate import add_config_option
@@ -167,16 +166,16 @@ def _moments_joined(words: list[str]) -> list[str]:
 def _take_back(settings: Settings, args: argparse.Namespace) -> int:
     """Through the running room, so that one process writes worktrees. Without one nothing is taken back."""
     by = args.name or git_person(settings.repo, settings.agent_names)
-    body: dict[str, Any] = {"name": by, "dry_run": args.dry_run, "partial": args.partial}
+    body: dict[str, Any] = {"dry_run": args.dry_run, "partial": args.partial}
     if args.action == "rewind":
         body |= {"lane": args.lane, "to": args.to, "into": args.into}
     state = state_of(settings)
     if state is None or instance.running(settings) is None:
         return fail("the room does not run, and only it takes work back; start it and try again")
     try:
-        key = read_regular(settings.token_path).decode().strip()
+        key, author = author_of(settings, by)
         url = f"{state['url']}/api/timeline/{args.action}"
-        done = ask_daemon(url, timeout_s=PATIENT_S, key=key, body=body)
+        done = ask_daemon(url, timeout_s=PATIENT_S, key=key, body=body | author)
     except HTTPError as error:
         told = json.load(error)["error"]
         return fail(f"{told['message']} {told['fix']}".strip(), 2 if told["code"] == "bad_moment" else 1)
@@ -199,9 +198,8 @@ def _taken_back(done: dict[str, Any], args: argparse.Namespace) -> str:
         )
     elif all(file["before"] == file["after"] for file in done["files"]):
         would = "Nothing is written" if args.dry_run else "Nothing was written"
-        lines.append(
-            f"{would}: nothing of this rewind stands there any more. The next undo is of the one before it."
-        )
+        why = safe_line(done.get("skipped", "nothing of this rewind stands there any more."))
+        lines.append(f"{would}: {why} The next undo is of the one before it.")
     elif args.dry_run:
         lines.append(f"{args.action} would do this {_where(done)}; nothing was written.")
     else:
@@ -240,7 +238,7 @@ async def _read(store: Store, settings: Settings, args: argparse.Namespace) -> t
             shown = "\n".join([*(lines or [nothing]), *archive.older_line(older)])
             return {"files": files, "others": others, "archived": older}, shown
         after = 0 if args.since is None else (await moments.resolve(tx, args.since)).pos
-        types = args.type or reading.TYPES
+        types = args.type or ()
         wanted = Filter(args.lane, args.path, types, after, others=not args.here)
         found = await reading.page(tx, wanted, args.lines)
         origins = await origins_of(tx, found)

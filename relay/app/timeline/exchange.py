@@ -10,6 +10,7 @@ import asyncio
 import tempfile
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +29,7 @@ from relay.store.ports import Store
 from relay.timeline.sync.exchange import AppendResult, TimelineExchange
 from relay.timeline.sync.importing import ImportResult
 from relay.timeline.sync.merged import merge_timelines
-from relay.timeline.sync.privacy import Sharing
+from relay.timeline.sync.privacy import Sharing, SuspectText
 
 #: Lines about events that stayed out.
 MOST_LINES = 20
@@ -57,7 +58,8 @@ async def run(store: Store, settings: Settings, args: argparse.Namespace) -> tup
                 done = await exchange.pull(args.remote)
                 return _pulled(done, await _merge(store, settings, checkout, args.remote), args.remote)
             await exchange.keep()
-            sharing = Sharing.of(settings.timeline.share, await asyncio.to_thread(_secrets, settings))
+            shared, passed = settings.timeline.share, settings.timeline.not_secret
+            sharing = Sharing.of(shared, await asyncio.to_thread(_secrets, settings), passed)
             value, text = _pushed(await exchange.push(args.remote, sharing), args.remote)
             if not settings.timeline.share:
                 text += "\nNobody is shared: name agents and people in `timeline.share`."
@@ -95,8 +97,13 @@ def _pushed(done: AppendResult, remote: str) -> tuple[Any, str]:
         "withheld": done.withheld,
         "unsafe": [{"event": event, "paths": list(paths)} for event, paths in done.unsafe],
         "held": list(done.held),
+        "suspects": [asdict(suspect) for suspect in done.suspects],
     }
     lines = [f"Gave {done.events:,} events with {done.trees:,} snapshots to {safe_line(remote)}."]
+    if done.trees:
+        lines.append(
+            "A snapshot has all files of its worktree, so others' work that stood there goes with it."
+        )
     if done.withheld:
         lines.append(f"{done.withheld:,} payloads stayed here: something in them looks like a secret.")
     unsafe = [
@@ -108,6 +115,15 @@ def _pushed(done: AppendResult, remote: str) -> tuple[Any, str]:
         unsafe = [*unsafe[:MOST_LINES], f"and those of {len(unsafe) - MOST_LINES:,} more (--json has all)"]
     lines += unsafe
     lines += [f"{safe_line(lane)} is held back: a path or a name looks like a secret." for lane in done.held]
+    places: dict[str, SuspectText] = {}
+    for suspect in done.suspects:
+        places.setdefault(suspect.digest, suspect)
+    if named := [suspect for digest, suspect in places.items() if digest]:
+        lines += [
+            f"  {suspect.digest}  {suspect.event[:12]}  {safe_line(suspect.where)}"
+            for suspect in named[:MOST_LINES]
+        ]
+        lines.append("What is no secret passes when its digest stands in `timeline.not_secret`.")
     return value, "\n".join(lines)
 
 

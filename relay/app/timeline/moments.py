@@ -19,10 +19,9 @@ from urllib.error import HTTPError
 from urllib.parse import urlencode
 
 from relay.app.runtime import instance
-from relay.app.runtime.daemon_requests import ask_daemon, state_of
+from relay.app.runtime.daemon_requests import ask_daemon, author_of, state_of
 from relay.app.runtime.git_person import git_person
 from relay.app.wiring.schema import SCHEMAS
-from relay.base.files import read_regular
 from relay.base.terminal_text import indented, safe_line
 from relay.config.settings import Settings
 from relay.faces.timeline import TimelineService
@@ -113,11 +112,11 @@ async def _here(settings: Settings) -> AsyncIterator[TimelineService]:
 
 def _ask_room(settings: Settings, url: str, args: argparse.Namespace, by: str) -> Any:
     """The same of the running room. Blocks. Raises Refusal."""
-    body: dict[str, Any] | None = {"name": by}
+    body: dict[str, Any] | None = {}
     query: dict[str, str] = {}
     match args.action:
         case "checkpoint":
-            path, body = "checkpoint", {"name": by, "checkpoint": args.checkpoint, "lane": args.lane}
+            path, body = "checkpoint", {"checkpoint": args.checkpoint, "lane": args.lane}
         case "diff":
             path, body = "diff", None
             given = {"a": args.a, "b": args.b, "lane": args.lane, "path": args.path}
@@ -125,15 +124,15 @@ def _ask_room(settings: Settings, url: str, args: argparse.Namespace, by: str) -
         case "branches":
             path, body = "branches", None
         case _ if args.remove is not None:
-            path, body = "jump/remove", {"name": by, "folder": args.remove}
+            path, body = "jump/remove", {"folder": args.remove}
         case _ if args.list:
             path, body = "jumps", None
         case _:
-            path, body = "jump", {"name": by, "to": args.moment, "lane": args.lane}
+            path, body = "jump", {"to": args.moment, "lane": args.lane}
     try:
-        key = read_regular(settings.token_path).decode().strip()
+        key, author = author_of(settings, by)
         asked = f"{url}/api/timeline/{path}" + (f"?{urlencode(query)}" if query else "")
-        done = ask_daemon(asked, timeout_s=PATIENT_S, key=key, body=body)
+        done = ask_daemon(asked, timeout_s=PATIENT_S, key=key, body=None if body is None else body | author)
     except HTTPError as error:
         told = json.load(error)["error"]
         fault = Fault.MALFORMED if error.code == 400 else Fault.UNKNOWN

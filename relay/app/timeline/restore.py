@@ -9,9 +9,11 @@ from __future__ import annotations
 
 import argparse
 import tempfile
+import time
 from pathlib import Path
 from typing import Any
 
+from relay.airspace.advisories.table import bring_back
 from relay.app.runtime import instance
 from relay.app.timeline.exchange import MOST_LINES, left_out, opened_exchange, words_of_left_out
 from relay.app.wiring.schema import SCHEMAS
@@ -22,6 +24,7 @@ from relay.log import events
 from relay.model import Refusal
 from relay.store.open import opened_store
 from relay.store.ports import Store, StoreMissing
+from relay.timeline.archive import FOLDER
 from relay.timeline.sync.lost_events import LostEvents, find_lost
 
 
@@ -60,8 +63,9 @@ def _refuse_running(settings: Settings) -> None:
 
 async def _restore(store: Store, settings: Settings, args: argparse.Namespace) -> tuple[Any, str]:
     async with opened_exchange(store, settings) as (exchange, checkout):
-        done = await exchange.restore(args.replica)
+        done = await exchange.restore(args.replica, settings.runtime_dir / FOLDER)
         lost = await find_lost(store, checkout.git)
+    await store.write(lambda tx: bring_back(tx, time.time()))
     value = {
         "restored": done.added,
         **left_out(done),

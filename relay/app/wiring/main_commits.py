@@ -5,15 +5,20 @@ Invariant: what git's own merge makes of the two sides is brought; what a commit
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from relay.airspace.worktrees.lifecycle import CHANGED, MERGED
 from relay.git.run import Git, GitError, name_of
 from relay.git.signing import Signature
 from relay.git.trial_merge import merge_trees
+from relay.log import events
 from relay.log.commit_trailers import EVENT
+from relay.log.events import Event
 from relay.model.touches import Touch
+from relay.store.ports import Tx
+from relay.timeline.reading import author
 from relay.timeline.rewind.named_touches import oid_of
 from relay.timeline.rewind.tree_entries import changes_between, tree_with
 
@@ -98,3 +103,16 @@ async def tree_with_part(
         return await tree_with(git, before, part, index)
     except GitError:
         return None
+
+
+async def authors_of(tx: Tx, written: Iterable[str]) -> tuple[str, ...]:
+    """Whose these events are, each name once."""
+    found = [await events.get(tx, id) for id in dict.fromkeys(written)]
+    return tuple(dict.fromkeys(author(event) for event in found if event is not None))
+
+
+async def merge_of_branch(tx: Tx, commit: str) -> Event | None:
+    """The event that made this commit of the main branch by merging an agent's; None: a person made it."""
+    changes = await events.about(tx, commit, types=(CHANGED,))
+    merge = next((event for event in changes if event.outputs["change"] == MERGED), None)
+    return None if merge is None or merge.outputs["commit"] != commit else merge

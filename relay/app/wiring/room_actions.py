@@ -72,6 +72,10 @@ def rewind_answer(action: Rewind | UndoRewind | RedoRewind, done: Mapping[str, A
     conflicts = done["conflicts"]
     refused = conflicts and not action.partial
     what = f"what {lane} did{since}{where}"
+    if "skipped" in done:
+        counts = "would count" if action.preview else "counts"
+        text = f"{safe_line(done['skipped'])} The rewind of {lane} {counts} as undone, and no file changes."
+        return f"{text}\n\n`/rewind undo` undoes the one before it." if not action.preview else text
     if action.preview:
         lines = [f"Nothing is done yet. `{action.word}` {verb} {what}: {_count(changed)}."]
     elif not changed and not conflicts:

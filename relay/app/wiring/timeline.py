@@ -17,10 +17,18 @@ from dataclasses import dataclass, field, replace
 
 import structlog
 
+from relay.airspace.worktrees.lifecycle import ABORTED, RESTORED, TAKEN_IN
 from relay.airspace.worktrees.lifecycle import CHANGED as WORKTREE_CHANGED
-from relay.airspace.worktrees.lifecycle import MERGED
 from relay.airspace.worktrees.registry import WorktreeRegistry
-from relay.app.wiring.main_commits import MainCommit, MergedSide, commits_between, merged_side, tree_with_part
+from relay.app.wiring.main_commits import (
+    MainCommit,
+    MergedSide,
+    authors_of,
+    commits_between,
+    merge_of_branch,
+    merged_side,
+    tree_with_part,
+)
 from relay.app.wiring.person_edits import PersonEdits
 from relay.app.wiring.person_lanes import PersonLanes
 from relay.app.wiring.tool_touches import ToolTouches
@@ -40,6 +48,7 @@ from relay.room.journal import ledger
 from relay.store.ports import Store, StoreError, Tx
 from relay.timeline import checkpoints
 from relay.timeline.file_changes import (
+    Merged,
     agents_writes,
     committed_edits,
     record_changes,
@@ -48,7 +57,7 @@ from relay.timeline.file_changes import (
 )
 from relay.timeline.handoffs.journal import held_trees
 from relay.timeline.projection import KnownTree, last_tree
-from relay.timeline.reading import MAIN_LANE
+from relay.timeline.reading import MAIN_LANE, Filter, page
 from relay.timeline.rewind.history import GIVEN_UP, REDONE, REWOUND, UNDONE, Target
 
 log = structlog.get_logger(__name__)
@@ -56,6 +65,8 @@ log = structlog.get_logger(__name__)
 MAIN = "main"
 #: Who writes where no turn runs.
 UNKNOWN_LANE = Lane(ledger.ROOM, "unknown")
+#: What relay does to an agent's worktree between turns that sets its files, and as which source they are read then.
+_SET_BY_RELAY = {TAKEN_IN: "merge", ABORTED: "abort", RESTORED: "restore"}
 #: The setting that says up to where in the log an agent was told of rewinds.
 _TOLD = "rewinds_told"
 #: Files that an agent is told the names of.
@@ -73,6 +84,7 @@ class CommitPart:
     causes: Sequence[str] = ()
     committed: Mapping[str, str] = field(default_factory=dict)
     carried: bool = False
+    merged: Merged | None = None
 
     def __bool__(self) -> bool:
         return bool(self.touches or self.committed)
@@ -172,6 +184,8 @@ class TimelineRecording:
         touches = await self._touches(known.tree, tree)
         own = {touch.path for touch in await self._touches(await self._main_tree(), tree)}
         own -= await self._merged_in(plan.agent, tree)
+        change, set_by_relay = await self._set_by_relay(plan.agent, known, tree, own)
+        own -= set_by_relay
         brought = {touch.path: touch.after for touch in touches if touch.path not in own}
         others = [touch for touch in touches if touch.path in own]
 
@@ -180,7 +194,7 @@ class TimelineRecording:
                 tx,
                 plan.lane,
                 brought,
-                source="merge",
+                source=_SET_BY_RELAY.get(change, "merge"),
                 worktree=plan.agent,
                 tree=tree,
                 parents=[plan.event_id],
@@ -208,6 +222,28 @@ class TimelineRecording:
         left = {touch.path for touch in await self._touches(started.commit, tree)}
         return {touch.path for touch in await self._touches(started.head, started.commit)} - left
 
+    async def _set_by_relay(
+        self, agent: str, known: KnownTree, tree: str, paths: set[str]
+    ) -> tuple[str, set[str]]:
+        """What relay did to this worktree last since the log knew it (empty: nothing that sets files), and which of
+        these paths stand as that left them: as git's merge made them, as they were before it, or brought back."""
+
+        async def work(tx: Tx) -> list[Event]:
+            since = await events.get(tx, known.event)
+            after = 0 if since is None else since.pos
+            return await page(tx, Filter(agent, types=(WORKTREE_CHANGED,), after=after))
+
+        done = [event for event in await self._store.read(work) if event.outputs["change"] in _SET_BY_RELAY]
+        commit = done[-1].outputs["commit"] if done else None
+        if commit is None:
+            return "", set()
+        change = str(done[-1].outputs["change"])
+        stands = paths - {touch.path for touch in await self._touches(commit, tree)}
+        if change == TAKEN_IN:
+            # The first parent is the agent's side: what stood uncommitted is in it.
+            stands &= {touch.path for touch in await self._touches(f"{commit}^1", commit)}
+        return change, stands
+
     # -- the main branch
 
     async def catch_up(self) -> None:
@@ -231,14 +267,19 @@ class TimelineRecording:
         before = known.tree
         way = await commits_between(self._git, known.commit, head)
         lanes = await self._people.of({made.author for made in way if made.author is not None})
+        agents = self._settings.current.agent_names
         for made in way:
-            await self._record_commit(made, before, None if made.author is None else lanes[made.author])
+            person = None if made.author is None else lanes[made.author]
+            # An agent's own commit came by whoever works in the main checkout.
+            signed = made.author is not None and made.author.name not in agents
+            by = person if person is not None and signed else await self._people.own()
+            await self._record_commit(made, before, person, by.name.removeprefix("human:"))
             before = made.tree
 
-    async def _record_commit(self, made: MainCommit, before: str, person: Lane | None) -> None:
+    async def _record_commit(self, made: MainCommit, before: str, person: Lane | None, by: str) -> None:
         side = await merged_side(self._git, made)
         touches = await self._touches(before, made.tree)
-        parts = await self._store.read(lambda tx: _parts(tx, made, person, touches, side))
+        parts = await self._store.read(lambda tx: _parts(tx, made, person, touches, side, by))
         tree = made.tree
         if len(parts) > 1:
             brought, own = parts
@@ -275,6 +316,7 @@ class TimelineRecording:
                     committed=part.committed,
                     came=side.came(part.touches),
                     carried=part.carried,
+                    merged=part.merged,
                 )
                 at = tree
             if recorded is None:
@@ -359,17 +401,24 @@ def _told(event: Event) -> str:
 
 
 async def _parts(
-    tx: Tx, made: MainCommit, person: Lane | None, touches: Sequence[Touch], side: MergedSide
+    tx: Tx, made: MainCommit, person: Lane | None, touches: Sequence[Touch], side: MergedSide, by: str
 ) -> list[CommitPart]:
-    """Whose doing a commit of the main branch is: what agents wrote first, then what is of the person who made it."""
-    made_for = await _merged_branch(tx, made.commit) or await _taken_back_by(tx, made.named, made.tree)
-    if made_for:
-        return [CommitPart(MAIN_LANE, touches, made_for)]
+    """Whose doing a commit of the main branch is: what agents wrote first, then what is of the person who made it.
+    `by`: who brought it there."""
+    if (merge := await merge_of_branch(tx, made.commit)) is not None:
+        agent = merge.outputs["agent"]
+        wrote = await last_tree(tx, agent)
+        made_of = [*([wrote.event] if wrote else ()), merge.id]
+        return [CommitPart(MAIN_LANE, touches, made_of, merged=Merged((agent,), merge.outputs["by"]))]
+    if rewind := await _taken_back_by(tx, made.named, made.tree):
+        return [CommitPart(MAIN_LANE, touches, rewind)]
     known = {} if person is None else await committed_edits(tx, touches)
     left = [touch for touch in touches if touch.path not in known]
     writes = await agents_writes(tx, left, side.clean)
+    of = await authors_of(tx, writes.values())
+    merged = Merged(of, by) if of else None
     if person is None:
-        return [CommitPart(MAIN_LANE, touches, tuple(dict.fromkeys(writes.values())))]
+        return [CommitPart(MAIN_LANE, touches, tuple(dict.fromkeys(writes.values())), merged=merged)]
     events_of = dict.fromkeys(known.values())
     carried = {id for id in events_of if (at := await events.get(tx, id)) and at.lane_key == MAIN_LANE.key}
     brought = CommitPart(
@@ -378,6 +427,7 @@ async def _parts(
         tuple(dict.fromkeys([*writes.values(), *carried])),
         {path: event for path, event in known.items() if event in carried},
         carried=True,
+        merged=merged,
     )
     own = CommitPart(
         person,
@@ -386,17 +436,6 @@ async def _parts(
         {path: event for path, event in known.items() if event not in carried},
     )
     return [part for part in (brought, own) if part] or [own]
-
-
-async def _merged_branch(tx: Tx, commit: str) -> list[str]:
-    """The events that made this commit of the main branch by merging an agent's: what it did to its files last, and
-    the merge. None for a commit that a person made."""
-    changes = await events.about(tx, commit, types=(WORKTREE_CHANGED,))
-    merge = next((event for event in changes if event.outputs["change"] == MERGED), None)
-    if merge is None or merge.outputs["commit"] != commit:
-        return []
-    known = await last_tree(tx, merge.outputs["agent"])
-    return [*([known.event] if known else []), merge.id]
 
 
 async def _taken_back_by(tx: Tx, named: str, tree: str) -> list[str]:

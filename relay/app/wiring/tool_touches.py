@@ -6,7 +6,8 @@ Invariants:
   the worktree is no touch;
 - each event begins with the tree that the one before it ended with. So what tools have told is recorded once, and the
   end of the turn adds the rest;
-- what the turn takes in of the main branch (a merge, a rebase) is read, not written, by this agent;
+- what the turn takes in of the main branch or of another agent's (a merge, a rebase, a cherry-pick) is read, not
+  written, by this agent;
 - a storm of claims costs one look a second and one transaction. What cannot be looked at is left to the turn's end.
 """
 
@@ -25,6 +26,7 @@ import structlog
 from relay.airspace.worktrees.lifecycle import is_ancestor
 from relay.airspace.worktrees.registry import WorktreeRegistry
 from relay.airspace.worktrees.tracked_worktree import TrackedWorktree, WorktreeGone
+from relay.app.wiring.main_commits import commits_between, merged_side, tree_with_part
 from relay.faces.rewinds import MainBranchLog
 from relay.git.checkout import head_of
 from relay.git.diff import changed_files, touches_of
@@ -36,7 +38,7 @@ from relay.model import Changes, Location, Workplace
 from relay.model.touches import Source, Touch
 from relay.room.dispatch.turns import Plan
 from relay.store.ports import Store, StoreError, Tx
-from relay.timeline.file_changes import record_changes, record_reads
+from relay.timeline.file_changes import others_writes, record_changes, record_reads
 from relay.timeline.projection import last_tree
 from relay.timeline.rewind.tree_entries import entries_at
 
@@ -200,7 +202,7 @@ class ToolTouches:
         self, turn: _RunningTurn, claims: Mapping[str, _Claim], reads: Mapping[str, None]
     ) -> set[str]:
         """Record these; gives the paths that were changed."""
-        await self._take_main_in(turn)
+        await self._take_in(turn)
         await self._record_reads(turn, list(reads))
         written = set[str]()
         for source in (Source.TOOL, Source.HOOK):
@@ -286,28 +288,93 @@ class ToolTouches:
         )
         turn.kept = kept.commit
 
-    # -- the main branch
+    # -- what others wrote
 
-    async def _take_main_in(self, turn: _RunningTurn) -> None:
+    async def _take_in(self, turn: _RunningTurn) -> None:
         """Record what the turn has merged, or was rebased onto, since the last look."""
         checkout = turn.worktree.checkout
         head = await head_of(checkout.git)
         heads = (*([head.commit] if head.commit else []), *await merge_heads(checkout))
         if heads == turn.heads:
             return
-        base, before = await self._base(turn.worktree, heads), turn.base
-        turn.branch, git = head.branch, self._git
-        if base is None or before is None or base == before or not await is_ancestor(git, before, base):
-            turn.heads = heads
+        stood, turn.branch = turn.heads[0] if turn.heads else None, head.branch
+        base = await self._base(turn.worktree, heads)
+        if base != turn.base:
+            await self._main.catch_up()
+        joined = dict[str, str | None]()
+        if stood is not None and head.commit is not None:
+            stood, joined = await self._take_merges_in(turn, stood, head.commit, base)
+        await self._take_base_in(turn, base, joined)
+        if stood is not None and head.commit is not None:
+            await self._take_commit_in(turn, stood, head.commit)
+        turn.heads = heads
+
+    async def _take_merges_in(
+        self, turn: _RunningTurn, before: str, head: str, base: str | None
+    ) -> tuple[str, dict[str, str | None]]:
+        """Record of each merge between these commits first what this agent had done, then what came of another's
+        branch; gives the commit up to where, and the files that git's own merge made of this agent's work and of the
+        main branch's. `base`: see `_RunningTurn`."""
+        git, joined = self._git, dict[str, str | None]()
+        for made in await commits_between(git, before, head):
+            if base is not None and await is_ancestor(git, made.commit, base):
+                before = made.commit  # of the main branch itself
+                continue
+            side = await merged_side(git, made)
+            if not side.had:
+                continue
+            ours, theirs = made.parents
+            await self._take_commit_in(turn, before, ours, own=True)
+            if base is not None and await is_ancestor(git, theirs, base):
+                touches = await self._touches(f"{ours}^{{tree}}", f"{made.commit}^{{tree}}")
+                joined |= {touch.path: touch.after for touch in touches if touch.path in side.clean}
+            else:
+                await self._take_commit_in(turn, ours, made.commit, side.clean)
+            before = made.commit
+        return before, joined
+
+    async def _take_commit_in(
+        self,
+        turn: _RunningTurn,
+        before: str,
+        after: str,
+        clean: Mapping[str, str | None] | None = None,
+        *,
+        own: bool = False,
+    ) -> None:
+        """Record what is different in two commits and another agent wrote. `clean`: what a merge had of its second
+        side, by which it is known too. `own`: the rest is this agent's."""
+        git, clean = self._git, clean or {}
+        stood, tree = [await git.line("rev-parse", f"{commit}^{{tree}}") for commit in (before, after)]
+        moved = {touch.path for touch in await self._touches(stood, tree)}
+        touches = [touch for touch in await self._touches(turn.tree, tree) if touch.path in moved]
+        contents = {touch.path: {touch.after, clean.get(touch.path, touch.after)} for touch in touches}
+        known = await self._store.read(lambda tx: others_writes(tx, turn.agent, contents))
+        brought = {touch.path: touch.after for touch in touches if touch.path in known}
+        left = [touch for touch in touches if own and touch.path not in brought]
+        paths = {*brought, *(touch.path for touch in left)}
+        if not paths:
             return
-        await self._main.catch_up()
+        index = self._registry.scratch.folder / f"index-brought-{turn.agent}"
+        joined = await tree_with_part(git, turn.tree, tree, paths, index)
+        if joined is not None:
+            await self._record(turn, left, Source.TREE, joined, brought)
+
+    async def _take_base_in(
+        self, turn: _RunningTurn, base: str | None, joined: Mapping[str, str | None]
+    ) -> None:
+        """Record what has come of the main branch, as it stands on disk; `base`: up to where. `joined`: files that
+        git's own merge made of it and of this agent's work."""
+        before, git = turn.base, self._git
+        if base is None or before is None or base == before or not await is_ancestor(git, before, base):
+            return
         records = await changed_files(git, before, base, renames=False)
-        brought = {touch.path: touch.after for touch in touches_of(records)}
+        brought = {touch.path: touch.after for touch in touches_of(records)} | dict(joined)
         tree = await turn.worktree.snapshotter.with_paths(turn.tree, [record.path for record in records])
         touches = await self._touches(turn.tree, tree)
         own = [touch for touch in touches if brought.get(touch.path, "") != touch.after]
         await self._record(turn, own, Source.TREE, tree, brought)
-        turn.heads, turn.base = heads, base
+        turn.base = base
 
     async def _base(self, worktree: TrackedWorktree, heads: Sequence[str]) -> str | None:
         """The newest commit of the main branch that these have, a merge under way included."""

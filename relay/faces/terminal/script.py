@@ -1,8 +1,8 @@
 """The room for scripts: post one message and optionally wait for its answers, or print entries once or as they come.
 
 Invariant: exit code 0 means that the message was posted (with `--wait`: and that every job it caused has ended, with
-at least one answer); 1 means that it was not, or that the answers did not come in time. Answers go to stdout, notes
-on the connection to stderr.
+at least one answer, and that the room refused nothing); 1 means that it was not, or that the answers did not come in
+time. Answers go to stdout, refusals and notes on the connection to stderr.
 """
 
 from __future__ import annotations
@@ -167,7 +167,10 @@ async def _say_and_wait(client: RoomClient, post: Post, as_json: bool) -> int:
                     _tell("written to the transcript, waiting for it to come back")
             if post.id:
                 for entry in [entry for each in early for entry in waiting.take(each)]:
-                    _show(entry, as_json)
+                    if _is_refusal(entry):
+                        _tell(str(entry.get("body")))
+                    if as_json or not _is_refusal(entry):
+                        _show(entry, as_json)
                 early.clear()
                 if waiting.is_over:
                     return _verdict(waiting)
@@ -181,7 +184,13 @@ def _verdict(waiting: Waiting) -> int:
             _tell(f"{job.get('agent')}: {state}, {job.get('reason') or 'no reason given'}")
     if not waiting.answers:
         _tell("nobody answered")
-    return 0 if waiting.answers else 1
+    return 0 if waiting.answers and not any(map(_is_refusal, waiting.answers)) else 1
+
+
+def _is_refusal(entry: dict[str, Any]) -> bool:
+    """Did the room not do what it was told?"""
+    meta = entry.get("meta")
+    return isinstance(meta, dict) and meta.get("error") is True
 
 
 async def read(place: Callable[[], Place], name: str, last: int, follow: bool, as_json: bool) -> int:

@@ -129,11 +129,11 @@ class ActionHandlers:
         if isinstance(action, actions.Recall):
             # A look, which the one transaction that writes need not wait for.
             return Result(await self._remembered().recall(action, by=order.by), for_people=True)
-        if not isinstance(action, OUTSIDE | actions.AnswerHandoff):
+        if not isinstance(action, OUTSIDE | actions.AnswerHandoff | actions.RunPipeline):
             return None
         if isinstance(action, GUARDED):
             _verify(action, order)
-        if isinstance(action, actions.AnswerHandoff):
+        if isinstance(action, actions.AnswerHandoff | actions.RunPipeline):
             await self._handoffs.check(action)
             return None
         if self._timeline is None:

@@ -11,7 +11,7 @@ from typing import Any
 
 from relay.log.events import Event
 from relay.model.actions import HandoffAnswer
-from relay.timeline.handoffs.journal import Handoff
+from relay.timeline.handoffs.journal import Handoff, State
 from relay.timeline.handoffs.rules import RuleResult
 
 #: Characters of each end of what a command printed; the table of results has more of it.
@@ -106,6 +106,17 @@ def decided(outputs: Mapping[str, Any], action: Mapping[str, Any]) -> dict[str, 
     validation = outputs["validation"]
     failure = {**(validation["failure_info"] or {}), "suggested_action": dict(action), "retry_role": None}
     return {**outputs, "validation": {**validation, "failure_info": failure}}
+
+
+def answers_of(handoff: Handoff, event: Event | None) -> tuple[HandoffAnswer, ...]:
+    """What people can say of it now. `event`: of its last check or of what was decided; None: it was not checked."""
+    if handoff.state is State.WORKING:
+        return (HandoffAnswer.ESCALATE,)
+    if handoff.state is not State.ASKED:
+        return ()
+    if event is None or goes_on(event):
+        return (HandoffAnswer.RETRY, HandoffAnswer.ESCALATE)
+    return (HandoffAnswer.RETRY, HandoffAnswer.SKIP, HandoffAnswer.BRANCH, HandoffAnswer.ESCALATE)
 
 
 def goes_on(event: Event) -> bool:

@@ -19,6 +19,17 @@ CROSS JOIN LATERAL (SELECT o.* FROM touches o WHERE o.path = p->>'path' AND o.po
   AND (o.lane = 'room/main' OR (o.lane >= 'room/human:' AND o.lane < 'room/human;')) ORDER BY o.pos DESC LIMIT 1) t
 JOIN events e ON e.pos = t.pos
 
+-- name: others_writes
+-- Of each path the newest write of this content by another agent, which none of this agent's lanes has had and changed.
+SELECT t.path, e.id FROM jsonb_array_elements(CAST(:asked AS jsonb)) p
+CROSS JOIN LATERAL (SELECT o.* FROM touches o WHERE o.path = p->>'path'
+  AND o.after IS NOT DISTINCT FROM p->>'after' AND (o.lane < 'room/' OR o.lane >= 'room0') AND substr(o.lane, strpos(o.lane, '/') + 1) <> :agent
+  AND (o.after IS NOT NULL OR NOT EXISTS (SELECT 1 FROM touches l WHERE l.path = o.path AND l.lane = o.lane AND l.pos > o.pos))
+  ORDER BY o.pos DESC LIMIT 1) t
+JOIN events e ON e.pos = t.pos
+WHERE NOT EXISTS (SELECT 1 FROM touches m WHERE m.path = t.path AND m.before IS NOT DISTINCT FROM t.after
+  AND substr(m.lane, strpos(m.lane, '/') + 1) = :agent)
+
 -- name: agent_writes
 -- Of each path the newest write of this content by an agent; a deletion only while it is that agent's last. None which
 -- the main branch has had and lost since (:open: or its checkout, uncommitted). `0` is the character behind `/`.
@@ -37,6 +48,13 @@ WHERE NOT EXISTS (SELECT 1 FROM touches m JOIN events c ON c.pos = m.pos
 -- name: newest_of_types
 SELECT x.pos FROM jsonb_array_elements_text(CAST(:types AS jsonb)) t (type) CROSS JOIN LATERAL (SELECT i.pos FROM events i
   WHERE i.type = t.type AND i.pos > :after AND i.pos < :before AND (i.type NOT IN ('turn.ended', 'imported:turn.ended') OR i.lane NOT LIKE 'cycle:%')
+  ORDER BY i.pos DESC LIMIT :limit) x
+ORDER BY x.pos DESC LIMIT :limit
+
+-- name: newest_holding
+-- Those whose payload has this text somewhere.
+SELECT x.pos FROM jsonb_array_elements_text(CAST(:types AS jsonb)) t (type) CROSS JOIN LATERAL (SELECT i.pos FROM events i
+  WHERE i.type = t.type AND i.pos > :after AND i.pos < :before AND i.outputs LIKE :holding
   ORDER BY i.pos DESC LIMIT :limit) x
 ORDER BY x.pos DESC LIMIT :limit
 
@@ -81,6 +99,12 @@ ORDER BY e.pos DESC LIMIT :limit
 SELECT DISTINCT pos FROM touches WHERE (path = :path OR (path >= :inside AND path < :behind)) AND pos > :after AND pos < :before
 ORDER BY pos LIMIT :limit
 
+-- name: first_imported_of_path
+SELECT e.pos FROM events e WHERE e.type = 'imported:files.changed' AND e.pos > :after AND e.pos < :before
+  AND EXISTS (SELECT 1 FROM jsonb_array_elements_text(CAST(COALESCE(e.file_touches, '[]') AS jsonb)) f (path)
+    WHERE f.path = :path OR (f.path >= :inside AND f.path < :behind))
+ORDER BY e.pos LIMIT :limit
+
 -- name: workspace
 -- Of what relay carried to the main branch, the one that wrote it.
 SELECT t.path, t.lane, t.after, e.id, e.at,
@@ -95,15 +119,9 @@ WHERE (n.path = :path OR (n.path >= :inside AND n.path < :behind))
 ORDER BY t.path
 
 -- name: timeline_heads
-SELECT e.pos, e.at, e.session, e.lane, e.type, e.snapshot,
-  COALESCE(jsonb_array_length(CAST(e.file_touches AS jsonb)), 0) AS files, CAST(e.file_touches AS jsonb)->>0 AS file,
-  CASE WHEN e.type = 'worktree.changed' THEN CAST(e.outputs AS jsonb)->>'agent'
-    WHEN e.type = 'handoff' THEN CAST(e.outputs AS jsonb)->>'from_agent'
-    WHEN e.type IN ('conflict.found', 'conflict.settled') THEN CAST(e.outputs AS jsonb)->'sides'->>0 END AS agent,
-  CASE WHEN e.type NOT IN ('files.changed', 'turn.started', 'turn.ended') THEN (SELECT COALESCE(o->>'change', o->'sides'->>1, o->>'name',
-    o->>'to_role' || CASE WHEN o->'validation'->>'passed' = 'false' THEN ', refused' ELSE '' END, o->>'source', o->>'lane', o->>'kind') FROM CAST(e.outputs AS jsonb) o) END AS word,
-  EXISTS (SELECT 1 FROM touches t WHERE t.lane = e.session || '/' || e.lane AND t.seq = e.seq AND t.unseen IS NOT NULL) AS unseen,
-  CASE WHEN e.type NOT IN ('turn.started', 'turn.ended') THEN (SELECT CAST(json_agg(DISTINCT c.pos) AS text) FROM events c
+SELECT e.pos, e.at, e.session, e.lane, e.type, e.snapshot, e.file_touches,
+  CASE WHEN e.type NOT IN ('turn.started', 'turn.ended', 'imported:turn.started', 'imported:turn.ended') THEN e.outputs END AS outputs,
+  CASE WHEN e.type NOT IN ('turn.started', 'turn.ended', 'imported:turn.started', 'imported:turn.ended') THEN (SELECT CAST(json_agg(DISTINCT c.pos) AS text) FROM events c
     WHERE c.id IN (SELECT jsonb_array_elements_text(CAST(e.parents AS jsonb) || CAST(e.causal_deps AS jsonb)))
       AND c.type IN (SELECT jsonb_array_elements_text(CAST(:types AS jsonb)))) END AS causes
 FROM jsonb_array_elements_text(CAST(:positions AS jsonb)) p (pos) JOIN events e ON e.pos = CAST(p.pos AS bigint) ORDER BY e.pos

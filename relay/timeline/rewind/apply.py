@@ -63,7 +63,7 @@ class RewindApplier:
                 await self._move(operation, await self._commit(operation, event))
             case Target.MAIN:
                 checkout = await self._checkout(operation.place)
-                ref = await self._head_ref(checkout)
+                ref = await self._branch_of(event, checkout)
                 commit = await self._commit(operation, event)
                 writer = CheckoutWriter(self.scratch, checkout)
                 await writer.write(operation.before, operation.after, operation.after)
@@ -96,19 +96,24 @@ class RewindApplier:
             return await self._recover_main(checkout, operation, event)
         except Refusal as refusal:
             # A call of git that outlived the process that made it may just have moved the branch.
-            ref = operation.place if operation.target is Target.BRANCH else await self._head_ref(checkout)
+            ref = (
+                operation.place
+                if operation.target is Target.BRANCH
+                else await self._branch_of(event, checkout)
+            )
             if await self._has_commit(ref, operation, event):
                 return Outcome.FINISHED
             log.info("a rewind is given up", event_id=operation.event, reason=str(refusal))
             return Outcome.GONE
 
     async def _recover_main(self, checkout: Checkout, operation: Operation, event: Event) -> Outcome:
-        ref, writer = await self._head_ref(checkout), CheckoutWriter(self.scratch, checkout)
+        ref, writer = await self._branch_of(event, checkout), CheckoutWriter(self.scratch, checkout)
         if await self._has_commit(ref, operation, event):
             return Outcome.FINISHED  # the branch moves last
         before, after = operation.before, operation.after
-        if await checkout.git.maybe("rev-parse", "-q", "--verify", ref) != operation.base:
-            # Somebody has committed since; the files go back to what they stand on.
+        stands = await checkout.git.maybe("rev-parse", "-q", "--verify", ref)
+        if stands != operation.base or ref != await self._head_ref(checkout):
+            # Somebody has committed or switched since; the files go back to what they stand on.
             await writer.back(before, after, before)
             return Outcome.GONE
         outcome = await writer.recover(before, after, after, before)
@@ -123,6 +128,10 @@ class RewindApplier:
             raise Refusal(f"{place} is no checkout any more: {error}.", "Name another place.") from error
         await self.scratch.borrow([checkout])
         return checkout
+
+    async def _branch_of(self, event: Event, checkout: Checkout) -> str:
+        """The branch that was checked out when the operation was planned."""
+        return f"{HEADS}{event.branch}" if event.branch else await self._head_ref(checkout)
 
     async def _head_ref(self, checkout: Checkout) -> str:
         branch = (await head_of(checkout.git)).branch
@@ -144,7 +153,7 @@ class RewindApplier:
         assert operation.base is not None
         branch = operation.place.removeprefix(HEADS)
         if operation.target is Target.MAIN:
-            branch = (await head_of(self.main.git)).branch or ""
+            branch = (await self._branch_of(event, self.main)).removeprefix(HEADS)
         subject = f"{_VERBS[operation.kind]} what {operation.lane} did"
         to = event.inputs["to"]
         text = f"{' '.join(subject.split())[:200]}\n\n" + (f"Since {' '.join(to.split())}.\n\n" if to else "")

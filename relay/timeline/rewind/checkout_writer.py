@@ -18,7 +18,7 @@ import os
 import shutil
 import stat
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
@@ -187,7 +187,7 @@ class CheckoutWriter:
 
     async def _found(self, changes: Mapping[bytes, Change]) -> dict[bytes, _OnDisk]:
         """What stands at these paths now, as git would store it."""
-        stamps = await asyncio.to_thread(lambda: {path: self._stamp(path) for path in changes})
+        stamps = await asyncio.to_thread(lambda: {path: self._stamp(path, changes) for path in changes})
         there = [path for path, stamp in stamps.items() if stamp is not None]
         with self._private_index() as git:
             # git looks into the index for how a file's line ends are stored.
@@ -209,11 +209,13 @@ class CheckoutWriter:
         with tempfile.TemporaryDirectory(prefix="rewind-", dir=self._scratch.folder) as folder:
             yield self._scratch.git(self._checkout, Path(folder) / "index")
 
-    def _stamp(self, path: bytes) -> Stamp:
+    def _stamp(self, path: bytes, changes: Collection[bytes]) -> Stamp:
         """What tells a file from itself after a change; None where none is. Raises Refusal for what git does not
-        know as a file, and behind a link."""
+        know as a file, and behind a link that is none of the paths that change."""
         for folder in _folders(path):
             if on_disk(self._top, folder).is_symlink():
+                if folder in changes:
+                    return None  # the link goes, or has just come; what it leads to is another path
                 why, fix = "A link stands in the place of a folder", "Move it away, and try again."
                 raise FilesInTheWay(self._top, [name_of(folder)], why, fix)
         try:
@@ -287,7 +289,7 @@ class CheckoutWriter:
 
     def _still(self, path: bytes, found: Mapping[bytes, _OnDisk]) -> None:
         """Refuse where somebody wrote since it was looked at."""
-        if self._stamp(path) != found[path].stamp:
+        if self._stamp(path, found) != found[path].stamp:
             why, fix = "A file was written at the same moment", "Try again."
             raise FilesInTheWay(self._top, [name_of(path)], why, fix)
 

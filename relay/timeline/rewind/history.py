@@ -33,6 +33,7 @@ REWOUND, UNDONE, REDONE, GIVEN_UP = (
 )
 #: What takes an operation back, as people give it at the command line.
 UNDO, REDO = "relay timeline undo", "relay timeline redo"
+_HEADS = "refs/heads/"
 
 
 class Target(StrEnum):
@@ -195,6 +196,32 @@ async def undo_commands(tx: Tx) -> dict[str, str]:
 async def standing_after(tx: Tx, after: int) -> list[Operation]:
     """The rewinds behind this place in the log that were not undone."""
     return [_operation(row) for row in await tx.all(Q.rewinds_after, after=after)]
+
+
+async def taken_back(tx: Tx) -> dict[str, Any]:
+    """What is taken back now, for those who look: `{rewinds: [{number, event, lane, by, into, branch, events}], undo,
+    redo}`. `events`: the places in the log of those of which the rewind left nothing where it wrote, which is `into`
+    (worktree, main, branch); `undo`, `redo`: the ids of the events that these act on now, null = none."""
+    rewinds = [_operation(row) for row in await tx.all(Q.rewinds_standing)]
+    removed = dumps(sorted({id for rewind in rewinds for id in rewind.removed}))
+    places = {row["id"]: row["pos"] for row in await tx.all(events.Q.events_known, ids=removed)}
+    acts = {command: event for event, command in (await undo_commands(tx)).items()}
+    return {
+        "rewinds": [
+            {
+                "number": rewind.pos,
+                "event": rewind.event,
+                "lane": rewind.lane,
+                "by": rewind.author,
+                "into": rewind.target.value,
+                "branch": rewind.place.removeprefix(_HEADS) if rewind.target is Target.BRANCH else None,
+                "events": sorted(places[id] for id in rewind.removed if id in places),
+            }
+            for rewind in rewinds
+        ],
+        "undo": acts.get(UNDO),
+        "redo": acts.get(REDO),
+    }
 
 
 async def rebuild(store: Store) -> int:

@@ -23,7 +23,7 @@ from relay.model.touches import Kind, Touch, paths_of
 from relay.store.ports import Tx
 from relay.timeline.projection import CHANGED, READ, UNCOMMITTED, last_tree
 from relay.timeline.rewind.engine import TakenBack
-from relay.timeline.rewind.history import NewOperation, Operation, standing_after
+from relay.timeline.rewind.history import UNDONE, NewOperation, Operation, Target, standing_after
 from relay.timeline.rewind.named_touches import TouchedEvent
 
 #: The event of another wing that says that an agent's branch was merged, and of its changes that one.
@@ -314,3 +314,27 @@ def newest_of_each_lane(taken: Iterable[Event]) -> list[str]:
     for event in sorted(taken, key=lambda event: event.pos):
         newest[event.lane_key] = event
     return [event.id for event in newest.values()]
+
+
+def skipped_undo(operation: Operation, of: str, author: str, by: Lane) -> RewindPlan:
+    """An undo for which there is no place any more: it is recorded and writes nothing, so that the rewind before it
+    is the next to be undone. `skipped` of the answer says why. Pure."""
+    nothing = TakenBack(operation.after, ())
+    answer = answer_of(operation.lane, "", [operation.event], nothing, undo_with="")
+    answer["skipped"] = f"The worktree {operation.place} is gone, and what stood in it."
+    new = NewOperation(
+        kind=UNDONE,
+        of=of,
+        lane=operation.lane,
+        to="",
+        target=Target.WORKTREE,
+        place=operation.place,
+        base=None,
+        before=operation.after,
+        after=operation.after,
+        answer=answer,
+        author=author,
+        by=by,
+        causes=[operation.event],
+    )
+    return RewindPlan(answer, new)

@@ -14,6 +14,7 @@ import asyncio
 import re
 import time
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import structlog
@@ -53,6 +54,7 @@ from relay.timeline.rewind.plan import (
     invalidated,
     lane_events,
     newest_of_each_lane,
+    skipped_undo,
     steps,
     steps_again,
 )
@@ -171,6 +173,8 @@ class Rewinds:
                 f"What the files of {operation.lane} were before and after is not kept any more.",
                 "`timeline.keep_days` says how long snapshots are kept.",
             )
+        if kind == UNDONE and operation.target is Target.WORKTREE and not await _is_there(operation.place):
+            return skipped_undo(operation, of, author, by)
         target, place, base, tree, parents = await self._place_again(operation, places)
         touched = await self._touched(operation)
         later = await self._store.read(
@@ -187,10 +191,8 @@ class Rewinds:
             branch = places.head.branch
         undo_with = REDO if kind == UNDONE else UNDO
         if result.tree == tree:
-            branch, undo_with = (
-                None,
-                "",
-            )  # nothing is written, but the rewind before it is the next to be undone
+            # Nothing is written, but the rewind before it is the next to be undone.
+            branch, undo_with = None, ""
         answer = answer_of(operation.lane, "", [operation.event], result, (), branch, undo_with)
         if result.conflicts and (not partial or result.tree == tree):
             return RewindPlan(answer, None)
@@ -290,11 +292,13 @@ class Rewinds:
                 worktree = places.worktree
                 if worktree is None or str(worktree[0].top) != operation.place:
                     raise Refusal(
-                        f"The worktree {operation.place} is not there.",
-                        "Make it again: give its agent a turn.",
+                        f"No agent works in {operation.place}.",
+                        "Put its agent back into the configuration and give it a turn, or remove that folder: then "
+                        "the undo goes on to the rewind before.",
                     )
                 return await self._place("worktree", False, operation.lane, places)
             case Target.MAIN:
+                await self._still_out(operation, places)
                 return await self._place("main", True, operation.lane, places)
         git = self._main.git
         commit = await git.maybe("rev-parse", "-q", "--verify", f"{operation.place}^{{commit}}")
@@ -302,6 +306,19 @@ class Rewinds:
             return await self._place("new", True, operation.lane, places)
         tree = await git.line("rev-parse", f"{commit}^{{tree}}")
         return Target.BRANCH, operation.place, commit, tree, (commit,)
+
+    async def _still_out(self, operation: Operation, places: RewindPlaces) -> None:
+        """Refuse while another branch is checked out than the one that the operation is on."""
+        event = await self._store.read(lambda tx: events.get(tx, operation.event))
+        branch = None if event is None else event.branch
+        if branch is None or branch == places.head.branch:
+            return
+        if await self._main.git.maybe("rev-parse", "-q", "--verify", f"{HEADS}{branch}") is not None:
+            raise Refusal(
+                f"That was done on the branch {branch}, and {self._main.top} is on "
+                f"{places.head.branch or 'no branch'}.",
+                f"Check out {branch} there first.",
+            )
 
     async def _main_tree(self, places: RewindPlaces) -> tuple[str, str]:
         if places.head.commit is None:
@@ -394,6 +411,10 @@ class Rewinds:
                 await history.give_up(tx, operation, "the process that carried it out was ended", by)
 
         await self._store.write(settle, durable=True)
+
+
+async def _is_there(place: str) -> bool:
+    return await asyncio.to_thread(Path(place).exists)
 
 
 def _choose(

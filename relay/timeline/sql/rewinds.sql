@@ -25,6 +25,11 @@ SELECT * FROM rewinds WHERE state = 'begun' ORDER BY pos
 -- name: rewinds_after
 SELECT * FROM rewinds WHERE pos > :after AND kind = 'timeline.rewound' AND state IN ('begun', 'done')
 
+-- name: rewinds_standing
+-- The newest of what was asked about a rewind says whether it stands, also while it is being done.
+SELECT r.* FROM rewinds r WHERE r.kind = 'timeline.rewound' AND r.state <> 'given_up' AND (SELECT o.kind FROM rewinds o
+  WHERE o.rewind = r.pos AND o.state <> 'given_up' ORDER BY o.pos DESC LIMIT 1) <> 'timeline.undone' ORDER BY r.pos
+
 -- name: clear_rewinds
 DELETE FROM rewinds
 

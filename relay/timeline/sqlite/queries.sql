@@ -17,6 +17,17 @@ JOIN touches t ON t.path = p.value->>'path' AND t.pos = (SELECT o.pos FROM touch
   AND o.pos < p.value->>'pos' AND (o.lane = 'room/main' OR (o.lane >= 'room/human:' AND o.lane < 'room/human;')) ORDER BY o.pos DESC LIMIT 1)
 JOIN events e ON e.pos = t.pos
 
+-- name: others_writes
+-- Of each path the newest write of this content by another agent, which none of this agent's lanes has had and changed.
+SELECT t.path, e.id FROM json_each(:asked) p
+JOIN touches t ON t.path = p.value->>'path' AND t.pos = (SELECT o.pos FROM touches o WHERE o.path = p.value->>'path'
+  AND o.after IS p.value->>'after' AND (o.lane < 'room/' OR o.lane >= 'room0') AND substr(o.lane, instr(o.lane, '/') + 1) <> :agent
+  AND (o.after IS NOT NULL OR NOT EXISTS (SELECT 1 FROM touches l WHERE l.path = o.path AND l.lane = o.lane AND l.pos > o.pos))
+  ORDER BY o.pos DESC LIMIT 1)
+JOIN events e ON e.pos = t.pos
+WHERE NOT EXISTS (SELECT 1 FROM touches m WHERE m.path = t.path AND m.before IS t.after
+  AND substr(m.lane, instr(m.lane, '/') + 1) = :agent)
+
 -- name: agent_writes
 -- Of each path the newest write of this content by an agent; a deletion only while it is that agent's last. None which
 -- the main branch has had and lost since (:open: or its checkout, uncommitted). `0` is the character behind `/`.
@@ -35,6 +46,13 @@ WHERE NOT EXISTS (SELECT 1 FROM touches m JOIN events c ON c.pos = m.pos
 -- Of each type as many as are wanted, by an index. What the room decided about a message (`cycle:`) is no agent's turn.
 SELECT x.value AS pos FROM json_each(:types) t, json_each((SELECT json_group_array(pos) FROM (SELECT i.pos FROM events i
   WHERE i.type = t.value AND i.pos > :after AND i.pos < :before AND (i.type NOT IN ('turn.ended', 'imported:turn.ended') OR i.lane NOT LIKE 'cycle:%')
+  ORDER BY i.pos DESC LIMIT :limit))) x
+ORDER BY x.value DESC LIMIT :limit
+
+-- name: newest_holding
+-- Those whose payload has this text somewhere.
+SELECT x.value AS pos FROM json_each(:types) t, json_each((SELECT json_group_array(pos) FROM (SELECT i.pos FROM events i
+  WHERE i.type = t.value AND i.pos > :after AND i.pos < :before AND i.outputs LIKE :holding
   ORDER BY i.pos DESC LIMIT :limit))) x
 ORDER BY x.value DESC LIMIT :limit
 
@@ -79,6 +97,11 @@ ORDER BY e.pos DESC LIMIT :limit
 SELECT DISTINCT pos FROM touches WHERE (path = :path OR (path >= :inside AND path < :behind)) AND pos > :after AND pos < :before
 ORDER BY pos LIMIT :limit
 
+-- name: first_imported_of_path
+SELECT e.pos FROM events e WHERE e.type = 'imported:files.changed' AND e.pos > :after AND e.pos < :before
+  AND EXISTS (SELECT 1 FROM json_each(e.file_touches) f WHERE f.value = :path OR (f.value >= :inside AND f.value < :behind))
+ORDER BY e.pos LIMIT :limit
+
 -- name: workspace
 -- Of what relay carried to the main branch, the one that wrote it.
 SELECT t.path, t.lane, t.after, e.id, e.at,
@@ -93,14 +116,9 @@ WHERE (n.path = :path OR (n.path >= :inside AND n.path < :behind))
 ORDER BY t.path
 
 -- name: timeline_heads
-SELECT e.pos, e.at, e.session, e.lane, e.type, e.snapshot, COALESCE(json_array_length(e.file_touches), 0) AS files,
-  e.file_touches->>0 AS file,
-  CASE WHEN e.type = 'worktree.changed' THEN e.outputs->>'agent' WHEN e.type = 'handoff' THEN e.outputs->>'from_agent'
-    WHEN e.type IN ('conflict.found', 'conflict.settled') THEN e.outputs->'sides'->>0 END AS agent,
-  CASE WHEN e.type NOT IN ('files.changed', 'turn.started', 'turn.ended') THEN COALESCE(e.outputs->>'change',
-    e.outputs->'sides'->>1, e.outputs->>'name', e.outputs->>'to_role' || iif(e.outputs->'validation'->>'passed' = 0, ', refused', ''), e.outputs->>'source', e.outputs->>'lane', e.outputs->>'kind') END AS word,
-  EXISTS (SELECT 1 FROM touches t WHERE t.lane = e.session || '/' || e.lane AND t.seq = e.seq AND t.unseen IS NOT NULL) AS unseen,
-  CASE WHEN e.type NOT IN ('turn.started', 'turn.ended') THEN (SELECT json_group_array(DISTINCT c.pos) FROM
+SELECT e.pos, e.at, e.session, e.lane, e.type, e.snapshot, e.file_touches,
+  CASE WHEN e.type NOT IN ('turn.started', 'turn.ended', 'imported:turn.started', 'imported:turn.ended') THEN e.outputs END AS outputs,
+  CASE WHEN e.type NOT IN ('turn.started', 'turn.ended', 'imported:turn.started', 'imported:turn.ended') THEN (SELECT json_group_array(DISTINCT c.pos) FROM
     (SELECT value FROM json_each(e.parents) UNION ALL SELECT value FROM json_each(e.causal_deps)) d
     CROSS JOIN events c ON c.id = d.value WHERE c.type IN (SELECT value FROM json_each(:types))) END AS causes
 FROM json_each(:positions) p CROSS JOIN events e ON e.pos = p.value ORDER BY e.pos

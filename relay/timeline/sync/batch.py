@@ -15,13 +15,14 @@ from relay.log.encoding import dumps, loads
 from relay.log.event_hash import Withheld
 from relay.log.imported import ROOM, local_session, to_local
 from relay.timeline.checkpoints import MADE
+from relay.timeline.conflicts import FOUND, SETTLED
 from relay.timeline.projection import CHANGED, READ
 from relay.timeline.rewind.history import GIVEN_UP, REDONE, REWOUND, UNDONE
 from relay.timeline.sync.merged import MERGED
 from relay.timeline.sync.packs import BadLine, PackedEvent, Stub, read_line
 
 #: What comes back from a copy as it was: no other part of the room does anything about these.
-OWN_TYPES = frozenset({CHANGED, READ, MADE, REWOUND, UNDONE, REDONE, GIVEN_UP, MERGED})
+OWN_TYPES = frozenset({CHANGED, READ, MADE, REWOUND, UNDONE, REDONE, GIVEN_UP, MERGED, FOUND, SETTLED})
 SPAWN, DEBRIEF = "spawn", "debrief"
 
 

@@ -23,7 +23,8 @@ import json
 import re
 import time
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
+from pathlib import Path
 from typing import Any
 
 from relay.git.kept_snapshots import KeptSnapshots, ref_component
@@ -31,7 +32,8 @@ from relay.git.ref_log import LogCommit, append_commit, head_commit, list_refs, 
 from relay.git.remotes import fetch_refs, push_ref
 from relay.git.run import Git, GitError
 from relay.log import events
-from relay.log.encoding import dumps
+from relay.log.archived import ARCHIVED, ArchivedPart
+from relay.log.encoding import dumps, loads
 from relay.log.imported import make_replica_id, replica_id
 from relay.model.refusals import Fault, Refusal
 from relay.store.ports import Store, Tx
@@ -41,12 +43,14 @@ from relay.timeline.sync.batch import Incoming, RefusedEvent
 from relay.timeline.sync.importing import ImportResult, import_events
 from relay.timeline.sync.outgoing import Outgoing, read_page
 from relay.timeline.sync.packs import BadPack, pack, unpack
-from relay.timeline.sync.privacy import Sharing
+from relay.timeline.sync.privacy import Sharing, SuspectText
 from relay.timeline.sync.tree_secrets import find_secrets
 
 TIMELINES, JOURNALS, FETCHED = "refs/relay/timeline/", "refs/relay/journal/", "refs/relay/fetched/"
 #: The file of a commit that is the pack, and how many lines one has, about.
 PACK, PACK_LINES = "events.z", 2000
+#: Snapshots that stayed at home, which are looked at again when `not_secret` is another.
+MOST_STAYED = 500
 _REPLICA = re.compile(r"[0-9a-f]{16}")
 _SENT, _READ, _RESTORING = "timeline.sent:", "timeline.read", "timeline.restoring"
 
@@ -55,7 +59,7 @@ _SENT, _READ, _RESTORING = "timeline.sent:", "timeline.read", "timeline.restorin
 class AppendResult:
     """`events` that went into the ref, in `packs`, with `trees` of snapshots. `withheld`: payloads that stayed at
     home for what looks like a secret, `unsafe`: events whose files did, with their paths; `held`: the keys of lanes
-    that are held back."""
+    that are held back; `suspects`: the texts for which all that stayed."""
 
     replica: str
     events: int = 0
@@ -64,6 +68,7 @@ class AppendResult:
     withheld: int = 0
     unsafe: tuple[tuple[str, tuple[str, ...]], ...] = ()
     held: tuple[str, ...] = ()
+    suspects: tuple[SuspectText, ...] = ()
 
 
 class TimelineExchange:
@@ -102,8 +107,10 @@ class TimelineExchange:
             ]
             return await self._import(own, refs)
 
-    async def restore(self, replica: str | None = None) -> ImportResult:
+    async def restore(self, replica: str | None = None, archives: Path | None = None) -> ImportResult:
         """Bring back what the journal has of this room into a database that lost it, and what was fetched of others.
+        What it lacks of a part that was archived (a journal that began later, in another clone) comes from the
+        folder `archives`.
         What was recorded since the last `keep` is gone. `replica`: whose journal, where there are several. One that
         was ended in between goes on. Raises Refusal where the log has something, and where it is not clear which
         journal; GitError."""
@@ -124,7 +131,7 @@ class TimelineExchange:
 
             await self._store.write(begin)
             others = [ref for ref in await list_refs(self._git, FETCHED) if not ref.endswith(f"/{own}")]
-            done = await self._import(own, [f"{JOURNALS}{own}", *others], anew=True)
+            done = await self._import(own, [f"{JOURNALS}{own}", *others], anew=True, archives=archives)
             await projection.rebuild(self._store)
             await history.rebuild(self._store)
             await checkpoints.rebuild(self._store)
@@ -169,16 +176,23 @@ class TimelineExchange:
         sent = await self._sent(cursor)
         given: set[str] = set()
         head = await head_commit(self._git, ref)
-        if sent.get("commit") != head or sent.get("share") != names:
-            # Another copy of the repository, a run that was ended, or others are shared now.
+        passed = [] if sharing is None else sorted(sharing.not_secret)
+        trees: dict[str, list[str]] = {}  # with their events
+        stayed: dict[str, list[str]] = sent.get("unsafe", {})
+        if sent.get("not_secret", []) != passed:
+            trees, stayed = stayed, {}
+        if sent.get("commit") != head or sent.get("share") != names or sent.get("not_secret", []) != passed:
+            # Another copy of the repository, a run that was ended, or others, or more, are shared now.
             given, sent = await self._given(ref), {}
         kept = frozenset[str]()
         if sharing is not None:
             kept = frozenset(snapshot.tree for snapshot in await self._kept.all())
+            trees = {tree: of for tree, of in trees.items() if tree in kept}
         page = Outgoing(int(sent.get("pos", 0)), dict(sent.get("held", {})))
         events_ = packs = trees_ = withheld = 0
         lines: list[str] = []
-        trees: dict[str, list[str]] = {}  # with their events
+        held_for = [SuspectText(*about) for about in sent.get("why", ())]
+        suspects: list[SuspectText] = []
         unsafe: list[tuple[str, tuple[str, ...]]] = []
         ended = False
         while not ended:
@@ -188,29 +202,53 @@ class TimelineExchange:
                 return await read_page(tx, after, sharing, held)
 
             page = await self._store.read(work, long=True)
+            held_for += page.why
             for id, event in page.events.items():
                 if id not in given:
                     lines += event.lines
                     if event.tree is not None and event.tree in kept:
                         trees.setdefault(event.tree, []).append(id)
-                    events_, withheld = events_ + 1, withheld + event.withheld
+                    events_ += 1
+                    withheld += len({suspect.where for suspect in event.withheld})
+                    suspects += event.withheld
             ended = page.upto == after
-            if lines and (ended or len(lines) >= PACK_LINES):
+            if (lines or trees) and (ended or len(lines) >= PACK_LINES):
                 data = await asyncio.to_thread(pack, lines)
                 message = f"{len(lines)} lines of the timeline\n"
                 if trees and sharing is not None:
-                    found = await find_secrets(self._git, [*trees], ref, remote, sharing.secrets)
-                    unsafe += [(id, paths) for tree, paths in found.items() for id in trees.pop(tree)]
-                head = await append_commit(
-                    self._git, ref, {PACK: data}, sorted(trees), message, int(time.time())
-                )
-                packs, trees_ = packs + 1, trees_ + len(trees)
+                    found = await find_secrets(self._git, [*trees], ref, remote, sharing)
+                    for tree, paths in found.items():
+                        stayed[tree] = trees.pop(tree)
+                        unsafe += [(id, tuple(paths)) for id in stayed[tree]]
+                        suspects += [
+                            SuspectText(id, path, digest)
+                            for id in stayed[tree]
+                            for path, digests in paths.items()
+                            for digest in digests
+                        ]
+                if lines or trees:
+                    head = await append_commit(
+                        self._git, ref, {PACK: data}, sorted(trees), message, int(time.time())
+                    )
+                    packs, trees_ = packs + 1, trees_ + len(trees)
                 lines, trees = [], {}
-        now = {"commit": head, "pos": page.upto, "share": names, "held": page.held}
+        now: dict[str, Any] = {"commit": head, "pos": page.upto, "share": names, "held": page.held}
+        if sharing is not None:
+            now |= {"not_secret": passed, "why": [astuple(about) for about in held_for]}
+            now["unsafe"] = dict([*stayed.items()][-MOST_STAYED:])
         if now != sent:
             value = dumps(now)
             await self._store.write(lambda tx: events.put_setting(tx, cursor, value))
-        return AppendResult(own, events_, packs, trees_, withheld, tuple(unsafe), tuple(sorted(page.held)))
+        return AppendResult(
+            own,
+            events_,
+            packs,
+            trees_,
+            withheld,
+            tuple(unsafe),
+            tuple(sorted(page.held)),
+            (*suspects, *held_for),
+        )
 
     async def _sent(self, cursor: str) -> dict[str, Any]:
         """How far the log was looked at, by the setting of this name."""
@@ -231,7 +269,9 @@ class TimelineExchange:
     async def _fetch(self, remote: str) -> None:
         await fetch_refs(self._git, remote, TIMELINES, _fetched(remote))
 
-    async def _import(self, own: str, refs: Iterable[str], *, anew: bool = False) -> ImportResult:
+    async def _import(
+        self, own: str, refs: Iterable[str], *, anew: bool = False, archives: Path | None = None
+    ) -> ImportResult:
         """Import what is new in these refs; `anew`: all that they have."""
         text = None if anew else await self._store.read(lambda tx: events.setting(tx, _READ))
         cursors: dict[str, str] = {} if text is None else dict(json.loads(text))
@@ -254,6 +294,8 @@ class TimelineExchange:
                 newest = commit.commit
             if newest is not None:
                 read[ref] = (newest, ids)
+        if archives is not None:
+            await asyncio.to_thread(_read_archives, incoming, own, archives)
         done = await import_events(self._store, incoming, own)
         waiting = {event.id for event in done.waiting}
         cursors |= {ref: newest for ref, (newest, ids) in read.items() if not ids & waiting}
@@ -275,3 +317,25 @@ def _read_pack(incoming: Incoming, origin: str, commit: LogCommit) -> list[str]:
         incoming.refused.append(RefusedEvent("?", origin, f"the pack {commit.commit[:12]} is damaged: {bad}"))
         return []
     return incoming.read(origin, lines)
+
+
+def _read_archives(incoming: Incoming, own: str, folder: Path) -> None:
+    """Take in what the archives that this room's events name have, where some of that is missing."""
+    named = [
+        event
+        for event in incoming.events.values()
+        if event.row["type"] == ARCHIVED and incoming.origins[event.id] == own
+    ]
+    for event in named:
+        part = ArchivedPart.of_json(loads(event.row["outputs"]))
+        if all(id in incoming.events for _, id in part.heads.values()):
+            continue
+        try:
+            data = (folder / part.file).read_bytes()
+            if hashlib.sha256(data).hexdigest() != part.sha256:
+                raise BadPack("its content is not what was archived")
+            for line in map(loads, unpack(data)):
+                incoming.read(line.get("origin") or own, [line["event"]])
+        except (OSError, BadPack) as error:
+            reason = f"the archive {part.file} cannot be read: {error}"
+            incoming.refused.append(RefusedEvent("?", own, reason))

@@ -32,8 +32,9 @@ from relay.timeline.sync.batch import ImportBatch, Incoming, LaneHead, Place, Re
 from relay.timeline.sync.order import behind_causes, in_order
 from relay.timeline.sync.packs import PackedEvent, of_body
 
-#: Events of one transaction.
-BATCH = 1000
+#: Events of one transaction. An id is a hash, so on a long log each event of a small transaction costs a page of the
+#: index of ids; those of a larger one share them. The room's own writes wait less than a quarter of a second for it.
+BATCH = 4000
 
 
 @dataclass(frozen=True, slots=True)

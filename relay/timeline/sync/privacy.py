@@ -11,6 +11,7 @@ Invariants:
 - the other columns (branch, paths, role, source key) are hashed as they are. An event with a secret in one of them
   cannot leave, nor what comes behind it on its lane, since lanes have no gaps: the lane is held back from there on,
   and is named. Then it is private as others are;
+- a text that only looks like a secret passes by its digest, which names that text alone (`SuspectText`);
 - what has left cannot be called back: a name that is taken off the list stops what comes, and no more;
 - a shared event's clock names the lanes that its author had seen, private ones among them, with how far. The clock is
   hashed, so it goes. The contents of its snapshot are looked through by `relay.timeline.sync.tree_secrets`.
@@ -20,31 +21,35 @@ Pure.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from relay.base.secret_text import has_secret
+from relay.base.secret_text import secrets_in
 from relay.log.imported import ROOM
-from relay.model.names import PRIVATE_EVENTS
 
 _PERSON = "human:"
-_OPEN = ("lane", "session", "type", "role", "branch", "file_touches", "source_key")
+#: What cannot be left out of an event, and what can.
+OPEN = ("lane", "session", "type", "role", "branch", "file_touches", "source_key")
 PAYLOADS = ("inputs", "outputs")
 
 
 @dataclass(frozen=True, slots=True)
 class Sharing:
     """Whose lanes leave the room. `names`: of agents and people, whatever their case. `secrets`: texts that are
-    secrets though they do not look like one, such as the room's token."""
+    secrets though they do not look like one, such as the room's token; `not_secret`: the digests of texts that only
+    look like one."""
 
     names: frozenset[str] = frozenset()
     secrets: frozenset[str] = field(default=frozenset(), repr=False)
+    not_secret: frozenset[str] = frozenset()
 
     @classmethod
-    def of(cls, names: Collection[str], secrets: Collection[str] = ()) -> Sharing:
+    def of(
+        cls, names: Collection[str], secrets: Collection[str] = (), not_secret: Collection[str] = ()
+    ) -> Sharing:
         named = frozenset(name.casefold().removeprefix(_PERSON) for name in names)
-        return cls(named, frozenset(secrets))
+        return cls(named, frozenset(secrets), frozenset(not_secret))
 
     def has(self, session: str, lane: str) -> bool:
         """Does this lane leave? In the room's own session only those of people do: an agent's is its conversation."""
@@ -54,15 +59,21 @@ class Sharing:
         return name.casefold() in self.names
 
 
-def withheld(row: Mapping[str, Any], sharing: Sharing) -> tuple[str, ...]:
-    """The payloads of an event that stay at home."""
-    if row["type"] in PRIVATE_EVENTS:
-        return tuple(name for name in PAYLOADS if row[name] is not None)
-    return tuple(
-        name for name in PAYLOADS if row[name] is not None and has_secret(row[name], sharing.secrets)
-    )
+@dataclass(frozen=True, slots=True)
+class SuspectText:
+    """A text that looks like a secret, by its `digest` ("": one that nothing lets pass). `where`: the path of a file
+    of the event's snapshot, or the column of the event."""
+
+    event: str
+    where: str
+    digest: str
 
 
-def tells_a_secret(row: Mapping[str, Any], sharing: Sharing) -> bool:
-    """Is something like a secret in what cannot be left out of the event?"""
-    return any(row[name] is not None and has_secret(row[name], sharing.secrets) for name in _OPEN)
+def suspects(row: Mapping[str, Any], sharing: Sharing, columns: Iterable[str]) -> list[SuspectText]:
+    """What looks like a secret in these columns of an event."""
+    return [
+        SuspectText(row["id"], name, digest)
+        for name in columns
+        if row[name] is not None
+        for digest in dict.fromkeys(secrets_in(row[name], sharing.secrets, sharing.not_secret))
+    ]

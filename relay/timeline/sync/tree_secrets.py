@@ -11,34 +11,35 @@ Invariants:
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import islice
 
-from relay.base.secret_text import has_secret
+from relay.base.secret_text import secrets_in
 from relay.git.diff import parse_raw
 from relay.git.run import LONG_S, Git, name_of
+from relay.timeline.sync.privacy import Sharing
 
 #: Bytes of each end of a blob that are looked at.
 MOST_END = 1_048_576
 #: The newest packs whose trees are known to have left.
 _MOST_PACKS = 200
-#: Paths of one tree that are named.
+#: Paths of one tree, and texts of one file, that are named.
 _MOST_NAMED = 5
 
 
 async def find_secrets(
-    git: Git, trees: Sequence[str], ref: str, remote: str, known: Collection[str] = ()
-) -> dict[str, tuple[str, ...]]:
-    """The trees in which something looks like a secret, each with the paths (some of them, where there are many).
-    `ref`: of this room's packs; `remote`: where they go; `known`: texts that are secrets though they do not look like
-    one. Raises GitError."""
+    git: Git, trees: Sequence[str], ref: str, remote: str, sharing: Sharing
+) -> dict[str, dict[str, tuple[str, ...]]]:
+    """The trees in which something looks like a secret, each with the paths (some of them, where there are many) and
+    the digests of what was found there. `ref`: of this room's packs; `remote`: where they go. Raises GitError."""
     without = "".join(f"^{tree}^{{tree}}\n" for tree in await _left_before(git, ref, remote))
     asked = ("rev-list", "--objects", "--missing=allow-any", "--no-object-names", "--stdin")
     stdin = ("".join(f"{tree}\n" for tree in trees) + without).encode()
     objects = (await git.run(*asked, stdin=stdin, timeout_s=LONG_S)).out
     if not objects:
         return {}
-    ends = _BlobEnds(frozenset(known))
+    ends = _BlobEnds(sharing)
 
     async def read(chunk: bytes) -> None:
         await asyncio.to_thread(ends.read, chunk)
@@ -57,24 +58,26 @@ async def _left_before(git: Git, ref: str, remote: str) -> list[str]:
     return [*dict.fromkeys(tips), *(packs or "").split()]
 
 
-async def _places(git: Git, trees: Sequence[str], blobs: Collection[str]) -> dict[str, tuple[str, ...]]:
+async def _places(
+    git: Git, trees: Sequence[str], blobs: Mapping[str, tuple[str, ...]]
+) -> dict[str, dict[str, tuple[str, ...]]]:
     """Of the trees that have one of these blobs, at which paths: each tree is compared with the one before."""
     empty = await git.line("hash-object", "-t", "tree", "--stdin")
     pairs = "".join(f"{old} {new}\n" for old, new in zip([empty, *trees], trees, strict=False))
     listed = await git.run(
         "diff-tree", "--stdin", "-r", "-z", "--raw", "--no-renames", stdin=pairs.encode(), timeout_s=LONG_S
     )
-    standing: dict[bytes, None] = {}
-    found: dict[str, tuple[str, ...]] = {}
+    standing: dict[bytes, tuple[str, ...]] = {}
+    found: dict[str, dict[str, tuple[str, ...]]] = {}
     heads = [f"{pair}\n".encode() for pair in pairs.splitlines()]
     for tree, about in zip(trees, _by_pair(listed.out, heads), strict=True):
         for record in parse_raw(about):
             if record.new in blobs:
-                standing[record.path] = None
+                standing[record.path] = blobs[record.new]
             else:
                 standing.pop(record.path, None)
         if standing:
-            found[tree] = tuple(name_of(path) for path in sorted(standing)[:_MOST_NAMED])
+            found[tree] = {name_of(path): standing[path] for path in sorted(standing)[:_MOST_NAMED]}
     return found
 
 
@@ -92,10 +95,11 @@ def _by_pair(data: bytes, heads: Iterable[bytes]) -> list[bytes]:
 
 @dataclass(slots=True)
 class _BlobEnds:
-    """Reads `git cat-file --batch` in any pieces. `found`: the blobs in whose ends something looks like a secret."""
+    """Reads `git cat-file --batch` in any pieces. `found`: the blobs in whose ends something looks like a secret,
+    with the digests of that (some, where there are many)."""
 
-    known: frozenset[str]
-    found: set[str] = field(default_factory=set)
+    sharing: Sharing
+    found: dict[str, tuple[str, ...]] = field(default_factory=dict)
     _head: bytearray = field(default_factory=bytearray)
     _id: str = ""
     _left: int = -1
@@ -143,9 +147,10 @@ class _BlobEnds:
         ends = [self._first + last] if len(self._last) <= MOST_END else [self._first, last]
         for data in ends if self._is_blob else ():
             text = data.decode("ascii", "replace")
-            if has_secret(text, self.known) or (
-                "\0" in text and has_secret(text.replace("\0", ""), self.known)
-            ):
-                self.found.add(self._id)
+            for read in (text, text.replace("\0", "")) if "\0" in text else (text,):
+                looks = secrets_in(read, self.sharing.secrets, self.sharing.not_secret)
+                if digests := tuple(islice(looks, _MOST_NAMED)):
+                    before = self.found.get(self._id, ())
+                    self.found[self._id] = tuple(dict.fromkeys([*before, *digests]))
         self._first.clear()
         self._last.clear()

@@ -17,6 +17,7 @@ from relay.airspace.advisories.rules.observation import PairObservation
 from relay.airspace.live.picture import near_text
 from relay.airspace.readings import Evidence, Level
 from relay.log.follow import step
+from relay.log.imported import make_replica_id
 from relay.model import Kind
 from relay.model.working_set import FileTouch, WorkingSet
 from relay.room.dispatch.turns import Idle
@@ -24,6 +25,9 @@ from relay.room.dispatch.turns import Outcome as TurnOutcome
 from relay.room.journal.frames import SHOWN, frames_of
 from relay.room.journal.values import JobState
 from relay.store.ports import Tx
+from relay.timeline.sync.batch import Incoming
+from relay.timeline.sync.importing import import_events
+from relay.timeline.sync.outgoing import read_page
 from tests.airspace.parts import FILE, AirspaceRoom, near, open_airspace_store, touch, work
 from tests.engines import BOTH, Clock, check_log
 from tests.room import parts
@@ -714,3 +718,45 @@ async def test_a_pair_that_parted_and_meets_elsewhere_is_told(airspace: Airspace
     assert (list(second.contacts), second.files) == ([("CLAUDE", "CODEX")], ("src/free.py",))
     assert "src/free.py" in (await airspace.said())[-1].body
     assert airspace.protocol.steer("CODEX", "src/free.py") is not None
+
+
+async def test_what_was_said_before_the_database_was_lost_is_not_said_again(
+    airspace: AirspaceRoom, tmp_path: Path
+) -> None:
+    over = await airspace.meet(risk=0.5)
+    airspace.seen.clear()
+    airspace.sets.clear()
+    await airspace.tick()
+    airspace.clock.move(1000.0)
+    airspace.sets |= {"CLAUDE": work("CLAUDE", FILE, committed=3.0), "CODEX": work("CODEX", FILE)}
+    airspace.seen["CLAUDE", "CODEX"] = near(0.9)
+    await airspace.tick()
+    stands = next(each for each in await airspace.all() if each.open)
+    own = await airspace.store.write(make_replica_id)
+    page = await airspace.store.read(lambda tx: read_page(tx, 0, None, {}))
+    incoming = Incoming()
+    incoming.read(own, [line for event in page.events.values() for line in event.lines])
+    store = await open_airspace_store(tmp_path / "again")
+    try:
+        await store.write(lambda tx: make_replica_id(tx, own))
+        assert (await import_events(store, incoming, own)).refused == ()
+        assert await store.write(lambda tx: table.bring_back(tx, airspace.clock())) == 2
+        assert await store.write(lambda tx: table.bring_back(tx, airspace.clock())) == 0
+        again = AirspaceRoom(store, airspace.clock, sets=airspace.sets, seen=airspace.seen)
+        await again.protocol.load()
+        for _ in range(400):
+            await again.tick()
+        assert await again.said() == [] and await again.asked_people() == []
+        back = {each.id: each for each in await again.all()}
+        assert back.keys() == {over.id, stands.id}
+        assert (back[stands.id].contacts, back[stands.id].latched) == (stands.contacts, stands.latched)
+        assert not back[over.id].open
+        # What is new is said, and what is over too.
+        again.seen.clear()
+        again.sets.clear()
+        await again.tick()
+        (clear,) = await again.said()
+        assert "lear" in clear.body
+        await check_log(store)
+    finally:
+        await store.close()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import uuid
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
@@ -9,7 +10,7 @@ from pathlib import Path
 from relay.app.wiring.timeline import TimelineRecording
 from relay.config.settings import LiveSettings
 from relay.log import events
-from relay.log.events import Event, NewEvent
+from relay.log.events import Event, Lane, NewEvent
 from relay.log.verify import verify
 from relay.model import Changes, Location
 from relay.room.dispatch.roster import Policy
@@ -43,15 +44,24 @@ class RecordedRoom:
     def repo(self) -> Path:
         return self.room.folder
 
-    async def begin(self, agent: str) -> Plan:
+    async def begin(self, agent: str, *, take_main: bool = False) -> Plan:
         """A turn of this agent begins."""
         plan = Plan(Policy(agent), "h", (), (), "", 0, f"s-{agent}", None, "", 0.0)
         started = await self.store.write(lambda tx: events.append(tx, NewEvent("turn.started", plan.lane)))
         plan = replace(plan, event_id=started.id)
-        place = await self.room.turns.before_turn(agent)
+        place = await self.room.turns.before_turn(agent, take_main=take_main)
         assert place is not None
+        await self.tell()
         await self.timeline.turn_began(plan, place)
         return plan
+
+    async def tell(self) -> None:
+        """Record what was done to worktrees since, as the room does."""
+        changes, self.room.happened = self.room.happened, []
+        for change in changes:
+            lane = Lane("room", f"worktree:{uuid.uuid4().hex}", short=True)
+            new = NewEvent("worktree.changed", lane, outputs=change.as_json(), snapshot=change.commit)
+            await self.store.write(lambda tx, new=new: events.append(tx, new))
 
     def named(self, plan: Plan, *paths: str, writes: bool | None = True) -> None:
         """A tool of the turn named these."""

@@ -305,6 +305,38 @@ async def _through(stage: Stage) -> None:
     assert await verify(stage.store) == []
 
 
+async def test_a_pipeline_says_at_its_start_who_could_not_take_the_work(open_stage: Open) -> None:
+    roles = [{"name": "developer"}, {"name": "qa"}, {"name": "deployer"}]
+    rules = [
+        {"from_role": "developer", "to_role": "qa", "rules": ["AllTestsPass"]},
+        {"from_role": "qa", "to_role": "deployer", "rules": ["AllTestsPass"]},
+    ]
+    stage = await open_stage("room", roles=roles, transitions=rules)
+    write(stage.at("AVA"), {"begun.txt": "of ava\n"})
+    write(stage.at("CAT"), {"mine.txt": "of cat\n"})
+    action = RunPipeline("do it")
+    await stage.orders.check(action)
+    said = await stage.order("pipeline", action)
+    assert said == (
+        "The pipeline begins: AVA (developer) -> BEN (qa) -> CAT (deployer).\n\n"
+        "It would stop at CAT: CAT has work of its own that has not landed: mine.txt. "
+        "Merge or discard it before the work gets there."
+    )
+    await stage.answer(HandoffAnswer.ESCALATE)
+    await stage.settle()
+    (stage.at("CAT") / "mine.txt").unlink()
+    await stage.orders.check(action)
+    assert await stage.order("pipeline", action) == said.partition("\n")[0]
+
+
+async def test_every_role_that_is_missing_is_named_at_once(open_stage: Open) -> None:
+    names = ("developer", "qa", "security", "deployer", "manager")
+    stage = await open_stage("room", roles=[{"name": name} for name in names])
+    await stage.orders.check(RunPipeline("do it"))
+    with pytest.raises(Refusal, match="No agent has the roles deployer, manager"):
+        await stage.order("pipeline", RunPipeline("do it"))
+
+
 async def test_a_pipeline(open_stage: Open) -> None:
     stage = await open_stage("room")
     await stage.order("pipeline", RunPipeline("do it"))

@@ -81,6 +81,39 @@ async def rewound(desk: RecordedRoom, lane: str) -> list[str]:
     return sorted(file["path"] for file in answer["files"] if file["before"] != file["after"])
 
 
+def said(event: Event) -> str:
+    """As the log has it."""
+    return f"{reading.author(event)} {reading.words(event)}"
+
+
+async def test_who_merged_by_relay_and_an_agents_own_commit_by_hand(desk: RecordedRoom) -> None:
+    await work(desk, "AVA", a="AVA\n")
+    await work(desk, "BEN", b="BEN\n")
+    await desk.room.actions.merge("AVA", "Bea")
+    await desk.tell()
+    assert [said(event) for event in await on_main(desk)] == ["main wrote 1: AVA's work, merged by Bea"]
+    merges = [
+        event
+        for event in await all_events(desk.store, "worktree.changed")
+        if event.outputs["change"] == "merged"
+    ]
+    assert said(merges[0]) == f"AVA had its work merged into the main branch by Bea ({branch(desk, 'AVA')})"
+    # A commit that is signed by the agent itself was not brought by it.
+    git(
+        desk.repo,
+        "-c",
+        "user.name=BEN",
+        "-c",
+        "user.email=b@x",
+        "merge",
+        "-q",
+        "--squash",
+        branch(desk, "BEN"),
+    )
+    git(desk.repo, "-c", "user.name=BEN", "-c", "user.email=b@x", "commit", "-q", "-m", "BEN's")
+    assert said((await on_main(desk))[-1]) == "main wrote 1: BEN's work, merged by Ann"
+
+
 async def test_a_fast_forward_is_no_work_of_who_merges(desk: RecordedRoom) -> None:
     first = await work(desk, "AVA", a="AVA\n")
     second = await work(desk, "AVA", a="AVA 2\n", b=None)
@@ -93,6 +126,10 @@ async def test_a_fast_forward_is_no_work_of_who_merges(desk: RecordedRoom) -> No
     ]
     assert [event.parents for event in found] == [(first.id,), (second.id,)]
     assert not any("unseen" in event.outputs for event in found)
+    assert [said(event) for event in found] == [
+        "main wrote 1: AVA's work, merged by Ann",
+        "main wrote 1, deleted 1: AVA's work, merged by Ann",
+    ]
     assert await writers(desk) == {"a.py": "AVA", "b.py": "AVA"}
     with pytest.raises(Refusal, match="Ann has changed no file"):
         await rewound(desk, "Ann")
@@ -111,6 +148,11 @@ async def test_a_merge_commit_has_the_agents_part_and_the_persons(desk: Recorded
     assert (bens.lane_key, touched(bens), bens.parents) == ("room/main", [("ben.py", "write")], (ben.id,))
     assert (own.lane_key, touched(own)) == ("room/human:Ann", [("a.py", "write")])
     assert bens.id in own.parents
+    assert [said(each) for each in (brought, bens, own)] == [
+        "main wrote 3: AVA's work, merged by Ann",
+        "main wrote 1: BEN's work, merged by Ann",
+        "Ann wrote 1",
+    ]
     assert "unseen" not in own.outputs
     assert "commit" not in bens.outputs, "no commit has these files"
     assert await writers(desk) == {"a.py": "Ann", "ben.py": "BEN", "new.py": "AVA", "sub.py": "AVA"}

@@ -142,6 +142,55 @@ async def test_taking_main_in_within_a_turn_writes_nothing(desk: RecordedRoom) -
     assert (read.outputs["paths"], read.causal_deps) == (["b.py", "c.py"], (person.id,))
 
 
+@pytest.mark.parametrize("how", ["merge", "cherry-pick"])
+async def test_taking_another_agent_s_branch_in_is_a_read(desk: RecordedRoom, how: str) -> None:
+    """What BEN wrote stays BEN's, and what AVA did in the same turn is hers."""
+    (desk.repo / "a.py").write_text("one\ntwo\n3\n4\n5\nsix\n")
+    git(desk.repo, "commit", "-qam", "longer")
+    other = await desk.begin("BEN")
+    git(desk.at("BEN"), "merge", "-q", "main")
+    (desk.at("BEN") / "a.py").write_text("one\ntwo\n3\n4\n5\nsix\nBEN\n")
+    (desk.at("BEN") / "ben.py").write_text("ben\n")
+    git(desk.at("BEN"), "add", "-A")
+    git(desk.at("BEN"), "commit", "-qm", "ben")
+    await desk.end(other)
+    plan = await desk.begin("AVA")
+    git(desk.at("AVA"), "merge", "-q", "main")
+    if how == "merge":
+        (desk.at("AVA") / "a.py").write_text("AVA\none\ntwo\n3\n4\n5\nsix\n")
+        git(desk.at("AVA"), "commit", "-qam", "ava")
+    branch = git(desk.at("BEN"), "branch", "--show-current")
+    git(desk.at("AVA"), *(["merge", "-q", "--no-edit"] if how == "merge" else ["cherry-pick"]), branch)
+    (desk.at("AVA") / "own.py").write_text("mine\n")
+    await desk.end(plan)
+    found = [event for event in await desk.changed() if event.lane in ("AVA", "BEN")]
+    (ben,) = [event for event in found if event.lane == "BEN"]
+    written = {path for event in found if event.lane == "AVA" for path, _ in touched(event)}
+    assert written == ({"a.py", "own.py"} if how == "merge" else {"own.py"})
+    read = [event for event in await all_events(desk.store, "files.read") if event.lane == "AVA"][-1]
+    assert (read.outputs["source"], read.outputs["paths"]) == ("merge", ["a.py", "ben.py"])
+    assert ben.id in read.causal_deps
+    if how == "merge":
+        (own,) = [event for event in found if ("a.py", "write") in touched(event) and event.lane == "AVA"]
+        (touch,) = [touch for touch in own.outputs["touches"] if touch["path"] == "a.py"]
+        assert text(desk.repo, touch["after"]) == "AVA\none\ntwo\n3\n4\n5\nsix", "not BEN's line"
+
+
+async def test_a_file_that_main_and_the_turn_both_edited(desk: RecordedRoom) -> None:
+    """Of a file that git's merge made of both, the turn's own lines alone are its write."""
+    commit(desk.repo, {"a.py": "one\ntwo\n3\n4\n5\nsix\n"}, "longer")
+    plan = await desk.begin("AVA")
+    git(desk.at("AVA"), "merge", "-q", "main")
+    commit(desk.at("AVA"), {"a.py": "AVA\none\ntwo\n3\n4\n5\nsix\n"}, "ava")
+    commit(desk.repo, {"a.py": "one\ntwo\n3\n4\n5\nsix\nperson\n"}, "person")
+    git(desk.at("AVA"), "merge", "-q", "--no-edit", "main")
+    await desk.end(plan)
+    (own,) = [event for event in await desk.changed() if event.lane == "AVA"]
+    (touch,) = own.outputs["touches"]
+    assert text(desk.repo, touch["before"]) == "one\ntwo\n3\n4\n5\nsix"
+    assert text(desk.repo, touch["after"]) == "AVA\none\ntwo\n3\n4\n5\nsix"
+
+
 async def test_a_storm_of_claims_is_one_look(desk: RecordedRoom, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tool_touches, "GATHER_S", 0.01)
     plan = await desk.begin("AVA")

@@ -92,15 +92,13 @@ async def test_a_click_says_what_its_author_had_seen(room: MockRoom, open_page: 
     await page.mouse.click(*await spot(page, "CODEX", 30))
     panel = page.get_by_test_id("tl-event-panel")
     await expect(panel).to_have_attribute("data-number", "4")
-    await expect(panel).to_contain_text("CODEX changed src/app.py")
-    await expect(panel.get_by_test_id("tl-seen")).to_contain_text("CLAUDE changed src/app.py")
-    await expect(panel.get_by_test_id("tl-effects")).to_contain_text("CLAUDE changed src/app.py")
+    await expect(panel).to_contain_text("CODEX wrote 1: src/app.py")
+    await expect(panel.get_by_test_id("tl-seen")).to_contain_text("CLAUDE wrote 1: src/app.py")
+    await expect(panel.get_by_test_id("tl-effects")).to_contain_text("CLAUDE wrote 1: src/app.py")
     await panel.get_by_test_id("tl-lines").click()
     await expect(panel.get_by_test_id("diff-file")).to_contain_text("two")
     await page.mouse.move(*await spot(page, "CODEX", 40))
-    await expect(page.locator(".air-tip")).to_contain_text(
-        "changed src/new.py, not having seen another's change"
-    )
+    await expect(page.locator(".air-tip")).to_contain_text("wrote 1, 1 unseen: src/new.py")
     await page.mouse.click(*await spot(page, "CODEX", 40))
     await expect(panel.get_by_test_id("tl-unseen")).to_contain_text("src/new.py")
     assert page.url.endswith("#/timeline?event=5")
@@ -119,7 +117,7 @@ async def test_the_keyboard_zooms_and_goes_from_event_to_event(room: MockRoom, o
     await page.keyboard.press("0")
     await expect(looking).to_have_attribute("data-span", str(round(whole)))
     await page.keyboard.press("ArrowRight")
-    await expect(said(page)).to_contain_text("CLAUDE changed src/app.py")
+    await expect(said(page)).to_contain_text("CLAUDE wrote 1: src/app.py")
     await expect(said(page)).to_contain_text("Event 2.")
     await page.keyboard.press("ArrowRight")
     await expect(said(page)).to_contain_text("Event 6.")
@@ -194,6 +192,7 @@ async def test_taking_back_shows_its_plan_first(room: MockRoom, open_page: OpenP
     await dialog.get_by_test_id("tl-into-main").check()
     await expect(dialog.get_by_test_id("tl-go")).to_be_enabled()
     room.timeline.add("ann", "timeline.rewound", "src/app.py", word="CODEX", at=NOW + 100 * MINUTE)
+    room.timeline.taken["undo"] = ANSWER["rewind"]
     await dialog.get_by_test_id("tl-go").click()
     await expect(dialog).to_have_count(0)
     assert room.timeline.asked[-1] == ("rewind", wanted | {"into": "main", "dry_run": False})
@@ -344,3 +343,78 @@ async def test_a_phone_shows_all_of_it(room: MockRoom, open_page: OpenPage, sche
     await expect(page.get_by_test_id("tl-event").first).to_be_visible()
     assert await page.evaluate("document.scrollingElement.scrollWidth - innerWidth") <= 0
     assert await page.evaluate(PALE) == []
+
+
+async def test_the_number_of_a_handoff_leads_to_what_was_said_of_it(
+    room: MockRoom, open_page: OpenPage
+) -> None:
+    morning(room)
+    asked = room.say("RELAY", "AVA hands on to BEN (h1).", "tool", meta={"handoff": 1})
+    page = await open_page()
+    room.say("ann", "see h1 and handoff #1, also #h7; not h2, x/h1 or h1.large")
+    entry = page.get_by_test_id("entry").filter(has_text="not h2")
+    await expect(entry.locator("a.ref")).to_have_text(["h1", "handoff #1", "#h7"])
+    await entry.get_by_role("link", name="h1", exact=True).click()
+    await expect(page.locator(f'[data-number="{asked["number"]}"]')).to_be_focused()
+    await entry.get_by_role("link", name="#h7", exact=True).click()
+    await expect(page.get_by_test_id("tl-list")).to_be_visible()
+    assert "kind=handoff" in page.url
+
+
+OTHER = "3f2a91bc" + "0" * 56
+
+
+async def test_other_rooms_have_rows_and_a_filter_and_no_take_back(
+    room: MockRoom, open_page: OpenPage
+) -> None:
+    morning(room)
+    at = NOW + 45 * MINUTE
+    room.timeline.add("CLAUDE@3f2a91bc", "files.changed", "a.py", at=at, lane="zz/CLAUDE", replica=OTHER)
+    page = await open_page(path="#/timeline?event=10")
+    why = page.get_by_test_id("tl-why-not")
+    await expect(why).to_have_text("Another room (3f2a91bc) recorded this: it is taken back there.")
+    await expect(page.get_by_test_id("tl-take-back")).to_have_count(0)
+    row = page.get_by_test_id("tl-row-CLAUDE@3f2a91bc")
+    await expect(row).to_be_visible()
+    await page.get_by_test_id("tl-others").uncheck()
+    await expect(row).to_have_count(0)
+    await page.get_by_test_id("tl-as-list").click()
+    await expect(page.get_by_test_id("tl-event")).to_have_count(9)
+    assert "here=1" in page.url
+
+
+async def test_what_cannot_be_taken_back_says_why(room: MockRoom, open_page: OpenPage) -> None:
+    morning(room)
+    room.timeline.add("main", "files.changed", "src/app.py", lane="room/main", causes=[6, 9], at=NOW)
+    page = await open_page(path="#/timeline?event=10")
+    why = page.get_by_test_id("tl-why-not")
+    await expect(why).to_contain_text("relay carried this for CLAUDE: take it back from CLAUDE’s row.")
+    await why.get_by_role("button", name="Go there").click()
+    await expect(page.get_by_test_id("tl-event-panel")).to_have_attribute("data-number", "6")
+    await expect(page.get_by_test_id("tl-take-back")).to_be_visible()
+
+
+async def test_compared_moments_are_named_and_each_can_be_removed(
+    room: MockRoom, open_page: OpenPage
+) -> None:
+    page = await opened(room, open_page, path="#/timeline?at=2&with=5")
+    bar = page.get_by_test_id("tl-compared")
+    await expect(bar).to_contain_text("#2")
+    await expect(bar).to_contain_text("#5")
+    await page.get_by_test_id("tl-remove-A").click()
+    await expect(bar).to_have_count(0)
+    await expect(page.get_by_test_id("tl-moment")).to_have_attribute("data-at", "5")
+    await page.get_by_test_id("tl-compare").click()
+    await expect(bar).to_contain_text("choose A")
+    await page.get_by_test_id("tl-compared-end").click()
+    await expect(bar).to_have_count(0)
+    assert await page.evaluate(PALE) == []
+
+
+async def test_a_phone_lists_events_as_cards(room: MockRoom, open_page: OpenPage) -> None:
+    page = await opened(room, open_page, path="#/timeline?as=list", size=(390, 844))
+    for card in await page.get_by_test_id("tl-event").all():
+        who, deed = [await card.locator(part).bounding_box() for part in ("b", ".tl-deed")]
+        assert who is not None and deed is not None
+        assert deed["y"] >= who["y"] + who["height"], "what was done stands below who did it"
+        assert deed["width"] > 250

@@ -268,6 +268,18 @@ async def test_a_job_that_is_dead_was_given_up(home: Path, room: FakeRoom) -> No
     assert await join(home, "--say", "@CODEX why?", "--wait", "50") == (1, "", said)
 
 
+async def test_a_refused_command_is_a_failure(home: Path, room: FakeRoom) -> None:
+    async def refuse(asked: dict[str, Any]) -> None:
+        await room.frame("cycle", {"message_id": asked["id"], "state": "commanded"})
+        await room.say("SYSTEM", "No.\x1b[2J Ask.", in_reply_to=asked["id"], job=1, meta={"error": True})
+
+    room.on_post = refuse
+    code, out, err = await join(home, "--say", "/pipeline x", "--wait", "50")
+    assert (code, out, "No." in err, "\x1b" in err) == (1, "", True, False)
+    code, out, err = await join(home, "--say", "/pipeline x", "--wait", "50", "--json")
+    assert (code, json.loads(out)["meta"], "No." in err) == (1, {"error": True}, True)
+
+
 async def test_wait_tells_when_nobody_answers(home: Path, room: FakeRoom) -> None:
     async def nobody(asked: dict[str, Any]) -> None:
         await room.frame("cycle", {"message_id": asked["id"], "state": "none"})

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import stat
 from pathlib import Path
 
@@ -153,6 +154,28 @@ async def test_what_is_in_the_way_stays(place: Place, path: str, make: object) -
         await place.writer.write(before, after, place.head)
     assert (place.top / "a").read_bytes() == b"a\n"
     assert os.path.lexists(place.top / path.partition("/")[0])
+
+
+@pytest.mark.parametrize("kill", [False, True])
+async def test_a_link_that_changes_places_with_a_folder(place: Place, kill: bool) -> None:
+    """Both ways, and what the link leads to stays as it is; also where a process is ended half-way."""
+    linked = await place.now()
+    target = sorted(path for path in place.on_disk() if path.startswith("d/"))
+    (place.top / "link").symlink_to("d")
+    with_link = await place.now()
+    (place.top / "link").unlink()
+    write(place.top, {"link/e": "not in d\n", "link/f": "f\n"})
+    with_folder = await place.now()
+    for before, after in ((with_folder, with_link), (with_link, with_folder), (with_folder, linked)):
+        if kill and after != linked:
+            # The removals are done, and nothing is written yet.
+            shutil.rmtree(place.top / "link") if before == with_folder else (place.top / "link").unlink()
+            assert await place.writer.recover(before, after, place.head, place.head) is Outcome.FINISHED
+        else:
+            await place.writer.write(before, after, place.head)
+        assert await place.now() == after
+        assert [path for path in place.on_disk() if path.startswith("d/")] == target
+        assert (place.top / "d/e").read_text() == "e\n"
 
 
 async def test_untracked_output_survives(place: Place) -> None:

@@ -42,6 +42,41 @@ def actions(answer: dict[str, Any]) -> dict[str, str]:
     return {file["path"]: file["action"] for file in answer["files"]}
 
 
+async def test_what_is_taken_back_now(stage: Stage) -> None:
+    """A rewind's events are taken back until it is undone, and again when it is redone."""
+    await stage.give_worktree(CODEX)
+    begin = await stage.edit(CODEX, {"app.py": "good\n" + lines(1, 9)})
+    one = await stage.edit(CODEX, {"other.py": "bad\n"})
+    two = await stage.edit(CODEX, {"new.py": "bad\n"})
+    nothing = {"rewinds": [], "undo": None, "redo": None}
+
+    async def now() -> dict[str, Any]:
+        return await stage.store.read(history.taken_back)
+
+    assert await now() == nothing
+    answer = await stage.rewind(CODEX, begin)
+    stands = await now()
+    event = next(each for each in await all_events(stage.store) if each.id == answer["event"])
+    assert stands["rewinds"] == [
+        {
+            "number": event.pos,
+            "event": event.id,
+            "lane": "CODEX",
+            "by": "ANN",
+            "into": "worktree",
+            "branch": None,
+            "events": [one.pos, two.pos],
+        }
+    ]
+    assert (stands["undo"], stands["redo"]) == (event.id, None)
+    undone = await stage.undo(CODEX)
+    assert await now() == {**nothing, "redo": undone["event"]}
+    await stage.redo(CODEX)
+    assert await now() == stands
+    await history.rebuild(stage.store)
+    assert await now() == stands
+
+
 async def test_rewind_is_undone(stage: Stage) -> None:
     """Its own worktree is as it was, and undo brings all back, with what came after; redo takes it back again."""
     top = await stage.give_worktree(CODEX)
@@ -269,6 +304,58 @@ async def test_an_undo_that_changes_nothing_is_settled_without_writing(stage: St
     assert states == ["undone", "done", "undone", "done"]
     assert await history.rebuild(stage.store) == 4
     assert [row["state"] for row in await rows(stage.store)] == states
+
+
+async def test_an_undo_whose_worktree_is_gone_lets_the_one_before_it_be_undone(stage: Stage) -> None:
+    """As when its agent was taken out of the room: it is skipped in words, and nothing is written."""
+    main = stage.main.top
+    await stage.give_worktree(CLAUDE)
+    await stage.edit(CLAUDE, {"good.py": "good\n"})
+    await stage.merge(CLAUDE)
+    await stage.rewind(CLAUDE, into="main")
+    top = await stage.give_worktree(CODEX)
+    await stage.edit(CODEX, {"bad.py": "bad\n"})
+    await stage.rewind(CODEX)
+    with pytest.raises(Refusal, match=f"No agent works in {top}") as refused:
+        await stage.undo()
+    assert "remove that folder" in refused.value.fix
+    git(main, "worktree", "remove", "--force", str(top))
+    del stage.worktrees[CODEX]
+    skipped = await stage.undo()
+    assert skipped["skipped"] == f"The worktree {top} is gone, and what stood in it."
+    assert (skipped["files"], skipped["undo_with"], (main / "good.py").exists()) == ([], "", False)
+    assert not top.exists()
+    assert actions(await stage.undo()) == {"good.py": "restored"}
+    assert (main / "good.py").read_text() == "good\n"
+    states = [row["state"] for row in await rows(stage.store)]
+    assert states == ["undone", "undone", "done", "done"]
+    await history.rebuild(stage.store)
+    assert [row["state"] for row in await rows(stage.store)] == states
+    assert await verify(stage.store) == []
+
+
+async def test_an_undo_goes_to_the_branch_of_its_rewind(stage: Stage) -> None:
+    await stage.give_worktree(CODEX)
+    main = stage.main.top
+    git(main, "branch", "feature")
+    await stage.edit(CODEX, {"bad.py": "bad\n"})
+    await stage.merge(CODEX)
+    await stage.rewind(CODEX, into="main")
+    git(main, "switch", "-q", "feature")
+    with pytest.raises(Refusal, match=r"on the branch main, and .* is on feature"):
+        await stage.undo()
+    assert stage.show("feature") == FIRST
+    git(main, "switch", "-q", "main")
+    await stage.undo()
+    assert stage.show("main") == {**FIRST, "bad.py": "bad\n"}
+    git(main, "switch", "-q", "feature")
+    with pytest.raises(Refusal, match="Check out main there first"):
+        await stage.redo()
+    # A branch that is there no more asks nobody to check it out.
+    git(main, "branch", "-m", "main", "trunk")
+    git(main, "switch", "-q", "trunk")
+    await stage.redo()
+    assert stage.show("trunk") == FIRST
 
 
 async def test_a_new_rewind_ends_what_can_be_redone(stage: Stage) -> None:

@@ -22,7 +22,9 @@ from relay.model.refusals import Refusal
 from relay.model.touches import Kind, Source, Touch
 from relay.store.ports import Queries, Row, Tx
 from relay.timeline import checkpoints, file_changes
+from relay.timeline.archive import archive, check_archives
 from relay.timeline.checkpoints import CheckpointKind, make_checkpoint
+from relay.timeline.conflicts import record_conflict, settle, standing
 from relay.timeline.projection import KnownTree, last_tree
 from relay.timeline.rewind import history
 from relay.timeline.rewind.history import REWOUND, NewOperation, Target
@@ -232,6 +234,11 @@ async def test_rebuilt_from_refs(rooms: tuple[Room, Room], tmp_path: Path) -> No
     kind = CheckpointKind.USER
     await ann.replica.store.write(lambda tx: make_checkpoint(tx, lane, "here", tree, kind))
     marked = await ann.replica.store.read(checkpoints.newest)
+    sides = [("CLAUDE", "CODEX"), ("CLAUDE", "main")]
+    found = [
+        await ann.replica.store.write(lambda tx, two=two: record_conflict(tx, two, ["a.py"])) for two in sides
+    ]
+    await ann.replica.store.write(lambda tx: settle(tx, found[0]))
     await ann.exchange.keep()
     await ann.exchange.push("origin", ALL)
     before, union = await ann.heads(), await ann.replica.union()
@@ -245,6 +252,7 @@ async def test_rebuilt_from_refs(rooms: tuple[Room, Room], tmp_path: Path) -> No
         assert (done.added, done.refused, done.waiting) == (len(union), (), ())
         assert await ann.heads() == before
         assert await ann.replica.store.read(checkpoints.newest) == marked
+        assert await ann.replica.store.read(standing) == found[1:], "so it is not found again"
         restored = [event.id for event in await all_events(ann.replica.store) if event.id != theirs.id]
         assert restored == recorded, "in the order in which they were recorded"
         assert [event.id for event in await ann.replica.union()] == [event.id for event in union]
@@ -257,6 +265,55 @@ async def test_rebuilt_from_refs(rooms: tuple[Room, Room], tmp_path: Path) -> No
         assert (await bob.replica.store.read(lambda tx: events.get(tx, more.id))) is not None
     finally:
         await ann.replica.store.close()
+
+
+async def test_what_the_journal_lacks_comes_from_the_archives(
+    rooms: tuple[Room, Room], tmp_path: Path
+) -> None:
+    """The journal of a clone that came later begins behind what was archived before."""
+    ann, bob = rooms
+    folder, rng = tmp_path / "archive", random.Random(5)
+    theirs = await bob.write("b.py", "by bob\n")
+    await bob.exchange.push("origin", ALL)
+    await ann.exchange.pull("origin")
+    await ann.write("a.py", "by ann\n", [theirs.id])
+    for _ in range(12):
+        await ann.replica.act(rng)
+    await ann.exchange.keep()
+    union = await ann.replica.union()
+    upto = await ann.replica.store.read(events.last_pos)
+    done = await archive(ann.replica.store, folder, upto)
+    assert done.events > done.kept and len(done.parts) == 1
+    whole = ann.repo, f"{JOURNALS}{ann.replica.id}"
+    journal = git(whole[0], "rev-parse", whole[1])
+    git(whole[0], "update-ref", "-d", whole[1])
+    last = await ann.write("a.py", "more\n")
+    await ann.exchange.keep()
+    assert await check_archives(ann.replica.store, folder) == []
+    later = git(whole[0], "rev-parse", whole[1])
+    await ann.replica.store.close()
+    ids = {event.id for event in union}
+    part = done.parts[0]
+    for number, (commit, given, what) in enumerate(
+        [
+            (later, folder, "whole"),
+            (journal, None, "the journal alone, as far as it goes"),
+            (later, tmp_path / "none", "named"),
+        ]
+    ):
+        git(whole[0], "update-ref", whole[1], commit)
+        again = await Room.at(tmp_path, "ann", f"ann-again-{number}")
+        try:
+            back = await again.exchange.restore(archives=given)
+            have = {event.id for event in await again.replica.union()}
+            if what == "named":
+                assert any(f"the archive {part.file} cannot be read" in each.reason for each in back.refused)
+                continue
+            assert (back.refused, back.waiting) == ((), ()), what
+            assert ids <= have and (last.id in have) == (commit == later)
+            assert await verify(again.replica.store) == []
+        finally:
+            await again.replica.store.close()
 
 
 async def test_a_log_is_brought_back_into_an_empty_database_only(

@@ -11,6 +11,7 @@ from relay.log import events
 from relay.log.events import Event, Lane, NewEvent
 from relay.model.touches import Kind, Source, Touch
 from relay.timeline import file_changes, reading
+from relay.timeline.heads import heads
 from relay.timeline.others import as_shown, origins_of, workspace_of_others
 from relay.timeline.reading import Filter
 from relay.timeline.sync.privacy import Sharing
@@ -78,6 +79,28 @@ async def test_events_of_another_room_are_shown_as_its(rooms: tuple[Replica, Rep
     assert first["outputs"] == theirs.outputs
 
 
+async def test_heads_have_those_of_other_rooms_on_rows_of_their_own(rooms: tuple[Replica, Replica]) -> None:
+    ann, bob = rooms
+    theirs = await ann.change(ann.agent, "src/a.py", "a0")
+    person = await ann.change(ann.person, "b.py", "b0")
+    await bob.take([(ann.id, await ann.lines())])
+    mine = await bob.change(bob.agent, "src/a.py", "c0", [theirs.id])
+    told = await bob.store.read(heads)
+    mark = ann.id[:8]
+    assert [told["names"][place] for place in told["who"]] == [f"CLAUDE@{mark}", f"ann@{mark}", "CLAUDE"]
+    assert [told["types"][place] for place in told["type"]] == ["files.changed"] * 3
+    assert told["replica"] == [0, 0, -1] and told["replicas"] == [ann.id]
+    assert told["causes"][-1] == [told["number"][0]]
+    for way in ({}, {"before": 2**53}):
+        for path, found in (("src", [theirs, mine]), ("b.py", [person]), ("none", [])):
+            page = await bob.store.read(lambda tx, path=path, way=way: heads(tx, path=path, **way))
+            here = [await bob.store.read(lambda tx, id=each.id: events.get(tx, id)) for each in found]
+            assert page["number"] == [each.pos for each in here if each]
+            half = await bob.store.read(lambda tx, path=path, way=way: heads(tx, path=path, limit=1, **way))
+            assert half["number"] == (page["number"][-1:] if way else page["number"][:1])
+            assert half["more"] is (len(found) > 1)
+
+
 async def test_what_is_here_is_found_behind_much_that_is_not(rooms: tuple[Replica, Replica]) -> None:
     ann, bob = rooms
     mine = [await bob.change(bob.agent, "a.py", f"{at}") for at in range(3)]
@@ -121,6 +144,7 @@ async def test_a_payload_that_stayed_there_or_has_another_shape(rooms: tuple[Rep
         await ann.append(NewEvent("files.changed", ann.agent, outputs=outputs, file_touches=["a.py"]))
     await ann.append(NewEvent("worktree.changed", ann.agent, outputs={"agent": ["x"]}))
     await ann.append(NewEvent("handoff", ann.agent, outputs={"validation": {"failure_info": 1}}))
+    await ann.append(NewEvent("checkpoint.made", ann.agent, outputs={"name": {"a": 5}, "sides": 3}))
     key = "sk-" + "a" * 40
     touch = Touch("a.py", None, key, Kind.WRITE)
     await ann.store.write(
@@ -129,14 +153,16 @@ async def test_a_payload_that_stayed_there_or_has_another_shape(rooms: tuple[Rep
         )
     )
     done = await bob.take([(ann.id, await ann.lines(Sharing.of(["CLAUDE"])))])
-    assert (done.added, done.refused) == (8, ())
+    assert (done.added, done.refused) == (9, ())
     assert {line[:2] for line in await shown(bob, Filter(others=True))} == {(ann.id, "CLAUDE")}
     assert await bob.store.read(workspace_of_others) == []
 
     async def wholes(tx: events.Tx) -> list[dict[str, object]]:
         return [await reading.whole(tx, each) for each in await reading.page(tx, Filter(others=True), 10)]
 
-    assert len(await bob.store.read(wholes)) == 8
+    assert len(await bob.store.read(wholes)) == 9
+    told = await bob.store.read(heads)
+    assert len(told["number"]) == 9 and all(isinstance(word, str) for word in told["words"])
     # A file that is no path never enters.
     bad = await ann.append(NewEvent("files.changed", Lane("s-ann", "CODEX"), file_touches=[3]))  # type: ignore[list-item]
     done = await bob.take([(ann.id, await ann.lines())])
@@ -151,7 +177,7 @@ async def test_what_a_room_has_back_from_a_copy_is_its_own(tmp_path: Path) -> No
     again.id = ann.id
     try:
         await again.take([(ann.id, lines)])
-        assert await shown(again, Filter()) == [("", "CLAUDE", "turn started")]
+        assert await shown(again, Filter()) == [("", "CLAUDE", "began a turn")]
         [head] = await again.store.read(lambda tx: reading.heads(tx, Filter(others=True)))
         assert (head["id"], head["type"], head["replica"]) == (started.id, "turn.started", None)
     finally:

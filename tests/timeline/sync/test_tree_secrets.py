@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from relay.app.timeline.exchange import _pushed
+from relay.log.events import NewEvent
 from relay.timeline.sync.exchange import TIMELINES
 from relay.timeline.sync.privacy import Sharing
 from tests.engines import BOTH
@@ -61,6 +62,39 @@ async def test_an_untracked_key_stays_home_with_its_tree(ann: Room) -> None:
     again = await ann.exchange.push("origin", ALL)
     assert (again.unsafe, again.trees) == ((), 1)
     assert "untracked_key.txt" not in given(ann)
+
+
+async def test_a_false_alarm_passes_by_its_digest_and_no_other_text(ann: Room) -> None:
+    looks, real = "sk-" + "example" * 5, "sk-" + "b" * 40
+    await ann.write("doc.md", f"such as {looks}\n")
+    lane = ann.replica.agent
+    await ann.replica.append(NewEvent("ran", lane, outputs={"out": f"see {looks}"}))
+    pushed = await ann.exchange.push("origin", ALL)
+    assert (pushed.trees, pushed.withheld, pushed.held) == (0, 1, ())
+    (digest,) = {suspect.digest for suspect in pushed.suspects}
+    assert {suspect.where for suspect in pushed.suspects} == {"doc.md", "outputs"}
+    shown, text = _pushed(pushed, "origin")
+    assert shown["suspects"][0]["digest"] == digest and f"  {digest}  " in text and looks not in text
+    # Of a path a lane is held back; both go on when the digest is named.
+    held = await ann.write(looks, "x\n")
+    pushed = await ann.exchange.push("origin", ALL)
+    assert (pushed.events, pushed.held) == (0, (lane.key,))
+    again = await ann.exchange.push("origin", ALL)
+    assert [(each.event, each.where, each.digest) for each in again.suspects] == [
+        (held.id, "file_touches", digest)
+    ]
+    passing = Sharing.of(["CLAUDE", "ann"], not_secret=[digest])
+    pushed = await ann.exchange.push("origin", passing)
+    assert (pushed.events, pushed.held, pushed.suspects) == (1, (), ())
+    assert "doc.md" in given(ann), "the snapshot that had stayed goes, too"
+    await ann.replica.append(NewEvent("ran", lane, outputs={"out": f"see {looks}"}))
+    await ann.replica.append(NewEvent("ran", lane, outputs={"out": f"see {looks} and {real}"}))
+    (ann.repo / "key.txt").write_text(real)
+    await ann.write("app.py", "beside a real one\n")
+    pushed = await ann.exchange.push("origin", passing)
+    assert (pushed.events, pushed.withheld, pushed.unsafe[0][1]) == (3, 1, ("key.txt",))
+    assert digest not in {suspect.digest for suspect in pushed.suspects}
+    assert (await ann.exchange.push("origin", passing)).events == 0
 
 
 async def test_binary_large_and_known_ones_are_told(ann: Room) -> None:

@@ -4,7 +4,7 @@ import { signal } from "@preact/signals";
 import type { Entry } from "../types";
 import { setReferences } from "../text/markdown";
 import { readRef, ref, THINGS } from "../text/reference";
-import { jobs, jumpTo, newestNumber, tasks } from "./room";
+import { jobs, jumpTo, newestNumber, tasks, timeline } from "./room";
 
 export type View = "room" | "board" | "agents" | "queue" | "airspace" | "locks" | "worktrees" | "timeline";
 export const VIEWS: readonly View[] = ["room", "board", "agents", "queue", "airspace", "locks", "worktrees", "timeline"];
@@ -37,8 +37,10 @@ export interface TimelineWords {
   with: string;
   /** "list" or "". */
   as: string;
+  /** "1" = without what other rooms recorded. */
+  here: string;
 }
-export const NO_WORDS: TimelineWords = { agent: "", file: "", kind: "", event: "", at: "", with: "", as: "" };
+export const NO_WORDS: TimelineWords = { agent: "", file: "", kind: "", event: "", at: "", with: "", as: "", here: "" };
 export const timelineWords = signal<TimelineWords>(NO_WORDS);
 /** Bumped to ask the composer for the focus. */
 export const composerCall = signal(0);
@@ -69,7 +71,10 @@ export async function showEntry(target: string): Promise<boolean> {
   return jumpTo(target);
 }
 
-/** Where a `m12`, `t12` or `j12` in a text or in the address leads (`readRef`). False when there is no such thing. */
+/** The newest message that is held of what the room said of this handoff. */
+const saidOfHandoff = (number: number): Entry | undefined => timeline.peek().entries.findLast((entry) => entry.meta.handoff === number);
+
+/** Where a `m12`, `t12`, `j12` or `h12` in a text or in the address leads (`readRef`). False when there is no such thing. */
 export async function follow(target: string): Promise<boolean> {
   const found = readRef(target);
   if (!found) return false;
@@ -85,11 +90,20 @@ export async function follow(target: string): Promise<boolean> {
     show("queue");
     return true;
   }
+  if (found.thing === "h") {
+    const said = saidOfHandoff(found.number);
+    if (said) return showEntry(String(said.number));
+    // The room does not hold what was said so long ago; the timeline lists them all.
+    timelineWords.value = { ...NO_WORDS, kind: "handoff", as: "list" };
+    show("timeline");
+    return true;
+  }
   return false;
 }
 
 setReferences(({ thing, number }) => {
   if (thing === "m") return number > 0 && number <= newestNumber();
+  if (thing === "h") return saidOfHandoff(number) !== undefined;
   return thing === "t" ? tasks.peek().some((task) => task.number === number) : jobs.peek().has(number);
 });
 

@@ -13,7 +13,8 @@ export function instant(time: Time | undefined): number | null {
 
 const clockFormat = new Intl.DateTimeFormat(undefined, { hour: "2-digit", minute: "2-digit", hourCycle: "h23" });
 const dayFormat = new Intl.DateTimeFormat(undefined, { weekday: "long", day: "numeric", month: "long" });
-const fullFormat = new Intl.DateTimeFormat(undefined, { dateStyle: "full", timeStyle: "medium" });
+export const fullOptions: Intl.DateTimeFormatOptions = { dateStyle: "full", timeStyle: "medium", hourCycle: "h23" };
+const fullFormat = new Intl.DateTimeFormat(undefined, fullOptions);
 
 export function clock(time: Time): string {
   const at = instant(time);

@@ -40,20 +40,21 @@ let own = false;
 
 let isThere: (reference: Reference) => boolean = () => false;
 
-/** Which `m14`, `t14`, `j14` in people's words are references: what the room has; read at every rendering. */
+/** Which `m14`, `t14`, `j14`, `h14` in people's words are references: what the room has; read at every rendering. */
 export function setReferences(test: (reference: Reference) => boolean): void {
   isThere = test;
 }
 
-/** `m12` or `#12` is a message, `t12` or `task #12` a task of the board, `j12` or `job #12` a row of the queue. */
+/** `m12` or `#12` is a message, `t12` or `task #12` a task of the board, `j12` or `job #12` a row of the
+ * queue, `h12` or `handoff #12` a handoff. */
 const reference = {
   name: "reference",
   level: "inline" as const,
-  start: (src: string) => /(?<![\w&/#.@-])(?:(?:(?:tasks?|jobs?)[ \u00a0])?#\d|#?[mtj]\d)/i.exec(src)?.index,
+  start: (src: string) => /(?<![\w&/#.@-])(?:(?:(?:tasks?|jobs?|handoffs?)[ \u00a0])?#\d|#?[mtjh]\d)/i.exec(src)?.index,
   tokenizer(src: string): Tokens.Generic | undefined {
-    const match = /^(?:(tasks?|jobs?)[ \u00a0])?(#\d{1,9}|#?[mtj]\d{1,9})(?![\w-]|\.\w)/.exec(src);
+    const match = /^(?:(tasks?|jobs?|handoffs?)[ \u00a0])?(#\d{1,9}|#?[mtjh]\d{1,9})(?![\w-]|\.\w)/.exec(src);
     if (!match) return undefined;
-    const word = match[1]?.[0] as "t" | "j" | undefined;
+    const word = match[1]?.[0] as "t" | "j" | "h" | undefined;
     const found = readRef(match[2]!, word ?? (numbers === "tasks" ? "t" : "m"));
     if (!found) return undefined;
     // A letter and a digit is also the name of a chip or a paper size.
@@ -93,7 +94,7 @@ const ALLOWED = {
     "ul", "ol", "li", "table", "thead", "tbody", "tr", "th", "td", "a", "span",
   ],
   ALLOWED_ATTR: ["href", "title", "class", "align", "start"],
-  ALLOWED_URI_REGEXP: /^(?:https?:|mailto:|#[mtj]\d+$)/i,
+  ALLOWED_URI_REGEXP: /^(?:https?:|mailto:|#[mtjh]\d+$)/i,
   ALLOW_DATA_ATTR: false,
   ALLOW_ARIA_ATTR: false,
   RETURN_DOM_FRAGMENT: true as const,

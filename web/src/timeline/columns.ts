@@ -41,7 +41,7 @@ export interface Block {
   readonly lane: Uint16Array;
   readonly kind: Uint8Array;
   readonly files: Uint32Array;
-  /** Places in `EventTable.paths` and `EventTable.words`; -1 = none. */
+  /** A place in `EventTable.paths`, -1 = none; and in `EventTable.words`: what it did. */
   readonly file: Int32Array;
   readonly word: Int32Array;
   readonly tree: Uint8Array;
@@ -64,6 +64,9 @@ export class EventTable {
   readonly paths = new Names();
   readonly words = new Names();
   readonly blocks: Block[] = [];
+  /** Of places in `who`: whose events another room recorded, with the room's id; and the lanes of those. */
+  readonly others = new Map<number, string>();
+  readonly othersLanes = new Set<number>();
   /** Older events are in the room's log. */
   older = true;
 
@@ -114,22 +117,22 @@ export class EventTable {
     return block.number[i] === number ? { block, i } : null;
   }
 
-  /** The number of the event before this one; null = none is held. */
+  /** The number of this room's event before this one; null = none is held. */
   before(number: number): number | null {
     for (let b = this.blocks.length - 1; b >= 0; b--) {
       const block = this.blocks[b]!;
       if (block.number[0]! >= number) continue;
-      return block.number[upTo(block.size, (k) => block.number[k]! < number) - 1]!;
+      for (let i = upTo(block.size, (k) => block.number[k]! < number) - 1; i >= 0; i--) if (!this.others.has(block.who[i]!)) return block.number[i]!;
     }
     return null;
   }
 
-  /** The last event that was not later than this moment and has a tree; null = none is held. By the order of the log. */
+  /** The last event of this room that was not later than this moment and has a tree; null = none is held. By the order of the log. */
   treeAt(at: number): Place | null {
     for (let b = this.blocks.length - 1; b >= 0; b--) {
       const block = this.blocks[b]!;
       if (block.from > at) continue;
-      for (let i = block.size - 1; i >= 0; i--) if (block.tree[i] && block.at[i]! <= at) return { block, i };
+      for (let i = block.size - 1; i >= 0; i--) if (block.tree[i] && block.at[i]! <= at && !this.others.has(block.who[i]!)) return { block, i };
     }
     return null;
   }
@@ -180,15 +183,19 @@ export class EventTable {
     for (let i = 0; i < size; i++) {
       const k = i + skip;
       const at = heads.start + heads.at[k]!;
-      const [file, word] = [heads.file[k]!, heads.word[k]!];
+      const [file, change] = [heads.file[k]!, heads.change[k]!];
       block.number[i] = heads.number[k]!;
       block.at[i] = at;
       block.who[i] = who[heads.who[k]!]!;
       block.lane[i] = lanes[heads.lane[k]!]!;
-      block.kind[i] = kindOf(heads.types[heads.type[k]!]!, word < 0 ? "" : heads.words[word]!, heads.unseen[k] === 1);
+      if (heads.replica[k]! >= 0) {
+        this.others.set(block.who[i]!, heads.replicas[heads.replica[k]!]!);
+        this.othersLanes.add(block.lane[i]!);
+      }
+      block.kind[i] = kindOf(heads.types[heads.type[k]!]!, change < 0 ? "" : heads.changes[change]!, heads.unseen[k] === 1);
       block.files[i] = heads.files[k]!;
       block.file[i] = file < 0 ? -1 : paths[file]!;
-      block.word[i] = word < 0 ? -1 : words[word]!;
+      block.word[i] = words[heads.word[k]!]!;
       block.tree[i] = heads.tree[k]!;
       if (at < from) from = at;
       if (at > to) to = at;

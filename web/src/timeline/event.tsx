@@ -4,13 +4,18 @@ import { useEffect, useState } from "preact/hooks";
 import { api } from "../api";
 import { full } from "../text/format";
 import type { EventHead, WholeEvent } from "../timeline_types";
-import { Icon, IconButton, Path } from "../ui/bits";
+import { handoffs } from "../state/handoffs";
+import { Icon, IconButton, Path, Words } from "../ui/bits";
+import { HandoffAnswers } from "../ui/handoff_answers";
 import { problemOf } from "./answer";
 import { Between } from "./between";
 import { Glyph } from "./legend";
-import { isPerson, lanesOf, nameIn, set, table, version, words } from "./state";
+import type { Place } from "./columns";
+import { drawnKind } from "./levels";
+import { gone, isPerson, lanesOf, nameIn, replicaOf, set, table, taken, takenWords, version, words } from "./state";
+import { whyNot } from "./taking_back";
 import { Name } from "./name";
-import { startRewind } from "./rewind";
+import { startRewind, startUndo } from "./rewind";
 import { deed, isNobody, kindId, nameOf, sentence, when } from "./words";
 
 /** Characters of a payload that are shown. */
@@ -28,7 +33,7 @@ function Linked({ number }: { number: number }) {
   return (
     <li>
       <button type="button" class="tl-line" onClick={() => pick(number)}>
-        <Glyph kind={place.block.kind[place.i]!} />
+        <Glyph kind={drawnKind(place.block, place.i, gone.value)} />
         <span><Name name={name} /> {deed(table, place)} <span class="muted">{when(place.block.at[place.i]!)} · #{number}</span></span>
       </button>
     </li>
@@ -37,7 +42,7 @@ function Linked({ number }: { number: number }) {
 
 function Head({ head }: { head: EventHead }) {
   if (table.find(head.number)) return <Linked number={head.number} />;
-  return <li class="muted">#{head.number} {nameIn(head.lane)}: {head.files.slice(0, 3).join(", ")}</li>;
+  return <li class="muted">#{head.number} {whoseHead(head)}: {head.files.slice(0, 3).join(", ")}</li>;
 }
 
 /** One that is known by its id alone: asked for when it is wanted. */
@@ -96,8 +101,45 @@ function Rules({ event }: { event: WholeEvent }) {
   );
 }
 
-/** Work that a rewind can take back is an agent's or a person's. */
-const canTakeBack = (name: string, kind: string): boolean => !isNobody(name) && (isPerson(name) || lanesOf(name).length > 0) && ["write", "unseen", "turn", "end", "read"].includes(kind);
+/** The first cause that somebody did: whom relay did it for. */
+function carriedFor(place: Place): { number: number; name: string; kind: string } | null {
+  for (const number of table.causesOf(place)) {
+    const cause = table.find(number);
+    if (cause && !isNobody(nameOf(table, cause))) return { number, name: nameOf(table, cause), kind: kindId(cause) };
+  }
+  return null;
+}
+
+/** “Take back from here”, or in words why there is none. */
+function TakeBack({ place, event }: { place: Place; event: WholeEvent | null }) {
+  const [name, kind, number] = [nameOf(table, place), kindId(place), place.block.number[place.i]!];
+  const carried = isNobody(name) ? carriedFor(place) : null;
+  const next = event && event.id === taken.value.undo ? "undo" : event && event.id === taken.value.redo ? "redo" : null;
+  const why = whyNot({ name, kind, replica: replicaOf(place), nobody: isNobody(name), known: isPerson(name) || lanesOf(name).length > 0, uncommitted: event?.outputs?.worktree === "main (uncommitted)", carried, next });
+  const by = gone.value.get(number);
+  return (
+    <>
+      {by && <p class="tl-why" data-testid="tl-gone">{takenWords(number).replace(/^t/, "T")}. <button type="button" class="link" onClick={() => pick(by.number)}>Show that</button></p>}
+      {why && <p class="tl-why" data-testid="tl-why-not"><Words text={why} /> {carried && <button type="button" class="link" onClick={() => pick(carried.number)}>Go there</button>}</p>}
+      <div class="tl-acts">
+        {!why && next && <button type="button" class="button small" onClick={() => startUndo(next)} data-testid="tl-undo-this"><Icon name="undo" size={14} /> {next === "undo" ? "Undo this…" : "Redo what this undid…"}</button>}
+        {!why && !next && <button type="button" class="button small" onClick={() => startRewind({ name, from: number, words: sentence(table, place) })} data-testid="tl-take-back"><Icon name="undo" size={14} /> Take back from here…</button>}
+        {place.block.tree[place.i] === 1 && <button type="button" class="button small" onClick={() => set({ at: String(number) })} data-testid="tl-files-here">Files at this moment</button>}
+      </div>
+    </>
+  );
+}
+
+/** Who a head is of, with the mark of another room. */
+const whoseHead = (head: EventHead): string => `${nameIn(head.lane)}${head.replica ? `@${head.replica.slice(0, 8)}` : ""}`;
+
+/** What people can say of a handoff that waits for them, at the event that it waits at. */
+function Handoff({ event }: { event: WholeEvent }) {
+  const number = event.type === "handoff" && !event.replica ? event.outputs?.handoff : undefined;
+  const open = handoffs.value.find((one) => one.number === number);
+  if (typeof number !== "number" || open?.event !== event.id || open.state !== "asked") return null;
+  return <section data-testid="tl-handoff"><h3>Handoff {open.name} from {open.source} to {open.target} waits for people</h3><HandoffAnswers number={number} /></section>;
+}
 
 function Known({ event }: { event: WholeEvent }) {
   const { seen, unseen } = event.knew;
@@ -148,24 +190,21 @@ export function EventPanel() {
   const causes = place ? [...table.causesOf(place)].reverse().filter((cause) => !seen.has(cause)) : [];
   const effects = place ? table.effectsOf(number) : [];
   const name = place ? nameOf(table, place) : "";
-  const kind = place ? kindId(place) : "";
   return (
     <section class="tl-panel" aria-label={`Event ${number}`} data-testid="tl-event-panel" data-number={number}>
       <header>
-        {place && <Glyph kind={place.block.kind[place.i]!} />}
+        {place && <Glyph kind={drawnKind(place.block, place.i, gone.value)} />}
         <h2>{place ? <><Name name={name} /> {deed(table, place)}</> : `Event ${number}`}</h2>
         <IconButton icon="close" label="Close" onClick={() => set({ event: "" })} testid="tl-close" />
       </header>
       <p class="muted">{event ? full(event.at) : place ? when(place.block.at[place.i]!) : ""} · #{number}{event && ` · ${event.id.slice(0, 8)}`}{event?.branch && ` · ${event.branch}`}{event?.role && event.role !== "agent" && ` · ${event.role}`}</p>
-      <div class="tl-acts">
-        {place && canTakeBack(name, kind) && <button type="button" class="button small" onClick={() => startRewind({ name, from: number, words: sentence(table, place) })} data-testid="tl-take-back"><Icon name="undo" size={14} /> Take back from here…</button>}
-        {place && place.block.tree[place.i] === 1 && <button type="button" class="button small" onClick={() => set({ at: String(number) })} data-testid="tl-files-here">Files at this moment</button>}
-      </div>
+      {place && <TakeBack place={place} event={event?.number === number ? event : null} />}
       {problem && <p class="problem" role="alert">{problem}</p>}
       {!event && !problem && <p class="muted" role="status">Reading it…</p>}
       {event && event.number === number && (
         <>
           <Touches event={event} />
+          <Handoff event={event} />
           <Rules event={event} />
           <Known event={event} />
         </>

@@ -29,6 +29,7 @@ const GLYPHS: Readonly<Record<string, Glyph>> = {
   checkpoint: { d: "M-4.6 6.5V-6H5L2.4-2.4L5 1.2H-3V6.5Z", tone: "accent", solid: true },
   handoff: { d: "M-6.5-1.7H-.5V-5L6.5 0L-.5 5V1.7H-6.5Z", tone: "accent", solid: true },
   conflict: { d: "M0-6.5L6.8 5.6H-6.8ZM-1-2.4V1.6H1V-2.4ZM-1 2.7V4.4H1V2.7Z", tone: "bad", solid: true },
+  gone: { d: "M-3 0a3 3 0 1 0 6 0a3 3 0 1 0-6 0ZM-5 5L5-5", tone: "quiet", solid: false },
   settled: { d: "M0-6L6 5H-6ZM-2.2 1.6L-.6 3.2L2.4-.6", tone: "quiet", solid: false },
 };
 

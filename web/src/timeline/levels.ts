@@ -6,7 +6,7 @@
  */
 
 import { upTo, type Block } from "./columns";
-import { BARS } from "./kinds";
+import { BARS, GONE } from "./kinds";
 
 export interface Shown {
   /** Bits of the kinds that are shown. */
@@ -15,7 +15,12 @@ export interface Shown {
   who: ReadonlySet<number> | null;
   /** Which numbers; null = all. */
   numbers: ReadonlySet<number> | null;
+  /** Numbers of the changes that are taken back. */
+  gone: ReadonlyMap<number, unknown>;
 }
+
+/** The kind that an event is drawn as. */
+export const drawnKind = (block: Block, i: number, gone: Shown["gone"]): number => (gone.size && gone.has(block.number[i]!) ? GONE : block.kind[i]!);
 
 export interface Level {
   /** Milliseconds; 0 = an entry an event. */
@@ -26,7 +31,7 @@ export interface Level {
   readonly at: Float64Array;
   /** Where in `Index.order` each entry begins; one more at the end. */
   readonly first: Int32Array;
-  readonly mask: Uint16Array;
+  readonly mask: Uint32Array;
 }
 
 export interface Index {
@@ -45,13 +50,13 @@ const WORTH = 0.7;
 const COARSEST = 400 * 86_400_000;
 
 export function isShown(block: Block, i: number, shown: Shown): boolean {
-  return Boolean(shown.kinds & (1 << block.kind[i]!)) && (!shown.who || shown.who.has(block.who[i]!)) && (!shown.numbers || shown.numbers.has(block.number[i]!));
+  return Boolean(shown.kinds & ((1 << block.kind[i]!) | (1 << drawnKind(block, i, shown.gone)))) && (!shown.who || shown.who.has(block.who[i]!)) && (!shown.numbers || shown.numbers.has(block.number[i]!));
 }
 
 export function indexed(block: Block, shown: Shown): Index {
   const places: number[] = [];
   for (let i = 0; i < block.size; i++) if (!(BARS & (1 << block.kind[i]!)) && isShown(block, i, shown)) places.push(i);
-  const { who, at, kind } = block;
+  const { who, at } = block;
   places.sort((a, b) => who[a]! - who[b]! || at[a]! - at[b]! || a - b);
   const order = Uint16Array.from(places);
   const rows: number[] = [];
@@ -67,7 +72,7 @@ export function indexed(block: Block, shown: Shown): Index {
     starts: Int32Array.from(starts),
     at: Float64Array.from(order, (place) => at[place]!),
     first: Int32Array.from({ length: order.length + 1 }, (_, k) => k),
-    mask: Uint16Array.from(order, (place) => 1 << kind[place]!),
+    mask: Uint32Array.from(order, (place) => 1 << drawnKind(block, place, shown.gone)),
   };
   const levels = [last];
   for (let width = FINEST; width < COARSEST && last.at.length > rows.length; width *= FACTOR) {
@@ -100,7 +105,7 @@ function coarser(fine: Level, width: number): Level {
   }
   starts.push(at.length);
   first.push(fine.first.at(-1)!);
-  return { width, starts: Int32Array.from(starts), at: Float64Array.from(at), first: Int32Array.from(first), mask: Uint16Array.from(mask) };
+  return { width, starts: Int32Array.from(starts), at: Float64Array.from(at), first: Int32Array.from(first), mask: Uint32Array.from(mask) };
 }
 
 /** The coarsest level whose entries cover no more than this. */
@@ -113,14 +118,14 @@ export function levelFor(index: Index, ms: number): Level {
 /** What one row shows, column by column; made once and used for each row. */
 export class RowColumns {
   count: Uint32Array = new Uint32Array(0);
-  mask: Uint16Array = new Uint16Array(0);
+  mask: Uint32Array = new Uint32Array(0);
   total = 0;
   peak = 0;
 
   clear(columns: number): void {
     if (this.count.length < columns) {
       this.count = new Uint32Array(columns);
-      this.mask = new Uint16Array(columns);
+      this.mask = new Uint32Array(columns);
     } else {
       this.count.fill(0, 0, columns);
       this.mask.fill(0, 0, columns);

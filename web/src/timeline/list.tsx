@@ -4,9 +4,9 @@ import { useEffect, useState } from "preact/hooks";
 import { counted } from "../text/format";
 import type { Place } from "./columns";
 import { Glyph } from "./legend";
-import { isShown } from "./levels";
+import { drawnKind, isShown } from "./levels";
 import { Name } from "./name";
-import { hasOlder, loadOlder, set, shown, table, version, words } from "./state";
+import { hasOlder, loadOlder, set, shown, table, takenWords, version, words } from "./state";
 import { deed, nameOf, when } from "./words";
 
 const PAGE = 50;
@@ -43,13 +43,14 @@ export function EventList() {
           const number = String(place.block.number[place.i]!);
           const name = nameOf(table, place);
           const at = place.block.at[place.i]!;
+          const back = takenWords(Number(number));
           return (
             <li key={number}>
-              <button type="button" class="tl-event" aria-pressed={event === number} onClick={() => set({ event: event === number ? "" : number })} data-testid="tl-event" data-number={number}>
-                <Glyph kind={place.block.kind[place.i]!} />
+              <button type="button" class={`tl-event ${back && "tl-gone"}`} aria-pressed={event === number} onClick={() => set({ event: event === number ? "" : number })} data-testid="tl-event" data-number={number}>
+                <Glyph kind={drawnKind(place.block, place.i, shown.value.gone)} />
                 <time dateTime={new Date(at).toISOString()}>{when(at)}</time>
                 <Name name={name} />
-                <span class="tl-deed">{deed(table, place)}</span>
+                <span class="tl-deed"><span>{deed(table, place)}</span>{back && <span class="tl-back">{back}</span>}</span>
                 <span class="muted">#{number}</span>
               </button>
             </li>

@@ -64,7 +64,41 @@ function OneFile({ at, lane, path, onClose }: { at: string; lane: string; path: 
   );
 }
 
-/** A checkpoint of what stands now: a name for this moment, kept for ever. */
+const whenOf = (number: string): string => {
+  const place = table.find(Number(number));
+  return place ? when(place.block.at[place.i]!) : `#${number}`;
+};
+
+/** One of the two compared moments, with its way out. */
+function Side({ letter, number, onRemove }: { letter: "A" | "B"; number: string; onRemove: () => void }) {
+  const at = whenOf(number);
+  return (
+    <span class="tl-side-of">
+      <i class="tl-letter" aria-hidden="true">{letter}</i>
+      <button type="button" class="link plain-link" onClick={() => set({ event: number })} data-tip={`The event after which ${letter} is`}><span class="offscreen">{letter}: </span>{at} <span class="muted">#{number}</span></button>
+      <IconButton icon="close" label={`Remove ${letter}, ${at}, from the comparison`} onClick={onRemove} testid={`tl-remove-${letter}`} />
+    </span>
+  );
+}
+
+/** Which moments are compared, above the picture and the list. */
+export function Compared() {
+  void version.value;
+  const { at, with: other } = words.value;
+  if (!at || !other) return null;
+  const end = (): void => set({ with: "" });
+  return (
+    <div class="tl-compared" role="group" aria-label="Compared moments" data-testid="tl-compared">
+      <span class="muted">Compared:</span>
+      {at === other ? <span>choose A</span> : <Side letter="A" number={at} onRemove={() => set({ at: other, with: "" })} />}
+      <span class="muted">with</span>
+      <Side letter="B" number={other} onRemove={end} />
+      <button type="button" class="button small" onClick={end} data-testid="tl-compared-end">End comparison</button>
+    </div>
+  );
+}
+
+/** The files at a moment, or what differs between two. */
 export function MomentPanel() {
   void version.value;
   const { at, with: other } = words.value;
@@ -80,12 +114,11 @@ export function MomentPanel() {
   return (
     <section class="tl-panel" aria-label="The files at a moment" data-testid="tl-moment" data-at={at} data-with={other}>
       <header>
-        <i class="tl-letter" aria-hidden="true">A</i>
         <h2>{other ? "What differs between two moments" : `Files at ${place ? when(place.block.at[place.i]!) : `#${at}`}`}</h2>
         <IconButton icon="close" label="Close" onClick={() => set({ at: "", with: "" })} testid="tl-moment-close" />
       </header>
-      <p class="muted">{place ? `After: ${sentence(table, place)} · #${at}` : `#${at}`}</p>
-      {other && <p class="muted"><i class="tl-letter" aria-hidden="true">B</i> {against ? `After: ${sentence(table, against)} · #${other}` : `#${other}`}</p>}
+      {(!other || a !== b) && <p class="muted">{other && <i class="tl-letter">A</i>} {place ? `After: ${sentence(table, place)} · #${at}` : `#${at}`}</p>}
+      {other && <p class="muted"><i class="tl-letter">B</i> {against ? `After: ${sentence(table, against)} · #${other}` : `#${other}`}</p>}
       <div class="tl-acts">
         <label class="tl-field"><span>Whose</span>
           <select value={lane} onChange={(e) => setLane(e.currentTarget.value)} data-testid="tl-whose">

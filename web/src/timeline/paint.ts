@@ -8,8 +8,8 @@
 import type { Palette } from "../airspace/palette";
 import { upTo, type EventTable, type Place } from "./columns";
 import { glyph, path, toneOf } from "./glyphs";
-import { gravest, SPECIAL, WRITE } from "./kinds";
-import type { Index, RowColumns } from "./levels";
+import { EVERY, GONE, gravest, SPECIAL, WRITE } from "./kinds";
+import { drawnKind, type Index, type RowColumns, type Shown } from "./levels";
 import { length, ticks, xOf, type Stretch } from "./scale";
 import type { Turns } from "./turns";
 
@@ -41,8 +41,9 @@ export interface Scene {
   selected: Place | null;
   effects: readonly number[];
   hovered: Place | null;
-  /** The moments that are looked at: a letter and a time each. */
-  moments: readonly { name: string; at: number }[];
+  gone: Shown["gone"];
+  /** The moments that are looked at: a letter (empty of the only one), a time, and it in words. */
+  moments: readonly { name: string; at: number; words: string }[];
 }
 
 /** The middle of a row, in the canvas. */
@@ -123,7 +124,7 @@ function paintRow(pen: CanvasRenderingContext2D, scene: Scene, row: RowOf, y: nu
     if (index) columns.add(index, row.who, view.from, ms, count);
   }
   if (!columns.total) return 0;
-  if (columns.total * APART <= width * 1.5) paintMarks(pen, scene, row, y, columns, count, 0xffff);
+  if (columns.total * APART <= width * 1.5) paintMarks(pen, scene, row, y, columns, count, EVERY);
   else {
     paintDensity(pen, row, y, columns, count);
     // Above the bars, so that neither hides the other.
@@ -136,20 +137,26 @@ function paintRow(pen: CanvasRenderingContext2D, scene: Scene, row: RowOf, y: nu
 function paintDensity(pen: CanvasRenderingContext2D, row: RowOf, y: number, columns: RowColumns, count: number): void {
   const most = Math.sqrt(columns.peak);
   pen.fillStyle = row.colour;
-  let [from, height] = [0, 0];
+  let [from, height, faint] = [0, 0, false];
   for (let c = 0; c <= count; c++) {
     const n = c < count ? columns.count[c]! : 0;
     const now = n ? 2 + Math.ceil((Math.sqrt(n) / most) * 8) * 2 : 0;
-    if (now === height) continue;
-    if (height) pen.fillRect(from * COLUMN, y + ROW - 5 - height, (c - from) * COLUMN, height);
-    [from, height] = [c, now];
+    // Where all is taken back.
+    const dim = n > 0 && columns.mask[c] === 1 << GONE;
+    if (now === height && dim === faint) continue;
+    if (height) {
+      pen.globalAlpha = faint ? 0.35 : 1;
+      pen.fillRect(from * COLUMN, y + ROW - 5 - height, (c - from) * COLUMN, height);
+    }
+    [from, height, faint] = [c, now, dim];
   }
+  pen.globalAlpha = 1;
 }
 
 /** Marks of these kinds, each where there is a place for it; several in one place are one mark with their number. */
 function paintMarks(pen: CanvasRenderingContext2D, scene: Scene, row: RowOf, y: number, columns: RowColumns, count: number, kinds: number): void {
   const middle = y + ROW / 2;
-  const all = kinds === 0xffff;
+  const all = kinds === EVERY;
   const apart = all ? APART : RARE_APART;
   const dots: number[] = [];
   for (let c = 0; c < count; c++) {
@@ -269,7 +276,7 @@ function paintPicked(pen: CanvasRenderingContext2D, scene: Scene): void {
   for (const [place, colour, radius] of [[scene.hovered, scene.palette.quiet, 8], [scene.selected, scene.palette.accent, 9]] as const) {
     const at = place && spot(scene, place);
     if (!place || !at) continue;
-    paintGlyph(pen, scene, place.block.kind[place.i]!, at.x, at.y, scene.rows[at.row]!.colour);
+    paintGlyph(pen, scene, drawnKind(place.block, place.i, scene.gone), at.x, at.y, scene.rows[at.row]!.colour);
     pen.strokeStyle = colour;
     pen.lineWidth = 2;
     pen.beginPath();
@@ -279,9 +286,24 @@ function paintPicked(pen: CanvasRenderingContext2D, scene: Scene): void {
 }
 
 function paintMoments(pen: CanvasRenderingContext2D, scene: Scene): void {
-  for (const { name, at } of scene.moments) {
-    const x = xOf(scene.view, at, scene.width);
-    if (x < -20 || x > scene.width + 20) continue;
+  pen.font = "600 11px system-ui, sans-serif";
+  const shown = scene.moments
+    .map((moment) => {
+      const label = [moment.name, moment.words].filter(Boolean).join("  ");
+      const half = Math.ceil(pen.measureText(label).width / 2) + 7;
+      const x = xOf(scene.view, moment.at, scene.width);
+      return { ...moment, label, half, x, middle: Math.max(half, Math.min(scene.width - half, x)) };
+    })
+    .filter(({ x }) => x > -20 && x < scene.width + 20)
+    .sort((a, b) => a.x - b.x);
+  const [first, second] = shown;
+  // Neither label hides the other.
+  const over = first && second ? first.middle + first.half + 2 - (second.middle - second.half) : 0;
+  if (first && second && over > 0) {
+    first.middle = Math.max(first.half, first.middle - over / 2);
+    second.middle = first.middle + first.half + 2 + second.half;
+  }
+  for (const { name, x, label, half, middle } of shown) {
     pen.strokeStyle = pen.fillStyle = scene.palette.accent;
     pen.lineWidth = 1.5;
     pen.setLineDash(name === "B" ? [3, 3] : []);
@@ -291,12 +313,11 @@ function paintMoments(pen: CanvasRenderingContext2D, scene: Scene): void {
     pen.stroke();
     pen.setLineDash([]);
     pen.beginPath();
-    pen.roundRect(x - 9, 3, 18, 18, 5);
+    pen.roundRect(middle - half, 3, half * 2, 18, 5);
     pen.fill();
     pen.fillStyle = scene.palette.surface;
-    pen.font = "600 11px system-ui, sans-serif";
     pen.textAlign = "center";
-    pen.fillText(name, x, 16);
+    pen.fillText(label, middle, 16);
   }
 }
 
@@ -306,7 +327,7 @@ function paintAxis(pen: CanvasRenderingContext2D, scene: Scene, marks: ReturnTyp
   pen.textAlign = "left";
   for (const tick of marks) {
     const x = Math.round(xOf(scene.view, tick.at, scene.width));
-    if (scene.moments.some(({ at }) => Math.abs(xOf(scene.view, at, scene.width) - x - 20) < 38)) continue;
+    if (scene.moments.some(({ at }) => Math.abs(xOf(scene.view, at, scene.width) - x - 20) < 78)) continue;
     pen.fillStyle = scene.palette.clear;
     pen.fillRect(x, AXIS - 7, tick.strong ? 2 : 1, 7);
     pen.fillStyle = tick.strong ? scene.palette.ink : scene.palette.quiet;

@@ -8,6 +8,7 @@
 import { readPalette, type Palette } from "../airspace/palette";
 import { hue } from "../text/format";
 import type { Block, EventTable, Place } from "./columns";
+import { EVERY } from "./kinds";
 import { indexed, nearest, RowColumns, type Index, type Shown } from "./levels";
 import { AXIS, paint, ROW, rowY, type RowOf, type Scene } from "./paint";
 import { around, length, moved, timeAt, whole, zoomed, type Stretch } from "./scale";
@@ -30,7 +31,7 @@ const STEP = 1.6;
 
 export class Picture {
   private table: EventTable;
-  private shown: Shown = { kinds: 0xffff, who: null, numbers: null };
+  private shown: Shown = { kinds: EVERY, who: null, numbers: null, gone: new Map() };
   private turns: Turns = { rows: new Map(), from: new Float64Array(0), to: new Float64Array(0) };
   /** The table has other events than those that the turns are of. */
   private turnsStale = true;
@@ -237,6 +238,7 @@ export class Picture {
       selected: this.selected === null ? null : this.table.find(this.selected),
       effects: this.effects,
       hovered: this.hovered,
+      gone: this.shown.gone,
       moments: this.moments,
     };
   }

@@ -3,12 +3,13 @@
 import { signal } from "@preact/signals";
 import { useEffect, useState } from "preact/hooks";
 import { api } from "../api";
+import { onEntries } from "../state/room";
 import { counted } from "../text/format";
 import type { Rewound, RewindAction } from "../timeline_types";
 import { Layer, Path, toast, Words } from "../ui/bits";
 import { problemOf } from "./answer";
 import { Name } from "./name";
-import { lanesOf, nameIn, readNow, set, table } from "./state";
+import { lanesOf, loadTakenBack, nameIn, readNow, set, table, taken } from "./state";
 
 /** Take back what `name` did from the event `from` on. */
 export interface WantedRewind {
@@ -76,12 +77,29 @@ function Affected({ plan }: { plan: Rewound }) {
   );
 }
 
+/** The last offer to take an operation of ours back: it ends with its click, and when the room would act on something else. */
+let offer: { event: string; what: "undo" | "redo"; end: () => void } | null = null;
+
+function endOffer(): void {
+  offer?.end();
+  offer = null;
+}
+function checkOffer(): void {
+  if (offer && offer.event !== taken.peek()[offer.what]) endOffer();
+}
+taken.subscribe(checkOffer);
+// Also while the timeline is not looked at.
+onEntries(() => {
+  if (offer) void loadTakenBack();
+});
+
 const TITLES = { rewind: "Take back", undo: "Undo", redo: "Redo" } as const;
 const BUSY = { rewind: "Taking back…", undo: "Undoing…", redo: "Redoing…" } as const;
 
 function says(what: Wanted["what"], done: Rewound): string {
   const files = done.files.filter((file) => file.before !== file.after).length;
   const where = done.branch ? ` on the branch ${done.branch}` : "";
+  if (done.skipped) return `${done.skipped} The rewind of ${done.lane} counts as undone.`;
   if (what === "rewind") return `Taken back what ${done.lane} did, in ${counted(files, "file")}${where}.`;
   return what === "undo" ? `What ${done.lane} did is back, in ${counted(files, "file")}${where}.` : `Taken back again what ${done.lane} did, in ${counted(files, "file")}${where}.`;
 }
@@ -115,8 +133,13 @@ function Dialog({ of: act }: { of: Wanted }) {
       const done = await request(false);
       if (done.rewind === null) return setPlanned({ of: chosen, plan: done }); // a conflict came up meanwhile, and nothing was written
       close();
-      toast(says(act.what, done), { long: true, action: act.what === "undo" ? { label: "Redo", run: () => startUndo("redo") } : { label: "Undo", run: () => startUndo("undo") } });
+      endOffer();
+      const back = act.what === "undo" ? "redo" : "undo";
+      const end = toast(says(act.what, done), { long: true, action: { label: back === "redo" ? "Redo" : "Undo", run: () => startUndo(back) } });
       await readNow();
+      const event = back === "undo" ? done.rewind : done.event;
+      if (event) offer = { event, what: back, end };
+      checkOffer();
       const found = done.event ? await api.timelineEvent(done.event).catch(() => null) : null;
       if (found) set({ event: String(found.number) });
     } catch (error) {
@@ -152,12 +175,13 @@ function Dialog({ of: act }: { of: Wanted }) {
       {!plan && !problem && <p class="muted" role="status">Looking at what that would do…</p>}
       {plan && <div class="tl-preview" data-testid="tl-preview">
         {plan.branch && <p>On the branch <code>{plan.branch}</code>.</p>}
+        {plan.skipped && <p>{plan.skipped} It counts as undone, and the one before it is next.</p>}
         <Affected plan={plan} />
       </div>}
       {plan && plan.conflicts.length > 0 && <label class="tl-field"><input type="checkbox" checked={partial} onChange={(e) => setPartial(e.currentTarget.checked)} data-testid="tl-partial" /> Do the rest, and leave {plan.conflicts.length === 1 ? "this file" : "these files"}</label>}
       <div class="dialog-act">
         <button type="button" class="button" onClick={close}>Not now</button>
-        <button type="button" class="button primary" disabled={busy || !plan || blocked || !changes} onClick={() => void go()} data-testid="tl-go">{busy ? BUSY[act.what] : title}</button>
+        <button type="button" class="button primary" disabled={busy || !plan || blocked || !(changes || act.what === "undo")} onClick={() => void go()} data-testid="tl-go">{busy ? BUSY[act.what] : title}</button>
       </div>
     </Layer>
   );

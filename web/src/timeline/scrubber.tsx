@@ -17,7 +17,7 @@ function beside(number: number, step: -1 | 1): number | null {
   for (;;) {
     const block = table.blocks[b];
     if (!block) return null;
-    for (; i >= 0 && i < block.size; i += step) if (block.tree[i]) return block.number[i]!;
+    for (; i >= 0 && i < block.size; i += step) if (block.tree[i] && !table.others.has(block.who[i]!)) return block.number[i]!;
     b += step;
     i = step > 0 ? 0 : (table.blocks[b]?.size ?? 0) - 1;
   }

@@ -9,8 +9,8 @@ import { nameClass } from "./name";
 import { AXIS, ROW } from "./paint";
 import { Picture } from "./picture";
 import { lengthWords } from "./scale";
-import { look, momentAt, picture, rows, set, shown, table, version, viewNow, withAt, words, type Look } from "./state";
-import { sentence } from "./words";
+import { look, momentAt, picture, rows, set, shown, story, table, version, viewNow, withAt, words, type Look } from "./state";
+import { clock } from "./words";
 
 function summary(): string {
   return `${counted(table.size, "event")} of ${counted(rows.value.length, "row")}. Left and right go from event to event, up and down from row to row, plus and minus zoom, 0 shows all, Shift with left and right moves. “List” above has the same as a list.`;
@@ -45,7 +45,7 @@ function Names() {
 function Said() {
   void version.value;
   const place = picked.value ? table.find(Number(picked.value)) : null;
-  return <p class="offscreen" role="status" aria-live="polite" data-testid="tl-said">{place ? `${sentence(table, place)}. Event ${picked.value}.` : ""}</p>;
+  return <p class="offscreen" role="status" aria-live="polite" data-testid="tl-said">{place ? `${story(place)}. Event ${picked.value}.` : ""}</p>;
 }
 
 export function Stage() {
@@ -56,7 +56,7 @@ export function Stage() {
       onPick: (number) => set({ event: number === null ? "" : String(number) }),
       onMoment: look,
       onView: (view, width, events) => (viewNow.value = { view, width, events } satisfies Look),
-      words: (place) => sentence(table, place),
+      words: story,
     });
     picture.current = made;
     const themes = matchMedia("(prefers-color-scheme: dark)");
@@ -68,7 +68,11 @@ export function Stage() {
       effect(() => (void version.value, made.setTable(table, rows.peek()))),
       effect(() => made.setRows(rows.value)),
       effect(() => made.select(picked.value ? Number(picked.value) : null)),
-      effect(() => made.setMoments([...(momentAt.value === null ? [] : [{ name: "A", at: momentAt.value }]), ...(withAt.value === null ? [] : [{ name: "B", at: withAt.value }])])),
+      effect(() => {
+        const [a, b] = [momentAt.value, withAt.value];
+        const moment = (name: string, at: number | null) => (at === null ? [] : [{ name, at, words: clock(at) }]);
+        made.setMoments([...moment(b === null ? "" : "A", a), ...moment("B", b === a ? null : b)]);
+      }),
     ];
     return () => {
       themes.removeEventListener("change", repaint);

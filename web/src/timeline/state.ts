@@ -11,12 +11,13 @@ import { onLive } from "../state/live";
 import { toast } from "../ui/bits";
 import { onEntries, onFrames } from "../state/room";
 import { timelineWords, type TimelineWords } from "../state/view";
-import { EventTable, PAGE } from "./columns";
+import type { StandingRewind, TakenBack } from "../timeline_types";
+import { EventTable, PAGE, type Place } from "./columns";
 import { kindNumber, KINDS } from "./kinds";
 import type { Shown } from "./levels";
 import type { Picture } from "./picture";
 import type { Stretch } from "./scale";
-import { isNobody } from "./words";
+import { isNobody, sentence } from "./words";
 
 /** Events that are read without being asked for. */
 const MOST = 200_000;
@@ -66,6 +67,7 @@ async function readNewer(): Promise<void> {
     if (!page.number.length) return;
     table.putNewer(page);
     version.value += 1;
+    if (page.types.some((type) => OPERATIONS.has(type))) void loadTakenBack();
     if (timelineWords.peek().file) void readPath();
   }
 }
@@ -74,6 +76,7 @@ async function readNewer(): Promise<void> {
 function read(): Promise<void> {
   return (busy ??= quiet(async () => {
     reading.value = "yes";
+    if (!table.size) void loadTakenBack();
     if (table.size || !table.older) await readNewer();
     await readOlder();
   }).finally(() => {
@@ -115,6 +118,29 @@ export function follow(): () => void {
 export async function readNow(): Promise<void> {
   await busy;
   await read();
+  await loadTakenBack();
+}
+
+// -- what is taken back: the room says it, and is asked when somebody took something back or brought it back
+
+const OPERATIONS = new Set(["timeline.rewound", "timeline.undone", "timeline.redone", "timeline.given_up"]);
+export const taken = signal<TakenBack>({ rewinds: [], undo: null, redo: null });
+
+export async function loadTakenBack(): Promise<void> {
+  await quiet(async () => {
+    const found = await api.takenBack();
+    if (JSON.stringify(found) !== JSON.stringify(taken.peek())) taken.value = found;
+  });
+}
+
+/** By the number of each event that is taken back: the rewind. */
+export const gone = computed<ReadonlyMap<number, StandingRewind>>(() => new Map(taken.value.rewinds.flatMap((rewind) => rewind.events.map((number) => [number, rewind] as const))));
+
+const PLACES = { worktree: (rewind: StandingRewind) => ` in the worktree of ${rewind.lane}`, main: () => " on the main branch", branch: (rewind: StandingRewind) => ` on the branch ${rewind.branch}` };
+/** "taken back by ann on the main branch, #12"; empty for what stands. */
+export function takenWords(number: number): string {
+  const rewind = gone.value.get(number);
+  return rewind ? `taken back by ${rewind.by}${PLACES[rewind.into](rewind)}, #${rewind.number}` : "";
 }
 
 // -- what is shown
@@ -155,39 +181,54 @@ effect(() => {
 
 const [agentWanted, kindWanted] = [computed(() => timelineWords.value.agent), computed(() => timelineWords.value.kind)];
 
+/** How many rows are of other rooms. */
+export const othersCount = computed(() => (void version.value, table.others.size));
+/** What other rooms recorded is left out. */
+const hereOnly = computed(() => timelineWords.value.here === "1");
 /** The place of the wanted name, -1 while no event of it is held; -2 = everybody. */
 const whoWanted = computed(() => (void version.value, agentWanted.value ? table.who.find(agentWanted.value) : -2));
+
+const whoShown = computed<ReadonlySet<number> | null>(() => {
+  if (whoWanted.value !== -2) return new Set([whoWanted.value]);
+  if (!hereOnly.value || !othersCount.value) return null;
+  return new Set(table.who.texts.map((_, who) => who).filter((who) => !table.others.has(who)));
+});
 
 export const shown = computed<Shown>(() => {
   const kind = kindNumber(kindWanted.value);
   // A change over another's is a change too.
   const kinds = kind < 0 ? (1 << KINDS.length) - 1 : kindWanted.value === "write" ? (1 << kind) | (1 << kindNumber("unseen")) : 1 << kind;
-  return { kinds, who: whoWanted.value === -2 ? null : new Set([whoWanted.value]), numbers: pathNumbers.value };
+  return { kinds, who: whoShown.value, numbers: pathNumbers.value, gone: gone.value };
 });
 
 /** How many names and lanes are known: the rows change with these alone. */
-const known = computed(() => (void version.value, `${table.who.texts.length} ${table.lanes.texts.length}`));
+const known = computed(() => (void version.value, `${table.who.texts.length} ${table.lanes.texts.length} ${table.others.size}`));
 
-/** Whose they are: agents first, then people, then what nobody did. */
+/** Whose they are: agents first, then people, then what nobody did, then other rooms'. */
 export const rows = computed<number[]>(() => {
   void known.value;
   const people = new Set(table.lanes.texts.filter((lane) => lane.includes("/human:")).map((lane) => lane.slice(lane.indexOf("/human:") + 7)));
-  const rank = (name: string): number => (isNobody(name) ? 2 : people.has(name) ? 1 : 0);
+  const rank = (who: number): number => (table.others.has(who) ? 3 : isNobody(names[who]!) ? 2 : people.has(names[who]!) ? 1 : 0);
   const names = table.who.texts;
   const only = agentWanted.value;
   return names
     .map((_, who) => who)
-    .filter((who) => !only || names[who] === only)
-    .sort((a, b) => rank(names[a]!) - rank(names[b]!) || names[a]!.localeCompare(names[b]!));
+    .filter((who) => (!only || names[who] === only) && (only || !hereOnly.value || !table.others.has(who)))
+    .sort((a, b) => rank(a) - rank(b) || names[a]!.localeCompare(names[b]!));
 });
 
 /** The agents that there are rows of. */
-export const agentNames = (): string[] => rows.value.map((who) => table.who.texts[who]!).filter((name) => !isNobody(name) && !isPerson(name));
+export const agentNames = (): string[] => rows.value.filter((who) => !table.others.has(who)).map((who) => table.who.texts[who]!).filter((name) => !isNobody(name) && !isPerson(name));
 /** The name in a lane's key. */
 export const nameIn = (lane: string): string => lane.slice(lane.indexOf("/") + 1).replace(/^human:/, "");
-export const isPerson = (name: string): boolean => table.lanes.texts.some((lane) => lane.endsWith(`/human:${name}`));
-/** The keys of the lanes of a name. */
-export const lanesOf = (name: string): string[] => table.lanes.texts.filter((lane) => nameIn(lane) === name);
+const lanesHere = (): string[] => table.lanes.texts.filter((_, lane) => !table.othersLanes.has(lane));
+export const isPerson = (name: string): boolean => lanesHere().some((lane) => lane.endsWith(`/human:${name}`));
+/** The keys of this room's lanes of a name. */
+export const lanesOf = (name: string): string[] => lanesHere().filter((lane) => nameIn(lane) === name);
+/** The room that recorded it; null = this one. */
+export const replicaOf = ({ block, i }: Place): string | null => table.others.get(block.who[i]!) ?? null;
+/** An event in words, with what became of it. */
+export const story = (place: Place): string => [sentence(table, place), takenWords(place.block.number[place.i]!)].filter(Boolean).join("; ");
 
 // -- the picture, and the moments that are looked at
 

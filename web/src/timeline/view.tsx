@@ -11,18 +11,19 @@ import { EventPanel } from "./event";
 import { CHOICES, KINDS, kindNumber } from "./kinds";
 import { Legend } from "./legend";
 import { EventList } from "./list";
-import { MomentPanel } from "./moment";
+import { Compared, MomentPanel } from "./moment";
 import { Moments, openMoments } from "./moments";
 import { RewindDialog, startUndo } from "./rewind";
 import { Scrubber } from "./scrubber";
 import { Stage } from "./stage";
-import { follow, hasOlder, loadOlder, problem, reading, set, table, version, words } from "./state";
+import { follow, hasOlder, loadOlder, othersCount, problem, reading, set, table, version, words } from "./state";
 
 /** Paths that the filter proposes. */
 const MOST_PATHS = 400;
 const agentNow = computed(() => words.value.agent);
 const kindNow = computed(() => words.value.kind);
 const fileNow = computed(() => words.value.file);
+const hereNow = computed(() => words.value.here === "1");
 const pickNow = computed(() => words.value.event || words.value.at);
 const isList = computed(() => words.value.as === "list");
 const isEmpty = computed(() => (void version.value, !table.size));
@@ -33,6 +34,11 @@ const pathCount = computed(() => (void version.value, Math.min(MOST_PATHS, table
 
 function Paths() {
   return <datalist id="tl-paths">{table.paths.texts.slice(0, pathCount.value).map((path) => <option key={path} value={path} />)}</datalist>;
+}
+
+function OtherRooms() {
+  if (!othersCount.value && !hereNow.value) return null;
+  return <label class="tl-here" data-tip="What other rooms recorded and this one pulled"><input type="checkbox" checked={!hereNow.value} onChange={(e) => set({ here: e.currentTarget.checked ? "" : "1" })} data-testid="tl-others" /> Other rooms</label>;
 }
 
 function Filters() {
@@ -51,6 +57,7 @@ function Filters() {
       </select>
       <input key={file} type="search" aria-label="File or folder" placeholder="File or folder" defaultValue={file} list="tl-paths" onChange={(e) => set({ file: e.currentTarget.value.trim() })} data-testid="tl-path" />
       <Paths />
+      <OtherRooms />
       {(agent || kind || file) && <button type="button" class="link" onClick={() => set({ agent: "", kind: "", file: "" })} data-testid="tl-clear">Clear</button>}
     </form>
   );
@@ -126,6 +133,7 @@ export default function TimelineView() {
       {isEmpty.value ? <Nothing /> : (
         <div class="tl-body">
           <div class="tl-main">
+            <Compared />
             {list ? <EventList /> : <Stage />}
             {!list && <Scrubber />}
           </div>

@@ -131,10 +131,13 @@ export interface Toast {
 export const toasts = signal<Toast[]>([]);
 let nextToast = 1;
 
-export function toast(text: string, options: Partial<Pick<Toast, "tone" | "action">> & { long?: boolean } = {}): void {
+/** Gives what ends it before its time. */
+export function toast(text: string, options: Partial<Pick<Toast, "tone" | "action">> & { long?: boolean } = {}): () => void {
   const item: Toast = { id: nextToast++, text, tone: options.tone ?? "note", action: options.action };
   toasts.value = [...toasts.value.slice(-2), item];
-  setTimeout(() => dismiss(item.id), options.long ? 30_000 : item.tone === "problem" ? 9000 : 5000);
+  const end = (): void => dismiss(item.id);
+  setTimeout(end, options.long ? 30_000 : item.tone === "problem" ? 9000 : 5000);
+  return end;
 }
 
 function dismiss(id: number): void {
@@ -166,7 +169,7 @@ export function Toasts() {
         <div key={t.id} class={`toast toast-${t.tone}`} data-testid="toast">
           <span><Words text={t.text} /></span>
           {t.action && (
-            <button type="button" class="link" onClick={() => { t.action!.run(); dismiss(t.id); }}>
+            <button type="button" class="link" onClick={() => { dismiss(t.id); t.action!.run(); }}>
               {t.action.label}
             </button>
           )}

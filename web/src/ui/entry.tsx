@@ -11,6 +11,7 @@ import { plainLine } from "../text/markdown";
 import { ref } from "../text/reference";
 import type { Entry, Usage } from "../types";
 import { Avatar, hued, Icon, IconButton, toast } from "./bits";
+import { HandoffAsked } from "./handoff_answers";
 import { Markdown } from "./markdown";
 import { AdvisoryEntry, Changed } from "./proximity";
 import { Receipts } from "./receipts";
@@ -155,6 +156,7 @@ export const EntryRow = memo(function EntryRow({ entry, previous, lit }: EntryPr
         )}
         {needsQuote(entry, previous) && <Quote id={entry.in_reply_to!} />}
         {entry.kind === "advisory" ? <AdvisoryEntry entry={entry} /> : <Markdown text={withoutFooter(entry)} numbers={aboutTasks(entry, entryOf(entry.in_reply_to ?? "")) ? "tasks" : "messages"} />}
+        {entry.meta.notice === "handoff" && <HandoffAsked entry={entry.id} />}
         <Changed entry={entry} />
         <Footer entry={entry} />
         <Receipts entry={entry} />

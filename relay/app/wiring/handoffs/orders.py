@@ -14,6 +14,8 @@ from itertools import pairwise
 from typing import Any
 
 from relay.airspace.worktrees.registry import EDITORS, WorktreeRegistry
+from relay.airspace.worktrees.tracked_worktree import WorktreeGone
+from relay.base.terminal_text import safe_line
 from relay.config.settings import AgentSettings, LiveSettings, Settings
 from relay.git.run import GitError
 from relay.log import events
@@ -25,7 +27,7 @@ from relay.room.dispatch.running import RunningTurns
 from relay.room.journal import ledger
 from relay.store.ports import Tx
 from relay.timeline.handoffs import journal, wording
-from relay.timeline.handoffs.event import decided, goes_on
+from relay.timeline.handoffs.event import answers_of, decided, goes_on
 from relay.timeline.handoffs.journal import HANDED_ON, Handoff, State
 from relay.timeline.handoffs.placing import HandoffPlaces
 
@@ -52,6 +54,8 @@ class HandoffOrders:
     ) -> None:
         self._settings, self._registry, self._turns, self._voice = settings, registry, turns, voice
         self._clock = clock
+        #: What the last look found in the way of receivers of the pipeline, by name.
+        self._unable: dict[str, str] = {}
 
     async def hand_on(self, tx: Tx, action: HandOn, *, by: str, cause: Sequence[str] = ()) -> str:
         """Check the source's work and hand it on. Raises Refusal."""
@@ -91,6 +95,7 @@ class HandoffOrders:
         roles = settings.handoffs.pipeline
         if len(roles) < _LEAST_ROLES:
             raise Refusal("A pipeline needs two roles.", "Add one to `handoffs.roles`.")
+        _check_roles(settings, roles)
         agents = [with_role(settings, role) for role in roles]
         for role, following in pairwise(roles):
             _rules(settings, role, following)
@@ -125,10 +130,15 @@ class HandoffOrders:
         )
         await journal.save(tx, replace(handoff, message=spoken.id))
         order = " -> ".join(f"{agent.name} ({role})" for agent, role in zip(agents, roles, strict=True))
-        return f"The pipeline begins: {order}."
+        stops = [self._unable[agent.name] for agent in agents[1:] if agent.name in self._unable]
+        return "\n\n".join([f"The pipeline begins: {order}.", *stops])
 
-    async def check(self, action: AnswerHandoff) -> None:
-        """Look at what no transaction can: raises Refusal where a branch of this name cannot be made."""
+    async def check(self, action: AnswerHandoff | RunPipeline) -> None:
+        """Look at what no transaction can: raises Refusal where a branch of this name cannot be made. Of a pipeline
+        it is looked which receivers could not take the work now, which its answer says."""
+        if isinstance(action, RunPipeline):
+            self._unable = await self._unable_receivers()
+            return
         if action.answer is not HandoffAnswer.BRANCH:
             return
         registry = self._registry
@@ -142,11 +152,13 @@ class HandoffOrders:
     async def answer(self, tx: Tx, action: AnswerHandoff, *, by: str, cause: Sequence[str] = ()) -> str:
         """Say what becomes of a handoff that did not pass. Raises Refusal."""
         handoff = await journal.load(tx, action.handoff)
-        if handoff.state is not State.ASKED and not (
-            handoff.state is State.WORKING and action.answer is HandoffAnswer.ESCALATE
-        ):
-            raise Refusal(f"Handoff {handoff.name} waits for no answer: {_STANDS[handoff.state]}.")
         event = None if handoff.event is None else await events.get(tx, handoff.event)
+        if action.answer not in answers_of(handoff, event):
+            if handoff.state is not State.ASKED:
+                raise Refusal(f"Handoff {handoff.name} waits for no answer: {_STANDS[handoff.state]}.")
+            raise Refusal(
+                f"No rule of handoff {handoff.name} has failed.", f"`/handoff {handoff.name} retry` goes on."
+            )
         names = f"{handoff.source} to {handoff.target}"
         if action.answer is HandoffAnswer.ESCALATE:
             chosen: dict[str, str] = {"kind": "escalate", "reason": f"by {by}", "by": by}
@@ -158,10 +170,7 @@ class HandoffOrders:
             await journal.save(tx, replace(handoff, state=state, tree=tree, at_commit=commit))
             again = "is checked again" if event is None else f"sets {handoff.target}'s worktree again"
             return f"Handoff {handoff.name} from {names} {again}."
-        if event is None or goes_on(event):
-            raise Refusal(
-                f"No rule of handoff {handoff.name} has failed.", f"`/handoff {handoff.name} retry` goes on."
-            )
+        assert event is not None
         if action.answer is HandoffAnswer.SKIP:
             skip = {"kind": "skip", "justification": action.value or "", "by": by}
             recorded = await self._record(tx, handoff, decided(event.outputs, skip), cause)
@@ -201,6 +210,41 @@ class HandoffOrders:
         return await events.append(tx, new)
 
     # -- what has to hold
+
+    async def _unable_receivers(self) -> dict[str, str]:
+        """Whose worktree would refuse a handoff of the pipeline as it stands now, by name, with what to do."""
+        registry, roles = self._registry, self._settings.current.handoffs.pipeline
+        if registry.main is None:
+            return {}
+        places = HandoffPlaces(registry.scratch, registry.main)
+        target = await registry.target()
+        main = None if target is None else target.commit
+        found: dict[str, str] = {}
+        begin: str | None = None
+        for role in roles:
+            if missing_roles(self._settings.current, [role]):
+                return {}  # it is refused
+            agent = with_role(self._settings.current, role)
+            if (worktree := registry.worktrees.get(agent.name)) is None:
+                continue
+            try:
+                async with worktree.lock:
+                    snapshot = await worktree.take_snapshot(everything=True)
+                if role == roles[0]:
+                    begin = snapshot.head.commit  # all that is handed on stands on it
+                    continue
+                landed = registry.merge_trials.contains
+                await places.check_free(agent.name, worktree.checkout, snapshot, begin, main, landed)
+            except Refusal as refusal:
+                unlanded = refusal.code == "unlanded_work"
+                fix = "Merge or discard it before the work gets there." if unlanded else refusal.fix
+                found[agent.name] = f"It would stop at {agent.name}: {refusal.message} {fix}"
+            except (GitError, WorktreeGone) as error:
+                why = safe_line(str(error) or type(error).__name__)
+                found[agent.name] = (
+                    f"It is not known whether {agent.name}'s worktree can take the work: {why}."
+                )
+        return found
 
     async def _check_able(self, tx: Tx, source: AgentSettings, target: AgentSettings) -> None:
         names = {source.name, target.name}
@@ -255,6 +299,22 @@ def with_role(settings: Settings, role: str) -> AgentSettings:
             f"No agent has the role {role}.", f'Set `"role": "{role}"` of one in the configuration.'
         )
     return found[0]
+
+
+def missing_roles(settings: Settings, roles: Sequence[str]) -> list[str]:
+    """Those of the roles that no agent of the configuration has."""
+    given = {agent.role for agent in settings.agents if agent.enabled}
+    return [role for role in roles if role not in given]
+
+
+def _check_roles(settings: Settings, roles: Sequence[str]) -> None:
+    """Raise a Refusal that names every role that no agent has."""
+    missing = missing_roles(settings, roles)
+    if len(missing) > 1:
+        raise Refusal(
+            f"No agent has the roles {', '.join(missing)}.",
+            f'Set `"role": "{missing[0]}"` of one in the configuration, and so on.',
+        )
 
 
 def _giver(settings: Settings, word: str) -> tuple[AgentSettings, str]:

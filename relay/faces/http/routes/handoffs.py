@@ -6,6 +6,8 @@ check it and everybody sees it. Agents' keys order nothing here.
 
 from __future__ import annotations
 
+from typing import Any
+
 from aiohttp import web
 
 from relay.config.settings import LiveSettings
@@ -13,11 +15,13 @@ from relay.faces.http.requests.errors import answer
 from relay.faces.http.requests.middleware import CREDENTIAL
 from relay.faces.http.requests.parsing import Body, Query
 from relay.faces.http.requests.reader import RequestReader
+from relay.log import events
 from relay.model import Fault, Refusal, references
 from relay.room.parsing import commands
 from relay.room.person_actions import PersonActions
-from relay.store.ports import Store
+from relay.store.ports import Store, Tx
 from relay.timeline.handoffs import journal
+from relay.timeline.handoffs.event import answers_of
 
 
 class HandoffRoutes:
@@ -37,10 +41,18 @@ class HandoffRoutes:
         ]
 
     async def open(self, request: web.Request) -> web.Response:
-        """`{handoffs: [{number, name, state, ...}]}`: those that are not through, the oldest first."""
+        """`{handoffs: [{number, name, state, ..., answers}]}`: those that are not through, the oldest first.
+        `answers`: what `answer` takes of people now."""
         Query(request)
-        handoffs = await self._store.read(journal.open_handoffs)
-        return answer({"handoffs": [handoff.as_json() for handoff in handoffs]})
+
+        async def work(tx: Tx) -> list[dict[str, Any]]:
+            found = []
+            for handoff in await journal.open_handoffs(tx):
+                event = None if handoff.event is None else await events.get(tx, handoff.event)
+                found.append({**handoff.as_json(), "answers": [*answers_of(handoff, event)]})
+            return found
+
+        return answer({"handoffs": await self._store.read(work)})
 
     async def hand_on(self, request: web.Request) -> web.Response:
         """`{name, from, to, text?}`: agents (`@AVA`) or roles -> `{success, reason}`."""

@@ -27,6 +27,7 @@ from relay.timeline import moments, reading
 from relay.timeline.heads import MOST_HEADS, heads
 from relay.timeline.others import as_shown, workspace_of_others
 from relay.timeline.reading import Filter
+from relay.timeline.rewind import history
 
 
 class TimelineRoutes:
@@ -41,6 +42,7 @@ class TimelineRoutes:
             web.get("/api/timeline/heads", self.heads),
             web.get("/api/timeline/files", self.files),
             web.get("/api/timeline/events/{event}", self.event),
+            web.get("/api/timeline/rewinds", self.rewinds),
             web.post("/api/timeline/rewind", self.rewind),
             web.post("/api/timeline/undo", self.undo),
             web.post("/api/timeline/redo", self.redo),
@@ -51,7 +53,7 @@ class TimelineRoutes:
         those of other rooms."""
         query = Query(request, "lane", "path", "type", "since", "before", "limit", "here")
         limit, since = query.whole("limit", 100, high=reading.MOST_PAGE), query.text("since")
-        types = (query.text("type") or "").split(",") if query.text("type") else reading.TYPES
+        types = (query.text("type") or "").split(",") if query.text("type") else ()
 
         async def work(tx: Tx) -> list[dict[str, Any]]:
             after = 0 if since is None else (await moments.resolve(tx, since)).pos
@@ -101,6 +103,11 @@ class TimelineRoutes:
             return await reading.whole(tx, await as_shown(tx, event), reader=reader)
 
         return answer(await self._store.read(work))
+
+    async def rewinds(self, request: web.Request) -> web.Response:
+        """What is taken back now (`history.taken_back`), and what `undo` and `redo` act on."""
+        Query(request)
+        return answer(await self._store.read(history.taken_back))
 
     async def rewind(self, request: web.Request) -> web.Response:
         """`{name, lane, to, into?, dry_run?, partial?}`. An agent's key takes back what that agent did."""
