@@ -1,0 +1,2 @@
+-- name: given_memory
+SELECT * FROM memory_episodic WHERE id = :id
