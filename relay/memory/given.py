@@ -15,7 +15,7 @@ from pathlib import Path
 from relay.log import events
 from relay.log.events import Event, Lane
 from relay.memory.experience import Experience
-from relay.store.ports import Queries, Tx
+from relay.store.ports import Queries, Row, Tx
 
 Q = Queries(Path(__file__).parent)
 TURN_STARTED, TURN_ENDED = "turn.started", "turn.ended"
@@ -69,8 +69,16 @@ async def ids_of_answer(tx: Tx, answer: Event) -> Sequence[str]:
 async def memory_of(tx: Tx, id: str) -> GivenMemory | None:
     """The episodic memory of that id, forgotten or not."""
     row = await tx.one(Q.given_memory, id=id)
-    if row is None:
-        return None
+    return None if row is None else _given(row)
+
+
+async def memory_of_event(tx: Tx, event_id: str) -> GivenMemory | None:
+    """The episodic memory that was made of an event, forgotten or not."""
+    row = await tx.one(Q.memory_of_event, event_id=event_id)
+    return None if row is None else await memory_of(tx, row["id"])
+
+
+def _given(row: Row) -> GivenMemory:
     experience = Experience.of_row(row)
     forgotten = row["forgotten_at"] is not None
     return GivenMemory(

@@ -4,7 +4,8 @@ Invariants:
 - an event is one memory at most, which names the event, its session and its author;
 - nothing that a prompt injected becomes a memory again: what an answer quotes of it is taken out (`without_quotes`),
   and the memory's own events are not read;
-- what says nothing to anybody later is not remembered: see `says_something`.
+- what says nothing to anybody later is not remembered: see `says_something`;
+- a message that says knowledge for some readers only is none: it is knowledge, which knows its readers.
 
 Remembered are people's messages and agents' answers (of these, decisions are told apart), tasks that ended, locks
 that were taken away, advisories that are over, and changesets. Not: commands, what relay itself says, advisories as
@@ -24,6 +25,8 @@ from relay.base.durations import parse_iso
 from relay.log.events import Event
 from relay.memory.episodic.keeping import NewMemory
 from relay.memory.experience import Experience
+from relay.memory.knowledge.entry import PUBLIC
+from relay.memory.knowledge.line_forms import statements
 from relay.memory.prompt import without_quotes
 from relay.model import references
 from relay.model.actions import COMMAND_WORD
@@ -109,6 +112,9 @@ def _message(event: Event, message: Json, given: Sequence[str]) -> NewMemory | N
     if kind == "human" and COMMAND_WORD.match(body):
         return None
     text = without_quotes(body, given)
+    if any(statement.access != PUBLIC for statement in statements(text)):
+        # Knowledge that not everybody may read: who may stands there, and not with a memory.
+        return None
     # A few words around a quotation introduce it.
     if not says_something(text, LEAST_WORDS if text == body else LEAST_OWN_WORDS):
         return None

@@ -5,7 +5,7 @@ Invariants:
 - each memory is one line that begins with `> ` and a reference, whatever it holds: no line of it passes for the
   room's or a person's, nor for another memory;
 - nothing below the least relevance is told, nothing that its reader was given before in this conversation or is
-  reading anyway, and nothing twice that comes of one event;
+  reading anyway, and nothing twice that comes of one event or says the same;
 - what an answer quotes of it is known as such (`without_quotes`), so that no memory is made of a memory.
 
 Pure.
@@ -92,14 +92,19 @@ def chosen(
     left = budget - tokens(HEADER)
     taken: list[Quote] = []
     known = set(seen)
+    said = set[str]()
     for quote in sorted(found, key=lambda quote: -quote.relevance):
         if not quote.bears or quote.id in given or quote.event_id in known:
+            continue
+        first = flat(lines(quote.text)[0]).casefold()
+        if first in said:
             continue
         cost = tokens("\n" + quote.line())
         if cost > left or len(taken) == MOST_QUOTES:
             continue
         taken.append(quote)
         left -= cost
+        said.add(first)
         if quote.event_id is not None:
             known.add(quote.event_id)
     return taken

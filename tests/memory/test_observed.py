@@ -122,6 +122,11 @@ def test_a_decision_is_told_apart(body: str, decision: str) -> None:
     assert told.summary == (decision or body)
 
 
+def test_what_only_some_may_read_is_not_remembered_for_all() -> None:
+    for options in ("private", "role qa", "shared with CODEX"):
+        assert observed(said(f"We looked at both.\nDECISION ({options}): use PostgreSQL")) is None
+
+
 def test_no_memory_of_memory() -> None:
     given = "never mock the clock here, it hid a bug"
     quote = Quote("id", "episodic", "r14", "ALICE", parse_iso(AT), given, 0.9)

@@ -8,11 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from relay.app.wiring.memory.turn_memories import quote_of
-from relay.memory.episodic import recalling
+from relay.app.wiring.memory.recalled import quote_of, recalled
+from relay.log import events
+from relay.log.events import NewEvent
 from relay.memory.episodic.keeping import NewMemory, keep
-from relay.memory.episodic.recalling import Wanted
 from relay.memory.experience import Experience
+from relay.memory.knowledge.entry import Extractor, Kind
+from relay.memory.knowledge.extractors import RECORDED
+from relay.memory.knowledge.line_forms import parse
 from relay.model import Caller, Fault, Message, Refusal, references
 from relay.model.actions import Decide, Forget, Recall, Remember
 from relay.room.journal import ledger
@@ -37,9 +40,7 @@ class MemoryActions:
     async def recall(self, action: Recall, *, by: str) -> str:
         """What is remembered that bears on it, as markdown. Raises Refusal."""
         caller = Caller(by, ledger.ROOM, person=True)
-        found = await self._store.read(
-            lambda tx: recalling.found(tx, Wanted(action.text), MOST_SHOWN), actor=caller
-        )
+        found = await self._store.read(lambda tx: recalled(tx, caller, action.text, MOST_SHOWN), actor=caller)
         if not found:
             return NOTHING if action.text else EMPTY
         first = "The newest" if not action.text else "What is remembered that bears on it, the best first"
@@ -55,11 +56,43 @@ class MemoryActions:
                 told = "An agent is told it with a turn that it bears on"
                 return f"Remembered as {kept}. {told}; `/forget {kept}` ends that."
             case Decide(text, because):
+                recorded = await self._decided(tx, action, by, message, cause)
                 lessons = (f"because {because}",) if because else ()
-                kept = await self._keep(tx, Experience("decision", text, lessons=lessons), by, cause)
+                kept = await self._keep(tx, Experience("decision", text, lessons=lessons), by, [recorded])
                 return f"Decided, and remembered as {kept}. `/forget {kept}` takes it out of what agents are told."
             case Forget():
                 raise Refusal("Nothing can be forgotten yet.", "", Fault.UNAVAILABLE)
+
+    async def _decided(self, tx: Tx, action: Decide, by: str, message: Message, cause: Sequence[str]) -> str:
+        """Record the decision as knowledge; the id of its event."""
+        said = parse(Kind.DECISION, action.text)
+        if said is None:
+            raise Refusal("That decides nothing.", "Say what is decided: `/decide use tabs because ...`.")
+        entry = {
+            "kind": str(said.kind),
+            "content": said.content,
+            "rationale": action.because,
+            "alternatives": list(said.alternatives),
+            "topics": list(said.topics),
+            "files": list(said.files),
+            "references": [
+                {"relation": str(reference.relation), "target": reference.target}
+                for reference in said.references
+                if not reference.quoted
+            ],
+        }
+        recorded = await events.append(
+            tx,
+            NewEvent(
+                RECORDED,
+                ledger.person_lane(by),
+                inputs={"message": message.id},
+                outputs={"agent": by, "extracted_by": str(Extractor.PERSON), "entries": [entry]},
+                parents=cause,
+                role=str(message.kind),
+            ),
+        )
+        return recorded.id
 
     async def _keep(self, tx: Tx, experience: Experience, by: str, cause: Sequence[str]) -> str:
         now = await tx.now()

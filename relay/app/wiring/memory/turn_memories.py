@@ -16,19 +16,17 @@ from functools import partial
 
 import structlog
 
+from relay.app.wiring.memory.recalled import quote_of, recalled, stands
 from relay.config.settings import LiveSettings
 from relay.log import events
 from relay.log.events import Lane
 from relay.memory import given
-from relay.memory.episodic import recalling
 from relay.memory.episodic.keeping import KIND
-from relay.memory.episodic.recalling import Wanted
-from relay.memory.found import Found
 from relay.memory.observed import says_something
 from relay.memory.prompt import Quote, block, chosen, weight_of
 from relay.memory.ranking.counts import TEXTS, counts_of
 from relay.memory.ranking.words import question
-from relay.model import TAKE_MAIN, Caller, Message, references
+from relay.model import TAKE_MAIN, Caller, Message
 from relay.room.dispatch.turns import Given, Recollection
 from relay.room.journal import ledger
 from relay.store.ports import Store, Tx
@@ -56,10 +54,10 @@ class TurnMemories:
         ]
         if not budget or not asked:
             return None
-        wanted, caller = Wanted("\n".join(asked)), Caller(agent, ledger.ROOM)
+        text, caller = "\n".join(asked), Caller(agent, ledger.ROOM)
         try:
             async with asyncio.timeout(RECALL_S):
-                quotes = await self._store.read(partial(_quotes, wanted=wanted), actor=caller)
+                quotes = await self._store.read(partial(_quotes, caller=caller, text=text), actor=caller)
         except Exception as error:
             # Whatever it was: a turn is worth more than what it would have been told.
             log.warning("nothing recalled for a turn", agent=agent, reason=f"{type(error).__name__}: {error}")
@@ -76,7 +74,7 @@ class _Recollection:
 
     async def give(self, tx: Tx, lane: Lane, seen: Collection[str]) -> Given:
         before = await given.in_conversation(tx, lane)
-        standing = [quote for quote in self.quotes if quote.id not in before and await _stands(tx, quote)]
+        standing = [quote for quote in self.quotes if quote.id not in before and await stands(tx, quote)]
         picked = chosen(standing, self.budget, given=before, seen=seen)
         causes = [quote.event_id for quote in picked if quote.event_id is not None]
         return Given(
@@ -90,36 +88,11 @@ class _Recollection:
         )
 
 
-async def _quotes(tx: Tx, *, wanted: Wanted) -> tuple[Quote, ...]:
+async def _quotes(tx: Tx, *, caller: Caller, text: str) -> tuple[Quote, ...]:
     """What bears on it, best first."""
-    asked = question(wanted.text)
+    asked = question(text)
     counts = await counts_of(tx, KIND, [*asked.words, TEXTS])
     weight = weight_of(asked, counts)
-    found = await recalling.found(tx, wanted, MOST_FOUND)
+    found = await recalled(tx, caller, text, MOST_FOUND)
     quotes = (quote_of(each, weight * each.relevance) for each in found)
     return tuple(quote for quote in quotes if quote.bears)
-
-
-def quote_of(found: Found, weight: float = 0.0) -> Quote:
-    """What a recall found, as it is told."""
-    more = found.more
-    said = [found.content] if "summary" not in more else [more["summary"], *more.get("lessons", ())]
-    unverified = ", unverified" if "unverified" in more.get("tags", ()) else ""
-    return Quote(
-        found.id,
-        found.memory_type,
-        references.memory(found.number),
-        f"{more.get('agent_id', '')}{unverified}",
-        found.at,
-        "\n".join(said),
-        found.relevance,
-        found.event_id,
-        more.get("outcome"),
-        len(found.why.get("words", ())),
-        weight,
-    )
-
-
-async def _stands(tx: Tx, quote: Quote) -> bool:
-    memory = await given.memory_of(tx, quote.id)
-    return memory is not None and not memory.forgotten

@@ -17,6 +17,9 @@ from relay.log import follow
 from relay.log.events import Event
 from relay.log.verify import verify
 from relay.memory import given
+from relay.memory.knowledge.entry import Extractor, Kind
+from relay.memory.knowledge.extractors import extract
+from relay.memory.knowledge.ingest import KnowledgeFollower
 from relay.memory.prompt import HEADER
 from relay.model import EndPart, Message, Part, TextPart, Turn
 from relay.room.dispatch.running import TurnHooks
@@ -29,7 +32,7 @@ from tests.room.office import Office
 from tests.room.parts import all_messages, post
 
 pytestmark = BOTH
-SCHEMAS = engines.wings("log", "coordination", "room", "memory")
+SCHEMAS = engines.wings("log", "coordination", "room", "memory", "knowledge")
 LESSON = "never mock the clock here, it hid a bug"
 ASKED = "@ALPHA write a test for the scheduler; you may mock the clock"
 
@@ -223,7 +226,7 @@ async def test_a_failed_recall_neither_delays_nor_fails_a_turn(
         await asyncio.Event().wait()
 
     monkeypatch.setattr("relay.app.wiring.memory.turn_memories.RECALL_S", 0.01)
-    monkeypatch.setattr("relay.app.wiring.memory.turn_memories.recalling.found", never)
+    monkeypatch.setattr("relay.app.wiring.memory.turn_memories.recalled", never)
     alpha = floor.add("ALPHA")
     await floor.ask(ASKED)
     await floor.reach("done")
@@ -232,7 +235,7 @@ async def test_a_failed_recall_neither_delays_nor_fails_a_turn(
     async def broken(*args: Any) -> Any:
         raise ValueError("broken")
 
-    monkeypatch.setattr("relay.app.wiring.memory.turn_memories.recalling.found", broken)
+    monkeypatch.setattr("relay.app.wiring.memory.turn_memories.recalled", broken)
     await floor.ask(ASKED)
     await floor.reach("done", "done")
     assert [message.body for message in await all_messages(room.store) if "notice" in message.meta] == []
@@ -275,6 +278,24 @@ async def test_remember_decide_and_recall_in_the_room(office: Office, room: Reme
     assert newest.body.index("r2 ann") < newest.body.index("r1 ann")
     await room.follow()
     assert [memory["event_type"] for memory in await room.remembered()] == ["note", "decision"]
+
+
+async def test_a_decision_is_knowledge_with_its_message(office: Office, room: Remembering) -> None:
+    asked = await office.post("/decide use PostgreSQL instead of SQLite because two hosts write")
+    await office.answer_to(asked)
+    (event,) = await all_events(room.store, "knowledge.recorded")
+    (posted, *_) = await all_events(room.store, "message.posted")
+    assert (list(event.parents), event.inputs) == ([posted.id], {"message": asked.id})
+    (draft,) = extract(event).drafts
+    assert (draft.agent, draft.rationale, draft.alternatives) == ("ann", "two hosts write", ("SQLite",))
+    assert (draft.extractor, draft.kind) == (Extractor.PERSON, Kind.DECISION)
+    (memory,) = await room.remembered()
+    assert memory["event_id"] == event.id
+    while (await follow.step(room.store, KnowledgeFollower())).applied:
+        pass
+    found = await office.ask("/recall why PostgreSQL")
+    assert found.body.count("PostgreSQL") == 1
+    assert "> r1 ann, " in found.body
 
 
 async def test_an_empty_memory_says_how_it_fills(office: Office) -> None:
