@@ -68,7 +68,7 @@ async def ids_of_answer(tx: Tx, answer: Event) -> Sequence[str]:
 
 async def memory_of(tx: Tx, id: str) -> GivenMemory | None:
     """The episodic memory of that id, forgotten or not."""
-    row = await tx.one(Q.given_memory, id=id)
+    row = await tx.one(Q.memory_of_id, id=id)
     return None if row is None else _given(row)
 
 

@@ -11,12 +11,13 @@ from collections.abc import Sequence
 from relay.app.wiring.memory.recalled import quote_of, recalled
 from relay.log import events
 from relay.log.events import NewEvent
+from relay.memory.episodic.forgetting import forget_number
 from relay.memory.episodic.keeping import NewMemory, keep
 from relay.memory.experience import Experience
 from relay.memory.knowledge.entry import Extractor, Kind
 from relay.memory.knowledge.extractors import RECORDED
 from relay.memory.knowledge.line_forms import parse
-from relay.model import Caller, Fault, Message, Refusal, references
+from relay.model import Caller, Message, Refusal, references
 from relay.model.actions import Decide, Forget, Recall, Remember
 from relay.room.journal import ledger
 from relay.store.ports import Store, Tx
@@ -60,8 +61,9 @@ class MemoryActions:
                 lessons = (f"because {because}",) if because else ()
                 kept = await self._keep(tx, Experience("decision", text, lessons=lessons), by, [recorded])
                 return f"Decided, and remembered as {kept}. `/forget {kept}` takes it out of what agents are told."
-            case Forget():
-                raise Refusal("Nothing can be forgotten yet.", "", Fault.UNAVAILABLE)
+            case Forget(number):
+                await forget_number(tx, Caller(by, ledger.ROOM, person=True), number, cause=cause)
+                return f"{references.memory(number)} is forgotten: it is told to nobody any more."
 
     async def _decided(self, tx: Tx, action: Decide, by: str, message: Message, cause: Sequence[str]) -> str:
         """Record the decision as knowledge; the id of its event."""

@@ -17,11 +17,11 @@ from relay.log import follow
 from relay.log.events import Event
 from relay.log.verify import verify
 from relay.memory import given
-from relay.memory.knowledge.entry import Extractor, Kind
+from relay.memory.knowledge.entry import Extractor
 from relay.memory.knowledge.extractors import extract
 from relay.memory.knowledge.ingest import KnowledgeFollower
 from relay.memory.prompt import HEADER
-from relay.model import EndPart, Message, Part, TextPart, Turn
+from relay.model import EndPart, Kind, Message, Part, TextPart, Turn
 from relay.room.dispatch.running import TurnHooks
 from relay.room.dispatch.turns import Recollection
 from relay.store.ports import Store
@@ -29,7 +29,7 @@ from tests import engines
 from tests.engines import BOTH, Clock, all_events
 from tests.room.floor import Floor
 from tests.room.office import Office
-from tests.room.parts import all_messages, post
+from tests.room.parts import all_messages, post, until
 
 pytestmark = BOTH
 SCHEMAS = engines.wings("log", "coordination", "room", "memory", "knowledge")
@@ -288,7 +288,7 @@ async def test_a_decision_is_knowledge_with_its_message(office: Office, room: Re
     assert (list(event.parents), event.inputs) == ([posted.id], {"message": asked.id})
     (draft,) = extract(event).drafts
     assert (draft.agent, draft.rationale, draft.alternatives) == ("ann", "two hosts write", ("SQLite",))
-    assert (draft.extractor, draft.kind) == (Extractor.PERSON, Kind.DECISION)
+    assert (draft.extractor, draft.kind) == (Extractor.PERSON, "decision")
     (memory,) = await room.remembered()
     assert memory["event_id"] == event.id
     while (await follow.step(room.store, KnowledgeFollower())).applied:
@@ -296,6 +296,43 @@ async def test_a_decision_is_knowledge_with_its_message(office: Office, room: Re
     found = await office.ask("/recall why PostgreSQL")
     assert found.body.count("PostgreSQL") == 1
     assert "> r1 ann, " in found.body
+
+
+async def test_what_is_forgotten_is_told_nowhere(office: Office, room: Remembering, floor: Floor) -> None:
+    alpha, beta = floor.add("ALPHA"), floor.add("BETA")
+    await lesson_by_another(room)
+    await floor.ask(ASKED)
+    await until_done(room.store, 1)
+    assert alpha.turns[0].memories
+    assert (await office.ask("/forget r1")).body == "r1 is forgotten: it is told to nobody any more."
+    assert (await office.ask("/forget #1")).body.startswith("r1 is forgotten")
+    await floor.ask(ASKED.replace("ALPHA", "BETA"))
+    await until_done(room.store, 2)
+    assert not beta.turns[0].memories
+    assert (await office.ask("/recall mock the clock")).body == "Nothing that is remembered bears on it."
+    assert "remembered by itself" in (await office.ask("/recall")).body
+    assert (await office.ask("/forget r7")).body.startswith("There is no memory r7.")
+    (event,) = await all_events(room.store, "memory.forgotten")
+    assert event.outputs["memory"]["by"] == "ann"
+    kept = await room.store.read(lambda tx: given.memory_of(tx, event.outputs["memory"]["id"]))
+    assert kept is not None
+    assert (kept.experience.summary, kept.forgotten) == (LESSON, True)
+
+
+async def test_a_forgotten_decision_is_no_knowledge_that_is_told(office: Office, room: Remembering) -> None:
+    await office.ask("/decide use PostgreSQL because two hosts write")
+    while (await follow.step(room.store, KnowledgeFollower())).applied:
+        pass
+    await office.ask("/forget r1")
+    assert (await office.ask("/recall why PostgreSQL")).body == "Nothing that is remembered bears on it."
+
+
+async def until_done(store: Store, turns: int) -> None:
+    async def done() -> bool:
+        answers = [message for message in await all_messages(store) if message.kind is Kind.AGENT]
+        return len(answers) == turns
+
+    await until(done)
 
 
 async def test_an_empty_memory_says_how_it_fills(office: Office) -> None:

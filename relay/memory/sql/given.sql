@@ -1,2 +1,0 @@
--- name: given_memory
-SELECT * FROM memory_episodic WHERE id = :id
