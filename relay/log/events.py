@@ -347,6 +347,12 @@ async def read_after(
     return [from_row(row) for row in rows]
 
 
+async def of_lane(tx: Tx, lane: Lane, type: str, *, limit: int) -> list[Event]:
+    """The events of this type on a lane, newest first."""
+    rows = await tx.all(Q.events_of_lane, session=lane.session, lane=lane.name, type=type, limit=limit)
+    return [from_row(row) for row in rows]
+
+
 async def about(
     tx: Tx, text: str, *, types: Sequence[str], window: int = 20_000, limit: int = 100
 ) -> list[Event]:

@@ -7,6 +7,7 @@ and emit is acyclic. Wake-ups are hints: the read decides, so a lost one costs a
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -106,6 +107,23 @@ async def run(store: Store, follower: Follower) -> None:
                 await wakeup.wait(POLL_S)
     finally:
         wakeup.close()
+
+
+async def catch_up(store: Store, follower: Follower, until: int, *, batch: int, pause_s: float) -> None:
+    """Drive one follower from its kept cursor to `until`, `batch` events a transaction with a pause of `pause_s`
+    seconds behind each, so that others come in between. Goes on where it was when it was ended."""
+    while True:
+        progress = await step(store, follower, batch=batch)
+        if progress.failed is not None and progress.error is not None:
+            await _record_failure(store, follower, progress.failed, progress.error)
+        elif not progress.applied or progress.pos >= until:
+            return
+        await asyncio.sleep(pause_s)
+
+
+async def put_cursor(tx: Tx, follower: Follower, pos: int) -> None:
+    """Let a follower go on behind this place in the log."""
+    await tx.execute(Q.put_follower, name=follower.name, pos=pos)
 
 
 async def step(store: Store, follower: Follower, *, batch: int = 200) -> Progress:

@@ -3,10 +3,8 @@
 Invariants:
 - each use is counted, however many write at once; a use within a task counts once for that task and skill, however
   often it is told, and its last outcome stands. A task that fails or dies is a failure of the skills it names;
-- a skill's effectiveness is the posterior mean of its success: `PRIOR` uses at the rate of all uses of the task type
-  stand before its own. That rate is taken as `MOST_RATE` at most, so few uses without a failure do not pass a long
-  good record: of one type, 1 of 1 comes after 95 of 100, whatever else is known;
-- a count and the event that says why it is so commit together.
+- a count, what the skill is found by, and the event that says why it is so commit together;
+- best first is by `relay.memory.skill`.
 
 (004, "Procedural Memory".)
 """
@@ -15,7 +13,7 @@ from __future__ import annotations
 
 import json
 import unicodedata
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
@@ -23,15 +21,15 @@ from typing import Any, Protocol
 from relay.base.secret_text import masked
 from relay.log import events
 from relay.log.events import Lane, NewEvent
+from relay.memory.skill import Skill, ranked
+from relay.memory.skill_index import index
 from relay.model import Caller, Json
 from relay.model.validation import text, texts
-from relay.store.ports import Queries, Row, Store, Tx
+from relay.store.ports import Queries, Store, Tx
 
 FOLDER = Path(__file__).parent
 Q = Queries(FOLDER)
 USED = "skill.used"
-#: Uses that the prior weighs, and the most that it takes for the rate of a task type.
-PRIOR, MOST_RATE = 10.0, 0.9
 MOST_TYPE, MOST_NAME = 64, 200
 MOST_STEPS, MOST_STEP = 50, 2000
 #: Skills that one answer lists.
@@ -45,58 +43,6 @@ class Heartbeat(Protocol):
     """The heartbeat of a call (`relay.coordination.sessions`)."""
 
     async def touch(self, tx: Tx, caller: Caller) -> Any: ...
-
-
-@dataclass(frozen=True, slots=True)
-class Skill:
-    """A skill for tasks of a type, over all agents. `effectiveness` in (0, 1)."""
-
-    name: str
-    task_type: str
-    uses: int
-    successes: int
-    effectiveness: float
-    steps: tuple[str, ...] = ()
-
-    def as_json(self) -> Json:
-        return {
-            "name": self.name,
-            "task_type": self.task_type,
-            "uses": self.uses,
-            "successes": self.successes,
-            "effectiveness": round(self.effectiveness, 4),
-            "steps": list(self.steps),
-        }
-
-
-def rate(uses: int, successes: int) -> float:
-    """The rate of a task type, as the prior takes it: one success and one failure are added, so that it is known
-    before anything was."""
-    return min(MOST_RATE, (successes + 1) / (uses + 2))
-
-
-def effectiveness(uses: int, successes: int, prior: float) -> float:
-    """The posterior mean of a skill's success. `prior`: the rate of its task type."""
-    return (successes + PRIOR * prior) / (uses + PRIOR)
-
-
-def ranked(rows: Iterable[Row]) -> list[Skill]:
-    """The skills of one task type, of each agent's counts, best first. Steps are those that were told last."""
-    counts: dict[str, tuple[int, int]] = {}
-    steps: dict[str, tuple[float, str]] = {}
-    task_type = ""
-    for row in rows:
-        name, task_type = row["name"], row["task_type"]
-        uses, successes = counts.get(name, (0, 0))
-        counts[name] = uses + row["uses"], successes + row["successes"]
-        if row["steps"] is not None:
-            steps[name] = max(steps.get(name, (0.0, "[]")), (row["steps_at"], row["steps"]))
-    prior = rate(sum(uses for uses, _ in counts.values()), sum(good for _, good in counts.values()))
-    skills = [
-        Skill(name, task_type, uses, good, effectiveness(uses, good, prior), _steps(steps.get(name)))
-        for name, (uses, good) in counts.items()
-    ]
-    return sorted(skills, key=lambda skill: (-skill.effectiveness, -skill.uses, skill.name))
 
 
 class Skills:
@@ -125,20 +71,20 @@ class Skills:
         task_type, name = _type(task_type), _name(name)
         told = None if steps is None else _checked_steps(steps)
 
-        async def work(tx: Tx) -> Sequence[Row]:
+        async def work(tx: Tx) -> Sequence[Skill]:
             await self._sessions.touch(tx, caller)
             lane = Lane(caller.session, caller.agent)
             task = await self._working(tx, caller, task_type)
             use = _Use(task_type, name, success, caller.agent, told, task)
             if task is None:
                 await _count(tx, use, lane)
-            else:
+            async with tx.as_room():
                 # The use of a task may be another agent's, which had the task before.
-                async with tx.as_room():
+                if task is not None:
                     await _count(tx, use, lane)
-            return await tx.all(Q.skills_of_type, task_type=task_type)
+                return await self._reindexed(tx, use)
 
-        return _shown(ranked(await self._store.write(work, actor=caller)), name)
+        return _shown(await self._store.write(work, actor=caller), name)
 
     async def ended(
         self,
@@ -158,7 +104,17 @@ class Skills:
         if not success:
             named += [row["name"] for row in await tx.all(Q.task_uses, task_id=task_id)]
         for name in dict.fromkeys(named):
-            await _count(tx, _Use(_type(task_type), name, success, by, None, task_id), lane, cause)
+            use = _Use(_type(task_type), name, success, by, None, task_id)
+            await _count(tx, use, lane, cause)
+            await self._reindexed(tx, use)
+
+    async def _reindexed(self, tx: Tx, use: _Use) -> Sequence[Skill]:
+        """The skills of a used one's type; what it is found by is written where that is new."""
+        skills = ranked(await tx.all(Q.skills_of_type, task_type=use.task_type))
+        skill = next(skill for skill in skills if skill.name == use.name)
+        if skill.uses == 1 or use.steps is not None:
+            await index(tx, skill)
+        return skills
 
 
 @dataclass(frozen=True, slots=True)
@@ -213,7 +169,3 @@ def _name(name: str, field: str = "name") -> str:
 
 def _checked_steps(steps: Sequence[str]) -> tuple[str, ...]:
     return tuple(masked(step.strip()) for step in texts(steps, "steps", MOST_STEPS, MOST_STEP))
-
-
-def _steps(told: tuple[float, str] | None) -> tuple[str, ...]:
-    return () if told is None else tuple(json.loads(told[1]))

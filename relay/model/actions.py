@@ -10,6 +10,7 @@ written by its name (`_WRITTEN`).
 
 from __future__ import annotations
 
+import re
 import shlex
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -17,6 +18,9 @@ from enum import StrEnum
 from typing import Any, ClassVar
 
 from relay.model import references
+
+#: A slash and a word of letters, with which a command begins.
+COMMAND_WORD = re.compile(r"/([^\W\d_][\w-]*|\?)[?!.,:;]*(?=\s|$)")
 
 
 class Status(StrEnum):

@@ -41,7 +41,8 @@ class Turn:
     """What an agent is asked to do, once.
 
     `prompt` is the message (or the messages that arrived while it worked) that asks; `context` the part of
-    the room it has not seen yet, oldest first, as text. `resume` is the agent's own conversation id from an
+    the room it has not seen yet, oldest first, as text; `memories` what the room remembers that bears on it, quoted
+    line by line, which stands before all else. `resume` is the agent's own conversation id from an
     earlier turn, None for a new conversation; `room_session` is what the agent's processes get as
     RELAY_SESSION_ID. `root` is the top of the checkout that `cwd` is in, None = `cwd` itself. `may_edit` is true
     only when the agent has a worktree of its own. `interrupted` is true when an earlier attempt at this very
@@ -51,6 +52,7 @@ class Turn:
     agent: str
     prompt: str
     context: str = ""
+    memories: str = ""
     cwd: Path | None = None
     root: Path | None = None
     resume: str | None = None

@@ -174,6 +174,97 @@ async def test_agent_retrieves_relevant_memories(house: House) -> None:
     assert all(0 <= one <= 1 for one in relevances)
 
 
+# -- Requirement: Working Memory
+
+
+async def forgotten(client: AgentClient) -> None:
+    for item in (await client.call("working_memory"))["items"]:
+        await client.call("working_memory", content="", key=item["key"])
+
+
+async def test_agent_updates_working_memory(house: House) -> None:
+    await forgotten(house.alice)
+    word = f"word{uuid.uuid4().hex[:10]}"
+    stored = await house.alice.call(
+        "working_memory", content=f"The goal is {word}", critical=True, key="goal"
+    )
+    assert stored["success"] is True
+    await house.alice.call("working_memory", content="Step 1 is done")
+    await house.alice.call("working_memory", content=f"The goal is still {word}", critical=True, key="goal")
+    told = await house.alice.call("working_memory")
+    assert [item["content"] for item in told["items"]] == [f"The goal is still {word}", "Step 1 is done"]
+    assert told["items"][0] == {
+        "key": "goal",
+        "content": f"The goal is still {word}",
+        "critical": True,
+        "compressed": False,
+    }
+    assert (told["compressed"], told["removed"], told["budget"]) == (False, [], 8000)
+    assert 0 < told["tokens"] < 40
+    # It is of this session: another agent neither reads it nor finds it.
+    assert word not in str(await house.bob.call("working_memory"))
+    assert word not in str(await house.bob.call("recall", task_description=word))
+
+
+async def test_working_memory_compression(house: House) -> None:
+    await forgotten(house.alice)
+    rule = "Never touch the public API."
+    await house.alice.call("working_memory", content=rule, critical=True, key="rule")
+    notes = [f"Step {at}. " + f"The file src/part{at}.py was read. " * 100 for at in range(14)]
+    for at, note in enumerate(notes):
+        told = await house.alice.call("working_memory", content=note, key=f"s{at}")
+        assert told["tokens"] <= told["budget"]
+    held = {item["key"]: item for item in told["items"]}
+    assert held["rule"]["content"] == rule and held["s13"]["content"] == notes[13].strip()
+    assert list(held) == [key for key in ("rule", *(f"s{at}" for at in range(14))) if key in held]
+    assert told["compressed"] is True and held["s0"]["compressed"] is True
+    assert len(held["s0"]["content"]) < len(notes[0])
+    # Everything is in the log, for its own session.
+    shown = await house.alice.call("timeline", what="show", moment=told["removed"][0])
+    assert shown["event"]["outputs"]["note"]["content"] == notes[0].strip()
+    hidden = await house.bob.call("timeline", what="show", moment=told["removed"][0])
+    assert hidden["event"]["outputs"] is None and "src/part0.py" not in str(hidden)
+    # What is critical is not given up, and not more of it than fits is taken.
+    refused = await house.alice.call("working_memory", content="word " * 8000, critical=True)
+    assert (refused["success"], refused["reason"]) == (False, "over_budget")
+    assert await house.alice.call("working_memory") == told
+    await forgotten(house.alice)
+
+
+# -- Requirement: Procedural Memory
+
+
+async def test_procedural_skill_tracking(house: House) -> None:
+    kind = new_type()
+    for success in (True, True, False):
+        told = await house.alice.call(
+            "skill", task_type=kind, name="bisect", success=success, steps=["halve"]
+        )
+    assert told["success"] is True
+    [skill] = told["skills"]
+    assert (skill["name"], skill["task_type"], skill["uses"], skill["successes"]) == ("bisect", kind, 3, 2)
+    assert skill["steps"] == ["halve"]
+    # The end of a task counts for the skill that it was done by, and counts once.
+    await submit(house.alice, kind)
+    task = (await house.bob.call("get_work", task_types=[kind]))["task_id"]
+    await house.bob.call("skill", task_type=kind, name="read the log", success=True)
+    for _ in range(2):
+        done = await house.bob.call("complete_work", task_id=task, success=True, skill="read the log")
+        assert done["success"] is True
+    listed = (await house.bob.call("skill", task_type=kind))["skills"]
+    assert [(one["name"], one["uses"], one["successes"]) for one in listed] == [
+        ("read the log", 1, 1),
+        ("bisect", 3, 2),
+    ]
+    scores = [one["effectiveness"] for one in listed]
+    assert scores == sorted(scores, reverse=True) and all(0 < score < 1 for score in scores)
+    await submit(house.alice, kind)
+    task = (await house.bob.call("get_work", task_types=[kind]))["task_id"]
+    await house.bob.call("complete_work", task_id=task, success=False, skill="read the log")
+    [after] = (await house.bob.call("skill", task_type=kind, name="read the log"))["skills"]
+    assert (after["uses"], after["successes"]) == (2, 1) and after["effectiveness"] < scores[0]
+
+
 # -- Requirement: Work Queue
 
 

@@ -65,6 +65,25 @@ def whose(table: str, who: tuple[str, str]) -> dict[str, str | None]:
         "declared_intents": {"agent": agent, "session": session, "source": "agent"},
         "events": {"session": session, "lane": agent, "id": f"event-{agent}"},
         "file_locks": {**both, "kind": "path", "mode": "exclusive"},
+        **{
+            f"knowledge_{table}": {
+                "audience": "1" if who == ANN else "2",
+                "agent_id": agent,
+                "id": agent,
+                **more,
+            }
+            for table, more in {
+                "audiences": {},
+                "counts": {},
+                "entries": {"number": "1" if who == ANN else "2"},
+                "files": {},
+                "readers": {"reader": f"@{agent}"},
+                "relations": {"source": "1" if who == ANN else "2", "target": "1" if who == ANN else "2"},
+                "roles": {},
+                "uses": {"event_id": ""},
+                "words": {},
+            }.items()
+        },
         "lane_exits": {"into_lane": f"{session}/{agent}"},
         "lanes": {"session": session, "lane": agent},
         "lock_waits": {**both, "mode": "exclusive"},
@@ -88,7 +107,18 @@ def whose(table: str, who: tuple[str, str]) -> dict[str, str | None]:
 
 
 #: What a row leans on: put there first, by nobody's rights.
-LEANS = {"memory_episodic_fts": "memory_episodic", "task_changes": "events", "work_needs": "work_queue"}
+LEANS = {
+    "knowledge_audiences": "knowledge_readers",
+    "knowledge_counts": "knowledge_readers",
+    "knowledge_entries": "knowledge_readers",
+    "knowledge_files": "knowledge_readers",
+    "knowledge_relations": "knowledge_entries",
+    "knowledge_uses": "knowledge_entries",
+    "knowledge_words": "knowledge_readers",
+    "memory_episodic_fts": "memory_episodic",
+    "task_changes": "events",
+    "work_needs": "work_queue",
+}
 #: Whatever the checks of the tables want, beside whose a row is.
 CHECKED = {
     ("dispatch_queue", "state"): "pending",
@@ -131,6 +161,7 @@ class Room:
 
     async def prepare(self, table: str, who: tuple[str, str]) -> None:
         if table in LEANS:
+            await self.prepare(LEANS[table], who)
             await self.put(LEANS[table], who)
 
     async def become(self, role: str, who: tuple[str, str]) -> None:

@@ -18,7 +18,9 @@ from relay.coordination.tasks.claims import working_on
 from relay.coordination.tasks.service import WorkQueue
 from relay.log.verify import verify
 from relay.memory import procedural
-from relay.memory.procedural import MOST_RATE, PRIOR, Skills, effectiveness, ranked, rate
+from relay.memory.procedural import Skills
+from relay.memory.skill import MOST_RATE, PRIOR, effectiveness, ranked, rate
+from relay.memory.skill_index import found
 from relay.model import Caller, Fault, Refusal
 from relay.store.ports import Store
 from tests import engines
@@ -159,6 +161,42 @@ async def test_a_task_that_two_agents_had_counts_once(room: Room) -> None:
     await room.skills.use(B, "fix", "split it", True)
     await room.work.complete(B, task, True, skill="split it")
     assert await room.counts() == {"split it": (1, 1)}
+
+
+@BOTH
+async def test_a_question_finds_skills_by_their_words(room: Room) -> None:
+    for name, task_type, steps, successes in (
+        ("bisect the history", "bug", ["git bisect start", "run the failing test"], 3),
+        ("read the stack trace", "bug", ["find the first frame of ours"], 3),
+        ("write the failing test first", "bug", ["one test", "make it pass"], 0),
+        ("failing over by hand", "deploy", ["switch the address"], 1),
+    ):
+        for at in range(3):
+            await room.skills.use(A, task_type, name, at < successes, steps=steps)
+
+    async def names(question: str, limit: int = 10) -> list[str]:
+        told = await room.store.read(lambda tx: found(tx, B, question, limit), actor=B)
+        assert all(0 < each.relevance <= 1 and each.memory_type == "procedural" for each in told)
+        return [each.more["name"] for each in told]
+
+    assert await names("how to bisect?") == ["bisect the history"]
+    assert set(await names("a failing test")) == {
+        "bisect the history",
+        "write the failing test first",
+        "failing over by hand",
+    }
+    assert await names("a failing test", 1) == ["write the failing test first"]
+    assert await names("switched addresses") == ["failing over by hand"]
+    assert await names("nothing of it") == []
+    [hit] = await room.store.read(lambda tx: found(tx, B, "frames", 5))
+    assert hit.why["words"] == ["frames"] and hit.id == "bug/read the stack trace"
+    assert hit.content == (
+        "read the stack trace (for bug; 3 of 3 uses went well)\n1. find the first frame of ours"
+    )
+    # What it is found by is what it says now.
+    await room.skills.use(B, "bug", "read the stack trace", True, steps=["look at the last line"])
+    assert await names("frames") == []
+    assert await names("last line") == ["read the stack trace"]
 
 
 @BOTH

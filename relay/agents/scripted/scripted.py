@@ -28,7 +28,7 @@ from relay.model import (
 )
 
 _SPOKEN = re.compile(r"\s*(?:\[(?P<tag>[^\]\n]{1,64})\]|(?P<name>[\w.-]{1,64}):)\s*(?P<body>.*)", re.DOTALL)
-_FIELD = re.compile(r"\{(speaker|body|agent|context|job)\}")
+_FIELD = re.compile(r"\{(speaker|body|agent|context|memories|job)\}")
 
 
 class ScriptedAgent:
@@ -99,7 +99,7 @@ def write_inside(root: Path, contents: Mapping[str, str]) -> str:
 
 
 def fill(text: str, turn: Turn) -> str:
-    """`{speaker}`, `{body}`, `{agent}`, `{context}`, `{job}` filled in; any other braces are left alone.
+    """`{speaker}`, `{body}`, `{agent}`, `{context}`, `{memories}`, `{job}` filled in; any other braces stay.
 
     The speaker is read from a prompt of the form `[NAME] text` or `NAME: text`; else it is `you`.
     """
@@ -109,6 +109,7 @@ def fill(text: str, turn: Turn) -> str:
         "body": spoken["body"] if spoken else turn.prompt,
         "agent": turn.agent,
         "context": turn.context,
+        "memories": turn.memories,
         "job": "" if turn.job is None else str(turn.job),
     }
     return _FIELD.sub(lambda match: values[match[1]], text)

@@ -1,7 +1,8 @@
 """The words an agent is given for one turn.
 
 Invariant: what others wrote in the room stands between two marks that it cannot contain, so no message can
-close the fence; the message that asks comes last, outside of it.
+close the fence; the message that asks comes last, outside of it. What the room remembers comes first, each line of
+it quoted.
 """
 
 from __future__ import annotations
@@ -37,7 +38,8 @@ def compose(turn: Turn, *, may_edit: bool, forgotten: bool = False) -> str:
         if may_edit
         else "In this turn you may read the project, but not change it."
     )
-    parts = [
+    parts = [turn.memories] if turn.memories else []
+    parts += [
         f"You are {turn.agent} in a relay room, where people and coding agents work on one codebase. "
         "Your answer is posted to the room under that name; write it for the people there. "
         f"{rights} If your answer settles something, you may end it with one line of the form {FOOTER}; "

@@ -168,6 +168,8 @@ class Daemon:
         start("tasks-file", TasksFile(parts.store, settings.tasks_path).run)
         start("config", parts.reload.watch)
         start("worktrees", parts.worktrees.run)
+        start("memory-observed", parts.memory.run)
+        start("memory-past", parts.memory.take_in_past)
         start("timeline-rewinds", parts.settle_rewinds)
         start("handoffs", parts.handoffs.run)
         start("timeline-snapshots", parts.timeline.prune)

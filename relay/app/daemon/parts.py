@@ -25,6 +25,9 @@ from relay.app.wiring.conflict_log import ConflictLog
 from relay.app.wiring.handoffs.checks import HandoffChecks
 from relay.app.wiring.handoffs.orders import HandoffOrders
 from relay.app.wiring.handoffs.steps import HandoffSteps
+from relay.app.wiring.memory.observing import RoomMemory
+from relay.app.wiring.memory.room_commands import MemoryActions
+from relay.app.wiring.memory.turn_memories import TurnMemories
 from relay.app.wiring.room_actions import TimelineActions
 from relay.app.wiring.timeline import TimelineRecording
 from relay.app.wiring.timeline_journal import TimelineJournal
@@ -110,7 +113,8 @@ class Parts:
         self.rewinds = RewindService(store, self.worktrees.registry, self.timeline)
         self.moments = TimelineService(store, self.worktrees.registry)
         self.coordination = CoordinationTasks(store, settings, self.services, self.turns)
-        follow.check_acyclic([*self.airspace.followers, *self.coordination.followers])
+        self.memory = RoomMemory(store, settings)
+        follow.check_acyclic([*self.airspace.followers, *self.coordination.followers, self.memory.follower])
 
         self.permissions = PermissionBroker(store, self.live)
         self.guard = LockGuard(
@@ -128,7 +132,13 @@ class Parts:
             self.roster,
         )
         hooks = DaemonHooks(
-            self.transcript, self.worktrees, self.airspace, self.timeline, self.metrics, self.states
+            self.transcript,
+            self.worktrees,
+            self.airspace,
+            self.timeline,
+            self.metrics,
+            self.states,
+            TurnMemories(store, settings),
         )
         self.workers = WorkerPool(store, self.live, self.roster, self.turns, hooks, holder=record.holder)
         self.router = Router(store, self.live, _dispatcher(now), self.roster, hooks)
@@ -149,6 +159,7 @@ class Parts:
             self.overview,
             orders,
             TimelineActions(self.rewinds, self.moments),
+            MemoryActions(store),
         )
         self.steward = Steward(store, handlers, self.overview, self.roster, self.turns)
 

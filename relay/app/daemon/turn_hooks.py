@@ -1,4 +1,5 @@
-"""What the daemon does around each turn: the transcript, the worktree, the airspace, the timeline, the metrics."""
+"""What the daemon does around each turn: the transcript, the worktree, the airspace, the timeline, the memory, the
+metrics."""
 
 from __future__ import annotations
 
@@ -8,10 +9,11 @@ from dataclasses import replace
 from relay.app.daemon.agent_states import AgentStates
 from relay.app.daemon.airspace import AirspaceParts, WorktreeParts
 from relay.app.daemon.metrics import Metrics
+from relay.app.wiring.memory.turn_memories import TurnMemories
 from relay.app.wiring.timeline import TimelineRecording
-from relay.model import Changes, Kind, Location, Workplace
+from relay.model import Changes, Kind, Location, Message, Workplace
 from relay.room.dispatch.running import TurnHooks
-from relay.room.dispatch.turns import Plan
+from relay.room.dispatch.turns import Plan, Recollection
 from relay.room.transcript.tail import Transcript
 from relay.store.ports import Tx
 
@@ -27,9 +29,14 @@ class DaemonHooks(TurnHooks):
         timeline: TimelineRecording,
         metrics: Metrics,
         states: AgentStates,
+        memories: TurnMemories,
     ) -> None:
         self._transcript, self._worktrees, self._airspace = transcript, worktrees, airspace
         self._timeline, self._metrics, self._states = timeline, metrics, states
+        self._memories = memories
+
+    async def recollect(self, agent: str, messages: Sequence[Message]) -> Recollection | None:
+        return await self._memories.recollect(agent, messages)
 
     async def before_turn(self, plan: Plan, *, take_main: bool) -> Workplace | None:
         # What was handed on is not brought up to date: its rules were checked as it is.

@@ -19,6 +19,7 @@ SCHEMAS = tuple(
         "room",
         "airspace",
         "memory",
+        "memory/knowledge",
         "checks",
         "timeline",
         "access",

@@ -59,6 +59,13 @@ def words(text: str) -> list[str]:
     return [_stem(word) for word in (*parts, *whole)]
 
 
+def meant(text: str) -> list[str]:
+    """The stems of a text that have a meaning, each once; all of them where it has no others."""
+    parts, whole = _spoken(text[:MOST_INDEXED])
+    telling = [word for word in parts if word not in _EMPTY] or parts
+    return list(dict.fromkeys(_stem(word) for word in (*telling, *whole)))
+
+
 def question(text: str) -> Question:
     """What a text asks for. Words without a meaning are left out, unless there are no others."""
     spoken, _ = _spoken(text)

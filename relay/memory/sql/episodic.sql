@@ -43,3 +43,15 @@ UPDATE memory_episodic SET details = :details, outcome = :outcome, lessons = :le
   merged = merged + 1, created_at = CASE WHEN :at < created_at THEN :at ELSE created_at END,
   updated_at = CASE WHEN :at > updated_at THEN :at ELSE updated_at END
 WHERE number = :number
+
+-- name: memory_of_id
+SELECT * FROM memory_episodic WHERE id = :id
+
+-- name: memory_of_number
+SELECT * FROM memory_episodic WHERE number = :number
+
+-- name: forget_words
+DELETE FROM memory_episodic_words WHERE number = :number
+
+-- name: forget_memory
+UPDATE memory_episodic SET forgotten_at = :now, forgotten_by = :by WHERE number = :number

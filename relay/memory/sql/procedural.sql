@@ -20,3 +20,15 @@ SELECT name, task_type, agent_id, success FROM memory_procedural_uses WHERE task
 INSERT INTO memory_procedural_uses (task_id, name, task_type, agent_id, success, at)
 VALUES (:task_id, :name, :task_type, :agent, :success, :now)
 ON CONFLICT (task_id, name) DO UPDATE SET agent_id = excluded.agent_id, success = excluded.success, at = excluded.at
+
+-- name: skill_text
+SELECT summary, body FROM memory_procedural_texts WHERE task_type = :task_type AND name = :name
+
+-- name: put_skill_text
+INSERT INTO memory_procedural_texts (task_type, name, summary_count, body_count, summary, body)
+VALUES (:task_type, :name, :summary_count, :body_count, :summary, :body)
+ON CONFLICT (task_type, name) DO UPDATE SET summary_count = excluded.summary_count, body_count = excluded.body_count,
+  summary = excluded.summary, body = excluded.body
+
+-- name: forget_skill_words
+DELETE FROM memory_procedural_words WHERE task_type = :task_type AND name = :name

@@ -22,7 +22,7 @@ from relay.model import FailureClass, Message
 from relay.room.dispatch.breaker import BreakerState, CircuitBreaker, Verdict
 from relay.room.dispatch.budget import DAY_S, HOUR_S, Exhausted, Spent, exhausted
 from relay.room.dispatch.roster import Policy
-from relay.room.dispatch.turns import Idle, Plan, message_text
+from relay.room.dispatch.turns import Given, Idle, Plan, Recollection, message_text
 from relay.room.journal import hop_limit, ledger
 from relay.room.journal.ledger import Q
 from relay.room.journal.values import Job, JobState, message_of_row
@@ -64,8 +64,21 @@ async def load_spent(tx: Tx, agent: str, now: float) -> Spent:
     return Spent() if row is None else of_row(Spent, row)
 
 
-async def claim_next_dispatch(tx: Tx, policy: Policy, *, holder: str, now: float) -> Plan | Idle:
-    """Claim the next turn of an agent, or say until when there is none. Skips what cannot be dispatched."""
+async def waiting_messages(tx: Tx, agent: str) -> list[Message]:
+    """The messages that wait for this agent, the oldest job's first; at most as many as become one turn."""
+    rows = await tx.all(Q.open_jobs_of_agent, agent=agent)
+    ids = [row["message_id"] for row in rows[:MOST_JOBS]]
+    if not ids:
+        return []
+    by_id = {row["id"]: message_of_row(row) for row in await tx.all(Q.messages_by_ids, ids=dumps(ids))}
+    return [by_id[id] for id in ids if id in by_id]
+
+
+async def claim_next_dispatch(
+    tx: Tx, policy: Policy, *, holder: str, now: float, recollection: Recollection | None = None
+) -> Plan | Idle:
+    """Claim the next turn of an agent, or say until when there is none. Skips what cannot be dispatched.
+    `recollection`: what the room remembers that bears on it."""
     waiting = [Job.of_row(row) for row in await tx.all(Q.open_jobs_of_agent, agent=policy.agent)]
     if not waiting:
         return Idle()
@@ -113,7 +126,7 @@ async def claim_next_dispatch(tx: Tx, policy: Policy, *, holder: str, now: float
     taken = {job.id for job in jobs}
     # The claim clears the reason why a job waits: it is read from the rows as they were.
     advice = [job.error for job in waiting if job.id in taken and job.error and job.error_class == ADVISORY]
-    plan = await _begin(tx, policy, jobs, state, holder=holder, now=now)
+    plan = await _begin(tx, policy, jobs, state, holder=holder, now=now, recollection=recollection)
     return replace(plan, advice="\n".join(dict.fromkeys(advice)))
 
 
@@ -158,7 +171,16 @@ async def probe_now(tx: Tx, policy: Policy) -> None:
     )
 
 
-async def _begin(tx: Tx, policy: Policy, jobs: list[Job], state: Any, *, holder: str, now: float) -> Plan:
+async def _begin(
+    tx: Tx,
+    policy: Policy,
+    jobs: list[Job],
+    state: Any,
+    *,
+    holder: str,
+    now: float,
+    recollection: Recollection | None,
+) -> Plan:
     await hop_limit.worked(tx)
     session = state["session"] or new_session(policy.agent)
     if not state["session"]:
@@ -180,14 +202,20 @@ async def _begin(tx: Tx, policy: Policy, jobs: list[Job], state: Any, *, holder:
     )
     ids = [*asking, *(message.id for message in shown)]
     seen_events = [row["event_id"] for row in await tx.all(Q.events_of_messages, ids=dumps(ids))]
+    lane = Lane(session, policy.agent)
+    given = Given() if recollection is None else await recollection.give(tx, lane, seen_events)
     event = await events.append(
         tx,
         NewEvent(
             type=ledger.TURN_STARTED,
-            lane=Lane(session, policy.agent),
+            lane=lane,
             parents=list(dict.fromkeys(job.cause_event for job in jobs)),
-            causal_deps=seen_events,
-            inputs={"messages": [message.id for message in messages], "context": [m.id for m in shown]},
+            causal_deps=list(dict.fromkeys([*seen_events, *given.events])),
+            inputs={
+                "messages": [message.id for message in messages],
+                "context": [m.id for m in shown],
+                "memories": [memory["id"] for memory in given.memories],
+            },
             outputs={"jobs": [job.as_json() for job in jobs]},
             role=policy.role,
         ),
@@ -203,6 +231,7 @@ async def _begin(tx: Tx, policy: Policy, jobs: list[Job], state: Any, *, holder:
         resume=state["resume"],
         event_id=event.id,
         started_at=now,
+        given=given,
     )
 
 

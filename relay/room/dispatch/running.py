@@ -11,8 +11,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from relay.base.durations import now_iso
-from relay.model import Changes, Location, Workplace
-from relay.room.dispatch.turns import Plan
+from relay.model import Changes, Location, Message, Workplace
+from relay.room.dispatch.turns import Plan, Recollection
 from relay.store.ports import Tx
 
 #: Lines kept of an agent's log.
@@ -24,6 +24,11 @@ class TurnHooks:
 
     The coroutines are awaited by the turn: a place to work in before it, and its changes after it.
     """
+
+    async def recollect(self, agent: str, messages: Sequence[Message]) -> Recollection | None:
+        """What the room remembers that bears on these messages, which may become a turn of this agent. Waited for as
+        long as a turn may be kept waiting by it, and never raises."""
+        return None
 
     async def before_turn(self, plan: Plan, *, take_main: bool) -> Workplace | None:
         """Where the turn that begins works; None: where its configuration says. `take_main`: it is to merge the

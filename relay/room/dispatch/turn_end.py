@@ -119,6 +119,8 @@ async def _answer(tx: Tx, plan: Plan, outcome: Outcome, *, now: float, answer_id
         meta["truncated"] = True
     if outcome.changes is not None:
         meta["worktree"] = outcome.changes.as_json()
+    if plan.given.memories:
+        meta["memories"] = [dict(memory) for memory in plan.given.memories]
     chips = footer(outcome.text)
     if chips is not None:
         meta["footer"] = chips.as_meta()

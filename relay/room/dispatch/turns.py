@@ -4,13 +4,35 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
+from typing import Any, Protocol
 
 from relay.base.terminal_text import lines, safe
 from relay.log.events import Lane
 from relay.model import STEWARD, Changes, FailureClass, Message, UsagePart
 from relay.room.dispatch.roster import Policy
 from relay.room.journal.values import Job
+from relay.store.ports import Tx
+
+
+@dataclass(frozen=True, slots=True)
+class Given:
+    """What an agent is given of the room's memory with a turn: `text` as it reads it; `memories` as an answer's
+    `meta` names them, `[{id, memory_type, reference}]`; `events`: the ids of those that they come of."""
+
+    text: str = ""
+    memories: tuple[Mapping[str, Any], ...] = ()
+    events: tuple[str, ...] = ()
+
+
+class Recollection(Protocol):
+    """What the room remembers that bears on the messages of a turn that may begin."""
+
+    async def give(self, tx: Tx, lane: Lane, seen: Collection[str]) -> Given:
+        """What of it the agent on this lane is given with the turn that begins now, in the claim's transaction.
+        `seen`: ids of the events of all messages that it is shown with it."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +49,7 @@ class Plan:
     resume: str | None
     event_id: str
     started_at: float
+    given: Given = field(default_factory=Given)
     #: What its last turn was cut off for; it stands in front of the prompt.
     advice: str = ""
 

@@ -42,7 +42,7 @@ from relay.room.dispatch import queue
 from relay.room.dispatch.roster import Member, Policy, Roster
 from relay.room.dispatch.running import RunningTurns, TurnHooks, whole_text
 from relay.room.dispatch.turn_end import finish
-from relay.room.dispatch.turns import Idle, Outcome, Plan
+from relay.room.dispatch.turns import Idle, Outcome, Plan, Recollection
 from relay.room.journal import ledger
 from relay.room.journal.ledger import Q
 from relay.room.journal.live_bus import Live
@@ -53,6 +53,8 @@ log = structlog.get_logger(__name__)
 POLL_S, RENEW_S = 2.0, 5.0
 #: On top of an agent's own timeout, in seconds: an agent that ignores it is cut off here.
 GRACE_S = 30.0
+#: Seconds for which what was found in the memory is taken as it is, while a turn waits for its beginning.
+RECOLLECTED_S = 30.0
 
 
 @dataclass(slots=True)
@@ -89,6 +91,8 @@ class WorkerPool:
         self._clock = clock
         self._workers: dict[str, asyncio.Task[None]] = {}
         self._wakes: dict[str, asyncio.Event] = {}
+        #: By agent: for which messages something was looked for in the memory, when, and what was found.
+        self._recollected: dict[str, tuple[tuple[str, ...], float, Recollection | None]] = {}
 
     def update(self) -> None:
         """The roster has changed: start a worker for each new agent. An agent that has gone ends its turn first."""
@@ -188,11 +192,24 @@ class WorkerPool:
 
     async def _claim(self, policy: Policy, now: float) -> Plan | Idle:
         # A read takes no lock; only work to do takes the write lock.
-        if not await self._store.read(lambda tx: tx.all(Q.open_jobs_of_agent, agent=policy.agent)):
+        waiting = await self._store.read(lambda tx: queue.waiting_messages(tx, policy.agent))
+        if not waiting:
             return Idle()
+        recollection = await self._recollect(policy.agent, waiting, now)
         return await self._store.write(
-            lambda tx: queue.claim_next_dispatch(tx, policy, holder=self._holder, now=now)
+            lambda tx: queue.claim_next_dispatch(
+                tx, policy, holder=self._holder, now=now, recollection=recollection
+            )
         )
+
+    async def _recollect(self, agent: str, messages: Sequence[Message], now: float) -> Recollection | None:
+        """What is remembered that bears on these messages; not looked for anew at each look whether a turn that waits
+        may begin."""
+        asked = tuple(message.id for message in messages)
+        last = self._recollected.get(agent)
+        if last is None or last[0] != asked or not 0 <= now - last[1] < RECOLLECTED_S:
+            last = self._recollected[agent] = (asked, now, await self._hooks.recollect(agent, messages))
+        return last[2]
 
     async def _turn(self, member: Member, plan: Plan) -> None:
         bound = log.bind(agent=plan.agent, job=plan.primary.id, message=plan.asked.id)
@@ -243,6 +260,7 @@ class WorkerPool:
             agent=plan.agent,
             prompt=f"{plan.prompt}\n\n{place.note}" if place and place.note else plan.prompt,
             context=plan.context,
+            memories=plan.given.text,
             cwd=place.cwd if place else member.cwd,
             root=place.root if place else None,
             resume=plan.resume,

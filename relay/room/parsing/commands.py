@@ -24,7 +24,7 @@ from difflib import get_close_matches
 from io import StringIO
 
 from relay.model import actions, references
-from relay.model.actions import Action
+from relay.model.actions import COMMAND_WORD, Action
 from relay.model.references import Thing
 from relay.room.parsing import handoff_commands, memory_commands, timeline_commands
 from relay.room.parsing.arguments import (
@@ -357,14 +357,12 @@ COMMANDS: tuple[Command, ...] = (
     ),
 )
 _BY_NAME = {spec.name: spec for spec in COMMANDS}
-#: A slash and a word of letters, with which a command begins.
-_WORD = re.compile(r"/([^\W\d_][\w-]*|\?)[?!.,:;]*(?=\s|$)")
 
 
 def is_command(body: str) -> bool:
     """Whether `parse` would take the body for a command, right or wrong."""
     text = body.lstrip()
-    return text.rstrip() == "/" or _WORD.match(text) is not None
+    return text.rstrip() == "/" or COMMAND_WORD.match(text) is not None
 
 
 def parse(body: str, agents: Iterable[str] = ()) -> Action | Problem | None:
@@ -375,7 +373,7 @@ def parse(body: str, agents: Iterable[str] = ()) -> Action | Problem | None:
     text = body.lstrip()
     if text.rstrip() == "/":
         return Problem("/", "There is nothing after the slash. `/help` lists the commands.")
-    word = _WORD.match(text)
+    word = COMMAND_WORD.match(text)
     if word is None:
         return None
     name = "/help" if word[1] == "?" else f"/{word[1].lower()}"

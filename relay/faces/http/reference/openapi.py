@@ -167,11 +167,12 @@ def _operation(
     if method == "POST":
         body = {**copy.deepcopy(request)}
         required = body.get("required", ())
-        fields = body.get("properties", {}).items()
+        fields = body.get("properties", {})
         # Null is as good as left out (`relay.faces.operations.operation`).
-        fields = {name: field if name in required else _or_null(field) for name, field in fields}
-        body["properties"] = {**fields, **_WHO}
-        body["allOf"] = [not_both("agent_id", "name")]
+        own = {name: field if name in required else _or_null(field) for name, field in fields.items()}
+        body["properties"] = {**_WHO, **own}
+        # An operation's own `name` says nothing of the caller.
+        body["allOf"] = [] if "name" in own else [not_both("agent_id", "name")]
         if operation.request.exactly_one:
             body["allOf"].append(exactly_one(*operation.request.exactly_one))
         entry["requestBody"] = {

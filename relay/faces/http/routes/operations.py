@@ -30,7 +30,8 @@ from relay.model.speaker_names import MAX_AGENT_NAME
 SESSION_HEADER = "X-Relay-Session"
 #: The header with the cursor of the next page of a list that was too long for one answer.
 NEXT = "X-Next-Cursor"
-#: Fields about the caller that any request may have, beside those of its operation.
+#: Fields about the caller that any request may have, beside those of its operation. One that the operation declares
+#: itself says nothing of the caller.
 WHO = ("agent_id", "agent_type", "session_id", "name")
 _MOST_TYPE = 60
 _PLACE = re.compile(r"\{(\w+)\}")
@@ -65,9 +66,8 @@ class OperationRoutes:
     def _handler(self, operation: Operation) -> Callable[[web.Request], Any]:
         async def handle(request: web.Request) -> web.Response:
             values = await self._values(request, operation)
-            caller = self.caller(request, values)
-            for field in WHO:
-                values.pop(field, None)
+            about = [field for field in WHO if field not in operation.request.model_fields]
+            caller = self.caller(request, {field: values.pop(field) for field in about if field in values})
             result = await perform(self._services, caller, operation, values)
             response = answer(result)
             if isinstance(result, Page) and result.next is not None:

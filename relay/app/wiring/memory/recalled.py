@@ -1,0 +1,75 @@
+"""What the room's own doors (a prompt, `/recall`) find: memories, and the knowledge that still holds, together.
+
+Invariant: what comes of one event is found once, by the number of its memory; what is forgotten is not found, nor is
+the knowledge that was made of the same event. That a file was changed is no knowledge worth telling unasked.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from relay.memory.episodic import keeping, recalling
+from relay.memory.episodic.recalling import Wanted
+from relay.memory.found import Found
+from relay.memory.given import memory_of, memory_of_event
+from relay.memory.knowledge import service as knowledge
+from relay.memory.knowledge.extractors import FILE_TOPIC
+from relay.memory.prompt import Quote
+from relay.model import Caller, references
+from relay.store.ports import Tx
+
+
+async def recalled(tx: Tx, caller: Caller, text: str, limit: int) -> list[Found]:
+    """What bears on the text, best first; the newest memories where it is empty."""
+    found = await recalling.found(tx, Wanted(text), limit)
+    if text.strip():
+        known = {each.id for each in found}
+        for each in await knowledge.found(tx, caller, text, limit):
+            told = await _as_told(tx, each)
+            if told is not None and told.id not in known:
+                known.add(told.id)
+                found.append(told)
+    return sorted(found, key=lambda each: each.order)[:limit]
+
+
+async def _as_told(tx: Tx, entry: Found) -> Found | None:
+    """An entry of the knowledge, by the number of the memory that was made of the same event; None: not told."""
+    if FILE_TOPIC in entry.more["topics"]:
+        return None
+    reason = entry.more.get("rationale")
+    told = replace(entry, content=f"{entry.content}\nbecause {reason}" if reason else entry.content)
+    memory = None if entry.event_id is None else await memory_of_event(tx, entry.event_id)
+    if memory is None:
+        return told
+    if memory.forgotten:
+        return None
+    return replace(told, id=memory.id, number=memory.number, memory_type=keeping.KIND)
+
+
+def quote_of(found: Found, weight: float = 0.0) -> Quote:
+    """What was found, as it is told."""
+    more = found.more
+    episodic = found.memory_type == keeping.KIND
+    said = [more["summary"], *more.get("lessons", ())] if "summary" in more else [found.content]
+    unverified = ", unverified" if "unverified" in more.get("tags", ()) else ""
+    return Quote(
+        found.id,
+        found.memory_type,
+        references.memory(found.number) if episodic else found.id,
+        f"{more.get('agent_id', '')}{unverified}",
+        found.at,
+        "\n".join(said),
+        found.relevance,
+        found.event_id,
+        more.get("outcome") or more.get("knowledge_type"),
+        len(found.why.get("words", ())),
+        weight,
+    )
+
+
+async def stands(tx: Tx, quote: Quote) -> bool:
+    """Is it still to be told?"""
+    if quote.memory_type != keeping.KIND:
+        return True
+    memory = await memory_of(tx, quote.id)
+    return memory is not None and not memory.forgotten

@@ -1,0 +1,103 @@
+"""The room's `/recall`, `/remember`, `/decide` and `/forget`, and what the room answers to them.
+
+Invariant: what is remembered stands in an answer as a quotation, so no line of it passes for the room's own; what a
+person orders is kept, or forgotten, in the transaction of the answer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from relay.app.wiring.memory.recalled import quote_of, recalled
+from relay.log import events
+from relay.log.events import NewEvent
+from relay.memory.episodic.forgetting import forget_number
+from relay.memory.episodic.keeping import NewMemory, keep
+from relay.memory.experience import Experience
+from relay.memory.knowledge.entry import Extractor, Kind
+from relay.memory.knowledge.extractors import RECORDED
+from relay.memory.knowledge.line_forms import parse
+from relay.model import Caller, Message, Refusal, references
+from relay.model.actions import Decide, Forget, Recall, Remember
+from relay.room.journal import ledger
+from relay.store.ports import Store, Tx
+
+#: Memories that an answer shows.
+MOST_SHOWN = 8
+NOTHING = "Nothing that is remembered bears on it."
+EMPTY = (
+    "Nothing is remembered yet. What people say here, what agents answer and how work ends is remembered by itself; "
+    "`/remember` keeps what you want to be known later, `/decide` a decision."
+)
+TAKE_BACK = "`/forget` with its number ends that it is told."
+
+
+class MemoryActions:
+    """Carries the room's actions out."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+
+    async def recall(self, action: Recall, *, by: str) -> str:
+        """What is remembered that bears on it, as markdown. Raises Refusal."""
+        caller = Caller(by, ledger.ROOM, person=True)
+        found = await self._store.read(lambda tx: recalled(tx, caller, action.text, MOST_SHOWN), actor=caller)
+        if not found:
+            return NOTHING if action.text else EMPTY
+        first = "The newest" if not action.text else "What is remembered that bears on it, the best first"
+        return "\n\n".join([f"{first}:", *(quote_of(each).line() for each in found), TAKE_BACK])
+
+    async def carry_out(
+        self, tx: Tx, action: Remember | Decide | Forget, *, by: str, message: Message, cause: Sequence[str]
+    ) -> str:
+        """Keep or forget what a person orders; the room's answer. Raises Refusal."""
+        match action:
+            case Remember(text):
+                kept = await self._keep(tx, Experience("note", text), by, cause)
+                told = "An agent is told it with a turn that it bears on"
+                return f"Remembered as {kept}. {told}; `/forget {kept}` ends that."
+            case Decide(text, because):
+                recorded = await self._decided(tx, action, by, message, cause)
+                lessons = (f"because {because}",) if because else ()
+                kept = await self._keep(tx, Experience("decision", text, lessons=lessons), by, [recorded])
+                return f"Decided, and remembered as {kept}. `/forget {kept}` takes it out of what agents are told."
+            case Forget(number):
+                await forget_number(tx, Caller(by, ledger.ROOM, person=True), number, cause=cause)
+                return f"{references.memory(number)} is forgotten: it is told to nobody any more."
+
+    async def _decided(self, tx: Tx, action: Decide, by: str, message: Message, cause: Sequence[str]) -> str:
+        """Record the decision as knowledge; the id of its event."""
+        said = parse(Kind.DECISION, action.text)
+        if said is None:
+            raise Refusal("That decides nothing.", "Say what is decided: `/decide use tabs because ...`.")
+        entry = {
+            "kind": str(said.kind),
+            "content": said.content,
+            "rationale": action.because,
+            "alternatives": list(said.alternatives),
+            "topics": list(said.topics),
+            "files": list(said.files),
+            "references": [
+                {"relation": str(reference.relation), "target": reference.target}
+                for reference in said.references
+                if not reference.quoted
+            ],
+        }
+        recorded = await events.append(
+            tx,
+            NewEvent(
+                RECORDED,
+                ledger.person_lane(by),
+                inputs={"message": message.id},
+                outputs={"agent": by, "extracted_by": str(Extractor.PERSON), "entries": [entry]},
+                parents=cause,
+                role=str(message.kind),
+            ),
+        )
+        return recorded.id
+
+    async def _keep(self, tx: Tx, experience: Experience, by: str, cause: Sequence[str]) -> str:
+        now = await tx.now()
+        event_id = cause[0] if cause else None
+        kept = await keep(tx, NewMemory(experience, by, ledger.ROOM, now, event_id=event_id))
+        return references.memory(kept.number)

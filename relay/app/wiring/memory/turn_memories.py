@@ -1,0 +1,98 @@
+"""What an agent is given of the room's memory with a turn.
+
+Invariants:
+- a turn never waits longer than `RECALL_S` for it, and never fails with it: then it begins without, and the log of
+  the daemon says why;
+- what is given is decided in the transaction in which the turn begins: nothing that is forgotten by then, nothing
+  that this conversation was given before, nothing that its agent reads anyway.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from functools import partial
+
+import structlog
+
+from relay.app.wiring.memory.recalled import quote_of, recalled, stands
+from relay.config.settings import LiveSettings
+from relay.log import events
+from relay.log.events import Lane
+from relay.memory import given
+from relay.memory.episodic.keeping import KIND
+from relay.memory.observed import says_something
+from relay.memory.prompt import Quote, block, chosen, weight_of
+from relay.memory.ranking.counts import TEXTS, counts_of
+from relay.memory.ranking.words import question
+from relay.model import TAKE_MAIN, Caller, Message
+from relay.room.dispatch.turns import Given, Recollection
+from relay.room.journal import ledger
+from relay.store.ports import Store, Tx
+
+log = structlog.get_logger(__name__)
+#: Seconds that a turn waits for what is remembered.
+RECALL_S = 1.0
+#: Hits that are looked at for one turn, and characters of a message that say what it is about.
+MOST_FOUND, MOST_ASKED = 24, 4000
+
+
+class TurnMemories:
+    """Finds what bears on the messages of a turn."""
+
+    def __init__(self, store: Store, settings: LiveSettings) -> None:
+        self._store, self._settings = store, settings
+
+    async def recollect(self, agent: str, messages: Sequence[Message]) -> Recollection | None:
+        """What is remembered that bears on these messages; None: nothing, or nobody could say in time."""
+        budget = self._settings.current.memory.prompt_tokens
+        asked = [
+            message.body[:MOST_ASKED]
+            for message in messages
+            if TAKE_MAIN not in message.meta and says_something(message.body)
+        ]
+        if not budget or not asked:
+            return None
+        text, caller = "\n".join(asked), Caller(agent, ledger.ROOM)
+        try:
+            async with asyncio.timeout(RECALL_S):
+                quotes = await self._store.read(partial(_quotes, caller=caller, text=text), actor=caller)
+        except Exception as error:
+            # Whatever it was: a turn is worth more than what it would have been told.
+            log.warning("nothing recalled for a turn", agent=agent, reason=f"{type(error).__name__}: {error}")
+            return None
+        return _Recollection(quotes, budget) if quotes else None
+
+
+@dataclass(frozen=True, slots=True)
+class _Recollection:
+    """What was found, best first, and the tokens that it may have."""
+
+    quotes: tuple[Quote, ...]
+    budget: int
+
+    async def give(self, tx: Tx, lane: Lane, seen: Collection[str]) -> Given:
+        before = await given.in_conversation(tx, lane)
+        standing = [quote for quote in self.quotes if quote.id not in before and await stands(tx, quote)]
+        picked = chosen(standing, self.budget, given=before, seen=seen)
+        causes = [quote.event_id for quote in picked if quote.event_id is not None]
+        return Given(
+            block(picked),
+            tuple(
+                {"id": quote.id, "memory_type": quote.memory_type, "reference": quote.reference}
+                for quote in picked
+            ),
+            # What was archived since is told all the same.
+            tuple([cause for cause in causes if await events.get(tx, cause) is not None]),
+        )
+
+
+async def _quotes(tx: Tx, *, caller: Caller, text: str) -> tuple[Quote, ...]:
+    """What bears on it, best first."""
+    asked = question(text)
+    counts = await counts_of(tx, KIND, [*asked.words, TEXTS])
+    weight = weight_of(asked, counts)
+    found = await recalled(tx, caller, text, MOST_FOUND)
+    quotes = (quote_of(each, weight * each.relevance) for each in found)
+    return tuple(quote for quote in quotes if quote.bears)

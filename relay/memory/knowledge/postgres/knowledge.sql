@@ -1,0 +1,89 @@
+-- name: with_numbers
+SELECT e.* FROM jsonb_array_elements_text(CAST(:numbers AS jsonb)) n (value) JOIN knowledge_entries e ON e.number = CAST(n.value AS bigint)
+WHERE e.valid_from <= :until AND (e.valid_to IS NULL OR e.valid_to > :open_at)
+  AND (e.audience = 0 OR e.audience IN (SELECT r.audience FROM knowledge_readers r
+    WHERE r.reader IN ('@' || CAST(:me AS text), (SELECT 'role:' || o.role FROM knowledge_roles o WHERE o.agent_id = :me))))
+
+-- name: counted
+SELECT c.word, CAST(SUM(c.entries) AS bigint) AS entries
+FROM jsonb_array_elements_text(CAST(:words AS jsonb)) w (value) JOIN knowledge_counts c ON c.word = w.value
+WHERE (c.audience = 0 OR c.audience IN (SELECT r.audience FROM knowledge_readers r
+    WHERE r.reader IN ('@' || CAST(:me AS text), (SELECT 'role:' || o.role FROM knowledge_roles o WHERE o.agent_id = :me))))
+GROUP BY c.word
+
+-- name: with_words
+SELECT w.number FROM jsonb_array_elements(CAST(:words AS jsonb)) x (value) JOIN knowledge_words w ON w.word = x.value->>'word'
+WHERE w.valid_from <= :until AND (CAST(:agent AS text) = '' OR w.agent_id = :agent) AND (CAST(:kind AS text) = '' OR w.kind = :kind)
+  AND (w.audience = 0 OR w.audience IN (SELECT r.audience FROM knowledge_readers r
+    WHERE r.reader IN ('@' || CAST(:me AS text), (SELECT 'role:' || o.role FROM knowledge_roles o WHERE o.agent_id = :me))))
+GROUP BY w.number, w.valid_from
+ORDER BY SUM(CAST(x.value->>'weight' AS bigint)) DESC, w.valid_from DESC, w.number DESC LIMIT :limit
+
+-- name: relations_of
+SELECT r.source AS source_number, s.id AS source, s.agent_id AS agent, s.event_id AS event, r.relation,
+  r.target AS target_number, t.id AS target
+FROM (SELECT o.source, o.relation, o.target FROM jsonb_array_elements_text(CAST(:numbers AS jsonb)) n (value) JOIN knowledge_relations o ON o.source = CAST(n.value AS bigint)
+      UNION SELECT i.source, i.relation, i.target FROM jsonb_array_elements_text(CAST(:numbers AS jsonb)) n (value) JOIN knowledge_relations i ON i.target = CAST(n.value AS bigint)) r
+JOIN knowledge_entries s ON s.number = r.source JOIN knowledge_entries t ON t.number = r.target
+WHERE s.valid_from <= :until AND (s.valid_to IS NULL OR s.valid_to > :open_at) AND t.valid_from <= :until AND (t.valid_to IS NULL OR t.valid_to > :open_at)
+  AND (s.audience = 0 OR s.audience IN (SELECT r.audience FROM knowledge_readers r
+    WHERE r.reader IN ('@' || CAST(:me AS text), (SELECT 'role:' || o.role FROM knowledge_roles o WHERE o.agent_id = :me))))
+  AND (t.audience = 0 OR t.audience IN (SELECT r.audience FROM knowledge_readers r
+    WHERE r.reader IN ('@' || CAST(:me AS text), (SELECT 'role:' || o.role FROM knowledge_roles o WHERE o.agent_id = :me))))
+ORDER BY r.source DESC, r.target DESC, r.relation LIMIT :limit
+
+-- name: audiences_of
+SELECT DISTINCT a.audience, a.visibility, a.names FROM jsonb_array_elements_text(CAST(:numbers AS jsonb)) n (value) JOIN knowledge_entries e ON e.number = CAST(n.value AS bigint)
+JOIN knowledge_audiences a ON a.audience = e.audience
+WHERE (e.audience = 0 OR e.audience IN (SELECT r.audience FROM knowledge_readers r
+    WHERE r.reader IN ('@' || CAST(:me AS text), (SELECT 'role:' || o.role FROM knowledge_roles o WHERE o.agent_id = :me))))
+
+-- name: uses_of
+SELECT u.id, u.agent_id, u.event_id, u.at FROM jsonb_array_elements_text(CAST(:ids AS jsonb)) i (value) JOIN knowledge_entries e ON e.id = i.value
+JOIN knowledge_uses u ON u.id = e.id
+WHERE (e.audience = 0 OR e.audience IN (SELECT r.audience FROM knowledge_readers r
+    WHERE r.reader IN ('@' || CAST(:me AS text), (SELECT 'role:' || o.role FROM knowledge_roles o WHERE o.agent_id = :me))))
+ORDER BY u.at, u.agent_id, u.event_id
+
+-- name: unread
+SELECT i.value AS id FROM jsonb_array_elements_text(CAST(:ids AS jsonb)) i (value)
+WHERE NOT EXISTS (SELECT 1 FROM knowledge_uses u WHERE u.id = i.value AND u.agent_id = :me AND u.event_id = '')
+
+-- name: put_reads
+INSERT INTO knowledge_uses (id, agent_id, event_id, at)
+SELECT i.value, CAST(:me AS text), '', :now FROM jsonb_array_elements_text(CAST(:ids AS jsonb)) i (value)
+ON CONFLICT (id, agent_id, event_id) DO NOTHING
+
+-- name: put_readers
+INSERT INTO knowledge_readers (reader, audience) SELECT value, CAST(:audience AS bigint) FROM jsonb_array_elements_text(CAST(:readers AS jsonb)) r (value)
+
+-- name: put_roles
+INSERT INTO knowledge_roles (agent_id, role) SELECT r.value->>'agent', r.value->>'role' FROM jsonb_array_elements(CAST(:roles AS jsonb)) r (value)
+
+-- name: of_words
+SELECT e.* FROM knowledge_entries e WHERE e.number IN (
+  SELECT w.number FROM jsonb_array_elements_text(CAST(:words AS jsonb)) x (value) JOIN knowledge_words w ON w.word = x.value AND w.audience = :audience
+  GROUP BY w.number HAVING COUNT(*) = :count)
+  AND e.number < :number AND e.statement IS NOT NULL AND e.valid_to IS NULL AND e.audience = :audience
+ORDER BY e.number DESC LIMIT :limit
+
+-- name: put_entries
+INSERT INTO knowledge_entries (number, id, kind, content, agent_id, event_id, topics, files, confidence, rationale, alternatives, severity,
+  extracted_by, audience, created_at, valid_from, statement, words, other_words)
+SELECT CAST(r.value->>'number' AS bigint), r.value->>'id', r.value->>'kind', r.value->>'content', r.value->>'agent', r.value->>'event', r.value->>'topics', r.value->>'files', CAST(r.value->>'confidence' AS double precision), r.value->>'rationale', r.value->>'alternatives', r.value->>'severity', r.value->>'extractor', CAST(r.value->>'audience' AS bigint), CAST(r.value->>'at' AS double precision), CAST(r.value->>'at' AS double precision), r.value->>'statement', r.value->>'words', r.value->>'other_words'
+FROM jsonb_array_elements(CAST(:rows AS jsonb)) r (value)
+
+-- name: put_words
+INSERT INTO knowledge_words (word, valid_from, number, agent_id, kind, audience)
+SELECT w.value, CAST(r.value->>'at' AS double precision), CAST(r.value->>'number' AS bigint), r.value->>'agent', r.value->>'kind', CAST(r.value->>'audience' AS bigint)
+FROM jsonb_array_elements(CAST(:rows AS jsonb)) r (value), jsonb_array_elements_text(r.value->'words') w (value)
+
+-- name: put_files
+INSERT INTO knowledge_files (path, valid_from, number, audience, origin)
+SELECT p.value->>'path', CAST(r.value->>'at' AS double precision), CAST(r.value->>'number' AS bigint), CAST(r.value->>'audience' AS bigint), p.value->>'from'
+FROM jsonb_array_elements(CAST(:rows AS jsonb)) r (value), jsonb_array_elements(r.value->'paths') p (value)
+
+-- name: put_counts
+INSERT INTO knowledge_counts AS c (word, audience, entries)
+SELECT r.value->>'word', CAST(r.value->>'audience' AS bigint), CAST(r.value->>'entries' AS bigint) FROM jsonb_array_elements(CAST(:rows AS jsonb)) r (value)
+ON CONFLICT (word, audience) DO UPDATE SET entries = c.entries + excluded.entries

@@ -1,0 +1,259 @@
+"""What is known: who decided what, the history of a file, what somebody knows, search, and neighbours (003, 7.4).
+
+Invariants:
+- every statement says who asks (`knowledge.sql`), so an entry that the asker may not read is in no answer, no count
+  and no weight, and nobody can tell whether it is there;
+- each question reads a bounded number of rows, whatever the size of the tables: the rarest words first, or the
+  newest.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+
+from relay.log.encoding import dumps
+from relay.memory.knowledge import ranking
+from relay.memory.knowledge.entry import DIGITS, LEAST_DIGITS, Kind
+from relay.memory.knowledge.ranking import Term
+from relay.memory.knowledge.visibility import Q
+from relay.memory.ranking.words import Question, question
+from relay.model import Fault, Refusal
+from relay.store.ports import Row, Tx
+
+#: Steps from an entry to its neighbours.
+MOST_HOPS = 3
+#: Hits of words that are read, and of these the entries that are weighed.
+MOST_HITS, CANDIDATES = 6000, 300
+#: Newest hits of a word that more entries have; of each agent and kind, where those are asked for.
+NEWEST, NEWEST_OF_EACH = 1000, 300
+#: Shorter words are not taken for the beginning of another, and so many others are.
+LEAST_BEGINNING, BEGINNINGS = 3, 8
+#: Names of a file that are followed, entries of it that are weighed, relations that are read at once.
+MOST_NAMES, MOST_OF_FILE, MOST_RELATIONS = 32, 2000, 2000
+#: Agents that a common word is looked for.
+MOST_AGENTS = 200
+#: Behind and before all times.
+ALWAYS, NEVER = 1e18, -1e18
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """Who asks (`me`), and which entries count: of an agent, of a kind, as of a time (Unix seconds)."""
+
+    me: str
+    agent: str | None = None
+    kind: Kind | None = None
+    as_of: float | None = None
+
+    @property
+    def until(self) -> float:
+        return ALWAYS if self.as_of is None else self.as_of
+
+    @property
+    def open_at(self) -> float:
+        """What was closed at this time or before does not count."""
+        return NEVER if self.as_of is None else self.as_of
+
+    @property
+    def times(self) -> dict[str, float]:
+        return {"until": self.until, "open_at": self.open_at}
+
+    @property
+    def of(self) -> dict[str, str]:
+        """Agent and kind, empty for any."""
+        return {"agent": self.agent or "", "kind": self.kind or ""}
+
+    def counts(self, row: Row) -> bool:
+        """Is this entry of the agent and the kind?"""
+        return self.agent in (None, row["agent_id"]) and self.kind in (None, row["kind"])
+
+
+@dataclass(frozen=True, slots=True)
+class Hit:
+    """An entry that was found. `relevance` to the question, None where there was none; `distance` in steps; `words`
+    of the question, as they were said, that it has."""
+
+    row: Row
+    relevance: float | None = None
+    distance: int | None = None
+    words: tuple[str, ...] = ()
+
+
+async def newest(tx: Tx, look: Look, limit: int) -> list[Hit]:
+    """The newest entries."""
+    asked = {"me": look.me, "limit": limit, **look.times}
+    if look.agent is not None and look.kind is not None:
+        rows = await tx.all(Q.newest_of_agent_and_kind, agent=look.agent, kind=look.kind, **asked)
+    elif look.agent is not None:
+        rows = await tx.all(Q.newest_of_agent, agent=look.agent, **asked)
+    elif look.kind is not None:
+        rows = await tx.all(Q.newest_of_kind, kind=look.kind, **asked)
+    else:
+        rows = await tx.all(Q.newest, **asked)
+    return [Hit(row) for row in rows]
+
+
+async def search(tx: Tx, look: Look, text: str) -> list[Hit]:
+    """The entries that have words of the text, best first; at most `CANDIDATES`."""
+    asked = question(text)
+    terms, whole = await _terms(tx, look, asked)
+    if not terms:
+        return []
+    terms.sort(key=lambda each: (each.entries, each.word))
+    rare, hits = 0, 0
+    while rare < len(terms) and hits + terms[rare].entries <= MOST_HITS:
+        hits += terms[rare].entries
+        rare += 1
+    found: list[Row] = []
+    if rare:
+        weighed = dumps([{"word": each.word, "weight": each.weight} for each in terms[:rare]])
+        limits = {"me": look.me, "until": look.until, "limit": CANDIDATES, **look.of}
+        found += await tx.all(Q.with_words, words=weighed, **limits)
+    if rare < len(terms) and len(found) < CANDIDATES:
+        found += await _newest_with(tx, look, terms[rare].word)
+    rows = await with_numbers(tx, look, dict.fromkeys(row["number"] for row in found))
+    return _weighed(rows, asked, terms, whole)
+
+
+async def history(tx: Tx, look: Look, path: str, text: str | None, limit: int) -> list[Hit]:
+    """What is known of a file, under the names that it had before and has now, the newest first; with a text: what
+    has words of it, best first."""
+    most = limit if text is None else MOST_OF_FILE
+    rows: dict[int, Row] = {}
+    for name, since, until in await _names(tx, look, path):
+        asked = {
+            "me": look.me,
+            "path": name,
+            "since": since,
+            "limit": most,
+            "open_at": look.open_at,
+            **look.of,
+        }
+        found = await tx.all(Q.newest_of_file, until=min(until, look.until), **asked)
+        rows |= {row["number"]: row for row in found}
+    if text is not None:
+        asked_for = question(text)
+        return _weighed([*rows.values()], asked_for, *await _terms(tx, look, asked_for))
+    in_time = sorted(rows.values(), key=lambda row: (-row["valid_from"], -row["number"]))
+    return [Hit(row) for row in in_time[:limit]]
+
+
+async def near(tx: Tx, look: Look, beginning: str, limit: int) -> list[Hit]:
+    """An entry and what relates to it in up to `MOST_HOPS` steps, the nearest first; no step goes through an entry
+    that the asker may not read, or that does not hold as of the time. Raises Refusal when there is no such entry."""
+    centre = await with_id(tx, look.me, beginning)
+    if centre is None:
+        raise _unknown(beginning)
+    hits = {centre["number"]: Hit(centre, distance=0)}
+    ring = [centre["number"]]
+    for distance in range(1, MOST_HOPS + 1):
+        found = await relations(tx, look, ring)
+        ends = {row[end] for row in found for end in ("source_number", "target_number")} - {*hits}
+        ring = sorted(ends, reverse=True)[: max(0, 4 * limit - len(hits))]
+        if not ring:
+            break
+        for row in await with_numbers(tx, look, ring):
+            hits[row["number"]] = Hit(row, distance=distance)
+    found_hits = (hit for hit in hits.values() if hit.distance == 0 or look.counts(hit.row))
+    return sorted(found_hits, key=lambda hit: (hit.distance, -hit.row["valid_from"], -hit.row["number"]))[
+        :limit
+    ]
+
+
+async def relations(tx: Tx, look: Look, numbers: Iterable[int]) -> Sequence[Row]:
+    """The relations of these entries, to them and from them."""
+    asked = {"me": look.me, "limit": MOST_RELATIONS, **look.times}
+    return await tx.all(Q.relations_of, numbers=dumps(list(numbers)), **asked)
+
+
+async def with_numbers(tx: Tx, look: Look, numbers: Iterable[int]) -> Sequence[Row]:
+    return await tx.all(Q.with_numbers, me=look.me, numbers=dumps(list(numbers)), **look.times)
+
+
+async def with_id(tx: Tx, me: str, beginning: str) -> Row | None:
+    """The entry whose id begins so; None: none does, or several do."""
+    least = beginning.strip().lower()
+    if not LEAST_DIGITS < len(least) <= DIGITS + 1:
+        return None
+    rows = await tx.all(Q.entry_with_id, me=me, least=least, most=least + "g")
+    return rows[0] if len(rows) == 1 else None
+
+
+async def with_agent_named(tx: Tx, look: Look) -> Look:
+    """The look with the agent's name as it is written, when it was not given so."""
+    if look.agent is None or await tx.all(Q.counted, me=look.me, words=dumps([f"@{look.agent}"])):
+        return look
+    names = [name for name in await _agents(tx, look.me) if name.casefold() == look.agent.casefold()]
+    return replace(look, agent=names[0]) if names else look
+
+
+async def _agents(tx: Tx, me: str) -> list[str]:
+    """Those who have entries, the most first."""
+    rows = await tx.all(Q.words_beginning, me=me, least="@", most="A", limit=MOST_AGENTS)
+    return [row["word"][1:] for row in rows]
+
+
+def _weighed(rows: Sequence[Row], asked: Question, terms: Sequence[Term], whole: int) -> list[Hit]:
+    return [
+        Hit(each.row, each.relevance, words=tuple(asked.spoken[stem] for stem in each.stems))
+        for each in ranking.in_order(rows, terms, whole)
+    ]
+
+
+async def _terms(tx: Tx, look: Look, wanted: Question) -> tuple[list[Term], int]:
+    """The words of the index that are asked for, and what all words of the question weigh."""
+    asked = wanted.words
+    rows = await tx.all(Q.counted, me=look.me, words=dumps(["", *asked]))
+    counts = {row["word"]: row["entries"] for row in rows}
+    every = counts.get("", 0)
+    terms = [ranking.term(word, word, counts[word], every) for word in asked if counts.get(word)]
+    for word in asked:
+        if counts.get(word) or len(word) < LEAST_BEGINNING:
+            continue
+        limits = {"least": word, "most": word + "\U0010ffff", "limit": BEGINNINGS}
+        longer = await tx.all(Q.words_beginning, me=look.me, **limits)
+        terms += [ranking.term(row["word"], word, row["entries"], every) for row in longer]
+    return terms, ranking.weight_of_question(asked, terms, every)
+
+
+async def _newest_with(tx: Tx, look: Look, word: str) -> list[Row]:
+    """The newest entries with a word that many have, of the agent and the kind."""
+    asked = {"me": look.me, "word": word, "until": look.until}
+    if look.agent is None and look.kind is None:
+        return [*await tx.all(Q.newest_with_word, limit=NEWEST, **asked)]
+    agents = [look.agent] if look.agent is not None else await _agents(tx, look.me)
+    kinds = [look.kind] if look.kind is not None else [*Kind]
+    found: list[Row] = []
+    for agent in agents:
+        for kind in kinds:
+            look_for = {"agent": agent, "kind": kind, "limit": NEWEST_OF_EACH}
+            found += await tx.all(Q.newest_with_word_of, **look_for, **asked)
+    return found
+
+
+async def _names(tx: Tx, look: Look, path: str) -> list[tuple[str, float, float]]:
+    """(path, since, until) of each name of a file: those before it back in time, those after it on."""
+    spans = {path: (path, NEVER, ALWAYS)}
+    back, on = [(path, ALWAYS)], [(path, NEVER)]
+    while back and len(spans) < MOST_NAMES:
+        name, until = back.pop()
+        for row in await tx.all(Q.renamed_from, me=look.me, path=name, until=min(until, look.until)):
+            if row["path"] not in spans:
+                spans[row["path"]] = (row["path"], NEVER, row["valid_from"])
+                back.append((row["path"], row["valid_from"]))
+    while on and len(spans) < MOST_NAMES:
+        name, since = on.pop()
+        for row in await tx.all(Q.renamed_to, me=look.me, path=name, since=since, until=look.until):
+            if row["path"] not in spans:
+                spans[row["path"]] = (row["path"], row["valid_from"], ALWAYS)
+                on.append((row["path"], row["valid_from"]))
+    return [*spans.values()]
+
+
+def _unknown(beginning: str) -> Refusal:
+    return Refusal(
+        f"No entry {beginning[:60]!r} is known to you.",
+        f"Give the id of an entry, or {LEAST_DIGITS} or more of its first digits behind the k.",
+        Fault.UNKNOWN,
+    )

@@ -1,0 +1,86 @@
+-- name: with_numbers
+SELECT e.* FROM json_each(:numbers) n JOIN knowledge_entries e ON e.number = n.value
+WHERE e.valid_from <= :until AND (e.valid_to IS NULL OR e.valid_to > :open_at)
+  AND (e.audience = 0 OR e.audience IN (SELECT r.audience FROM knowledge_readers r
+    WHERE r.reader IN ('@' || CAST(:me AS text), (SELECT 'role:' || o.role FROM knowledge_roles o WHERE o.agent_id = :me))))
+
+-- name: counted
+SELECT c.word, SUM(c.entries) AS entries FROM json_each(:words) w JOIN knowledge_counts c ON c.word = w.value
+WHERE (c.audience = 0 OR c.audience IN (SELECT r.audience FROM knowledge_readers r
+    WHERE r.reader IN ('@' || CAST(:me AS text), (SELECT 'role:' || o.role FROM knowledge_roles o WHERE o.agent_id = :me))))
+GROUP BY c.word
+
+-- name: with_words
+SELECT w.number FROM json_each(:words) x JOIN knowledge_words w ON w.word = x.value->>'word'
+WHERE w.valid_from <= :until AND (:agent = '' OR w.agent_id = :agent) AND (:kind = '' OR w.kind = :kind)
+  AND (w.audience = 0 OR w.audience IN (SELECT r.audience FROM knowledge_readers r
+    WHERE r.reader IN ('@' || CAST(:me AS text), (SELECT 'role:' || o.role FROM knowledge_roles o WHERE o.agent_id = :me))))
+GROUP BY w.number, w.valid_from ORDER BY SUM(x.value->>'weight') DESC, w.valid_from DESC, w.number DESC LIMIT :limit
+
+-- name: relations_of
+SELECT r.source AS source_number, s.id AS source, s.agent_id AS agent, s.event_id AS event, r.relation,
+  r.target AS target_number, t.id AS target
+FROM (SELECT o.source, o.relation, o.target FROM json_each(:numbers) n JOIN knowledge_relations o ON o.source = n.value
+      UNION SELECT i.source, i.relation, i.target FROM json_each(:numbers) n JOIN knowledge_relations i ON i.target = n.value) r
+JOIN knowledge_entries s ON s.number = r.source JOIN knowledge_entries t ON t.number = r.target
+WHERE s.valid_from <= :until AND (s.valid_to IS NULL OR s.valid_to > :open_at) AND t.valid_from <= :until AND (t.valid_to IS NULL OR t.valid_to > :open_at)
+  AND (s.audience = 0 OR s.audience IN (SELECT r.audience FROM knowledge_readers r
+    WHERE r.reader IN ('@' || CAST(:me AS text), (SELECT 'role:' || o.role FROM knowledge_roles o WHERE o.agent_id = :me))))
+  AND (t.audience = 0 OR t.audience IN (SELECT r.audience FROM knowledge_readers r
+    WHERE r.reader IN ('@' || CAST(:me AS text), (SELECT 'role:' || o.role FROM knowledge_roles o WHERE o.agent_id = :me))))
+ORDER BY r.source DESC, r.target DESC, r.relation LIMIT :limit
+
+-- name: audiences_of
+SELECT DISTINCT a.audience, a.visibility, a.names FROM json_each(:numbers) n JOIN knowledge_entries e ON e.number = n.value
+JOIN knowledge_audiences a ON a.audience = e.audience
+WHERE (e.audience = 0 OR e.audience IN (SELECT r.audience FROM knowledge_readers r
+    WHERE r.reader IN ('@' || CAST(:me AS text), (SELECT 'role:' || o.role FROM knowledge_roles o WHERE o.agent_id = :me))))
+
+-- name: uses_of
+SELECT u.id, u.agent_id, u.event_id, u.at FROM json_each(:ids) i JOIN knowledge_entries e ON e.id = i.value
+JOIN knowledge_uses u ON u.id = e.id
+WHERE (e.audience = 0 OR e.audience IN (SELECT r.audience FROM knowledge_readers r
+    WHERE r.reader IN ('@' || CAST(:me AS text), (SELECT 'role:' || o.role FROM knowledge_roles o WHERE o.agent_id = :me))))
+ORDER BY u.at, u.agent_id, u.event_id
+
+-- name: unread
+SELECT i.value AS id FROM json_each(:ids) i
+WHERE NOT EXISTS (SELECT 1 FROM knowledge_uses u WHERE u.id = i.value AND u.agent_id = :me AND u.event_id = '')
+
+-- name: put_reads
+INSERT INTO knowledge_uses (id, agent_id, event_id, at) SELECT i.value, :me, '', :now FROM json_each(:ids) i WHERE true
+ON CONFLICT (id, agent_id, event_id) DO NOTHING
+
+-- name: put_readers
+INSERT INTO knowledge_readers (reader, audience) SELECT value, :audience FROM json_each(:readers)
+
+-- name: put_roles
+INSERT INTO knowledge_roles (agent_id, role) SELECT value->>'agent', value->>'role' FROM json_each(:roles)
+
+-- name: of_words
+SELECT e.* FROM knowledge_entries e WHERE e.number IN (
+  SELECT w.number FROM json_each(:words) x JOIN knowledge_words w ON w.word = x.value AND w.audience = :audience
+  GROUP BY w.number HAVING COUNT(*) = :count)
+  AND e.number < :number AND e.statement IS NOT NULL AND e.valid_to IS NULL AND e.audience = :audience
+ORDER BY e.number DESC LIMIT :limit
+
+-- name: put_entries
+INSERT INTO knowledge_entries (number, id, kind, content, agent_id, event_id, topics, files, confidence, rationale, alternatives, severity,
+  extracted_by, audience, created_at, valid_from, statement, words, other_words)
+SELECT value->>'number', value->>'id', value->>'kind', value->>'content', value->>'agent', value->>'event', value->>'topics', value->>'files', value->>'confidence', value->>'rationale', value->>'alternatives', value->>'severity', value->>'extractor', value->>'audience', value->>'at', value->>'at', value->>'statement', value->>'words', value->>'other_words'
+FROM json_each(:rows)
+
+-- name: put_words
+INSERT INTO knowledge_words (word, valid_from, number, agent_id, kind, audience)
+SELECT w.value, r.value->>'at', r.value->>'number', r.value->>'agent', r.value->>'kind', r.value->>'audience'
+FROM json_each(:rows) r, json_each(r.value->'words') w
+
+-- name: put_files
+INSERT INTO knowledge_files (path, valid_from, number, audience, origin)
+SELECT p.value->>'path', r.value->>'at', r.value->>'number', r.value->>'audience', p.value->>'from'
+FROM json_each(:rows) r, json_each(r.value->'paths') p
+
+-- name: put_counts
+INSERT INTO knowledge_counts (word, audience, entries)
+SELECT value->>'word', value->>'audience', value->>'entries' FROM json_each(:rows) WHERE true
+ON CONFLICT (word, audience) DO UPDATE SET entries = entries + excluded.entries

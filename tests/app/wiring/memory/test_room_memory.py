@@ -1,0 +1,348 @@
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from relay.app.wiring.memory.observing import RoomMemory
+from relay.app.wiring.memory.room_commands import MemoryActions
+from relay.app.wiring.memory.turn_memories import TurnMemories
+from relay.config.loading import parse
+from relay.config.settings import LiveSettings
+from relay.log import follow
+from relay.log.events import Event
+from relay.log.verify import verify
+from relay.memory import given
+from relay.memory.knowledge.entry import Extractor
+from relay.memory.knowledge.extractors import extract
+from relay.memory.knowledge.ingest import KnowledgeFollower
+from relay.memory.prompt import HEADER
+from relay.model import EndPart, Kind, Message, Part, TextPart, Turn
+from relay.room.dispatch.running import TurnHooks
+from relay.room.dispatch.turns import Recollection
+from relay.store.ports import Store
+from tests import engines
+from tests.engines import BOTH, Clock, all_events
+from tests.room.floor import Floor
+from tests.room.office import Office
+from tests.room.parts import all_messages, post, until
+
+pytestmark = BOTH
+SCHEMAS = engines.wings("log", "coordination", "room", "memory", "knowledge")
+LESSON = "never mock the clock here, it hid a bug"
+ASKED = "@ALPHA write a test for the scheduler; you may mock the clock"
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+@pytest.fixture
+async def store(tmp_path: Path, clock: Clock) -> AsyncIterator[Store]:
+    store = await engines.open_store(tmp_path, SCHEMAS, clock=clock)
+    yield store
+    assert await verify(store) == []
+    await store.close()
+
+
+@pytest.fixture
+def settings(tmp_path: Path) -> LiveSettings:
+    return live(tmp_path)
+
+
+def live(folder: Path, **memory: Any) -> LiveSettings:
+    return LiveSettings(parse(json.dumps({"agents": [], "memory": memory}), folder / "config.json"))
+
+
+class Hooks(TurnHooks):
+    def __init__(self, memories: TurnMemories) -> None:
+        self._memories = memories
+
+    async def recollect(self, agent: str, messages: Sequence[Message]) -> Recollection | None:
+        return await self._memories.recollect(agent, messages)
+
+
+class Remembering:
+    """A room's memory whose followers a test drives."""
+
+    def __init__(self, store: Store, settings: LiveSettings) -> None:
+        self.store, self.memory = store, RoomMemory(store, settings)
+
+    async def begin(self) -> None:
+        await self.store.write(self.memory._begin)
+
+    async def follow(self) -> None:
+        while (await follow.step(self.store, self.memory.follower)).applied:
+            pass
+
+    async def remembered(self) -> list[dict[str, Any]]:
+        return [event.outputs["memory"] for event in await all_events(self.store, "memory.remembered")]
+
+
+@pytest.fixture
+async def room(store: Store, settings: LiveSettings) -> Remembering:
+    room = Remembering(store, settings)
+    await room.begin()
+    return room
+
+
+async def test_the_room_remembers_what_is_said_once(room: Remembering) -> None:
+    message = await post(room.store, LESSON, 1.0)
+    await post(room.store, "thanks!", 2.0)
+    await room.follow()
+    await room.follow()
+    (memory,) = await room.remembered()
+    assert (memory["summary"], memory["agent_id"], memory["session_id"]) == (LESSON, "ann", "room")
+    (event,) = await all_events(room.store, "memory.remembered")
+    (posted, _) = await all_events(room.store, "message.posted")
+    assert list(event.parents) == [posted.id] == [memory["event_id"]]
+    assert posted.outputs["message"]["id"] == message.id
+
+
+async def test_keys_and_tokens_are_masked(room: Remembering) -> None:
+    await post(room.store, f"the key of the registry is sk-{'a1' * 20}", 1.0)
+    await room.follow()
+    (memory,) = await room.remembered()
+    assert "a1a1" not in str(memory)
+
+
+async def test_the_past_is_taken_in_behind_what_happens_now(store: Store, settings: LiveSettings) -> None:
+    for at in range(45):
+        await post(store, f"lesson number{at} about scheduling", float(at * 4000))
+    room = Remembering(store, settings)
+    await room.begin()
+    await post(store, LESSON, 1_000_000.0)
+    await room.follow()
+    assert [memory["summary"] for memory in await room.remembered()] == [LESSON]
+    await room.memory.take_in_past()
+    assert len(await room.remembered()) == 46
+    await Remembering(store, settings).memory.take_in_past()
+    assert len(await room.remembered()) == 46
+
+
+async def test_with_observe_off_nothing_is_kept(store: Store, tmp_path: Path) -> None:
+    room = Remembering(store, live(tmp_path, observe=False))
+    await room.begin()
+    await post(store, LESSON, 1.0)
+    await room.follow()
+    assert await room.remembered() == []
+
+
+@pytest.fixture
+async def floor(room: Remembering, settings: LiveSettings) -> AsyncIterator[Floor]:
+    floor = Floor(room.store)
+    floor.use(Hooks(TurnMemories(room.store, settings)))
+    yield floor
+    await floor.close()
+
+
+async def turns(room: Remembering) -> list[Event]:
+    return await all_events(room.store, "turn.started")
+
+
+async def test_a_turn_is_given_what_bears_on_it_and_keeps_what_it_was_given(
+    room: Remembering, floor: Floor
+) -> None:
+    alpha = floor.add("ALPHA")
+    await floor.ask("@ALPHA hello there, all of you")
+    await floor.reach("done")
+    id = await lesson_by_another(room)
+    await floor.ask(ASKED)
+    await floor.reach("done", "done")
+    shown = alpha.turns[-1].memories.split("\n")
+    assert shown[0] == HEADER
+    assert shown[1].startswith("> r1 CODEX, ")
+    assert shown[1].endswith(f": {LESSON}")
+    assert len(shown) == 2
+    last = (await turns(room))[-1]
+    assert last.inputs["memories"] == [id]
+    (remembered,) = [memory for memory in await room.remembered() if memory["id"] == id]
+    (kept,) = await all_events(room.store, "memory.remembered")
+    assert kept.id in last.causal_deps
+    assert remembered["number"] == 1
+    answer = [message for message in await all_messages(room.store) if message.speaker == "ALPHA"][-1]
+    assert answer.meta["memories"] == [{"id": id, "memory_type": "episodic", "reference": "r1"}]
+
+
+async def lesson_by_another(room: Remembering) -> str:
+    """A memory of an agent that is no message of the room, so that no turn reads it anyway."""
+    from relay.memory.episodic.keeping import NewMemory, keep
+    from relay.memory.experience import Experience
+
+    new = NewMemory(Experience("lesson", LESSON), "CODEX", "codex-1", 1.0)
+    return (await room.store.write(lambda tx: keep(tx, new))).id
+
+
+async def test_nothing_is_given_twice_in_one_conversation(room: Remembering, floor: Floor) -> None:
+    alpha = floor.add("ALPHA")
+    await lesson_by_another(room)
+    await floor.ask(ASKED)
+    await floor.reach("done")
+    await floor.ask("@ALPHA and the clock, do you mock it there")
+    await floor.reach("done", "done")
+    assert [bool(turn.memories) for turn in alpha.turns] == [True, False]
+    beta = floor.add("BETA")
+    await floor.ask("@BETA and the clock, do you mock it there")
+    await floor.reach("done", "done", "done")
+    assert beta.turns[0].memories
+
+
+async def test_what_the_turn_reads_anyway_is_not_given(room: Remembering, floor: Floor) -> None:
+    await post(room.store, LESSON, 1.0)
+    await room.follow()
+    alpha = floor.add("ALPHA")
+    await floor.ask(ASKED)
+    await floor.reach("done")
+    assert LESSON in alpha.turns[0].context
+    assert not alpha.turns[0].memories
+
+
+async def test_what_has_nothing_to_do_with_it_is_not_given(room: Remembering, floor: Floor) -> None:
+    alpha = floor.add("ALPHA")
+    await lesson_by_another(room)
+    await floor.ask("@ALPHA translate the readme into French")
+    await floor.reach("done")
+    assert not alpha.turns[0].memories
+
+
+async def test_with_a_budget_of_nothing_nothing_is_given(room: Remembering, tmp_path: Path) -> None:
+    await lesson_by_another(room)
+    memories = TurnMemories(room.store, live(tmp_path, prompt_tokens=0))
+    message = await post(room.store, ASKED, 1.0)
+    assert await memories.recollect("ALPHA", [message]) is None
+
+
+async def test_a_failed_recall_neither_delays_nor_fails_a_turn(
+    room: Remembering, floor: Floor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await lesson_by_another(room)
+
+    async def never(*args: Any) -> Any:
+        await asyncio.Event().wait()
+
+    monkeypatch.setattr("relay.app.wiring.memory.turn_memories.RECALL_S", 0.01)
+    monkeypatch.setattr("relay.app.wiring.memory.turn_memories.recalled", never)
+    alpha = floor.add("ALPHA")
+    await floor.ask(ASKED)
+    await floor.reach("done")
+    assert not alpha.turns[0].memories
+
+    async def broken(*args: Any) -> Any:
+        raise ValueError("broken")
+
+    monkeypatch.setattr("relay.app.wiring.memory.turn_memories.recalled", broken)
+    await floor.ask(ASKED)
+    await floor.reach("done", "done")
+    assert [message.body for message in await all_messages(room.store) if "notice" in message.meta] == []
+
+
+async def test_an_answer_that_repeats_what_it_was_given_is_no_memory(room: Remembering, floor: Floor) -> None:
+    async def parrot(turn: Turn) -> AsyncIterator[Part]:
+        yield TextPart(f"{turn.memories}\n\nAs was said: {LESSON}")
+        yield EndPart()
+
+    floor.add("ALPHA", parrot)
+    await lesson_by_another(room)
+    await floor.ask(ASKED)
+    await floor.reach("done")
+    await room.follow()
+    assert [memory["summary"] for memory in await room.remembered()] == [LESSON, ASKED]
+    answer = next(event for event in await all_events(room.store, "message.posted") if event.role == "agent")
+    memories = await room.store.read(lambda tx: given.of_answer(tx, answer))
+    assert [memory.experience.summary for memory in memories] == [LESSON]
+
+
+@pytest.fixture
+async def office(store: Store, clock: Clock) -> AsyncIterator[Office]:
+    async with Office(store, clock, memory=MemoryActions(store)).at_work() as office:
+        yield office
+
+
+async def test_remember_decide_and_recall_in_the_room(office: Office, room: Remembering) -> None:
+    kept = await office.ask(f"/remember {LESSON}")
+    assert kept.body.startswith("Remembered as r1.")
+    decided = await office.ask("/decide use PostgreSQL because two hosts write")
+    assert "r2" in decided.body
+    found = await office.ask("/recall mock the clock")
+    assert f": {LESSON}" in found.body
+    assert "> r1 ann, " in found.body
+    assert found.meta["notice"] == "recall"
+    why = await office.ask("/recall why PostgreSQL")
+    assert "because two hosts write" in why.body
+    newest = await office.ask("/recall")
+    assert newest.body.index("r2 ann") < newest.body.index("r1 ann")
+    await room.follow()
+    assert [memory["event_type"] for memory in await room.remembered()] == ["note", "decision"]
+
+
+async def test_a_decision_is_knowledge_with_its_message(office: Office, room: Remembering) -> None:
+    asked = await office.post("/decide use PostgreSQL instead of SQLite because two hosts write")
+    await office.answer_to(asked)
+    (event,) = await all_events(room.store, "knowledge.recorded")
+    (posted, *_) = await all_events(room.store, "message.posted")
+    assert (list(event.parents), event.inputs) == ([posted.id], {"message": asked.id})
+    (draft,) = extract(event).drafts
+    assert (draft.agent, draft.rationale, draft.alternatives) == ("ann", "two hosts write", ("SQLite",))
+    assert (draft.extractor, draft.kind) == (Extractor.PERSON, "decision")
+    (memory,) = await room.remembered()
+    assert memory["event_id"] == event.id
+    while (await follow.step(room.store, KnowledgeFollower())).applied:
+        pass
+    found = await office.ask("/recall why PostgreSQL")
+    assert found.body.count("PostgreSQL") == 1
+    assert "> r1 ann, " in found.body
+
+
+async def test_what_is_forgotten_is_told_nowhere(office: Office, room: Remembering, floor: Floor) -> None:
+    alpha, beta = floor.add("ALPHA"), floor.add("BETA")
+    await lesson_by_another(room)
+    await floor.ask(ASKED)
+    await until_done(room.store, 1)
+    assert alpha.turns[0].memories
+    assert (await office.ask("/forget r1")).body == "r1 is forgotten: it is told to nobody any more."
+    assert (await office.ask("/forget #1")).body.startswith("r1 is forgotten")
+    await floor.ask(ASKED.replace("ALPHA", "BETA"))
+    await until_done(room.store, 2)
+    assert not beta.turns[0].memories
+    assert (await office.ask("/recall mock the clock")).body == "Nothing that is remembered bears on it."
+    assert "remembered by itself" in (await office.ask("/recall")).body
+    assert (await office.ask("/forget r7")).body.startswith("There is no memory r7.")
+    (event,) = await all_events(room.store, "memory.forgotten")
+    assert event.outputs["memory"]["by"] == "ann"
+    kept = await room.store.read(lambda tx: given.memory_of(tx, event.outputs["memory"]["id"]))
+    assert kept is not None
+    assert (kept.experience.summary, kept.forgotten) == (LESSON, True)
+
+
+async def test_a_forgotten_decision_is_no_knowledge_that_is_told(office: Office, room: Remembering) -> None:
+    await office.ask("/decide use PostgreSQL because two hosts write")
+    while (await follow.step(room.store, KnowledgeFollower())).applied:
+        pass
+    await office.ask("/forget r1")
+    assert (await office.ask("/recall why PostgreSQL")).body == "Nothing that is remembered bears on it."
+
+
+async def until_done(store: Store, turns: int) -> None:
+    async def done() -> bool:
+        answers = [message for message in await all_messages(store) if message.kind is Kind.AGENT]
+        return len(answers) == turns
+
+    await until(done)
+
+
+async def test_an_empty_memory_says_how_it_fills(office: Office) -> None:
+    assert "remembered by itself" in (await office.ask("/recall")).body
+    assert (await office.ask("/recall something")).body == "Nothing that is remembered bears on it."
+
+
+async def test_a_line_that_proves_nobody_is_told_to_nobody(office: Office, room: Remembering) -> None:
+    for line in (f"/remember {LESSON}", f"/decide {LESSON}", "/forget r1"):
+        answer = await office.ask(line, verified=False)
+        assert answer.meta["error"] is True
+        assert "proves nobody" in answer.body
+    assert await room.remembered() == []
