@@ -101,7 +101,9 @@ def _pushed(done: AppendResult, remote: str) -> tuple[Any, str]:
     }
     lines = [f"Gave {done.events:,} events with {done.trees:,} snapshots to {safe_line(remote)}."]
     if done.trees:
-        lines.append("A snapshot has all files of its worktree, so others' work that stood there goes with it.")
+        lines.append(
+            "A snapshot has all files of its worktree, so others' work that stood there goes with it."
+        )
     if done.withheld:
         lines.append(f"{done.withheld:,} payloads stayed here: something in them looks like a secret.")
     unsafe = [
