@@ -171,7 +171,7 @@ class RewindService:
                 # As a merge does it: nobody else moves the main branch or writes the worktree meanwhile.
                 await held.enter_async_context(registry.exclusive)
                 places = RewindPlaces(await registry.main_head())
-                for each in {each.name: each for each in (worktree, worker) if each is not None}.values():
+                for each in registry.beside([each for each in (worktree, worker) if each is not None]):
                     # A turn says that it runs, then waits for this lock.
                     await held.enter_async_context(each.lock)
                     if each.name in registry.turn_trees and not dry_run:

@@ -230,7 +230,8 @@ class Workplace:
 @dataclass(frozen=True, slots=True)
 class Changes:
     """What one turn changed in its agent's worktree: on which branch, how many files and lines. `before`, `after`:
-    git's ids of its trees; `commits`: what the tree after is on top of."""
+    git's ids of its trees; `commits`: what the tree after is on top of. `beside`: agents whose turns ran in the same
+    checkout meanwhile, so that the figures have theirs too."""
 
     branch: str
     files: int
@@ -240,6 +241,7 @@ class Changes:
     after: str = ""
     commits: tuple[str, ...] = ()
     touches: tuple[Touch, ...] = ()
+    beside: tuple[str, ...] = ()
 
     def as_json(self) -> dict[str, Any]:
         """The value of an answer's `meta.worktree`."""
@@ -248,6 +250,7 @@ class Changes:
             "files": self.files,
             "insertions": self.insertions,
             "deletions": self.deletions,
+            **({"beside": list(self.beside)} if self.beside else {}),
         }
 
 

@@ -19,7 +19,7 @@ from relay.model import Fault, Refusal
 from relay.store.ports import Store, Tx
 from relay.timeline import moments, reading
 from relay.timeline.moments import Moment
-from relay.timeline.projection import Q, last_tree
+from relay.timeline.projection import CHANGED, Q, last_tree
 
 MAIN = "main"
 #: Bytes of a file that are shown, and of one file's difference.
@@ -52,7 +52,11 @@ async def worktree_of(tx: Tx, lane: str | None) -> str:
     if lane is None or lane.casefold() == MAIN:
         return MAIN
     name = (await reading.lanes_of(tx, lane))[0].partition("/")[2]
-    return MAIN if name.startswith("human:") else name
+    if name.startswith("human:"):
+        return MAIN
+    # Where several work in one checkout, it has the name of one of them.
+    newest = await reading.page(tx, reading.Filter(name, types=(CHANGED,)), limit=1)
+    return str(newest[0].outputs.get("worktree") or name) if newest else name
 
 
 async def tree_at(tx: Tx, moment: Moment, lane: str | None = None) -> str:

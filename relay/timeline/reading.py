@@ -423,6 +423,9 @@ def _changed(outputs: dict[str, Any]) -> str:
     if "committed" in outputs:
         counted.append(f"committed {len(outputs['committed'])}")
     said = ", ".join(counted) + " uncommitted" * (outputs.get("worktree") == UNCOMMITTED)
+    if "among" in outputs:
+        who = " or ".join(safe_line(name, 40) for name in outputs["among"])
+        said += f": by {who}, at once in one checkout"
     if "merged" in outputs:
         whose = " and ".join(safe_line(name, 40) for name in outputs["merged"]["of"])
         said += f": {whose}'s work, merged by {_person(outputs['merged']['by'])}"

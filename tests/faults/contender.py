@@ -18,6 +18,8 @@ from pathlib import Path
 from typing import Any, Protocol
 from urllib.parse import urlsplit
 
+import structlog
+
 from relay.app.wiring.schema import SCHEMAS
 from relay.faces.services import services_of
 
@@ -175,4 +177,6 @@ def main() -> int:
 
 
 if __name__ == "__main__":
+    # Its lines on stdout are read by who started it.
+    structlog.configure(logger_factory=structlog.PrintLoggerFactory(sys.stderr))
     sys.exit(main())

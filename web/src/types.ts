@@ -41,7 +41,7 @@ export interface Meta {
   command?: unknown;
   truncated?: boolean;
   /** What the answer changed in the agent's worktree. */
-  worktree?: { branch: string; files: number; insertions: number; deletions: number };
+  worktree?: { branch: string; files: number; insertions: number; deletions: number; beside?: string[] };
   /** The advisory that this entry speaks of: it, or its id. */
   advisory?: Partial<Advisory> | string;
   /** The level that an advisory's entry says. */

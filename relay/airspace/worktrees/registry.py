@@ -10,7 +10,7 @@ import asyncio
 import re
 import tempfile
 import time
-from collections.abc import Awaitable, Mapping, Sequence
+from collections.abc import Awaitable, Iterable, Mapping, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import replace
 from functools import partial
@@ -309,6 +309,26 @@ class WorktreeRegistry:
     def find(self, agent: str) -> TrackedWorktree | None:
         """By the agent's name, in any case."""
         return self.worktrees.get(agent) or self.worktrees.get(agent.upper())
+
+    def checkout_name(self, agent: str) -> str:
+        """How the log calls the checkout that an agent works in: by the first of the configuration that does."""
+        return next(iter(self._agents_beside(agent)), agent)
+
+    def is_shared(self, agent: str) -> bool:
+        """Does another agent work in the same checkout?"""
+        return len(self._agents_beside(agent)) > 1
+
+    def beside(self, wanted: Iterable[TrackedWorktree]) -> list[TrackedWorktree]:
+        """These, and those of the agents that work in the same checkouts."""
+        tops = {each.checkout.top for each in wanted}
+        return [each for each in self.worktrees.values() if each.checkout.top in tops]
+
+    def _agents_beside(self, agent: str) -> list[str]:
+        if (worktree := self.worktrees.get(agent)) is None:
+            return []
+        top, names = worktree.checkout.top, [each.name for each in self.settings.agents]
+        found = [(name, each) for name in names if (each := self.worktrees.get(name)) is not None]
+        return [name for name, each in found if each.checkout.top == top]
 
     # -- for the scanner
 

@@ -31,8 +31,8 @@ from relay.app.wiring.main_commits import (
 )
 from relay.app.wiring.person_edits import PersonEdits
 from relay.app.wiring.person_lanes import PersonLanes
-from relay.app.wiring.tool_touches import ToolTouches
-from relay.base.terminal_text import safe_line
+from relay.app.wiring.told_rewinds import concerns, told
+from relay.app.wiring.tool_touches import UNKNOWN_LANE, ToolTouches
 from relay.checks import results as check_results
 from relay.config.settings import LiveSettings
 from relay.git.diff import changed_files, touches_of
@@ -44,7 +44,6 @@ from relay.log.events import Event, Lane
 from relay.model import Changes, Workplace
 from relay.model.touches import Source, Touch
 from relay.room.dispatch.turns import Plan
-from relay.room.journal import ledger
 from relay.store.ports import Store, StoreError, Tx
 from relay.timeline import checkpoints
 from relay.timeline.file_changes import (
@@ -58,19 +57,15 @@ from relay.timeline.file_changes import (
 from relay.timeline.handoffs.journal import held_trees
 from relay.timeline.projection import KnownTree, last_tree
 from relay.timeline.reading import MAIN_LANE, Filter, page
-from relay.timeline.rewind.history import GIVEN_UP, REDONE, REWOUND, UNDONE, Target
+from relay.timeline.rewind.history import GIVEN_UP, REDONE, REWOUND, UNDONE
 
 log = structlog.get_logger(__name__)
 #: How the log names the main branch among the worktrees.
 MAIN = "main"
-#: Who writes where no turn runs.
-UNKNOWN_LANE = Lane(ledger.ROOM, "unknown")
 #: What relay does to an agent's worktree between turns that sets its files, and as which source they are read then.
 _SET_BY_RELAY = {TAKEN_IN: "merge", ABORTED: "abort", RESTORED: "restore"}
 #: The setting that says up to where in the log an agent was told of rewinds.
 _TOLD = "rewinds_told"
-#: Files that an agent is told the names of.
-MOST_NAMED = 20
 #: Seconds between two looks for snapshots that are not to be kept any more.
 PRUNE_EVERY_S = 3600.0
 
@@ -111,9 +106,11 @@ class TimelineRecording:
             return
         try:
             await self.catch_up()
-            await self._between_turns(plan, place)
-            await self._keep(place.tree, place.commits, plan, "a turn began")
-            await self.tools.begin(plan, place)
+            async with self.tools.entering(plan.agent) as alone:
+                if alone:
+                    await self._between_turns(plan, place)
+                await self._keep(place.tree, place.commits, plan, "a turn began")
+                await self.tools.begin(plan, place)
         except (GitError, OSError, StoreError, self._store.transient, self._store.errors) as error:
             log.warning("timeline not brought up to a turn", agent=plan.agent, reason=str(error))
 
@@ -140,10 +137,11 @@ class TimelineRecording:
             after = int(await events.setting(tx, f"{_TOLD}:{agent}") or 0)
             found = await events.read_after(tx, after, types=(REWOUND, UNDONE, REDONE, GIVEN_UP))
             undone = {event.outputs["rewind"] for event in found if event.type == GIVEN_UP}
+            name = self._registry.checkout_name(agent)
             return [
                 event
                 for event in found
-                if event.type != GIVEN_UP and event.id not in undone and _concerns(event, agent)
+                if event.type != GIVEN_UP and event.id not in undone and concerns(event, agent, name)
             ]
 
         try:
@@ -154,7 +152,7 @@ class TimelineRecording:
         if not operations:
             return ""
         self._told_until[agent] = operations[-1].pos
-        return "\n".join(_told(event) for event in operations)
+        return "\n".join(told(event, agent) for event in operations)
 
     async def record(self, tx: Tx, plan: Plan, changes: Changes) -> None:
         """Append what the turn changed and no tool has told of."""
@@ -165,17 +163,18 @@ class TimelineRecording:
             source=Source.TREE,
             before=changes.before,
             after=changes.after,
-            worktree=plan.agent,
+            worktree=self._registry.checkout_name(plan.agent),
             parents=[plan.event_id],
             role=plan.role,
             branch=changes.branch,
         )
 
     async def _between_turns(self, plan: Plan, place: Workplace) -> None:
-        known = await self._store.read(lambda tx: last_tree(tx, plan.agent))
+        name = self._registry.checkout_name(plan.agent)
+        known = await self._store.read(lambda tx: last_tree(tx, name))
         if known is None:
             await self._store.write(
-                lambda tx: record_tree(tx, plan.lane, plan.agent, place.tree, parents=[plan.event_id])
+                lambda tx: record_tree(tx, plan.lane, name, place.tree, parents=[plan.event_id])
             )
         elif known.tree != place.tree:
             await self._record_between(plan, known, place.tree)
@@ -188,6 +187,7 @@ class TimelineRecording:
         own -= set_by_relay
         brought = {touch.path: touch.after for touch in touches if touch.path not in own}
         others = [touch for touch in touches if touch.path in own]
+        name, shared = self._registry.checkout_name(plan.agent), self._registry.is_shared(plan.agent)
 
         async def work(tx: Tx) -> None:
             await record_reads(
@@ -195,19 +195,19 @@ class TimelineRecording:
                 plan.lane,
                 brought,
                 source=_SET_BY_RELAY.get(change, "merge"),
-                worktree=plan.agent,
+                worktree=name,
                 tree=tree,
                 parents=[plan.event_id],
                 role=plan.role,
             )
             await record_changes(
                 tx,
-                plan.lane if plan.interrupted else UNKNOWN_LANE,
+                plan.lane if plan.interrupted and not shared else UNKNOWN_LANE,
                 others,
                 source=Source.TREE,
                 before=known.tree,
                 after=tree,
-                worktree=plan.agent,
+                worktree=name,
             )
 
         await self._store.write(work)
@@ -373,31 +373,6 @@ class TimelineRecording:
 
     async def _touches(self, before: str, after: str) -> tuple[Touch, ...]:
         return touches_of(await changed_files(self._git, before, after))
-
-
-def _concerns(event: Event, agent: str) -> bool:
-    """Did it change files of an agent's worktree, or take what it had out of the main branch? A new branch concerns
-    nobody yet."""
-    into_main = event.inputs["into"] == Target.MAIN and (
-        event.inputs["lane"].rpartition("/")[2].upper() == agent
-    )
-    changed = any(file["before"] != file["after"] for file in event.outputs["files"])
-    return bool(changed and (event.inputs["worktree"] == agent or into_main))
-
-
-def _told(event: Event) -> str:
-    """A rewind, for the agent that it concerns. Nothing of it can pass for a line of somebody else's."""
-    files = [safe_line(file["path"]) for file in event.outputs["files"] if file["before"] != file["after"]]
-    more = f" and {len(files) - MOST_NAMED} more" * (len(files) > MOST_NAMED)
-    place = "on the main branch" if event.inputs["into"] == Target.MAIN else "in your worktree"
-    where = f"{place}: {', '.join(files[:MOST_NAMED])}{more}"
-    by, to = safe_line(event.inputs["by"]), safe_line(event.inputs["to"])
-    if event.type == UNDONE:
-        return f"[RELAY] {by} brought back what had been taken back of your work, {where}."
-    return (
-        f"[RELAY] {by} took back what you did{f' since {to}' if to else ''}, {where}. These files are as they were "
-        "before. Do not do the same again unless you are asked to."
-    )
 
 
 async def _parts(

@@ -8,6 +8,8 @@ Invariants:
   end of the turn adds the rest;
 - what the turn takes in of the main branch or of another agent's (a merge, a rebase, a cherry-pick) is read, not
   written, by this agent;
+- turns that run in one checkout at the same time have one tree. What a tool or a hook of one alone named is of its
+  agent; what else came to stand there while there were several cannot be told, and is of nobody known;
 - a storm of claims costs one look a second and one transaction. What cannot be looked at is left to the turn's end.
 """
 
@@ -16,10 +18,9 @@ from __future__ import annotations
 import asyncio
 import os
 import time
-from collections.abc import Mapping, Sequence
-from contextlib import suppress
-from dataclasses import dataclass, field, replace
-from pathlib import Path
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager, suppress
+from dataclasses import replace
 
 import structlog
 
@@ -27,61 +28,30 @@ from relay.airspace.worktrees.lifecycle import is_ancestor
 from relay.airspace.worktrees.registry import WorktreeRegistry
 from relay.airspace.worktrees.tracked_worktree import TrackedWorktree, WorktreeGone
 from relay.app.wiring.main_commits import commits_between, merged_side, tree_with_part
+from relay.app.wiring.running_turns import Claim, RunningTurn, WorkedCheckout, signatures
 from relay.faces.rewinds import MainBranchLog
 from relay.git.checkout import head_of
 from relay.git.diff import changed_files, touches_of
 from relay.git.kept_snapshots import KeptSnapshots
 from relay.git.merge_state import merge_heads
 from relay.git.run import Git, GitError, name_of
-from relay.git.snapshot import on_disk
+from relay.log.events import Lane
 from relay.model import Changes, Location, Workplace
 from relay.model.touches import Source, Touch
 from relay.room.dispatch.turns import Plan
+from relay.room.journal import ledger
 from relay.store.ports import Store, StoreError, Tx
 from relay.timeline.file_changes import others_writes, record_changes, record_reads
 from relay.timeline.projection import last_tree
 from relay.timeline.rewind.tree_entries import entries_at
 
 log = structlog.get_logger(__name__)
+#: Who writes where no turn runs, or several do.
+UNKNOWN_LANE = Lane(ledger.ROOM, "unknown")
 #: Seconds that claims are gathered before a look, and between two looks; so many are looked at earlier.
 GATHER_S, MOST_GATHERED = 1.0, 200
 #: Paths of one turn that wait until they change; of more, the oldest are left to the end of the turn.
 MOST_WAITING = 2000
-#: When a file was changed last and what it is, as far as a look at its folder tells; None: it is not there.
-_Signature = tuple[int, int, int, int] | None
-
-
-@dataclass(frozen=True, slots=True)
-class _Claim:
-    """A path that the turn says it edits. `looked`: was it looked at, and how was it on disk then?"""
-
-    source: Source
-    looked: bool = False
-    signature: _Signature = None
-
-
-@dataclass(slots=True)
-class _RunningTurn:
-    """`tree`: of the worktree, as the log last knew it. `heads`: what the worktree stands on, with what a merge under
-    way brings; `base`: the newest commit of the main branch among what it has. `kept`: the last kept snapshot."""
-
-    plan: Plan
-    worktree: TrackedWorktree
-    tree: str
-    commits: tuple[str, ...]
-    branch: str | None
-    heads: tuple[str, ...]
-    base: str | None
-    claims: dict[str, _Claim] = field(default_factory=dict)
-    reads: dict[str, None] = field(default_factory=dict)
-    #: What was read in this turn: paths with their blobs.
-    known_reads: set[tuple[str, str]] = field(default_factory=set)
-    kept: str | None = None
-    lock: asyncio.Lock = field(default_factory=asyncio.Lock)
-
-    @property
-    def agent(self) -> str:
-        return self.plan.agent
 
 
 class ToolTouches:
@@ -89,24 +59,47 @@ class ToolTouches:
 
     def __init__(self, store: Store, registry: WorktreeRegistry, main: MainBranchLog) -> None:
         self._store, self._registry, self._main = store, registry, main
-        self._turns: dict[str, _RunningTurn] = {}
+        self._turns: dict[str, RunningTurn] = {}
+        self._checkouts: dict[str, WorkedCheckout] = {}
         #: What keeps a look from being recorded. The end of the turn has what it would have.
         self._troubles = (GitError, OSError, WorktreeGone, StoreError, store.transient, store.errors)
         self._named, self._many = asyncio.Event(), asyncio.Event()
 
     # -- the turn
 
+    @asynccontextmanager
+    async def entering(self, agent: str) -> AsyncIterator[bool]:
+        """A turn of the agent begins, and is followed from `begin` on. Gives whether it is alone in its checkout.
+        What others did there up to now is recorded first: they did it without this agent."""
+        name = self._registry.checkout_name(agent)
+        checkout = self._checkouts.setdefault(name, WorkedCheckout(name))
+        async with checkout.lock:
+            others = [turn for turn in checkout.turns.values() if turn is not None]
+            if not checkout.turns:
+                checkout.among.clear()
+            await self._settle(checkout)
+            checkout.turns[agent] = None
+            checkout.among.add(agent)
+            for turn in others:
+                turn.beside.add(agent)
+            yield len(checkout.turns) == 1
+
     async def begin(self, plan: Plan, place: Workplace) -> None:
-        """Follow a turn, when the log knows its worktree as it stands. Raises GitError and the store's errors."""
+        """Follow a turn (within `entering`), when the log knows its worktree as it stands. Raises GitError and the
+        store's errors."""
         worktree = self._registry.worktrees.get(plan.agent)
-        known = await self._store.read(lambda tx: last_tree(tx, plan.agent))
-        if worktree is None or known is None or known.tree != place.tree:
+        checkout = self._checkouts[self._registry.checkout_name(plan.agent)]
+        known = await self._store.read(lambda tx: last_tree(tx, checkout.name))
+        beside = checkout.turns.keys() - {plan.agent}
+        if worktree is None or known is None or (known.tree != place.tree and not beside):
             return
         head = await head_of(worktree.checkout.git)
         heads = (*([head.commit] if head.commit else []), *await merge_heads(worktree.checkout))
         base = await self._base(worktree, heads)
-        turn = _RunningTurn(plan, worktree, place.tree, place.commits, head.branch, heads, base)
-        self._turns[plan.agent] = turn
+        checkout.tree = known.tree
+        turn = RunningTurn(plan, worktree, checkout, known.tree, place.commits, head.branch, heads, base)
+        turn.beside |= beside
+        self._turns[plan.agent] = checkout.turns[plan.agent] = turn
 
     def named(self, agent: str, places: Sequence[Location], source: Source = Source.TOOL) -> None:
         """A tool or a hook of the agent named these places (relative to the top of its checkout). It is let go
@@ -119,7 +112,7 @@ class ToolTouches:
                 turn.reads[place.path] = None
             elif source is Source.TOOL or place.path not in turn.claims:
                 turn.claims.pop(place.path, None)
-                turn.claims[place.path] = _Claim(source)
+                turn.claims[place.path] = Claim(source)
         for waiting in (turn.claims, turn.reads):
             for path in list(waiting)[: max(0, len(waiting) - MOST_WAITING)]:
                 del waiting[path]
@@ -135,12 +128,25 @@ class ToolTouches:
         """The changes of a turn that has ended, without what was recorded while it ran. Never raises for git or the
         store."""
         turn = self._turns.pop(plan.agent, None)
-        if turn is None:
+        checkout = self._checkouts.get(self._registry.checkout_name(plan.agent))
+        if checkout is None:
             return changes
-        began = turn.tree if turn.kept is None else None
-        async with turn.lock:
-            await self._look(turn, last=True)
-        if turn.tree == began:
+        async with checkout.lock:
+            if checkout.among <= {plan.agent}:
+                changes = changes if turn is None else await self._finish_alone(turn, changes)
+            else:
+                settled = await self._settle(checkout)
+                # What is not recorded yet is not this agent's alone.
+                changes = None if changes is None else replace(changes, before=checkout.tree, touches=())
+                checkout.among -= {plan.agent} if settled else set()
+            checkout.turns.pop(plan.agent, None)
+        if changes is None or turn is None:
+            return changes
+        return replace(changes, beside=tuple(sorted(turn.beside)))
+
+    async def _finish_alone(self, turn: RunningTurn, changes: Changes | None) -> Changes | None:
+        await self._look(turn, last=True)
+        if turn.kept is None and turn.tree == turn.began:
             return changes
         try:
             if changes is not None:
@@ -151,8 +157,27 @@ class ToolTouches:
                 after = (await turn.worktree.take_snapshot()).tree
                 await self._record(turn, await self._touches(turn.tree, after), Source.TREE, after)
         except self._troubles as error:
-            log.warning("end of a turn not joined to its tools' edits", agent=plan.agent, reason=str(error))
+            log.warning("end of a turn not joined to its tools' edits", agent=turn.agent, reason=str(error))
         return changes
+
+    async def _settle(self, checkout: WorkedCheckout) -> bool:
+        """Record all that the turns in a checkout have done up to now; False: it could not be. Never raises for git
+        or the store."""
+        running = [turn for turn in checkout.turns.values() if turn is not None]
+        if not running:
+            return not checkout.turns
+        for turn in running:
+            await self._look(turn, last=True)
+        turn = running[0]
+        try:
+            async with turn.worktree.lock:
+                after = (await turn.worktree.take_snapshot(everything=True)).tree
+                await self._record(turn, await self._touches(turn.tree, after), Source.TREE, after)
+        except self._troubles as error:
+            log.warning("edits of turns in one checkout not told apart", agent=turn.agent, reason=str(error))
+            return False
+        checkout.among &= checkout.turns.keys()
+        return True
 
     # -- looking
 
@@ -166,13 +191,13 @@ class ToolTouches:
             self._named.clear()
             self._many.clear()
             for turn in list(self._turns.values()):
-                async with turn.lock:
+                async with turn.checkout.lock:
                     if self._turns.get(turn.agent) is turn:
                         await self._look(turn)
                 if turn.claims:
                     self._named.set()  # a claim comes before the edit: look again
 
-    async def _look(self, turn: _RunningTurn, *, last: bool = False) -> None:
+    async def _look(self, turn: RunningTurn, *, last: bool = False) -> None:
         """Record what stands of the claims; `last`: the turn has ended. Never raises for git or the store: the end of
         the turn has the rest."""
         claims, turn.claims = turn.claims, {}
@@ -181,11 +206,12 @@ class ToolTouches:
             return
         try:
             top = turn.worktree.checkout.top
-            signatures = await asyncio.to_thread(_signatures, top, list(claims))
+            stood = await asyncio.to_thread(signatures, top, list(claims))
+            elsewhere = turn.waiting_elsewhere
             due = {
                 path: claim
                 for path, claim in claims.items()
-                if not claim.looked or claim.signature != signatures[path]
+                if path not in elsewhere and (not claim.looked or claim.signature != stood[path])
             }
             written = set[str]()
             if due or reads or last:
@@ -194,12 +220,12 @@ class ToolTouches:
                     written = await self._look_at(turn, due, reads)
             for path, claim in claims.items():
                 if name_of(os.fsencode(path)) not in written:
-                    turn.claims.setdefault(path, replace(claim, looked=True, signature=signatures[path]))
+                    turn.claims.setdefault(path, replace(claim, looked=True, signature=stood[path]))
         except self._troubles as error:
             log.warning("edits of a turn's tools not looked at", agent=turn.agent, reason=str(error))
 
     async def _look_at(
-        self, turn: _RunningTurn, claims: Mapping[str, _Claim], reads: Mapping[str, None]
+        self, turn: RunningTurn, claims: Mapping[str, Claim], reads: Mapping[str, None]
     ) -> set[str]:
         """Record these; gives the paths that were changed."""
         await self._take_in(turn)
@@ -215,7 +241,7 @@ class ToolTouches:
             written |= {touch.path for touch in touches}
         return written
 
-    async def _record_reads(self, turn: _RunningTurn, paths: Sequence[str]) -> None:
+    async def _record_reads(self, turn: RunningTurn, paths: Sequence[str]) -> None:
         """What is in no tree is not recorded: it is ignored, outside, or the turn's own and not told of yet."""
         if not paths:
             return
@@ -235,17 +261,20 @@ class ToolTouches:
 
     async def _record(
         self,
-        turn: _RunningTurn,
+        turn: RunningTurn,
         touches: Sequence[Touch],
         source: Source,
         tree: str,
         read: Mapping[str, str | None] | None = None,
     ) -> None:
-        """Record what leads from the turn's tree to this one: what it read of the main branch, and what it wrote."""
+        """Record what leads from the turn's tree to this one: what it read of the main branch, and what it wrote.
+        What only the tree shows is of nobody known where turns of others ran in the checkout."""
         if not touches and not read:
             return
         await self._keep(turn, tree)
-        plan = turn.plan
+        plan, checkout = turn.plan, turn.checkout
+        among = sorted(checkout.among) if source is Source.TREE and len(checkout.among) > 1 else []
+        turns = [each.plan.event_id for each in checkout.turns.values() if each is not None]
 
         async def work(tx: Tx) -> None:
             await record_reads(
@@ -253,28 +282,29 @@ class ToolTouches:
                 plan.lane,
                 read or {},
                 source="merge",
-                worktree=turn.agent,
+                worktree=checkout.name,
                 tree=tree,
                 parents=[plan.event_id],
                 role=plan.role,
             )
             await record_changes(
                 tx,
-                plan.lane,
+                UNKNOWN_LANE if among else plan.lane,
                 touches,
                 source=source,
                 before=turn.tree,
                 after=tree,
-                worktree=turn.agent,
-                parents=[plan.event_id],
-                role=plan.role,
+                worktree=checkout.name,
+                parents=turns if among else [plan.event_id],
+                role=None if among else plan.role,
                 branch=turn.branch,
+                among=among,
             )
 
         await self._store.write(work)
-        turn.tree = tree
+        checkout.tree = tree
 
-    async def _keep(self, turn: _RunningTurn, tree: str) -> None:
+    async def _keep(self, turn: RunningTurn, tree: str) -> None:
         """Keep the tree, under one ref for all of the turn."""
         main = self._registry.main
         assert main is not None
@@ -290,7 +320,7 @@ class ToolTouches:
 
     # -- what others wrote
 
-    async def _take_in(self, turn: _RunningTurn) -> None:
+    async def _take_in(self, turn: RunningTurn) -> None:
         """Record what the turn has merged, or was rebased onto, since the last look."""
         checkout = turn.worktree.checkout
         head = await head_of(checkout.git)
@@ -310,11 +340,11 @@ class ToolTouches:
         turn.heads = heads
 
     async def _take_merges_in(
-        self, turn: _RunningTurn, before: str, head: str, base: str | None
+        self, turn: RunningTurn, before: str, head: str, base: str | None
     ) -> tuple[str, dict[str, str | None]]:
         """Record of each merge between these commits first what this agent had done, then what came of another's
         branch; gives the commit up to where, and the files that git's own merge made of this agent's work and of the
-        main branch's. `base`: see `_RunningTurn`."""
+        main branch's. `base`: see `RunningTurn`."""
         git, joined = self._git, dict[str, str | None]()
         for made in await commits_between(git, before, head):
             if base is not None and await is_ancestor(git, made.commit, base):
@@ -335,7 +365,7 @@ class ToolTouches:
 
     async def _take_commit_in(
         self,
-        turn: _RunningTurn,
+        turn: RunningTurn,
         before: str,
         after: str,
         clean: Mapping[str, str | None] | None = None,
@@ -361,7 +391,7 @@ class ToolTouches:
             await self._record(turn, left, Source.TREE, joined, brought)
 
     async def _take_base_in(
-        self, turn: _RunningTurn, base: str | None, joined: Mapping[str, str | None]
+        self, turn: RunningTurn, base: str | None, joined: Mapping[str, str | None]
     ) -> None:
         """Record what has come of the main branch, as it stands on disk; `base`: up to where. `joined`: files that
         git's own merge made of it and of this agent's work."""
@@ -396,14 +426,3 @@ class ToolTouches:
 
     async def _touches(self, before: str, after: str) -> tuple[Touch, ...]:
         return touches_of(await changed_files(self._git, before, after)) if before != after else ()
-
-
-def _signatures(top: Path, paths: Sequence[str]) -> dict[str, _Signature]:
-    """How these files are on disk now. Blocking."""
-    signatures = dict[str, _Signature]()
-    for path in paths:
-        signatures[path] = None
-        with suppress(OSError, ValueError):
-            status = on_disk(top, os.fsencode(path)).lstat()
-            signatures[path] = (status.st_mtime_ns, status.st_ctime_ns, status.st_size, status.st_ino)
-    return signatures

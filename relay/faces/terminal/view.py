@@ -366,7 +366,12 @@ def _changed(told: Any) -> list[str]:
         return []
     files = _int(told.get("files"))
     lines = f"+{_int(told.get('insertions'))} -{_int(told.get('deletions'))}"
-    return [f"{safe_line(str(told.get('branch')), 64)}: {files} file{'s' * (files != 1)} {lines}"]
+    beside = told.get("beside")
+    others = ", ".join(safe_line(str(name), 40) for name in beside) if isinstance(beside, list) else ""
+    with_theirs = f", with what {others} did there at once" if others else ""
+    return [
+        f"{safe_line(str(told.get('branch')), 64)}: {files} file{'s' * (files != 1)} {lines}{with_theirs}"
+    ]
 
 
 def _failed(task: dict[str, Any]) -> str:

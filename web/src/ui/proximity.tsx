@@ -75,6 +75,7 @@ export function Changed({ entry }: { entry: Entry }) {
       <Icon name="branch" size={14} />
       <code>{tree.branch}</code>
       <Diffstat of={tree} files />
+      {tree.beside && <span class="muted">with what {tree.beside.join(", ")} did there at once</span>}
       <button type="button" class="link" onClick={() => showWorktree(entry.speaker)} data-testid="show-diff">Show diff</button>
     </div>
   );
