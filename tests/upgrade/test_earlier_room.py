@@ -128,7 +128,9 @@ async def test_the_room_goes_on_where_it_was(earlier: EarlierRoom) -> None:
     assert taken["fencing_token"] > max(lock["fencing_token"] for lock in facts["locks"])
     status, memories = await ask("DORA", "/memory/recall", task_description="the prices")
     assert status == 200
-    assert [row["memory_id"] for row in memories] == [row["memory_id"] for row in facts["memories"]]
+    known = [row["memory_id"] for row in facts["memories"]]
+    # The room remembers by itself since.
+    assert [row["memory_id"] for row in memories if row["memory_id"] in known] == known
     assert (await ask("EVE", "/locks/check"))[0] == 401
 
     # An agent goes on in its worktree, and a person merges its work.
