@@ -5,7 +5,7 @@ Invariant: names and shapes are the document's. Which entries a caller may read,
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 from pydantic import Field
 
@@ -20,16 +20,11 @@ Word = Annotated[Name, Field(max_length=MOST_NAME)]
 
 class Knowledge(Request):
     about: Annotated[Text, Field(max_length=MOST_QUESTION)] | None = None
-    agent: Word | None = Field(None, description="whose")
-    kind: (
-        Literal[
-            "decision", "fact", "constraint", "pattern", "problem", "solution", "contract", "configuration"
-        ]
-        | None
-    ) = None
+    agent: Word | None = None
+    kind: Word | None = Field(None, description="decision, fact, problem, solution, ...")
     file: Name | None = None
     as_of: Annotated[Name, Field(max_length=40)] | None = Field(None, description="ISO 8601")
-    near: Word | None = Field(None, description="an entry's id: what relates to it")
+    near: Word | None = Field(None, description="an id: what relates to it")
     limit: int = Field(SHOWN, ge=1, le=MOST_SHOWN)
 
 
@@ -61,8 +56,7 @@ class KnowledgeAnswer(Answer):
 async def knowledge(services: Services, caller: Caller, request: Knowledge) -> Json:
     """Why is it so? What was decided, found out or changed: about a text, by an agent, on a file.
 
-    What was closed since says so. Add some by a line in your answer: DECISION: ... because ... (CONSTRAINT:, PROBLEM:,
-    SOLUTION: too).
+    To add: a line in your answer, DECISION: X instead of Y because Z (or PROBLEM:, SOLUTION:, CONSTRAINT:).
     """
     return await services.knowledge.knowledge(
         caller,
