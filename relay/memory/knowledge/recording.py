@@ -6,7 +6,8 @@ and no person again.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from relay.log import events
 from relay.log.events import Event, Lane, NewEvent
@@ -24,19 +25,21 @@ async def record(
     *,
     extractor: Extractor,
     cause: Sequence[str] = (),
+    inputs: Mapping[str, Any] | None = None,
     source_key: str | None = None,
 ) -> Event:
-    """Record what `agent` has said or decided. With a `source_key` it happens once. Raises LaneError."""
+    """Record what `agent` has said or decided; `inputs`: what it was made of. With a `source_key` it happens
+    once. Raises LaneError."""
     outputs = {
         "agent": agent,
         "extracted_by": str(extractor),
         "entries": [_as_json(each) for each in found],
     }
-    new = NewEvent(type=RECORDED, lane=lane, outputs=outputs, parents=cause, source_key=source_key)
+    new = NewEvent(RECORDED, lane, inputs, outputs, cause, source_key=source_key)
     return await events.append(tx, new)
 
 
-def _as_json(said: Statement) -> dict[str, object]:
+def _as_json(said: Statement) -> dict[str, Any]:
     value = {
         "kind": str(said.kind),
         "content": said.content,
