@@ -42,6 +42,8 @@ _MEMORY = """\
 recall(task_description) before you begin, remember(event_type, summary, outcome, lessons, tags) when you learned
 something.
 The same event_type and summary within an hour is one memory: lessons, tags and details are joined (`merged`).
+The room remembers by itself what is said, decided and done, and a turn of its own agents begins with what bears on it
+([MEMORY], with the number of each: r14). In the room a person says /recall, /remember, /decide, /forget r14.
 recall gives [{memory_type, content, relevance}], relevance from 1 down to 0; tags narrow it.
 working_memory(content, critical, key) holds what this session needs; without content it reads. Older notes are
 shortened above the budget, critical ones never; timeline(what="show", moment=ID) shows one of `removed` whole.
