@@ -54,9 +54,9 @@ class KnowledgeAnswer(Answer):
     tag="memory",
 )
 async def knowledge(services: Services, caller: Caller, request: Knowledge) -> Json:
-    """Why is it so? What was decided, found out or changed: about a text, by an agent, on a file.
+    """Why is it so? What was decided, found out or changed.
 
-    To add: a line in your answer, DECISION: X instead of Y because Z (or PROBLEM:, SOLUTION:, CONSTRAINT:).
+    To add: answer with a line DECISION: X instead of Y because Z (PROBLEM:, SOLUTION:, CONSTRAINT:).
     """
     return await services.knowledge.knowledge(
         caller,
