@@ -37,7 +37,7 @@ def _listed(value: Any) -> Any:
         return [_listed(entry) for entry in value]
     if not isinstance(value, dict):
         return value
-    listed = {}
+    listed: dict[str, Any] = {}
     for key, inner in value.items():
         if key == "properties":
             listed[key] = {name: _listed(field) for name, field in inner.items()}
