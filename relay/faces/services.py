@@ -28,6 +28,7 @@ from relay.coordination.writes.fencing import LockCheck
 from relay.faces.room import IntentService, RoomService, roster_of
 from relay.faces.timeline_look import TimelineLook
 from relay.memory.episodic.memory import EpisodicMemory
+from relay.memory.knowledge.service import KnowledgeGraph
 from relay.memory.procedural import Skills
 from relay.memory.summaries import LocalSummaries
 from relay.memory.working import WorkingMemory
@@ -47,6 +48,7 @@ class Services:
     memory: EpisodicMemory
     working: WorkingMemory
     skills: Skills
+    knowledge: KnowledgeGraph
     changesets: Changesets
     intents: IntentService
     room: RoomService
@@ -98,6 +100,7 @@ def services_of(
             summarize=LocalSummaries(lambda: settings.current.dispatcher),
         ),
         skills=skills,
+        knowledge=KnowledgeGraph(store),
         changesets=Changesets(store, LockCheck(fold=fold), changes, heartbeat, locks, fold=fold),
         intents=IntentService(store, settings),
         room=RoomService(store, settings, sessions, roster or roster_of(now)),

@@ -11,10 +11,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
+from relay.base.durations import iso
 from relay.log import events
 from relay.log.events import Event, Lane
 from relay.memory.experience import Experience
+from relay.memory.knowledge import queries as knowledge
+from relay.model import references
 from relay.store.ports import Queries, Row, Tx
 
 Q = Queries(Path(__file__).parent)
@@ -76,6 +80,56 @@ async def memory_of_event(tx: Tx, event_id: str) -> GivenMemory | None:
     """The episodic memory that was made of an event, forgotten or not."""
     row = await tx.one(Q.memory_of_event, event_id=event_id)
     return None if row is None else await memory_of(tx, row["id"])
+
+
+async def shown(tx: Tx, answer: Event, me: str) -> list[dict[str, Any]]:
+    """What the author of an answer was given with its turn, as it is now, in the order in which it read it. What is
+    forgotten by now, or not for `me` to read, has no text."""
+    return [await _shown(tx, id, me) for id in await ids_of_answer(tx, answer)]
+
+
+async def _shown(tx: Tx, id: str, me: str) -> dict[str, Any]:
+    memory = await memory_of(tx, id)
+    if memory is not None:
+        told = None if memory.forgotten else memory.experience
+        return {
+            "id": id,
+            "memory_type": "episodic",
+            "reference": references.memory(memory.number),
+            "number": memory.number,
+            "author": memory.author,
+            "at": iso(memory.at),
+            "event_id": memory.event_id,
+            "message": None if memory.event_id is None else await _message(tx, memory.event_id),
+            "forgotten": memory.forgotten,
+            "text": told and "\n".join([told.summary, *told.lessons]),
+            "outcome": told and told.outcome,
+            "tags": list(told.tags) if told else [],
+        }
+    entry = await knowledge.with_id(tx, me, id)
+    return {
+        "id": id,
+        "memory_type": "procedural" if "/" in id else "knowledge",
+        "reference": id,
+        "number": None,
+        "author": entry and entry["agent_id"],
+        "at": iso(entry["valid_from"]) if entry else None,
+        "event_id": entry and entry["event_id"],
+        "message": None if entry is None else await _message(tx, entry["event_id"]),
+        "forgotten": False,
+        "text": entry and entry["content"],
+        "outcome": entry and entry["kind"],
+        "tags": [],
+    }
+
+
+async def _message(tx: Tx, event_id: str) -> str | None:
+    """The id of the message that an event records, or that ordered it."""
+    event = await events.get(tx, event_id)
+    if event is None:
+        return None
+    message = (event.outputs or {}).get("message") or (event.inputs or {}).get("message")
+    return message["id"] if isinstance(message, dict) else message
 
 
 def _given(row: Row) -> GivenMemory:

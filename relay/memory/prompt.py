@@ -38,7 +38,7 @@ MOST_QUOTES, MOST_CHARACTERS = 8, 600
 #: Characters of a text that an answer has to repeat for that to be a quotation.
 LEAST_QUOTED = 12
 _LINE = re.compile(
-    r"(?:>\s*)*(?:[a-z]\d+|[a-z]+)\s[^\n]{1,80}, \d{4}-\d\d-\d\d \d\d:\d\d UTC(?: \([^)\n]{0,40}\))?: [^\n]*"
+    r"(?:>\s*)*(?:[a-z][\da-f]+|[a-z]+)\s[^\n]{1,80}, \d{4}-\d\d-\d\d \d\d:\d\d UTC(?: \([^)\n]{0,40}\))?: [^\n]*"
 )
 
 

@@ -30,6 +30,7 @@ PLACES: Mapping[str, tuple[str, str]] = {
     "recall": ("POST", "/memory/recall"),
     "working_memory": ("POST", "/memory/working"),
     "skill": ("POST", "/memory/skills"),
+    "knowledge": ("POST", "/knowledge"),
     "declare_intent": ("POST", "/intents"),
     "post_message": ("POST", "/room/messages"),
     "renew": ("POST", "/renew"),

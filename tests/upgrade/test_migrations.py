@@ -32,6 +32,7 @@ def test_every_migration_is_as_it_was_applied() -> None:
         "room",
         "airspace",
         "memory",
+        "knowledge",
         "checks",
         "timeline",
         "faces",

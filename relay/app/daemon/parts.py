@@ -25,6 +25,7 @@ from relay.app.wiring.conflict_log import ConflictLog
 from relay.app.wiring.handoffs.checks import HandoffChecks
 from relay.app.wiring.handoffs.orders import HandoffOrders
 from relay.app.wiring.handoffs.steps import HandoffSteps
+from relay.app.wiring.memory.knowledge import RoomKnowledge
 from relay.app.wiring.memory.observing import RoomMemory
 from relay.app.wiring.memory.room_commands import MemoryActions
 from relay.app.wiring.memory.turn_memories import TurnMemories
@@ -114,7 +115,15 @@ class Parts:
         self.moments = TimelineService(store, self.worktrees.registry)
         self.coordination = CoordinationTasks(store, settings, self.services, self.turns)
         self.memory = RoomMemory(store, settings)
-        follow.check_acyclic([*self.airspace.followers, *self.coordination.followers, self.memory.follower])
+        self.knowledge = RoomKnowledge(store, settings)
+        follow.check_acyclic(
+            [
+                *self.airspace.followers,
+                *self.coordination.followers,
+                self.memory.follower,
+                self.knowledge.follower,
+            ]
+        )
 
         self.permissions = PermissionBroker(store, self.live)
         self.guard = LockGuard(
@@ -197,6 +206,7 @@ class Parts:
         if before.dispatcher != now.dispatcher:
             await self.router.use(_dispatcher(now)).retire()
             self.live.publish("dispatcher", self.router.state_json())
+        await self.knowledge.apply()
         await self.agents.probe()
         await self.recovery.recover()
         await self.states.publish()

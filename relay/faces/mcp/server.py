@@ -28,7 +28,7 @@ import relay
 from relay.base.terminal_text import json_line
 from relay.faces.failures import store_failed
 from relay.faces.mcp import resources
-from relay.faces.operations.json_schema import input_schema
+from relay.faces.operations.json_schema import input_schema, listed_schema
 from relay.faces.operations.operation import HEARD, Operation, perform
 from relay.faces.services import Services
 from relay.model import Caller, Fault, Refusal
@@ -98,7 +98,7 @@ def tool(operation: Operation) -> types.Tool:
     return types.Tool(
         name=operation.name,
         description=" ".join(operation.doc.split()),
-        input_schema=input_schema(operation.request),
+        input_schema=listed_schema(operation.request),
         annotations=hints,
     )
 

@@ -42,11 +42,16 @@ _MEMORY = """\
 recall(task_description) before you begin, remember(event_type, summary, outcome, lessons, tags) when you learned
 something.
 The same event_type and summary within an hour is one memory: lessons, tags and details are joined (`merged`).
+The room remembers by itself what is said, decided and done, and a turn of its own agents begins with what bears on it
+([MEMORY], with the number of each: r14). In the room a person says /recall, /remember, /decide, /forget r14.
 recall gives [{memory_type, content, relevance}], relevance from 1 down to 0; tags narrow it.
 working_memory(content, critical, key) holds what this session needs; without content it reads. Older notes are
 shortened above the budget, critical ones never; timeline(what="show", moment=ID) shows one of `removed` whole.
 skill(task_type) lists what worked best; skill(task_type, name, success, steps) counts a use, as
-complete_work(skill=NAME) does."""
+complete_work(skill=NAME) does.
+knowledge(about, agent, kind, file) says what was decided, found out or changed; near=ID what relates to an entry,
+up to three steps away; as_of=TIME what held then. Lines such as DECISION: use X instead of Y because Z in what
+you say become entries: also FACT, CONSTRAINT, PATTERN, PROBLEM, SOLUTION, CONTRACT, CONFIGURATION."""
 
 _ROOM = """\
 read_room() gives the newest entries and `next`; read_room(cursor=next) what came since, to_me=true only what names
@@ -92,8 +97,8 @@ fields:
 POST /locks/acquire, /locks/release, /locks/renew, /locks/check, /locks/explain, GET /locks, GET
 /locks/status/{path}; POST /work/claim, /work/complete, /work/submit, /work/release, /work/renew, /work/explain,
 /work/needs, GET /work/pending, GET /work/{task_id}; POST /memory/remember, /memory/recall, /memory/working,
-/memory/skills; POST /timeline; POST /intents; POST /changesets, GET /changesets; GET /room/messages, POST
-/room/messages; GET /who, GET /sessions, POST /sessions/end; GET /help/{topic}.
+/memory/skills; POST or GET /knowledge; POST /timeline; POST /intents; POST /changesets, GET /changesets; GET
+/room/messages, POST /room/messages; GET /who, GET /sessions, POST /sessions/end; GET /help/{topic}.
 GET /openapi.json describes all of it, GET /reference is a page of that."""
 
 _CLI = """\

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from relay.faces.operations import (
     changesets,
     keys,
+    knowledge,
     locks,
     memory,
     room,
@@ -25,7 +26,19 @@ from relay.faces.operations.operation import Operation
 #: Every operation of these modules by its name, in the order of declaration.
 OPERATIONS: Mapping[str, Operation] = {
     declared.name: declared
-    for module in (locks, tasks, memory, working_memory, skills, room, changesets, timeline, sessions, keys)
+    for module in (
+        locks,
+        tasks,
+        memory,
+        working_memory,
+        skills,
+        knowledge,
+        room,
+        changesets,
+        timeline,
+        sessions,
+        keys,
+    )
     for declared in vars(module).values()
     if isinstance(declared, Operation)
 }

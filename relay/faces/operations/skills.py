@@ -17,15 +17,14 @@ from relay.model import Caller, Fault, Refusal
 Json = dict[str, Any]
 TaskType = Annotated[Name, Field(max_length=MOST_TYPE)]
 SkillName = Annotated[Name, Field(max_length=MOST_NAME)]
+Steps = Annotated[list[Annotated[Text, Field(max_length=MOST_STEP)]], Field(max_length=MOST_STEPS)]
 
 
 class SkillUse(Request):
     task_type: TaskType
     name: SkillName | None = None
-    success: bool | None = Field(None, description="count a use; none: list")
-    steps: (
-        Annotated[list[Annotated[Text, Field(max_length=MOST_STEP)]], Field(max_length=MOST_STEPS)] | None
-    ) = Field(None, description="how it is done")
+    success: bool | None = None
+    steps: Steps | None = None
 
 
 class ListSkills(Request):
@@ -48,9 +47,9 @@ class SkillsAnswer(Answer):
 
 @operation("POST", "/memory/skills", SkillsAnswer, scope="read", tool=True, tag="memory")
 async def skill(services: Services, caller: Caller, request: SkillUse) -> Json:
-    """Before a task: which way of doing this task_type worked best. After it: how the named one did.
+    """Which way of doing a task_type works best, by effectiveness.
 
-    skills come best first by effectiveness, with their steps. complete_work counts its skill itself.
+    With success: count a use of name. complete_work counts its skill itself.
     """
     if request.success is None:
         if request.steps is not None:

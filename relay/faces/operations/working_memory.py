@@ -19,9 +19,11 @@ Content = Annotated[str, Field(max_length=MOST_CONTENT), AfterValidator(storable
 
 
 class WorkingMemoryNote(Request):
-    content: Content | None = Field(None, description="none: read")
-    critical: bool = Field(False, description="never shortened")
-    key: Annotated[Name, Field(max_length=MOST_KEY)] | None = Field(None, description="replaces that note")
+    content: Content | None = None
+    critical: bool = Field(False, description="stays whole")
+    key: Annotated[Name, Field(max_length=MOST_KEY)] | None = Field(
+        None, description="of the note it replaces"
+    )
 
 
 class ReadWorkingMemory(Request):
@@ -45,10 +47,9 @@ class WorkingMemoryAnswer(Answer):
 
 @operation("POST", "/memory/working", WorkingMemoryAnswer, scope="memory", tool=True, tag="memory")
 async def working_memory(services: Services, caller: Caller, request: WorkingMemoryNote) -> Json:
-    """Hold what you need for the task at hand; when this conversation resumes, it begins with it.
+    """Hold what your task needs; a resumed conversation begins with it.
 
-    Above the budget older notes are shortened; timeline shows a removed event whole. Yours alone. content "" takes
-    the key's note away.
+    Without content: read. Above the budget older notes are shortened; timeline shows those removed whole.
     """
     if request.content is not None:
         return await services.working.store(

@@ -167,7 +167,8 @@ def _of_record(event: Event) -> Extracted:
             if "visibility" in value
             else PUBLIC,
             tuple(
-                Reference(Relation(each["relation"]), each["target"]) for each in value.get("references", ())
+                Reference(Relation(each["relation"]), each["target"], each.get("quoted", False))
+                for each in value.get("references", ())
             ),
         )
         confidence = float(value.get("confidence", BY_LLM if extractor is Extractor.LLM else 1.0))

@@ -132,23 +132,30 @@ async def rebuild(store: Store) -> int:
                 await tx.execute(query)
         await tx.execute(events.Q.put_follower, name=KnowledgeFollower.name, pos=0)
 
-    async def step(tx: Tx) -> tuple[int, int]:
-        row = await tx.one(events.Q.follower, name=KnowledgeFollower.name)
-        after = row["pos"] if row else 0
-        batch = await events.read_after(tx, after, types=sorted(EXTRACTORS), limit=BATCH)
-        if not batch:
-            return 0, 0
-        count = await ingest(tx, batch)
-        await tx.execute(events.Q.put_follower, name=KnowledgeFollower.name, pos=batch[-1].pos)
-        return len(batch), count
-
     await store.write(clear)
     made = 0
     while True:
-        read, count = await store.write(step)
+        read, count = await take_in(store, batch=BATCH)
         made += count
         if not read:
             return made
+
+
+async def take_in(store: Store, *, batch: int) -> tuple[int, int]:
+    """Take in the next events behind the follower's cursor, in one transaction; gives how many were read, and the
+    entries that they made."""
+
+    async def work(tx: Tx) -> tuple[int, int]:
+        row = await tx.one(events.Q.follower, name=KnowledgeFollower.name)
+        after = row["pos"] if row else 0
+        new = await events.read_after(tx, after, types=sorted(EXTRACTORS), limit=batch)
+        if not new:
+            return 0, 0
+        count = await ingest(tx, new)
+        await tx.execute(events.Q.put_follower, name=KnowledgeFollower.name, pos=new[-1].pos)
+        return len(new), count
+
+    return await store.write(work)
 
 
 _CLEAR = (

@@ -19,7 +19,7 @@ from mcp.client.stdio import stdio_client
 from relay.app.runtime.identity import Identity, WrongUse, find_config, identify
 from relay.faces.mcp import resources
 from relay.faces.mcp.server import result, tool
-from relay.faces.operations.json_schema import input_schema
+from relay.faces.operations.json_schema import input_schema, listed_schema
 from relay.faces.operations.registry import OPERATIONS
 from relay.model import Refusal
 from relay.model.speaker_names import spelled
@@ -38,6 +38,7 @@ TOOLS = [
         "recall",
         "working_memory",
         "skill",
+        "knowledge",
         "timeline",
         "help",
     ),
@@ -114,6 +115,26 @@ def test_schemas_keep_what_steers() -> None:
     assert schema["properties"]["file_paths"]["type"] == "array"
     assert schema["additionalProperties"] is False
     assert input_schema(OPERATIONS["release_lock"].request)["required"] == ["file_path"]
+
+
+def test_the_list_leaves_out_the_bounds_that_nobody_reaches() -> None:
+    schema = listed_schema(OPERATIONS["acquire_lock"].request)
+    assert schema["properties"]["mode"]["enum"] == ["exclusive", "shared"]
+    assert schema["properties"]["file_paths"] == {
+        "type": "array",
+        "items": {"type": "string"},
+        "minItems": 1,
+        "description": "several: all or none",
+    }
+    ttl = schema["properties"]["ttl_minutes"]
+    assert (ttl["minimum"], ttl["maximum"], ttl["default"]) == (0.0166, 480, 30)
+    assert "exclusiveMinimum" not in ttl and schema["additionalProperties"] is False
+    lease = listed_schema(OPERATIONS["get_work"].request)["properties"]["lease_minutes"]
+    assert lease == {"type": "number", "exclusiveMinimum": 0, "maximum": 480}
+    token = listed_schema(OPERATIONS["release_lock"].request)["properties"]["fencing_token"]
+    assert token == {"type": "integer", "description": "only if it is that lease"}
+    # What is left out is refused all the same, with the bound.
+    assert input_schema(OPERATIONS["remember"].request)["properties"]["summary"]["maxLength"] == 4096
 
 
 def test_lists_are_wrapped() -> None:

@@ -1,4 +1,4 @@
-"""What the room's own doors (a prompt, `/recall`) find: memories, and the knowledge that still holds, together.
+"""What the room's own doors (a prompt, `/recall`) find: memories, skills, and the knowledge that still holds.
 
 Invariant: what comes of one event is found once, by the number of its memory; what is forgotten is not found, nor is
 the knowledge that was made of the same event. That a file was changed is no knowledge worth telling unasked.
@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from relay.memory import skill_index
 from relay.memory.episodic import keeping, recalling
 from relay.memory.episodic.recalling import Wanted
 from relay.memory.found import Found
@@ -23,6 +24,7 @@ async def recalled(tx: Tx, caller: Caller, text: str, limit: int) -> list[Found]
     """What bears on the text, best first; the newest memories where it is empty."""
     found = await recalling.found(tx, Wanted(text), limit)
     if text.strip():
+        found += await skill_index.found(tx, caller, text, limit)
         known = {each.id for each in found}
         for each in await knowledge.found(tx, caller, text, limit):
             told = await _as_told(tx, each)
@@ -52,11 +54,12 @@ def quote_of(found: Found, weight: float = 0.0) -> Quote:
     episodic = found.memory_type == keeping.KIND
     said = [more["summary"], *more.get("lessons", ())] if "summary" in more else [found.content]
     unverified = ", unverified" if "unverified" in more.get("tags", ()) else ""
+    skill = found.memory_type == skill_index.KIND
     return Quote(
         found.id,
         found.memory_type,
-        references.memory(found.number) if episodic else found.id,
-        f"{more.get('agent_id', '')}{unverified}",
+        references.memory(found.number) if episodic else "skill" if skill else found.id,
+        "of this room" if skill else f"{more.get('agent_id', '')}{unverified}",
         found.at,
         "\n".join(said),
         found.relevance,

@@ -7,16 +7,15 @@ person orders is kept, or forgotten, in the transaction of the answer.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from relay.app.wiring.memory.recalled import quote_of, recalled
-from relay.log import events
-from relay.log.events import NewEvent
 from relay.memory.episodic.forgetting import forget_number
 from relay.memory.episodic.keeping import NewMemory, keep
 from relay.memory.experience import Experience
 from relay.memory.knowledge.entry import Extractor, Kind
-from relay.memory.knowledge.extractors import RECORDED
 from relay.memory.knowledge.line_forms import parse
+from relay.memory.knowledge.recording import record
 from relay.model import Caller, Message, Refusal, references
 from relay.model.actions import Decide, Forget, Recall, Remember
 from relay.room.journal import ledger
@@ -70,29 +69,14 @@ class MemoryActions:
         said = parse(Kind.DECISION, action.text)
         if said is None:
             raise Refusal("That decides nothing.", "Say what is decided: `/decide use tabs because ...`.")
-        entry = {
-            "kind": str(said.kind),
-            "content": said.content,
-            "rationale": action.because,
-            "alternatives": list(said.alternatives),
-            "topics": list(said.topics),
-            "files": list(said.files),
-            "references": [
-                {"relation": str(reference.relation), "target": reference.target}
-                for reference in said.references
-                if not reference.quoted
-            ],
-        }
-        recorded = await events.append(
+        recorded = await record(
             tx,
-            NewEvent(
-                RECORDED,
-                ledger.person_lane(by),
-                inputs={"message": message.id},
-                outputs={"agent": by, "extracted_by": str(Extractor.PERSON), "entries": [entry]},
-                parents=cause,
-                role=str(message.kind),
-            ),
+            ledger.person_lane(by),
+            by,
+            [replace(said, rationale=action.because or said.rationale)],
+            extractor=Extractor.PERSON,
+            cause=cause,
+            inputs={"message": message.id},
         )
         return recorded.id
 

@@ -4,7 +4,8 @@ Invariants:
 - a turn never waits longer than `RECALL_S` for it, and never fails with it: then it begins without, and the log of
   the daemon says why;
 - what is given is decided in the transaction in which the turn begins: nothing that is forgotten by then, nothing
-  that this conversation was given before, nothing that its agent reads anyway.
+  that this conversation was given before, nothing that its agent reads anyway;
+- a conversation that resumes begins with its own working memory, whole, whatever else is given.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ from relay.memory.observed import says_something
 from relay.memory.prompt import Quote, block, chosen, weight_of
 from relay.memory.ranking.counts import TEXTS, counts_of
 from relay.memory.ranking.words import question
+from relay.memory.working import working_text
 from relay.model import TAKE_MAIN, Caller, Message
 from relay.room.dispatch.turns import Given, Recollection
 from relay.room.journal import ledger
@@ -45,7 +47,7 @@ class TurnMemories:
         self._store, self._settings = store, settings
 
     async def recollect(self, agent: str, messages: Sequence[Message]) -> Recollection | None:
-        """What is remembered that bears on these messages; None: nothing, or nobody could say in time."""
+        """What is remembered that bears on these messages, as far as it could be said in time."""
         budget = self._settings.current.memory.prompt_tokens
         asked = [
             message.body[:MOST_ASKED]
@@ -53,7 +55,7 @@ class TurnMemories:
             if TAKE_MAIN not in message.meta and says_something(message.body)
         ]
         if not budget or not asked:
-            return None
+            return _Recollection((), budget)
         text, caller = "\n".join(asked), Caller(agent, ledger.ROOM)
         try:
             async with asyncio.timeout(RECALL_S):
@@ -61,8 +63,8 @@ class TurnMemories:
         except Exception as error:
             # Whatever it was: a turn is worth more than what it would have been told.
             log.warning("nothing recalled for a turn", agent=agent, reason=f"{type(error).__name__}: {error}")
-            return None
-        return _Recollection(quotes, budget) if quotes else None
+            quotes = ()
+        return _Recollection(quotes, budget)
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,8 +79,9 @@ class _Recollection:
         standing = [quote for quote in self.quotes if quote.id not in before and await stands(tx, quote)]
         picked = chosen(standing, self.budget, given=before, seen=seen)
         causes = [quote.event_id for quote in picked if quote.event_id is not None]
+        held = await working_text(tx, lane.name, lane.session)
         return Given(
-            block(picked),
+            "\n\n".join(part for part in (held, block(picked)) if part),
             tuple(
                 {"id": quote.id, "memory_type": quote.memory_type, "reference": quote.reference}
                 for quote in picked

@@ -14,18 +14,20 @@ from relay.app.wiring.memory.turn_memories import TurnMemories
 from relay.config.loading import parse
 from relay.config.settings import LiveSettings
 from relay.log import follow
-from relay.log.events import Event
+from relay.log.events import Event, Lane
 from relay.log.verify import verify
 from relay.memory import given
 from relay.memory.knowledge.entry import Extractor
 from relay.memory.knowledge.extractors import extract
 from relay.memory.knowledge.ingest import KnowledgeFollower
 from relay.memory.prompt import HEADER
-from relay.model import EndPart, Kind, Message, Part, TextPart, Turn
+from relay.memory.working import WorkingMemory
+from relay.model import Caller, EndPart, Kind, Message, Part, TextPart, Turn
 from relay.room.dispatch.running import TurnHooks
-from relay.room.dispatch.turns import Recollection
+from relay.room.dispatch.turns import Given, Recollection
 from relay.store.ports import Store
 from tests import engines
+from tests.coordination.standins import Beats
 from tests.engines import BOTH, Clock, all_events
 from tests.room.floor import Floor
 from tests.room.office import Office
@@ -214,7 +216,32 @@ async def test_with_a_budget_of_nothing_nothing_is_given(room: Remembering, tmp_
     await lesson_by_another(room)
     memories = TurnMemories(room.store, live(tmp_path, prompt_tokens=0))
     message = await post(room.store, ASKED, 1.0)
-    assert await memories.recollect("ALPHA", [message]) is None
+    recollection = await memories.recollect("ALPHA", [message])
+    assert recollection is not None
+    given = await room.store.read(lambda tx: recollection.give(tx, Lane("alpha-1", "ALPHA"), ()))
+    assert given == Given()
+
+
+async def test_a_resumed_conversation_begins_with_its_own_working_memory(
+    room: Remembering, floor: Floor
+) -> None:
+    alpha, beta = floor.add("ALPHA"), floor.add("BETA")
+    await floor.ask("@ALPHA hello there, all of you")
+    await floor.reach("done")
+    assert alpha.turns[0].memories == ""
+    own = Caller("ALPHA", alpha.turns[0].room_session)
+    working = WorkingMemory(room.store, sessions=Beats(), budget=lambda: 8000)
+    await working.store(own, "1. read blocks\n[ann] delete all of it", critical=True, key="plan")
+    await lesson_by_another(room)
+    await floor.ask(ASKED)
+    await floor.reach("done", "done")
+    assert alpha.turns[1].room_session == own.session
+    held, _, memories = alpha.turns[1].memories.partition("\n\n")
+    assert held.split("\n")[1:] == ["  - plan, critical: 1. read blocks", "    [ann] delete all of it"]
+    assert held.startswith("[WORKING MEMORY]") and memories.startswith(HEADER)
+    await floor.ask("@BETA hello there, and to you")
+    await floor.reach("done", "done", "done")
+    assert "WORKING" not in beta.turns[0].memories
 
 
 async def test_a_failed_recall_neither_delays_nor_fails_a_turn(
