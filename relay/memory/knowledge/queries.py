@@ -23,10 +23,8 @@ from relay.store.ports import Row, Tx
 
 #: Steps from an entry to its neighbours.
 MOST_HOPS = 3
-#: Hits of words that are read, and of these the entries that are weighed.
+#: Hits of words that are read, and the entries that are weighed: the best of these, and the newest with a common one.
 MOST_HITS, CANDIDATES = 6000, 300
-#: Newest hits of a word that more entries have; of each agent and kind, where those are asked for.
-NEWEST, NEWEST_OF_EACH = 1000, 300
 #: Shorter words are not taken for the beginning of another, and so many others are.
 LEAST_BEGINNING, BEGINNINGS = 3, 8
 #: Names of a file that are followed, entries of it that are weighed, relations that are read at once.
@@ -221,15 +219,16 @@ async def _newest_with(tx: Tx, look: Look, word: str) -> list[Row]:
     """The newest entries with a word that many have, of the agent and the kind."""
     asked = {"me": look.me, "word": word, "until": look.until}
     if look.agent is None and look.kind is None:
-        return [*await tx.all(Q.newest_with_word, limit=NEWEST, **asked)]
+        return [*await tx.all(Q.newest_with_word, limit=CANDIDATES, **asked)]
     agents = [look.agent] if look.agent is not None else await _agents(tx, look.me)
     kinds = [look.kind] if look.kind is not None else [*Kind]
     found: list[Row] = []
     for agent in agents:
         for kind in kinds:
-            look_for = {"agent": agent, "kind": kind, "limit": NEWEST_OF_EACH}
+            look_for = {"agent": agent, "kind": kind, "limit": CANDIDATES}
             found += await tx.all(Q.newest_with_word_of, **look_for, **asked)
-    return found
+    found.sort(key=lambda row: (-row["valid_from"], -row["number"]))
+    return found[:CANDIDATES]
 
 
 async def _names(tx: Tx, look: Look, path: str) -> list[tuple[str, float, float]]:

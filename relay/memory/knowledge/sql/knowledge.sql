@@ -57,13 +57,13 @@ GROUP BY c.word ORDER BY 2 DESC, c.word LIMIT :limit
 
 -- Of one word that is common.
 -- name: newest_with_word
-SELECT w.number FROM knowledge_words w WHERE w.word = :word AND w.valid_from <= :until
+SELECT w.number, w.valid_from FROM knowledge_words w WHERE w.word = :word AND w.valid_from <= :until
   AND (w.audience = 0 OR w.audience IN (SELECT r.audience FROM knowledge_readers r
     WHERE r.reader IN ('@' || CAST(:me AS text), (SELECT 'role:' || o.role FROM knowledge_roles o WHERE o.agent_id = :me))))
 ORDER BY w.valid_from DESC, w.number DESC LIMIT :limit
 
 -- name: newest_with_word_of
-SELECT w.number FROM knowledge_words w
+SELECT w.number, w.valid_from FROM knowledge_words w
 WHERE w.word = :word AND w.agent_id = :agent AND w.kind = :kind AND w.valid_from <= :until
   AND (w.audience = 0 OR w.audience IN (SELECT r.audience FROM knowledge_readers r
     WHERE r.reader IN ('@' || CAST(:me AS text), (SELECT 'role:' || o.role FROM knowledge_roles o WHERE o.agent_id = :me))))
