@@ -120,9 +120,9 @@ def parse(kind: Kind, text: str, options: str = "") -> Statement | None:
     said = said.strip(" \t,;").removesuffix("**").rstrip()
     if not said:
         return None
-    instead = _INSTEAD.search(text)
-    alternatives = tuple(part for part in _EITHER.split(instead[1]) if part) if instead else ()
     rationale = reasons[0] if reasons else ""
+    instead = _INSTEAD.search(said) or _INSTEAD.search(rationale)
+    alternatives = tuple(part for part in _EITHER.split(instead[1]) if part) if instead else ()
     statement = Statement(
         kind,
         said,
