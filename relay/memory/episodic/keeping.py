@@ -135,8 +135,7 @@ async def unindex(tx: Tx, rows: Sequence[Row], counts: WordCounts) -> None:
         both = {*held["summary"].split(), *held["body"].split()}
         terms = _terms(both, row["agent_id"], experience)
         await tx.execute(Q.unindex_memory, number=row["number"], terms=terms)
-        lengths = {"summary": held["summary_count"], "body": held["body_count"]}
-        counts.add(both, lengths, -1)
+        counts.add(both, -1)
 
 
 async def _known(tx: Tx, new: NewMemory) -> Kept | None:
@@ -188,7 +187,6 @@ async def _index(
 ) -> None:
     summary, body = words(whole.summary), words(whole.body())
     both = {*summary, *body}
-    lengths = {"summary": len(summary), "body": len(body)}
     await tx.execute(Q.index_memory, number=number, terms=_terms(both, agent, whole))
     await tx.execute(
         Q.put_memory_words,
@@ -202,7 +200,7 @@ async def _index(
         summary_count=len(summary),
         body_count=len(body),
     )
-    counts.add(both, lengths)
+    counts.add(both)
 
 
 def spaced(stems: Sequence[str]) -> str:

@@ -14,7 +14,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from heapq import nlargest
 from pathlib import Path
 
 from relay.base.durations import iso
@@ -22,17 +23,27 @@ from relay.memory.episodic.keeping import KIND
 from relay.memory.experience import Experience
 from relay.memory.found import Found
 from relay.memory.ranking.counts import TEXTS, counts_of
-from relay.memory.ranking.weights import OUTCOMES, Match, Weighing, age_factor, factors
-from relay.memory.ranking.words import Question, filters, names, question, term
+from relay.memory.ranking.weights import (
+    OUTCOMES,
+    UNNAMED,
+    Text,
+    Weighing,
+    age_factor,
+    average_length,
+    best,
+    factors,
+    length_of,
+)
+from relay.memory.ranking.words import filters, names, question, term
 from relay.store.ports import Queries, Row, Tx
 
 Q = Queries(Path(__file__).parents[1])
 #: Hits that are read for a question, about: its rarest words first, and of each the newest at most.
-MOST_HITS = 8_000
+MOST_HITS = 6_000
 #: Of these the best by how rare the words are that they have; they are weighed by what they say themselves.
-CANDIDATES = 300
-#: Of these the best are weighed with what stood beside them, and so is that.
-WITH_NEIGHBOURS = 100
+CANDIDATES = 150
+#: Of these the best at least, with their neighbours, are weighed together with what stood beside them.
+BEST = 40
 #: How many memories before and behind one in its session are its neighbours.
 TURNS = 2
 #: What is less relevant is no answer.
@@ -53,11 +64,19 @@ class Wanted:
         return filters({"tag": self.tags, "agent": self.agents, "event_type": self.event_types})
 
 
-@dataclass(slots=True)
-class _Weighed:
-    match: Match
+@dataclass(frozen=True, slots=True)
+class _Hit:
+    """A memory that was weighed, with its neighbours. `named`: the question names its author."""
+
     row: Row
-    near: list[Row] = field(default_factory=list)
+    relevance: float
+    text: Text
+    near: Sequence[Text]
+    named: bool
+
+    @property
+    def order(self) -> tuple[float, float, int]:
+        return -round(self.relevance, 6), -self.row["at"], -self.row["number"]
 
 
 async def found(tx: Tx, wanted: Wanted, limit: int) -> list[Found]:
@@ -67,44 +86,50 @@ async def found(tx: Tx, wanted: Wanted, limit: int) -> list[Found]:
     asked = question(wanted.text)
     if not asked.words:
         return []
-    counts = await counts_of(tx, KIND, [*asked.words, TEXTS, "_summary", "_body"])
+    counts = await counts_of(tx, KIND, [*asked.words, TEXTS])
     weighing = Weighing.of(asked, counts)
-    candidates = await _candidates(tx, weighing, counts, wanted.filters)
+    with_word = await _looked_up(tx, weighing, counts, wanted.filters)
+    candidates = _candidates(weighing, with_word)
     if not candidates:
         return []
-    weighed = await _weighed(tx, weighing, candidates, wanted)
-    now = await tx.now()
-    relevance = {
-        number: min(1.0, held.match.score * _factors(held.row, now)) for number, held in weighed.items()
-    }
-    order = sorted(
-        weighed,
-        key=lambda number: (-round(relevance[number], 6), -weighed[number].row["at"], -number),
-    )
-    best = [number for number in order[:limit] if relevance[number] >= LEAST]
-    rows = {row["number"]: row for row in await _rows(tx, best)}
-    told = []
-    for number in best:
-        if number in rows:
-            why = _why(asked, weighed[number].match, rows[number], wanted)
-            told.append(as_found(rows[number], relevance[number], why))
-    return told
+    hits = await _weighed(tx, weighing, with_word, candidates, limit, alone=bool(wanted.filters))
+    hits = [hit for hit in sorted(hits, key=lambda hit: hit.order)[:limit] if hit.relevance >= LEAST]
+    rows = {row["number"]: row for row in await _rows(tx, [hit.row["number"] for hit in hits])}
+    found = []
+    for hit in hits:
+        row = rows.get(hit.row["number"])
+        if row is not None:
+            found.append(as_found(row, hit.relevance, _why(weighing, hit, row, wanted)))
+    return found
 
 
-async def _candidates(tx: Tx, weighing: Weighing, counts: Mapping[str, int], conditions: str) -> list[int]:
-    """The memories that have the question's rarest words, those with the most of them first."""
+async def _looked_up(
+    tx: Tx, weighing: Weighing, counts: Mapping[str, int], conditions: str
+) -> dict[int, set[int]]:
+    """By the place of a word in the question, which memories have it: of its rarest words. If even the rarest is
+    common, of the newest that have it."""
+    words, left = weighing.question.words, MOST_HITS
+    with_word: dict[int, set[int]] = {}
+    for at in sorted(range(len(words)), key=lambda at: (counts.get(words[at], 0), words[at])):
+        count = counts.get(words[at], 0)
+        if not count:
+            with_word[at] = set()
+        elif count <= left or not any(with_word.values()):
+            with_word[at] = set(await _with(tx, f'"{term(words[at])}"{conditions}', left))
+            left -= count
+    return with_word
+
+
+def _candidates(weighing: Weighing, with_word: Mapping[int, set[int]]) -> list[int]:
+    """The memories that have the rarest words, those with the most of them first."""
     scores: dict[int, int] = {}
-    left = MOST_HITS
-    for word in sorted((word for word in weighing.rarity if word in counts), key=lambda w: (counts[w], w)):
-        if scores and counts[word] > left:
-            break
+    for at, numbers in with_word.items():
         # Whole numbers, so that no engine and no order of adding makes a difference.
-        rarity = round(1000 * weighing.rarity[word])
-        numbers = await _with(tx, f'"{term(word)}"{conditions}', max(left, 1))
-        left -= counts[word]
+        rarity = round(1000 * weighing.rarity[at])
         for number in numbers:
             scores[number] = scores.get(number, 0) + rarity
-    return sorted(scores, key=lambda number: (-scores[number], -number))[:CANDIDATES]
+    best_first = nlargest(CANDIDATES, [(score, number) for number, score in scores.items()])
+    return [number for _, number in best_first]
 
 
 async def _with(tx: Tx, match: str, limit: int) -> list[int]:
@@ -114,46 +139,71 @@ async def _with(tx: Tx, match: str, limit: int) -> list[int]:
 
 
 async def _weighed(
-    tx: Tx, weighing: Weighing, candidates: Sequence[int], wanted: Wanted
-) -> dict[int, _Weighed]:
-    authors = _Authors(weighing.question)
-    weighed = {}
-    for row in await tx.all(Q.memory_words, numbers=json.dumps(candidates)):
-        match = weighing.match(row, named=authors.named(row["agent_id"]))
-        weighed[row["number"]] = _Weighed(match, row)
-    best = sorted(weighed, key=lambda number: (-weighed[number].match.score, -number))[:WITH_NEIGHBOURS]
-    for row in await tx.all(Q.memory_neighbours, numbers=json.dumps(best), turns=TURNS):
-        weighed[row["beside"]].near.append(row)
-    for number in best:
-        held = weighed[number]
-        held.match = weighing.match(held.row, held.near, named=held.match.named)
-    return weighed
+    tx: Tx,
+    weighing: Weighing,
+    with_word: Mapping[int, set[int]],
+    candidates: Sequence[int],
+    limit: int,
+    *,
+    alone: bool,
+) -> list[_Hit]:
+    """The candidates and what stands beside the best of them, weighed. `alone`: only the candidates are asked for."""
+    rest = [at for at in range(len(weighing.rarity)) if at not in with_word]
+
+    def places(number: int) -> list[int]:
+        return [at for at, numbers in with_word.items() if number in numbers]
+
+    rows = {row["number"]: row for row in await _words(tx, candidates)}
+    texts = {number: weighing.text(row, [*places(number), *rest]) for number, row in rows.items()}
+    ahead = best(weighing, texts.values(), max(BEST, limit))
+    # Of what stands beside them the length counts, and the text where it has a word that was looked up.
+    beside = await tx.all(Q.memory_neighbours, numbers=json.dumps(ahead), turns=2 * TURNS)
+    rows |= {row["number"]: row for row in beside if row["number"] not in rows}
+    read = {row["number"]: row for row in await _words(tx, [n for n in rows if n not in texts and places(n)])}
+    for number, row in rows.items():
+        if number in read:
+            texts[number] = weighing.text(read[number], places(number))
+        elif number not in texts:
+            texts[number] = Text(number, length_of(row), {}, {})
+    near = _neighbours(rows)
+    weighed = ahead if alone else dict.fromkeys([*ahead, *(n for number in ahead for n in near[number])])
+    together = {number: [texts[n] for n in near[number]] for number in weighed}
+    average = average_length([texts[number], *others] for number, others in together.items())
+    authors = {rows[number]["agent_id"] for number in together}
+    named = {author for author in authors if names(author) and names(author) <= weighing.question.said}
+    now, hits = await tx.now(), []
+    for number, others in together.items():
+        row = rows[number]
+        relevance = weighing.score(texts[number], others, average)
+        relevance *= factors(row["outcome"], row["useful"], row["useless"], now - row["at"])
+        by_named = row["agent_id"] in named
+        relevance *= UNNAMED if named and not by_named else 1.0
+        hits.append(_Hit(row, min(1.0, relevance), texts[number], others, by_named))
+    return hits
 
 
-class _Authors:
-    """Which authors the question names."""
-
-    def __init__(self, asked: Question) -> None:
-        self._said, self._named = asked.said, dict[str, bool]()
-
-    def named(self, agent: str) -> bool:
-        if agent not in self._named:
-            words = names(agent)
-            self._named[agent] = bool(words) and words <= self._said
-        return self._named[agent]
-
-
-def _factors(row: Row, now: float) -> float:
-    return factors(row["outcome"], row["useful"], row["useless"], now - row["at"])
+def _neighbours(rows: Mapping[int, Row]) -> dict[int, list[int]]:
+    """Which of these stand directly before and behind each in its session."""
+    sessions: dict[str, list[int]] = {}
+    for number, row in rows.items():
+        if row["session_id"]:
+            sessions.setdefault(row["session_id"], []).append(number)
+    near: dict[int, list[int]] = {number: [] for number in rows}
+    for numbers in sessions.values():
+        numbers.sort(key=lambda number: (rows[number]["at"], number))
+        for at, number in enumerate(numbers):
+            near[number] = numbers[max(0, at - TURNS) : at] + numbers[at + 1 : at + 1 + TURNS]
+    return near
 
 
-def _why(asked: Question, match: Match, row: Row, wanted: Wanted) -> dict[str, object]:
-    tags = json.loads(row["tags"])
+def _why(weighing: Weighing, hit: _Hit, row: Row, wanted: Wanted) -> dict[str, object]:
+    words = weighing.words(hit.text)
+    near = dict.fromkeys(word for other in hit.near for word in weighing.words(other))
     return {
-        "words": [asked.spoken[word] for word in match.words],
-        "tags": [tag for tag in tags if tag in wanted.tags],
-        "neighbour": [asked.spoken[word] for word in match.near],
-        "author": row["agent_id"] if match.named else None,
+        "words": words,
+        "tags": [tag for tag in json.loads(row["tags"]) if tag in wanted.tags],
+        "neighbour": [word for word in near if word not in words],
+        "author": row["agent_id"] if hit.named else None,
     }
 
 
@@ -196,6 +246,10 @@ async def _newest(tx: Tx, wanted: Wanted, limit: int) -> list[Found]:
     why = {"words": [], "tags": list(wanted.tags), "neighbour": [], "author": None}
     found = [as_found(row, OUTCOMES["partly"] * age_factor(now - row["updated_at"]), why) for row in rows]
     return sorted(found, key=lambda memory: memory.order)
+
+
+async def _words(tx: Tx, numbers: Sequence[int]) -> Sequence[Row]:
+    return await tx.all(Q.memory_words, numbers=json.dumps(numbers)) if numbers else []
 
 
 async def _rows(tx: Tx, numbers: Iterable[int]) -> Sequence[Row]:

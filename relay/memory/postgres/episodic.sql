@@ -16,19 +16,22 @@ FROM (SELECT number FROM hits ORDER BY number DESC LIMIT :limit) newest
 SELECT w.* FROM memory_episodic_words w
 WHERE w.number = ANY (ARRAY(SELECT CAST(jsonb_array_elements(CAST(:numbers AS jsonb)) AS bigint)))
 
--- What stood directly before and behind each in its session, as far as it is told.
+-- What stood directly before and behind these in their sessions, each once.
 -- name: memory_neighbours
-SELECT a.number AS beside, n.* FROM memory_episodic_words a
-CROSS JOIN LATERAL (SELECT b.* FROM memory_episodic_words b
-  WHERE b.session_id = a.session_id AND (b.at, b.number) < (a.at, a.number)
-  ORDER BY b.at DESC, b.number DESC LIMIT :turns) n
-WHERE a.number = ANY (ARRAY(SELECT CAST(jsonb_array_elements(CAST(:numbers AS jsonb)) AS bigint))) AND a.session_id <> ''
-UNION ALL
-SELECT a.number AS beside, n.* FROM memory_episodic_words a
-CROSS JOIN LATERAL (SELECT b.* FROM memory_episodic_words b
-  WHERE b.session_id = a.session_id AND (b.at, b.number) > (a.at, a.number)
-  ORDER BY b.at, b.number LIMIT :turns) n
-WHERE a.number = ANY (ARRAY(SELECT CAST(jsonb_array_elements(CAST(:numbers AS jsonb)) AS bigint))) AND a.session_id <> ''
+WITH hits AS (
+  SELECT a.session_id, a.at, a.number FROM memory_episodic_words a
+  WHERE a.number = ANY (ARRAY(SELECT CAST(jsonb_array_elements(CAST(:numbers AS jsonb)) AS bigint)))
+    AND a.session_id <> ''),
+near AS (
+  SELECT n.number FROM hits a CROSS JOIN LATERAL (SELECT b.number FROM memory_episodic_words b
+    WHERE b.session_id = a.session_id AND (b.at, b.number) < (a.at, a.number)
+    ORDER BY b.at DESC, b.number DESC LIMIT :turns) n
+  UNION
+  SELECT n.number FROM hits a CROSS JOIN LATERAL (SELECT b.number FROM memory_episodic_words b
+    WHERE b.session_id = a.session_id AND (b.at, b.number) > (a.at, a.number)
+    ORDER BY b.at, b.number LIMIT :turns) n)
+SELECT w.number, w.agent_id, w.session_id, w.at, w.outcome, w.useful, w.useless, w.summary_count, w.body_count
+FROM near JOIN memory_episodic_words w ON w.number = near.number
 
 -- name: memories_of_numbers
 SELECT m.*, (SELECT CAST(coalesce(json_agg(k.key ORDER BY k.key), '[]') AS text) FROM memory_keys k

@@ -9,14 +9,14 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from relay.store.ports import Queries, Tx
 
 Q = Queries(Path(__file__).parents[1])
-#: What is counted beside the words, which never begin so: the texts, and the words of their fields.
+#: What stands for the texts themselves among the words; no word begins so.
 TEXTS = "_texts"
 
 
@@ -27,13 +27,11 @@ class WordCounts:
     kind: str
     changes: Counter[str] = field(default_factory=Counter)
 
-    def add(self, words: Iterable[str], lengths: Mapping[str, int], sign: int = 1) -> None:
-        """Count a text in (`sign` 1) or out (-1): its words, each once, and how many words each field has."""
+    def add(self, words: Iterable[str], sign: int = 1) -> None:
+        """Count a text in (`sign` 1) or out (-1), by its words."""
         for word in set(words):
             self.changes[word] += sign
         self.changes[TEXTS] += sign
-        for name, length in lengths.items():
-            self.changes[f"_{name}"] += sign * length
 
     async def write(self, tx: Tx) -> None:
         """Write what was gathered."""

@@ -4,7 +4,7 @@ Invariants:
 - relevance = text x outcome x feedback x age, in (0, 1], and the order is the order of relevance;
 - outcome, feedback and age are bounded, so that no age hides a sole good hit and no opinion a good answer;
 - the text's share is what of the question's meaning is there (BM25F: how rare a word is among all texts, how often it
-  is in which field, how long the text is). 1 would be every word, without end.
+  is in which field, how long the text is). What stood directly before and behind it in its session is a field too.
 
 Pure: no clock, no I/O. (004, "Episodic Memory": "decay in relevance over time"; 001: wall time misleads.)
 """
@@ -12,7 +12,7 @@ Pure: no clock, no I/O. (004, "Episodic Memory": "decay in relevance over time";
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from relay.memory.experience import Experience
@@ -24,8 +24,8 @@ from relay.store.ports import Row
 SUMMARY, BODY, NEIGHBOUR = 3.0, 1.0, 0.9
 #: How fast more of a word says nothing new, and how much a text's length takes away (BM25's k1 and b).
 SATURATION, LENGTH = 1.2, 0.75
-#: How much more the words of an author count whom the question names.
-NAMED = 2.0
+#: What is left of others' texts where the question names an author.
+UNNAMED = 0.5
 #: By outcome: as expected, partly or not said, failed without a lesson. A failure that says why counts as partly.
 OUTCOMES = {"well": 1.0, "partly": 0.9, "badly": 0.7}
 #: The least that age leaves, and the seconds in which what it can take away halves.
@@ -41,53 +41,82 @@ _BADLY = frozenset(
 
 
 @dataclass(frozen=True, slots=True)
-class Match:
-    """How a text answers a question. `words`: of the question's stems those that it has itself, `near`: those that
-    only its neighbours have; `named`: the question names its author."""
+class Text:
+    """A text as it is weighed. `often`: by the place of a word in the question, how often it is here, by the fields'
+    weights; `times`: plainly. What is not here is not named. `length`: its words."""
 
-    score: float
-    words: tuple[str, ...]
-    near: tuple[str, ...]
-    named: bool
+    number: int
+    length: int
+    often: Mapping[int, float]
+    times: Mapping[int, int]
 
 
 @dataclass(frozen=True, slots=True)
 class Weighing:
-    """How the texts of one kind are weighed for one question. `rarity`: of each of its words; `whole`: of all."""
+    """How the texts of one kind are weighed for one question. `rarity`: of each of its words, in their order;
+    `whole`: of all."""
 
     question: Question
-    rarity: Mapping[str, float]
+    rarity: tuple[float, ...]
     whole: float
-    average: float
 
     @classmethod
     def of(cls, question: Question, counts: Mapping[str, int]) -> Weighing:
         """`counts`: of the question's words and of all texts (`relay.memory.ranking.counts`)."""
         texts = max(1, counts.get(TEXTS, 0))
-        rarity = {word: rarity_of(counts.get(word, 0), texts) for word in question.words}
-        length = counts.get("_summary", 0) + counts.get("_body", 0)
-        return cls(question, rarity, sum(rarity.values()), max(1.0, length / texts))
+        rarity = tuple(rarity_of(counts.get(word, 0), texts) for word in question.words)
+        return cls(question, rarity, sum(rarity))
 
-    def match(self, row: Row, before_and_behind: Sequence[Row] = (), *, named: bool = False) -> Match:
-        """How this text (`summary`, `body`: stems, each with a space on either side) answers the question."""
-        summary, body = row["summary"], row["body"]
-        around = "".join([text for near in before_and_behind for text in (near["summary"], near["body"])])
-        length = row["summary_count"] + row["body_count"]
-        reach = SATURATION * (1 - LENGTH + LENGTH * length / self.average)
-        factor = NAMED if named else 1.0
-        score = 0.0
-        own: list[str] = []
-        near_only: list[str] = []
-        for word, rarity in self.rarity.items():
-            spaced = f" {word} "
-            here = SUMMARY * summary.count(spaced) + BODY * body.count(spaced)
-            beside = NEIGHBOUR * around.count(spaced) if around else 0.0
-            if not here and not beside:
-                continue
-            (own if here else near_only).append(word)
-            often = factor * (here + beside)
-            score += rarity * often / (often + reach)
-        return Match(score / self.whole if self.whole else 0.0, tuple(own), tuple(near_only), named)
+    def text(self, row: Row, places: Iterable[int] | None = None) -> Text:
+        """A row with `summary` and `body`: stems, each with a space on either side. `places`: of the words of the
+        question that may be there; None = any."""
+        summary, body, words = row["summary"], row["body"], self.question.words
+        often: dict[int, float] = {}
+        times: dict[int, int] = {}
+        for at in range(len(words)) if places is None else places:
+            looked = f" {words[at]} "
+            here, there = summary.count(looked), body.count(looked)
+            if here or there:
+                often[at], times[at] = SUMMARY * here + BODY * there, here + there
+        return Text(row["number"], length_of(row), often, times)
+
+    def score(self, text: Text, near: Sequence[Text], average: float) -> float:
+        """What of the question's meaning is in this text and in what stood beside it: in [0, 1). `average`: how long
+        texts with what stands beside them are."""
+        often, length = text.often, text.length
+        if near:
+            beside: dict[int, int] = {}
+            for other in near:
+                length += other.length
+                for at, times in other.times.items():
+                    beside[at] = beside.get(at, 0) + times
+            often = {at: often.get(at, 0.0) + NEIGHBOUR * beside.get(at, 0) for at in {*often, *beside}}
+        reach = SATURATION * (1 - LENGTH + LENGTH * length / average)
+        score = sum([self.rarity[at] * often[at] / (often[at] + reach) for at in sorted(often)])
+        return score / self.whole if self.whole else 0.0
+
+    def words(self, text: Text) -> list[str]:
+        """The question's words that are in this text, as they were said."""
+        return [self.question.spoken[self.question.words[at]] for at in sorted(text.times)]
+
+
+def length_of(row: Row) -> int:
+    """How many words a text has."""
+    length: int = row["summary_count"] + row["body_count"]
+    return length
+
+
+def best(weighing: Weighing, texts: Collection[Text], limit: int) -> list[int]:
+    """The numbers of the best texts by what they say themselves."""
+    average = average_length([text] for text in texts)
+    scores = {text.number: weighing.score(text, (), average) for text in texts}
+    return sorted(scores, key=lambda number: (-scores[number], -number))[:limit]
+
+
+def average_length(texts: Iterable[Sequence[Text]]) -> float:
+    """How long these are, each a text with what stands beside it."""
+    lengths = [sum([text.length for text in together]) for together in texts]
+    return max(1.0, sum(lengths) / max(1, len(lengths)))
 
 
 def rarity_of(texts_with: int, texts: int) -> float:

@@ -13,17 +13,20 @@ FROM (SELECT rowid AS number FROM memory_episodic_fts WHERE memory_episodic_fts 
 -- name: memory_words
 SELECT w.* FROM json_each(:numbers) j JOIN memory_episodic_words w ON w.number = j.value
 
--- What stood directly before and behind each in its session, as far as it is told.
+-- What stood directly before and behind these in their sessions, each once.
 -- name: memory_neighbours
-SELECT a.number AS beside, n.* FROM json_each(:numbers) j JOIN memory_episodic_words a ON a.number = j.value
-JOIN memory_episodic_words n ON n.number IN (SELECT b.number FROM memory_episodic_words b
-  WHERE b.session_id = a.session_id AND a.session_id <> '' AND (b.at, b.number) < (a.at, a.number)
-  ORDER BY b.at DESC, b.number DESC LIMIT :turns)
-UNION ALL
-SELECT a.number AS beside, n.* FROM json_each(:numbers) j JOIN memory_episodic_words a ON a.number = j.value
-JOIN memory_episodic_words n ON n.number IN (SELECT b.number FROM memory_episodic_words b
-  WHERE b.session_id = a.session_id AND a.session_id <> '' AND (b.at, b.number) > (a.at, a.number)
-  ORDER BY b.at, b.number LIMIT :turns)
+WITH near (number) AS (
+  SELECT n.value FROM json_each(:numbers) j JOIN memory_episodic_words a ON a.number = j.value
+  JOIN json_each((SELECT json_group_array(number) FROM (SELECT b.number FROM memory_episodic_words b
+    WHERE b.session_id = a.session_id AND (b.at, b.number) < (a.at, a.number)
+    ORDER BY b.at DESC, b.number DESC LIMIT :turns))) n WHERE a.session_id <> ''
+  UNION
+  SELECT n.value FROM json_each(:numbers) j JOIN memory_episodic_words a ON a.number = j.value
+  JOIN json_each((SELECT json_group_array(number) FROM (SELECT b.number FROM memory_episodic_words b
+    WHERE b.session_id = a.session_id AND (b.at, b.number) > (a.at, a.number)
+    ORDER BY b.at, b.number LIMIT :turns))) n WHERE a.session_id <> '')
+SELECT w.number, w.agent_id, w.session_id, w.at, w.outcome, w.useful, w.useless, w.summary_count, w.body_count
+FROM near JOIN memory_episodic_words w ON w.number = near.number
 
 -- name: memories_of_numbers
 SELECT m.*, (SELECT json_group_array(key) FROM (SELECT k.key FROM memory_keys k WHERE k.number = m.number ORDER BY k.key))
