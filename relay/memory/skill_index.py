@@ -13,15 +13,15 @@ Everything here runs in the caller's transaction.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from relay.memory.found import Found
 from relay.memory.ranking.counts import TEXTS, WordCounts, counts_of
-from relay.memory.ranking.weights import Weighing
+from relay.memory.ranking.weights import Weighing, average_length
 from relay.memory.ranking.words import question as asked_for
-from relay.memory.ranking.words import words
+from relay.memory.ranking.words import spaced, words
 from relay.memory.skill import Skill, ranked
 from relay.model import Caller
 from relay.store.ports import Queries, Tx
@@ -43,15 +43,15 @@ async def index(tx: Tx, skill: Skill) -> None:
     before = await tx.one(Q.skill_text, **which)
     if before is not None:
         old = f"{before['summary']} {before['body']}".split()
-        counts.add(old, _lengths(before["summary"], before["body"]), sign=-1)
+        counts.add(old, -1)
         await tx.execute(Q.forget_skill_words, **which)
     summary, body = words(f"{skill.name} {skill.task_type}"), words("\n".join(skill.steps))
-    spaced = {"summary": _spaced(summary), "body": _spaced(body)}
+    texts = {"summary": spaced(summary), "body": spaced(body)}
     lengths = {"summary_count": len(summary), "body_count": len(body)}
-    await tx.execute(Q.put_skill_text, **which, **spaced, **lengths)
+    await tx.execute(Q.put_skill_text, **which, **texts, **lengths)
     stems = json.dumps(sorted({*summary, *body}), ensure_ascii=False)
     await tx.execute(Q.put_skill_words, **which, words=stems)
-    counts.add([*summary, *body], {"summary": len(summary), "body": len(body)})
+    counts.add([*summary, *body])
     await counts.write(tx)
 
 
@@ -60,20 +60,22 @@ async def found(tx: Tx, caller: Caller, question: str, limit: int) -> list[Found
     asked = asked_for(question)
     if not asked.words:
         return []
-    counts = await counts_of(tx, KIND, [*asked.words, TEXTS, "_summary", "_body"])
+    counts = await counts_of(tx, KIND, [*asked.words, TEXTS])
     weighing = Weighing.of(asked, counts)
     candidates = await _candidates(tx, weighing, counts)
-    texts = await tx.all(Q.skill_texts, skills=json.dumps(candidates, ensure_ascii=False))
+    rows = await tx.all(Q.skill_texts, skills=json.dumps(candidates, ensure_ascii=False))
     skills: dict[tuple[str, str], Skill] = {}
-    for task_type in sorted({row["task_type"] for row in texts}):
+    for task_type in sorted({row["task_type"] for row in rows}):
         for skill in ranked(await tx.all(Q.skills_of_type, task_type=task_type)):
             skills[task_type, skill.name] = skill
+    texts = [weighing.text(row) for row in rows]
+    average = average_length([text] for text in texts)
     told = []
-    for row in texts:
-        match, skill = weighing.match(row), skills[row["task_type"], row["name"]]
-        relevance = min(1.0, match.score * (UNPROVEN + (1 - UNPROVEN) * skill.effectiveness))
+    for row, text in zip(rows, texts, strict=True):
+        skill = skills[row["task_type"], row["name"]]
+        relevance = weighing.score(text, (), average) * (UNPROVEN + (1 - UNPROVEN) * skill.effectiveness)
         if relevance >= LEAST:
-            why = {"words": [asked.spoken[word] for word in match.words]}
+            why = {"words": weighing.words(text)}
             told.append(_found(skill, relevance, row["used_at"], why))
     return sorted(told, key=lambda each: (*each.order, each.id))[:limit]
 
@@ -81,7 +83,8 @@ async def found(tx: Tx, caller: Caller, question: str, limit: int) -> list[Found
 async def _candidates(tx: Tx, weighing: Weighing, counts: Mapping[str, int]) -> list[list[str]]:
     """`[task_type, name]` of the skills that have the question's rarest words, those with the most of them first."""
     chosen, left = list[str](), MOST_HITS
-    for word in sorted((word for word in weighing.rarity if word in counts), key=lambda w: (counts[w], w)):
+    rarities = dict(zip(weighing.question.words, weighing.rarity, strict=True))
+    for word in sorted((word for word in rarities if word in counts), key=lambda w: (counts[w], w)):
         if chosen and counts[word] > left:
             break
         chosen.append(word)
@@ -90,7 +93,7 @@ async def _candidates(tx: Tx, weighing: Weighing, counts: Mapping[str, int]) -> 
     wanted = json.dumps(sorted(chosen), ensure_ascii=False)
     for row in await tx.all(Q.skills_with, words=wanted, limit=MOST_HITS):
         which = row["task_type"], row["name"]
-        scores[which] = scores.get(which, 0) + round(1000 * weighing.rarity[row["word"]])
+        scores[which] = scores.get(which, 0) + round(1000 * rarities[row["word"]])
     return [list(which) for which in sorted(scores, key=lambda which: (-scores[which], which))[:CANDIDATES]]
 
 
@@ -106,11 +109,3 @@ def _found(skill: Skill, relevance: float, at: float, why: Mapping[str, Any]) ->
         why={**why, "tags": [], "neighbour": [], "author": None},
         more=skill.as_json(),
     )
-
-
-def _spaced(stems: Sequence[str]) -> str:
-    return f" {' '.join(stems)} " if stems else ""
-
-
-def _lengths(summary: str, body: str) -> dict[str, int]:
-    return {"summary": len(summary.split()), "body": len(body.split())}

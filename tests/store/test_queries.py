@@ -66,6 +66,7 @@ WALKS = {
     ("coordination", "all_needs"): "a rebuild wants all",
     ("memory", "memories_with"): "the full-text index gives the hits alone, as far as its limit",
     ("memory", "memories_of_numbers"): "the keys of each",
+    ("memory", "memory_neighbours"): "what its inner queries found by an index",
     ("memory", "newest_memories"): "backwards by an index, as far as its limit",
     ("memory", "unindexed_memories"): "what is still to be indexed, as far as its limit",
     ("knowledge", "relations_of"): "what its inner query found by indexes, as far as its limit",

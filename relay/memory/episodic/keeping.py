@@ -25,7 +25,7 @@ from relay.log.events import Lane, NewEvent
 from relay.memory.experience import MOST_JOINED, Experience
 from relay.memory.ranking.counts import WordCounts
 from relay.memory.ranking.weights import outcome_of
-from relay.memory.ranking.words import filter_terms, term, words
+from relay.memory.ranking.words import filter_terms, spaced, term, words
 from relay.store.ports import Queries, Row, Tx
 
 Q = Queries(Path(__file__).parents[1])
@@ -201,11 +201,6 @@ async def _index(
         body_count=len(body),
     )
     counts.add(both)
-
-
-def spaced(stems: Sequence[str]) -> str:
-    """Stems as they are kept: each with a space on either side, so that two that are alike are counted as two."""
-    return f" {'  '.join(stems)} " if stems else ""
 
 
 def _terms(stems: Iterable[str], agent: str, experience: Experience) -> str:

@@ -155,7 +155,7 @@ async def _weighed(
 
     rows = {row["number"]: row for row in await _words(tx, candidates)}
     texts = {number: weighing.text(row, [*places(number), *rest]) for number, row in rows.items()}
-    ahead = best(weighing, texts.values(), max(BEST, limit))
+    ahead = best(weighing, texts, max(BEST, limit))
     # Of what stands beside them the length counts, and the text where it has a word that was looked up.
     beside = await tx.all(Q.memory_neighbours, numbers=json.dumps(ahead), turns=2 * TURNS)
     rows |= {row["number"]: row for row in beside if row["number"] not in rows}
@@ -164,7 +164,7 @@ async def _weighed(
         if number in read:
             texts[number] = weighing.text(read[number], places(number))
         elif number not in texts:
-            texts[number] = Text(number, length_of(row), {}, {})
+            texts[number] = Text(length_of(row), {}, {})
     near = _neighbours(rows)
     weighed = ahead if alone else dict.fromkeys([*ahead, *(n for number in ahead for n in near[number])])
     together = {number: [texts[n] for n in near[number]] for number in weighed}

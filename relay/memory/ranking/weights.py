@@ -12,7 +12,7 @@ Pure: no clock, no I/O. (004, "Episodic Memory": "decay in relevance over time";
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from relay.memory.experience import Experience
@@ -45,7 +45,6 @@ class Text:
     """A text as it is weighed. `often`: by the place of a word in the question, how often it is here, by the fields'
     weights; `times`: plainly. What is not here is not named. `length`: its words."""
 
-    number: int
     length: int
     often: Mapping[int, float]
     times: Mapping[int, int]
@@ -78,7 +77,7 @@ class Weighing:
             here, there = summary.count(looked), body.count(looked)
             if here or there:
                 often[at], times[at] = SUMMARY * here + BODY * there, here + there
-        return Text(row["number"], length_of(row), often, times)
+        return Text(length_of(row), often, times)
 
     def score(self, text: Text, near: Sequence[Text], average: float) -> float:
         """What of the question's meaning is in this text and in what stood beside it: in [0, 1). `average`: how long
@@ -106,10 +105,10 @@ def length_of(row: Row) -> int:
     return length
 
 
-def best(weighing: Weighing, texts: Collection[Text], limit: int) -> list[int]:
+def best(weighing: Weighing, texts: Mapping[int, Text], limit: int) -> list[int]:
     """The numbers of the best texts by what they say themselves."""
-    average = average_length([text] for text in texts)
-    scores = {text.number: weighing.score(text, (), average) for text in texts}
+    average = average_length([text] for text in texts.values())
+    scores = {number: weighing.score(text, (), average) for number, text in texts.items()}
     return sorted(scores, key=lambda number: (-scores[number], -number))[:limit]
 
 

@@ -88,6 +88,12 @@ def names(name: str) -> frozenset[str]:
     return frozenset(_spoken(name)[0])
 
 
+def spaced(stems: Iterable[str]) -> str:
+    """Stems as they are kept to be weighed: each with a space on either side, so that two alike are two."""
+    joined = "  ".join(stems)
+    return f" {joined} " if joined else ""
+
+
 def term(word: str) -> str:
     """A stem as the indexes take it."""
     return word if word.isascii() else f"__{word.encode().hex()}"
