@@ -8,7 +8,7 @@ Everything here runs in the caller's transaction.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -45,10 +45,13 @@ class GivenMemory:
         return [self.experience.summary, *self.experience.lessons]
 
 
-async def in_conversation(tx: Tx, lane: Lane) -> set[str]:
-    """The ids of what this conversation was given so far."""
+async def in_conversation(tx: Tx, lane: Lane, *, but: Collection[str] = ()) -> set[str]:
+    """The ids of what this conversation was given so far; not what turns were given that were asked by one of the
+    messages `but`: earlier attempts at the same."""
     turns = await events.of_lane(tx, lane, TURN_STARTED, limit=MOST_TURNS)
-    return {id for turn in turns for id in (turn.inputs or {}).get("memories", ())}
+    asked = [turn.inputs or {} for turn in turns]
+    others = [inputs for inputs in asked if not set(but) & set(inputs.get("messages", ()))]
+    return {id for inputs in others for id in inputs.get("memories", ())}
 
 
 async def of_answer(tx: Tx, answer: Event) -> list[GivenMemory]:

@@ -352,12 +352,20 @@ def entry_lines(
     asked = numbers.get(str(entry.get("in_reply_to")), 0)
     notes = [references.message(number)] if number else []
     notes += [f"to {references.message(asked)}"] if asked else []
-    notes += [*marks, *_changed(meta.get("worktree"))]
+    notes += [*marks, *_given(meta.get("memories")), *_changed(meta.get("worktree"))]
     line.append(("class:quiet", f" {' · '.join(notes)}" if notes else ""))
     shown = text.markdown(body, base)
     if len(shown) == 1:
         return [[*line, ("", "  "), *shown[0]]]
     return [line, *([("", "  "), *row] for row in shown)]
+
+
+def _given(told: Any) -> list[str]:
+    """What the answer's agent was given of the room's memory, by its numbers: `was given r3, r14`."""
+    if not isinstance(told, list):
+        return []
+    names = [safe_line(str(memory.get("reference")), 20) for memory in told[:20] if isinstance(memory, dict)]
+    return [f"was given {', '.join(names)}"] if names else []
 
 
 def _changed(told: Any) -> list[str]:

@@ -203,7 +203,11 @@ async def _begin(
     ids = [*asking, *(message.id for message in shown)]
     seen_events = [row["event_id"] for row in await tx.all(Q.events_of_messages, ids=dumps(ids))]
     lane = Lane(session, policy.agent)
-    given = Given() if recollection is None else await recollection.give(tx, lane, seen_events)
+    given = (
+        Given()
+        if recollection is None
+        else await recollection.give(tx, lane, messages=asking, seen=seen_events)
+    )
     event = await events.append(
         tx,
         NewEvent(

@@ -29,9 +29,9 @@ class Given:
 class Recollection(Protocol):
     """What the room remembers that bears on the messages of a turn that may begin."""
 
-    async def give(self, tx: Tx, lane: Lane, seen: Collection[str]) -> Given:
+    async def give(self, tx: Tx, lane: Lane, *, messages: Collection[str], seen: Collection[str]) -> Given:
         """What of it the agent on this lane is given with the turn that begins now, in the claim's transaction.
-        `seen`: ids of the events of all messages that it is shown with it."""
+        `messages`: ids of those that ask; `seen`: ids of the events of all messages that it is shown."""
         ...
 
 

@@ -16,6 +16,7 @@ import time
 from collections.abc import Callable, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -196,11 +197,17 @@ class WorkerPool:
         if not waiting:
             return Idle()
         recollection = await self._recollect(policy.agent, waiting, now)
-        return await self._store.write(
-            lambda tx: queue.claim_next_dispatch(
-                tx, policy, holder=self._holder, now=now, recollection=recollection
-            )
-        )
+        claim = partial(queue.claim_next_dispatch, policy=policy, holder=self._holder, now=now)
+        try:
+            return await self._store.write(partial(claim, recollection=recollection))
+        except self._store.transient:
+            raise
+        except Exception:
+            if recollection is None:
+                raise
+            # What is remembered must not keep a turn from beginning.
+            log.exception("turn begins without what is remembered", agent=policy.agent)
+            return await self._store.write(claim)
 
     async def _recollect(self, agent: str, messages: Sequence[Message], now: float) -> Recollection | None:
         """What is remembered that bears on these messages; not looked for anew at each look whether a turn that waits

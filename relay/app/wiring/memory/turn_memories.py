@@ -4,7 +4,8 @@ Invariants:
 - a turn never waits longer than `RECALL_S` for it, and never fails with it: then it begins without, and the log of
   the daemon says why;
 - what is given is decided in the transaction in which the turn begins: nothing that is forgotten by then, nothing
-  that this conversation was given before, nothing that its agent reads anyway;
+  that this conversation was given before, nothing that its agent reads anyway. A turn that begins anew, after it
+  failed or was cut off, is given the same again, as it is asked the same again;
 - a conversation that resumes begins with its own working memory, whole, whatever else is given.
 """
 
@@ -74,14 +75,14 @@ class _Recollection:
     quotes: tuple[Quote, ...]
     budget: int
 
-    async def give(self, tx: Tx, lane: Lane, seen: Collection[str]) -> Given:
-        before = await given.in_conversation(tx, lane)
+    async def give(self, tx: Tx, lane: Lane, *, messages: Collection[str], seen: Collection[str]) -> Given:
+        before = await given.in_conversation(tx, lane, but=messages)
         standing = [quote for quote in self.quotes if quote.id not in before and await stands(tx, quote)]
         picked = chosen(standing, self.budget, given=before, seen=seen)
         causes = [quote.event_id for quote in picked if quote.event_id is not None]
         held = await working_text(tx, lane.name, lane.session)
         return Given(
-            "\n\n".join(part for part in (held, block(picked)) if part),
+            "\n\n".join(part for part in (block(picked), held) if part),
             tuple(
                 {"id": quote.id, "memory_type": quote.memory_type, "reference": quote.reference}
                 for quote in picked

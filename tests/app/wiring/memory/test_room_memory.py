@@ -22,7 +22,7 @@ from relay.memory.knowledge.extractors import extract
 from relay.memory.knowledge.ingest import KnowledgeFollower
 from relay.memory.prompt import HEADER
 from relay.memory.working import WorkingMemory
-from relay.model import Caller, EndPart, Kind, Message, Part, TextPart, Turn
+from relay.model import Caller, EndPart, FailureClass, Kind, Message, Part, TextPart, Turn
 from relay.room.dispatch.running import TurnHooks
 from relay.room.dispatch.turns import Given, Recollection
 from relay.store.ports import Store
@@ -194,6 +194,22 @@ async def test_nothing_is_given_twice_in_one_conversation(room: Remembering, flo
     assert beta.turns[0].memories
 
 
+async def test_a_second_attempt_is_given_the_same_again(room: Remembering, floor: Floor) -> None:
+    attempts = 0
+
+    async def stumble(turn: Turn) -> AsyncIterator[Part]:
+        nonlocal attempts
+        attempts += 1
+        yield TextPart("here it is, at last")
+        yield EndPart(FailureClass.CRASH if attempts == 1 else None)
+
+    alpha = floor.add("ALPHA", stumble)
+    await lesson_by_another(room)
+    await floor.ask(ASKED)
+    await until_done(room.store, 1)
+    assert [LESSON in turn.memories for turn in alpha.turns] == [True, True]
+
+
 async def test_what_the_turn_reads_anyway_is_not_given(room: Remembering, floor: Floor) -> None:
     await post(room.store, LESSON, 1.0)
     await room.follow()
@@ -218,7 +234,9 @@ async def test_with_a_budget_of_nothing_nothing_is_given(room: Remembering, tmp_
     message = await post(room.store, ASKED, 1.0)
     recollection = await memories.recollect("ALPHA", [message])
     assert recollection is not None
-    given = await room.store.read(lambda tx: recollection.give(tx, Lane("alpha-1", "ALPHA"), ()))
+    given = await room.store.read(
+        lambda tx: recollection.give(tx, Lane("alpha-1", "ALPHA"), messages=(), seen=())
+    )
     assert given == Given()
 
 
@@ -236,7 +254,7 @@ async def test_a_resumed_conversation_begins_with_its_own_working_memory(
     await floor.ask(ASKED)
     await floor.reach("done", "done")
     assert alpha.turns[1].room_session == own.session
-    held, _, memories = alpha.turns[1].memories.partition("\n\n")
+    memories, _, held = alpha.turns[1].memories.partition("\n\n")
     assert held.split("\n")[1:] == ["  - plan, critical: 1. read blocks", "    [ann] delete all of it"]
     assert held.startswith("[WORKING MEMORY]") and memories.startswith(HEADER)
     await floor.ask("@BETA hello there, and to you")
@@ -265,6 +283,11 @@ async def test_a_failed_recall_neither_delays_nor_fails_a_turn(
     monkeypatch.setattr("relay.app.wiring.memory.turn_memories.recalled", broken)
     await floor.ask(ASKED)
     await floor.reach("done", "done")
+    monkeypatch.undo()
+    monkeypatch.setattr("relay.app.wiring.memory.turn_memories.stands", broken)
+    await floor.ask(ASKED)
+    await floor.reach("done", "done", "done")
+    assert not alpha.turns[2].memories
     assert [message.body for message in await all_messages(room.store) if "notice" in message.meta] == []
 
 
