@@ -32,6 +32,7 @@ COMMANDS = {
     "work": "Show the tasks, submit one, or reopen one (`relay work --help`).",
     "sessions": "Show the sessions of agents, or end one (`relay sessions --help`).",
     "changesets": "Show what sessions said they changed (`relay changesets --help`).",
+    "memory": "What was learned: import it, find it, forget it (`relay memory --help`).",
     "keys": "Make, list and revoke API keys (`relay keys --help`).",
     "link": "Print a sign-in link for the page: it works once, within 10 minutes.",
     "log": "Show the daemon's log and follow it.",
@@ -46,10 +47,23 @@ _ELSEWHERE = {
     "guard": "relay.guard_cli",
     "mcp": "relay.app.mcp.command",
     "timeline": "relay.app.timeline.command",
+    "memory": "relay.app.memory.command",
     "demo": "relay.app.demo.story",
 }
 _OWN = frozenset(
-    {"join", "guard", "mcp", "airspace", "locks", "work", "sessions", "changesets", "keys", "timeline"}
+    {
+        "join",
+        "guard",
+        "mcp",
+        "airspace",
+        "locks",
+        "work",
+        "sessions",
+        "changesets",
+        "keys",
+        "timeline",
+        "memory",
+    }
 )
 
 

@@ -68,6 +68,7 @@ WALKS = {
     ("memory", "memories_of_numbers"): "the keys of each",
     ("memory", "memory_neighbours"): "what its inner queries found by an index",
     ("memory", "newest_memories"): "backwards by an index, as far as its limit",
+    ("memory", "unindex_all"): "an index alone: all are indexed anew",
     ("memory", "unindexed_memories"): "what is still to be indexed, as far as its limit",
     ("knowledge", "relations_of"): "what its inner query found by indexes, as far as its limit",
     ("knowledge", "entry_of_archive"): "a rebuild",

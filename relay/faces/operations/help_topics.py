@@ -97,8 +97,9 @@ fields:
 POST /locks/acquire, /locks/release, /locks/renew, /locks/check, /locks/explain, GET /locks, GET
 /locks/status/{path}; POST /work/claim, /work/complete, /work/submit, /work/release, /work/renew, /work/explain,
 /work/needs, GET /work/pending, GET /work/{task_id}; POST /memory/remember, /memory/recall, /memory/working,
-/memory/skills; POST or GET /knowledge; POST /timeline; POST /intents; POST /changesets, GET /changesets; GET
-/room/messages, POST /room/messages; GET /who, GET /sessions, POST /sessions/end; GET /help/{topic}.
+/memory/skills, /memory/import, /memory/forget, GET /memory/{memory_id}; POST or GET /knowledge; POST /timeline;
+POST /intents; POST /changesets, GET /changesets; GET /room/messages, POST /room/messages; GET /who, GET /sessions,
+POST /sessions/end; GET /help/{topic}.
 GET /openapi.json describes all of it, GET /reference is a page of that."""
 
 _CLI = """\
@@ -106,6 +107,8 @@ _CLI = """\
   relay log, relay archive, relay verify (is the log of events whole?), relay demo (a throw-away room to look at)
 - who holds what: relay locks [list | show PATH | release PATH --reason R], relay work [list | show N | submit TEXT |
   reopen N], relay sessions [list | end ID], relay changesets [list | show ID | record TEXT FILE...]
+- what was learned: relay memory import FILE.jsonl | recall [TEXT] [--queries FILE.jsonl] | show N | forget N |
+  rebuild
 - the codebase: relay airspace, relay worktrees, relay guard install (git hooks), relay timeline [log | show EVENT |
   rewind LANE --to MOMENT | undo | redo] (who changed what, and taking it back)
 - who may: relay keys create NAME | list | revoke ID, relay mcp, relay mcp install

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from pydantic import Field
+from pydantic import BaseModel, Field
 
 from relay.faces.operations.operation import Answer, Data, Name, Request, Shown, Text, operation
 from relay.faces.services import Services
@@ -17,6 +17,8 @@ from relay.model import Caller
 
 Json = dict[str, Any]
 Word = Annotated[Name, Field(max_length=200)]
+#: Lines of one import: more come in several.
+MOST_LINES = 10_000
 Words = Annotated[list[Annotated[Name, Field(max_length=MOST_TAG)]], Field(max_length=MOST_TAGS)]
 
 
@@ -48,6 +50,44 @@ class Memory(Shown):
     content: Any
     relevance: float = Field(ge=0, le=1)
     memory_id: str | None = None
+
+
+class ImportMemories(Request):
+    lines: list[Any] = Field(
+        description="each a JSON object, or the text of one: {key?, event_type, summary, details?, outcome?, "
+        "lessons?, tags?, session?, at?, agent?}",
+        max_length=MOST_LINES,
+    )
+
+
+class LineRefused(BaseModel):
+    line: int
+    reason: str
+    fix: str
+
+
+class ImportAnswer(BaseModel):
+    imported: int
+    merged: int = Field(description="lines that joined a memory that was there")
+    known: int = Field(description="lines that had been imported before")
+    refused: list[LineRefused]
+
+
+class ShowMemory(Request):
+    memory_id: Name = Field(description="its id, or its number like r12")
+
+
+class MemoryAnswer(Answer):
+    memory_id: str | None = None
+    content: str | None = None
+
+
+class Forget(Request):
+    memory_id: Name = Field(description="its id, or its number like r12")
+
+
+class ForgetAnswer(Answer):
+    number: int | None = None
 
 
 @operation(
@@ -97,3 +137,27 @@ async def recall(services: Services, caller: Caller, request: Recall) -> list[Js
     return await services.memory.recall(
         caller, request.task_description, tags=request.tags, limit=request.limit
     )
+
+
+@operation("POST", "/memory/import", ImportAnswer, scope="memory", json_lines="lines", tag="memory")
+async def import_memories(services: Services, caller: Caller, request: ImportMemories) -> Json:
+    """Take memories in from elsewhere, one a line; what is refused is named by its line, and the rest is kept.
+
+    The body is `{"lines": [...]}`, a JSON list, or JSON lines. Importing the same again adds nothing.
+    """
+    return await services.memory.import_lines(caller, request.lines)
+
+
+@operation("GET", "/memory/{memory_id}", MemoryAnswer, scope="read", read_only=True, tag="memory")
+async def show_memory(services: Services, caller: Caller, request: ShowMemory) -> Json:
+    """One memory, with all that is kept of it."""
+    return await services.memory.show(caller, request.memory_id)
+
+
+@operation("POST", "/memory/forget", ForgetAnswer, scope="memory", tag="memory")
+async def forget(services: Services, caller: Caller, request: Forget) -> Json:
+    """Let a memory be told to nobody any more; its row and its events stay.
+
+    A person forgets any memory, an agent its own (`not_yours`).
+    """
+    return await services.memory.forget(caller, request.memory_id)

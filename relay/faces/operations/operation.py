@@ -130,7 +130,7 @@ class Operation:
     `method` and `path` are its HTTP endpoint, `aliases` further (method, path) pairs. `result` is what it answers, or
     with `result_list` an entry of the list that it answers. `scope` is one of `relay.model.SCOPES`, ADMIN, or "" (any
     good key). `tool`: MCP lists it. `read_only`: it changes nothing. `beats`: its own transaction is the heartbeat of
-    the caller's session.
+    the caller's session. `json_lines`: the field that a body of JSON lines, or a JSON list, is on HTTP.
     """
 
     run: Run
@@ -144,6 +144,7 @@ class Operation:
     result_list: bool = False
     read_only: bool = False
     beats: bool = False
+    json_lines: str = ""
     tag: str = "more"
 
     @property

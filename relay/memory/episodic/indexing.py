@@ -25,6 +25,12 @@ async def index_the_rest(store: Store) -> int:
     return done
 
 
+async def index_anew(store: Store) -> int:
+    """Index all memories anew, in such batches; gives how many."""
+    await store.write(lambda tx: tx.execute(Q.unindex_all))
+    return await index_the_rest(store)
+
+
 async def _batch(tx: Tx) -> int:
     rows = await tx.all(Q.unindexed_memories, limit=BATCH)
     counts = new_counts()

@@ -32,6 +32,8 @@ Q = Queries(Path(__file__).parents[1])
 REMEMBERED = "memory.remembered"
 #: The kind of texts that memories are, among those whose words are counted.
 KIND = "episodic"
+#: What keys begin with that relay makes itself, for what is imported without one. Nobody is told them.
+OWN_KEY = "relay:"
 #: Seconds in which the same is one memory (004: "within 1 hour").
 MERGE_S = 3600.0
 

@@ -12,9 +12,12 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, Protocol
 
 from relay.memory.episodic import recalling
+from relay.memory.episodic.forgetting import forget, forget_number
+from relay.memory.episodic.importing import import_lines
 from relay.memory.episodic.indexing import index_the_rest
 from relay.memory.episodic.keeping import NewMemory, keep
 from relay.memory.episodic.recalling import Wanted
+from relay.memory.episodic.showing import number_of, shown
 from relay.memory.experience import MOST_EVENT_TYPE, MOST_TAG, MOST_TAGS, Experience, experience, nfc
 from relay.model import Caller, Refusal
 from relay.model.validation import malformed, text, texts
@@ -116,6 +119,27 @@ class EpisodicMemory:
             await self._store.write(lambda tx: self._sessions.touch(tx, caller), actor=caller)
         memories = await self._store.read(lambda tx: recalling.found(tx, wanted, limit), actor=caller)
         return [memory.as_json() for memory in memories]
+
+    async def import_lines(self, caller: Caller, lines: Sequence[object], *, first: int = 1) -> Json:
+        """Keep the memories that these lines tell, `{imported, merged, known, refused: [{line, reason, fix}]}`; see
+        `relay.memory.episodic.importing`."""
+        return (await import_lines(self._store, caller, lines, first=first)).as_json()
+
+    async def show(self, caller: Caller, memory_id: str) -> Json:
+        """One memory, by its id or its number. Raises Refusal (`unknown_memory`)."""
+        return await self._store.read(lambda tx: shown(tx, memory_id), actor=caller)
+
+    async def forget(self, caller: Caller, memory_id: str) -> Json:
+        """Let a memory, by its id or its number, be told to nobody any more. Raises Refusal: unknown, `not_yours`."""
+        number = number_of(memory_id)
+
+        async def work(tx: Tx) -> int:
+            if number is None:
+                return await forget(tx, caller, memory_id.strip().lower())
+            return await forget_number(tx, caller, number)
+
+        # With the room's rights: a person forgets others' too. Who may is decided there.
+        return {"success": True, "number": await self._store.write(work)}
 
 
 async def _remember(tx: Tx, caller: Caller, told: Experience) -> Json:

@@ -19,7 +19,7 @@ from heapq import nlargest
 from pathlib import Path
 
 from relay.base.durations import iso
-from relay.memory.episodic.keeping import KIND
+from relay.memory.episodic.keeping import KIND, OWN_KEY
 from relay.memory.experience import Experience
 from relay.memory.found import Found
 from relay.memory.ranking.counts import TEXTS, counts_of
@@ -219,7 +219,7 @@ def as_found(row: Row, relevance: float, why: Mapping[str, object]) -> Found:
         number=row["number"],
         why=why,
         event_id=row["event_id"],
-        keys=json.loads(row["keys"]),
+        keys=[key for key in json.loads(row["keys"]) if not key.startswith(OWN_KEY)],
         more={
             "number": row["number"],
             "event_type": experience.event_type,

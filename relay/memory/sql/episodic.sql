@@ -35,6 +35,9 @@ SELECT * FROM memory_episodic WHERE forgotten_at IS NULL ORDER BY updated_at DES
 -- name: unindexed_memories
 SELECT m.* FROM memory_unindexed u JOIN memory_episodic m ON m.number = u.number ORDER BY u.number LIMIT :limit
 
+-- name: unindex_all
+INSERT INTO memory_unindexed (number) SELECT number FROM memory_episodic WHERE true ON CONFLICT (number) DO NOTHING
+
 -- name: indexed_memory
 DELETE FROM memory_unindexed WHERE number = :number
 

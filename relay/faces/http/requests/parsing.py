@@ -105,6 +105,19 @@ async def read_values(
     return values
 
 
+def json_lines(raw: bytes, field: str) -> dict[str, Any]:
+    """The body of a request whose `field` is a list: a JSON object that has the field, a JSON list, or lines, whose
+    texts are the list. A line that is not JSON, or not UTF-8, is for the request's handler to refuse."""
+    text = raw.decode("utf-8-sig", "surrogateescape")
+    try:
+        values = json.loads(text)
+    except (ValueError, RecursionError):
+        values = None
+    if isinstance(values, dict) and field in values:
+        return values
+    return {field: values if isinstance(values, list) else text.split("\n")}
+
+
 async def read_bytes(request: web.Request, limit: int, within_s: float) -> bytes:
     """The body as it came. Raises Refusal."""
     if request.headers.get("Content-Encoding", "identity").lower() not in ("identity", *ENCODINGS):

@@ -17,7 +17,7 @@ from aiohttp import web
 from relay.faces.http.requests.auth import Credential, CredentialKind
 from relay.faces.http.requests.errors import answer
 from relay.faces.http.requests.middleware import CREDENTIAL
-from relay.faces.http.requests.parsing import Body, bad, read_values
+from relay.faces.http.requests.parsing import Body, bad, json_lines, read_bytes, read_values
 from relay.faces.http.requests.reader import RequestReader
 from relay.faces.operations.operation import Operation, perform
 from relay.faces.operations.registry import OPERATIONS
@@ -86,9 +86,12 @@ class OperationRoutes:
             if request.query_string:
                 raise bad("This needs its fields in the body.", "Send a JSON object, and no query.")
             within_s = self._reader.limits.body_s
-            values = await read_values(
-                request, limit=self._most, within_s=within_s, optional=not _required(operation)
-            )
+            if operation.json_lines:
+                values = json_lines(await read_bytes(request, self._most, within_s), operation.json_lines)
+            else:
+                values = await read_values(
+                    request, limit=self._most, within_s=within_s, optional=not _required(operation)
+                )
         for name, text in request.match_info.items():
             if name in fields:
                 if values.get(name, text) != text:

@@ -1,0 +1,175 @@
+"""`relay memory`: import, recall, show and forget memories (docs/memory.md, "Imports and the command line").
+
+Invariant: the same with a running room, which then does it, and without one. Exit code 0 = did it, 1 = could not (a
+line of a file too), 2 = wrong use. With `--json` the answer is JSON on standard output: one value, or for a file of
+questions a line for each, in the file's order.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+from collections.abc import Iterator
+from typing import Any
+
+from relay.app.commands.person import ago, table
+from relay.app.memory import questions
+from relay.app.memory.lines import Piece, opened, pieces
+from relay.app.memory.room_operations import Perform, opened_database, room_operations
+from relay.app.runtime.daemon_requests import agents_key
+from relay.app.runtime.identity import WrongUse
+from relay.base.terminal_text import fail, safe, safe_line, tame
+from relay.config.loading import load_for_command
+from relay.config.locate import add_config_option
+from relay.config.settings import Settings
+from relay.faces.operations.registry import OPERATIONS
+from relay.memory.episodic.importing import ImportResult, RefusedLine
+from relay.memory.episodic.indexing import index_anew
+from relay.memory.episodic.memory import MOST_RECALLED
+from relay.memory.knowledge import ingest
+from relay.model import Fault, Refusal, references
+
+#: Refused lines that are told to a person.
+MOST_TOLD = 20
+
+
+def _parser() -> argparse.ArgumentParser:
+    text = "What was learned here: import it, find it, judge it."
+    parser = argparse.ArgumentParser(prog="relay memory", description=text)
+    commands = parser.add_subparsers(dest="action", required=True, metavar="ACTION")
+
+    def action(name: str, text: str) -> argparse.ArgumentParser:
+        made = commands.add_parser(name, help=text, description=text)
+        add_config_option(made)
+        made.add_argument("--name", help="your name in the room (the one that git has for you)")
+        made.add_argument("--json", action="store_true", help="print the result as JSON")
+        return made
+
+    bring_in = action("import", "Take memories in from a file, one JSON object a line.")
+    bring_in.add_argument("file", metavar="FILE", help="the file; - is standard input")
+    recall = action("recall", "What is remembered that bears on a text, the most relevant first.")
+    recall.add_argument("text", nargs="?", metavar="TEXT", help="what you are about to do (the newest)")
+    recall.add_argument("--queries", metavar="FILE", help="lines {id, text, tags?}, each answered by a line")
+    recall.add_argument("--tag", action="append", default=[], metavar="TAG", help="only with this tag")
+    recall.add_argument("--limit", type=int, default=10, metavar="N", help="how many at most (10)")
+    show = action("show", "One memory, with all that is kept of it.")
+    forget = action("forget", "Never tell this memory again; its row and its event stay.")
+    for each in (show, forget):
+        each.add_argument("memory", metavar="MEMORY", help="its number, like r12, or its id")
+    action("rebuild", "Make the index of the memories, and the knowledge, anew from what they come from.")
+    return parser
+
+
+def main(words: list[str]) -> int:
+    """The command; gives its exit code."""
+    parser = _parser()
+    args = parser.parse_args(words)
+    if args.action == "recall":
+        if not 1 <= args.limit <= MOST_RECALLED:
+            parser.error(f"--limit must be from 1 to {MOST_RECALLED}")
+        if args.queries is not None and (args.text is not None or args.tag):
+            parser.error("--queries has the texts and their tags: give it alone")
+    settings = load_for_command(args.config)
+    try:
+        return asyncio.run(_run(settings, args))
+    except WrongUse as error:
+        return fail(str(error), 2)
+    except Refusal as refusal:
+        if args.json and refusal.code:
+            print(json.dumps(refusal.as_json()))
+        return fail(str(refusal), 2 if refusal.fault is Fault.MALFORMED else 1)
+    except OSError as error:
+        return fail(f"{error.filename or 'standard input'}: {error.strerror or error}")
+
+
+async def _run(settings: Settings, args: argparse.Namespace) -> int:
+    if args.action == "rebuild":
+        return await _rebuild(settings, args)
+    if args.action in ("import", "recall") and (name := getattr(args, "file", None) or args.queries):
+        with opened(name) as source:
+            async with room_operations(settings, args.name) as perform:
+                if args.action == "import":
+                    return await _import(perform, pieces(source), args)
+                return await questions.answer(perform, pieces(source, questions.AT_ONCE), args)
+    async with room_operations(settings, args.name) as perform:
+        match args.action:
+            case "recall":
+                values = {"task_description": args.text or "", "tags": args.tag, "limit": args.limit}
+                memories = await perform(OPERATIONS["recall"], values)
+                answer = {"id": None, "memories": [questions.with_key(memory) for memory in memories]}
+                return _print(answer, questions.in_words, args)
+            case "show":
+                memory = await perform(OPERATIONS["show_memory"], {"memory_id": args.memory})
+                return _print(memory, _shown, args)
+            case _:
+                done = await perform(OPERATIONS["forget"], {"memory_id": args.memory})
+                return _print(done, lambda _: "It is forgotten: nobody is told it again.", args)
+
+
+async def _import(perform: Perform, source: Iterator[Piece], args: argparse.Namespace) -> int:
+    result = ImportResult()
+    while (piece := await asyncio.to_thread(next, source, None)) is not None:
+        try:
+            done = await perform(OPERATIONS["import_memories"], {"lines": piece.lines})
+        except Refusal as refusal:
+            if piece.first == 1:
+                raise
+            fix = f"{refusal.fix} What came before line {piece.first} is kept: import the same file again.".strip()
+            raise Refusal(
+                refusal.message, fix, refusal.fault, refusal.code, details=refusal.details
+            ) from refusal
+        before = piece.first - 1
+        refused = [
+            RefusedLine(line["line"] + before, line["reason"], line["fix"]) for line in done["refused"]
+        ]
+        result.add(ImportResult(done["imported"], done["merged"], done["known"], refused))
+    print(json.dumps(result.as_json()) if args.json else safe(_imported(result)))
+    return 1 if result.refused else 0
+
+
+def _imported(result: ImportResult) -> str:
+    counts = [f"{result.imported:,} imported"]
+    counts += [f"{result.merged:,} joined with one that was there"] if result.merged else []
+    counts += [f"{result.known:,} known"] if result.known else []
+    counts += [f"{len(result.refused):,} refused"] if result.refused else []
+    lines = [f"line {line.line}: {safe_line(line.reason, 200)} {line.fix}" for line in result.refused]
+    more = len(lines) - MOST_TOLD
+    return "\n".join(
+        [f"{', '.join(counts)}.", *lines[:MOST_TOLD], *([f"and {more:,} more (--json has all)"] * (more > 0))]
+    )
+
+
+def _print(answer: Any, words: Any, args: argparse.Namespace) -> int:
+    print(json.dumps(answer) if args.json else safe(words(tame(answer))))
+    return 0 if answer.get("success", True) else 1
+
+
+def _shown(memory: dict[str, Any]) -> str:
+    about = [
+        (
+            "by",
+            memory["agent_id"] + (f", imported by {memory['imported_by']}" if memory["imported_by"] else ""),
+        ),
+        ("when", f"{ago(memory['created_at'])} ({memory['created_at']})"),
+        ("type", memory["event_type"]),
+        ("tags", ", ".join(memory["tags"])),
+        ("keys", ", ".join(memory["keys"])),
+        ("joined", f"{memory['merged']} more" if memory["merged"] else ""),
+        ("from", f"event {memory['event_id']}" if memory["event_id"] else ""),
+        ("id", memory["memory_id"]),
+    ]
+    lines = [f"{references.memory(memory['number'])} {memory['content']}", ""]
+    return "\n".join([*lines, table([[name, text] for name, text in about if text])])
+
+
+async def _rebuild(settings: Settings, args: argparse.Namespace) -> int:
+    """On the database itself, beside a running room or without one."""
+    if agents_key():
+        raise Refusal(
+            "Only a person rebuilds what is derived.", "Ask one in the room.", Fault.FORBIDDEN, "scope"
+        )
+    async with opened_database(settings) as (store, _):
+        done = {"memories": await index_anew(store), "knowledge": await ingest.rebuild(store)}
+    counts = f"the index of {done['memories']:,} memories, the knowledge of {done['knowledge']:,} events"
+    return _print(done, lambda _: f"Made anew: {counts}.", args)

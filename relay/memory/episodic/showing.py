@@ -1,0 +1,55 @@
+"""One memory, as it is shown to whoever names it by its id or its number.
+
+Invariant: what is forgotten is there for nobody.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from relay.base.durations import iso
+from relay.memory.episodic.recalling import as_found
+from relay.model import Fault, Refusal, references
+from relay.model.references import Thing
+from relay.store.ports import Queries, Row, Tx
+
+Q = Queries(Path(__file__).parents[1])
+
+
+def number_of(name: str) -> int | None:
+    """The number of a memory that is named by it, as `r12` or `12`; None: it is named otherwise."""
+    kind, number = references.read(name, Thing.MEMORY) or (None, None)
+    return number if kind is Thing.MEMORY else None
+
+
+async def memory_of(tx: Tx, name: str) -> Row:
+    """The row (with its `keys`) of the memory that this names: its id, or its number as `r12` or `12`. Raises Refusal
+    (`unknown_memory`)."""
+    number = number_of(name)
+    numbers = [] if number is None else [number]
+    if number is None:
+        numbers = [row["number"] for row in await tx.all(Q.memory_of_id, id=name.strip().lower())]
+    rows = await tx.all(Q.memories_of_numbers, numbers=json.dumps(numbers))
+    if not rows:
+        message = f"There is no memory {name.strip()[:60]!r}."
+        raise Refusal(
+            message, "Name it by the `memory_id` or `number` of a recall.", Fault.UNKNOWN, "unknown_memory"
+        )
+    return rows[0]
+
+
+async def shown(tx: Tx, name: str) -> dict[str, Any]:
+    """The memory that this names, with all that is kept of it. Raises Refusal."""
+    row = await memory_of(tx, name)
+    found = as_found(row, 1.0, {}).as_json()
+    del found["relevance"], found["why"]
+    return {
+        "success": True,
+        **found,
+        "details": json.loads(row["details"]),
+        "merged": row["merged"] - 1,
+        "updated_at": iso(row["updated_at"]),
+        "imported_by": row["imported_by"],
+    }

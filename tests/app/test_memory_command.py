@@ -1,0 +1,234 @@
+"""`relay memory`, over a real database with no daemon, and beside a room that runs."""
+
+from __future__ import annotations
+
+import io
+import json
+import signal
+import sqlite3
+import subprocess
+import sys
+import time
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from relay.app.memory import lines
+from relay.memory.episodic.importing import MOST_LINE
+from relay.memory.episodic.keeping import REMEMBERED
+from relay.model import ADMIN, SCOPES, Caller
+from tests.app.test_coordination_commands import Room
+
+ANN = Caller("ann", "cli", "person", person=True, scopes=SCOPES | {ADMIN})
+AT = "2023-05-08T13:56:00Z"
+
+
+@pytest.fixture
+def room(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Room:
+    return Room(tmp_path, capsys)
+
+
+def told(key: str, summary: str, **more: Any) -> str:
+    return json.dumps({"key": key, "event_type": "fix", "summary": summary, "at": AT} | more)
+
+
+def file_of(folder: Path, *said: str) -> str:
+    path = folder / "memories.jsonl"
+    path.write_text("\n".join([*said, ""]))
+    return str(path)
+
+
+def test_memories_are_imported_and_each_bad_line_is_named(room: Room, tmp_path: Path) -> None:
+    file = file_of(
+        tmp_path,
+        told("a", "never mock the clock"),
+        "{",
+        told("b", "deploys need the VPN"),
+        told("c", "x", at="9999-01-01T00:00:00Z"),
+    )
+    code, out, err = room.relay("memory", "import", file, "--name", "ann", "--json")
+    done = json.loads(out)
+    assert (code, err, done["imported"], done["merged"], done["known"]) == (1, "", 2, 0, 0)
+    assert [(line["line"], sorted(line)) for line in done["refused"]] == [
+        (2, ["fix", "line", "reason"]),
+        (4, ["fix", "line", "reason"]),
+    ]
+    code, out, _ = room.relay("memory", "import", file, "--name", "ann")
+    assert (code, out.splitlines()[0]) == (1, "0 imported, 2 known, 2 refused.")
+    assert out.splitlines()[1].startswith("line 2: The line is not JSON")
+    [found] = room.json("memory", "recall", "may I mock the clock?", "--limit", "1")["memories"]
+    assert (found["key"], found["keys"], found["memory_type"]) == ("a", ["a"], "episodic")
+    assert "never mock the clock" in room.relay("memory", "recall", "clock")[1]
+    shown = room.json("memory", "show", found["memory_id"])
+    assert (shown["keys"], shown["imported_by"], shown["agent_id"]) == (["a"], "ann", "ann")
+    code, out, _ = room.relay("memory", "show", f"r{found['number']}")
+    assert code == 0 and "imported by ann" in out
+    assert room.relay("memory", "recall", "zebra")[1] == "Nothing that is remembered bears on it.\n"
+
+
+def test_forgotten_is_told_by_no_command(room: Room, tmp_path: Path) -> None:
+    file = file_of(tmp_path, told("a", "never mock the clock"), told("b", "the clock of the host is wrong"))
+    room.json("memory", "import", file)
+    found = {each["key"]: each for each in room.json("memory", "recall", "clock")["memories"]}
+    a, b = found["a"], found["b"]
+    assert room.json("memory", "forget", f"r{a['number']}") == {"success": True, "number": a["number"]}
+    assert room.relay("memory", "forget", b["memory_id"])[:2] == (
+        0,
+        "It is forgotten: nobody is told it again.\n",
+    )
+    for words in (("recall", "clock"), ("recall",)):
+        assert room.json("memory", *words)["memories"] == []
+    for name in (a["memory_id"], f"r{b['number']}"):
+        code, out, _ = room.relay("memory", "show", name, "--json")
+        assert (code, json.loads(out)["reason"]) == (1, "unknown_memory")
+    assert room.json("memory", "import", file) == {"imported": 0, "merged": 0, "known": 2, "refused": []}
+    assert room.json("memory", "rebuild")["memories"] == 2
+    assert room.json("memory", "recall", "clock")["memories"] == []
+    assert room.relay("memory", "forget", "r9")[0] == 1
+
+
+def test_questions_are_answered_in_their_order_and_a_bad_one_by_its_error(
+    room: Room, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    room.json(
+        "memory",
+        "import",
+        file_of(
+            tmp_path,
+            told("a", "never mock the clock", tags=["test"]),
+            told("b", "the clock of the deploy host is wrong"),
+        ),
+    )
+    asked = [
+        {"id": "one", "text": "mock the clock"},
+        {"id": 2, "text": "clock", "tags": ["test"]},
+        {"id": "three", "text": "clock", "want": ["a"]},
+        {"text": "clock"},
+        {"id": "five"},
+        {"id": "six", "text": 6},
+        {"id": "seven", "text": "zebra"},
+    ]
+    file = tmp_path / "queries.jsonl"
+    file.write_text("\n".join([*map(json.dumps, asked), "", "nonsense"]))
+    code, out, _ = room.relay("memory", "recall", "--queries", str(file), "--limit", "5", "--json")
+    answers = [json.loads(line) for line in out.splitlines()]
+    assert code == 1
+    assert [answer["id"] for answer in answers] == ["one", 2, "three", None, "five", "six", "seven", None]
+    assert [[each["key"] for each in answer["memories"]] for answer in answers if "memories" in answer] == [
+        ["a", "b"],
+        ["a"],
+        [],
+    ]
+    for answer in answers[2:6] + answers[7:]:
+        assert set(answer) == {"id", "error"} and answer["error"]["message"] and answer["error"]["fix"]
+    assert {"memory_id", "key", "keys", "relevance"} <= set(answers[0]["memories"][0])
+    code, out, _ = room.relay("memory", "recall", "--queries", str(file))
+    assert code == 1 and "one:" in out and "Unknown field 'want'" in out
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(b'{"id": 1, "text": ""}\n')))
+    code, out, _ = room.relay("memory", "recall", "--queries", "-", "--limit", "1", "--json")
+    assert (code, len(json.loads(out)["memories"])) == (0, 1)
+
+
+def test_wrong_use_and_what_is_not_there(room: Room, tmp_path: Path) -> None:
+    for words, code, said in (
+        (("recall", "x", "--limit", "0"), 2, "--limit"),
+        (("recall", "x", "--limit", "101"), 2, "--limit"),
+        (("recall", "x", "--queries", "y"), 2, "--queries"),
+        (("import",), 2, "FILE"),
+        (("lose", "x"), 2, "invalid choice"),
+        (("show", "r1", "--name", "CLAUDE"), 2, "--name"),
+        (("show", "r1"), 1, "no memory 'r1'"),
+        (("import", str(tmp_path / "nowhere")), 1, "nowhere: No such file"),
+        (("import", str(tmp_path)), 1, "Is a directory"),
+        (("recall", "--queries", str(tmp_path / "nowhere")), 1, "nowhere: No such file"),
+    ):
+        left, out, err = room.relay("memory", *words)
+        assert (left, out) == (code, "") and said in err, (words, err)
+    code, out, _ = room.relay("memory", "show", "r1", "--json")
+    assert (code, json.loads(out)["reason"]) == (1, "unknown_memory")
+
+
+def test_an_agents_shell_goes_with_its_key(
+    room: Room, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = file_of(tmp_path, told("a", "never mock the clock"))
+    keys = {}
+
+    async def make(services: Any) -> None:
+        for scopes in (["read"], ["read", "memory"]):
+            keys[len(scopes)] = (await services.keys.create(ANN, "CLAUDE", scopes=scopes))["key"]
+
+    room.agents_do(make)
+    for key, code in ((keys[1], 1), ("rk_nonsense", 1), (keys[2], 0)):
+        monkeypatch.setenv("RELAY_API_KEY", key)
+        left, out, err = room.relay("memory", "import", file, "--json")
+        assert left == code, err
+    assert json.loads(out)["imported"] == 1
+    [found] = room.json("memory", "recall", "clock")["memories"]
+    assert room.json("memory", "show", found["memory_id"])["imported_by"] == "CLAUDE"
+    assert room.relay("memory", "rebuild")[0] == 1
+    monkeypatch.delenv("RELAY_API_KEY")
+    assert room.json("memory", "rebuild")["memories"] == 1
+    assert [each["key"] for each in room.json("memory", "recall", "clock")["memories"]] == ["a"]
+
+
+def test_a_file_is_read_in_pieces_and_no_line_is_read_whole_that_is_too_long() -> None:
+    said = b"\xef\xbb\xbfone\r\n\n" + b"x" * (3 * MOST_LINE) + b"\n\xff\nlast"
+    read = list(lines.pieces(io.BytesIO(said), 2))
+    assert [(piece.first, [line[:5] for line in piece.lines]) for piece in read] == [
+        (1, ["one", ""]),
+        (3, ["xxxxx"]),
+        (4, ["\udcff", "last"]),
+    ]
+    assert len(read[1].lines[0]) == MOST_LINE + 1
+    assert list(lines.pieces(io.BytesIO(b""))) == []
+
+
+def keys_in(room: Room) -> int:
+    with closing(
+        sqlite3.connect(f"file:{room.config.parent}/.relay/events.db?mode=ro", uri=True)
+    ) as database:
+        (count,) = database.execute("SELECT count(*) FROM memory_keys").fetchone()
+    return int(count)
+
+
+def test_import_killed_goes_on(room: Room, tmp_path: Path) -> None:
+    """kill -9 at the first commits of an import; the same file goes on, and nothing is lost or doubled."""
+    count = 3000
+    file = file_of(
+        tmp_path,
+        *(
+            told(f"k{number}", f"lesson {number}", lessons=[f"because of {number}"])
+            for number in range(count)
+        ),
+    )
+    room.relay("memory", "recall")  # makes the database
+    command = [sys.executable, "-m", "relay.cli", "memory", "import", file, "--config", str(room.config)]
+    kept = 0
+    for _ in range(3):
+        process = subprocess.Popen(command, stdout=subprocess.DEVNULL, start_new_session=True)
+        try:
+            while process.poll() is None and keys_in(room) == kept:
+                time.sleep(0.01)
+        finally:
+            process.send_signal(signal.SIGKILL)
+            process.wait()
+        now = keys_in(room)
+        assert kept < now <= count
+        kept = now
+    assert kept < count, "it ended before it was killed"
+    done = room.json("memory", "import", file)
+    assert (done["imported"], done["merged"], done["refused"]) == (count - done["known"], 0, [])
+    assert done["known"] == kept
+    assert len(room.events(REMEMBERED)) == count
+    assert room.relay("verify")[0] == 0
+    assert room.json("memory", "import", file) == {"imported": 0, "merged": 0, "known": count, "refused": []}
+    asked = [{"id": number, "text": f"lesson {number}"} for number in range(0, count, 500)]
+    queries = tmp_path / "queries.jsonl"
+    queries.write_text("\n".join(map(json.dumps, asked)))
+    _, out, _ = room.relay("memory", "recall", "--queries", str(queries), "--limit", "1", "--json")
+    assert [json.loads(line)["memories"][0]["keys"] for line in out.splitlines()] == [
+        [f"k{number}"] for number in range(0, count, 500)
+    ]
