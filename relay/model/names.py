@@ -15,6 +15,8 @@ SCOPES = frozenset({"read", "locks", "work", "memory", "room"})
 ADMIN = "admin"
 #: Types of events whose content belongs to one session: no other agent reads it, and it leaves the room with none.
 PRIVATE_EVENTS = frozenset({"working.stored", "working.compressed"})
+#: The first and the last event on the lane of a helper that an agent started (relay.room.dispatch.helpers).
+HELPER_STARTED, HELPER_ENDED = "helper.started", "helper.ended"
 #: Longest client_id of a message, in characters.
 MAX_CLIENT_ID = 128
 #: Where a task of the board can stand.

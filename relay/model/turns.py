@@ -91,19 +91,43 @@ class ToolPart:
     """The agent used a tool; `summary` is one line for people, `paths` the files it named.
 
     `locations` says more of these files, where the agent tells it. With an empty `name` these are further
-    places of a tool that was told before.
+    places of a tool that was told before. `helper`: the id of the helper that used it, None = the agent itself.
     """
 
     name: str
     summary: str = ""
     paths: tuple[str, ...] = ()
     locations: tuple[Location, ...] = ()
+    helper: str | None = None
 
     @property
     def places(self) -> tuple[Location, ...]:
         """Every file that it named, with what is known of it."""
         known = {location.path for location in self.locations}
         return (*self.locations, *(Location(path) for path in self.paths if path not in known))
+
+
+@dataclass(frozen=True, slots=True)
+class BriefPart:
+    """The agent has started a helper of its own (001, "Brief Edges").
+
+    `helper`: by which id the agent's stream names it; `brief`: what it is asked to do; `sort`: which kind of helper
+    it is, where that is told; `by`: the id of the helper that started it, None = the agent itself.
+    """
+
+    helper: str
+    brief: str
+    sort: str = ""
+    by: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class DebriefPart:
+    """A helper has ended (001, "Debrief Edges"). `result`: what it found, as its stream tells it."""
+
+    helper: str
+    result: str = ""
+    failed: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,7 +204,7 @@ class EndPart:
     truncated: bool = False
 
 
-Part = TextPart | ToolPart | UsagePart | SessionPart | LogPart | EndPart
+Part = TextPart | ToolPart | BriefPart | DebriefPart | UsagePart | SessionPart | LogPart | EndPart
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,6 +19,7 @@ from relay.log.imported import PREFIX
 from relay.model import Fault, Refusal
 from relay.model.names import PRIVATE_EVENTS
 from relay.store.ports import Query, Row, Tx
+from relay.timeline.helpers import HELPERS, words_of_helper
 from relay.timeline.others import origins_of, recorded_type, with_imported, with_origins
 from relay.timeline.projection import CHANGED, READ, UNCOMMITTED, Q
 
@@ -26,6 +27,7 @@ from relay.timeline.projection import CHANGED, READ, UNCOMMITTED, Q
 TYPES = (
     *(CHANGED, READ, "turn.started", "turn.ended", "worktree.changed"),
     *("timeline.rewound", "timeline.undone", "timeline.redone", "timeline.given_up"),
+    *HELPERS,
     *("conflict.found", "conflict.settled", "handoff", "checkpoint.made", "timeline.merged"),
 )
 _WORKTREE, _HANDOFF, _CONFLICTS = "worktree.changed", "handoff", ("conflict.found", "conflict.settled")
@@ -37,11 +39,8 @@ _TAKEN_BACK = {
     "timeline.redone": "took back again",
 }
 #: What has no more to it than its type.
-_PLAIN = {
-    "turn.started": "began a turn",
-    "turn.ended": "ended a turn",
-    "timeline.given_up": "gave a rewind up",
-}
+_PLAIN = {"turn.started": "began a turn", "turn.ended": "ended a turn"}
+_PLAIN["timeline.given_up"] = "gave a rewind up"
 #: What a `files.read` of a worktree is, by its source.
 _READ = {
     "merge": "took the main branch in",
@@ -402,6 +401,8 @@ def words_of(type_: str, payload: Any) -> str:
         other = "the main branch" if outputs["sides"][1] == "main" else safe_line(outputs["sides"][1], 40)
         now = "conflicts with" if type_ == "conflict.found" else "does not conflict any more with"
         return f"{now} {other}"
+    if type_ in HELPERS:
+        return words_of_helper(type_, outputs)
     if type_ == "checkpoint.made":
         return f"made the checkpoint {safe_line(outputs['name'], 60)}"
     if type_ == _HANDOFF:

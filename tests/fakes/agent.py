@@ -157,7 +157,17 @@ def resumed() -> str | None:
     return None
 
 
+def replay() -> None:
+    """What a real program printed: the first FAKE_LINES of the file FAKE_REPLAY, and then nothing more; 0 = all."""
+    lines, upto = Path(os.environ["FAKE_REPLAY"]).read_text().splitlines(), int(os.environ["FAKE_LINES"])
+    print("\n".join(lines[: upto or None]), flush=True)
+    if upto:
+        hang()
+
+
 def act(what: str) -> None:
+    if what == "replay":
+        return replay()
     begin()
     match what:
         case "answer":

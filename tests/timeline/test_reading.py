@@ -188,6 +188,8 @@ async def test_a_name_has_all_that_the_log_says_is_its(store: Store, made: list[
                 ("checkpoint.made", "human:ann", {"name": "noon"}),
                 ("turn.started", "CODEX", None),
                 ("turn.ended", "CODEX", {"outcome": "done"}),
+                ("helper.started", "CODEX.1", {"by": "CODEX", "brief": "count", "sort": ""}),
+                ("helper.ended", "CODEX.1", {"by": "CODEX", "result": "2", "failed": False, "tools": []}),
                 ("timeline.rewound", "human:ann", rewound),
                 ("timeline.undone", "human:ann", rewound),
                 ("timeline.redone", "human:ann", rewound),
@@ -209,7 +211,7 @@ async def test_a_name_has_all_that_the_log_says_is_its(store: Store, made: list[
     log = await store.read(lambda tx: reading.page(tx, Filter(), 100))
     assert {event.type for event in log} == {*reading.TYPES}, "each type is compared"
     names = {reading.author(event) for event in log}
-    assert names == {"CLAUDE", "CODEX", "CODEX2", "ann", "relay", "main"}
+    assert names == {"CLAUDE", "CODEX", "CODEX.1", "CODEX2", "ann", "relay", "main"}
     for name in names - {"relay", "main"}:
         assert await numbers(store, name=name) == [
             event.pos for event in log if reading.author(event) == name

@@ -13,14 +13,17 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from acp import RequestError, schema
 from pydantic import ValidationError
 
+from relay.agents.acp import helpers
 from relay.agents.acp.calls import WRITING, Call, Calls
 from relay.agents.acp.wire import Outbox
+from relay.agents.process.helpers import Helpers
 from relay.agents.setup.mcp import is_ours
 from relay.agents.setup.spec import AgentSpec, Permissions
 from relay.base.files import inside, reading, write_atomically
@@ -66,7 +69,7 @@ class AcpClient:
         self._outbox, self._steered = outbox, steered
         self._cwd = turn.cwd or spec.cwd
         self._root, self._session = turn.root or self._cwd, turn.room_session or None
-        self._calls = Calls()
+        self._calls, self._helpers = Calls(), Helpers()
         #: Files that the guard was asked about and let go, and those that were told to be changed unasked.
         self._let_go: set[str] = set()
         self._told: set[str] = set()
@@ -115,7 +118,10 @@ class AcpClient:
             case schema.AgentMessageChunk(content=schema.TextContentBlock(text=text)):
                 self._say(text)
             case schema.ToolCallStart() | schema.ToolCallProgress() as update:
-                self._show(self._calls.hear(update), update.status)
+                for part in helpers.tell(self._helpers, update):
+                    self._outbox.put(part)
+                by = helpers.used_by(self._helpers, update)
+                self._show(self._calls.hear(update), update.status, by)
             case schema.UsageUpdate(cost=schema.Cost(amount=amount, currency="USD")):
                 self.cost = amount
 
@@ -124,13 +130,13 @@ class AcpClient:
         self._after_tool += text
         self._outbox.put(TextPart(f"\n\n{text}" if apart else text))
 
-    def _show(self, call: Call, status: str | None) -> None:
+    def _show(self, call: Call, status: str | None, by: str | None = None) -> None:
         self.worked = self.worked or call.writes is not False
         part = self._calls.part(call, status)
         if part is not None:
             if part.name:
                 self.begin_anew()
-            self._outbox.put(part)
+            self._outbox.put(replace(part, helper=by))
 
     def begin_anew(self) -> None:
         """What is said from now on stands after what was said so far."""

@@ -14,6 +14,7 @@ from dataclasses import replace
 from typing import Any
 
 from relay.agents.process.failure import StreamError
+from relay.agents.process.helpers import CLAUDE_TOOLS, GEMINI_TOOL, Helpers, text_of
 from relay.model import FailureClass, Location, LogPart, Part, SessionPart, TextPart, ToolPart, UsagePart
 
 JSON = Mapping[str, Any]
@@ -61,6 +62,7 @@ class Stream:
         self.hopeless = False
         self.stuck = False
         self._texts = 0
+        self._helpers = Helpers()
 
     def read(self, line: str) -> list[Part]:
         """The parts that one line of output (without its line end) gives."""
@@ -108,7 +110,7 @@ class ClaudeStream(Stream):
         super().__init__()
         self._streamed: set[str] = set()
         self._message = ""
-        self._used = self._message_used = UsagePart()
+        self._used = self._message_used = self._resulted = UsagePart()
         self._retry_at: float | None = None
 
     def event(self, event: JSON) -> list[Part]:
@@ -116,6 +118,10 @@ class ClaudeStream(Stream):
         match event["type"]:
             case "system" if event.get("subtype") == "api_retry":
                 self._on_retry(event)
+            case "system":
+                parts += self._helpers.claude_tells(event)
+            case "user":
+                parts += self._on_results(event)
             case "stream_event" if event.get("parent_tool_use_id") is None:
                 parts += self._on_piece(event["event"])
             case "assistant":
@@ -167,21 +173,32 @@ class ClaudeStream(Stream):
             self.error = StreamError(_texts(message), failure, self._retry_at)
             return []
         parts: list[Part] = []
+        by = event.get("parent_tool_use_id")
         for block in message["content"]:
             if block["type"] == "tool_use":
-                parts.append(tool(block["name"], block["input"]))
-            elif (
-                block["type"] == "text"
-                and event.get("parent_tool_use_id") is None
-                and message["id"] not in self._streamed
-            ):
+                parts.append(replace(tool(block["name"], block["input"]), helper=self._helpers.known(by)))
+                if block["name"] in CLAUDE_TOOLS:
+                    parts += self._helpers.claude_uses(block["id"], block["input"], by)
+            elif block["type"] == "text" and by is None and message["id"] not in self._streamed:
                 parts += self._block(block["text"])
+        return parts
+
+    def _on_results(self, event: JSON) -> list[Part]:
+        parts: list[Part] = []
+        for block in event["message"]["content"]:
+            if isinstance(block, dict) and block.get("type") == "tool_result":
+                call, text = block["tool_use_id"], text_of(block.get("content"))
+                failed, response = bool(block.get("is_error")), event.get("tool_use_result")
+                # A helper's own lines have results of its tools.
+                if call != event.get("parent_tool_use_id"):
+                    parts += self._helpers.claude_answers(call, response, text, failed=failed)
         return parts
 
     def _on_result(self, event: JSON) -> list[Part]:
         parts = self._begin(event.get("session_id")) if not event.get("is_error") else []
-        used = _claude_usage(event.get("usage") or {})
-        parts.append(replace(used, cost_usd=float(event.get("total_cost_usd") or 0.0)))
+        # A helper of the background that ends later makes it go on, with a result of its own.
+        self._resulted += _claude_usage(event.get("usage") or {})
+        parts.append(replace(self._resulted, cost_usd=float(event.get("total_cost_usd") or 0.0)))
         if event.get("is_error"):
             message = event.get("result") or "\n".join(event.get("errors") or ()) or str(event.get("subtype"))
             known = self.error.failure if self.error is not None else None
@@ -235,6 +252,10 @@ class CodexStream(Stream):
             return [ToolPart("shell", _line(item["command"]))]
         if kind == "mcp_tool_call" and not completed:
             return [tool(f"{item['server']}.{item['tool']}", item.get("arguments") or {})]
+        if kind == "collab_tool_call":
+            if completed:
+                return self._helpers.codex_calls(item)
+            return [ToolPart(item["tool"], _line(item["prompt"]))] if item.get("prompt") else []
         if kind == "web_search" and completed:
             return [ToolPart("web_search", _line(item.get("query") or ""))]
         return []
@@ -261,12 +282,23 @@ class GeminiStream(Stream):
                 return self._on_text(event["content"])
             case "tool_use":
                 self._said, self._after_tool = self._said + self._after_tool, ""
-                return [tool(event["tool_name"], event["parameters"])]
+                return self._on_tool(event["tool_name"], event["parameters"], event.get("tool_id"))
+            case "tool_result":
+                failed = event.get("status") != "success"
+                return self._helpers.debrief(event["tool_id"], text_of(event.get("output")), failed=failed)
             case "error":
                 return [LogPart(f"{event.get('severity', 'error')}: {event['message']}"[:500])]
             case "result":
                 return self._on_result(event)
         return []
+
+    def _on_tool(self, name: str, given: JSON, call: Any) -> list[Part]:
+        parts: list[Part] = [tool(name, given)]
+        if name == GEMINI_TOOL and isinstance(call, str):
+            parts += self._helpers.brief(
+                call, str(given.get("prompt") or ""), str(given.get("agent_name") or "")
+            )
+        return parts
 
     def _on_text(self, text: str) -> list[Part]:
         apart = bool(self._said.strip()) and not self._after_tool

@@ -19,6 +19,7 @@ from relay.log import events
 from relay.log.encoding import dumps
 from relay.log.events import Lane, NewEvent
 from relay.model import FailureClass, Message
+from relay.room.dispatch import helpers
 from relay.room.dispatch.breaker import BreakerState, CircuitBreaker, Verdict
 from relay.room.dispatch.budget import DAY_S, HOUR_S, Exhausted, Spent, exhausted
 from relay.room.dispatch.roster import Policy
@@ -185,6 +186,7 @@ async def _begin(
     session = state["session"] or new_session(policy.agent)
     if not state["session"]:
         await tx.execute(Q.set_session, name=policy.agent, session=session, resume=None)
+    await helpers.fold(tx, Lane(session, policy.agent), "its turn was cut off", role=policy.role)
     rows = await tx.all(Q.messages_by_ids, ids=dumps([job.message_id for job in jobs]))
     asking = {row["id"]: message_of_row(row) for row in rows}
     messages = tuple(asking[job.message_id] for job in jobs)

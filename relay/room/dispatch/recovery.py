@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Container, Sequence
 
+from relay.log.events import Lane
 from relay.model import STEWARD, references
+from relay.room.dispatch import helpers
 from relay.room.dispatch.queue import skip_all
 from relay.room.journal import hop_limit, ledger
 from relay.room.journal.admission_rules import Rules
@@ -42,6 +44,7 @@ async def recover_stale_active(
         lost = job.holder is None or job.holder == holder or is_dead(job.holder)
         if not (old or lost):
             continue
+        await _fold_helpers(tx, job.agent)
         times = job.interruptions + 1
         if times >= MOST_INTERRUPTIONS:
             # A turn that ends its daemon would do so at every start.
@@ -67,6 +70,13 @@ async def recover_stale_active(
             )
         )
     return recovered
+
+
+async def _fold_helpers(tx: Tx, agent: str) -> None:
+    """The helpers of its turn are gone with it."""
+    state = await tx.one(Q.agent, name=agent)
+    if state is not None and state["session"]:
+        await helpers.fold(tx, Lane(state["session"], agent), "its turn was cut off")
 
 
 async def skip_unknown(tx: Tx, names: Sequence[str], *, now: float) -> list[str]:

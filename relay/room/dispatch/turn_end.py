@@ -16,6 +16,7 @@ from relay.log import events
 from relay.log.encoding import dumps
 from relay.log.events import NewEvent
 from relay.model import FailureClass, Kind, Message, references
+from relay.room.dispatch import helpers
 from relay.room.dispatch.breaker import BreakerState, CircuitBreaker, Fate, backoff_s, fate
 from relay.room.dispatch.queue import ADVISORY, keep_breaker, load_breaker
 from relay.room.dispatch.turns import Outcome, Plan
@@ -42,6 +43,8 @@ async def finish(
     if outcome.needless:
         await _end(tx, plan, {JobState.SKIPPED: plan.jobs}, outcome, now=now)
         return True
+    why = "its turn was cut off" if outcome.interrupted else "its turn ended"
+    await helpers.fold(tx, plan.lane, why, at_work=outcome.helpers, role=plan.role)
     # Also of a turn that was cut off: what it cost is spent.
     await tx.execute(
         Q.put_turn,

@@ -84,6 +84,16 @@ class Plan:
         return Lane(self.session, self.agent)
 
 
+@dataclass(slots=True)
+class Helper:
+    """A helper of a turn's agent at work: its lane, the lane that started it, and the tools that it has used, a line
+    each."""
+
+    lane: Lane
+    by: Lane
+    tools: list[str] = field(default_factory=list)
+
+
 @dataclass(frozen=True, slots=True)
 class Idle:
     """No turn now. `until`: when to look again (Unix seconds), None = when something changes."""
@@ -102,6 +112,8 @@ class Outcome:
     truncated: bool = False
     tools: tuple[str, ...] = ()
     usage: UsagePart = field(default_factory=UsagePart)
+    #: The helpers that had not ended.
+    helpers: tuple[Helper, ...] = ()
     #: The job waits for another turn, and its agent is told that it was cut off: the daemon stops, or there is
     #: `advice` that it has to read before it goes on.
     interrupted: bool = False

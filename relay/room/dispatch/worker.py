@@ -25,6 +25,8 @@ import structlog
 from relay.base.files import inside
 from relay.model import (
     TAKE_MAIN,
+    BriefPart,
+    DebriefPart,
     EndPart,
     FailureClass,
     Kind,
@@ -39,11 +41,11 @@ from relay.model import (
     TurnLimits,
     UsagePart,
 )
-from relay.room.dispatch import queue
+from relay.room.dispatch import helpers, queue
 from relay.room.dispatch.roster import Member, Policy, Roster
 from relay.room.dispatch.running import RunningTurns, TurnHooks, whole_text
 from relay.room.dispatch.turn_end import finish
-from relay.room.dispatch.turns import Idle, Outcome, Plan, Recollection
+from relay.room.dispatch.turns import Helper, Idle, Outcome, Plan, Recollection
 from relay.room.journal import ledger
 from relay.room.journal.ledger import Q
 from relay.room.journal.live_bus import Live
@@ -64,6 +66,8 @@ class TurnOutput:
 
     tools: list[str] = field(default_factory=list)
     usage: UsagePart = field(default_factory=UsagePart)
+    #: The helpers at work, by the ids of the agent's stream.
+    helpers: dict[str, Helper] = field(default_factory=dict)
     end: EndPart | None = None
     #: Why the agent was not asked.
     needless: str = ""
@@ -285,6 +289,8 @@ class WorkerPool:
         match part:
             case TextPart(text):
                 self._stream(plan, text)
+            case BriefPart() | DebriefPart():
+                await helpers.take(self._store, plan, output.helpers, part)
             case ToolPart(name, summary):
                 if part.places:
                     locations = await asyncio.to_thread(within, part.places, turn.cwd, turn.root)
@@ -294,6 +300,8 @@ class WorkerPool:
                     return
                 line = whole_text(f"{name}: {summary}" if summary else name)
                 output.tools.append(line)
+                if part.helper in output.helpers:
+                    output.helpers[part.helper].tools.append(line)
                 self._stream(plan, "", tool=line)
                 self._turns.note(plan.agent, line)
             case UsagePart():
@@ -333,7 +341,11 @@ class WorkerPool:
     def _cut_short(output: TurnOutput, outcome: Outcome) -> Outcome:
         """What a turn used until it was cut off is spent all the same."""
         return replace(
-            outcome, detail=whole_text(outcome.detail), tools=tuple(output.tools), usage=output.usage
+            outcome,
+            detail=whole_text(outcome.detail),
+            tools=tuple(output.tools),
+            usage=output.usage,
+            helpers=tuple(output.helpers.values()),
         )
 
     def _outcome(self, plan: Plan, output: TurnOutput) -> Outcome:
@@ -352,6 +364,7 @@ class WorkerPool:
             truncated=end.truncated,
             tools=tuple(output.tools),
             usage=output.usage,
+            helpers=tuple(output.helpers.values()),
         )
 
     async def _end(self, plan: Plan, outcome: Outcome) -> None:

@@ -159,3 +159,8 @@ ON CONFLICT (message_id) DO UPDATE SET agents = excluded.agents
 
 -- name: release_held
 DELETE FROM held
+
+-- The lanes of helpers that a lane has open: those of an agent's helpers have its name and a number.
+-- name: open_helpers
+SELECT lane FROM lanes WHERE session = :session AND lane > :first AND lane < :behind AND parent = :parent AND folded = 0
+ORDER BY lane

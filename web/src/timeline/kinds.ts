@@ -37,6 +37,8 @@ const OF_TYPE: Readonly<Record<string, string>> = {
   "files.read": "read",
   "turn.started": "turn",
   "turn.ended": "end",
+  "helper.started": "turn",
+  "helper.ended": "end",
   "timeline.rewound": "rewind",
   "timeline.undone": "undo",
   "timeline.redone": "redo",
