@@ -258,11 +258,22 @@ async def test_procedural_skill_tracking(house: House) -> None:
     ]
     scores = [one["effectiveness"] for one in listed]
     assert scores == sorted(scores, reverse=True) and all(0 < score < 1 for score in scores)
+    # A failed task is a failure of what it names.
     await submit(house.alice, kind)
     task = (await house.bob.call("get_work", task_types=[kind]))["task_id"]
     await house.bob.call("complete_work", task_id=task, success=False, skill="read the log")
     [after] = (await house.bob.call("skill", task_type=kind, name="read the log"))["skills"]
     assert (after["uses"], after["successes"]) == (2, 1) and after["effectiveness"] < scores[0]
+    # Writers at once are all counted.
+    calls = {"task_type": kind, "name": "both", "success": True}
+
+    async def use(client: AgentClient) -> None:
+        for _ in range(4):
+            await client.call("skill", **calls)
+
+    await asyncio.gather(use(house.alice), use(house.bob))
+    [both] = (await house.bob.call("skill", task_type=kind, name="both"))["skills"]
+    assert (both["uses"], both["successes"]) == (8, 8)
 
 
 # -- Requirement: Work Queue

@@ -149,6 +149,17 @@ async def test_a_lane_is_held_back_from_a_secret_on_that_cannot_be_left_out(
     assert (await bob.take([(ann.id, lines)])).added == 2
 
 
+@SQLITE
+async def test_a_working_memory_stays_at_home_on_a_shared_lane_too(ann: Replica, bob: Replica) -> None:
+    lane, said = Lane("s1", "CLAUDE"), {"note": {"content": "the plan"}}
+    kept = await ann.append(NewEvent("working.stored", lane, outputs=said))
+    page = await ann.store.read(lambda tx: read_page(tx, 0, Sharing.of(["CLAUDE"]), {}))
+    lines = [line for event in page.events.values() for line in event.lines]
+    assert list(page.events) == [kept.id] and "the plan" not in "".join(lines)
+    assert (await bob.take([(ann.id, lines)])).added == 1
+    assert await verify(bob.store) == []
+
+
 def test_whose_lanes_are_shared() -> None:
     sharing = Sharing.of(["claude", "human:Ann", "bob"])
     assert (
