@@ -49,7 +49,7 @@ relay coordinates the people and agents who work on this codebase.
 something else, wait with wait_seconds, or ask the holder with post_message. renew on long work, before expires_at.
 - get_work claims the next task; end each with complete_work, success or not, or give it back with release_work.
 - declare_intent says what you will touch soon; read_room and post_message are how you talk with the others.
-- recall before you begin, remember what others should know. working_memory holds your plan for when this conversation \
+- recall before you begin, remember what others should know. working_memory holds your plan until this conversation \
 resumes; skill says which way works. explain says why you are blocked; help(topic) the rest.
 success: false is an answer: its `fix` says what would succeed."""
 
