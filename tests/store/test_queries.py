@@ -70,6 +70,7 @@ WALKS = {
     ("memory", "newest_memories"): "backwards by an index, as far as its limit",
     ("memory", "unindex_all"): "an index alone: all are indexed anew",
     ("memory", "unindexed_memories"): "what is still to be indexed, as far as its limit",
+    ("knowledge", "newest_with_word"): "what its inner query found by the key, as far as its limit",
     ("knowledge", "relations_of"): "what its inner query found by indexes, as far as its limit",
     ("knowledge", "entry_of_archive"): "a rebuild",
     ("knowledge", "clear_mentions"): "a rebuild",

@@ -39,7 +39,7 @@ from relay.memory.ranking.words import meant
 from relay.store.ports import Row, Store, Tx
 
 #: Events of one transaction of a rebuild.
-BATCH = 500
+BATCH = 1000
 #: Older statements that are compared with a new one.
 MOST_COMPARED = 50
 

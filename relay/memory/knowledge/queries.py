@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
-from relay.log.encoding import dumps
+from relay.log.encoding import dumps, loads
 from relay.memory.knowledge import ranking
 from relay.memory.knowledge.entry import DIGITS, LEAST_DIGITS, Kind
 from relay.memory.knowledge.ranking import Term
@@ -25,8 +25,12 @@ from relay.store.ports import Row, Tx
 MOST_HOPS = 3
 #: Hits of words that are read, and the entries that are weighed: the best of these, and the newest with a common one.
 MOST_HITS, CANDIDATES = 6000, 300
+#: Newest entries with a common word among which those of an agent and a kind are looked for.
+MOST_WALKED = 100_000
 #: Shorter words are not taken for the beginning of another, and so many others are.
 LEAST_BEGINNING, BEGINNINGS = 3, 8
+#: Entries that are looked at for neighbours.
+MOST_NEAR = 2000
 #: Names of a file that are followed, entries of it that are weighed, relations that are read at once.
 MOST_NAMES, MOST_OF_FILE, MOST_RELATIONS = 32, 2000, 2000
 #: Agents that a common word is looked for.
@@ -137,9 +141,12 @@ async def history(tx: Tx, look: Look, path: str, text: str | None, limit: int) -
     return [Hit(row) for row in in_time[:limit]]
 
 
-async def near(tx: Tx, look: Look, beginning: str, limit: int) -> list[Hit]:
+async def near(
+    tx: Tx, look: Look, beginning: str, limit: int, *, path: str | None = None, text: str | None = None
+) -> list[Hit]:
     """An entry and what relates to it in up to `MOST_HOPS` steps, the nearest first; no step goes through an entry
-    that the asker may not read, or that does not hold as of the time. Raises Refusal when there is no such entry."""
+    that the asker may not read, or that does not hold as of the time. `path`, `text`: of its neighbours only those of
+    the file, and with a word of the text. Raises Refusal when there is no such entry."""
     centre = await with_id(tx, look.me, beginning)
     if centre is None:
         raise _unknown(beginning)
@@ -148,15 +155,25 @@ async def near(tx: Tx, look: Look, beginning: str, limit: int) -> list[Hit]:
     for distance in range(1, MOST_HOPS + 1):
         found = await relations(tx, look, ring)
         ends = {row[end] for row in found for end in ("source_number", "target_number")} - {*hits}
-        ring = sorted(ends, reverse=True)[: max(0, 4 * limit - len(hits))]
+        ring = sorted(ends, reverse=True)[: max(0, MOST_NEAR - len(hits))]
         if not ring:
             break
         for row in await with_numbers(tx, look, ring):
             hits[row["number"]] = Hit(row, distance=distance)
-    found_hits = (hit for hit in hits.values() if hit.distance == 0 or look.counts(hit.row))
-    return sorted(found_hits, key=lambda hit: (hit.distance, -hit.row["valid_from"], -hit.row["number"]))[
-        :limit
-    ]
+    stems = None if text is None else {*question(text).words}
+    kept = [hit for hit in hits.values() if hit.distance == 0 or _meant(hit.row, look, path, stems)]
+    kept.sort(key=lambda hit: (hit.distance, -hit.row["valid_from"], -hit.row["number"]))
+    return kept[:limit]
+
+
+def _meant(row: Row, look: Look, path: str | None, stems: set[str] | None) -> bool:
+    """Is an entry of the agent, the kind and the file, and has it one of the words?"""
+    words = {*row["words"].split(), *row["other_words"].split()}
+    return (
+        look.counts(row)
+        and (path is None or path in loads(row["files"]))
+        and (stems is None or not stems.isdisjoint(words))
+    )
 
 
 async def relations(tx: Tx, look: Look, numbers: Iterable[int]) -> Sequence[Row]:
@@ -215,20 +232,10 @@ async def _terms(tx: Tx, look: Look, wanted: Question) -> tuple[list[Term], int]
     return terms, ranking.weight_of_question(asked, terms, every)
 
 
-async def _newest_with(tx: Tx, look: Look, word: str) -> list[Row]:
+async def _newest_with(tx: Tx, look: Look, word: str) -> Sequence[Row]:
     """The newest entries with a word that many have, of the agent and the kind."""
-    asked = {"me": look.me, "word": word, "until": look.until}
-    if look.agent is None and look.kind is None:
-        return [*await tx.all(Q.newest_with_word, limit=CANDIDATES, **asked)]
-    agents = [look.agent] if look.agent is not None else await _agents(tx, look.me)
-    kinds = [look.kind] if look.kind is not None else [*Kind]
-    found: list[Row] = []
-    for agent in agents:
-        for kind in kinds:
-            look_for = {"agent": agent, "kind": kind, "limit": CANDIDATES}
-            found += await tx.all(Q.newest_with_word_of, **look_for, **asked)
-    found.sort(key=lambda row: (-row["valid_from"], -row["number"]))
-    return found[:CANDIDATES]
+    limits = {"until": look.until, "most": MOST_WALKED, "limit": CANDIDATES}
+    return await tx.all(Q.newest_with_word, me=look.me, word=word, **limits, **look.of)
 
 
 async def _names(tx: Tx, look: Look, path: str) -> list[tuple[str, float, float]]:

@@ -98,8 +98,7 @@ async def _find(
     tx: Tx, look: Look, question: str | None, path: str | None, near: str | None, limit: int
 ) -> list[Hit]:
     if near is not None:
-        hits = await queries.near(tx, look, near, limit)
-        return [hit for hit in hits if path is None or path in loads(hit.row["files"])]
+        return await queries.near(tx, look, near, limit, path=path, text=question)
     if path is not None:
         return await queries.history(tx, look, path, question, limit)
     if question is not None:

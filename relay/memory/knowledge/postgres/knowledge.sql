@@ -77,6 +77,7 @@ FROM jsonb_array_elements(CAST(:rows AS jsonb)) r (value)
 INSERT INTO knowledge_words (word, valid_from, number, agent_id, kind, audience)
 SELECT w.value, CAST(r.value->>'at' AS double precision), CAST(r.value->>'number' AS bigint), r.value->>'agent', r.value->>'kind', CAST(r.value->>'audience' AS bigint)
 FROM jsonb_array_elements(CAST(:rows AS jsonb)) r (value), jsonb_array_elements_text(r.value->'words') w (value)
+ORDER BY 1, 2, 3
 
 -- name: put_files
 INSERT INTO knowledge_files (path, valid_from, number, audience, origin)

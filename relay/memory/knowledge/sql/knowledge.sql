@@ -55,19 +55,14 @@ WHERE c.word >= :least AND c.word < :most AND c.entries > 0
     WHERE r.reader IN ('@' || CAST(:me AS text), (SELECT 'role:' || o.role FROM knowledge_roles o WHERE o.agent_id = :me))))
 GROUP BY c.word ORDER BY 2 DESC, c.word LIMIT :limit
 
--- Of one word that is common.
+-- Of one word that is common: the newest, and of so many at most those of the agent and the kind.
 -- name: newest_with_word
-SELECT w.number, w.valid_from FROM knowledge_words w WHERE w.word = :word AND w.valid_from <= :until
+SELECT n.number, n.valid_from FROM (
+  SELECT w.number, w.valid_from, w.agent_id, w.kind FROM knowledge_words w WHERE w.word = :word AND w.valid_from <= :until
   AND (w.audience = 0 OR w.audience IN (SELECT r.audience FROM knowledge_readers r
     WHERE r.reader IN ('@' || CAST(:me AS text), (SELECT 'role:' || o.role FROM knowledge_roles o WHERE o.agent_id = :me))))
-ORDER BY w.valid_from DESC, w.number DESC LIMIT :limit
-
--- name: newest_with_word_of
-SELECT w.number, w.valid_from FROM knowledge_words w
-WHERE w.word = :word AND w.agent_id = :agent AND w.kind = :kind AND w.valid_from <= :until
-  AND (w.audience = 0 OR w.audience IN (SELECT r.audience FROM knowledge_readers r
-    WHERE r.reader IN ('@' || CAST(:me AS text), (SELECT 'role:' || o.role FROM knowledge_roles o WHERE o.agent_id = :me))))
-ORDER BY w.valid_from DESC, w.number DESC LIMIT :limit
+  ORDER BY w.valid_from DESC, w.number DESC LIMIT :most) n
+WHERE (CAST(:agent AS text) = '' OR n.agent_id = :agent) AND (CAST(:kind AS text) = '' OR n.kind = :kind) LIMIT :limit
 
 -- name: entry_with_id
 SELECT e.* FROM knowledge_entries e WHERE e.id >= :least AND e.id < :most

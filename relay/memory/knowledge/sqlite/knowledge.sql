@@ -73,7 +73,7 @@ FROM json_each(:rows)
 -- name: put_words
 INSERT INTO knowledge_words (word, valid_from, number, agent_id, kind, audience)
 SELECT w.value, r.value->>'at', r.value->>'number', r.value->>'agent', r.value->>'kind', r.value->>'audience'
-FROM json_each(:rows) r, json_each(r.value->'words') w
+FROM json_each(:rows) r, json_each(r.value->'words') w ORDER BY 1, 2, 3
 
 -- name: put_files
 INSERT INTO knowledge_files (path, valid_from, number, audience, origin)
