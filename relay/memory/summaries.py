@@ -9,13 +9,16 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import structlog
 
 from relay.base.ollama_client import explain, open_client
 from relay.config.settings import DispatcherSettings
 from relay.memory.compression import Note, tokens
+
+if TYPE_CHECKING:
+    from ollama import AsyncClient
 
 log = structlog.get_logger(__name__)
 #: Seconds for everything: connecting, loading the model and the answer.
@@ -79,21 +82,34 @@ def _asked(notes: Sequence[Note]) -> list[Note]:
 
 async def _chat(settings: DispatcherSettings, asked: Sequence[Note]) -> str:
     client = await open_client(settings.ollama_host)
+    import ollama  # a look-up: the thread that opened the client has imported it
+
     try:
-        told = [{"n": number, "text": note.content} for number, note in enumerate(asked, 1)]
-        answer = await client.chat(
-            model=settings.model,
-            messages=[
-                {"role": "system", "content": _SYSTEM},
-                {"role": "user", "content": json.dumps({"notes": told}, ensure_ascii=False)},
-            ],
-            format=_SCHEMA,
-            options=_OPTIONS,
-            keep_alive="30m",
-        )
-        return answer.message.content or ""
+        try:
+            return await _answer(client, settings.model, asked, think=False)
+        except ollama.ResponseError as error:
+            # Some models and some older servers refuse to be told not to think.
+            if error.status_code != 400 or "think" not in str(error.error):
+                raise
+            return await _answer(client, settings.model, asked, think=None)
     finally:
         await client.close()  # type: ignore[no-untyped-call]
+
+
+async def _answer(client: AsyncClient, model: str, asked: Sequence[Note], *, think: bool | None) -> str:
+    told = [{"n": number, "text": note.content} for number, note in enumerate(asked, 1)]
+    answer = await client.chat(
+        model=model,
+        messages=[
+            {"role": "system", "content": _SYSTEM},
+            {"role": "user", "content": json.dumps({"notes": told}, ensure_ascii=False)},
+        ],
+        format=_SCHEMA,
+        options=_OPTIONS,
+        think=think,
+        keep_alive="30m",
+    )
+    return answer.message.content or ""
 
 
 def read(content: str, asked: Sequence[Note]) -> dict[str, str]:

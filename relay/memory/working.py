@@ -113,54 +113,14 @@ class WorkingMemory:
         if not content:
             return await _take_away(tx, caller, before, str(key), lane)
         notes, note = _with(before, content, critical, key)
-        self._check(notes)
+        budget = self._budget()
+        _check(notes, budget)
         said = {"key": note.key, "place": note.place, "content": content, "critical": critical}
         event = await events.append(tx, NewEvent(STORED, lane, outputs={"note": said}))
         placed = {"stored": event.pos, "event_id": event.id, "now": await tx.now()}
         await tx.execute(Q.put_note, **caller.ids, **{**said, "critical": int(critical)}, **placed)
         notes = [_placed(each, event) if each.place == note.place else each for each in notes]
-        return await self._fit(tx, caller, notes, event, short)
-
-    def _check(self, notes: Sequence[Note]) -> None:
-        """Raises Refusal where what stays word for word is too much."""
-        budget, stays = self._budget(), total(fixed(notes))
-        if stays > budget:
-            critical = total(note for note in notes if note.critical)
-            message = f"What is critical and this note would be {stays:,} tokens; the working memory has {budget:,}."
-            fix = "Shorten it, or store what is critical no longer again by its `key`, without `critical`."
-            details = {"tokens": stays, "critical_tokens": critical, "budget": budget}
-            raise Refusal(message, fix, code="over_budget", details=details)
-        if sum(bool(note.content) for note in notes) > MOST_NOTES:
-            fix = "Take notes away: their `key` with an empty `content`."
-            raise Refusal(f"A working memory has {MOST_NOTES} notes at most.", fix, code="too_many")
-
-    async def _fit(
-        self, tx: Tx, caller: Caller, notes: Sequence[Note], event: Event, short: Mapping[str, str]
-    ) -> list[Note]:
-        """Shorten what has to give way, and say in the log what became of it."""
-        budget = self._budget()
-        after = fitted(notes, budget, short)
-        shorter = [(old, new) for old, new in zip(notes, after, strict=True) if new.content != old.content]
-        for _, note in shorter:
-            await tx.execute(Q.compress_note, **caller.ids, place=note.place, content=note.content)
-        if shorter:
-            became = [
-                {
-                    "key": new.key,
-                    "event_id": new.event_id,
-                    "content": new.content,
-                    "by": "model" if new.content == short.get(new.event_id, "").strip() else "sentences",
-                }
-                for _, new in shorter
-            ]
-            outputs = {"notes": became, "tokens": [total(notes), total(after)], "budget": budget}
-            lane = Lane(caller.session, caller.agent)
-            await events.append(tx, NewEvent(COMPRESSED, lane, outputs=outputs, parents=[event.id]))
-        left_out = [note for note in after if not note.content]
-        forgotten = left_out[: max(0, len(left_out) - MOST_REMOVED)]
-        for note in forgotten:
-            await tx.execute(Q.drop_note, **caller.ids, place=note.place)
-        return [note for note in after if note not in forgotten]
+        return await _fit(tx, caller, notes, event, budget, short)
 
     def _shown(self, notes: Sequence[Note]) -> Json:
         held = [note for note in notes if note.content]
@@ -181,6 +141,50 @@ class WorkingMemory:
             "compressed": bool(removed),
             "removed": [note.event_id for note in removed],
         }
+
+
+def _check(notes: Sequence[Note], budget: int) -> None:
+    """Raises Refusal where what stays word for word is too much, or there are too many notes."""
+    stays = total(fixed(notes))
+    if stays > budget:
+        critical = total(note for note in notes if note.critical)
+        message = (
+            f"What is critical and this note would be {stays:,} tokens; the working memory has {budget:,}."
+        )
+        fix = "Shorten it, or store what is critical no longer again by its `key`, without `critical`."
+        details = {"tokens": stays, "critical_tokens": critical, "budget": budget}
+        raise Refusal(message, fix, code="over_budget", details=details)
+    if sum(bool(note.content) for note in notes) > MOST_NOTES:
+        fix = "Take notes away: their `key` with an empty `content`."
+        raise Refusal(f"A working memory has {MOST_NOTES} notes at most.", fix, code="too_many")
+
+
+async def _fit(
+    tx: Tx, caller: Caller, notes: Sequence[Note], event: Event, budget: int, short: Mapping[str, str]
+) -> list[Note]:
+    """Shorten what has to give way, and say in the log what became of it."""
+    after = fitted(notes, budget, short)
+    shorter = [(old, new) for old, new in zip(notes, after, strict=True) if new.content != old.content]
+    for _, note in shorter:
+        await tx.execute(Q.compress_note, **caller.ids, place=note.place, content=note.content)
+    if shorter:
+        became = [
+            {
+                "key": new.key,
+                "event_id": new.event_id,
+                "content": new.content,
+                "by": "model" if new.content == short.get(new.event_id, "").strip() else "sentences",
+            }
+            for _, new in shorter
+        ]
+        outputs = {"notes": became, "tokens": [total(notes), total(after)], "budget": budget}
+        lane = Lane(caller.session, caller.agent)
+        await events.append(tx, NewEvent(COMPRESSED, lane, outputs=outputs, parents=[event.id]))
+    left_out = [note for note in after if not note.content]
+    forgotten = left_out[: max(0, len(left_out) - MOST_REMOVED)]
+    for note in forgotten:
+        await tx.execute(Q.drop_note, **caller.ids, place=note.place)
+    return [note for note in after if note not in forgotten]
 
 
 async def notes_of(tx: Tx, agent: str, session: str) -> list[Note]:

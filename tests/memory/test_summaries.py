@@ -60,6 +60,11 @@ async def test_a_slow_or_absent_server_is_given_up(
     assert await asking(ollama)(NOTES) == {}
 
 
+async def test_a_model_that_must_think_is_asked_again(ollama: FakeOllama) -> None:
+    ollama.decide, ollama.refuses_think = shorten, True
+    assert set(await asking(ollama)(NOTES)) == {"e1", "e2"}
+
+
 async def test_a_model_that_is_switched_off_is_not_asked(ollama: FakeOllama) -> None:
     assert await asking(ollama, enabled=False)(NOTES) == {}
     assert ollama.requests == []
