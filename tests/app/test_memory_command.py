@@ -2,32 +2,37 @@
 
 from __future__ import annotations
 
+import asyncio
 import io
 import json
-import signal
-import sqlite3
-import subprocess
 import sys
-import time
-from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from relay.app.memory import lines
+from relay.config.loading import load
+from relay.log import events
 from relay.memory.episodic.importing import MOST_LINE
 from relay.memory.episodic.keeping import REMEMBERED
 from relay.model import ADMIN, SCOPES, Caller
+from relay.store.open import opened_store
+from tests import engines
 from tests.app.test_coordination_commands import Room
+from tests.engines import BOTH
+from tests.outside import eventually
 
 ANN = Caller("ann", "cli", "person", person=True, scopes=SCOPES | {ADMIN})
 AT = "2023-05-08T13:56:00Z"
 
 
 @pytest.fixture
-def room(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Room:
-    return Room(tmp_path, capsys)
+def room(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Room:
+    made = Room(tmp_path, capsys)
+    engine = engines.configure(tmp_path / ".relay", monkeypatch)
+    made.config.write_text(json.dumps(json.loads(made.config.read_text()) | engine))
+    return made
 
 
 def told(key: str, summary: str, **more: Any) -> str:
@@ -40,6 +45,7 @@ def file_of(folder: Path, *said: str) -> str:
     return str(path)
 
 
+@BOTH
 def test_memories_are_imported_and_each_bad_line_is_named(room: Room, tmp_path: Path) -> None:
     file = file_of(
         tmp_path,
@@ -68,6 +74,7 @@ def test_memories_are_imported_and_each_bad_line_is_named(room: Room, tmp_path: 
     assert room.relay("memory", "recall", "zebra")[1] == "Nothing that is remembered bears on it.\n"
 
 
+@BOTH
 def test_forgotten_is_told_by_no_command(room: Room, tmp_path: Path) -> None:
     file = file_of(tmp_path, told("a", "never mock the clock"), told("b", "the clock of the host is wrong"))
     room.json("memory", "import", file)
@@ -89,6 +96,7 @@ def test_forgotten_is_told_by_no_command(room: Room, tmp_path: Path) -> None:
     assert room.relay("memory", "forget", "r9")[0] == 1
 
 
+@BOTH
 def test_questions_are_answered_in_their_order_and_a_bad_one_by_its_error(
     room: Room, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -150,6 +158,7 @@ def test_wrong_use_and_what_is_not_there(room: Room, tmp_path: Path) -> None:
     assert (code, json.loads(out)["reason"]) == (1, "unknown_memory")
 
 
+@BOTH
 def test_an_agents_shell_goes_with_its_key(
     room: Room, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -186,42 +195,41 @@ def test_a_file_is_read_in_pieces_and_no_line_is_read_whole_that_is_too_long() -
     assert list(lines.pieces(io.BytesIO(b""))) == []
 
 
-def keys_in(room: Room) -> int:
-    with closing(
-        sqlite3.connect(f"file:{room.config.parent}/.relay/events.db?mode=ro", uri=True)
-    ) as database:
-        (count,) = database.execute("SELECT count(*) FROM memory_keys").fetchone()
-    return int(count)
-
-
-def test_import_killed_goes_on(room: Room, tmp_path: Path) -> None:
-    """kill -9 at the first commits of an import; the same file goes on, and nothing is lost or doubled."""
-    count = 3000
-    file = file_of(
-        tmp_path,
-        *(
-            told(f"k{number}", f"lesson {number}", lessons=[f"because of {number}"])
-            for number in range(count)
-        ),
-    )
-    room.relay("memory", "recall")  # makes the database
+async def killed_import(room: Room, file: str) -> int:
+    """kill -9 an import when something of it is in the database; how many memories are there then."""
     command = [sys.executable, "-m", "relay.cli", "memory", "import", file, "--config", str(room.config)]
-    kept = 0
-    for _ in range(3):
-        process = subprocess.Popen(command, stdout=subprocess.DEVNULL, start_new_session=True)
+    async with opened_store(load(room.config), create=False) as store:
+        before = await store.read(events.last_pos)
+        process = await asyncio.create_subprocess_exec(*command, stdout=asyncio.subprocess.DEVNULL)
+
+        async def begun() -> bool:
+            # A batch of it, and not just the beginning of the session that it is done in.
+            return process.returncode is not None or await store.read(events.last_pos) >= before + 100
+
         try:
-            while process.poll() is None and keys_in(room) == kept:
-                time.sleep(0.01)
+            await eventually(begun, "a batch", every_s=0.01)
         finally:
-            process.send_signal(signal.SIGKILL)
-            process.wait()
-        now = keys_in(room)
-        assert kept < now <= count
-        kept = now
-    assert kept < count, "it ended before it was killed"
+            if process.returncode is None:
+                process.kill()
+            await process.wait()
+        return len(await engines.all_events(store, REMEMBERED))
+
+
+@BOTH
+def test_import_killed_goes_on(room: Room, tmp_path: Path) -> None:
+    """kill -9 at commits of an import: the same file goes on, and nothing is lost or doubled."""
+    count = 3000
+    memories = [
+        told(f"k{number}", f"lesson {number}", lessons=[f"because of {number}"]) for number in range(count)
+    ]
+    file = file_of(tmp_path, *memories)
+    room.relay("memory", "recall")  # makes the database
+    kept = [0]
+    for _ in range(3):
+        kept.append(asyncio.run(killed_import(room, file)))
+    assert kept == sorted(set(kept)) and kept[-1] < count, "it ended before it was killed"
     done = room.json("memory", "import", file)
-    assert (done["imported"], done["merged"], done["refused"]) == (count - done["known"], 0, [])
-    assert done["known"] == kept
+    assert done == {"imported": count - kept[-1], "merged": 0, "known": kept[-1], "refused": []}
     assert len(room.events(REMEMBERED)) == count
     assert room.relay("verify")[0] == 0
     assert room.json("memory", "import", file) == {"imported": 0, "merged": 0, "known": count, "refused": []}
@@ -229,6 +237,5 @@ def test_import_killed_goes_on(room: Room, tmp_path: Path) -> None:
     queries = tmp_path / "queries.jsonl"
     queries.write_text("\n".join(map(json.dumps, asked)))
     _, out, _ = room.relay("memory", "recall", "--queries", str(queries), "--limit", "1", "--json")
-    assert [json.loads(line)["memories"][0]["keys"] for line in out.splitlines()] == [
-        [f"k{number}"] for number in range(0, count, 500)
-    ]
+    keys = [json.loads(line)["memories"][0]["keys"] for line in out.splitlines()]
+    assert keys == [[f"k{number}"] for number in range(0, count, 500)]
