@@ -228,6 +228,7 @@ def as_found(row: Row, relevance: float, why: Mapping[str, object]) -> Found:
             "lessons": list(experience.lessons),
             "tags": list(experience.tags),
             "agent_id": row["agent_id"],
+            "imported_by": row["imported_by"],
             "session_id": row["session_id"],
             "created_at": iso(row["created_at"]),
         },

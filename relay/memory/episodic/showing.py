@@ -51,5 +51,4 @@ async def shown(tx: Tx, name: str) -> dict[str, Any]:
         "details": json.loads(row["details"]),
         "merged": row["merged"] - 1,
         "updated_at": iso(row["updated_at"]),
-        "imported_by": row["imported_by"],
     }

@@ -6,7 +6,9 @@ the knowledge that was made of the same event. That a file was changed is no kno
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
+from typing import Any
 
 from relay.memory import skill_index
 from relay.memory.episodic import keeping, recalling
@@ -18,6 +20,9 @@ from relay.memory.knowledge.extractors import FILE_TOPIC
 from relay.memory.prompt import Quote
 from relay.model import Caller, references
 from relay.store.ports import Tx
+
+#: Characters of an author, and of who imported: both are told.
+MOST_AUTHOR = 24
 
 
 async def recalled(tx: Tx, caller: Caller, text: str, limit: int) -> list[Found]:
@@ -59,7 +64,7 @@ def quote_of(found: Found, weight: float = 0.0) -> Quote:
         found.id,
         found.memory_type,
         references.memory(found.number) if episodic else "skill" if skill else found.id,
-        "of this room" if skill else f"{more.get('agent_id', '')}{unverified}",
+        "of this room" if skill else f"{_author(more)}{unverified}",
         found.at,
         "\n".join(said),
         found.relevance,
@@ -68,6 +73,14 @@ def quote_of(found: Found, weight: float = 0.0) -> Quote:
         len(found.why.get("words", ())),
         weight,
     )
+
+
+def _author(more: Mapping[str, Any]) -> str:
+    """Whose it is. Of what was imported, its author is what somebody else says: so it is said who."""
+    author, importer = str(more.get("agent_id", "")), more.get("imported_by")
+    if importer is None or importer == author:
+        return author
+    return f"{author[:MOST_AUTHOR]}, imported by {importer[:MOST_AUTHOR]}"
 
 
 async def stands(tx: Tx, quote: Quote) -> bool:
