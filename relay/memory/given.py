@@ -103,7 +103,7 @@ async def _shown(tx: Tx, id: str, me: str) -> dict[str, Any]:
             "author": memory.author,
             "at": iso(memory.at),
             "event_id": memory.event_id,
-            "message": None if memory.event_id is None else await _message(tx, memory.event_id),
+            "message": None if memory.event_id is None else await message_of(tx, memory.event_id),
             "forgotten": memory.forgotten,
             "text": told and "\n".join([told.summary, *told.lessons]),
             "outcome": told and told.outcome,
@@ -118,7 +118,7 @@ async def _shown(tx: Tx, id: str, me: str) -> dict[str, Any]:
         "author": entry and entry["agent_id"],
         "at": iso(entry["valid_from"]) if entry else None,
         "event_id": entry and entry["event_id"],
-        "message": None if entry is None else await _message(tx, entry["event_id"]),
+        "message": None if entry is None else await message_of(tx, entry["event_id"]),
         "forgotten": False,
         "text": entry and entry["content"],
         "outcome": entry and entry["kind"],
@@ -126,7 +126,7 @@ async def _shown(tx: Tx, id: str, me: str) -> dict[str, Any]:
     }
 
 
-async def _message(tx: Tx, event_id: str) -> str | None:
+async def message_of(tx: Tx, event_id: str) -> str | None:
     """The id of the message that an event records, or that ordered it."""
     event = await events.get(tx, event_id)
     if event is None:

@@ -91,11 +91,12 @@ async def house(
     limits: Limits | None = None,
     text: str = CONFIG,
     routes: Iterable[web.RouteDef] = (),
+    routes_on: Callable[[Store, RequestReader], Iterable[web.RouteDef]] | None = None,
     services: Callable[[Store, LiveSettings], Services] | None = None,
     **room: Any,
 ) -> AsyncIterator[House]:
-    """One house; its files are in `folder`, the page's in `folder/static`. `routes`: further ones; `services`: what
-    the operations ask."""
+    """One house; its files are in `folder`, the page's in `folder/static`. `routes`: further ones; `routes_on`:
+    the same, made of the store; `services`: what the operations ask."""
     live = settings_of(folder, text)
     settings = live.current
     clock = Clock()
@@ -111,7 +112,7 @@ async def house(
         metrics=_metrics(),
         services=services(store, live) if services else None,
     )
-    app.add_routes(list(routes))
+    app.add_routes([*routes, *(routes_on(store, RequestReader(live)) if routes_on else ())])
     server = TestServer(app, host="127.0.0.1", access_log=None)
     jar = aiohttp.CookieJar(unsafe=True)
     try:

@@ -68,6 +68,8 @@ WALKS = {
     ("memory", "memories_of_numbers"): "the keys of each",
     ("memory", "memory_neighbours"): "what its inner queries found by an index",
     ("memory", "newest_memories"): "backwards by an index, as far as its limit",
+    ("memory", "memory_choices"): "backwards by an index, as far as its limit",
+    ("memory", "memories_with_in_time"): "the full-text index gives the hits alone, as far as its limit",
     ("memory", "unindex_all"): "an index alone: all are indexed anew",
     ("memory", "unindexed_memories"): "what is still to be indexed, as far as its limit",
     ("knowledge", "newest_with_word"): "what its inner query found by the key, as far as its limit",

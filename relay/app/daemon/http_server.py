@@ -19,10 +19,10 @@ from relay.faces.http.app import HUB, LIMITER, create_app
 from relay.faces.http.hub import Hub
 from relay.faces.http.requests.reader import RequestReader
 from relay.faces.http.routes.airspace import AirspaceRoutes
-from relay.faces.http.routes.given_memories import GivenMemoryRoutes
 from relay.faces.http.routes.guard import GuardRoutes
 from relay.faces.http.routes.handoffs import HandoffRoutes
 from relay.faces.http.routes.locks import LockRoutes
+from relay.faces.http.routes.memories import MemoryRoutes
 from relay.faces.http.routes.moments import MomentRoutes
 from relay.faces.http.routes.permissions import PermissionRoutes
 from relay.faces.http.routes.timeline import TimelineRoutes
@@ -98,7 +98,7 @@ def _app(parts: Parts) -> web.Application:
     app.add_routes(GuardRoutes(parts.guard, worktrees, reader).table())
     app.add_routes(PermissionRoutes(parts.permissions, actions, reader).table())
     app.add_routes(AirspaceRoutes(airspace.live, actions, reader).table())
-    app.add_routes(GivenMemoryRoutes(parts.store).table())
+    app.add_routes(MemoryRoutes(parts.store, actions, reader).table())
     app.add_routes(HandoffRoutes(parts.store, actions, parts.settings, reader).table())
     app.add_routes(LockRoutes(parts.room, reader).table())
     app.add_routes(WorktreeRoutes(service, reader).table())

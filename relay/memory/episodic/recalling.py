@@ -48,20 +48,33 @@ BEST = 40
 TURNS = 2
 #: What is less relevant is no answer.
 LEAST = 0.001
+#: After all times.
+ALWAYS = 1e18
 
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """What is asked for. `text`: empty = the newest. The others leave out what has none of theirs."""
+    """What is asked for. `text`: empty = the newest. The others leave out what has none of theirs, and what happened
+    before `since`, or at `until` and later (Unix seconds)."""
 
     text: str
     tags: Sequence[str] = ()
     agents: Sequence[str] = ()
     event_types: Sequence[str] = ()
+    since: float | None = None
+    until: float | None = None
 
     @property
     def filters(self) -> str:
         return filters({"tag": self.tags, "agent": self.agents, "event_type": self.event_types})
+
+    @property
+    def times(self) -> dict[str, float]:
+        """The bounds of its time; none where any time is wanted."""
+        if self.since is None and self.until is None:
+            return {}
+        since = -ALWAYS if self.since is None else self.since
+        return {"since": since, "until": ALWAYS if self.until is None else self.until}
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,11 +101,12 @@ async def found(tx: Tx, wanted: Wanted, limit: int) -> list[Found]:
         return []
     counts = await counts_of(tx, KIND, [*asked.words, TEXTS])
     weighing = Weighing.of(asked, counts)
-    with_word = await _looked_up(tx, weighing, counts, wanted.filters)
+    with_word = await _looked_up(tx, weighing, counts, wanted)
     candidates = _candidates(weighing, with_word)
     if not candidates:
         return []
-    hits = await _weighed(tx, weighing, with_word, candidates, limit, alone=bool(wanted.filters))
+    alone = bool(wanted.filters or wanted.times)
+    hits = await _weighed(tx, weighing, with_word, candidates, limit, alone=alone)
     hits = [hit for hit in sorted(hits, key=lambda hit: hit.order)[:limit] if hit.relevance >= LEAST]
     rows = {row["number"]: row for row in await _rows(tx, [hit.row["number"] for hit in hits])}
     found = []
@@ -104,7 +118,7 @@ async def found(tx: Tx, wanted: Wanted, limit: int) -> list[Found]:
 
 
 async def _looked_up(
-    tx: Tx, weighing: Weighing, counts: Mapping[str, int], conditions: str
+    tx: Tx, weighing: Weighing, counts: Mapping[str, int], wanted: Wanted
 ) -> dict[int, set[int]]:
     """By the place of a word in the question, which memories have it: of its rarest words. If even the rarest is
     common, of the newest that have it."""
@@ -115,7 +129,7 @@ async def _looked_up(
         if not count:
             with_word[at] = set()
         elif count <= left or not any(with_word.values()):
-            with_word[at] = set(await _with(tx, f'"{term(words[at])}"{conditions}', left))
+            with_word[at] = set(await _with(tx, f'"{term(words[at])}"{wanted.filters}', wanted, left))
             left -= count
     return with_word
 
@@ -132,8 +146,9 @@ def _candidates(weighing: Weighing, with_word: Mapping[int, set[int]]) -> list[i
     return [number for _, number in best_first]
 
 
-async def _with(tx: Tx, match: str, limit: int) -> list[int]:
-    row = await tx.one(Q.memories_with, match=match, limit=limit)
+async def _with(tx: Tx, match: str, wanted: Wanted, limit: int) -> list[int]:
+    asked = Q.memories_with_in_time if wanted.times else Q.memories_with
+    row = await tx.one(asked, match=match, limit=limit, **wanted.times)
     numbers: list[int] = json.loads(row["numbers"]) if row else []
     return numbers
 
@@ -239,10 +254,11 @@ async def _newest(tx: Tx, wanted: Wanted, limit: int) -> list[Found]:
     now = await tx.now()
     conditions = wanted.filters.removeprefix(" AND ")
     if conditions:
-        rows = await _rows(tx, await _with(tx, conditions, MOST_HITS))
+        rows = await _rows(tx, await _with(tx, conditions, wanted, MOST_HITS))
         rows = sorted(rows, key=lambda row: (-row["updated_at"], -row["number"]))[:limit]
     else:
-        newest = await tx.all(Q.newest_memories, limit=limit)
+        asked = Q.newest_memories_in_time if wanted.times else Q.newest_memories
+        newest = await tx.all(asked, limit=limit, **wanted.times)
         rows = await _rows(tx, [row["number"] for row in newest])
     why = {"words": [], "tags": list(wanted.tags), "neighbour": [], "author": None}
     found = [as_found(row, OUTCOMES["partly"] * age_factor(now - row["updated_at"]), why) for row in rows]

@@ -12,6 +12,19 @@ WITH hits AS MATERIALIZED (
 SELECT CAST(coalesce(json_agg(number), '[]') AS text) AS numbers
 FROM (SELECT number FROM hits ORDER BY number DESC LIMIT :limit) newest
 
+-- The same, of those that happened in a time.
+-- name: memories_with_in_time
+WITH hits AS MATERIALIZED (
+  SELECT number FROM memory_episodic_fts
+  WHERE words @@ CAST(replace(replace(replace(:match, '"', ''''), ' AND ', ' & '), ' OR ', ' | ') AS tsquery))
+SELECT CAST(coalesce(json_agg(number), '[]') AS text) AS numbers
+FROM (SELECT hits.number FROM hits JOIN memory_episodic_words w ON w.number = hits.number
+  WHERE w.at >= :since AND w.at < :until ORDER BY hits.number DESC LIMIT :limit) newest
+
+-- name: feedback_on
+SELECT f.number, f.agent_id, f.useful FROM memory_feedback f
+WHERE f.number = ANY (ARRAY(SELECT CAST(jsonb_array_elements(CAST(:numbers AS jsonb)) AS bigint)))
+
 -- name: memory_words
 SELECT w.* FROM memory_episodic_words w
 WHERE w.number = ANY (ARRAY(SELECT CAST(jsonb_array_elements(CAST(:numbers AS jsonb)) AS bigint)))

@@ -32,6 +32,16 @@ ON CONFLICT (number) DO UPDATE SET outcome = excluded.outcome, summary = exclude
 -- name: newest_memories
 SELECT * FROM memory_episodic WHERE forgotten_at IS NULL ORDER BY updated_at DESC, number DESC LIMIT :limit
 
+-- name: newest_memories_in_time
+SELECT * FROM memory_episodic
+WHERE forgotten_at IS NULL AND updated_at >= :since AND created_at >= :since AND created_at < :until
+ORDER BY updated_at DESC, number DESC LIMIT :limit
+
+-- Whose they are, of which type and with which tags: the newest.
+-- name: memory_choices
+SELECT agent_id, event_type, tags FROM memory_episodic WHERE forgotten_at IS NULL
+ORDER BY updated_at DESC, number DESC LIMIT :limit
+
 -- name: unindexed_memories
 SELECT m.* FROM memory_unindexed u JOIN memory_episodic m ON m.number = u.number ORDER BY u.number LIMIT :limit
 

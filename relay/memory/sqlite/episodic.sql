@@ -10,6 +10,15 @@ SELECT json_group_array(number) AS numbers
 FROM (SELECT rowid AS number FROM memory_episodic_fts WHERE memory_episodic_fts MATCH :match
   ORDER BY rowid DESC LIMIT :limit)
 
+-- The same, of those that happened in a time.
+-- name: memories_with_in_time
+SELECT json_group_array(number) AS numbers
+FROM (SELECT f.rowid AS number FROM memory_episodic_fts f JOIN memory_episodic_words w ON w.number = f.rowid
+  WHERE memory_episodic_fts MATCH :match AND w.at >= :since AND w.at < :until ORDER BY f.rowid DESC LIMIT :limit)
+
+-- name: feedback_on
+SELECT f.number, f.agent_id, f.useful FROM json_each(:numbers) j JOIN memory_feedback f ON f.number = j.value
+
 -- name: memory_words
 SELECT w.* FROM json_each(:numbers) j JOIN memory_episodic_words w ON w.number = j.value
 

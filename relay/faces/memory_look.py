@@ -1,0 +1,138 @@
+"""The room's memory for people who look at it: what bears on their words, where each comes from, what was said of it.
+
+Invariant: reads only, and looking is no sign of life of anybody; what is forgotten, or not for the reader, is in no
+answer, no count and no choice.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from relay.log import events
+from relay.log.events import Event
+from relay.memory import skill_index
+from relay.memory.episodic import keeping, recalling
+from relay.memory.episodic.recalling import Wanted
+from relay.memory.found import Found
+from relay.memory.given import memory_of_event, message_of
+from relay.memory.knowledge import service as knowledge
+from relay.memory.knowledge.extractors import FILE_TOPIC
+from relay.memory.ranking.words import question, words
+from relay.model import Caller
+from relay.store.ports import Store, Tx
+from relay.timeline import reading
+
+Json = dict[str, Any]
+#: Memories that one look shows at most; and the newest that filters are proposed of.
+MOST_SHOWN, MOST_CHOICES = 100, 1000
+#: Words of a memory that are looked at for marks.
+MOST_MARKED = 2000
+_SPOKEN = re.compile(r"\w+")
+
+
+class MemoryLook:
+    """Looks into one room's memory."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+
+    async def search(self, caller: Caller, wanted: Wanted, limit: int) -> Json:
+        """`{memories, more, choices: {agents, kinds, tags}}`. A memory is `Found.as_json` with `marks` (words of it,
+        as they stand in it, that answer the question), `source` and `feedback`. `choices`: what the newest memories
+        have, the most frequent first; all empty = nothing is remembered."""
+
+        async def work(tx: Tx) -> Json:
+            found = await _found(tx, caller, wanted, limit + 1)
+            memories = await _shown(tx, caller, found[:limit], wanted.text)
+            return {"memories": memories, "more": len(found) > limit, "choices": await _choices(tx)}
+
+        return await self._store.read(work, actor=caller)
+
+
+async def source_of(tx: Tx, event_id: str | None) -> Json | None:
+    """Where a memory of this event comes from: `{type, event, message, task, moment}`. `event`: its number in the
+    timeline, None where that does not show it; `message`: an id; `task`: a number; `moment`: its place in the log."""
+    event = None if event_id is None else await events.get(tx, event_id)
+    if event is None:
+        return None
+    return {
+        "type": event.type,
+        "event": event.pos if event.type in reading.TYPES else None,
+        "message": await message_of(tx, event.id),
+        "task": _task(event),
+        "moment": event.pos,
+    }
+
+
+async def _found(tx: Tx, caller: Caller, wanted: Wanted, limit: int) -> list[Found]:
+    """Experiences, skills and knowledge together, best first. Filters are about experiences alone."""
+    found = await recalling.found(tx, wanted, limit)
+    if not wanted.text.strip() or wanted.filters or wanted.times:
+        return found
+    found += await skill_index.found(tx, caller, wanted.text, limit)
+    events_told = {memory.event_id for memory in found}
+    for entry in await knowledge.found(tx, caller, wanted.text, limit):
+        if FILE_TOPIC in entry.more["topics"] or entry.event_id in events_told:
+            continue
+        memory = None if entry.event_id is None else await memory_of_event(tx, entry.event_id)
+        if memory is None or not memory.forgotten:
+            found.append(entry)
+    return sorted(found, key=lambda memory: memory.order)[:limit]
+
+
+async def _shown(tx: Tx, caller: Caller, found: Sequence[Found], text: str) -> list[Json]:
+    numbers = json.dumps([memory.number for memory in found if memory.memory_type == keeping.KIND])
+    feedback = await tx.all(keeping.Q.feedback_on, numbers=numbers)
+    stems = frozenset(question(text).words)
+    shown = []
+    for memory in found:
+        said = [row for row in feedback if row["number"] == memory.number]
+        mine = next((bool(row["useful"]) for row in said if row["agent_id"] == caller.agent), None)
+        useful = sum(row["useful"] for row in said)
+        episodic = memory.memory_type == keeping.KIND
+        shown.append(
+            {
+                **memory.as_json(),
+                "marks": marks(memory.content, stems),
+                "source": await source_of(tx, memory.event_id),
+                "feedback": {"useful": useful, "useless": len(said) - useful, "mine": mine}
+                if episodic
+                else None,
+            }
+        )
+    return shown
+
+
+def marks(text: str, stems: frozenset[str]) -> list[str]:
+    """The words of a text, as they stand in it, that have one of these stems; each once, small."""
+    if not stems:
+        return []
+    spoken = dict.fromkeys(
+        word.lower() if word.islower() else word for word in _SPOKEN.findall(text)[:MOST_MARKED]
+    )
+    return sorted({word.lower() for word in spoken if stems.intersection(words(word))})
+
+
+async def _choices(tx: Tx) -> Json:
+    rows = await tx.all(keeping.Q.memory_choices, limit=MOST_CHOICES)
+    tags = (tag for row in rows for tag in json.loads(row["tags"]))
+    return {
+        "agents": _often(row["agent_id"] for row in rows),
+        "kinds": _often(row["event_type"] for row in rows),
+        "tags": _often(tags),
+    }
+
+
+def _often(values: Iterable[str]) -> list[str]:
+    """Each once, what is there most often first."""
+    return [value for value, _ in sorted(Counter(values).items(), key=lambda pair: (-pair[1], pair[0]))]
+
+
+def _task(event: Event) -> int | None:
+    """The number of the task that an event is about; None for several, or none."""
+    pairs = (event.outputs or {}).get("tasks") if event.type == "task.changed" else None
+    return pairs[0]["after"]["number"] if pairs and len(pairs) == 1 and pairs[0].get("after") else None

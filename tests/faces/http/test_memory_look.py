@@ -1,0 +1,104 @@
+"""The page's look into the room's memory: what bears on the words, filters, and what is told to nobody."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from aiohttp import web
+
+from relay.faces.http.requests.reader import RequestReader
+from relay.faces.http.routes.memories import MemoryRoutes
+from relay.memory.episodic.forgetting import forget_number
+from relay.memory.episodic.keeping import NewMemory, keep
+from relay.memory.experience import Experience
+from relay.model import Caller
+from relay.store.ports import Store
+from tests.engines import BOTH
+from tests.faces.house import House, house
+
+pytestmark = BOTH
+DAY = 86_400
+PERSON = Caller("ann", "room", person=True)
+
+
+async def kept(store: Store, text: str, agent: str, at: float, **more: Any) -> int:
+    new = NewMemory(Experience(more.pop("kind", "note"), text, **more), agent, f"s-{agent}", at)
+    return (await store.write(lambda tx: keep(tx, new))).number
+
+
+async def looked(home: House, query: str = "") -> dict[str, Any]:
+    status, told, _ = await home.ask("GET", f"/api/memory{query}")
+    assert status == 200, told
+    answer: dict[str, Any] = told
+    return answer
+
+
+def summaries(told: dict[str, Any]) -> Sequence[str]:
+    return [memory["summary"] for memory in told["memories"]]
+
+
+def routes(store: Store, reader: RequestReader) -> Sequence[web.RouteDef]:
+    """The page's, without the room's actions."""
+    return MemoryRoutes(store, None, reader).table()  # type: ignore[arg-type]
+
+
+async def test_words_filters_and_what_is_forgotten(tmp_path: Path) -> None:
+    async with house(tmp_path, routes_on=routes) as home:
+        assert await looked(home) == {
+            "memories": [],
+            "more": False,
+            "choices": {"agents": [], "kinds": [], "tags": []},
+        }
+        now = home.clock()
+        await kept(
+            home.store, "Mocking the clock hid a bug", "ann", now - 400 * DAY, lessons=("never mock it",)
+        )
+        await kept(home.store, "The clock is injected", "CLAUDE", now - DAY, kind="decision", tags=("time",))
+        gone = await kept(home.store, "The clock password is 1234", "ann", now, tags=("secret",))
+        await home.store.write(lambda tx: forget_number(tx, PERSON, gone))
+
+        told = await looked(home, "?q=mocked+clocks")
+        assert summaries(told)[0] == "Mocking the clock hid a bug" and len(told["memories"]) == 2
+        assert told["memories"][0]["marks"] == ["clock", "mock", "mocking"]
+        assert told["memories"][0]["feedback"] == {"useful": 0, "useless": 0, "mine": None}
+        assert told["memories"][0]["source"]["type"] == "memory.remembered"
+        assert told["choices"] == {
+            "agents": ["CLAUDE", "ann"],
+            "kinds": ["decision", "note"],
+            "tags": ["time"],
+        }
+        old, new = "Mocking the clock hid a bug", "The clock is injected"
+        for query, wanted in (
+            ("agent=ann", [old]),
+            ("kind=decision", [new]),
+            ("tag=time", [new]),
+            ("tag=secret", []),
+            ("agent=ann&kind=decision", []),
+            ("since=2000-01-01", [new, old]),
+            ("limit=1", [new]),
+        ):
+            for words in ("", "&q=clock"):
+                found = summaries(await looked(home, f"?{query}{words}"))
+                assert sorted(found) == sorted(wanted), (query, words)
+
+
+async def test_a_time_leaves_out_what_is_before_and_behind_it(tmp_path: Path) -> None:
+    async with house(tmp_path, routes_on=routes) as home:
+        for month in (1, 5, 9):
+            await kept(home.store, f"clock {month}", "ann", 1_700_000_000 + month * 30 * DAY)
+        for words in ("", "&q=clock"):
+            told = await looked(home, f"?since=2024-02-01T00:00:00Z&until=2024-05-01T00:00:00Z{words}")
+            assert summaries(told) == ["clock 5"]
+            assert sorted(summaries(await looked(home, f"?until=2024-05-01{words}"))) == [
+                "clock 1",
+                "clock 5",
+            ]
+        status, told, _ = await home.ask("GET", "/api/memory?since=yesterday")
+        assert status == 400 and "no time" in told["error"]["message"]
+
+
+async def test_a_source_that_is_not_there(tmp_path: Path) -> None:
+    async with house(tmp_path, routes_on=routes) as home:
+        assert (await home.ask("GET", f"/api/memory/source/{'0' * 64}"))[0] == 404
