@@ -16,6 +16,7 @@ from relay.git.trial_merge import merge_trees
 from relay.log import events
 from relay.log.commit_trailers import EVENT
 from relay.log.events import Event
+from relay.memory.knowledge.extractors import is_trailer
 from relay.model.touches import Touch
 from relay.store.ports import Tx
 from relay.timeline.reading import author
@@ -24,7 +25,11 @@ from relay.timeline.rewind.tree_entries import changes_between, tree_with
 
 #: Commits of the main branch that are recorded one by one; of more, what they did together.
 MOST_COMMITS = 200
+#: Of what a merge brought, the newest commits whose trailers are read; and characters of a trailer.
+MOST_BROUGHT, MOST_TRAILER = 50, 2000
 _FORMAT = f"%H%x00%T%x00%an%x00%ae%x00%P%x00%(trailers:key={EVENT},valueonly,separator=%x2C)"
+
+_TRAILERS = "%H%x1F%(trailers:only,unfold,separator=%x1F)"
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +75,33 @@ async def commits_between(git: Git, known: str | None, head: str) -> list[MainCo
 def _commit(line: str) -> MainCommit:
     commit, tree, name, email, parents, named = line.split("\0", 5)
     return MainCommit(commit, tree, Signature(name, email) if name else None, tuple(parents.split()), named)
+
+
+@dataclass(frozen=True, slots=True)
+class Trailers:
+    """What the trailers of a commit say (`own`), and those of the commits that it `brought`: (name, value) each, as
+    far as they say something that is worth knowing later."""
+
+    own: tuple[tuple[str, str], ...] = ()
+    brought: tuple[tuple[str, str], ...] = ()
+
+
+async def trailers_of(git: Git, made: MainCommit) -> Trailers:
+    """The trailers of a commit of the main branch, oldest first. Raises GitError."""
+    if not made.parents:
+        return Trailers()
+    asked = ("log", "--reverse", f"--max-count={MOST_BROUGHT + 1}", f"--format={_TRAILERS}")
+    found = await git.line(*asked, f"{made.parents[0]}..{made.commit}", "--")
+    own: list[tuple[str, str]] = []
+    brought: list[tuple[str, str]] = []
+    for line in filter(None, found.split("\n")):
+        commit, *trailers = line.split("\x1f")
+        for trailer in filter(None, trailers):
+            name, _, value = trailer.partition(":")
+            if is_trailer(name) and value.strip():
+                pair = (name, " ".join(value.split())[:MOST_TRAILER])
+                (own if commit == made.commit else brought).append(pair)
+    return Trailers(tuple(own), tuple(brought))
 
 
 async def merged_side(git: Git, made: MainCommit) -> MergedSide:

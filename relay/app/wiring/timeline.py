@@ -27,6 +27,7 @@ from relay.app.wiring.main_commits import (
     commits_between,
     merge_of_branch,
     merged_side,
+    trailers_of,
     tree_with_part,
 )
 from relay.app.wiring.person_edits import PersonEdits
@@ -278,6 +279,7 @@ class TimelineRecording:
 
     async def _record_commit(self, made: MainCommit, before: str, person: Lane | None, by: str) -> None:
         side = await merged_side(self._git, made)
+        trailers = await trailers_of(self._git, made)
         touches = await self._touches(before, made.tree)
         parts = await self._store.read(lambda tx: _parts(tx, made, person, touches, side, by))
         tree = made.tree
@@ -317,6 +319,10 @@ class TimelineRecording:
                     came=side.came(part.touches),
                     carried=part.carried,
                     merged=part.merged,
+                    trailers=[
+                        *(trailers.brought if part is parts[0] else ()),
+                        *(trailers.own if last else ()),
+                    ],
                 )
                 at = tree
             if recorded is None:

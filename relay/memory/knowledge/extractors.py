@@ -46,7 +46,7 @@ _RATIONALE, _ALTERNATIVES = (
     ("because", "rationale"),
     ("instead-of", "alternative", "alternatives", "rejected"),
 )
-_AGENT = "timewarp-agent-id"
+_SOLVED = ("fixes", "closes")
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +62,16 @@ def extract(event: Event) -> Extracted:
     """What this event says; nothing for a type that has no extractor."""
     extractor = EXTRACTORS.get(event.type)
     return extractor(event) if extractor is not None else Extracted()
+
+
+def is_trailer(name: str) -> bool:
+    """Is something made of a trailer of this name?"""
+    key = name.lower()
+    return (
+        key.upper() in Kind.__members__
+        or key in (*_SOLVED, *_RATIONALE, *_ALTERNATIVES)
+        or key.replace("-", "_") in {*Relation}
+    )
 
 
 def _of_message(event: Event) -> Extracted:
@@ -85,7 +95,8 @@ def _of_change(event: Event) -> Extracted:
     # What relay merges was recorded when it was written.
     facts = () if merged else _facts(event, touches, agent)
     if merged:
-        agent = next((value for name, value in trailers if name.lower() == _AGENT), agent)
+        authors: Sequence[str] = (outputs.get("merged") or {}).get("of", [])
+        agent = authors[0] if len(authors) == 1 else agent
     said = [replace(each, files=each.files or files[:20]) for each in _of_trailers(trailers)]
     drafts = [
         _draft(event, at, each, agent, SAID, Extractor.RULE)
@@ -134,7 +145,7 @@ def _of_trailers(trailers: Sequence[tuple[str, str]]) -> list[Statement]:
     found: list[Statement] = []
     for name, text in trailers:
         key, value = name.lower(), masked(text)
-        if key.upper() in Kind.__members__ or key in ("fixes", "closes"):
+        if key.upper() in Kind.__members__ or key in _SOLVED:
             kind = Kind[key.upper()] if key.upper() in Kind.__members__ else Kind.SOLUTION
             made = parse(kind, value if kind.name.lower() == key else f"{name} {value}")
             found += [made] if made else []

@@ -86,9 +86,8 @@ def test_what_relay_merges_is_no_second_change_and_its_trailers_are_the_agents()
         ["Supersedes", "k" + "a1" * 12],
         ["Fixes", "#12 a race"],
         ["Reviewed-by", "ann"],
-        ["TimeWarp-Agent-Id", "CODEX"],
     ]
-    outputs = {"touches": [touch("a.py")], "trailers": trailers}
+    outputs = {"touches": [touch("a.py")], "trailers": trailers, "merged": {"of": ["CODEX"], "by": "ann"}}
     merged = extract(event("files.changed", outputs, "room", "main"))
     decision, solution = merged.drafts
     assert (decision.kind, decision.content, decision.agent) == (Kind.DECISION, "use PostgreSQL", "CODEX")
