@@ -276,6 +276,51 @@ async def test_procedural_skill_tracking(house: House) -> None:
     assert (both["uses"], both["successes"]) == (8, 8)
 
 
+# -- 003, section 7.4: cross-agent queries
+
+
+async def test_knowledge_is_found_by_who_may_read_it(house: House) -> None:
+    word = f"word{uuid.uuid4().hex[:8]}"
+    lines = [
+        f"DECISION: use PostgreSQL for the {word} because rows are locked",
+        f"PROBLEM (private): the {word} is mine",
+        f"CONTRACT (shared with {house.bob.agent}): the {word} is ours",
+    ]
+    await house.alice.call("post_message", body="\n".join(lines))
+
+    async def known(client: AgentClient, **asked: Any) -> list[Any]:
+        told = await client.call("knowledge", **asked)
+        assert told["success"] is True
+        return list(told["entries"])
+
+    async def taken_in() -> bool:
+        return len(await known(house.alice, about=word)) == 3
+
+    await eventually(taken_in, "the follower takes it in")
+    assert {entry["knowledge_type"] for entry in await known(house.bob, about=word)} == {
+        "decision",
+        "contract",
+    }
+    [decision] = await known(house.bob, agent=house.alice.agent, kind="decision", about=word)
+    assert decision["rationale"] == "rows are locked" and decision["source_agent"] == house.alice.agent
+    # What bob says instead closes it, and it stays.
+    body = f"DECISION: use SQLite for the {word} instead of PostgreSQL (supersedes {decision['id']})"
+    await house.bob.call("post_message", body=body)
+
+    async def closed() -> bool:
+        return not (await known(house.alice, near=decision["id"]))[0]["is_valid"]
+
+    await eventually(closed, "it is closed")
+    newest, older = await known(house.alice, about=word, kind="decision")
+    assert (newest["source_agent"], newest["is_valid"], older["id"]) == (
+        house.bob.agent,
+        True,
+        decision["id"],
+    )
+    told = await house.alice.call("knowledge", near=older["id"])
+    assert told["relations"] == [{"source": newest["id"], "relation": "supersedes", "target": older["id"]}]
+
+
 # -- Requirement: Work Queue
 
 
