@@ -63,8 +63,9 @@ class Quote:
     @property
     def bears(self) -> bool:
         """Is it about what was asked? Either a good part of what was asked is in it, or several words are that few
-        memories have, however long the message is."""
-        return self.relevance >= LEAST or (self.words >= LEAST_WORDS and self.weight >= LEAST_WEIGHT)
+        memories have, however long the message is. What only stood beside such a memory is not."""
+        several = self.words >= LEAST_WORDS and self.weight >= LEAST_WEIGHT
+        return several or (self.words > 0 and self.relevance >= LEAST)
 
     def line(self) -> str:
         """The memory on one line."""

@@ -15,7 +15,7 @@ prompt = sys.stdin.read()
 folder = pathlib.Path(sys.argv[1])
 folder.mkdir(exist_ok=True)
 (folder / f"{len(list(folder.iterdir()))}.txt").write_text(prompt)
-print("The scheduler has a test that sleeps for a second.")
+print("Yes, done.")
 """
 PARROT = """
 import sys
@@ -63,11 +63,9 @@ async def test_what_was_said_on_monday_reaches_who_needs_it_on_thursday(open_roo
         workspace={"context_len": 200, "worktrees": False},
     )
     said = await one.post(LESSON, name="ann")
+    await one.reply_to(said["id"], "MONDAY")
     await remembered(one, "mock the clock", LESSON)
-    for _ in range(6):
-        await one.post(
-            "The weather report of today is long and says nothing about the work. " * 3, name="bob"
-        )
+    await ask(one, "MONDAY", "the weather report of today is long and says nothing about the work; " * 4)
     one.kill()
     # Another vendor's agent, in a session of its own, who reads the last lines of the room only.
     one.configure(
@@ -94,6 +92,7 @@ async def test_what_was_said_on_monday_reaches_who_needs_it_on_thursday(open_roo
     assert await command(one, "/forget r1") == "r1 is forgotten: it is told to nobody any more."
     (memory,) = await memories_of(one, answer)
     assert (memory["forgotten"], memory["text"]) == (True, None)
+    assert (await one.ask("GET", "/api/messages/nothing/memories"))[0] == 404
     await ask(one, "FRIDAY", ASKED)
     assert LESSON not in prompts(one, "friday")[0]
     assert LESSON not in await command(one, "/recall mock the clock")

@@ -31,7 +31,7 @@ def quote(text: str, relevance: float = 0.9, **more: object) -> Quote:
         relevance,
         values["event_id"],  # type: ignore[arg-type]
         values.get("outcome"),  # type: ignore[arg-type]
-        int(str(values.get("words", 0))),
+        int(str(values.get("words", 1))),
         float(str(values.get("weight", 0))),
     )
 
@@ -84,6 +84,7 @@ def test_what_shares_a_word_only_is_not_told() -> None:
     assert chosen([quote("a", 0.15, words=3, weight=0.7)], 800) == []
     assert len(chosen([quote("a", 0.1, words=2, weight=1.4)], 800)) == 1
     assert len(chosen([quote("a", 0.4, words=1, weight=0.4)], 800)) == 1
+    assert chosen([quote("a", 0.9, words=0, weight=2.0)], 800) == []
 
 
 def test_a_long_memory_is_cut() -> None:
