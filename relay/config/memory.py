@@ -27,6 +27,11 @@ class MemorySettings:
         low=100,
         high=1_000_000,
     )
+    hop_decay: bool = setting(
+        "true = in ranking, what stood beside a memory in its session counts less with each hop (docs/memory.md); "
+        "false = what stood two before or behind counts as what stood beside it",
+        False,
+    )
     embedding_model: str = setting(
         "the Ollama model that makes vectors of memories, on the server of the dispatcher; empty = none", ""
     )

@@ -92,7 +92,9 @@ def services_of(
         locks=locks,
         work=work,
         sessions=sessions,
-        memory=EpisodicMemory(store, sessions=heartbeat, once=once),
+        memory=EpisodicMemory(
+            store, sessions=heartbeat, once=once, hop_decay=lambda: settings.current.memory.hop_decay
+        ),
         working=WorkingMemory(
             store,
             sessions=heartbeat,

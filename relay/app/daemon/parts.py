@@ -168,7 +168,7 @@ class Parts:
             self.overview,
             orders,
             TimelineActions(self.rewinds, self.moments),
-            MemoryActions(store),
+            MemoryActions(store, hop_decay=lambda: settings.current.memory.hop_decay),
         )
         self.steward = Steward(store, handlers, self.overview, self.roster, self.turns)
 

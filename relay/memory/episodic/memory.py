@@ -16,7 +16,7 @@ from relay.memory.episodic.forgetting import forget, forget_number
 from relay.memory.episodic.importing import import_lines
 from relay.memory.episodic.indexing import index_the_rest
 from relay.memory.episodic.keeping import NewMemory, keep
-from relay.memory.episodic.recalling import Wanted
+from relay.memory.episodic.recalling import HOP_DECAY, Wanted
 from relay.memory.episodic.showing import number_of, shown
 from relay.memory.experience import MOST_EVENT_TYPE, MOST_TAG, MOST_TAGS, Experience, experience, nfc
 from relay.model import Caller, Refusal
@@ -54,8 +54,15 @@ class Once(Protocol):
 class EpisodicMemory:
     """What the agents of the room went through."""
 
-    def __init__(self, store: Store, *, sessions: Heartbeat, once: Once) -> None:
-        self._store, self._sessions, self._once = store, sessions, once
+    def __init__(
+        self,
+        store: Store,
+        *,
+        sessions: Heartbeat,
+        once: Once,
+        hop_decay: Callable[[], bool] = lambda: HOP_DECAY,
+    ) -> None:
+        self._store, self._sessions, self._once, self._hop_decay = store, sessions, once, hop_decay
         self._indexed = False
 
     async def remember(
@@ -109,6 +116,7 @@ class EpisodicMemory:
             [nfc(tag) for tag in texts(tags, "tags", MOST_TAGS, MOST_TAG)],
             [nfc(agent) for agent in texts(agents, "agents", MOST_TAGS, MOST_TAG)],
             [nfc(kind) for kind in texts(event_types, "event_types", MOST_TAGS, MOST_EVENT_TYPE)],
+            hop_decay=self._hop_decay(),
         )
         if not isinstance(limit, int) or isinstance(limit, bool) or not 1 <= limit <= MOST_RECALLED:
             raise malformed("limit", f"`limit` is {str(limit)[:40]}.", f"Give 1 to {MOST_RECALLED}.")

@@ -22,6 +22,7 @@ from relay.base.durations import iso
 from relay.memory.episodic.keeping import KIND, OWN_KEY
 from relay.memory.experience import Experience
 from relay.memory.found import Found
+from relay.memory.ranking import hops
 from relay.memory.ranking.counts import TEXTS, counts_of
 from relay.memory.ranking.weights import (
     OUTCOMES,
@@ -46,6 +47,8 @@ CANDIDATES = 150
 BEST = 40
 #: How many memories before and behind one in its session are its neighbours.
 TURNS = 2
+#: Whether what stood beside a memory says less with each hop (`memory.hop_decay`), unless it is said.
+HOP_DECAY = False
 #: What is less relevant is no answer.
 LEAST = 0.001
 #: After all times.
@@ -54,8 +57,8 @@ ALWAYS = 1e18
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """What is asked for. `text`: empty = the newest. The others leave out what has none of theirs, and what happened
-    before `since`, or at `until` and later (Unix seconds)."""
+    """What is asked for. `text`: empty = the newest. `hop_decay`: `memory.hop_decay`. The others leave out what has
+    none of theirs, and what happened before `since`, or at `until` and later (Unix seconds)."""
 
     text: str
     tags: Sequence[str] = ()
@@ -63,6 +66,7 @@ class Wanted:
     event_types: Sequence[str] = ()
     since: float | None = None
     until: float | None = None
+    hop_decay: bool = HOP_DECAY
 
     @property
     def filters(self) -> str:
@@ -105,8 +109,7 @@ async def found(tx: Tx, wanted: Wanted, limit: int) -> list[Found]:
     candidates = _candidates(weighing, with_word)
     if not candidates:
         return []
-    alone = bool(wanted.filters or wanted.times)
-    hits = await _weighed(tx, weighing, with_word, candidates, limit, alone=alone)
+    hits = await _weighed(tx, weighing, with_word, candidates, limit, wanted)
     hits = [hit for hit in sorted(hits, key=lambda hit: hit.order)[:limit] if hit.relevance >= LEAST]
     rows = {row["number"]: row for row in await _rows(tx, [hit.row["number"] for hit in hits])}
     found = []
@@ -159,10 +162,9 @@ async def _weighed(
     with_word: Mapping[int, set[int]],
     candidates: Sequence[int],
     limit: int,
-    *,
-    alone: bool,
+    wanted: Wanted,
 ) -> list[_Hit]:
-    """The candidates and what stands beside the best of them, weighed. `alone`: only the candidates are asked for."""
+    """The candidates and what stands beside the best of them, weighed."""
     rest = [at for at in range(len(weighing.rarity)) if at not in with_word]
 
     def places(number: int) -> list[int]:
@@ -180,10 +182,14 @@ async def _weighed(
             texts[number] = weighing.text(read[number], places(number))
         elif number not in texts:
             texts[number] = Text(length_of(row), {}, {})
-    near = _neighbours(rows)
-    weighed = ahead if alone else dict.fromkeys([*ahead, *(n for number in ahead for n in near[number])])
-    together = {number: [texts[n] for n in near[number]] for number in weighed}
-    average = average_length([texts[number], *others] for number, others in together.items())
+    near = _neighbours(rows, hop_decay=wanted.hop_decay)
+    # With conditions only the candidates are asked for.
+    alone = wanted.filters or wanted.times
+    also = [] if alone else [n for number in ahead for n, _ in near[number]]
+    together = {
+        number: [(texts[n], says) for n, says in near[number]] for number in dict.fromkeys([*ahead, *also])
+    }
+    average = average_length([texts[number], *(t for t, _ in others)] for number, others in together.items())
     authors = {rows[number]["agent_id"] for number in together}
     named = {author for author in authors if names(author) and names(author) <= weighing.question.said}
     now, hits = await tx.now(), []
@@ -193,21 +199,28 @@ async def _weighed(
         relevance *= factors(row["outcome"], row["useful"], row["useless"], now - row["at"])
         by_named = row["agent_id"] in named
         relevance *= UNNAMED if named and not by_named else 1.0
-        hits.append(_Hit(row, min(1.0, relevance), texts[number], others, by_named))
+        hits.append(_Hit(row, min(1.0, relevance), texts[number], [text for text, _ in others], by_named))
     return hits
 
 
-def _neighbours(rows: Mapping[int, Row]) -> dict[int, list[int]]:
-    """Which of these stand directly before and behind each in its session."""
+def _neighbours(rows: Mapping[int, Row], *, hop_decay: bool) -> dict[int, list[tuple[int, float]]]:
+    """Which of these stand directly before and behind each in its session, and how much they say."""
     sessions: dict[str, list[int]] = {}
     for number, row in rows.items():
         if row["session_id"]:
             sessions.setdefault(row["session_id"], []).append(number)
-    near: dict[int, list[int]] = {number: [] for number in rows}
+    near: dict[int, list[tuple[int, float]]] = {number: [] for number in rows}
     for numbers in sessions.values():
         numbers.sort(key=lambda number: (rows[number]["at"], number))
         for at, number in enumerate(numbers):
-            near[number] = numbers[max(0, at - TURNS) : at] + numbers[at + 1 : at + 1 + TURNS]
+            for other in range(max(0, at - TURNS), min(len(numbers), at + 1 + TURNS)):
+                if other != at:
+                    there = rows[numbers[other]]["agent_id"]
+                    says = 1.0
+                    if hop_decay:
+                        edges = hops.edges(rows[number]["agent_id"], there)
+                        says = hops.weight(abs(other - at), before=other < at, edges=edges)
+                    near[number].append((numbers[other], says))
     return near
 
 

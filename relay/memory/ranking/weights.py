@@ -79,17 +79,17 @@ class Weighing:
                 often[at], times[at] = SUMMARY * here + BODY * there, here + there
         return Text(length_of(row), often, times)
 
-    def score(self, text: Text, near: Sequence[Text], average: float) -> float:
-        """What of the question's meaning is in this text and in what stood beside it: in [0, 1). `average`: how long
-        texts with what stands beside them are."""
+    def score(self, text: Text, near: Sequence[tuple[Text, float]], average: float) -> float:
+        """What of the question's meaning is in this text and in what stood beside it: in [0, 1). `near`: with
+        how much each says. `average`: how long texts with what stands beside them are."""
         often, length = text.often, text.length
         if near:
-            beside: dict[int, int] = {}
-            for other in near:
+            beside: dict[int, float] = {}
+            for other, weight in near:
                 length += other.length
                 for at, times in other.times.items():
-                    beside[at] = beside.get(at, 0) + times
-            often = {at: often.get(at, 0.0) + NEIGHBOUR * beside.get(at, 0) for at in {*often, *beside}}
+                    beside[at] = beside.get(at, 0.0) + weight * times
+            often = {at: often.get(at, 0.0) + NEIGHBOUR * beside.get(at, 0.0) for at in {*often, *beside}}
         reach = SATURATION * (1 - LENGTH + LENGTH * length / average)
         score = sum([self.rarity[at] * often[at] / (often[at] + reach) for at in sorted(often)])
         return score / self.whole if self.whole else 0.0

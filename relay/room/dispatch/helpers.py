@@ -6,7 +6,8 @@ Invariants:
   with the result; what stands on it begins with `helper.started` and ends with `helper.ended`;
 - no helper outlives the turn in which it began: what is open at its end, however it ended, is folded, the innermost
   first;
-- a helper's lane is named after its agent and a number (`CLAUDE.17`), so that one name is one helper.
+- a helper's lane is named after what started it and a number that its agent had never (`CLAUDE.17`, and what that
+  starts `CLAUDE.17.18`), so that one name is one helper.
 
 What a helper changes stands in its agent's worktree, and is recorded as that agent's when the turn ends.
 Everything here runs in the caller's transaction.
@@ -55,7 +56,7 @@ async def begin(tx: Tx, plan: Plan, part: BriefPart, by: Lane | None = None) -> 
     Raises LaneError when that was folded."""
     parent = by or plan.lane
     number = await events.next_number(tx, f"helper:{plan.agent}")
-    lane = Lane(plan.session, f"{plan.agent}.{number}")
+    lane = Lane(plan.session, f"{parent.name}.{number}")
     brief = {"brief": whole_text(part.brief[:MOST_TEXT]), "sort": whole_text(part.sort[:80])}
     await events.spawn(tx, parent, lane, inputs=brief)
     # The turn is the cause that a reader of the timeline sees; the brief edge is the lane's own `prev`.

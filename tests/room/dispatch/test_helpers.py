@@ -162,7 +162,7 @@ async def test_a_turn_that_ends_folds_the_innermost_first(store: Store, floor: F
     ended = await of_types(store, "helper.ended")
     assert [(event.lane, event.outputs["by"], event.outputs["failed"]) for event in ended] == [
         ("ALPHA.3", "ALPHA", False),
-        ("ALPHA.2", "ALPHA.1", True),
+        ("ALPHA.1.2", "ALPHA.1", True),
         ("ALPHA.1", "ALPHA", True),
     ]
     assert len(ended[0].outputs["result"]) == helpers.MOST_TEXT

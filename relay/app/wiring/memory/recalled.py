@@ -25,9 +25,11 @@ from relay.store.ports import Tx
 MOST_AUTHOR = 24
 
 
-async def recalled(tx: Tx, caller: Caller, text: str, limit: int) -> list[Found]:
-    """What bears on the text, best first; the newest memories where it is empty."""
-    found = await recalling.found(tx, Wanted(text), limit)
+async def recalled(
+    tx: Tx, caller: Caller, text: str, limit: int, *, hop_decay: bool = recalling.HOP_DECAY
+) -> list[Found]:
+    """What bears on the text, best first; the newest memories where it is empty. `hop_decay`: `memory.hop_decay`."""
+    found = await recalling.found(tx, Wanted(text, hop_decay=hop_decay), limit)
     if text.strip():
         found += await skill_index.found(tx, caller, text, limit)
         known = {each.id for each in found}

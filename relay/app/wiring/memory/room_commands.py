@@ -6,12 +6,14 @@ person orders is kept, or forgotten, in the transaction of the answer.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 
 from relay.app.wiring.memory.recalled import quote_of, recalled
 from relay.memory.episodic.forgetting import forget_number
 from relay.memory.episodic.keeping import NewMemory, keep
+from relay.memory.episodic.recalling import HOP_DECAY
 from relay.memory.experience import Experience
 from relay.memory.knowledge.entry import Extractor, Kind
 from relay.memory.knowledge.line_forms import parse
@@ -34,13 +36,16 @@ TAKE_BACK = "`/forget` with its number ends that it is told."
 class MemoryActions:
     """Carries the room's actions out."""
 
-    def __init__(self, store: Store) -> None:
-        self._store = store
+    def __init__(self, store: Store, *, hop_decay: Callable[[], bool] = lambda: HOP_DECAY) -> None:
+        self._store, self._hop_decay = store, hop_decay
 
     async def recall(self, action: Recall, *, by: str) -> str:
         """What is remembered that bears on it, as markdown. Raises Refusal."""
         caller = Caller(by, ledger.ROOM, person=True)
-        found = await self._store.read(lambda tx: recalled(tx, caller, action.text, MOST_SHOWN), actor=caller)
+        asking = partial(
+            recalled, caller=caller, text=action.text, limit=MOST_SHOWN, hop_decay=self._hop_decay()
+        )
+        found = await self._store.read(asking, actor=caller)
         if not found:
             return NOTHING if action.text else EMPTY
         first = "The newest" if not action.text else "What is remembered that bears on it, the best first"

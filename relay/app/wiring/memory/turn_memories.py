@@ -60,7 +60,9 @@ class TurnMemories:
         text, caller = "\n".join(asked), Caller(agent, ledger.ROOM)
         try:
             async with asyncio.timeout(RECALL_S):
-                quotes = await self._store.read(partial(_quotes, caller=caller, text=text), actor=caller)
+                decay = self._settings.current.memory.hop_decay
+                asking = partial(_quotes, caller=caller, text=text, hop_decay=decay)
+                quotes = await self._store.read(asking, actor=caller)
         except Exception as error:
             # Whatever it was: a turn is worth more than what it would have been told.
             log.warning("nothing recalled for a turn", agent=agent, reason=f"{type(error).__name__}: {error}")
@@ -92,11 +94,11 @@ class _Recollection:
         )
 
 
-async def _quotes(tx: Tx, *, caller: Caller, text: str) -> tuple[Quote, ...]:
+async def _quotes(tx: Tx, *, caller: Caller, text: str, hop_decay: bool) -> tuple[Quote, ...]:
     """What bears on it, best first."""
     asked = question(text)
     counts = await counts_of(tx, KIND, [*asked.words, TEXTS])
     weight = weight_of(asked, counts)
-    found = await recalled(tx, caller, text, MOST_FOUND)
+    found = await recalled(tx, caller, text, MOST_FOUND, hop_decay=hop_decay)
     quotes = (quote_of(each, weight * each.relevance) for each in found)
     return tuple(quote for quote in quotes if quote.bears)
