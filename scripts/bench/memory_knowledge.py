@@ -11,7 +11,7 @@ import json
 import random
 import sys
 import time
-from argparse import Namespace
+from argparse import ArgumentParser, Namespace
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
 from pathlib import Path
 from typing import Any
@@ -215,14 +215,18 @@ async def measure_rebuild(folder: Path, count: int) -> AsyncIterator[Figure]:
 
 def main() -> int:
     parser = options("memory_knowledge", __doc__ or "")
-    parser.add_argument("--entries", type=int, default=1_000_000)
-    parser.add_argument("--events", type=int, default=100_000)
+    size(parser)
     parser.add_argument("--rounds", type=int, default=200)
     args = parser.parse_args()
-    return carry_out("memory_knowledge", lambda folder: _measure(folder, args), args)
+    return carry_out("memory_knowledge", lambda folder: measure(folder, args), args)
 
 
-def _measure(folder: Path, args: Namespace) -> Iterator[Figure]:
+def size(parser: ArgumentParser) -> None:
+    parser.add_argument("--entries", type=int, default=1_000_000)
+    parser.add_argument("--events", type=int, default=100_000)
+
+
+def measure(folder: Path, args: Namespace) -> Iterator[Figure]:
     entries, count, rounds = (20_000, 3000, 20) if args.quick else (args.entries, args.events, args.rounds)
     for name, figures in (
         ("rebuild", lambda where: measure_rebuild(where, count)),
