@@ -65,7 +65,8 @@ class MemoryRoutes:
             if values and len(values[0]) > MOST_FILTER:
                 raise bad(f"A filter has {len(values[0])} characters.", f"At most {MOST_FILTER}.")
         since, until = (_time(name, query.text(name)) for name in ("since", "until"))
-        wanted = Wanted(text, **filters, since=since, until=until)
+        tags, agents, kinds = filters.values()
+        wanted = Wanted(text, tags, agents, kinds, since=since, until=until)
         limit = query.whole("limit", 30, high=MOST_SHOWN)
         return answer(await self._look.search(self._caller(request, query.text("name")), wanted, limit))
 
