@@ -2,7 +2,7 @@
 
 Invariants:
 - what is critical and what is newest stay word for word, and the order stays;
-- the older gives way first, and no more of it than has to;
+- the older gives way first, and more of it only where less is not enough;
 - nothing is put into an agent's mouth: what sentences are left are its own, in their order, with `…` where some were
   left out. A summary by a model is taken only where it is shorter than what it replaces.
 
@@ -15,6 +15,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 #: Of the budget: how far it is emptied once it is full, so that the next few notes need no compression.
 EMPTIED = 0.75
@@ -97,25 +98,43 @@ def fitted(notes: Sequence[Note], budget: int, summaries: Mapping[str, str] | No
         return list(notes)
     if total(fixed(notes)) > budget:
         raise ValueError("what stays word for word is above the budget")
-    by_place = {note.place: note for note in notes}
-    weights = Counter(word for note in notes for word in set(_words(note.content)))
-
-    def change(note: Note, content: str) -> None:
-        if tokens(content) < by_place[note.place].tokens:
-            by_place[note.place] = replace(note, content=content, compressed=True)
-
+    work = _Compression(notes, budget)
     for note in due(notes, budget):
         content = (summaries or {}).get(note.event_id, "").strip()
         if not content or tokens(content) >= note.tokens:
-            content = picked(note.content, int(note.tokens * SHORTENED), weights)
-        change(note, content)
-    # What is shortened already, and still too much: the oldest is cut to its point, then left out.
+            content = picked(note.content, int(note.tokens * SHORTENED), work.weights)
+        work.change(note, content)
+    # What is shortened already, and still too much: the oldest is cut to its point, then left out; of either as much
+    # as makes room for the next notes, so that not each of them walks through all that is held.
     for most in (CUT, 0):
-        for note in older(notes):
-            if total(by_place.values()) <= budget:
+        for note in older(notes) if work.total > budget else ():
+            if work.total <= work.aim:
                 break
-            change(note, picked(by_place[note.place].content, most, weights) if most else "")
-    return [by_place[note.place] for note in notes]
+            held = work.by_place[note.place]
+            if held.tokens > most:
+                work.change(held, picked(held.content, most, work.weights) if most else "")
+    return [work.by_place[note.place] for note in notes]
+
+
+class _Compression:
+    """What becomes of the notes, and how many tokens they have by now."""
+
+    def __init__(self, notes: Sequence[Note], budget: int) -> None:
+        self.by_place = {note.place: note for note in notes}
+        self.total, self.aim = total(notes), _aim(notes, budget)
+        self._notes = notes
+
+    @cached_property
+    def weights(self) -> Counter[str]:
+        """In how many of the notes each word stands."""
+        return Counter(word for note in self._notes for word in set(_words(note.content)))
+
+    def change(self, note: Note, content: str) -> None:
+        """Let the note say this, where it is shorter."""
+        spare = note.tokens - tokens(content)
+        if spare > 0:
+            self.by_place[note.place] = replace(note, content=content, compressed=True)
+            self.total -= spare
 
 
 def _aim(notes: Sequence[Note], budget: int) -> int:

@@ -3,7 +3,7 @@
 Invariants:
 - a note belongs to one agent in one session, and no other caller reads or writes it;
 - every content that was stored is in the log, whole (but for keys and tokens, which are masked), whatever became of
-  it here; `removed` names those events;
+  it here; `removed` names the newest of those events;
 - after a store all of it fits the budget, and what is critical and what is newest stand word for word. Where these
   alone are above it, the store is refused and changes nothing;
 - no transaction waits for a model.
@@ -33,7 +33,8 @@ STORED = "working.stored"
 COMPRESSED = "working.compressed"
 MOST_CONTENT = 1_048_576
 MOST_KEY = 200
-#: Notes of a session, and left out ones whose events are still named.
+#: Notes of a session; and shortened or left out ones whose events are named, the newest, since each id costs its
+#: reader what a sentence does.
 MOST_NOTES, MOST_REMOVED = 1000, 100
 
 #: Short forms of these notes by event id, as far as they came in time (`relay.memory.summaries`).
@@ -139,7 +140,7 @@ class WorkingMemory:
             "tokens": total(held),
             "budget": self._budget(),
             "compressed": bool(removed),
-            "removed": [note.event_id for note in removed],
+            "removed": [note.event_id for note in removed[-MOST_REMOVED:]],
         }
 
 
