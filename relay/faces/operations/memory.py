@@ -11,7 +11,7 @@ from pydantic import BaseModel, Field
 
 from relay.faces.operations.operation import Answer, Data, Name, Request, Shown, Text, operation
 from relay.faces.services import Services
-from relay.memory.episodic.memory import MOST_QUESTION, MOST_RECALLED
+from relay.memory.episodic.memory import MOST_NAME, MOST_NOTE, MOST_QUESTION, MOST_RECALLED
 from relay.memory.experience import MOST_LESSON, MOST_LESSONS, MOST_OUTCOME, MOST_SUMMARY, MOST_TAG, MOST_TAGS
 from relay.model import Caller
 
@@ -46,7 +46,7 @@ class Recall(Request):
 
 
 class Memory(Shown):
-    memory_type: Literal["episodic"]
+    memory_type: Literal["episodic", "procedural", "knowledge"]
     content: Any
     relevance: float = Field(ge=0, le=1)
     memory_id: str | None = None
@@ -80,6 +80,18 @@ class ShowMemory(Request):
 class MemoryAnswer(Answer):
     memory_id: str | None = None
     content: str | None = None
+
+
+class Feedback(Request):
+    memory_id: Annotated[Name, Field(max_length=MOST_NAME)]
+    useful: bool
+    note: Annotated[Text, Field(max_length=MOST_NOTE)] | None = None
+
+
+class FeedbackAnswer(Answer):
+    memory_id: str | None = None
+    useful: int | None = Field(None, description="how many say so")
+    useless: int | None = None
 
 
 class Forget(Request):
@@ -161,3 +173,12 @@ async def forget(services: Services, caller: Caller, request: Forget) -> Json:
     A person forgets any memory, an agent its own (`not_yours`).
     """
     return await services.memory.forget(caller, request.memory_id)
+
+
+@operation("POST", "/memory/feedback", FeedbackAnswer, scope="memory", tool=True, beats=True, tag="memory")
+async def feedback(services: Services, caller: Caller, request: Feedback) -> Json:
+    """Say whether a memory that you were told (its id, or r14) helped.
+
+    It moves its rank for everybody; your last word counts. With note: why.
+    """
+    return await services.memory.feedback(caller, request.memory_id, request.useful, note=request.note)

@@ -43,7 +43,8 @@ class NewMemory:
     """What is to be kept: an experience of `agent` in `session`, which happened `at` (Unix seconds).
 
     `event_id`: the event that the room makes it from. `key`: what an import names it by; `imported_by`: who imports.
-    An empty `session` is none: such a memory has no neighbours.
+    What the room observes and what is imported are turns of a conversation, their session: those directly before and
+    behind one are its neighbours. What an agent remembers by itself stands alone, and so does what has no session.
     """
 
     experience: Experience
@@ -53,6 +54,10 @@ class NewMemory:
     event_id: str | None = None
     key: str | None = None
     imported_by: str | None = None
+
+    @property
+    def is_turn(self) -> bool:
+        return self.event_id is not None or self.imported_by is not None
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,9 +109,8 @@ async def keep(tx: Tx, new: NewMemory, counts: WordCounts | None = None) -> Kept
             await unindex(tx, [row], gathered)
             joined = {name: columns[name] for name in ("details", "outcome", "lessons", "tags")}
             await tx.execute(Q.join_memory, number=number, at=new.at, **joined)
-        await _index(
-            tx, number, new.agent, row["session_id"] if row else new.session, new.at, whole, gathered
-        )
+        conversation = new.session if new.is_turn else ""
+        await _index(tx, number, new.agent, conversation, new.at, whole, gathered)
         if new.event_id is not None:
             await tx.execute(Q.put_memory_event, event_id=new.event_id, number=number)
         if new.key is not None:
@@ -117,12 +121,11 @@ async def keep(tx: Tx, new: NewMemory, counts: WordCounts | None = None) -> Kept
 
 
 async def index(tx: Tx, rows: Iterable[Row], counts: WordCounts) -> None:
-    """Make memories found by their words. `rows`: of memory_episodic."""
+    """Make memories found by their words. `rows`: of memory_episodic, with `is_turn`."""
     for row in rows:
-        experience = Experience.of_row(row)
-        await _index(
-            tx, row["number"], row["agent_id"], row["session_id"], row["created_at"], experience, counts
-        )
+        session = row["session_id"] if row["is_turn"] else ""
+        told = Experience.of_row(row)
+        await _index(tx, row["number"], row["agent_id"], session, row["created_at"], told, counts)
 
 
 async def unindex(tx: Tx, rows: Sequence[Row], counts: WordCounts) -> None:
@@ -171,14 +174,13 @@ def _event(new: NewMemory, told: Experience, id_: str, number: int, merged: bool
     memory |= {
         name: list(value) if isinstance(value, tuple) else value for name, value in asdict(told).items()
     }
-    own = new.event_id is None and new.imported_by is None
-    if not own:
+    if new.is_turn:
         memory |= {"session_id": new.session, "at": iso(new.at)}
         others = {"event_id": new.event_id, "key": new.key, "imported_by": new.imported_by}
         memory |= {name: value for name, value in others.items() if value is not None}
     return NewEvent(
         type=REMEMBERED,
-        lane=Lane(new.session, new.agent) if own else Lane("room", f"memory:{id_}", short=True),
+        lane=Lane("room", f"memory:{id_}", short=True) if new.is_turn else Lane(new.session, new.agent),
         outputs={"memory": memory},
         parents=[] if new.event_id is None else [new.event_id],
     )

@@ -11,7 +11,9 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, Protocol
 
+from relay.memory import skill_index
 from relay.memory.episodic import recalling
+from relay.memory.episodic.feedback import give_feedback
 from relay.memory.episodic.forgetting import forget, forget_number
 from relay.memory.episodic.importing import import_lines
 from relay.memory.episodic.indexing import index_the_rest
@@ -19,12 +21,18 @@ from relay.memory.episodic.keeping import NewMemory, keep
 from relay.memory.episodic.recalling import HOP_DECAY, Wanted
 from relay.memory.episodic.showing import number_of, shown
 from relay.memory.experience import MOST_EVENT_TYPE, MOST_TAG, MOST_TAGS, Experience, experience, nfc
+from relay.memory.found import Found
+from relay.memory.given import memory_of_event
+from relay.memory.knowledge import service as knowledge
+from relay.memory.knowledge.extractors import FILE_TOPIC
 from relay.model import Caller, Refusal
 from relay.model.validation import malformed, text, texts
 from relay.store.ports import Store, Tx
 
 MOST_QUESTION = 16_384
 MOST_RECALLED = 100
+#: Characters of an id, and of what is said with feedback.
+MOST_NAME, MOST_NOTE = 64, 1000
 
 Json = dict[str, Any]
 
@@ -125,8 +133,26 @@ class EpisodicMemory:
             self._indexed = True
         if await self._store.read(lambda tx: self._sessions.fresh(tx, caller)) is None:
             await self._store.write(lambda tx: self._sessions.touch(tx, caller), actor=caller)
-        memories = await self._store.read(lambda tx: recalling.found(tx, wanted, limit), actor=caller)
+        memories = await self._store.read(lambda tx: _recalled(tx, caller, wanted, limit), actor=caller)
         return [memory.as_json() for memory in memories]
+
+    async def feedback(
+        self, caller: Caller, memory_id: str, useful: bool, *, note: str | None = None
+    ) -> Json:
+        """Say whether a memory, by its id or its number, helped; the last word of each caller counts. Raises Refusal:
+        unknown."""
+        name = text(memory_id, "memory_id", MOST_NAME)
+        said = None if note is None else text(note, "note", MOST_NOTE)
+        if not isinstance(useful, bool):
+            raise malformed("useful", "`useful` is not true or false.", "Give true or false.")
+
+        async def work(tx: Tx) -> Json:
+            await self._sessions.touch(tx, caller)
+            counted = await give_feedback(tx, caller, name, useful, said)
+            answer = {"memory_id": counted["id"], "useful": counted["useful"], "useless": counted["useless"]}
+            return {"success": True, **answer}
+
+        return await self._store.write(work, actor=caller)
 
     async def import_lines(self, caller: Caller, lines: Sequence[object], *, first: int = 1) -> Json:
         """Keep the memories that these lines tell, `{imported, merged, known, refused: [{line, reason, fix}]}`; see
@@ -148,6 +174,26 @@ class EpisodicMemory:
 
         # With the room's rights: a person forgets others' too. Who may is decided there.
         return {"success": True, "number": await self._store.write(work)}
+
+
+async def _recalled(tx: Tx, caller: Caller, wanted: Wanted, limit: int) -> list[Found]:
+    """Experiences, skills and knowledge together, best first. Filters are about experiences alone."""
+    found = await recalling.found(tx, wanted, limit)
+    if wanted.text and not wanted.filters:
+        found += await skill_index.found(tx, caller, wanted.text, limit)
+        events = {memory.event_id for memory in found}
+        for entry in await knowledge.found(tx, caller, wanted.text, limit):
+            if entry.event_id not in events and await _is_told(tx, entry):
+                found.append(entry)
+    return sorted(found, key=lambda memory: memory.order)[:limit]
+
+
+async def _is_told(tx: Tx, entry: Found) -> bool:
+    """Not what was made of the event of a memory that is forgotten; that a file was changed is no answer."""
+    if FILE_TOPIC in entry.more["topics"]:
+        return False
+    memory = None if entry.event_id is None else await memory_of_event(tx, entry.event_id)
+    return memory is None or not memory.forgotten
 
 
 async def _remember(tx: Tx, caller: Caller, told: Experience) -> Json:

@@ -43,7 +43,9 @@ SELECT agent_id, event_type, tags FROM memory_episodic WHERE forgotten_at IS NUL
 ORDER BY updated_at DESC, number DESC LIMIT :limit
 
 -- name: unindexed_memories
-SELECT m.* FROM memory_unindexed u JOIN memory_episodic m ON m.number = u.number ORDER BY u.number LIMIT :limit
+SELECT m.*, m.imported_by IS NOT NULL OR EXISTS (SELECT 1 FROM memory_events e WHERE e.event_id = m.event_id)
+  AS is_turn
+FROM memory_unindexed u JOIN memory_episodic m ON m.number = u.number ORDER BY u.number LIMIT :limit
 
 -- name: unindex_all
 INSERT INTO memory_unindexed (number) SELECT number FROM memory_episodic WHERE true ON CONFLICT (number) DO NOTHING
@@ -68,3 +70,22 @@ DELETE FROM memory_episodic_words WHERE number = :number
 
 -- name: forget_memory
 UPDATE memory_episodic SET forgotten_at = :now, forgotten_by = :by WHERE number = :number
+
+-- name: put_feedback
+INSERT INTO memory_feedback (number, agent_id, useful, note, at) VALUES (:number, :agent, :useful, :note, :now)
+ON CONFLICT (number, agent_id) DO UPDATE SET useful = excluded.useful, note = excluded.note, at = excluded.at
+
+-- name: count_feedback
+UPDATE memory_episodic_words SET
+  useful = (SELECT COUNT(*) FROM memory_feedback f WHERE f.number = :number AND f.useful = 1),
+  useless = (SELECT COUNT(*) FROM memory_feedback f WHERE f.number = :number AND f.useful = 0)
+WHERE number = :number
+
+-- name: feedback_of
+SELECT m.id, m.number, COALESCE(SUM(f.useful), 0) AS useful, COUNT(f.useful) - COALESCE(SUM(f.useful), 0) AS useless
+FROM memory_episodic m LEFT JOIN memory_feedback f ON f.number = m.number WHERE m.number = :number
+GROUP BY m.id, m.number
+
+-- What is forgotten since was told too.
+-- name: all_feedback
+SELECT COUNT(*) AS n, COALESCE(SUM(useful), 0) AS useful FROM memory_feedback

@@ -38,6 +38,7 @@ TOOLS = [
         "recall",
         "working_memory",
         "skill",
+        "feedback",
         "knowledge",
         "timeline",
         "help",

@@ -42,6 +42,7 @@ TOOLS = frozenset(
         "timeline",
         "working_memory",
         "skill",
+        "feedback",
         "knowledge",
     }
 )

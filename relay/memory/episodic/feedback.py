@@ -1,0 +1,58 @@
+"""Whether a memory helped, as those who were told it say.
+
+Invariants:
+- each caller has one word on a memory, the last; the counts beside the memory's words are those of all callers;
+- feedback moves a memory's rank within bounds (`relay.memory.ranking.weights`), and hides none;
+- what is forgotten is unknown here too.
+
+Everything here runs in the caller's transaction. (004, "Success Metrics": agent feedback on suggested memories.)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from relay.base.secret_text import masked
+from relay.log import events
+from relay.log.events import Lane, NewEvent
+from relay.memory.episodic.showing import memory_of
+from relay.model import Caller
+from relay.store.ports import Queries, Tx
+
+Q = Queries(Path(__file__).parents[1])
+FEEDBACK = "memory.feedback"
+
+
+@dataclass(frozen=True, slots=True)
+class Usefulness:
+    """How many words of feedback there are, and how many of them say that the memory was useful."""
+
+    n: int
+    useful: int
+
+
+async def give_feedback(
+    tx: Tx, caller: Caller, name: str, useful: bool, note: str | None = None
+) -> Mapping[str, Any]:
+    """Take a caller's word on the memory of this name; `{id, useful, useless}` of it. Raises Refusal: unknown."""
+    row = await memory_of(tx, name)
+    number, said = row["number"], None if note is None else masked(note)
+    feedback = {"id": row["id"], "number": number, "agent_id": caller.agent, "useful": useful, "note": said}
+    await events.append(
+        tx, NewEvent(FEEDBACK, Lane(caller.session, caller.agent), outputs={"feedback": feedback})
+    )
+    async with tx.as_room():
+        given = {"number": number, "agent": caller.agent, "useful": int(useful), "note": said}
+        await tx.execute(Q.put_feedback, now=await tx.now(), **given)
+        await tx.execute(Q.count_feedback, number=number)
+    counted = await tx.one(Q.feedback_of, number=number)
+    return counted or {"id": row["id"], "useful": 0, "useless": 0}
+
+
+async def usefulness(tx: Tx) -> Usefulness:
+    """What all feedback says together."""
+    row = await tx.one(Q.all_feedback)
+    return Usefulness(row["n"], row["useful"]) if row else Usefulness(0, 0)
