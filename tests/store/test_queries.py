@@ -65,6 +65,7 @@ WALKS = {
     ("coordination", "needs_within"): "what its inner query reached by an index",
     ("coordination", "all_needs"): "a rebuild wants all",
     ("memory", "memories_with"): "the full-text index gives the hits alone, as far as its limit",
+    ("memory", "all_feedback"): "a figure: a row a caller and memory",
     ("memory", "memories_of_numbers"): "the keys of each",
     ("memory", "memory_neighbours"): "what its inner queries found by an index",
     ("memory", "newest_memories"): "backwards by an index, as far as its limit",

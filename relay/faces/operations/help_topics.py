@@ -44,7 +44,8 @@ something.
 The same event_type and summary within an hour is one memory: lessons, tags and details are joined (`merged`).
 The room remembers by itself what is said, decided and done, and a turn of its own agents begins with what bears on it
 ([MEMORY], with the number of each: r14). In the room a person says /recall, /remember, /decide, /forget r14.
-recall gives [{memory_type, content, relevance}], relevance from 1 down to 0; tags narrow it.
+recall gives [{memory_type, content, relevance, why}]: experiences, skills and knowledge, best first; tags narrow it.
+feedback(memory_id, useful) says whether one helped (its id, or r14): it moves its rank for everybody.
 working_memory(content, critical, key) holds what this session needs; without content it reads. Older notes are
 shortened above the budget, critical ones never; timeline(what="show", moment=ID) shows one of `removed` whole.
 skill(task_type) lists what worked best; skill(task_type, name, success, steps) counts a use, as
@@ -97,9 +98,9 @@ fields:
 POST /locks/acquire, /locks/release, /locks/renew, /locks/check, /locks/explain, GET /locks, GET
 /locks/status/{path}; POST /work/claim, /work/complete, /work/submit, /work/release, /work/renew, /work/explain,
 /work/needs, GET /work/pending, GET /work/{task_id}; POST /memory/remember, /memory/recall, /memory/working,
-/memory/skills, /memory/import, /memory/forget, GET /memory/{memory_id}; POST or GET /knowledge; POST /timeline;
-POST /intents; POST /changesets, GET /changesets; GET /room/messages, POST /room/messages; GET /who, GET /sessions,
-POST /sessions/end; GET /help/{topic}.
+/memory/skills, /memory/feedback, /memory/import, /memory/forget, GET /memory/{memory_id}; POST or GET /knowledge;
+POST /timeline; POST /intents; POST /changesets, GET /changesets; GET /room/messages, POST /room/messages; GET /who,
+GET /sessions, POST /sessions/end; GET /help/{topic}.
 GET /openapi.json describes all of it, GET /reference is a page of that."""
 
 _CLI = """\

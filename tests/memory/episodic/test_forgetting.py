@@ -17,7 +17,7 @@ from tests import engines
 from tests.engines import BOTH, all_events
 
 pytestmark = BOTH
-SCHEMAS = engines.wings("log", "coordination", "memory")
+SCHEMAS = engines.wings("log", "coordination", "memory", "knowledge")
 AUTHOR, OTHER = Caller("CLAUDE", "a1"), Caller("CODEX", "b1")
 ANN = Caller("ann", "room", person=True)
 
@@ -31,7 +31,7 @@ async def store(tmp_path: Path) -> AsyncIterator[Store]:
 
 
 async def kept(store: Store, summary: str, key: str | None = None) -> str:
-    new = NewMemory(Experience("lesson", summary), "CLAUDE", "a1", 1000.0, key=key)
+    new = NewMemory(Experience("lesson", summary), "CLAUDE", "a1", 1000.0, key=key, imported_by="ann")
     return (await store.write(lambda tx: keep(tx, new))).id
 
 

@@ -22,7 +22,7 @@ from tests import engines
 from tests.coordination.standins import Beats
 from tests.engines import BOTH, Clock, all_events
 
-SCHEMAS = engines.wings("log", "coordination", "memory")
+SCHEMAS = engines.wings("log", "coordination", "memory", "knowledge")
 ANN, B = Caller("ann", "cli", "person", person=True), Caller("CODEX", "b1")
 NOW = 1_800_000_000.0  # 2027-01-15T08:00:00Z
 LINE = {"event_type": "fix", "summary": "never mock the clock", "at": "2023-05-08T13:56:00Z"}

@@ -23,7 +23,7 @@ from tests.engines import BOTH, Clock, all_events
 
 pytestmark = BOTH
 
-SCHEMAS = engines.wings("log", "coordination", "memory")
+SCHEMAS = engines.wings("log", "coordination", "memory", "knowledge")
 A, A2, B = Caller("CLAUDE", "a1"), Caller("CLAUDE", "a2"), Caller("CODEX", "b1")
 START = 1_800_000_000.0
 
