@@ -39,11 +39,6 @@ class GivenMemory:
     event_id: str | None
     forgotten: bool
 
-    @property
-    def texts(self) -> list[str]:
-        """What of it an answer may quote."""
-        return [self.experience.summary, *self.experience.lessons]
-
 
 async def in_conversation(tx: Tx, lane: Lane, *, but: Collection[str] = ()) -> set[str]:
     """The ids of what this conversation was given so far; not what turns were given that were asked by one of the
@@ -54,15 +49,21 @@ async def in_conversation(tx: Tx, lane: Lane, *, but: Collection[str] = ()) -> s
     return {id for inputs in others for id in inputs.get("memories", ())}
 
 
-async def of_answer(tx: Tx, answer: Event) -> list[GivenMemory]:
-    """What the author of an answer (its `message.posted`) was given with its turn; nothing where it was no turn's."""
-    return [
-        memory for id in await ids_of_answer(tx, answer) if (memory := await memory_of(tx, id)) is not None
-    ]
+async def texts_of_answer(tx: Tx, answer: Event, author: str) -> list[str]:
+    """What the author of an answer (its `message.posted`) may quote of what it was given with its turn."""
+    texts: list[str] = []
+    for id in await ids_of_answer(tx, answer):
+        memory = await memory_of(tx, id)
+        if memory is not None:
+            texts += [memory.experience.summary, *memory.experience.lessons]
+        elif (entry := await knowledge.with_id(tx, author, id)) is not None:
+            texts += filter(None, (entry["content"], entry["rationale"]))
+    return texts
 
 
 async def ids_of_answer(tx: Tx, answer: Event) -> Sequence[str]:
-    """The same, by their ids."""
+    """The ids of what the author of an answer was given with its turn, in the order in which it read them; none where
+    it was no turn's answer."""
     for parent in answer.parents:
         ended = await events.get(tx, parent)
         if ended is None or ended.type != TURN_ENDED or not (ended.inputs or {}).get("turn"):

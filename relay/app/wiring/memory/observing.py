@@ -50,9 +50,10 @@ class ObservedMemories:
 
     async def _given(self, tx: Tx, event: Event) -> Sequence[str]:
         """The texts that the author of an answer was given with its turn."""
-        if event.type != POSTED or (event.outputs or {})["message"]["kind"] != "agent":
+        message = (event.outputs or {}).get("message") or {}
+        if event.type != POSTED or message["kind"] != "agent":
             return ()
-        return [text for memory in await given.of_answer(tx, event) for text in memory.texts]
+        return await given.texts_of_answer(tx, event, message["speaker"])
 
 
 class RoomMemory:
