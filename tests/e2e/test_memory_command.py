@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import sys
 from typing import Any
 
 from tests.e2e.conftest import Open
-from tests.outside import Outside, program
+from tests.outside import Outside, eventually, program
 
 #: An agent's turn that imports and recalls in its shell, with nothing but what its environment says.
 SHELL = """
@@ -81,3 +82,25 @@ async def test_memories_go_through_the_room_that_runs_and_into_its_database_with
         answered.append([answers[1], answers[2]["memories"][0]["memory_id"]])
     assert answered[0] == answered[1]
     assert await said(one, "import", str(memories), code=1) == {**done, "imported": 0, "known": 2}
+
+
+async def test_an_import_goes_on_when_the_room_was_killed_in_it(open_room: Open) -> None:
+    # A room whose requests are small: what is too large for one goes in parts.
+    one = await open_room(workspace={"max_entry_bytes": 1024})
+    count = 3000
+    memories = one.folder / "memories.jsonl"
+    memories.write_text("\n".join(line(f"k{number}", f"lesson {number}") for number in range(count)))
+    importing = asyncio.create_task(said(one, "import", str(memories), code=1))
+
+    async def begun() -> bool:
+        status, found = await one.ask("POST", "/memory/recall", json={"task_description": "", "limit": 1})
+        return importing.done() or bool(status == 200 and found)
+
+    await eventually(begun, "a batch", every_s=0.02)
+    one.kill()
+    assert (await importing)["reason"] == "busy"
+    await one.start()
+    done = await said(one, "import", str(memories))
+    assert 0 < done["known"] < count
+    assert done == {"imported": count - done["known"], "merged": 0, "known": done["known"], "refused": []}
+    assert (await one.relay("verify")).code == 0

@@ -111,21 +111,30 @@ async def _import(perform: Perform, source: Iterator[Piece], args: argparse.Name
     result = ImportResult()
     while (piece := await asyncio.to_thread(next, source, None)) is not None:
         try:
-            done = await perform(OPERATIONS["import_memories"], {"lines": piece.lines})
+            await _keep(perform, piece, result)
         except Refusal as refusal:
-            if piece.first == 1:
+            if refusal.fault not in (Fault.BUSY, Fault.UNAVAILABLE):
                 raise
-            fix = f"{refusal.fix} What came before line {piece.first} is kept: import the same file again.".strip()
+            fix = "Then import the same file again: what is kept already is known."
             raise Refusal(
-                refusal.message, fix, refusal.fault, refusal.code, details=refusal.details
+                refusal.message, f"{refusal.fix} {fix}".strip(), refusal.fault, refusal.code
             ) from refusal
-        before = piece.first - 1
-        refused = [
-            RefusedLine(line["line"] + before, line["reason"], line["fix"]) for line in done["refused"]
-        ]
-        result.add(ImportResult(done["imported"], done["merged"], done["known"], refused))
     print(json.dumps(result.as_json()) if args.json else safe(_imported(result)))
     return 1 if result.refused else 0
+
+
+async def _keep(perform: Perform, piece: Piece, result: ImportResult) -> None:
+    try:
+        done = await perform(OPERATIONS["import_memories"], {"lines": piece.lines})
+    except Refusal as refusal:
+        if refusal.code != "too_large" or len(piece.lines) == 1:
+            raise
+        for half in piece.halves():
+            await _keep(perform, half, result)
+        return
+    before = piece.first - 1
+    refused = [RefusedLine(line["line"] + before, line["reason"], line["fix"]) for line in done["refused"]]
+    result.add(ImportResult(done["imported"], done["merged"], done["known"], refused))
 
 
 def _imported(result: ImportResult) -> str:

@@ -26,6 +26,10 @@ class Piece:
     first: int
     lines: list[str]
 
+    def halves(self) -> tuple[Piece, Piece]:
+        middle = len(self.lines) // 2
+        return Piece(self.first, self.lines[:middle]), Piece(self.first + middle, self.lines[middle:])
+
 
 @contextmanager
 def opened(name: str) -> Iterator[BinaryIO]:

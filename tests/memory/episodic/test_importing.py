@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -204,3 +205,22 @@ async def test_what_looks_like_a_token_is_masked(store: Store) -> None:
     await import_lines(store, ANN, [line(key="a", summary=f"the token is {token}", details={"env": token})])
     [found] = await told(store, "token")
     assert token not in str(found) and token not in str(await all_events(store))
+
+
+@BOTH
+async def test_one_file_by_four_at_once_is_imported_once(tmp_path: Path) -> None:
+    lines = [line(key=f"k{number}", summary=f"lesson {number}") for number in range(60)]
+    lines += [
+        line(key=f"m{number}", summary=f"lesson {number}", lessons=["x"]) for number in range(0, 60, 10)
+    ]
+    stores = [await engines.open_store(tmp_path, SCHEMAS) for _ in range(4)]
+    try:
+        done = await asyncio.gather(*(import_lines(store, ANN, lines) for store in stores))
+        assert sum(each.imported for each in done) == 60
+        assert sum(each.merged for each in done) == 6
+        assert sum(each.known for each in done) == 3 * 66
+        assert len(await all_events(stores[0])) == 66
+        assert await verify(stores[0]) == []
+    finally:
+        for store in stores:
+            await store.close()
