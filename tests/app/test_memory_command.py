@@ -71,6 +71,10 @@ def test_memories_are_imported_and_each_bad_line_is_named(room: Room, tmp_path: 
     assert (shown["keys"], shown["imported_by"], shown["agent_id"]) == (["a"], "ann", "ann")
     code, out, _ = room.relay("memory", "show", f"r{found['number']}")
     assert code == 0 and "imported by ann" in out
+    name = f"r{found['number']}"
+    assert room.json("memory", "feedback", name, "--useful", "--note", "it hid a bug")["useful"] == 1
+    code, out, _ = room.relay("memory", "feedback", found["memory_id"], "--not-useful")
+    assert (code, out) == (0, "It is noted: 0 say that it helped, 1 that it did not.\n")
     assert room.relay("memory", "recall", "zebra")[1] == "Nothing that is remembered bears on it.\n"
 
 
@@ -147,6 +151,9 @@ def test_wrong_use_and_what_is_not_there(room: Room, tmp_path: Path) -> None:
         (("import",), 2, "FILE"),
         (("lose", "x"), 2, "invalid choice"),
         (("show", "r1", "--name", "CLAUDE"), 2, "--name"),
+        (("feedback", "r1"), 2, "--useful"),
+        (("feedback", "r1", "--useful", "--not-useful"), 2, "not allowed"),
+        (("feedback", "r1", "--useful"), 1, "no memory 'r1'"),
         (("show", "r1"), 1, "no memory 'r1'"),
         (("import", str(tmp_path / "nowhere")), 1, "nowhere: No such file"),
         (("import", str(tmp_path)), 1, "Is a directory"),

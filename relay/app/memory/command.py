@@ -1,4 +1,4 @@
-"""`relay memory`: import, recall, show and forget memories (docs/memory.md, "Imports and the command line").
+"""`relay memory`: import, recall, show, judge and forget memories (docs/memory.md, "Imports and the command line").
 
 Invariant: the same with a running room, which then does it, and without one. Exit code 0 = did it, 1 = could not (a
 line of a file too), 2 = wrong use. With `--json` the answer is JSON on standard output: one value, or for a file of
@@ -55,8 +55,13 @@ def _parser() -> argparse.ArgumentParser:
     recall.add_argument("--limit", type=int, default=10, metavar="N", help="how many at most (10)")
     show = action("show", "One memory, with all that is kept of it.")
     forget = action("forget", "Never tell this memory again; its row and its event stay.")
-    for each in (show, forget):
+    feedback = action("feedback", "Say whether a memory helped; your last word counts.")
+    for each in (show, forget, feedback):
         each.add_argument("memory", metavar="MEMORY", help="its number, like r12, or its id")
+    helped = feedback.add_mutually_exclusive_group(required=True)
+    helped.add_argument("--useful", action="store_true", dest="useful", help="it helped")
+    helped.add_argument("--not-useful", action="store_false", dest="useful", help="it did not")
+    feedback.add_argument("--note", help="why")
     action("rebuild", "Make the index of the memories, and the knowledge, anew from what they come from.")
     return parser
 
@@ -102,9 +107,12 @@ async def _run(settings: Settings, args: argparse.Namespace) -> int:
             case "show":
                 memory = await perform(OPERATIONS["show_memory"], {"memory_id": args.memory})
                 return _print(memory, _shown, args)
-            case _:
+            case "forget":
                 done = await perform(OPERATIONS["forget"], {"memory_id": args.memory})
                 return _print(done, lambda _: "It is forgotten: nobody is told it again.", args)
+            case _:
+                values = {"memory_id": args.memory, "useful": args.useful, "note": args.note}
+                return _print(await perform(OPERATIONS["feedback"], values), _judged, args)
 
 
 async def _import(perform: Perform, source: Iterator[Piece], args: argparse.Namespace) -> int:
@@ -152,6 +160,10 @@ def _imported(result: ImportResult) -> str:
 def _print(answer: Any, words: Any, args: argparse.Namespace) -> int:
     print(json.dumps(answer) if args.json else safe(words(tame(answer))))
     return 0 if answer.get("success", True) else 1
+
+
+def _judged(answer: dict[str, Any]) -> str:
+    return f"It is noted: {answer['useful']} say that it helped, {answer['useless']} that it did not."
 
 
 def _shown(memory: dict[str, Any]) -> str:

@@ -109,7 +109,7 @@ _CLI = """\
 - who holds what: relay locks [list | show PATH | release PATH --reason R], relay work [list | show N | submit TEXT |
   reopen N], relay sessions [list | end ID], relay changesets [list | show ID | record TEXT FILE...]
 - what was learned: relay memory import FILE.jsonl | recall [TEXT] [--queries FILE.jsonl] | show N | forget N |
-  rebuild
+  feedback N --useful | rebuild
 - the codebase: relay airspace, relay worktrees, relay guard install (git hooks), relay timeline [log | show EVENT |
   rewind LANE --to MOMENT | undo | redo] (who changed what, and taking it back)
 - who may: relay keys create NAME | list | revoke ID, relay mcp, relay mcp install

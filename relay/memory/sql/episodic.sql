@@ -82,10 +82,11 @@ UPDATE memory_episodic_words SET
 WHERE number = :number
 
 -- name: feedback_of
-SELECT m.id, m.number, COALESCE(SUM(f.useful), 0) AS useful, COUNT(f.useful) - COALESCE(SUM(f.useful), 0) AS useless
+SELECT m.id, m.number, COUNT(CASE WHEN f.useful = 1 THEN 1 END) AS useful,
+  COUNT(CASE WHEN f.useful = 0 THEN 1 END) AS useless
 FROM memory_episodic m LEFT JOIN memory_feedback f ON f.number = m.number WHERE m.number = :number
 GROUP BY m.id, m.number
 
 -- What is forgotten since was told too.
 -- name: all_feedback
-SELECT COUNT(*) AS n, COALESCE(SUM(useful), 0) AS useful FROM memory_feedback
+SELECT COUNT(*) AS n, COUNT(CASE WHEN useful = 1 THEN 1 END) AS useful FROM memory_feedback
