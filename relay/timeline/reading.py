@@ -388,6 +388,8 @@ def words_of(type_: str, payload: Any) -> str:
     if type_ == CHANGED:
         return _changed(outputs)
     if type_ == READ:
+        if outputs["source"] == "switch":
+            return f"is on {safe_line(str(outputs['branch']), 60)} now"
         return _READ.get(outputs["source"], "read")
     if type_ == _WORKTREE:
         change = _WORKTREES.get(outputs["change"], safe_line(str(outputs["change"]), 40))
