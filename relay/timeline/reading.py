@@ -295,11 +295,11 @@ async def workspace(tx: Tx, path: str = "") -> list[dict[str, Any]]:
     ]
 
 
-def undo_with(event: Event, standing: Mapping[str, str]) -> str | None:
+def undo_with(event: Event, standing: Mapping[str, str | None]) -> str | None:
     """The command that takes back what an event did to files, and what its author did after it; None: it did nothing,
-    or relay carried it to the main branch for its author, or it is not committed, which nobody takes back.
-    `standing`: `history.undo_commands`, since only the newest rewind is undone."""
-    if event.type in _TAKEN_BACK:
+    or relay carried it to the main branch for its author, or it is not committed, which nobody takes back,
+    or it is taken back. `standing`: `history.undo_commands`, since only the newest rewind is undone."""
+    if event.type in _TAKEN_BACK or event.id in standing:
         return standing.get(event.id)
     if event.type != CHANGED or event.lane_key in (MAIN_LANE.key, "room/unknown"):
         return None

@@ -276,7 +276,7 @@ async def _show(tx: Tx, text: str) -> tuple[Any, str]:
     return await reading.whole(tx, event), "\n".join(lines)
 
 
-def _line(event: Event, standing: Mapping[str, str], replica: str | None = None) -> str:
+def _line(event: Event, standing: Mapping[str, str | None], replica: str | None = None) -> str:
     files = event.file_touches or ()
     more = f" and {len(files) - MOST_FILES} more" if len(files) > MOST_FILES else ""
     named = ", ".join(safe_line(path, 60) for path in files[:MOST_FILES]) + more

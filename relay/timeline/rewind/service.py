@@ -13,7 +13,7 @@ from __future__ import annotations
 import asyncio
 import re
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +26,7 @@ from relay.git.run import GitError
 from relay.git.scratch_repository import ScratchRepository
 from relay.log import events
 from relay.log.archived import archived_parts, cut_of
-from relay.log.events import Event, Lane
+from relay.log.events import Lane
 from relay.model.refusals import Fault, Refusal
 from relay.store.ports import Store, Tx
 from relay.timeline.projection import CHANGED
@@ -50,6 +50,7 @@ from relay.timeline.rewind.plan import (
     RewindPlan,
     RewindRequest,
     answer_of,
+    choose,
     in_history,
     invalidated,
     lane_events,
@@ -88,7 +89,7 @@ class Rewinds:
             landed += (event for event in open_ if event.id in found)
             open_ = [event for event in open_ if event.id not in found]
         out = await self._taken_out(since.rewinds, places)
-        taken, into = _choose(request, places, landed, open_, out)
+        taken, into = choose(request, places, landed, open_, out)
         target, place, base, tree, parents = await self._place(into, bool(landed), lane, places)
         git, removed = self._scratch.git(self._main), {event.id for event in taken}
         # An event that is out already counts as another's: so does what took it out, and their renames meet.
@@ -173,8 +174,16 @@ class Rewinds:
                 f"What the files of {operation.lane} were before and after is not kept any more.",
                 "`timeline.keep_days` says how long snapshots are kept.",
             )
-        if kind == UNDONE and operation.target is Target.WORKTREE and not await _is_there(operation.place):
-            return skipped_undo(operation, of, author, by)
+        if (
+            kind == UNDONE
+            and operation.target is Target.WORKTREE
+            and not await asyncio.to_thread(Path(operation.place).exists)
+        ):
+            return skipped_undo(
+                operation, of, author, by, f"The worktree {operation.place} is gone, and what stood in it."
+            )
+        if kind == UNDONE and (thrown := await self._thrown_away(operation)):
+            return skipped_undo(operation, of, author, by, thrown)
         target, place, base, tree, parents = await self._place_again(operation, places)
         touched = await self._touched(operation)
         later = await self._store.read(
@@ -224,6 +233,8 @@ class Rewinds:
         git = self._scratch.git(self._main)
         records = await changed_files(git, operation.before, operation.after)
         touches = touches_of(records)
+        if (left := await self._store.read(lambda tx: history.left_by_undo(tx, operation))) is not None:
+            touches = tuple(touch for touch in touches if touch.path in left)
         return TouchedEvent(operation.event, touches, operation.before, operation.after)
 
     async def _taken_out(self, rewinds: Sequence[Operation], places: RewindPlaces) -> dict[str, set[str]]:
@@ -306,6 +317,17 @@ class Rewinds:
             return await self._place("new", True, operation.lane, places)
         tree = await git.line("rev-parse", f"{commit}^{{tree}}")
         return Target.BRANCH, operation.place, commit, tree, (commit,)
+
+    async def _thrown_away(self, operation: Operation) -> str:
+        """Why nothing of a rewind of the main branch stands there: somebody set the branch back behind it. Else
+        empty."""
+        if operation.target is not Target.MAIN or operation.before == operation.after:
+            return ""
+        event = await self._store.read(lambda tx: events.get(tx, operation.event))
+        if event is None or await self._applier.stands(operation, event):
+            return ""
+        branch = event.branch or "the main branch"
+        return f"Neither its commit nor the one that it was made on is in {branch} any more."
 
     async def _still_out(self, operation: Operation, places: RewindPlaces) -> None:
         """Refuse while another branch is checked out than the one that the operation is on."""
@@ -411,34 +433,3 @@ class Rewinds:
                 await history.give_up(tx, operation, "the process that carried it out was ended", by)
 
         await self._store.write(settle, durable=True)
-
-
-async def _is_there(place: str) -> bool:
-    return await asyncio.to_thread(Path(place).exists)
-
-
-def _choose(
-    request: RewindRequest,
-    places: RewindPlaces,
-    landed: list[Event],
-    open_: list[Event],
-    out: Mapping[str, set[str]],
-) -> tuple[list[Event], str]:
-    """Which events are taken out, and where: what has landed in a new branch unless it is said otherwise, and what
-    stands in the worktree alone there. A worktree has what has landed too. `out`: as of `_taken_out`."""
-    in_main = [event for event in landed if event.id not in out["main"]]
-    in_worktree = [event for event in (*landed, *open_) if event.id not in out["worktree"]]
-    open_ = [event for event in open_ if event.id not in out["worktree"]]
-    into = request.into or ("new" if in_main or places.worktree is None else "worktree")
-    if request.person:
-        taken = in_worktree if into == "worktree" else in_main if landed else open_
-        if not taken:
-            raise Refusal(f"What {request.lane} did since then is taken back already.", "", Fault.UNKNOWN)
-        return taken, into
-    if into == "main" or not open_:
-        raise Refusal(
-            "An agent takes back its own work that is not merged, and this is.",
-            "Ask a person for it.",
-            Fault.FORBIDDEN,
-        )
-    return open_, "worktree" if request.into is None else into
