@@ -22,16 +22,19 @@ from relay.base.terminal_text import safe_line
 from relay.git.checkout import Checkout
 from relay.git.kept_snapshots import KeptSnapshots
 from relay.git.run import GitError
+from relay.git.snapshot import Snapshot
 from relay.log import events
 from relay.log.events import Lane
 from relay.model import Fault, Refusal
 from relay.room.journal import ledger
 from relay.store.ports import Store, StoreError, Tx
 from relay.timeline import moments, reading
+from relay.timeline.projection import last_tree
 from relay.timeline.rewind import history
 from relay.timeline.rewind.history import REDONE, REWOUND, UNDONE, Operation, State, Target
 from relay.timeline.rewind.plan import RewindPlaces, RewindPlan, RewindRequest
 from relay.timeline.rewind.service import Rewinds
+from relay.timeline.rewind.tree_entries import existing
 
 log = structlog.get_logger(__name__)
 #: Files that the room is told the names of.
@@ -180,7 +183,7 @@ class RewindService:
                             f"Wait until it ends, or `/cancel @{each.name}`.",
                         )
                 if worktree is not None:
-                    snapshot = await worktree.take_snapshot(everything=True)
+                    snapshot = await self._counted(worktree)
                     places = RewindPlaces(places.head, (worktree.checkout, snapshot))
                 planned = await plan(rewinds, places)
                 new = planned.operation
@@ -205,6 +208,17 @@ class RewindService:
                 await self._log.catch_up()
         registry.wake.set()
         return answer
+
+    async def _counted(self, worktree: TrackedWorktree) -> Snapshot:
+        """What stands in a worktree, with the files that the log knows there and that git ignores since then."""
+        name, target = self._registry.checkout_name(worktree.name), await self._registry.target()
+        snapshot = await worktree.take_snapshot(everything=True)
+        known = await self._store.read(lambda tx: last_tree(tx, name))
+        if known is None or not await existing(worktree.snapshotter.git, [known.tree]):
+            return snapshot
+        commit = target.commit if target else None
+        tree = await worktree.snapshotter.with_ignored(snapshot.tree, known.tree, commit)
+        return snapshot if tree == snapshot.tree else replace(snapshot, tree=tree, dirty=True)
 
     async def _say(self, by: str, planned: RewindPlan, answer: Mapping[str, Any]) -> None:
         """Tell the room what was done. What is done stays done when the room cannot be told."""

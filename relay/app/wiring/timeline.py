@@ -107,11 +107,11 @@ class TimelineRecording:
             return
         try:
             await self.catch_up()
-            async with self.tools.entering(plan.agent) as alone:
-                if alone:
-                    await self._between_turns(plan, place)
-                await self._keep(place.tree, place.commits, plan, "a turn began")
-                await self.tools.begin(plan, place)
+            async with self.tools.entering(plan.agent, place) as stands:
+                if stands is not None:
+                    await self._between_turns(plan, stands)
+                await self._keep((stands or place).tree, place.commits, plan, "a turn began")
+                await self.tools.begin(plan, stands or place)
         except (GitError, OSError, StoreError, self._store.transient, self._store.errors) as error:
             log.warning("timeline not brought up to a turn", agent=plan.agent, reason=str(error))
 
