@@ -26,19 +26,19 @@ from relay.git.snapshot import Snapshot
 from relay.log import events
 from relay.log.events import Lane
 from relay.model import Fault, Refusal
+from relay.model.actions import Rewind
 from relay.room.journal import ledger
 from relay.store.ports import Store, StoreError, Tx
 from relay.timeline import moments, reading
 from relay.timeline.projection import last_tree
 from relay.timeline.rewind import history
 from relay.timeline.rewind.history import REDONE, REWOUND, UNDONE, Operation, State, Target
-from relay.timeline.rewind.plan import RewindPlaces, RewindPlan, RewindRequest
+from relay.timeline.rewind.plan import MAIN, RewindPlaces, RewindPlan, RewindRequest
 from relay.timeline.rewind.service import Rewinds
 from relay.timeline.rewind.tree_entries import existing
+from relay.timeline.rewind.wording import MOST_NAMED, rest
 
 log = structlog.get_logger(__name__)
-#: Files that the room is told the names of.
-MOST_NAMED = 8
 _VERBS = {REWOUND: "took back", UNDONE: "brought back", REDONE: "took back again"}
 
 
@@ -107,6 +107,12 @@ class RewindService:
                 "Ask a person for it.",
                 Fault.FORBIDDEN,
                 "not_own",
+            )
+        if lane.casefold() in (MAIN, reading.MAIN_LANE.key) and self._registry.find(lane) is None:
+            raise Refusal(
+                f"What stands on {MAIN} is the work of agents and people.",
+                "Name the one whose work is to be taken back.",
+                Fault.MALFORMED,
             )
         moment = await self._store.read(lambda tx: moments.resolve(tx, to))
         await self._store.read(lambda tx: reading.check_known(tx, lane))
@@ -230,7 +236,9 @@ class RewindService:
         where = f" on the branch {answer['branch']}" if answer["branch"] else ""
         back = "takes it out again" if new.kind == UNDONE else "brings it back"
         act = f"{by} {_VERBS[new.kind]} what {new.lane} did{since}{where}"
+        into = Rewind(new.lane, new.to, "worktree").line()
         text = f"{act}: {named}{more}. `{answer['undo_with']}` {back}."
+        text = " ".join([text, *rest(answer, new.kind, into)])
         if not paths:
             why = safe_line(answer.get("skipped", "Nothing of it stood there any more."))
             text = f"{by} undid the rewind of {new.lane}. {why} No file has changed."

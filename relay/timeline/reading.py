@@ -224,6 +224,9 @@ async def lanes_of(tx: Tx, name: str) -> list[str]:
     )
     if not keys:
         names = [row["lane"].removeprefix("human:") for row in await tx.all(Q.lane_names)]
+        wanted = name.removeprefix("human:").casefold()
+        if same := [each for each in names if each.casefold() == wanted and each != name]:
+            return await lanes_of(tx, same[0])
         known = ", ".join(dict.fromkeys(names)) or "nobody yet"
         raise Refusal(
             f"There is no lane of {name[:60]!r}.",
@@ -242,13 +245,6 @@ async def check_known(tx: Tx, name: str) -> None:
         await lanes_of(tx, name.upper())
     except Refusal:
         await lanes_of(tx, name)
-
-
-def merge_hint(branch: str | None) -> str:
-    """What is left to do where work was taken out on a new branch alone. Pure."""
-    if branch is None or not branch.startswith("rw/"):
-        return ""
-    return f" The main branch is as it was: merge `{safe_line(branch)}` to take it out there."
 
 
 async def knew(tx: Tx, event: Event) -> dict[str, Any]:

@@ -123,7 +123,12 @@ class PersonEdits:
 
     async def _record(self, known: KnownTree, snapshot: Snapshot) -> None:
         before, brought = await self._brought(known, snapshot)
-        records = await changed_files(self._git, before, snapshot.tree)
+        # A submodule whose folder is not at the commit that HEAD brought is nobody's edit; its commit says more.
+        records = [
+            record
+            for record in await changed_files(self._git, before, snapshot.tree)
+            if not record.is_submodule
+        ]
         touches = [touch for touch in touches_of(records) if brought.get(touch.path, "") != touch.after]
         if not touches:
             return

@@ -295,7 +295,7 @@ def answer_of(
 ) -> dict[str, Any]:
     """The answer of rewind, undo and redo (INTERFACES.md, "The wings to come"). `rewind` is put in when it was
     recorded."""
-    return {
+    answer = {
         "rewind": None,
         "lane": lane,
         "to": to,
@@ -306,6 +306,7 @@ def answer_of(
         "branch": branch,
         "undo_with": undo_with,
     }
+    return answer | ({"submodules": list(taken.submodules)} if taken.submodules else {})
 
 
 def newest_of_each_lane(taken: Iterable[Event]) -> list[str]:

@@ -28,6 +28,7 @@ from relay.log import events
 from relay.log.archived import archived_parts, cut_of
 from relay.log.events import Lane
 from relay.model.refusals import Fault, Refusal
+from relay.model.touches import paths_of
 from relay.store.ports import Store, Tx
 from relay.timeline.projection import CHANGED
 from relay.timeline.rewind import history
@@ -58,6 +59,7 @@ from relay.timeline.rewind.plan import (
     skipped_undo,
     steps,
     steps_again,
+    touches_in,
 )
 from relay.timeline.rewind.tree_entries import existing
 
@@ -106,6 +108,9 @@ class Rewinds:
         if left := [event.id for event in (*stays, *since.uncommitted)]:
             # Not in the main branch, so nothing of it is to be taken out there.
             answer["left"] = left
+            answer["left_files"] = paths_of(touch for event in stays for touch in touches_in(event))
+            open_edits = (touch for event in since.uncommitted for touch in touches_in(event))
+            answer["uncommitted_files"] = paths_of(open_edits)
         if result.tree == tree or (result.conflicts and not request.partial):
             return RewindPlan(answer, None)
         new = NewOperation(
@@ -354,6 +359,10 @@ class Rewinds:
         slug = re.sub(r"[^a-z0-9_]+", "-", name.casefold()).strip("-") or "lane"
         prefix = f"{HEADS}{BRANCHES}{slug}-"
         listed = await self._main.git.run("for-each-ref", "--format=%(refname)", f"{HEADS}{BRANCHES}")
+        if await self._main.git.maybe("rev-parse", "-q", "--verify", f"{HEADS}{BRANCHES[:-1]}") is not None:
+            raise Refusal(
+                f"A branch `{BRANCHES[:-1]}` is in the way of {BRANCHES}{slug}-1.", "Give it another name."
+            )
         numbers = [ref.removeprefix(prefix) for ref in listed.text.split("\n") if ref.startswith(prefix)]
         return f"{prefix}{max((int(number) for number in numbers if number.isdecimal()), default=0) + 1}"
 
@@ -365,17 +374,18 @@ class Rewinds:
         if (new := plan.operation) is not None:
             await self._applier.check(new.target, new.place, new.before, new.after)
             await self._unmoved(new)
+        elif not plan.answer["conflicts"]:
+            raise Refusal(
+                f"Nothing of what {plan.answer['lane']} did since then stands there any more.",
+                "Name an earlier moment, or another place.",
+            )
 
     async def apply(self, plan: RewindPlan) -> dict[str, Any]:
         """Do what the plan says; the answer, with the rewind's event. Raises Refusal, GitError, OSError, and then
         nothing was changed."""
         if plan.operation is None:
-            if plan.answer["conflicts"]:
-                return dict(plan.answer)
-            raise Refusal(
-                f"Nothing of what {plan.answer['lane']} did since then stands there any more.",
-                "Name an earlier moment, or another place.",
-            )
+            await self.check(plan)
+            return dict(plan.answer)
         # Whoever asked may go away; half a rewind must not stay.
         return await asyncio.shield(asyncio.ensure_future(self._apply(plan, plan.operation)))
 
