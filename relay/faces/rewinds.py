@@ -22,20 +22,23 @@ from relay.base.terminal_text import safe_line
 from relay.git.checkout import Checkout
 from relay.git.kept_snapshots import KeptSnapshots
 from relay.git.run import GitError
+from relay.git.snapshot import Snapshot
 from relay.log import events
 from relay.log.events import Lane
 from relay.model import Fault, Refusal
+from relay.model.actions import Rewind
 from relay.room.journal import ledger
 from relay.store.ports import Store, StoreError, Tx
 from relay.timeline import moments, reading
+from relay.timeline.projection import last_tree
 from relay.timeline.rewind import history
 from relay.timeline.rewind.history import REDONE, REWOUND, UNDONE, Operation, State, Target
-from relay.timeline.rewind.plan import RewindPlaces, RewindPlan, RewindRequest
+from relay.timeline.rewind.plan import MAIN, RewindPlaces, RewindPlan, RewindRequest
 from relay.timeline.rewind.service import Rewinds
+from relay.timeline.rewind.tree_entries import existing
+from relay.timeline.rewind.wording import MOST_NAMED, rest
 
 log = structlog.get_logger(__name__)
-#: Files that the room is told the names of.
-MOST_NAMED = 8
 _VERBS = {REWOUND: "took back", UNDONE: "brought back", REDONE: "took back again"}
 
 
@@ -104,6 +107,12 @@ class RewindService:
                 "Ask a person for it.",
                 Fault.FORBIDDEN,
                 "not_own",
+            )
+        if lane.casefold() in (MAIN, reading.MAIN_LANE.key) and self._registry.find(lane) is None:
+            raise Refusal(
+                f"What stands on {MAIN} is the work of agents and people.",
+                "Name the one whose work is to be taken back.",
+                Fault.MALFORMED,
             )
         moment = await self._store.read(lambda tx: moments.resolve(tx, to))
         await self._store.read(lambda tx: reading.check_known(tx, lane))
@@ -180,7 +189,7 @@ class RewindService:
                             f"Wait until it ends, or `/cancel @{each.name}`.",
                         )
                 if worktree is not None:
-                    snapshot = await worktree.take_snapshot(everything=True)
+                    snapshot = await self._counted(worktree)
                     places = RewindPlaces(places.head, (worktree.checkout, snapshot))
                 planned = await plan(rewinds, places)
                 new = planned.operation
@@ -206,6 +215,17 @@ class RewindService:
         registry.wake.set()
         return answer
 
+    async def _counted(self, worktree: TrackedWorktree) -> Snapshot:
+        """What stands in a worktree, with the files that the log knows there and that git ignores since then."""
+        name, target = self._registry.checkout_name(worktree.name), await self._registry.target()
+        snapshot = await worktree.take_snapshot(everything=True)
+        known = await self._store.read(lambda tx: last_tree(tx, name))
+        if known is None or not await existing(worktree.snapshotter.git, [known.tree]):
+            return snapshot
+        commit = target.commit if target else None
+        tree = await worktree.snapshotter.with_ignored(snapshot.tree, known.tree, commit)
+        return snapshot if tree == snapshot.tree else replace(snapshot, tree=tree, dirty=True)
+
     async def _say(self, by: str, planned: RewindPlan, answer: Mapping[str, Any]) -> None:
         """Tell the room what was done. What is done stays done when the room cannot be told."""
         paths, new = planned.paths, planned.operation
@@ -216,7 +236,9 @@ class RewindService:
         where = f" on the branch {answer['branch']}" if answer["branch"] else ""
         back = "takes it out again" if new.kind == UNDONE else "brings it back"
         act = f"{by} {_VERBS[new.kind]} what {new.lane} did{since}{where}"
+        into = Rewind(new.lane, new.to, "worktree").line()
         text = f"{act}: {named}{more}. `{answer['undo_with']}` {back}."
+        text = " ".join([text, *rest(answer, new.kind, into)])
         if not paths:
             why = safe_line(answer.get("skipped", "Nothing of it stood there any more."))
             text = f"{by} undid the rewind of {new.lane}. {why} No file has changed."

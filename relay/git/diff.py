@@ -109,12 +109,10 @@ def parse_raw(data: bytes) -> list[Record]:
 
 
 def touches_of(records: Iterable[Record]) -> tuple[Touch, ...]:
-    """What a difference of two trees says of each path, in their order. Submodules, which are other repositories'
-    commits, are left out."""
+    """What a difference of two trees says of each path, in their order. Of a submodule the commits, as of a file the
+    blobs."""
     touches: list[Touch] = []
     for record in records:
-        if record.is_submodule:
-            continue
         path, before, after = name_of(record.path), _blob(record.old), _blob(record.new)
         if record.change is Change.RENAMED and record.new_path is not None:
             touches.append(Touch(path, before, None, Kind.RENAME))

@@ -124,6 +124,28 @@ class Snapshotter:
         except UnusualPaths as error:
             raise GitError("mktree", 128, str(error)) from error
 
+    async def with_ignored(self, tree: str, known: str, committed: str | None) -> str:
+        """The tree `tree`, which `take` gave, with those files of the tree `known` that it lacks for nothing but
+        being ignored now, as they stand in the checkout: nobody deleted them. What the commit `committed` has was
+        taken out of git, and stays out. Raises GitError."""
+        git = self.git
+        asked = ("diff-tree", "-r", "-z", "--no-renames", "--diff-filter=D", "--name-only", known, tree)
+        gone = [path for path in (await git.run(*asked)).out.split(b"\0") if path] if known != tree else []
+        left = await asyncio.to_thread(_standing, self.checkout.top, gone)
+        paths = sorted(await self._ignored(git, left)) if left else []
+        try:
+            if paths and committed is not None:
+                has = await read_folders(git, committed, paths)
+                paths = [path for path in paths if has.find(path) is None]
+            if not paths:
+                return tree
+            stood = await read_folders(git, known, paths)
+            entries, unreadable = await self._look_at(stood, paths)
+            entries |= {path: stood.find(path) for path in unreadable}
+            return await write_folders(await read_folders(git, tree, paths), git, entries)
+        except UnusualPaths as error:
+            raise GitError("mktree", 128, str(error)) from error
+
     async def _updated(self, tree: str, paths: Sequence[bytes]) -> str | None:
         """The tree with what stands at these paths now; None: one of them is a folder, too large or unreadable."""
         folders, wanted = await self._open_folders(tree, paths)
@@ -295,6 +317,17 @@ def _plain(top: Path, paths: Iterable[bytes]) -> list[bytes]:
         )
 
     return [path for path in paths if not _unusual(top, [path]) and not inner(path)]
+
+
+def _standing(top: Path, paths: Iterable[bytes]) -> list[bytes]:
+    """Those of these paths at which a file is, in real folders and in no repository inside."""
+
+    def is_there(path: bytes) -> bool:
+        at = on_disk(top, path)
+        above = [each for each in at.parents if each != top and each.is_relative_to(top)]
+        return os.path.lexists(at) and not any(each.is_symlink() for each in above)
+
+    return _plain(top, [path for path in paths if is_there(path)])
 
 
 def _unusual(top: Path, paths: Iterable[bytes]) -> bool:

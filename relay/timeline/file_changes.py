@@ -206,11 +206,24 @@ async def record_tree(
     commit: str | None = None,
     parents: Sequence[str] = (),
     source: str = "start",
+    branch: str | None = None,
+    paths: Sequence[str] = (),
 ) -> Event:
     """Append `files.read` for a worktree whose timeline begins anew with this tree: the log knows nothing of it, or
-    it was set to the tree (`source`: handoff, retry). Raises LaneError."""
-    outputs = {"paths": [], "source": source, "worktree": worktree} | ({"commit": commit} if commit else {})
-    event = await events.append(tx, NewEvent(READ, lane, outputs=outputs, parents=parents, snapshot=tree))
+    it was set to the tree (`source`: handoff, retry; switch = to that of another `branch`, which is different at
+    these `paths`). Raises LaneError."""
+    outputs = {"paths": list(paths), "source": source, "worktree": worktree}
+    outputs |= {name: value for name, value in (("commit", commit), ("branch", branch)) if value}
+    new = NewEvent(
+        READ,
+        lane,
+        outputs=outputs,
+        parents=parents,
+        branch=branch,
+        snapshot=tree,
+        file_touches=list(paths) or None,
+    )
+    event = await events.append(tx, new)
     await project(tx, event)
     return event
 

@@ -12,14 +12,19 @@ from pathlib import Path
 from relay.log import events
 from relay.log.encoding import dumps
 from relay.log.events import Event
+from relay.model.touches import Kind, Touch
 from relay.store.ports import Queries, Store, Tx
 
 Q = Queries(Path(__file__).parent)
 FOLDER = Path(__file__).parent
 #: The types of the events that say what was done to files, or who was shown them.
 CHANGED, READ = "files.changed", "files.read"
+#: Those that say that work was taken out of files, brought back and taken out again; and that one came to nothing.
+TAKEN_BACK = ("timeline.rewound", "timeline.undone", "timeline.redone")
+GIVEN_UP = "timeline.given_up"
 #: The worktree, as events name it, of what stands in the main checkout and is not committed.
 UNCOMMITTED = "main (uncommitted)"
+_PROJECTED = (CHANGED, READ, *TAKEN_BACK, GIVEN_UP)
 #: Events of one transaction of a rebuild.
 BATCH = 500
 
@@ -43,6 +48,30 @@ async def project(tx: Tx, event: Event) -> None:
             touches=dumps(event.outputs["touches"]),
             unseen=dumps(event.outputs.get("unseen", [])),
         )
+    elif event.type in TAKEN_BACK and event.inputs["into"] == "worktree":
+        # What it does to the main branch is recorded with the commit there.
+        touches = [
+            Touch(
+                file["path"],
+                file["before"],
+                file["after"],
+                Kind.DELETE if file["after"] is None else Kind.WRITE,
+            )
+            for file in event.outputs["files"]
+            if file["before"] != file["after"]
+        ]
+        await tx.execute(
+            Q.put_touches,
+            pos=event.pos,
+            lane=event.lane_key,
+            seq=event.seq,
+            touches=dumps([touch.as_json() for touch in touches]),
+            unseen="[]",
+        )
+    elif event.type == GIVEN_UP:
+        operation = await events.get(tx, event.outputs["rewind"])
+        if operation is not None:  # else in a log that was brought back without it
+            await tx.execute(Q.drop_touches, lane=operation.lane_key, seq=operation.seq)
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +97,7 @@ async def rebuild(store: Store) -> int:
         await tx.execute(Q.clear_touches)
         await tx.execute(Q.clear_trees)
         count = after = 0
-        while batch := await events.read_after(tx, after, types=(CHANGED, READ), limit=BATCH):
+        while batch := await events.read_after(tx, after, types=_PROJECTED, limit=BATCH):
             for event in batch:
                 await project(tx, event)
             count, after = count + len(batch), batch[-1].pos

@@ -224,6 +224,9 @@ async def lanes_of(tx: Tx, name: str) -> list[str]:
     )
     if not keys:
         names = [row["lane"].removeprefix("human:") for row in await tx.all(Q.lane_names)]
+        wanted = name.removeprefix("human:").casefold()
+        if same := [each for each in names if each.casefold() == wanted and each != name]:
+            return await lanes_of(tx, same[0])
         known = ", ".join(dict.fromkeys(names)) or "nobody yet"
         raise Refusal(
             f"There is no lane of {name[:60]!r}.",
@@ -242,13 +245,6 @@ async def check_known(tx: Tx, name: str) -> None:
         await lanes_of(tx, name.upper())
     except Refusal:
         await lanes_of(tx, name)
-
-
-def merge_hint(branch: str | None) -> str:
-    """What is left to do where work was taken out on a new branch alone. Pure."""
-    if branch is None or not branch.startswith("rw/"):
-        return ""
-    return f" The main branch is as it was: merge `{safe_line(branch)}` to take it out there."
 
 
 async def knew(tx: Tx, event: Event) -> dict[str, Any]:
@@ -299,11 +295,11 @@ async def workspace(tx: Tx, path: str = "") -> list[dict[str, Any]]:
     ]
 
 
-def undo_with(event: Event, standing: Mapping[str, str]) -> str | None:
+def undo_with(event: Event, standing: Mapping[str, str | None]) -> str | None:
     """The command that takes back what an event did to files, and what its author did after it; None: it did nothing,
-    or relay carried it to the main branch for its author, or it is not committed, which nobody takes back.
-    `standing`: `history.undo_commands`, since only the newest rewind is undone."""
-    if event.type in _TAKEN_BACK:
+    or relay carried it to the main branch for its author, or it is not committed, which nobody takes back,
+    or it is taken back. `standing`: `history.undo_commands`, since only the newest rewind is undone."""
+    if event.type in _TAKEN_BACK or event.id in standing:
         return standing.get(event.id)
     if event.type != CHANGED or event.lane_key in (MAIN_LANE.key, "room/unknown"):
         return None
@@ -392,6 +388,8 @@ def words_of(type_: str, payload: Any) -> str:
     if type_ == CHANGED:
         return _changed(outputs)
     if type_ == READ:
+        if outputs["source"] == "switch":
+            return f"is on {safe_line(str(outputs['branch']), 60)} now"
         return _READ.get(outputs["source"], "read")
     if type_ == _WORKTREE:
         change = _WORKTREES.get(outputs["change"], safe_line(str(outputs["change"]), 40))

@@ -199,6 +199,9 @@ async def test_what_an_agent_did_is_taken_back_and_brought_back(open_room: Open)
         "brought back what BEN did",
         "took back again what BEN did",
     ]
+    refused = await one.relay("timeline", "rewind", "main", "--to", "-1h")
+    assert refused.code == 1 and "the work of agents and people" in refused.err
+    assert "took back" in (await one.relay("timeline", "lane", "@Ann")).out
     wrong = await one.relay("timeline", "rewind", "BEN", "--to", "a~b")
     assert wrong.code == 2
     assert "is no moment" in wrong.err

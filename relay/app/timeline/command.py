@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import json
+import shlex
 from collections.abc import Mapping
 from datetime import datetime
 from http.client import HTTPException
@@ -41,6 +42,7 @@ from relay.timeline.projection import rebuild
 from relay.timeline.reading import Filter
 from relay.timeline.rewind import history
 from relay.timeline.rewind.plan import INTO
+from relay.timeline.rewind.wording import merge_hint, rest
 
 #: Seconds that the room gets for a rewind.
 PATIENT_S = 300.0
@@ -168,7 +170,7 @@ def _take_back(settings: Settings, args: argparse.Namespace) -> int:
     by = args.name or git_person(settings.repo, settings.agent_names)
     body: dict[str, Any] = {"dry_run": args.dry_run, "partial": args.partial}
     if args.action == "rewind":
-        body |= {"lane": args.lane, "to": args.to, "into": args.into}
+        body |= {"lane": args.lane.removeprefix("@"), "to": args.to, "into": args.into}
     state = state_of(settings)
     if state is None or instance.running(settings) is None:
         return fail("the room does not run, and only it takes work back; start it and try again")
@@ -188,6 +190,7 @@ def _take_back(settings: Settings, args: argparse.Namespace) -> int:
 def _taken_back(done: dict[str, Any], args: argparse.Namespace) -> str:
     if "reason" in done:
         return indented(f"{done['reason']} {done['fix']}".strip())
+    kind = {"rewind": history.REWOUND, "undo": history.UNDONE}.get(args.action, history.REDONE)
     lines = [f"{file['action']:<9} {safe_line(file['path'])}" for file in done["files"]]
     lines += dict.fromkeys(
         f"{_who(read['lane'])} had read {safe_line(read['read'])}" for read in done["invalidated"]
@@ -204,8 +207,12 @@ def _taken_back(done: dict[str, Any], args: argparse.Namespace) -> str:
         lines.append(f"{args.action} would do this {_where(done)}; nothing was written.")
     else:
         lines.append(
-            f"Done {_where(done)}. `{done['undo_with']}` takes it back.{reading.merge_hint(done['branch'])}"
+            f"Done {_where(done)}. `{done['undo_with']}` takes it back.{merge_hint(done['branch'], kind)}"
         )
+    if done["success"]:
+        to = shlex.quote(done["to"])
+        into = f"relay timeline rewind {shlex.quote(done['lane'])} --to {to} --into worktree"
+        lines += rest(done, kind, into)
     return "\n".join(lines)
 
 
@@ -239,7 +246,8 @@ async def _read(store: Store, settings: Settings, args: argparse.Namespace) -> t
             return {"files": files, "others": others, "archived": older}, shown
         after = 0 if args.since is None else (await moments.resolve(tx, args.since)).pos
         types = args.type or ()
-        wanted = Filter(args.lane, args.path, types, after, others=not args.here)
+        lane = None if args.lane is None else args.lane.removeprefix("@")
+        wanted = Filter(lane, args.path, types, after, others=not args.here)
         found = await reading.page(tx, wanted, args.lines)
         origins = await origins_of(tx, found)
         standing = await history.undo_commands(tx)
@@ -276,7 +284,7 @@ async def _show(tx: Tx, text: str) -> tuple[Any, str]:
     return await reading.whole(tx, event), "\n".join(lines)
 
 
-def _line(event: Event, standing: Mapping[str, str], replica: str | None = None) -> str:
+def _line(event: Event, standing: Mapping[str, str | None], replica: str | None = None) -> str:
     files = event.file_touches or ()
     more = f" and {len(files) - MOST_FILES} more" if len(files) > MOST_FILES else ""
     named = ", ".join(safe_line(path, 60) for path in files[:MOST_FILES]) + more

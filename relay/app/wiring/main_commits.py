@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 from pathlib import Path
 
 from relay.airspace.worktrees.lifecycle import CHANGED, MERGED
@@ -35,13 +36,14 @@ _TRAILERS = "%H%x1F%(trailers:only,unfold,separator=%x1F)"
 @dataclass(frozen=True, slots=True)
 class MainCommit:
     """A commit of the main branch. `author` None: of more than one, or nobody; `named`: the event that relay made it
-    for."""
+    for; `branch`: that the main checkout was on."""
 
     commit: str
     tree: str
     author: Signature | None = None
     parents: tuple[str, ...] = ()
     named: str = ""
+    branch: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +72,24 @@ async def commits_between(git: Git, known: str | None, head: str) -> list[MainCo
         if 0 < len(commits) <= MOST_COMMITS and known in commits[0].parents[:1]:
             return commits
     return [MainCommit(head, await git.line("rev-parse", f"{head}^{{tree}}"))]
+
+
+async def arrival(checkout: Git, branch: str, known: str | None, head: str) -> tuple[str | None, str]:
+    """Of a checkout that came from another branch onto this one, where it stands at `head` now: the commit that it
+    left the other one at, when that goes on from `known` (else None), and the one that it came to. By the log of its
+    HEAD; where that does not say, what is on top of `known` was made after it came. Raises GitError."""
+    asked = ("log", "--walk-reflogs", f"--max-count={MOST_COMMITS}", "--format=%H %gs", "HEAD", "--")
+    entries = (await checkout.run(*asked, ok=(0, 128))).text.split("\n")
+    for entry, earlier in pairwise([*entries, ""]):
+        to, _, reason = entry.partition(" ")
+        if not (reason.startswith("checkout: moving from ") and reason.endswith(f" to {branch}")):
+            continue
+        left = earlier.partition(" ")[0] or None
+        if left is not None and (known is None or await checkout.maybe("merge-base", known, left) != known):
+            left = None
+        return left, to if await checkout.maybe("merge-base", to, head) == to else head
+    goes_on = known is not None and await checkout.maybe("merge-base", known, head) == known
+    return None, known if known is not None and goes_on else head
 
 
 def _commit(line: str) -> MainCommit:

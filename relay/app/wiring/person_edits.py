@@ -14,6 +14,7 @@ import asyncio
 import time
 from collections.abc import Sequence
 from contextlib import suppress
+from dataclasses import replace
 
 import structlog
 
@@ -90,8 +91,8 @@ class PersonEdits:
             known = await self._store.read(lambda tx: last_tree(tx, UNCOMMITTED))
             if known is None or not await self._is_there(known):
                 await self._begin(snapshot)
-            elif known.tree != snapshot.tree:
-                await self._record(known, snapshot)
+            elif (stands := await self._counted(known, snapshot)).tree != known.tree:
+                await self._record(known, stands)
         return True
 
     async def _take(self, main: Checkout) -> Snapshot:
@@ -100,6 +101,12 @@ class PersonEdits:
             self._snapshotter = Snapshotter(self._registry.scratch, main, "main-checkout", excluded)
         # All of it: the scratch may have been emptied, and HEAD moved.
         return await self._snapshotter.take()
+
+    async def _counted(self, known: KnownTree, snapshot: Snapshot) -> Snapshot:
+        """With the files that were open before and that git ignores since then: they are not deleted."""
+        assert self._snapshotter is not None
+        tree = await self._snapshotter.with_ignored(snapshot.tree, known.tree, known.commit)
+        return replace(snapshot, tree=tree)
 
     async def _is_there(self, known: KnownTree) -> bool:
         """Has git what the log last knew? Not when its snapshot was let go, or its commit was."""
@@ -116,7 +123,12 @@ class PersonEdits:
 
     async def _record(self, known: KnownTree, snapshot: Snapshot) -> None:
         before, brought = await self._brought(known, snapshot)
-        records = await changed_files(self._git, before, snapshot.tree)
+        # A submodule whose folder is not at the commit that HEAD brought is nobody's edit; its commit says more.
+        records = [
+            record
+            for record in await changed_files(self._git, before, snapshot.tree)
+            if not record.is_submodule
+        ]
         touches = [touch for touch in touches_of(records) if brought.get(touch.path, "") != touch.after]
         if not touches:
             return

@@ -14,7 +14,8 @@ from relay.faces.rewinds import RewindOrder, RewindService
 from relay.faces.timeline import TimelineService
 from relay.model.actions import MakeCheckpoint, RedoRewind, Rewind, UndoRewind
 from relay.room.journal import ledger
-from relay.timeline.reading import merge_hint
+from relay.timeline.rewind.history import REDONE, REWOUND, UNDONE
+from relay.timeline.rewind.wording import merge_hint, rest
 
 #: Files, readers and conflicts that an answer names.
 MOST_NAMED = 12
@@ -95,7 +96,11 @@ def rewind_answer(action: Rewind | UndoRewind | RedoRewind, done: Mapping[str, A
     if conflicts:
         lines += ["", "In conflict, and left as it is:"]
         lines += _listed([f"`{safe_line(path)}`" for path in conflicts])
-    merge = "" if refused or action.preview else merge_hint(done["branch"])
+    kind = {Rewind: REWOUND, UndoRewind: UNDONE}.get(type(action), REDONE)
+    if not refused:
+        into = Rewind(done["lane"], done["to"], "worktree").line()
+        lines += [line for said in rest(done, kind, into) for line in ("", said)]
+    merge = "" if refused or action.preview else merge_hint(done["branch"], kind)
     lines += ["", _next(action, refused) + merge]
     return "\n".join(lines)
 

@@ -46,7 +46,7 @@ class WorkedCheckout:
 class RunningTurn:
     """`began`: the tree that its checkout had. `heads`: what the worktree stands on, with what a merge under way
     brings; `base`: the newest commit of the main branch among what it has. `kept`: the last kept snapshot. `beside`:
-    agents whose turns ran in the same checkout meanwhile."""
+    agents whose turns ran in the same checkout meanwhile. `has_ignored`: the tree has files that git ignores now."""
 
     plan: Plan
     worktree: TrackedWorktree
@@ -62,6 +62,7 @@ class RunningTurn:
     known_reads: set[tuple[str, str]] = field(default_factory=set)
     kept: str | None = None
     beside: set[str] = field(default_factory=set)
+    has_ignored: bool = False
 
     @property
     def agent(self) -> str:

@@ -23,6 +23,7 @@ from relay.airspace.worktrees.registry import WorktreeRegistry
 from relay.app.wiring.main_commits import (
     MainCommit,
     MergedSide,
+    arrival,
     authors_of,
     commits_between,
     merge_of_branch,
@@ -43,7 +44,7 @@ from relay.git.run import Git, GitError
 from relay.log import events
 from relay.log.events import Event, Lane
 from relay.model import Changes, Workplace
-from relay.model.touches import Source, Touch
+from relay.model.touches import Source, Touch, paths_of
 from relay.room.dispatch.turns import Plan
 from relay.store.ports import Store, StoreError, Tx
 from relay.timeline import checkpoints
@@ -107,11 +108,11 @@ class TimelineRecording:
             return
         try:
             await self.catch_up()
-            async with self.tools.entering(plan.agent) as alone:
-                if alone:
-                    await self._between_turns(plan, place)
-                await self._keep(place.tree, place.commits, plan, "a turn began")
-                await self.tools.begin(plan, place)
+            async with self.tools.entering(plan.agent, place) as stands:
+                if stands is not None:
+                    await self._between_turns(plan, stands)
+                await self._keep((stands or place).tree, place.commits, plan, "a turn began")
+                await self.tools.begin(plan, stands or place)
         except (GitError, OSError, StoreError, self._store.transient, self._store.errors) as error:
             log.warning("timeline not brought up to a turn", agent=plan.agent, reason=str(error))
 
@@ -257,12 +258,34 @@ class TimelineRecording:
             if known is None:
                 tree = await self._git.line("rev-parse", f"{target.commit}^{{tree}}")
                 await self._store.write(
-                    lambda tx: record_tree(tx, MAIN_LANE, MAIN, tree, commit=target.commit)
+                    lambda tx: record_tree(
+                        tx, MAIN_LANE, MAIN, tree, commit=target.commit, branch=target.name
+                    )
                 )
-            elif known.commit != target.commit:
-                await self._record_commits(known, target.commit)
+                return
+            id = known.event
+            event = await self._store.read(lambda tx: events.get(tx, id))
+            if event is not None and event.branch not in (None, target.name):
+                known = await self._record_switch(known, event.branch, target.name, target.commit)
+            if known.commit != target.commit:
+                await self._record_commits(known, target.commit, target.name)
 
-    async def _record_commits(self, known: KnownTree, head: str) -> None:
+    async def _record_switch(self, known: KnownTree, before: str | None, branch: str, head: str) -> KnownTree:
+        """What was committed on the former branch, then the switch; gives where on this one it came to."""
+        assert self._registry.main is not None
+        left, came = await arrival(self._registry.main.git, branch, known.commit, head)
+        if left is not None and left != known.commit:
+            await self._record_commits(known, left, before)
+        tree = await self._git.line("rev-parse", f"{came}^{{tree}}")
+        paths = paths_of(await self._touches(f"{left}^{{tree}}" if left else known.tree, tree))
+        event = await self._store.write(
+            lambda tx: record_tree(
+                tx, MAIN_LANE, MAIN, tree, commit=came, source="switch", branch=branch, paths=paths
+            )
+        )
+        return KnownTree(tree, came, event.id)
+
+    async def _record_commits(self, known: KnownTree, head: str, branch: str | None) -> None:
         """One event for each commit on the way to `head`, two where it has an agent's work and a person's; one for
         all where there is no short way."""
         before = known.tree
@@ -274,7 +297,8 @@ class TimelineRecording:
             # An agent's own commit came by whoever works in the main checkout.
             signed = made.author is not None and made.author.name not in agents
             by = person if person is not None and signed else await self._people.own()
-            await self._record_commit(made, before, person, by.name.removeprefix("human:"))
+            each = replace(made, branch=branch)
+            await self._record_commit(each, before, person, by.name.removeprefix("human:"))
             before = made.tree
 
     async def _record_commit(self, made: MainCommit, before: str, person: Lane | None, by: str) -> None:
@@ -323,11 +347,15 @@ class TimelineRecording:
                         *(trailers.brought if part is parts[0] else ()),
                         *(trailers.own if last else ()),
                     ],
+                    branch=made.branch,
                 )
                 at = tree
             if recorded is None:
                 (part,) = parts
-                await record_tree(tx, part.lane, MAIN, made.tree, commit=made.commit, parents=part.causes)
+                causes, branch = part.causes, made.branch
+                await record_tree(
+                    tx, part.lane, MAIN, made.tree, commit=made.commit, parents=causes, branch=branch
+                )
 
         await self._store.write(work)
 

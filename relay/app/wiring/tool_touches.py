@@ -68,9 +68,10 @@ class ToolTouches:
     # -- the turn
 
     @asynccontextmanager
-    async def entering(self, agent: str) -> AsyncIterator[bool]:
-        """A turn of the agent begins, and is followed from `begin` on. Gives whether it is alone in its checkout.
-        What others did there up to now is recorded first: they did it without this agent."""
+    async def entering(self, agent: str, place: Workplace) -> AsyncIterator[Workplace | None]:
+        """A turn of the agent begins, and is followed from `begin` on. Gives the place with the tree that stands
+        there (`_counted`), None where others are at work too. What these did up to now is recorded first: they did it
+        without this agent."""
         name = self._registry.checkout_name(agent)
         checkout = self._checkouts.setdefault(name, WorkedCheckout(name))
         async with checkout.lock:
@@ -82,7 +83,21 @@ class ToolTouches:
             checkout.among.add(agent)
             for turn in others:
                 turn.beside.add(agent)
-            yield len(checkout.turns) == 1
+            if len(checkout.turns) > 1:
+                yield None
+                return
+            known = await self._store.read(lambda tx: last_tree(tx, name))
+            worktree = self._registry.worktrees.get(agent)
+            if known is not None and worktree is not None:
+                async with worktree.lock:
+                    tree = await self._counted(worktree, known.tree, place.tree)
+                place = replace(place, tree=tree)
+            yield place
+
+    async def _counted(self, worktree: TrackedWorktree, known: str, tree: str) -> str:
+        """The tree of a worktree with the files that the log knows there and that git ignores since then."""
+        target = await self._registry.target()
+        return await worktree.snapshotter.with_ignored(tree, known, target.commit if target else None)
 
     async def begin(self, plan: Plan, place: Workplace) -> None:
         """Follow a turn (within `entering`), when the log knows its worktree as it stands. Raises GitError and the
@@ -99,6 +114,7 @@ class ToolTouches:
         checkout.tree = known.tree
         turn = RunningTurn(plan, worktree, checkout, known.tree, place.commits, head.branch, heads, base)
         turn.beside |= beside
+        turn.has_ignored = self._registry.turn_trees.get(plan.agent) not in ("", None, known.tree)
         self._turns[plan.agent] = checkout.turns[plan.agent] = turn
 
     def named(self, agent: str, places: Sequence[Location], source: Source = Source.TOOL) -> None:
@@ -146,16 +162,17 @@ class ToolTouches:
 
     async def _finish_alone(self, turn: RunningTurn, changes: Changes | None) -> Changes | None:
         await self._look(turn, last=True)
-        if turn.kept is None and turn.tree == turn.began:
-            return changes
+        if changes is None and turn.kept is None and not turn.has_ignored:
+            return None
         try:
-            if changes is not None:
-                left = await self._touches(turn.tree, changes.after)
-                return replace(changes, before=turn.tree, touches=left)
-            # In the end all stands as it did: what was told of is undone.
             async with turn.worktree.lock:
-                after = (await turn.worktree.take_snapshot()).tree
-                await self._record(turn, await self._touches(turn.tree, after), Source.TREE, after)
+                stands = changes.after if changes else (await turn.worktree.take_snapshot()).tree
+                after = await self._counted(turn.worktree, turn.tree, stands)
+                left = await self._touches(turn.tree, after)
+                if changes is not None:
+                    return replace(changes, before=turn.tree, after=after, touches=left)
+                # git sees no change: what was told of is undone, or is ignored.
+                await self._record(turn, left, Source.TREE, after)
         except self._troubles as error:
             log.warning("end of a turn not joined to its tools' edits", agent=turn.agent, reason=str(error))
         return changes
@@ -171,7 +188,8 @@ class ToolTouches:
         turn = running[0]
         try:
             async with turn.worktree.lock:
-                after = (await turn.worktree.take_snapshot(everything=True)).tree
+                stands = (await turn.worktree.take_snapshot(everything=True)).tree
+                after = await self._counted(turn.worktree, turn.tree, stands)
                 await self._record(turn, await self._touches(turn.tree, after), Source.TREE, after)
         except self._troubles as error:
             log.warning("edits of turns in one checkout not told apart", agent=turn.agent, reason=str(error))

@@ -1,7 +1,7 @@
 -- name: last_writers
--- Who wrote the content that stands there; who carried it to the main branch only where nobody else did.
+-- Who wrote the content that stands there; who carried it to the main branch only where nobody else did, and who restored it by a rewind.
 SELECT t.path, t.lane, t.pos, e.id, e.at FROM jsonb_each_text(CAST(:blobs AS jsonb)) b (path, blob)
 JOIN touches t ON t.path = b.path
   AND t.pos = (SELECT o.pos FROM touches o WHERE o.path = b.path AND o.after = b.blob AND o.pos <= :until
-    ORDER BY o.lane = :main, o.pos DESC LIMIT 1)
+    ORDER BY o.lane = :main, EXISTS (SELECT 1 FROM events k WHERE k.pos = o.pos AND k.type <> 'files.changed'), o.pos DESC LIMIT 1)
 JOIN events e ON e.pos = t.pos

@@ -12,10 +12,11 @@ CROSS JOIN LATERAL (SELECT o.* FROM touches o WHERE o.path = p.path AND o.lane <
 JOIN events e ON e.pos = t.pos
 
 -- name: last_writes_on_main
--- People write there, and relay for agents. `;` is the character behind `:`.
+-- People write there, and relay for agents; a person's rewind of a worktree is none of it. `;` is the character behind `:`.
 SELECT t.path, t.pos, t.before, t.after, e.id, e.outputs
 FROM jsonb_array_elements(CAST(:places AS jsonb)) p
 CROSS JOIN LATERAL (SELECT o.* FROM touches o WHERE o.path = p->>'path' AND o.pos < CAST(p->>'pos' AS bigint)
+  AND EXISTS (SELECT 1 FROM events k WHERE k.pos = o.pos AND k.type = 'files.changed')
   AND (o.lane = 'room/main' OR (o.lane >= 'room/human:' AND o.lane < 'room/human;')) ORDER BY o.pos DESC LIMIT 1) t
 JOIN events e ON e.pos = t.pos
 
@@ -25,6 +26,7 @@ SELECT t.path, e.id FROM jsonb_array_elements(CAST(:asked AS jsonb)) p
 CROSS JOIN LATERAL (SELECT o.* FROM touches o WHERE o.path = p->>'path'
   AND o.after IS NOT DISTINCT FROM p->>'after' AND (o.lane < 'room/' OR o.lane >= 'room0') AND substr(o.lane, strpos(o.lane, '/') + 1) <> :agent
   AND (o.after IS NOT NULL OR NOT EXISTS (SELECT 1 FROM touches l WHERE l.path = o.path AND l.lane = o.lane AND l.pos > o.pos))
+  AND EXISTS (SELECT 1 FROM events k WHERE k.pos = o.pos AND k.type = 'files.changed')
   ORDER BY o.pos DESC LIMIT 1) t
 JOIN events e ON e.pos = t.pos
 WHERE NOT EXISTS (SELECT 1 FROM touches m WHERE m.path = t.path AND m.before IS NOT DISTINCT FROM t.after
@@ -38,12 +40,13 @@ CROSS JOIN LATERAL (SELECT o.* FROM touches o WHERE o.path = p->>'path'
   AND o.after IS NOT DISTINCT FROM p->>'after' AND (o.kind = 'mode') = (p->>'kind' = 'mode')
   AND (o.lane < 'room/' OR o.lane >= 'room0')
   AND (o.after IS NOT NULL OR NOT EXISTS (SELECT 1 FROM touches l WHERE l.path = o.path AND l.lane = o.lane AND l.pos > o.pos))
+  AND EXISTS (SELECT 1 FROM events k WHERE k.pos = o.pos AND k.type = 'files.changed')
   ORDER BY o.pos DESC LIMIT 1) t
 JOIN events e ON e.pos = t.pos
 WHERE NOT EXISTS (SELECT 1 FROM touches m JOIN events c ON c.pos = m.pos
   WHERE m.path = t.path AND m.pos > t.pos AND m.before IS NOT DISTINCT FROM t.after AND m.after IS DISTINCT FROM m.before
   AND (m.lane = 'room/main' OR (m.lane >= 'room/human:' AND m.lane < 'room/human;'))
-  AND (CAST(:open AS integer) = 1 OR CAST(c.outputs AS jsonb)->>'worktree' = 'main'))
+  AND c.type = 'files.changed' AND (CAST(:open AS integer) = 1 OR CAST(c.outputs AS jsonb)->>'worktree' = 'main'))
 
 -- name: newest_of_types
 SELECT x.pos FROM jsonb_array_elements_text(CAST(:types AS jsonb)) t (type) CROSS JOIN LATERAL (SELECT i.pos FROM events i
@@ -111,7 +114,7 @@ SELECT t.path, t.lane, t.after, e.id, e.at,
   (SELECT CAST(json_agg(DISTINCT c.lane) AS text) FROM touches c WHERE c.path = t.path AND (c.lane <> :main OR t.lane = :main)) AS contributors
 FROM touches n
 JOIN touches t ON t.path = n.path AND t.pos = CASE WHEN n.lane <> :main THEN n.pos ELSE COALESCE(
-  (SELECT w.pos FROM touches w WHERE w.path = n.path AND w.lane <> :main AND w.after IS NOT DISTINCT FROM n.after
+  (SELECT w.pos FROM touches w WHERE w.path = n.path AND w.lane <> :main AND EXISTS (SELECT 1 FROM events k WHERE k.pos = w.pos AND k.type = 'files.changed') AND w.after IS NOT DISTINCT FROM n.after
    ORDER BY w.pos DESC LIMIT 1), n.pos) END
 JOIN events e ON e.pos = t.pos
 WHERE (n.path = :path OR (n.path >= :inside AND n.path < :behind))

@@ -166,6 +166,17 @@ class RewindApplier:
         await self.scratch.publish(self.main, commit, [operation.base])
         return commit
 
+    async def stands(self, operation: Operation, event: Event) -> bool:
+        """Has the branch that it was written to its commit, or the one that this was made on? Where that branch is
+        gone: the one that is checked out."""
+        git, ref = self.main.git, f"{HEADS}{event.branch}"
+        if await git.maybe("rev-parse", "-q", "--verify", ref) is None:
+            ref = "HEAD"
+        asked = ("merge-base", "--is-ancestor", operation.base or "", ref)
+        return (await git.run(*asked, ok=(0, 1, 128))).code == 0 or await self._has_commit(
+            ref, operation, event
+        )
+
     async def _has_commit(self, ref: str, operation: Operation, event: Event) -> bool:
         """Has the branch the commit of this event?"""
         format_ = f"--format=%(trailers:key={EVENT},valueonly)"

@@ -31,6 +31,7 @@ from relay.git.scratch_repository import ScratchRepository
 from relay.git.snapshot import on_disk
 from relay.model.refusals import Refusal
 from relay.timeline.rewind.tree_entries import (
+    SUBMODULE,
     Change,
     Entry,
     changes_between,
@@ -42,7 +43,6 @@ from relay.timeline.rewind.tree_entries import (
 #: Paths that a refusal lists.
 _MOST_NAMED = 8
 _ATTRIBUTES = b".gitattributes"
-_SUBMODULE = "160000"
 #: In the git directory of the checkout: files that wait to be renamed into their places.
 STAGE = "relay-rewind"
 _BESIDE = ".relay-rewind"
@@ -158,7 +158,12 @@ class CheckoutWriter:
             raise Refusal(f"git is at work in {top}.", "Try again when it is done.")
         modules = [name_of(path) for path, sides in changes.items() if _is_submodule(sides)]
         if modules:
-            raise FilesInTheWay(top, modules, "Submodules would change", "Set them to their commits by hand.")
+            raise FilesInTheWay(
+                top,
+                modules,
+                "Submodules would change",
+                "Set them by hand; a rewind `into new` does it on a branch.",
+            )
         if paths := await filtered(self._scratch, self._checkout, after, list(changes)):
             why = "Files that would change go through a git filter, which relay does not run,"
             raise FilesInTheWay(top, paths, why, "Change them by hand.")
@@ -313,7 +318,7 @@ class CheckoutWriter:
 
 
 def _is_submodule(sides: Change) -> bool:
-    return any(entry is not None and entry.mode == _SUBMODULE for entry in sides)
+    return any(entry is not None and entry.mode == SUBMODULE for entry in sides)
 
 
 def _is_folder(path: Path) -> bool:

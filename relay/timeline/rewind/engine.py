@@ -22,6 +22,7 @@ from relay.git.run import Git, name_of
 from relay.timeline.rewind.line_merge import Versions, blob_id, merge_texts
 from relay.timeline.rewind.named_touches import NamedTouch, TouchedEvent, named_touches, oid_of
 from relay.timeline.rewind.tree_entries import (
+    SUBMODULE,
     Change,
     Entry,
     blobs_of,
@@ -63,6 +64,8 @@ class TakenBack:
 
     tree: str
     files: tuple[RewoundFile, ...]
+    #: Those of the files that change which are submodules.
+    submodules: tuple[str, ...] = ()
 
     @property
     def conflicts(self) -> tuple[str, ...]:
@@ -289,7 +292,12 @@ class _Walk:
         await write_blobs(self._git, made, folder)
         new = await tree_with(self._git, self._tree, changes, self._folder / "index")
         files = [self._told(path, file) for path, file in sorted(self._files.items()) if file.touched]
-        return TakenBack(new, tuple(files))
+        modules = [
+            name_of(path)
+            for path, entry in sorted(changes.items())
+            if SUBMODULE in (entry and entry.mode, (stood := self._entries.get(path)) and stood.mode)
+        ]
+        return TakenBack(new, tuple(files), tuple(modules))
 
     async def _check_objects(self) -> None:
         """What has to come back and is kept nowhere any more cannot."""
@@ -303,7 +311,7 @@ class _Walk:
         there = await existing(self._git, needed.values())
         for path, oid in needed.items():
             # A submodule's commit is in no object store of ours, and need not be.
-            if oid not in there and self._files[path].entry != Entry("160000", oid):
+            if oid not in there and self._files[path].entry != Entry(SUBMODULE, oid):
                 self._files[path].conflict = True
 
     def _spread_conflicts(self) -> None:

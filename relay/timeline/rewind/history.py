@@ -21,16 +21,13 @@ from relay.log.encoding import dumps
 from relay.log.events import Event, Lane, NewEvent
 from relay.model.refusals import Refusal
 from relay.store.ports import Row, Store, Tx
+from relay.timeline import projection
 from relay.timeline.file_changes import record_tree
-from relay.timeline.projection import BATCH, Q
+from relay.timeline.projection import BATCH, Q, project
 
 #: The types of the events; `given_up` names the operation that came to nothing.
-REWOUND, UNDONE, REDONE, GIVEN_UP = (
-    "timeline.rewound",
-    "timeline.undone",
-    "timeline.redone",
-    "timeline.given_up",
-)
+REWOUND, UNDONE, REDONE = projection.TAKEN_BACK
+GIVEN_UP = projection.GIVEN_UP
 #: What takes an operation back, as people give it at the command line.
 UNDO, REDO = "relay timeline undo", "relay timeline redo"
 _HEADS = "refs/heads/"
@@ -46,8 +43,12 @@ class Target(StrEnum):
 
 
 class State(StrEnum):
+    """`partly`: an undo that left files in conflict, and a rewind of which that is the last one that stands: its next
+    undo is about these files."""
+
     BEGUN = "begun"
     DONE = "done"
+    PARTLY = "partly"
     UNDONE = "undone"
     GIVEN_UP = "given_up"
 
@@ -106,7 +107,7 @@ async def begin(tx: Tx, new: NewOperation) -> Event:
     if new.of is not None:
         about = await tx.one(Q.rewind_of_event, event=new.of)
         wanted = State.DONE if new.kind == UNDONE else State.UNDONE
-        if about is None or about["state"] != wanted:
+        if about is None or about["state"] not in (wanted, State.PARTLY):
             raise Refusal("Somebody else has just undone or redone it.", "Look at the log, then try again.")
     paths = sorted({file["path"] for file in new.answer["files"] if file["before"] != file["after"]})
     inputs = {
@@ -136,6 +137,7 @@ async def begin(tx: Tx, new: NewOperation) -> Event:
         ),
     )
     await _put(tx, event, State.BEGUN)
+    await project(tx, event)
     return event
 
 
@@ -147,20 +149,48 @@ async def finish(tx: Tx, operation: Operation) -> None:
         # Else the next turn there would find changes of nobody's.
         by = Lane(event.session, event.lane)
         await record_tree(tx, by, worktree, operation.after, parents=[event.id])
-    await _settle(tx, operation)
+    await _settle(tx, operation, event)
 
 
-async def _settle(tx: Tx, operation: Operation) -> None:
-    await tx.execute(Q.set_rewind_state, pos=operation.pos, state=State.DONE.value)
+async def _settle(tx: Tx, operation: Operation, event: Event) -> None:
+    partly = operation.kind == UNDONE and event.outputs["conflicts"]
+    state = State.PARTLY if partly else State.DONE
+    await tx.execute(Q.set_rewind_state, pos=operation.pos, state=state.value)
+    await _settle_rewind(tx, operation)
+
+
+async def _settle_rewind(tx: Tx, operation: Operation) -> None:
+    """What the operations of a rewind leave of it."""
     if operation.kind != REWOUND:
-        state = State.UNDONE if operation.kind == UNDONE else State.DONE
+        undo = await _standing_undo(tx, operation.rewind)
+        state = State.DONE if undo is None else State.PARTLY if undo.state is State.PARTLY else State.UNDONE
         await tx.execute(Q.set_rewind_state, pos=operation.rewind, state=state.value)
+
+
+async def _standing_undo(tx: Tx, rewind: int) -> Operation | None:
+    """The newest undo of a rewind that was not redone."""
+    standing: list[Operation] = []
+    for row in await tx.all(Q.later_operations, rewind=rewind):
+        operation = _operation(row)
+        if operation.kind == UNDONE:
+            standing.append(operation)
+        elif standing:
+            standing.pop()
+    return standing[-1] if standing else None
+
+
+async def left_by_undo(tx: Tx, rewind: Operation) -> frozenset[str] | None:
+    """The files that the undo of a rewind left in conflict, and its next undo is about; None: about all."""
+    undo = await _standing_undo(tx, rewind.pos) if rewind.kind == REWOUND else None
+    event = None if undo is None else await events.get(tx, undo.event)
+    return None if event is None else frozenset(event.outputs["conflicts"])
 
 
 async def give_up(tx: Tx, operation: Operation, reason: str, by: Lane) -> None:
     """It came to nothing: no file, branch or index says that it was asked for."""
     outputs = {"rewind": operation.event, "reason": reason}
-    await events.append(tx, NewEvent(GIVEN_UP, by, outputs=outputs, parents=[operation.event]))
+    event = await events.append(tx, NewEvent(GIVEN_UP, by, outputs=outputs, parents=[operation.event]))
+    await project(tx, event)
     await tx.execute(Q.set_rewind_state, pos=operation.pos, state=State.GIVEN_UP.value)
 
 
@@ -176,7 +206,7 @@ async def of_event(tx: Tx, event: str) -> Operation | None:
 
 
 async def to_undo(tx: Tx) -> Operation | None:
-    """The newest rewind that is done and not undone."""
+    """The newest rewind that is done and not undone, or undone in part."""
     row = await tx.one(Q.rewind_to_undo)
     return None if row is None else _operation(row)
 
@@ -187,10 +217,13 @@ async def to_redo(tx: Tx) -> Operation | None:
     return None if row is None else _operation(row)
 
 
-async def undo_commands(tx: Tx) -> dict[str, str]:
-    """What `undo` and `redo` act on now: the command, by the event that it takes back."""
+async def undo_commands(tx: Tx) -> dict[str, str | None]:
+    """What `undo` and `redo` act on now: the command, by the event that it takes back. None: an event of which a
+    rewind that stands has left nothing."""
+    rewinds = [_operation(row) for row in await tx.all(Q.rewinds_standing)]
+    gone: dict[str, str | None] = {id: None for rewind in rewinds for id in rewind.removed}
     operations = {UNDO: await to_undo(tx), REDO: await to_redo(tx)}
-    return {operation.event: command for command, operation in operations.items() if operation is not None}
+    return gone | {each.event: command for command, each in operations.items() if each is not None}
 
 
 async def standing_after(tx: Tx, after: int) -> list[Operation]:
@@ -205,7 +238,7 @@ async def taken_back(tx: Tx) -> dict[str, Any]:
     rewinds = [_operation(row) for row in await tx.all(Q.rewinds_standing)]
     removed = dumps(sorted({id for rewind in rewinds for id in rewind.removed}))
     places = {row["id"]: row["pos"] for row in await tx.all(events.Q.events_known, ids=removed)}
-    acts = {command: event for event, command in (await undo_commands(tx)).items()}
+    undo, redo = await to_undo(tx), await to_redo(tx)
     return {
         "rewinds": [
             {
@@ -219,8 +252,8 @@ async def taken_back(tx: Tx) -> dict[str, Any]:
             }
             for rewind in rewinds
         ],
-        "undo": acts.get(UNDO),
-        "redo": acts.get(REDO),
+        "undo": None if undo is None else undo.event,
+        "redo": None if redo is None else redo.event,
     }
 
 
@@ -248,15 +281,13 @@ async def _fold(tx: Tx, event: Event, *, begun: bool) -> None:
         if operation is None:
             return  # in a log that was brought back without it
         await tx.execute(Q.set_rewind_state, pos=operation.pos, state=State.GIVEN_UP.value)
-        if operation.kind != REWOUND:
-            state = State.DONE if operation.kind == UNDONE else State.UNDONE
-            await tx.execute(Q.set_rewind_state, pos=operation.rewind, state=state.value)
+        await _settle_rewind(tx, operation)
         return
     if (about := event.inputs["rewind"]) is not None and await of_event(tx, about) is None:
         return
     operation = await _put(tx, event, State.BEGUN if begun else State.DONE)
     if not begun:
-        await _settle(tx, operation)
+        await _settle(tx, operation, event)
 
 
 async def _put(tx: Tx, event: Event, state: State) -> Operation:

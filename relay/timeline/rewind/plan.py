@@ -23,7 +23,7 @@ from relay.model.touches import Kind, Touch, paths_of
 from relay.store.ports import Tx
 from relay.timeline.projection import CHANGED, READ, UNCOMMITTED, last_tree
 from relay.timeline.rewind.engine import TakenBack
-from relay.timeline.rewind.history import UNDONE, NewOperation, Operation, Target, standing_after
+from relay.timeline.rewind.history import UNDONE, NewOperation, Operation, standing_after
 from relay.timeline.rewind.named_touches import TouchedEvent
 
 #: The event of another wing that says that an agent's branch was merged, and of its changes that one.
@@ -295,7 +295,7 @@ def answer_of(
 ) -> dict[str, Any]:
     """The answer of rewind, undo and redo (INTERFACES.md, "The wings to come"). `rewind` is put in when it was
     recorded."""
-    return {
+    answer = {
         "rewind": None,
         "lane": lane,
         "to": to,
@@ -306,6 +306,7 @@ def answer_of(
         "branch": branch,
         "undo_with": undo_with,
     }
+    return answer | ({"submodules": list(taken.submodules)} if taken.submodules else {})
 
 
 def newest_of_each_lane(taken: Iterable[Event]) -> list[str]:
@@ -316,20 +317,20 @@ def newest_of_each_lane(taken: Iterable[Event]) -> list[str]:
     return [event.id for event in newest.values()]
 
 
-def skipped_undo(operation: Operation, of: str, author: str, by: Lane) -> RewindPlan:
+def skipped_undo(operation: Operation, of: str, author: str, by: Lane, why: str) -> RewindPlan:
     """An undo for which there is no place any more: it is recorded and writes nothing, so that the rewind before it
-    is the next to be undone. `skipped` of the answer says why. Pure."""
+    is the next to be undone. `skipped` of the answer says `why`. Pure."""
     nothing = TakenBack(operation.after, ())
     answer = answer_of(operation.lane, "", [operation.event], nothing, undo_with="")
-    answer["skipped"] = f"The worktree {operation.place} is gone, and what stood in it."
+    answer["skipped"] = why
     new = NewOperation(
         kind=UNDONE,
         of=of,
         lane=operation.lane,
         to="",
-        target=Target.WORKTREE,
+        target=operation.target,
         place=operation.place,
-        base=None,
+        base=operation.base,
         before=operation.after,
         after=operation.after,
         answer=answer,
@@ -338,3 +339,30 @@ def skipped_undo(operation: Operation, of: str, author: str, by: Lane) -> Rewind
         causes=[operation.event],
     )
     return RewindPlan(answer, new)
+
+
+def choose(
+    request: RewindRequest,
+    places: RewindPlaces,
+    landed: list[Event],
+    open_: list[Event],
+    out: Mapping[str, set[str]],
+) -> tuple[list[Event], str]:
+    """Which events are taken out, and where: what has landed in a new branch unless it is said otherwise, and what
+    stands in the worktree alone there. A worktree has what has landed too. `out`: as of `_taken_out`."""
+    in_main = [event for event in landed if event.id not in out["main"]]
+    in_worktree = [event for event in (*landed, *open_) if event.id not in out["worktree"]]
+    open_ = [event for event in open_ if event.id not in out["worktree"]]
+    into = request.into or ("new" if in_main or places.worktree is None else "worktree")
+    if request.person:
+        taken = in_worktree if into == "worktree" else in_main if landed else open_
+        if not taken:
+            raise Refusal(f"What {request.lane} did since then is taken back already.", "", Fault.UNKNOWN)
+        return taken, into
+    if into == "main" or not open_:
+        raise Refusal(
+            "An agent takes back its own work that is not merged, and this is.",
+            "Ask a person for it.",
+            Fault.FORBIDDEN,
+        )
+    return open_, "worktree" if request.into is None else into

@@ -13,7 +13,7 @@ from __future__ import annotations
 import asyncio
 import re
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -26,8 +26,9 @@ from relay.git.run import GitError
 from relay.git.scratch_repository import ScratchRepository
 from relay.log import events
 from relay.log.archived import archived_parts, cut_of
-from relay.log.events import Event, Lane
+from relay.log.events import Lane
 from relay.model.refusals import Fault, Refusal
+from relay.model.touches import paths_of
 from relay.store.ports import Store, Tx
 from relay.timeline.projection import CHANGED
 from relay.timeline.rewind import history
@@ -50,6 +51,7 @@ from relay.timeline.rewind.plan import (
     RewindPlan,
     RewindRequest,
     answer_of,
+    choose,
     in_history,
     invalidated,
     lane_events,
@@ -57,6 +59,7 @@ from relay.timeline.rewind.plan import (
     skipped_undo,
     steps,
     steps_again,
+    touches_in,
 )
 from relay.timeline.rewind.tree_entries import existing
 
@@ -88,7 +91,7 @@ class Rewinds:
             landed += (event for event in open_ if event.id in found)
             open_ = [event for event in open_ if event.id not in found]
         out = await self._taken_out(since.rewinds, places)
-        taken, into = _choose(request, places, landed, open_, out)
+        taken, into = choose(request, places, landed, open_, out)
         target, place, base, tree, parents = await self._place(into, bool(landed), lane, places)
         git, removed = self._scratch.git(self._main), {event.id for event in taken}
         # An event that is out already counts as another's: so does what took it out, and their renames meet.
@@ -105,6 +108,9 @@ class Rewinds:
         if left := [event.id for event in (*stays, *since.uncommitted)]:
             # Not in the main branch, so nothing of it is to be taken out there.
             answer["left"] = left
+            answer["left_files"] = paths_of(touch for event in stays for touch in touches_in(event))
+            open_edits = (touch for event in since.uncommitted for touch in touches_in(event))
+            answer["uncommitted_files"] = paths_of(open_edits)
         if result.tree == tree or (result.conflicts and not request.partial):
             return RewindPlan(answer, None)
         new = NewOperation(
@@ -173,8 +179,16 @@ class Rewinds:
                 f"What the files of {operation.lane} were before and after is not kept any more.",
                 "`timeline.keep_days` says how long snapshots are kept.",
             )
-        if kind == UNDONE and operation.target is Target.WORKTREE and not await _is_there(operation.place):
-            return skipped_undo(operation, of, author, by)
+        if (
+            kind == UNDONE
+            and operation.target is Target.WORKTREE
+            and not await asyncio.to_thread(Path(operation.place).exists)
+        ):
+            return skipped_undo(
+                operation, of, author, by, f"The worktree {operation.place} is gone, and what stood in it."
+            )
+        if kind == UNDONE and (thrown := await self._thrown_away(operation)):
+            return skipped_undo(operation, of, author, by, thrown)
         target, place, base, tree, parents = await self._place_again(operation, places)
         touched = await self._touched(operation)
         later = await self._store.read(
@@ -224,6 +238,8 @@ class Rewinds:
         git = self._scratch.git(self._main)
         records = await changed_files(git, operation.before, operation.after)
         touches = touches_of(records)
+        if (left := await self._store.read(lambda tx: history.left_by_undo(tx, operation))) is not None:
+            touches = tuple(touch for touch in touches if touch.path in left)
         return TouchedEvent(operation.event, touches, operation.before, operation.after)
 
     async def _taken_out(self, rewinds: Sequence[Operation], places: RewindPlaces) -> dict[str, set[str]]:
@@ -307,6 +323,17 @@ class Rewinds:
         tree = await git.line("rev-parse", f"{commit}^{{tree}}")
         return Target.BRANCH, operation.place, commit, tree, (commit,)
 
+    async def _thrown_away(self, operation: Operation) -> str:
+        """Why nothing of a rewind of the main branch stands there: somebody set the branch back behind it. Else
+        empty."""
+        if operation.target is not Target.MAIN or operation.before == operation.after:
+            return ""
+        event = await self._store.read(lambda tx: events.get(tx, operation.event))
+        if event is None or await self._applier.stands(operation, event):
+            return ""
+        branch = event.branch or "the main branch"
+        return f"Neither its commit nor the one that it was made on is in {branch} any more."
+
     async def _still_out(self, operation: Operation, places: RewindPlaces) -> None:
         """Refuse while another branch is checked out than the one that the operation is on."""
         event = await self._store.read(lambda tx: events.get(tx, operation.event))
@@ -332,6 +359,10 @@ class Rewinds:
         slug = re.sub(r"[^a-z0-9_]+", "-", name.casefold()).strip("-") or "lane"
         prefix = f"{HEADS}{BRANCHES}{slug}-"
         listed = await self._main.git.run("for-each-ref", "--format=%(refname)", f"{HEADS}{BRANCHES}")
+        if await self._main.git.maybe("rev-parse", "-q", "--verify", f"{HEADS}{BRANCHES[:-1]}") is not None:
+            raise Refusal(
+                f"A branch `{BRANCHES[:-1]}` is in the way of {BRANCHES}{slug}-1.", "Give it another name."
+            )
         numbers = [ref.removeprefix(prefix) for ref in listed.text.split("\n") if ref.startswith(prefix)]
         return f"{prefix}{max((int(number) for number in numbers if number.isdecimal()), default=0) + 1}"
 
@@ -343,17 +374,18 @@ class Rewinds:
         if (new := plan.operation) is not None:
             await self._applier.check(new.target, new.place, new.before, new.after)
             await self._unmoved(new)
+        elif not plan.answer["conflicts"]:
+            raise Refusal(
+                f"Nothing of what {plan.answer['lane']} did since then stands there any more.",
+                "Name an earlier moment, or another place.",
+            )
 
     async def apply(self, plan: RewindPlan) -> dict[str, Any]:
         """Do what the plan says; the answer, with the rewind's event. Raises Refusal, GitError, OSError, and then
         nothing was changed."""
         if plan.operation is None:
-            if plan.answer["conflicts"]:
-                return dict(plan.answer)
-            raise Refusal(
-                f"Nothing of what {plan.answer['lane']} did since then stands there any more.",
-                "Name an earlier moment, or another place.",
-            )
+            await self.check(plan)
+            return dict(plan.answer)
         # Whoever asked may go away; half a rewind must not stay.
         return await asyncio.shield(asyncio.ensure_future(self._apply(plan, plan.operation)))
 
@@ -411,34 +443,3 @@ class Rewinds:
                 await history.give_up(tx, operation, "the process that carried it out was ended", by)
 
         await self._store.write(settle, durable=True)
-
-
-async def _is_there(place: str) -> bool:
-    return await asyncio.to_thread(Path(place).exists)
-
-
-def _choose(
-    request: RewindRequest,
-    places: RewindPlaces,
-    landed: list[Event],
-    open_: list[Event],
-    out: Mapping[str, set[str]],
-) -> tuple[list[Event], str]:
-    """Which events are taken out, and where: what has landed in a new branch unless it is said otherwise, and what
-    stands in the worktree alone there. A worktree has what has landed too. `out`: as of `_taken_out`."""
-    in_main = [event for event in landed if event.id not in out["main"]]
-    in_worktree = [event for event in (*landed, *open_) if event.id not in out["worktree"]]
-    open_ = [event for event in open_ if event.id not in out["worktree"]]
-    into = request.into or ("new" if in_main or places.worktree is None else "worktree")
-    if request.person:
-        taken = in_worktree if into == "worktree" else in_main if landed else open_
-        if not taken:
-            raise Refusal(f"What {request.lane} did since then is taken back already.", "", Fault.UNKNOWN)
-        return taken, into
-    if into == "main" or not open_:
-        raise Refusal(
-            "An agent takes back its own work that is not merged, and this is.",
-            "Ask a person for it.",
-            Fault.FORBIDDEN,
-        )
-    return open_, "worktree" if request.into is None else into

@@ -20,6 +20,7 @@ REGULAR = frozenset({"100644", "100755"})
 #: Bytes of one blob that is read into memory, and of all that one call reads.
 MOST_BLOB = 16 * 1_048_576
 MOST_BLOBS = 512 * 1_048_576
+SUBMODULE = "160000"
 _NO_MODE, _FOLDER = "000000", "040000"
 #: Paths that one command line names.
 _AT_ONCE = 500

@@ -1,6 +1,9 @@
 -- name: clear_touches
 DELETE FROM touches
 
+-- name: drop_touches
+DELETE FROM touches WHERE lane = :lane AND seq = :seq
+
 -- name: clear_trees
 DELETE FROM worktree_trees
 

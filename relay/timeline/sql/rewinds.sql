@@ -9,11 +9,12 @@ UPDATE rewinds SET state = :state WHERE pos = :pos
 SELECT r.* FROM events e JOIN rewinds r ON r.pos = e.pos WHERE e.id = :event
 
 -- name: rewind_to_undo
-SELECT * FROM rewinds WHERE kind = 'timeline.rewound' AND state = 'done' ORDER BY pos DESC LIMIT 1
+SELECT * FROM rewinds WHERE kind = 'timeline.rewound' AND state IN ('done', 'partly') ORDER BY pos DESC LIMIT 1
 
 -- name: rewind_to_redo
 SELECT u.* FROM rewinds u JOIN rewinds r ON r.pos = u.rewind
-WHERE u.kind = 'timeline.undone' AND u.state = 'done' AND r.state = 'undone' AND u.before <> u.after
+WHERE u.kind = 'timeline.undone' AND u.state IN ('done', 'partly') AND r.state IN ('undone', 'partly') AND u.before <> u.after
+AND NOT EXISTS (SELECT 1 FROM rewinds d WHERE d.rewind = u.rewind AND d.state <> 'given_up' AND d.pos > u.pos)
 AND NOT EXISTS (
     SELECT 1 FROM rewinds n WHERE n.kind = 'timeline.rewound' AND n.state <> 'given_up' AND n.pos > u.pos
 )
@@ -21,6 +22,9 @@ ORDER BY u.pos DESC LIMIT 1
 
 -- name: begun_rewinds
 SELECT * FROM rewinds WHERE state = 'begun' ORDER BY pos
+
+-- name: later_operations
+SELECT * FROM rewinds WHERE rewind = :rewind AND pos > :rewind AND state IN ('done', 'partly') ORDER BY pos
 
 -- name: rewinds_after
 SELECT * FROM rewinds WHERE pos > :after AND kind = 'timeline.rewound' AND state IN ('begun', 'done')

@@ -11,10 +11,11 @@ JOIN touches t ON t.path = p.value
 JOIN events e ON e.pos = t.pos
 
 -- name: last_writes_on_main
--- People write there, and relay for agents. `;` is the character behind `:`.
+-- People write there, and relay for agents; a person's rewind of a worktree is none of it. `;` is the character behind `:`.
 SELECT t.path, t.pos, t.before, t.after, e.id, e.outputs FROM json_each(:places) p
 JOIN touches t ON t.path = p.value->>'path' AND t.pos = (SELECT o.pos FROM touches o WHERE o.path = p.value->>'path'
-  AND o.pos < p.value->>'pos' AND (o.lane = 'room/main' OR (o.lane >= 'room/human:' AND o.lane < 'room/human;')) ORDER BY o.pos DESC LIMIT 1)
+  AND o.pos < p.value->>'pos' AND EXISTS (SELECT 1 FROM events k WHERE k.pos = o.pos AND k.type = 'files.changed')
+  AND (o.lane = 'room/main' OR (o.lane >= 'room/human:' AND o.lane < 'room/human;')) ORDER BY o.pos DESC LIMIT 1)
 JOIN events e ON e.pos = t.pos
 
 -- name: others_writes
@@ -23,6 +24,7 @@ SELECT t.path, e.id FROM json_each(:asked) p
 JOIN touches t ON t.path = p.value->>'path' AND t.pos = (SELECT o.pos FROM touches o WHERE o.path = p.value->>'path'
   AND o.after IS p.value->>'after' AND (o.lane < 'room/' OR o.lane >= 'room0') AND substr(o.lane, instr(o.lane, '/') + 1) <> :agent
   AND (o.after IS NOT NULL OR NOT EXISTS (SELECT 1 FROM touches l WHERE l.path = o.path AND l.lane = o.lane AND l.pos > o.pos))
+  AND EXISTS (SELECT 1 FROM events k WHERE k.pos = o.pos AND k.type = 'files.changed')
   ORDER BY o.pos DESC LIMIT 1)
 JOIN events e ON e.pos = t.pos
 WHERE NOT EXISTS (SELECT 1 FROM touches m WHERE m.path = t.path AND m.before IS t.after
@@ -35,12 +37,13 @@ SELECT t.path, t.after, e.id FROM json_each(:asked) p
 JOIN touches t ON t.path = p.value->>'path' AND t.pos = (SELECT o.pos FROM touches o WHERE o.path = p.value->>'path'
   AND o.after IS p.value->>'after' AND (o.kind = 'mode') = (p.value->>'kind' = 'mode') AND (o.lane < 'room/' OR o.lane >= 'room0')
   AND (o.after IS NOT NULL OR NOT EXISTS (SELECT 1 FROM touches l WHERE l.path = o.path AND l.lane = o.lane AND l.pos > o.pos))
+  AND EXISTS (SELECT 1 FROM events k WHERE k.pos = o.pos AND k.type = 'files.changed')
   ORDER BY o.pos DESC LIMIT 1)
 JOIN events e ON e.pos = t.pos
 WHERE NOT EXISTS (SELECT 1 FROM touches m JOIN events c ON c.pos = m.pos
   WHERE m.path = t.path AND m.pos > t.pos AND m.before IS t.after AND m.after IS NOT m.before
   AND (m.lane = 'room/main' OR (m.lane >= 'room/human:' AND m.lane < 'room/human;'))
-  AND (:open = 1 OR c.outputs->>'worktree' = 'main'))
+  AND c.type = 'files.changed' AND (:open = 1 OR c.outputs->>'worktree' = 'main'))
 
 -- name: newest_of_types
 -- Of each type as many as are wanted, by an index. What the room decided about a message (`cycle:`) is no agent's turn.
@@ -108,7 +111,7 @@ SELECT t.path, t.lane, t.after, e.id, e.at,
   (SELECT json_group_array(DISTINCT c.lane) FROM touches c WHERE c.path = t.path AND (c.lane <> :main OR t.lane = :main)) AS contributors
 FROM touches n
 JOIN touches t ON t.path = n.path AND t.pos = CASE WHEN n.lane <> :main THEN n.pos ELSE COALESCE(
-  (SELECT w.pos FROM touches w WHERE w.path = n.path AND w.lane <> :main AND w.after IS n.after
+  (SELECT w.pos FROM touches w WHERE w.path = n.path AND w.lane <> :main AND EXISTS (SELECT 1 FROM events k WHERE k.pos = w.pos AND k.type = 'files.changed') AND w.after IS n.after
    ORDER BY w.pos DESC LIMIT 1), n.pos) END
 JOIN events e ON e.pos = t.pos
 WHERE (n.path = :path OR (n.path >= :inside AND n.path < :behind))

@@ -190,6 +190,8 @@ async def test_each_fault_has_its_status(home: House, seen: Recorder) -> None:
         ("GET", "/locks/status/%ff", None, 400, "not UTF-8"),
         ("GET", "/locks/status/a/%C3", None, 400, "not UTF-8"),
         ("GET", "/locks/status?path=%ff", None, 400, "not UTF-8"),
+        ("GET", "/locks/status/a%00", None, 400, "NUL"),
+        ("GET", "/locks/status?path=%00", None, 400, "NUL"),
         ("GET", "/room/messages?cursor=abc", None, 400, "cursor"),
         ("GET", "/help/love", None, 404, "no help"),
     ],

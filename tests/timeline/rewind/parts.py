@@ -157,8 +157,9 @@ class Stage:
     async def rewind(self, lane: Lane, after: Event | int = 0, **more: Any) -> dict[str, Any]:
         return await self.rewinds.apply(await self.plan(lane, after, **more))
 
-    async def undo(self, lane: Lane | None = None) -> dict[str, Any]:
-        return await self.rewinds.apply(await self.rewinds.plan_undo("ANN", ANN, await self.places(lane)))
+    async def undo(self, lane: Lane | None = None, *, partial: bool = False) -> dict[str, Any]:
+        places = await self.places(lane)
+        return await self.rewinds.apply(await self.rewinds.plan_undo("ANN", ANN, places, partial=partial))
 
     async def redo(self, lane: Lane | None = None) -> dict[str, Any]:
         return await self.rewinds.apply(await self.rewinds.plan_redo("ANN", ANN, await self.places(lane)))

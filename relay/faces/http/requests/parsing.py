@@ -169,6 +169,8 @@ class Query:
     def __init__(self, request: web.Request, *allowed: str) -> None:
         self._values = request.query
         check_known("query parameter", self._values, allowed)
+        if any("\0" in text for text in self._values.values()):
+            raise bad("The query has the character NUL.", "Leave it out.")
 
     def whole(self, name: str, default: int, *, high: int) -> int:
         """A whole number from 1 to `high`."""

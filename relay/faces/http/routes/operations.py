@@ -192,11 +192,14 @@ def _required(operation: Operation) -> bool:
 
 
 def _check_bytes(request: web.Request) -> None:
-    """Raises Refusal for an address that is not UTF-8: the server would take its escapes for characters."""
+    """Raises Refusal for an address that is not UTF-8: the server would take its escapes for characters. For NUL too,
+    which PostgreSQL has in no text."""
     try:
-        unquote_to_bytes(request.raw_path).decode()
+        text = unquote_to_bytes(request.raw_path).decode()
     except UnicodeError:
         raise bad("The address is not UTF-8.", "Escape the bytes of its characters in UTF-8.") from None
+    if "\0" in text:
+        raise bad("The address has the character NUL.", "Leave it out.")
 
 
 def _query(request: web.Request, operation: Operation) -> dict[str, Any]:
