@@ -28,6 +28,7 @@ PLACES: Mapping[str, tuple[str, str]] = {
     "release_work": ("POST", "/work/release"),
     "remember": ("POST", "/memory/remember"),
     "recall": ("POST", "/memory/recall"),
+    "feedback": ("POST", "/memory/feedback"),
     "working_memory": ("POST", "/memory/working"),
     "skill": ("POST", "/memory/skills"),
     "knowledge": ("POST", "/knowledge"),
