@@ -242,7 +242,9 @@ async def _memories(one: Outside, told: Told) -> list[str]:
         status, recalled = await one.ask(
             "POST", "/memory/recall", json={"task_description": summary, "limit": 100}
         )
-        same = [memory["memory_id"] for memory in recalled if memory["summary"] == summary]
+        # The message of the same words is a memory of its own.
+        remembered = [memory for memory in recalled if memory["event_type"] == "storm"]
+        same = [memory["memory_id"] for memory in remembered if memory["summary"] == summary]
         if status != 200 or same != [id]:
             found.append(f"{summary!r} was kept as {id} and is recalled as {same}")
     return found

@@ -23,12 +23,15 @@ HTMLCanvasElement.prototype.getContext = function (kind, ...more) {
 };
 """
 FRAMES = "Number(document.querySelector('.air-picture').dataset.frames ?? 0)"
-#: True when no frame was drawn for a while. A still picture must come to that.
+#: Returns when the picture is still and was so for a while. On a busy machine a frame can take longer than that.
 AT_REST = """async () => {
-  const count = () => document.querySelector('.air-picture').dataset.frames;
-  for (let before = ''; before !== count();) {
-    before = count();
+  const picture = document.querySelector('.air-picture');
+  const frame = () => new Promise((done) => requestAnimationFrame(done));
+  for (let before = ''; before !== picture.dataset.frames || picture.dataset.still !== 'true';) {
+    before = picture.dataset.frames;
     await new Promise((done) => setTimeout(done, 400));
+    await frame();
+    await frame();
   }
 }"""
 

@@ -194,7 +194,9 @@ export class Picture {
     this.stage?.act(act, false);
   }
 
+  /** `data-still`: nothing moves, and nothing is to be drawn anew. */
   readonly stir = (): void => {
+    this.host.dataset.still = "false";
     this.frame ||= requestAnimationFrame((now) => this.draw(now));
   };
 
@@ -264,6 +266,7 @@ export class Picture {
     for (const [key, since] of this.glows) if (now - since > GLOW_MS) this.glows.delete(key);
     this.host.dataset.frames = String(Number(this.host.dataset.frames ?? 0) + 1);
     if (moving(this.motion, now) || this.glows.size) this.stir();
+    else this.host.dataset.still = "true";
   }
 
   private here(event: MouseEvent): { x: number; y: number } {
