@@ -3,6 +3,8 @@
 Invariants:
 - what is forgotten is in no index, so no question finds it and it is nobody's neighbour; its row and its events stay,
   and its event or key makes no memory again;
+- its event names the events that it was made of, so that the knowledge of these is told to nobody either
+  (`relay.memory.knowledge.forgetting`);
 - a person may forget any memory, an agent its own; what is forgotten already stays so, and nothing is recorded.
 
 Everything here runs in the caller's transaction.
@@ -15,12 +17,14 @@ from pathlib import Path
 
 from relay.log import events
 from relay.log.events import Lane, NewEvent
-from relay.memory.episodic.keeping import new_counts, unindex
+from relay.memory.episodic.keeping import REMEMBERED, new_counts, unindex
 from relay.model import Caller, Fault, Refusal, references
 from relay.store.ports import Queries, Row, Tx
 
 Q = Queries(Path(__file__).parents[1])
 FORGOTTEN = "memory.forgotten"
+#: How often the same may have been told for all the events of it to be forgotten: the latest.
+MOST_TELLINGS = 1000
 
 
 async def forget(tx: Tx, caller: Caller, memory_id: str, *, cause: Sequence[str] = ()) -> int:
@@ -56,7 +60,10 @@ async def _forget(tx: Tx, caller: Caller, row: Row | None, name: str, cause: Seq
         await tx.execute(Q.forget_words, number=number)
         await counts.write(tx)
         await tx.execute(Q.forget_memory, number=number, now=await tx.now(), by=caller.agent)
-    forgotten = {"id": row["id"], "number": number, "agent_id": row["agent_id"], "by": caller.agent}
     lane = Lane("room", f"memory:{row['id']}", short=True)
+    tellings = await events.of_lane(tx, lane, REMEMBERED, limit=MOST_TELLINGS)
+    made_of = {row["event_id"], *(parent for telling in tellings for parent in telling.parents)}
+    forgotten = {"id": row["id"], "number": number, "agent_id": row["agent_id"], "by": caller.agent}
+    forgotten["event_ids"] = sorted(made_of - {None})
     await events.append(tx, NewEvent(FORGOTTEN, lane, outputs={"memory": forgotten}, parents=cause))
     return number

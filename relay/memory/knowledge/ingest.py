@@ -1,7 +1,8 @@
 """Knowledge made of the log, as the room goes on and anew.
 
 Invariants:
-- the rows are a function of the events and their order: ids, numbers, what closes what. `rebuild` gives the same;
+- the rows are a function of the events and their order: ids, numbers, what closes what, what is forgotten. `rebuild`
+  gives the same;
 - an event that was taken in already changes nothing, so a rebuild and the follower may run side by side;
 - a contradiction or a supersession ends the time in which the older held, and nothing is deleted. It does so only
   where everybody who may read the older may read the newer.
@@ -14,6 +15,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import groupby
 from typing import Any
 
 from relay.base.durations import parse_iso
@@ -34,12 +36,15 @@ from relay.memory.knowledge.entry import (
     reader,
 )
 from relay.memory.knowledge.extractors import EXTRACTORS, FILE_TOPIC, Extracted, extract
+from relay.memory.knowledge.forgetting import FORGOTTEN, forget_entries
 from relay.memory.knowledge.visibility import EVERYBODY, Q, audience_of
 from relay.memory.ranking.words import meant
 from relay.store.ports import Row, Store, Tx
 
 #: Events of one transaction of a rebuild.
 BATCH = 1000
+#: The events that are looked at.
+READS = frozenset({*EXTRACTORS, FORGOTTEN})
 #: Older statements that are compared with a new one.
 MOST_COMPARED = 50
 
@@ -91,7 +96,7 @@ class KnowledgeFollower:
     """Takes in each event as it is recorded (`relay.log.follow`)."""
 
     name = "knowledge"
-    reads = frozenset(EXTRACTORS)
+    reads = READS
     emits: frozenset[str] = frozenset()
 
     async def apply(self, tx: Tx, event: Event) -> None:
@@ -100,6 +105,17 @@ class KnowledgeFollower:
 
 async def ingest(tx: Tx, new: Sequence[Event]) -> int:
     """Put what these events say into the tables, in their order; gives the number of entries."""
+    made = 0
+    for forgotten, some in groupby(new, lambda event: event.type == FORGOTTEN):
+        if not forgotten:
+            made += await _take_in(tx, list(some))
+            continue
+        for event in some:
+            await forget_entries(tx, event)
+    return made
+
+
+async def _take_in(tx: Tx, new: Sequence[Event]) -> int:
     found = [(event, extract(event)) for event in new]
     entries = [await _entry(tx, event, draft) for event, said in found for draft in said.drafts]
     if entries:
@@ -148,7 +164,7 @@ async def take_in(store: Store, *, batch: int) -> tuple[int, int]:
     async def work(tx: Tx) -> tuple[int, int]:
         row = await tx.one(events.Q.follower, name=KnowledgeFollower.name)
         after = row["pos"] if row else 0
-        new = await events.read_after(tx, after, types=sorted(EXTRACTORS), limit=batch)
+        new = await events.read_after(tx, after, types=sorted(READS), limit=batch)
         if not new:
             return 0, 0
         count = await ingest(tx, new)

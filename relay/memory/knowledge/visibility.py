@@ -17,6 +17,8 @@ FOLDER = Path(__file__).parent
 Q = Queries(FOLDER)
 #: The audience of what everybody may read.
 EVERYBODY = 0
+#: That of what was forgotten; it has no readers.
+NOBODY = -1
 
 
 async def audience_of(tx: Tx, owner: str, access: Access) -> int:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
 
 from relay.log import events, follow
-from relay.log.events import Lane
+from relay.log.events import Lane, NewEvent
 from relay.log.verify import verify
 from relay.memory.knowledge.ingest import KnowledgeFollower, ingest, rebuild
 from relay.memory.knowledge.service import KnowledgeGraph, found
@@ -210,6 +211,45 @@ async def test_rebuild_is_identical(store: Store) -> None:
     for event in await engines.all_events(store):
         await store.write(lambda tx, event=event: ingest(tx, [event]))  # type: ignore[misc]
     assert await rows(store) == before
+
+
+async def test_what_is_forgotten_is_told_to_nobody(store: Store) -> None:
+    """Not at any door, nor in a count; a rebuild says the same, and the same said again is told again."""
+    first, second, _ = await recorded(
+        store,
+        said("A", "DECISION: use zebra storage because stripes scale (file src/zebra.py) #zoo"),
+        said("A", "DECISION: use zebra storage\nFACT (private): the zebra eats at night"),
+        said("B", "FACT: the cache eats at night"),
+    )
+    old = await ask(store, "A")
+    assert len(old) == 4 and old[-1]["validated_at"]
+    gone = {"memory": {"id": "m", "number": 1, "event_ids": [first.id, second.id]}}
+    lane = Lane("room", "memory:m", short=True)
+    await recorded(store, NewEvent("memory.forgotten", lane, outputs=gone))
+    after = await rows(store)
+    for who in ("A", "B"):
+        for question in (
+            {},
+            {"about": "zebra eats"},
+            {"agent": "A"},
+            {"kind": "decision"},
+            {"file": "src/zebra.py"},
+        ):
+            assert "zebra" not in str(await ask(store, who, **question))
+        for entry in (each for each in old if each["source_agent"] == "A"):
+            with pytest.raises(Refusal):
+                await ask(store, who, near=entry["id"])
+        assert await store.read(lambda tx, who=who: found(tx, Caller(who, "s"), "zebra storage", 9)) == []  # type: ignore[misc]
+    assert [entry["content"] for entry in await ask(store, "B", about="eats")] == ["the cache eats at night"]
+    counts = {(row["word"], row["audience"]): row["entries"] for row in map(json.loads, after["counts"])}
+    assert counts["", 0] == 1 and counts["@A", 0] == 0 and counts["zebra", 0] == 0
+    assert not any("zebra" in row for table in ("words", "files") for row in after[table])
+    assert len(after["entries"]) == 4, "the rows stay"
+    assert await rebuild(store) == 4
+    assert await rows(store) == after
+    await recorded(store, said("B", "DECISION: use zebra storage"))
+    (again,) = await ask(store, "A", about="zebra")
+    assert (again["references"], again["source_agent"]) == ([], "B")
 
 
 async def test_what_comes_from_archived_events_is_kept_by_a_rebuild(store: Store, tmp_path: Path) -> None:

@@ -88,3 +88,9 @@ FROM jsonb_array_elements(CAST(:rows AS jsonb)) r (value), jsonb_array_elements(
 INSERT INTO knowledge_counts AS c (word, audience, entries)
 SELECT r.value->>'word', CAST(r.value->>'audience' AS bigint), CAST(r.value->>'entries' AS bigint) FROM jsonb_array_elements(CAST(:rows AS jsonb)) r (value)
 ON CONFLICT (word, audience) DO UPDATE SET entries = c.entries + excluded.entries
+
+-- name: drop_words
+DELETE FROM knowledge_words WHERE word IN (SELECT jsonb_array_elements_text(CAST(:words AS jsonb))) AND valid_from = :at AND number = :number
+
+-- name: drop_files
+DELETE FROM knowledge_files WHERE path IN (SELECT jsonb_array_elements_text(CAST(:paths AS jsonb))) AND valid_from = :at AND number = :number

@@ -84,6 +84,15 @@ DELETE FROM knowledge_roles
 -- name: entries_known
 SELECT number FROM knowledge_entries WHERE number >= :least AND number <= :most
 
+-- name: entry_numbered
+SELECT number FROM knowledge_entries WHERE id = :id
+
+-- name: entries_of_event
+SELECT * FROM knowledge_entries WHERE number >= :least AND number <= :most ORDER BY number
+
+-- name: hide_entry
+UPDATE knowledge_entries SET audience = :audience WHERE number = :number
+
 -- name: entry_of_number
 SELECT * FROM knowledge_entries WHERE number = :number
 

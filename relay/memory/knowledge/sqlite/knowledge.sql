@@ -84,3 +84,9 @@ FROM json_each(:rows) r, json_each(r.value->'paths') p
 INSERT INTO knowledge_counts (word, audience, entries)
 SELECT value->>'word', value->>'audience', value->>'entries' FROM json_each(:rows) WHERE true
 ON CONFLICT (word, audience) DO UPDATE SET entries = entries + excluded.entries
+
+-- name: drop_words
+DELETE FROM knowledge_words WHERE word IN (SELECT value FROM json_each(:words)) AND valid_from = :at AND number = :number
+
+-- name: drop_files
+DELETE FROM knowledge_files WHERE path IN (SELECT value FROM json_each(:paths)) AND valid_from = :at AND number = :number

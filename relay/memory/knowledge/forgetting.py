@@ -1,0 +1,47 @@
+"""Knowledge of what was forgotten: told to nobody any more.
+
+Invariants:
+- where a memory is forgotten (`memory.forgotten`), the entries of its events have an audience that nobody is in, no
+  word, no file and no count, so no statement of any question finds them; their rows and events stay;
+- it is taken in like all else that knowledge is made of, in the order of the log, so a rebuild gives the same rows;
+- what such an entry had ended stays ended.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+
+from relay.log.encoding import dumps
+from relay.log.events import Event
+from relay.memory.knowledge.entry import POSITIONS, entry_id
+from relay.memory.knowledge.visibility import NOBODY, Q
+from relay.store.ports import Row, Tx
+
+FORGOTTEN = "memory.forgotten"
+
+
+async def forget_entries(tx: Tx, event: Event) -> None:
+    """Take in a `memory.forgotten`: its `event_ids` are the events that the memory was made of."""
+    for event_id in event.outputs["memory"].get("event_ids", ()):
+        first = await tx.one(Q.entry_numbered, id=entry_id(event_id, 0))
+        if first is None:
+            continue
+        least = first["number"] // POSITIONS * POSITIONS
+        rows = await tx.all(Q.entries_of_event, least=least, most=least + POSITIONS - 1)
+        told = [row for row in rows if row["audience"] != NOBODY]
+        if told:
+            await _forget(tx, told)
+
+
+async def _forget(tx: Tx, entries: Sequence[Row]) -> None:
+    counts: Counter[tuple[str, int]] = Counter()
+    for entry in entries:
+        stems = [*entry["words"].split(), *entry["other_words"].split()]
+        counts.subtract((word, entry["audience"]) for word in (*stems, "", f"@{entry['agent_id']}"))
+        place = {"at": entry["valid_from"], "number": entry["number"]}
+        await tx.execute(Q.drop_words, words=dumps(stems), **place)
+        await tx.execute(Q.drop_files, paths=entry["files"], **place)
+        await tx.execute(Q.hide_entry, number=entry["number"], audience=NOBODY)
+    fewer = [{"word": word, "audience": who, "entries": n} for (word, who), n in sorted(counts.items())]
+    await tx.execute(Q.put_counts, rows=dumps(fewer))
