@@ -37,8 +37,10 @@ LEAST, LEAST_WORDS, LEAST_WEIGHT = 0.2, 2, 1.0
 MOST_QUOTES, MOST_CHARACTERS = 8, 600
 #: Characters of a text that an answer has to repeat for that to be a quotation.
 LEAST_QUOTED = 12
+#: Characters without a width that join no others.
+_UNSEEN = re.compile("[\u00ad\u200b\u2060-\u2064]")
 _LINE = re.compile(
-    r"(?:>\s*)*(?:[a-z][\da-f]+|[a-z]+)\s[^\n]{1,80}, \d{4}-\d\d-\d\d \d\d:\d\d UTC(?: \([^)\n]{0,40}\))?: [^\n]*"
+    r"(?:>\s*)*(?:[a-z][\da-f]+|[a-z]+)\s[^\n]{0,80}, \d{4}-\d\d-\d\d \d\d:\d\d UTC(?: \([^\n]{0,40}\))?: [^\n]*"
 )
 
 
@@ -70,9 +72,11 @@ class Quote:
     def line(self) -> str:
         """The memory on one line."""
         when = datetime.fromtimestamp(self.at, UTC).strftime("%Y-%m-%d %H:%M UTC")
-        outcome = f" ({flat(self.outcome)[:40]})" if self.outcome else ""
-        said = " / ".join(filter(None, (flat(line) for line in lines(self.text))))
-        return f"> {self.reference} {flat(self.author)[:64]}, {when}{outcome}: {_cut(said, MOST_CHARACTERS)}"
+        outcome = f" ({_plain(self.outcome)[:40]})" if self.outcome else ""
+        said = " / ".join(filter(None, (_plain(line) for line in lines(self.text))))
+        return (
+            f"> {self.reference} {_plain(self.author)[:64]}, {when}{outcome}: {_cut(said, MOST_CHARACTERS)}"
+        )
 
 
 def weight_of(asked: Question, counts: Mapping[str, int]) -> float:
@@ -127,6 +131,11 @@ def without_quotes(text: str, given: Iterable[str] = ()) -> str:
             if len(" ".join(words)) >= LEAST_QUOTED and len(words) > 1:
                 kept = re.sub(r"\s+".join(words), "", kept, flags=re.IGNORECASE)
     return kept.strip()
+
+
+def _plain(text: str) -> str:
+    """A text on one line, of characters that are seen."""
+    return flat(_UNSEEN.sub("", text))
 
 
 def _cut(text: str, characters: int) -> str:
