@@ -13,10 +13,13 @@ import asyncio
 import os
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import lru_cache
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 if TYPE_CHECKING:
+    from ssl import SSLContext
+
     from ollama import AsyncClient
 
 DEFAULT_HOST = "http://127.0.0.1:11434"
@@ -59,7 +62,15 @@ def _open(host: str | None) -> AsyncClient:
     # A proxy of the environment is for the outside; behind it, 127.0.0.1 would be the proxy's own machine.
     name = urlsplit(address if "://" in address else f"//{address}").hostname or ""
     local = name in ("", "localhost", "::1", "0.0.0.0") or name.startswith("127.")
-    return AsyncClient(host=address, timeout=None, trust_env=not local)
+    return AsyncClient(host=address, timeout=None, trust_env=not local, verify=_certificates(not local))
+
+
+@lru_cache(maxsize=2)
+def _certificates(trust_env: bool) -> SSLContext:
+    """Read once: it takes longer than most answers."""
+    import httpx
+
+    return httpx.create_ssl_context(trust_env=trust_env)
 
 
 async def missing_model(client: AsyncClient, model: str) -> bool:

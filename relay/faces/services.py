@@ -27,7 +27,9 @@ from relay.coordination.writes.changesets import Changesets
 from relay.coordination.writes.fencing import LockCheck
 from relay.faces.room import IntentService, RoomService, roster_of
 from relay.faces.timeline_look import TimelineLook
+from relay.memory.embedding import EmbeddingModel
 from relay.memory.episodic.memory import EpisodicMemory
+from relay.memory.episodic.vectors import Vectors
 from relay.memory.knowledge.service import KnowledgeGraph
 from relay.memory.procedural import Skills
 from relay.memory.summaries import LocalSummaries
@@ -64,6 +66,11 @@ class Services:
         return revoked
 
 
+def embedding_model(settings: Settings) -> EmbeddingModel:
+    """What makes vectors of memories now."""
+    return EmbeddingModel(settings.dispatcher.ollama_host, settings.memory.embedding_model)
+
+
 def services_of(
     store: Store,
     settings: LiveSettings,
@@ -93,7 +100,11 @@ def services_of(
         work=work,
         sessions=sessions,
         memory=EpisodicMemory(
-            store, sessions=heartbeat, once=once, hop_decay=lambda: settings.current.memory.hop_decay
+            store,
+            sessions=heartbeat,
+            once=once,
+            hop_decay=lambda: settings.current.memory.hop_decay,
+            vectors=Vectors(store, lambda: embedding_model(settings.current)),
         ),
         working=WorkingMemory(
             store,

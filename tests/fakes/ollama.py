@@ -89,6 +89,8 @@ class FakeOllama:
         self.mode = Mode.ANSWER
         self.decide: Callable[[Request], dict[str, Any] | str] = route_to_first
         self.reply: Callable[[Request], str] = lambda _request: "Hello from the local model."
+        self.meanings: dict[str, int] = {}  # of words: those of one number mean the same
+        self.refused = ""  # a text with this in it gets an error instead of a vector
         self.delay_s = 0.05
         self.refuses_think = False  # as some models do: HTTP 400 for a request that says anything of thinking
         self.requests: list[Request] = []
@@ -106,6 +108,7 @@ class FakeOllama:
         """Listen, on the same port as before if there was one."""
         app = web.Application()
         app.router.add_post("/api/chat", self._chat)
+        app.router.add_post("/api/embed", self._embed)
         app.router.add_get("/api/tags", self._tags)
         app.router.add_get("/api/version", self._version)
         app.router.add_post("/api/show", self._show)
@@ -148,6 +151,30 @@ class FakeOllama:
         if not self._has(name):
             return _not_found(name)
         return web.json_response({"details": _DETAILS, "model_info": {}, "capabilities": ["completion"]})
+
+    async def _embed(self, http: web.Request) -> web.StreamResponse:
+        request: Request = await http.json()
+        self.requests.append(request)
+        fault = await self._fault()
+        if fault is not None:
+            return fault
+        if self.mode is Mode.MISSING_MODEL or not self._has(request["model"]):
+            return _not_found(request["model"])
+        if self.mode is Mode.LATE:
+            await asyncio.sleep(self.delay_s)
+        texts = [request["input"]] if isinstance(request["input"], str) else request["input"]
+        if self.mode is Mode.EMPTY:
+            texts = []
+        if self.refused and any(self.refused in text for text in texts):
+            return web.json_response({"error": "the input length exceeds the context length"}, status=400)
+        vectors = [self._vector(text) for text in texts]
+        return web.json_response({"model": request["model"], "embeddings": vectors, "total_duration": 1})
+
+    def _vector(self, text: str) -> list[float]:
+        vector = [0.01] * 8
+        for word in re.findall(r"\w+", text.lower()):
+            vector[self.meanings.get(word, 7)] += 0.1 if word not in self.meanings else 1.0
+        return vector
 
     async def _chat(self, http: web.Request) -> web.StreamResponse:
         request: Request = await http.json()

@@ -170,6 +170,7 @@ class Daemon:
         start("worktrees", parts.worktrees.run)
         start("memory-observed", parts.memory.run)
         start("memory-past", parts.memory.take_in_past)
+        start("memory-vectors", parts.vectors.run)
         start("knowledge", parts.knowledge.run)
         start("timeline-rewinds", parts.settle_rewinds)
         start("handoffs", parts.handoffs.run)

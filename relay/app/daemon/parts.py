@@ -42,10 +42,11 @@ from relay.faces.http.requests.auth import Auth
 from relay.faces.rewinds import RewindService
 from relay.faces.room import IntentService, rules_of
 from relay.faces.room_locks import RoomHolds
-from relay.faces.services import services_of
+from relay.faces.services import embedding_model, services_of
 from relay.faces.timeline import TimelineService
 from relay.git.run import GitError
 from relay.log import follow
+from relay.memory.episodic.vectors import Vectors
 from relay.room.advisory_voice import RoomVoice
 from relay.room.dispatch.permissions import PermissionBroker
 from relay.room.dispatch.roster import Roster
@@ -115,6 +116,7 @@ class Parts:
         self.moments = TimelineService(store, self.worktrees.registry)
         self.coordination = CoordinationTasks(store, settings, self.services, self.turns)
         self.memory = RoomMemory(store, settings)
+        self.vectors = Vectors(store, lambda: embedding_model(settings.current))
         self.knowledge = RoomKnowledge(store, settings)
         follow.check_acyclic(
             [

@@ -58,6 +58,7 @@ async def _forget(tx: Tx, caller: Caller, row: Row | None, name: str, cause: Seq
     async with tx.as_room():
         await unindex(tx, [row], counts)
         await tx.execute(Q.forget_words, number=number)
+        await tx.execute(Q.forget_vectors, number=number)
         await counts.write(tx)
         await tx.execute(Q.forget_memory, number=number, now=await tx.now(), by=caller.agent)
     lane = Lane("room", f"memory:{row['id']}", short=True)

@@ -12,7 +12,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, Protocol
 
 from relay.memory import skill_index
-from relay.memory.episodic import recalling
+from relay.memory.episodic import nearby
 from relay.memory.episodic.feedback import give_feedback
 from relay.memory.episodic.forgetting import forget, forget_number
 from relay.memory.episodic.importing import import_lines
@@ -20,11 +20,13 @@ from relay.memory.episodic.indexing import index_the_rest
 from relay.memory.episodic.keeping import NewMemory, keep
 from relay.memory.episodic.recalling import HOP_DECAY, Wanted
 from relay.memory.episodic.showing import number_of, shown
+from relay.memory.episodic.vectors import Vectors
 from relay.memory.experience import MOST_EVENT_TYPE, MOST_TAG, MOST_TAGS, Experience, experience, nfc
 from relay.memory.found import Found
 from relay.memory.given import memory_of_event
 from relay.memory.knowledge import service as knowledge
 from relay.memory.knowledge.extractors import FILE_TOPIC
+from relay.memory.ranking.nearest import Near
 from relay.model import Caller, Refusal
 from relay.model.validation import malformed, text, texts
 from relay.store.ports import Store, Tx
@@ -69,9 +71,10 @@ class EpisodicMemory:
         sessions: Heartbeat,
         once: Once,
         hop_decay: Callable[[], bool] = lambda: HOP_DECAY,
+        vectors: Vectors | None = None,
     ) -> None:
         self._store, self._sessions, self._once, self._hop_decay = store, sessions, once, hop_decay
-        self._indexed = False
+        self._vectors, self._indexed = vectors, False
 
     async def remember(
         self,
@@ -133,7 +136,8 @@ class EpisodicMemory:
             self._indexed = True
         if await self._store.read(lambda tx: self._sessions.fresh(tx, caller)) is None:
             await self._store.write(lambda tx: self._sessions.touch(tx, caller), actor=caller)
-        memories = await self._store.read(lambda tx: _recalled(tx, caller, wanted, limit), actor=caller)
+        near = await self._vectors.near(wanted.text) if self._vectors else []
+        memories = await self._store.read(lambda tx: _recalled(tx, caller, wanted, near, limit), actor=caller)
         return [memory.as_json() for memory in memories]
 
     async def feedback(
@@ -176,9 +180,9 @@ class EpisodicMemory:
         return {"success": True, "number": await self._store.write(work)}
 
 
-async def _recalled(tx: Tx, caller: Caller, wanted: Wanted, limit: int) -> list[Found]:
+async def _recalled(tx: Tx, caller: Caller, wanted: Wanted, near: Sequence[Near], limit: int) -> list[Found]:
     """Experiences, skills and knowledge together, best first. Filters are about experiences alone."""
-    found = await recalling.found(tx, wanted, limit)
+    found = await nearby.found(tx, wanted, near, limit)
     if wanted.text and not wanted.filters:
         found += await skill_index.found(tx, caller, wanted.text, limit)
         events = {memory.event_id for memory in found}

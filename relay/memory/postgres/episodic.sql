@@ -61,3 +61,7 @@ ON CONFLICT (kind, word) DO UPDATE SET n = memory_word_counts.n + excluded.n
 -- name: word_counts
 SELECT word, n FROM memory_word_counts
 WHERE kind = :kind AND word = ANY (ARRAY(SELECT jsonb_array_elements_text(CAST(:words AS jsonb))))
+
+-- name: vectors_there
+SELECT v.number FROM memory_vectors v WHERE v.model = :model
+  AND v.number = ANY (ARRAY(SELECT CAST(jsonb_array_elements(CAST(:numbers AS jsonb)) AS bigint)))

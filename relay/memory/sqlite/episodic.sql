@@ -48,3 +48,6 @@ ON CONFLICT (kind, word) DO UPDATE SET n = n + excluded.n
 
 -- name: word_counts
 SELECT word, n FROM memory_word_counts WHERE kind = :kind AND word IN (SELECT value FROM json_each(:words))
+
+-- name: vectors_there
+SELECT v.number FROM json_each(:numbers) j JOIN memory_vectors v ON v.model = :model AND v.number = j.value
