@@ -22,7 +22,8 @@ from relay.memory.given import memory_of_event, message_of
 from relay.memory.knowledge import service as knowledge
 from relay.memory.knowledge.extractors import FILE_TOPIC
 from relay.memory.ranking.words import question, words
-from relay.model import Caller
+from relay.model import Caller, references
+from relay.model.references import Thing
 from relay.store.ports import Store, Tx
 from relay.timeline import reading
 
@@ -69,7 +70,12 @@ async def source_of(tx: Tx, event_id: str | None) -> Json | None:
 
 
 async def _found(tx: Tx, caller: Caller, wanted: Wanted, limit: int) -> list[Found]:
-    """Experiences, skills and knowledge together, best first. Filters are about experiences alone."""
+    """Experiences, skills and knowledge together, best first; or the one that a text like `r14` names. Filters are
+    about experiences alone."""
+    reference = references.read(wanted.text)
+    if reference is not None and reference[0] is Thing.MEMORY:
+        rows = await tx.all(keeping.Q.memories_of_numbers, numbers=json.dumps([reference[1]]))
+        return [recalling.as_found(row, 1.0, {}) for row in rows]
     found = await recalling.found(tx, wanted, limit)
     if not wanted.text.strip() or wanted.filters or wanted.times:
         return found

@@ -82,6 +82,9 @@ async def test_words_filters_and_what_is_forgotten(tmp_path: Path) -> None:
             for words in ("", "&q=clock"):
                 found = summaries(await looked(home, f"?{query}{words}"))
                 assert sorted(found) == sorted(wanted), (query, words)
+        # A number names one, whatever else bears on it; what is forgotten it does not name.
+        for text, wanted in (("r1", [old]), ("R2", [new]), (f"r{gone}", []), ("r99", [])):
+            assert summaries(await looked(home, f"?q={text}")) == wanted, text
 
 
 async def test_a_time_leaves_out_what_is_before_and_behind_it(tmp_path: Path) -> None:
