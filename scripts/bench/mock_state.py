@@ -12,6 +12,7 @@ from aiohttp import web
 
 from scripts.bench.mock_airspace import MockAirspace, stamp
 from scripts.bench.mock_held import MockHeld
+from scripts.bench.mock_memory import MockMemory
 from scripts.bench.mock_timeline import MockTimeline
 
 
@@ -87,6 +88,7 @@ class MockState:
         #: Locks and sessions, and whole tasks.
         self.held = MockHeld(self.store, lambda: self.tasks)
         self.timeline = MockTimeline()
+        self.memory = MockMemory()
 
     # -- what a test makes happen
 

@@ -6,6 +6,7 @@ import type {
   Advisory, Agent, AirspaceState, Choice, Entry, Held, Hit, Job, PermissionRequest, Precision, RoomState, Sample, Task, TaskDetail,
 } from "./types";
 import type { Checkpoint, FileView, HandoffAnswer, Heads, MomentDiff, OpenHandoff, Rewound, TakenBack, TreeView, WholeEvent } from "./timeline_types";
+import type { Found, GivenMemory, Knowledge, Source } from "./memory/types";
 import type { MergeMethod, MergeProposal, WorktreeDiff, Worktrees } from "./worktree_types";
 
 export class ApiError extends Error {
@@ -212,5 +213,14 @@ export const api = {
   permissions: async () => (await call<{ requests: PermissionRequest[] }>("GET", "/api/permissions")).requests,
   decide: (request: string, option: string) =>
     call<{ reason?: string }>("POST", `/api/permissions/${quote(request)}`, signed({ option })),
+  memory: (wanted: { q: string; agent: string; kind: string; tag: string; since: string; limit: number }) =>
+    call<Found>("GET", `/api/memory${query(signed(wanted))}`),
+  /** Where what was made of an event comes from. */
+  memorySource: async (event: string) => (await call<{ source: Source }>("GET", `/api/memory/source/${quote(event)}`)).source,
+  forgetMemory: (number: number) => call<{ reason?: string }>("POST", `/api/memory/r${number}/forget`, signed({})),
+  judgeMemory: (memory_id: string, useful: boolean) => call<{ useful: number; useless: number }>("POST", "/memory/feedback", signed({ memory_id, useful })),
+  givenMemories: async (message: string) => (await call<{ memories: GivenMemory[] }>("GET", `/api/messages/${quote(message)}/memories`)).memories,
+  knowledge: (wanted: { about?: string; agent?: string; kind?: string; near?: string; limit: number }) =>
+    call<Knowledge>("GET", `/knowledge${query(signed(wanted))}`),
   undoTasks: () => call<object>("POST", "/api/tasks/undo", signed({})),
 };

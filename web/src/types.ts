@@ -40,6 +40,8 @@ export interface Meta {
   error?: unknown;
   command?: unknown;
   truncated?: boolean;
+  /** What its agent was given of the room's memory with the turn. */
+  memories?: { id: string; memory_type: string; reference: string }[];
   /** What the answer changed in the agent's worktree. */
   worktree?: { branch: string; files: number; insertions: number; deletions: number; beside?: string[] };
   /** The advisory that this entry speaks of: it, or its id. */

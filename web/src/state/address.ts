@@ -6,7 +6,7 @@
  */
 
 import { batch, effect } from "@preact/signals";
-import { agentPanel, NO_WORDS, picked, show, taskOpen, timelineWords, view, VIEWS, worktreeOf, type Picked, type TimelineWords, type View } from "./view";
+import { agentPanel, memoryWords, NO_MEMORY_WORDS, NO_WORDS, picked, show, taskOpen, timelineWords, view, VIEWS, worktreeOf, type MemoryWords, type Picked, type TimelineWords, type View } from "./view";
 
 /** What the address says of a place in the airspace, by the field of `Picked`. */
 const PICKS = { agent: "near", link: "link", advisory: "advisory" } as const;
@@ -27,6 +27,10 @@ function timelineOf(words: URLSearchParams): TimelineWords {
   return Object.fromEntries(fields) as TimelineWords;
 }
 
+function memoryOf(words: URLSearchParams): MemoryWords {
+  return Object.fromEntries(Object.keys(NO_MEMORY_WORDS).map((field) => [field, words.get(SAID[field] ?? field) ?? ""])) as unknown as MemoryWords;
+}
+
 export function addressNow(): string {
   const words = new URLSearchParams();
   if (view.value === "worktrees" && worktreeOf.value) words.set("of", worktreeOf.value);
@@ -34,6 +38,8 @@ export function addressNow(): string {
     for (const [field, what] of Object.entries(picked.value)) words.set(PICKS[field as keyof typeof PICKS], what);
   if (view.value === "timeline")
     for (const [field, what] of Object.entries(timelineWords.value)) if (what) words.set(SAID[field] ?? field, what);
+  if (view.value === "memory")
+    for (const [field, what] of Object.entries(memoryWords.value)) if (what) words.set(SAID[field] ?? field, what);
   if (taskOpen.value !== null) words.set("task", String(taskOpen.value));
   if (agentPanel.value) words.set("agent", agentPanel.value);
   const said = words.toString();
@@ -60,6 +66,7 @@ export function takeAddress(hash: string): boolean {
     agentPanel.value = found.words.get("agent");
     if (found.view === "worktrees") worktreeOf.value = found.words.get("of");
     if (found.view === "timeline") timelineWords.value = timelineOf(found.words);
+    if (found.view === "memory") memoryWords.value = memoryOf(found.words);
     if (found.view === "airspace") picked.value = pickOf(found.words);
   });
   return true;
@@ -74,8 +81,15 @@ export function quietly<T>(change: () => T): T {
   });
 }
 
-/** An address without which event, or which moment, of the timeline is picked. */
-const steady = (address: string): string => (address.startsWith("#/timeline") ? address.replace(/\b(event|at|with)=\d+/g, "$1=") : address);
+/** An address without which event, or which moment, of the timeline is picked; and without what is asked of the memory. */
+function steady(address: string): string {
+  if (address.startsWith("#/timeline")) return address.replace(/\b(event|at|with)=\d+/g, "$1=");
+  if (!address.startsWith("#/memory")) return address;
+  const [path, said] = address.split("?");
+  const words = new URLSearchParams(said);
+  for (const field of ["q", "who", "kind", "tag", "time", "steps"]) words.delete(field);
+  return `${path}?${words}`;
+}
 
 /** From now on what is shown goes into the address, each step one to go back from. */
 export function keepAddress(): void {
@@ -83,7 +97,7 @@ export function keepAddress(): void {
   effect(() => {
     const next = addressNow();
     if (next === shown) return;
-    // From event to event is one step: going back leaves the timeline, not each event.
+    // From event to event is one step, and so is what is typed: going back leaves the view, not each letter.
     const same = steady(next) === steady(shown);
     shown = next;
     if (same) history.replaceState(null, "", next);

@@ -6,8 +6,8 @@ import { setReferences } from "../text/markdown";
 import { readRef, ref, THINGS } from "../text/reference";
 import { jobs, jumpTo, newestNumber, tasks, timeline } from "./room";
 
-export type View = "room" | "board" | "agents" | "queue" | "airspace" | "locks" | "worktrees" | "timeline";
-export const VIEWS: readonly View[] = ["room", "board", "agents", "queue", "airspace", "locks", "worktrees", "timeline"];
+export type View = "room" | "board" | "agents" | "queue" | "airspace" | "locks" | "worktrees" | "timeline" | "memory";
+export const VIEWS: readonly View[] = ["room", "board", "agents", "queue", "airspace", "locks", "worktrees", "timeline", "memory"];
 
 export const view = signal<View>("room");
 export const overlay = signal<"none" | "search" | "help">("none");
@@ -42,6 +42,22 @@ export interface TimelineWords {
 }
 export const NO_WORDS: TimelineWords = { agent: "", file: "", kind: "", event: "", at: "", with: "", as: "", here: "" };
 export const timelineWords = signal<TimelineWords>(NO_WORDS);
+/** What the memory view shows: what is asked for, the filters, and the entry that the graph is about. */
+export interface MemoryWords {
+  q: string;
+  agent: string;
+  kind: string;
+  tag: string;
+  /** How long ago at most: "day", "week", "month", "year". */
+  time: string;
+  /** "graph" or "". */
+  as: string;
+  /** In the graph: the chosen entry's id, and how many steps around it. */
+  entry: string;
+  steps: string;
+}
+export const NO_MEMORY_WORDS: MemoryWords = { q: "", agent: "", kind: "", tag: "", time: "", as: "", entry: "", steps: "" };
+export const memoryWords = signal<MemoryWords>(NO_MEMORY_WORDS);
 /** Bumped to ask the composer for the focus. */
 export const composerCall = signal(0);
 
@@ -60,6 +76,11 @@ export function showWorktree(agent: string): void {
   show("worktrees");
 }
 
+export function showMemory(words: Partial<MemoryWords>): void {
+  memoryWords.value = { ...NO_MEMORY_WORDS, ...words };
+  show("memory");
+}
+
 export function callComposer(): void {
   view.value = "room";
   composerCall.value += 1;
@@ -74,7 +95,7 @@ export async function showEntry(target: string): Promise<boolean> {
 /** The newest message that is held of what the room said of this handoff. */
 const saidOfHandoff = (number: number): Entry | undefined => timeline.peek().entries.findLast((entry) => entry.meta.handoff === number);
 
-/** Where a `m12`, `t12`, `j12` or `h12` in a text or in the address leads (`readRef`). False when there is no such thing. */
+/** Where a `m12`, `t12`, `j12`, `h12` or `r12` in a text or in the address leads (`readRef`). False when there is no such thing. */
 export async function follow(target: string): Promise<boolean> {
   const found = readRef(target);
   if (!found) return false;
@@ -98,12 +119,17 @@ export async function follow(target: string): Promise<boolean> {
     show("timeline");
     return true;
   }
+  if (found.thing === "r") {
+    showMemory({ q: ref("r", found.number) });
+    return true;
+  }
   return false;
 }
 
 setReferences(({ thing, number }) => {
   if (thing === "m") return number > 0 && number <= newestNumber();
   if (thing === "h") return saidOfHandoff(number) !== undefined;
+  if (thing === "r") return false;
   return thing === "t" ? tasks.peek().some((task) => task.number === number) : jobs.peek().has(number);
 });
 

@@ -50,9 +50,9 @@ export function setReferences(test: (reference: Reference) => boolean): void {
 const reference = {
   name: "reference",
   level: "inline" as const,
-  start: (src: string) => /(?<![\w&/#.@-])(?:(?:(?:tasks?|jobs?|handoffs?)[ \u00a0])?#\d|#?[mtjh]\d)/i.exec(src)?.index,
+  start: (src: string) => /(?<![\w&/#.@-])(?:(?:(?:tasks?|jobs?|handoffs?)[ \u00a0])?#\d|#?[mtjhr]\d)/i.exec(src)?.index,
   tokenizer(src: string): Tokens.Generic | undefined {
-    const match = /^(?:(tasks?|jobs?|handoffs?)[ \u00a0])?(#\d{1,9}|#?[mtjh]\d{1,9})(?![\w-]|\.\w)/.exec(src);
+    const match = /^(?:(tasks?|jobs?|handoffs?)[ \u00a0])?(#\d{1,9}|#?[mtjhr]\d{1,9})(?![\w-]|\.\w)/.exec(src);
     if (!match) return undefined;
     const word = match[1]?.[0] as "t" | "j" | "h" | undefined;
     const found = readRef(match[2]!, word ?? (numbers === "tasks" ? "t" : "m"));

@@ -9,6 +9,7 @@ import { callComposer, replyTo, showEntry } from "../state/view";
 import { amount, clock, full, hue, span } from "../text/format";
 import { plainLine } from "../text/markdown";
 import { ref } from "../text/reference";
+import { WasGiven } from "../memory/given";
 import type { Entry, Usage } from "../types";
 import { Avatar, hued, Icon, IconButton, toast } from "./bits";
 import { HandoffAsked } from "./handoff_answers";
@@ -159,6 +160,7 @@ export const EntryRow = memo(function EntryRow({ entry, previous, lit }: EntryPr
         {entry.meta.notice === "handoff" && <HandoffAsked entry={entry.id} />}
         <Changed entry={entry} />
         <Footer entry={entry} />
+        <WasGiven entry={entry} />
         <Receipts entry={entry} />
       </div>
       <div class="entry-actions" role="group" aria-label="Entry actions">

@@ -32,6 +32,7 @@ const ACTIONS: readonly { title: string; note: string; icon: IconName; run: () =
   { title: "Locks", note: "g l", icon: "lock", run: () => show("locks") },
   { title: "Worktrees", note: "g w", icon: "branch", run: () => show("worktrees") },
   { title: "Timeline", note: "g t", icon: "timeline", run: () => show("timeline") },
+  { title: "Memory", note: "g m", icon: "memory", run: () => show("memory") },
   { title: "Write a message", note: "c", icon: "send", run: callComposer },
   { title: "Switch theme", note: "t", icon: "theme_dark", run: nextTheme },
   { title: "Change your name", note: "", icon: "person", run: () => (askName.value = true) },

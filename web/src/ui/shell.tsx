@@ -33,6 +33,7 @@ const TABS: readonly { view: View; name: string; icon: IconName; keys: string }[
   { view: "locks", name: "Locks", icon: "lock", keys: "g l" },
   { view: "worktrees", name: "Worktrees", icon: "branch", keys: "g w" },
   { view: "timeline", name: "Timeline", icon: "timeline", keys: "g t" },
+  { view: "memory", name: "Memory", icon: "memory", keys: "g m" },
 ];
 
 function count(tab: View): number {
@@ -50,6 +51,7 @@ function count(tab: View): number {
     case "locks":
       return locks.value.length;
     case "timeline":
+    case "memory":
       return 0;
     case "worktrees":
       return worktrees.value?.filter((w) => w.merges === "clean" || w.merges === "conflicts").length ?? 0;
@@ -61,6 +63,7 @@ const airspaceView = () => import("../airspace/view");
 const locksView = () => import("./locks");
 const taskPanel = () => import("./task");
 const worktreesView = () => import("./worktrees");
+const memoryView = () => import("../memory/view");
 const timelineView = () => import("../timeline/view");
 
 function Tabs() {
@@ -267,6 +270,7 @@ export function Shell() {
         {view.value === "locks" && <Lazy load={locksView} />}
         {view.value === "worktrees" && <Lazy load={worktreesView} />}
         {view.value === "timeline" && <Lazy load={timelineView} />}
+        {view.value === "memory" && <Lazy load={memoryView} />}
       </main>
       <AgentPanel />
       {taskOpen.value !== null && <Lazy load={taskPanel} over />}

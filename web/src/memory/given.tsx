@@ -1,0 +1,62 @@
+/** Under an answer: what its agent was given of the room's memory with that turn. */
+
+import { useState } from "preact/hooks";
+import { api } from "../api";
+import { now } from "../state/room";
+import { showEntry, showMemory } from "../state/view";
+import "../style/given.css";
+import { full, moment } from "../text/format";
+import { ref } from "../text/reference";
+import type { Entry } from "../types";
+import { attempt, hued, Icon } from "../ui/bits";
+import { ForgetDialog } from "./forget";
+import { forgotten } from "./state";
+import type { GivenMemory } from "./types";
+
+const TYPES: Readonly<Record<string, string>> = { procedural: "skill", knowledge: "knowledge" };
+
+function Row({ memory, onForget }: { memory: GivenMemory; onForget: () => void }) {
+  const isKnowledge = memory.memory_type === "knowledge";
+  const gone = memory.forgotten || (memory.number !== null && forgotten.value.has(memory.number));
+  const name = memory.number === null || isKnowledge ? (TYPES[memory.memory_type] ?? memory.memory_type) : ref("r", memory.number);
+  const shown = isKnowledge ? { as: "graph", entry: memory.id } : memory.number === null ? null : { q: name };
+  if (gone) return <li class="given-gone" data-testid="given-memory" data-gone="true"><b>{name}</b> is forgotten since.</li>;
+  return (
+    <li data-testid="given-memory">
+      <p class="given-head">
+        {shown ? <button type="button" class="link" onClick={() => showMemory(shown)} data-tip="Show it in the memory">{name}</button> : <b>{name}</b>}
+        {memory.author && <b class="who" style={hued(memory.author)}>{memory.author}</b>}
+        {memory.at && <time dateTime={memory.at} data-tip={full(memory.at)}>{moment(memory.at, now.peek())}</time>}
+        {memory.outcome && <span class="given-outcome">{memory.outcome}</span>}
+      </p>
+      <p class="given-text">{memory.text ?? (memory.memory_type === "procedural" ? memory.id : "It is not there any more, or not for you to read.")}</p>
+      <p class="given-act">
+        {memory.message && <button type="button" class="link" onClick={() => void showEntry(memory.message!)}>Open the message</button>}
+        {memory.number !== null && <button type="button" class="link" onClick={onForget} aria-label={`Forget ${ref("r", memory.number)}`} data-testid="given-forget">Forget…</button>}
+      </p>
+    </li>
+  );
+}
+
+export function WasGiven({ entry }: { entry: Entry }) {
+  const given = entry.meta.memories ?? [];
+  const [open, setOpen] = useState(false);
+  const [list, setList] = useState<readonly GivenMemory[] | null>(null);
+  const [asking, setAsking] = useState<GivenMemory | null>(null);
+  if (!given.length) return null;
+  const turn = (): void => {
+    setOpen(!open);
+    // What is forgotten meanwhile has no text any more, so each opening asks anew.
+    if (!open) void attempt(api.givenMemories(entry.id).then(setList));
+  };
+  return (
+    <div class="given" data-testid="was-given">
+      <button type="button" class="given-open" aria-expanded={open} onClick={turn} data-testid="given-open">
+        <Icon name="memory" size={13} /> was given {given.length === 1 ? "1 memory" : `${given.length} memories`}
+      </button>
+      {open && list && <ul>{list.map((memory) => <Row key={memory.id} memory={memory} onForget={() => setAsking(memory)} />)}</ul>}
+      {open && !list && <p class="muted">Looking…</p>}
+      {asking?.number != null && <ForgetDialog number={asking.number} text={asking.text ?? ""} onClose={() => setAsking(null)} />}
+    </div>
+  );
+}

@@ -1,0 +1,88 @@
+/** One memory that was found: its words, whose it is and when, what it taught, where it comes from, and what is to be done. */
+
+import { useState } from "preact/hooks";
+import { now } from "../state/room";
+import { full, moment } from "../text/format";
+import { ref } from "../text/reference";
+import { attempt, Icon } from "../ui/bits";
+import { Who } from "../ui/proximity";
+import { judge, openSource, set } from "./state";
+import type { Memory } from "./types";
+import { markedParts, sourceWords } from "./words";
+
+const GOOD = /^(success|solved|resolved|done|completed|ok)\b/i;
+const BAD = /^(fail|failure|failed|error|dead|lost)/i;
+
+function Marked({ text, marks }: { text: string; marks: readonly string[] }) {
+  return <>{markedParts(text, marks).map((part, i) => (part.marked ? <mark key={i}>{part.text}</mark> : part.text))}</>;
+}
+
+function Outcome({ outcome }: { outcome: string }) {
+  return <span class={`mem-outcome ${GOOD.test(outcome) ? "good" : BAD.test(outcome) ? "bad" : ""}`}>{outcome}</span>;
+}
+
+/** What made it a hit, where the marks do not show that. */
+function Why({ memory }: { memory: Memory }) {
+  const { neighbour = [], author } = memory.why;
+  const said = [author ? `you asked for ${author}` : "", neighbour.length && !memory.marks.length ? `${neighbour.slice(0, 4).map((word) => `“${word}”`).join(", ")} was said next to it` : ""].filter(Boolean);
+  return said.length ? <p class="mem-why">Found because {said.join(", and ")}.</p> : null;
+}
+
+function Judge({ memory, name }: { memory: Memory; name: string }) {
+  const [busy, setBusy] = useState(false);
+  if (!memory.feedback) return null;
+  const { useful, useless, mine } = memory.feedback;
+  const say = async (yes: boolean): Promise<void> => {
+    setBusy(true);
+    await attempt(judge(memory, yes));
+    setBusy(false);
+  };
+  return (
+    <span class="mem-judge" role="group" aria-label={`Was ${name} of use?`}>
+      <button type="button" class="button small" aria-pressed={mine === true} disabled={busy} onClick={() => void say(true)} data-testid="useful"><Icon name="useful" size={14} /> Useful{useful > 0 && <em>{useful}</em>}</button>
+      <button type="button" class="button small" aria-pressed={mine === false} disabled={busy} onClick={() => void say(false)} data-testid="useless"><Icon name="useless" size={14} /> Not useful{useless > 0 && <em>{useless}</em>}</button>
+    </span>
+  );
+}
+
+/** What of the content the summary and the lessons do not say. */
+function details(memory: Memory): string {
+  const at = memory.content.indexOf("\nDetails: ");
+  return memory.summary === undefined || at < 0 ? "" : memory.content.slice(at + "\nDetails: ".length);
+}
+
+export function Hit({ memory, onForget }: { memory: Memory; onForget: () => void }) {
+  const episodic = memory.memory_type === "episodic";
+  const name = episodic && memory.number ? ref("r", memory.number) : memory.memory_type === "knowledge" ? "this knowledge" : "this skill";
+  const kind = episodic ? memory.event_type : memory.memory_type === "knowledge" ? memory.knowledge_type : "skill";
+  const opens = sourceWords(memory.source);
+  const rest = details(memory);
+  const lessons = memory.lessons ?? (memory.rationale ? [`because ${memory.rationale}`] : []);
+  return (
+    <li class="mem" data-testid="memory" data-type={memory.memory_type} data-number={memory.number} tabIndex={-1}>
+      <article aria-label={`${kind ?? "memory"}${memory.agent_id ? ` of ${memory.agent_id}` : ""}`}>
+        <header>
+          {kind && <span class="mem-kind">{kind}</span>}
+          {memory.agent_id && <Who name={memory.agent_id} />}
+          {memory.created_at && <time dateTime={memory.created_at} data-tip={full(memory.created_at)}>{moment(memory.created_at, now.value)}</time>}
+          {memory.outcome && <Outcome outcome={memory.outcome} />}
+          {memory.imported_by && memory.imported_by !== memory.agent_id && <span class="muted">imported by {memory.imported_by}</span>}
+          {episodic && <span class="mem-number">{name}</span>}
+        </header>
+        <p class="mem-text"><Marked text={memory.summary ?? memory.content} marks={memory.marks} /></p>
+        {lessons.length > 0 && <ul class="mem-lessons" aria-label={memory.rationale ? "Reason" : "Lessons"}>{lessons.map((lesson, i) => <li key={i}><Marked text={lesson} marks={memory.marks} /></li>)}</ul>}
+        {rest && <details class="mem-details"><summary>Details</summary><p><Marked text={rest} marks={memory.marks} /></p></details>}
+        <Why memory={memory} />
+        <footer>
+          {(memory.tags ?? []).map((tag) => <button key={tag} type="button" class="mem-tag" onClick={() => set({ tag })} aria-label={`Only with the tag ${tag}`}>{tag}</button>)}
+          <span class="mem-acts">
+            {opens && <button type="button" class="button small" onClick={() => void openSource(memory.source!)} data-testid="from"><Icon name="right" size={14} /> {opens}</button>}
+            {memory.memory_type === "knowledge" && <button type="button" class="button small" onClick={() => set({ as: "graph", entry: memory.memory_id })} data-testid="to-graph"><Icon name="airspace" size={14} /> What relates to it</button>}
+            <Judge memory={memory} name={name} />
+            {episodic && <button type="button" class="button small mem-forget" onClick={onForget} aria-label={`Forget ${name}`} data-testid="forget"><Icon name="forget" size={14} /> Forget…</button>}
+          </span>
+        </footer>
+      </article>
+    </li>
+  );
+}

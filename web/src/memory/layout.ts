@@ -1,0 +1,166 @@
+/**
+ * Where entries stand around the chosen one, in a box of so many pixels: those that relate to it directly near it, the
+ * others behind these; and which of their words there is room for.
+ *
+ * Invariant: the same entries, relations and box give the same picture, and all of it is in the box; no word that is
+ * shown lies on a spot or on another word. What has no room is left to the list. Pure.
+ */
+
+import { forceCollide, forceLink, forceManyBody, forceRadial, forceSimulation, type SimulationLinkDatum, type SimulationNodeDatum } from "d3-force";
+import type { KnowledgeEntry, KnowledgeRelation } from "./types";
+import { relationWords } from "./words";
+
+/** Pixels of a spot's radius, the chosen one's, and of the square that each spot wants. */
+export const RADIUS = 10;
+export const CHOSEN = 15;
+const ROOM = 44;
+/** Entries that are drawn at most: the nearest, as many as the box has room for. */
+const MOST = 120;
+const LEAST = 12;
+/** Between the box and what is in it: beside the spots, above and below them. */
+const ASIDE = 30;
+const ABOVE = 26;
+const BELOW = 38;
+/** Between an entry and those one step further out, where there are few. */
+const STEP = 110;
+/** How far a small picture is stretched to fill its box. */
+const STRETCH = 1.6;
+const TICKS = 240;
+/** Of a word's letter, and of a line of words. */
+const LETTER = 6;
+const LINE = 13;
+const LETTERS = 26;
+/** Lines at the chosen one that are named; where there are more their words are a thicket, and the list says them. */
+const FEW = 12;
+/** Where on its line a relation's word may stand. */
+const ALONG = [0.5, 0.4, 0.6, 0.3, 0.7];
+
+export interface Size {
+  width: number;
+  height: number;
+}
+
+export interface Label extends Size {
+  text: string;
+  /** Its middle. */
+  x: number;
+  y: number;
+}
+
+export interface Spot extends SimulationNodeDatum {
+  entry: KnowledgeEntry;
+  steps: number;
+  x: number;
+  y: number;
+  name: Label | null;
+}
+
+export interface Line extends SimulationLinkDatum<Spot> {
+  relation: string;
+  source: Spot;
+  target: Spot;
+  name: Label | null;
+}
+
+export interface Drawing {
+  spots: Spot[];
+  lines: Line[];
+}
+
+export const radius = (spot: Spot): number => (spot.steps === 0 ? CHOSEN : RADIUS);
+
+const stepsTo = (entry: KnowledgeEntry, chosen: string): number => (entry.id === chosen ? 0 : (entry.distance ?? 1));
+
+/** The entries within so many steps of the chosen one (their `distance`), it first, then the nearest. */
+export function within(entries: readonly KnowledgeEntry[], chosen: string, steps: number): KnowledgeEntry[] {
+  return entries.filter((entry) => stepsTo(entry, chosen) <= steps).sort((a, b) => stepsTo(a, chosen) - stepsTo(b, chosen));
+}
+
+/** How many entries this box has room for. */
+export function capacity({ width, height }: Size): number {
+  return Math.max(LEAST, Math.min(MOST, Math.floor((width * height) / (ROOM * ROOM * 1.6))));
+}
+
+export function drawn(entries: readonly KnowledgeEntry[], relations: readonly KnowledgeRelation[], chosen: string, box: Size): Drawing {
+  const shown = entries.slice(0, capacity(box));
+  const ring = rings(shown.map((entry) => stepsTo(entry, chosen)));
+  const spots: Spot[] = shown.map((entry, i) => {
+    const steps = stepsTo(entry, chosen);
+    const angle = i * 2.399963; // The golden angle: neighbours in the list do not begin beside each other.
+    const away = ring(steps);
+    return { entry, steps, x: Math.cos(angle) * away, y: Math.sin(angle) * away, name: null, ...(steps === 0 ? { fx: 0, fy: 0 } : {}) };
+  });
+  const places = new Map(spots.map((spot) => [spot.entry.id, spot]));
+  const lines: Line[] = [];
+  for (const { source, relation, target } of relations) {
+    const [from, to] = [places.get(source), places.get(target)];
+    if (from && to && from !== to) lines.push({ relation, source: from, target: to, name: null });
+  }
+  forceSimulation(spots)
+    .force("link", forceLink<Spot, Line>(lines).distance(STEP).strength(0.06))
+    .force("ring", forceRadial<Spot>((spot) => ring(spot.steps)).strength(0.4))
+    .force("apart", forceManyBody<Spot>().strength(-90))
+    .force("room", forceCollide<Spot>(ROOM / 2))
+    .stop()
+    .tick(TICKS);
+  fit(spots, box);
+  name(spots, lines, box);
+  return { spots, lines };
+}
+
+/** The distance from the middle of each step: many fill a ring by its area, so that they take no more room than they need. */
+function rings(steps: readonly number[]): (step: number) => number {
+  const radii = [0];
+  let inside = 1;
+  for (let step = 1; step <= 3; step++) {
+    const here = steps.filter((other) => other === step).length;
+    const [inner, outer] = [Math.sqrt(inside), Math.sqrt(inside + here)].map((of) => of * ROOM * 0.62);
+    radii.push(Math.max(radii[step - 1]! + STEP * (here > 24 ? 0.5 : 1), (inner! + outer!) / 2));
+    inside += here;
+  }
+  return (step) => radii[Math.min(step, 3)]!;
+}
+
+/** Move all into the box; a small picture is stretched to fill it. */
+function fit(spots: readonly Spot[], { width, height }: Size): void {
+  const axis = (of: "x" | "y", from: number, to: number): void => {
+    const all = spots.map((spot) => spot[of]);
+    const [low, high] = [Math.min(...all), Math.max(...all)];
+    const scale = Math.min(STRETCH, Math.max(1, to - from) / Math.max(1, high - low));
+    for (const spot of spots) spot[of] = (from + to) / 2 + (spot[of] - (low + high) / 2) * scale;
+  };
+  axis("x", ASIDE, width - ASIDE);
+  axis("y", ABOVE, height - BELOW);
+}
+
+const cut = (text: string): string => (text.length > LETTERS ? `${text.slice(0, LETTERS - 1).trimEnd()}…` : text);
+const apart = (a: Label, b: Label): boolean => Math.abs(a.x - b.x) * 2 >= a.width + b.width || Math.abs(a.y - b.y) * 2 >= a.height + b.height;
+
+/** Give words to what has room for them: the chosen one, the lines that touch it, then the others, the nearest first. */
+function name(spots: readonly Spot[], lines: readonly Line[], box: Size): void {
+  const taken: Label[] = spots.map((spot) => ({ text: "", x: spot.x, y: spot.y, width: 2 * radius(spot), height: 2 * radius(spot) }));
+  const place = (text: string, spots: readonly (readonly [number, number])[], must = false): Label | null => {
+    const width = text.length * LETTER + 4;
+    for (const [x, y] of spots) {
+      const label = { text, x: Math.max(width / 2 + 2, Math.min(box.width - width / 2 - 2, x)), y, width, height: LINE };
+      if (!must && !taken.every((other) => apart(label, other))) continue;
+      taken.push(label);
+      return label;
+    }
+    return null;
+  };
+  const beside = (spot: Spot, must = false): Label | null => {
+    const ends = lines.flatMap(({ source, target }) => (source === spot ? [target] : target === spot ? [source] : []));
+    const pull = ends.reduce((sum, end) => sum + (end.y - spot.y) / (Math.hypot(end.x - spot.x, end.y - spot.y) || 1), 0);
+    // On the side where fewer lines are; that is below where neither is better.
+    const away = (radius(spot) + LINE / 2 + 3) * (pull > 0.2 ? -1 : 1);
+    return place(cut(spot.entry.content), [[spot.x, spot.y + away], [spot.x, spot.y - away]], must);
+  };
+  for (const spot of spots) if (spot.steps <= 1) spot.name = beside(spot, spot.steps === 0);
+  const direct = lines.filter(({ source, target }) => source.steps === 0 || target.steps === 0);
+  for (const line of direct.length <= FEW ? direct : []) {
+    const { source: a, target: b } = line;
+    line.name = place(relationWords(line.relation), ALONG.map((at) => [a.x + (b.x - a.x) * at, a.y + (b.y - a.y) * at]));
+  }
+  for (const spot of spots) if (spot.steps > 1) spot.name = beside(spot);
+}

@@ -1,0 +1,143 @@
+/**
+ * What is remembered, as signals: what was asked for, what was found, and what was forgotten here meanwhile.
+ *
+ * Invariant: the room finds and weighs; the page shows the answer to the last question only, whatever comes when. The
+ * question stands in the address.
+ */
+
+import { effect, signal, untracked, type Signal } from "@preact/signals";
+import { api, ApiError } from "../api";
+import { line } from "../state/live";
+import { onEntries } from "../state/room";
+import { memoryWords, show, showEntry, taskOpen, timelineWords, NO_WORDS, type MemoryWords } from "../state/view";
+import { toast } from "../ui/bits";
+import type { Choices, Memory, Source } from "./types";
+import { since } from "./words";
+
+/** Milliseconds without a key before the room is asked; and that what is said in the room is gathered. */
+const TYPING_MS = 180;
+const GATHER_MS = 1500;
+/** Memories at first, with each "more", and at most (the room's own bound). */
+const FIRST = 25;
+const MOST = 100;
+
+export const memories = signal<readonly Memory[] | null>(null);
+export const choices = signal<Choices>({ agents: [], kinds: [], tags: [] });
+export const more = signal(false);
+export const reading = signal(false);
+export const problem = signal("");
+const limit = signal(FIRST);
+
+/** The numbers that were forgotten on this page. */
+export const forgotten = signal<ReadonlySet<number>>(new Set());
+
+export function set(words: Partial<MemoryWords>): void {
+  memoryWords.value = { ...memoryWords.peek(), ...words };
+}
+
+export const isFiltered = (words: MemoryWords): boolean => Boolean(words.agent || words.kind || words.tag || words.time);
+
+export function showMore(): void {
+  limit.value = Math.min(MOST, limit.peek() + FIRST);
+}
+export const canShowMore = (): boolean => more.value && limit.value < MOST;
+
+/** What the room refused, or that it is not there, with what to do. Throws on what is neither. */
+export const wentWrong = (caught: unknown): string => {
+  if (!(caught instanceof ApiError)) throw caught;
+  return [caught.message, caught.fix].filter(Boolean).join(" ");
+};
+
+/** Asks again what failed when the line to the room is back. Gives what ends it. */
+export function againWhenBack(problem: Signal<string>, ask: () => void): () => void {
+  return effect(() => {
+    if (line.value.state === "live" && untracked(() => problem.value)) ask();
+  });
+}
+
+let asked = 0;
+
+async function read(words: MemoryWords): Promise<void> {
+  const mine = ++asked;
+  reading.value = true;
+  try {
+    const found = await api.memory({ q: words.q.trim(), agent: words.agent, kind: words.kind, tag: words.tag, since: since(words.time, Date.now()), limit: limit.peek() });
+    if (mine !== asked) return;
+    memories.value = found.memories;
+    more.value = found.more;
+    choices.value = found.choices;
+    problem.value = "";
+  } catch (caught) {
+    const said = wentWrong(caught);
+    if (mine === asked) problem.value = said;
+  } finally {
+    if (mine === asked) reading.value = false;
+  }
+}
+
+let open = 0;
+let soon: ReturnType<typeof setTimeout> | undefined;
+
+/** Follow what is asked for while the view is open. Gives what ends it. */
+export function follow(): () => void {
+  open += 1;
+  let before: MemoryWords | null = null;
+  let most = limit.peek();
+  const end = effect(() => {
+    const words = memoryWords.value;
+    const same = before !== null && words.q === before.q && words.agent === before.agent && words.kind === before.kind && words.tag === before.tag && words.time === before.time;
+    if (same && most === limit.value) return;
+    if (!same) limit.value = FIRST;
+    const typed = before !== null && words.q !== before.q;
+    before = words;
+    most = limit.peek();
+    clearTimeout(soon);
+    soon = setTimeout(() => void read(words), typed ? TYPING_MS : 0);
+  });
+  const endAgain = againWhenBack(problem, () => void read(memoryWords.peek()));
+  return () => {
+    open -= 1;
+    clearTimeout(soon);
+    end();
+    endAgain();
+  };
+}
+
+let gathering: ReturnType<typeof setTimeout> | undefined;
+// What is said now is remembered soon: the newest are read again. What answers a question is left where it stands.
+onEntries(() => {
+  if (!open || memoryWords.peek().q.trim()) return;
+  clearTimeout(gathering);
+  gathering = setTimeout(() => void (open && !document.hidden && read(memoryWords.peek())), GATHER_MS);
+});
+
+/** Forget it for everybody. Raises ApiError. */
+export async function forget(number: number): Promise<void> {
+  await api.forgetMemory(number);
+  forgotten.value = new Set([...forgotten.peek(), number]);
+  memories.value = memories.peek()?.filter((memory) => memory.number !== number) ?? null;
+}
+
+/** Say whether it helped; the last word counts. */
+export async function judge(memory: Memory, useful: boolean): Promise<void> {
+  const { useful: yes, useless: no } = await api.judgeMemory(memory.memory_id, useful);
+  const said = { useful: yes, useless: no, mine: useful };
+  memories.value = memories.peek()?.map((other) => (other.memory_id === memory.memory_id ? { ...other, feedback: said } : other)) ?? null;
+}
+
+/** Show where a memory comes from. */
+export async function openSource(source: Source): Promise<void> {
+  if (source.message) {
+    if (!(await showEntry(source.message))) toast("That message is not here any more.", { tone: "problem" });
+  } else if (source.task !== null) {
+    taskOpen.value = source.task;
+  } else {
+    timelineWords.value = source.event === null ? { ...NO_WORDS, at: String(source.moment) } : { ...NO_WORDS, event: String(source.event) };
+    show("timeline");
+  }
+}
+
+/** Show where what was made of an event comes from. Raises ApiError. */
+export async function openEvent(event: string): Promise<void> {
+  await openSource(await api.memorySource(event));
+}

@@ -1,0 +1,95 @@
+/** The shapes of the room's memory on HTTP (docs/http.md, docs/memory.md). */
+
+/** Where a memory comes from. `event`: a number in the timeline; `moment`: a place in the log; `message`: an id. */
+export interface Source {
+  type: string;
+  event: number | null;
+  message: string | null;
+  task: number | null;
+  moment: number;
+}
+
+export interface Memory {
+  memory_type: "episodic" | "procedural" | "knowledge";
+  memory_id: string;
+  content: string;
+  relevance: number;
+  why: { words?: string[]; neighbour?: string[]; author?: string | null };
+  /** Words of the content, small, that match. */
+  marks: string[];
+  source: Source | null;
+  /** null where nobody can say: of skills and knowledge. */
+  feedback: { useful: number; useless: number; mine: boolean | null } | null;
+  number?: number;
+  event_type?: string;
+  summary?: string;
+  outcome?: string | null;
+  lessons?: string[];
+  tags?: string[];
+  agent_id?: string;
+  created_at?: string;
+  imported_by?: string | null;
+  knowledge_type?: string;
+  rationale?: string | null;
+}
+
+export interface Choices {
+  agents: string[];
+  kinds: string[];
+  tags: string[];
+}
+
+export interface Found {
+  memories: Memory[];
+  more: boolean;
+  choices: Choices;
+}
+
+/** What an answer's agent was given. `text` null: forgotten since, or not for the reader. */
+export interface GivenMemory {
+  id: string;
+  memory_type: string;
+  reference: string;
+  number: number | null;
+  author: string | null;
+  at: string | null;
+  event_id: string | null;
+  message: string | null;
+  forgotten: boolean;
+  text: string | null;
+  outcome: string | null;
+  tags: string[];
+}
+
+export interface KnowledgeEntry {
+  id: string;
+  knowledge_type: string;
+  content: string;
+  source_agent: string;
+  source_event: string;
+  topics: string[];
+  related_files: string[];
+  rationale: string | null;
+  alternatives: string[];
+  severity: string | null;
+  created_at: string;
+  valid_from: string;
+  valid_to: string | null;
+  is_valid: boolean;
+  extracted_by: string;
+  visibility: string;
+  visible_to: string[];
+  distance?: number;
+}
+
+export interface KnowledgeRelation {
+  source: string;
+  relation: string;
+  target: string;
+}
+
+export interface Knowledge {
+  entries: KnowledgeEntry[];
+  relations: KnowledgeRelation[];
+  more: boolean;
+}
