@@ -111,17 +111,20 @@ async def _shown(tx: Tx, id: str, me: str) -> dict[str, Any]:
             "tags": list(told.tags) if told else [],
         }
     entry = await knowledge.with_id(tx, me, id)
+    # Knowledge is forgotten by the memory of the same event.
+    memory = None if entry is None else await memory_of_event(tx, entry["event_id"])
+    forgotten = memory is not None and memory.forgotten
     return {
         "id": id,
         "memory_type": "procedural" if "/" in id else "knowledge",
         "reference": id,
-        "number": None,
+        "number": memory and memory.number,
         "author": entry and entry["agent_id"],
         "at": iso(entry["valid_from"]) if entry else None,
         "event_id": entry and entry["event_id"],
         "message": None if entry is None else await message_of(tx, entry["event_id"]),
-        "forgotten": False,
-        "text": entry and entry["content"],
+        "forgotten": forgotten,
+        "text": None if entry is None or forgotten else entry["content"],
         "outcome": entry and entry["kind"],
         "tags": [],
     }

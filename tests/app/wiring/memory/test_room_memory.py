@@ -18,6 +18,9 @@ from relay.log import follow
 from relay.log.events import Event, Lane
 from relay.log.verify import verify
 from relay.memory import given
+from relay.memory.episodic.forgetting import forget_number
+from relay.memory.episodic.keeping import NewMemory, keep
+from relay.memory.experience import Experience
 from relay.memory.knowledge.entry import Extractor
 from relay.memory.knowledge.entry import Kind as KnowledgeKind
 from relay.memory.knowledge.extractors import extract
@@ -177,9 +180,6 @@ async def test_a_turn_is_given_what_bears_on_it_and_keeps_what_it_was_given(
 
 async def lesson_by_another(room: Remembering) -> str:
     """A memory of an agent that is no message of the room, so that no turn reads it anyway."""
-    from relay.memory.episodic.keeping import NewMemory, keep
-    from relay.memory.experience import Experience
-
     new = NewMemory(Experience("lesson", LESSON), "CODEX", "codex-1", 1.0)
     return (await room.store.write(lambda tx: keep(tx, new))).id
 
@@ -404,6 +404,36 @@ async def test_an_answer_that_repeats_knowledge_is_no_memory(room: Remembering, 
     assert re.search(r"\n> k[0-9a-f]+ ann, .* \(fact\): the retry queue", alpha.turns[0].memories)
     await room.follow()
     assert [memory["event_type"] for memory in await room.remembered()] == ["message"]
+
+
+async def test_knowledge_that_was_given_is_forgotten_by_the_memory_of_its_event(
+    room: Remembering, floor: Floor
+) -> None:
+    entry = Statement(KnowledgeKind.FACT, "the retry queue doubles its backoff")
+    lane = Lane("room", "human:ann")
+    await room.store.write(lambda tx: record(tx, lane, "ann", [entry], extractor=Extractor.PERSON))
+    while (await follow.step(room.store, KnowledgeFollower())).applied:
+        pass
+    floor.add("ALPHA")
+    await floor.ask("@ALPHA what about the backoff of the retry queue")
+    await until_done(room.store, 1)
+    (recorded,) = await all_events(room.store, "knowledge.recorded")
+
+    async def shown() -> dict[str, Any]:
+        answer = (await all_events(room.store, "message.posted"))[-1]
+        (memory,) = await room.store.read(lambda tx: given.shown(tx, answer, "ann"))
+        return memory
+
+    assert (await shown())["number"] is None, "there is none yet"
+    new = NewMemory(Experience("fact", entry.content), "ann", "room", 1.0, event_id=recorded.id)
+    number = (await room.store.write(lambda tx: keep(tx, new))).number
+    memory = await shown()
+    assert (memory["memory_type"], memory["number"]) == ("knowledge", number)
+    assert (memory["text"], memory["forgotten"]) == (entry.content, False)
+    person = Caller("ann", "room", person=True)
+    await room.store.write(lambda tx: forget_number(tx, person, number))
+    memory = await shown()
+    assert (memory["text"], memory["forgotten"]) == (None, True)
 
 
 async def test_an_empty_memory_says_how_it_fills(office: Office) -> None:
