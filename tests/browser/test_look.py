@@ -11,7 +11,7 @@ from tests.outside import Outside
 
 pytestmark = [pytest.mark.browser, pytest.mark.asyncio(loop_scope="session")]
 
-VIEWS = ("room", "board", "agents", "queue", "locks", "timeline")
+VIEWS = ("room", "board", "agents", "queue", "locks", "timeline", "memory")
 
 #: Controls and landmarks that a reader of the screen could not name, and ids that are there twice.
 UNNAMED = """() => {
