@@ -8,8 +8,11 @@ from __future__ import annotations
 import asyncio
 import json
 import shlex
+import sqlite3
+import time
 import tomllib
 from collections.abc import AsyncIterator, Iterable, Mapping
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -150,6 +153,65 @@ async def test_the_room_goes_on_where_it_was(earlier: EarlierRoom) -> None:
     await room.start()
     assert len(await room.entries()) >= len(facts["entries"])
     assert len(room.transcript.read_bytes().splitlines()) >= before
+
+
+# -- the memory, as it was before the room remembered by itself: one table, and an index of its own
+
+LESSON = "never mock the flamingo clock, it hid a bug"
+#: Memories of before, one a week back in time.
+OLD = 300
+_WEEK_S = 7 * 86_400
+
+
+async def remembered_before(earlier: EarlierRoom) -> None:
+    """Rows as an earlier version wrote them: the oldest holds the lesson."""
+    rows = [
+        (
+            1000 + at,
+            f"old-{at}",
+            "CODEX",
+            "c1",
+            "fix",
+            LESSON if at == OLD - 1 else f"mended the part {at}",
+            week,
+        )
+        for at, week in enumerate(time.time() - at * _WEEK_S for at in range(1, OLD + 1))
+    ]
+    columns = "number, id, agent_id, session_id, event_type, summary, created_at, updated_at"
+    if earlier.database:
+        connection = await asyncpg.connect(postgres.server().dsn(earlier.database))
+        try:
+            statement = (
+                f"INSERT INTO relay.memory_episodic ({columns}) VALUES ($1, $2, $3, $4, $5, $6, $7, $7)"
+            )
+            await connection.executemany(statement, rows)
+        finally:
+            await connection.close()
+        return
+    with closing(sqlite3.connect(earlier.room.runtime / "events.db")) as connection, connection:
+        statement = f"INSERT INTO memory_episodic ({columns}) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?7)"
+        connection.executemany(statement, rows)
+
+
+async def test_memories_of_before_are_found_at_any_age(earlier: EarlierRoom) -> None:
+    """And judged, and forgotten, as those that were kept since."""
+    await remembered_before(earlier)
+
+    async def found(text: str) -> list[str]:
+        recalled = (await listed(earlier, "memory", "recall", text))["memories"]
+        return [memory["memory_id"] for memory in recalled]
+
+    (old,) = earlier.facts["memories"]
+    assert await found(old["summary"]) == [old["memory_id"]]
+    assert await found("may I mock the clock here") == [f"old-{OLD - 1}"]
+    assert (await found("the part 7"))[0] == "old-7"
+    assert len(await found("")) == 10
+    shown = await listed(earlier, "memory", "show", f"r{1000 + OLD - 1}")
+    assert (shown["summary"], shown["agent_id"]) == (LESSON, "CODEX")
+    assert (await earlier.room.relay("memory", "feedback", f"r{1000 + OLD - 1}", "--useful")).code == 0
+    assert (await earlier.room.relay("memory", "forget", f"r{1000 + OLD - 1}")).code == 0
+    assert await found("may I mock the clock here") == []
+    assert (await listed(earlier, "verify"))["ok"]
 
 
 # -- git's hooks
