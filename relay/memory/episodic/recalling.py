@@ -15,7 +15,6 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from heapq import nlargest
 from pathlib import Path
 
 from relay.base.durations import iso
@@ -43,6 +42,8 @@ Q = Queries(Path(__file__).parents[1])
 MOST_HITS = 6_000
 #: Of these the best by how rare the words are that they have; they are weighed by what they say themselves.
 CANDIDATES = 150
+#: Bits of a memory's number beside its score.
+NUMBER_BITS = 48
 #: Of these the best at least, with their neighbours, are weighed together with what stood beside them.
 BEST = 40
 #: How many memories before and behind one in its session are its neighbours.
@@ -143,10 +144,14 @@ def _candidates(weighing: Weighing, with_word: Mapping[int, set[int]]) -> list[i
     for at, numbers in with_word.items():
         # Whole numbers, so that no engine and no order of adding makes a difference.
         rarity = round(1000 * weighing.rarity[at])
+        if not scores:
+            scores = dict.fromkeys(numbers, rarity)
+            continue
         for number in numbers:
             scores[number] = scores.get(number, 0) + rarity
-    best_first = nlargest(CANDIDATES, [(score, number) for number, score in scores.items()])
-    return [number for _, number in best_first]
+    # As one whole number each, which are sorted several times faster than pairs; of equal ones the newest first.
+    best_first = sorted([score << NUMBER_BITS | number for number, score in scores.items()], reverse=True)
+    return [both & (1 << NUMBER_BITS) - 1 for both in best_first[:CANDIDATES]]
 
 
 async def _with(tx: Tx, match: str, wanted: Wanted, limit: int) -> list[int]:
