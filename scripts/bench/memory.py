@@ -3,12 +3,13 @@ are found, and knowledge at a million entries (docs/memory.md).
 
 `python -m scripts.bench.memory [--quick] [--only PART ...] [--repo FOLDER] [--room FOLDER]`
 
-The parts: `clock`, `sqlite`, `postgres`, `usefulness`, `ranking`, `knowledge`.
+The parts: `clock`, `sqlite`, `postgres`, `ranking`, `knowledge`; with `--room`, `usefulness`.
 """
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import os
 import random
@@ -18,11 +19,13 @@ from argparse import Namespace
 from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 from relay.app.wiring.schema import SCHEMAS
 from relay.base.durations import iso
 from relay.base.vector_clock import compare, hop_count, merge
 from relay.coordination.idempotency import once
+from relay.memory.episodic import recalling
 from relay.memory.episodic.importing import import_lines
 from relay.memory.episodic.memory import EpisodicMemory
 from relay.memory.ranking import hops
@@ -34,7 +37,7 @@ from scripts.bench import memory_knowledge, memory_ranking, postgres_server
 from scripts.bench.figures import Figure, at_least, at_most, carry_out, options, single, spread, stopwatch
 from scripts.bench.memory_knowledge import WORDS
 
-PARTS = ("clock", "sqlite", "postgres", "usefulness", "ranking", "knowledge")
+PARTS = ("clock", "sqlite", "postgres", "ranking", "knowledge", "usefulness")
 #: Entries of a clock, as the source's figure has them, and how often an operation is done for one sample.
 ENTRIES, AT_ONCE = 20, 200
 T0 = 1_600_000_000.0
@@ -128,14 +131,32 @@ async def of_store(store: Store, name: str, count: int, rounds: int, *, bound: b
     memory, asked = EpisodicMemory(store, sessions=_Beats(), once=once), Texts(11)
     for _ in range(10):
         await memory.recall(CALLER, asked.text(8))
-    samples: list[float] = []
-    for _ in range(rounds):
-        question = asked.text(8)
-        with stopwatch(samples):
-            await memory.recall(CALLER, question)
+    samples, processor = list[float](), list[float]()
+    hits: list[int] = []
+    with patch.object(recalling, "_with", counting(recalling._with, hits)):
+        for _ in range(rounds):
+            question, used = asked.text(8), time.process_time()
+            hits.append(0)
+            with stopwatch(samples):
+                await memory.recall(CALLER, question)
+            processor.append(time.process_time() - used)
     load = f"load {os.getloadavg()[0]:.1f}"
     limits = at_most(p95=20.0) if bound else None
     yield spread(f"{name}: recall, 8 words", samples, limits=limits, note=load)
+    about = "of this process, all its threads" + ("" if bound else "; the server's is not in it")
+    yield spread(f"{name}: recall, 8 words, processor time", processor, note=about)
+    yield spread(f"{name}: recall, 8 words, hits read", hits, unit="hits", scale=1.0)
+
+
+def counting(looked_up: Callable[..., Any], hits: list[int]) -> Callable[..., Any]:
+    """The same look-up, which adds how much it found to the last of `hits`."""
+
+    async def counted(*args: Any) -> list[int]:
+        numbers: list[int] = await looked_up(*args)
+        hits[-1] += len(numbers)
+        return numbers
+
+    return counted
 
 
 async def on_sqlite(folder: Path, count: int, rounds: int) -> AsyncIterator[Figure]:
@@ -168,26 +189,17 @@ async def on_postgres(folder: Path, count: int, rounds: int) -> AsyncIterator[Fi
 # -- usefulness
 
 
-def usefulness(room: Path | None) -> Iterator[Figure]:
+def usefulness(room: Path) -> Figure:
     """The share of the judged memories that their readers called useful, from a room's own `feedback` (source: above
-    70 %). Without a room there is nothing to judge by, and n is 0."""
-    useful = n = 0
-    if room is not None:
-        with sqlite3.connect(f"file:{room / '.relay' / 'events.db'}?mode=ro", uri=True) as database:
-            row = database.execute(
-                "SELECT COALESCE(SUM(useful), 0), COUNT(*) FROM memory_feedback"
-            ).fetchone()
-            useful, n = int(row[0]), int(row[1])
-    limits = {"value": (">", 70.0)} if n else {}
-    note = "" if n else "no feedback: name a room with --room"
-    yield single(
-        "memories that readers called useful",
-        100 * useful / n if n else 0.0,
-        "%",
-        n=n,
-        limits=limits,
-        note=note,
-    )
+    70 %)."""
+    with contextlib.closing(
+        sqlite3.connect(f"file:{room / '.relay' / 'events.db'}?mode=ro", uri=True)
+    ) as database:
+        useful, n = database.execute(
+            "SELECT COALESCE(SUM(useful), 0), COUNT(*) FROM memory_feedback"
+        ).fetchone()
+    share, limits = 100 * useful / max(1, n), at_least(70.0) if n else {}
+    return single("memories that readers called useful", share, "%", n=n, limits=limits)
 
 
 def _each(figures: AsyncIterator[Figure]) -> Iterator[Figure]:
@@ -201,7 +213,7 @@ def _each(figures: AsyncIterator[Figure]) -> Iterator[Figure]:
 
 def _measure(folder: Path, args: Namespace) -> Iterator[Figure]:
     count, rounds = (2000, 50) if args.quick else (args.memories, args.rounds)
-    for part in args.only or PARTS:
+    for part in args.only or PARTS[: None if args.room else -1]:
         where = folder / part
         where.mkdir()
         match part:
@@ -212,7 +224,7 @@ def _measure(folder: Path, args: Namespace) -> Iterator[Figure]:
             case "postgres":
                 yield from _each(on_postgres(where, count, rounds))
             case "usefulness":
-                yield from usefulness(args.room)
+                yield usefulness(args.room)
             case "ranking":
                 yield from memory_ranking.measure(where, args.repo, 40 if args.quick else args.questions)
             case "knowledge":
@@ -228,6 +240,8 @@ def main() -> int:
     memory_ranking.repository(parser)
     memory_knowledge.size(parser)
     args = parser.parse_args()
+    if "usefulness" in (args.only or ()) and not args.room:
+        parser.error("usefulness is of a room's feedback: name its folder with --room")
     return carry_out("memory", lambda folder: _measure(folder, args), args)
 
 

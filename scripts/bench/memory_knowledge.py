@@ -227,7 +227,7 @@ def size(parser: ArgumentParser) -> None:
 
 
 def measure(folder: Path, args: Namespace) -> Iterator[Figure]:
-    entries, count, rounds = (20_000, 3000, 20) if args.quick else (args.entries, args.events, args.rounds)
+    entries, count, rounds = (4000, 1000, 20) if args.quick else (args.entries, args.events, args.rounds)
     for name, figures in (
         ("rebuild", lambda where: measure_rebuild(where, count)),
         ("queries", lambda where: measure_queries(where, entries, rounds)),

@@ -33,7 +33,7 @@ from relay.base.vector_clock import backward_decay, forward_decay
 from relay.memory.episodic import recalling
 from relay.memory.episodic.importing import import_lines
 from relay.memory.episodic.recalling import Wanted
-from relay.memory.ranking import weights
+from relay.memory.ranking import weights, words
 from relay.model import Caller
 from relay.store.ports import Store
 from relay.store.sqlite.store import open_store
@@ -211,9 +211,13 @@ FEATURES: tuple[tuple[str, tuple[Change, ...]], ...] = (
     ("without the texts' length", ((weights, "LENGTH", 0.0),)),
     ("without age", ((weights, "OLDEST", 1.0),)),
     ("without outcome", ((weights, "OUTCOMES", {}),)),
+    ("without stop words", ((words, "_EMPTY", frozenset()),)),
+    ("without the author that is named", ((recalling, "UNNAMED", 1.0),)),
     ("without rarity", ((weights, "rarity_of", lambda texts_with, texts: 1.0),)),
     ("with age unbounded (30 days)", ((weights, "OLDEST", 0.0),)),
 )
+#: What is switched off while the memories are indexed too.
+STEMS: Change = (words, "_stem", lambda word: word)
 
 
 async def _answers(store: Store, questions: Sequence[Labelled], **more: Any) -> list[tuple[float, float]]:
@@ -244,9 +248,16 @@ async def features(folder: Path, commits: Sequence[Commit], questions: Sequence[
                     changed.enter_context(patch.object(place, attribute, value))
                 figures += as_figures(name, await _answers(store, questions), note)
         figures += as_figures("with hop decay", await _answers(store, questions, hop_decay=True), note)
-        return figures
     finally:
         await store.close()
+    with patch.object(*STEMS):
+        store = await open_store(folder / "unstemmed.db", SCHEMAS)
+        try:
+            await import_lines(store, Caller("bench", "bench", person=True), lines)
+            figures += as_figures("without stems", await _answers(store, questions), note)
+        finally:
+            await store.close()
+    return figures
 
 
 def measure(folder: Path, repo: Path, count: int) -> Iterator[Figure]:

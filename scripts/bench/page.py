@@ -23,6 +23,7 @@ TITLES = {
     "worktrees": "Worktrees",
     "guard": "The guard",
     "timeline": "The timeline",
+    "memory": "Memory",
     "airspace_view": "The page",
     "timeline_view": "The page's timeline",
 }

@@ -28,6 +28,11 @@ NAMES = {
                  "page of 500 heads of all lanes", "last write of a path", "snapshot after 5 touched files",
                  "snapshot after 5 touched files, raw", "full look", "loop lag", "rewind", "rewind, raw", "undo",
                  "verify", "push and pull", "import, all", "import, the last beside the first", "clock merge"],
+    "memory": ["merge of clocks", "between of clocks", "SQLite: import, with events", "SQLite: recall, 8 words",
+               "SQLite: recall, 8 words, processor time", "SQLite: recall, 8 words, hits read",
+               "PostgreSQL: import, with events", "PostgreSQL: recall, 8 words", "all as it is: recall@5",
+               "without stems: MRR", "with hop decay: recall@5", "forward curve of 001, ties random: MRR",
+               "rebuild from", "what did A decide about X"],
     "guard": ["python, with nothing", "guard hook, as the presets", "guard hook, with no room"],
 }  # fmt: skip
 
