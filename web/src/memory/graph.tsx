@@ -105,7 +105,7 @@ function Picture({ entries, found, box }: { entries: readonly KnowledgeEntry[]; 
   const { spots, lines } = useMemo(() => drawn(entries, found.relations, found.of, box), [entries, found, box]);
   const at = pointed.value;
   return (
-    <svg class="kg" width={box.width} height={box.height} role="img" aria-label={`${spots.length} entries and ${lines.length} relations. The list has the same.`} data-testid="kg">
+    <svg class="kg" width={box.width} height={box.height} aria-hidden="true" data-testid="kg">
       <defs><marker id="kg-arrow" viewBox="0 0 8 8" refX="6" refY="4" markerWidth="7" markerHeight="7" orient="auto-start-reverse"><path d="M0 1l6 3-6 3Z" /></marker></defs>
       {lines.map((line, i) => (
         <g key={i} class={`kg-line ${isClosed(line) ? "closed" : ""} ${isAgainst(line) ? "against" : ""} ${at && (line.source.entry.id === at || line.target.entry.id === at) ? "pointed" : ""}`}>
@@ -142,7 +142,7 @@ function Stage({ entries, found }: { entries: readonly KnowledgeEntry[]; found: 
   const kinds = KNOWLEDGE_KINDS.filter((kind) => entries.slice(0, count).some((entry) => entry.knowledge_type === kind));
   return (
     <div class="kg-main">
-      <div class="kg-stage" ref={holder}>{box && <Picture entries={entries} found={found} box={box} />}</div>
+      <div class="kg-stage" ref={holder} role="img" aria-label={`The picture of ${count === 1 ? "one entry" : `${count} entries`}. The list has the same.`}>{box && <Picture entries={entries} found={found} box={box} />}</div>
       <div class="kg-bar">
         <Steps />
         <p class="kg-legend" aria-hidden="true">{kinds.map((kind) => <span key={kind} class={`kg-${kind}`}><i>{signOf(kind)}</i> {kind}</span>)}</p>
