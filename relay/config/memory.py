@@ -36,6 +36,7 @@ class MemorySettings:
         "the Ollama model that makes vectors of memories, on the server of the dispatcher; empty = none", ""
     )
     llm_extract: bool = setting(
-        "true = the dispatcher's model reads agents' answers for knowledge too; what it finds is marked as such",
+        "true = the dispatcher's model reads what people and agents say for knowledge too; what it finds is marked "
+        "as such",
         False,
     )

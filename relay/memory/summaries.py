@@ -9,16 +9,14 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import structlog
 
-from relay.base.ollama_client import explain, open_client
+from relay.base.ollama_client import explain
 from relay.config.settings import DispatcherSettings
 from relay.memory.compression import Note, tokens
-
-if TYPE_CHECKING:
-    from ollama import AsyncClient
+from relay.memory.local_model import answer_of
 
 log = structlog.get_logger(__name__)
 #: Seconds for everything: connecting, loading the model and the answer.
@@ -26,7 +24,6 @@ WITHIN_S = 5.0
 #: Tokens of notes that are shown at once: with the instruction and the answer they fit the model's window, which is
 #: that of the dispatcher's questions, so that the model is not loaded anew.
 MOST_ASKED = 5000
-_OPTIONS = {"temperature": 0, "num_ctx": 8192, "num_predict": 2048}
 _SYSTEM = (
     "You shorten an agent's own working notes. For each note give a text of at most a quarter of its length "
     "that keeps decisions, file paths, names, numbers, errors and what is to be done next, in the note's "
@@ -62,7 +59,8 @@ class LocalSummaries:
             return {}
         try:
             async with asyncio.timeout(WITHIN_S):
-                content = await _chat(now, asked)
+                told = [{"n": number, "text": note.content} for number, note in enumerate(asked, 1)]
+                content = await answer_of(now, _SYSTEM, {"notes": told}, _SCHEMA)
         except Exception as error:
             trouble = explain(error, now.ollama_host, now.model, WITHIN_S)
             log.info("notes shortened without a model", reason=trouble.sentence)
@@ -78,38 +76,6 @@ def _asked(notes: Sequence[Note]) -> list[Note]:
             break
         asked.append(note)
     return asked
-
-
-async def _chat(settings: DispatcherSettings, asked: Sequence[Note]) -> str:
-    client = await open_client(settings.ollama_host)
-    import ollama  # a look-up: the thread that opened the client has imported it
-
-    try:
-        try:
-            return await _answer(client, settings.model, asked, think=False)
-        except ollama.ResponseError as error:
-            # Some models and some older servers refuse to be told not to think.
-            if error.status_code != 400 or "think" not in str(error.error):
-                raise
-            return await _answer(client, settings.model, asked, think=None)
-    finally:
-        await client.close()  # type: ignore[no-untyped-call]
-
-
-async def _answer(client: AsyncClient, model: str, asked: Sequence[Note], *, think: bool | None) -> str:
-    told = [{"n": number, "text": note.content} for number, note in enumerate(asked, 1)]
-    answer = await client.chat(
-        model=model,
-        messages=[
-            {"role": "system", "content": _SYSTEM},
-            {"role": "user", "content": json.dumps({"notes": told}, ensure_ascii=False)},
-        ],
-        format=_SCHEMA,
-        options=_OPTIONS,
-        think=think,
-        keep_alive="30m",
-    )
-    return answer.message.content or ""
 
 
 def read(content: str, asked: Sequence[Note]) -> dict[str, str]:

@@ -172,6 +172,7 @@ class Daemon:
         start("memory-past", parts.memory.take_in_past)
         start("memory-vectors", parts.vectors.run)
         start("knowledge", parts.knowledge.run)
+        start("knowledge-model", parts.knowledge.read_with_model)
         start("timeline-rewinds", parts.settle_rewinds)
         start("handoffs", parts.handoffs.run)
         start("timeline-snapshots", parts.timeline.prune)
