@@ -157,6 +157,7 @@ def questions(
     yield "search, 8 words as of a time", asked(about=lambda: made.text(8), as_of=when)
     yield "history of a file", asked(file=file)
     yield "history of a file about a word", asked(file=file, about=lambda: made.text(2))
+    yield "history of a file, of an agent and a kind", asked(file=file, agent=agent, kind=lambda: "decision")
     yield "newest of an agent and a kind", asked(agent=agent, kind=lambda: "problem")
     yield "newest as of a time", asked(as_of=when)
     yield "neighbours to 3 steps", asked(near=lambda: pick.choice(newest))

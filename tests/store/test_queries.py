@@ -74,6 +74,7 @@ WALKS = {
     ("memory", "unindex_all"): "an index alone: all are indexed anew",
     ("memory", "unindexed_memories"): "what is still to be indexed, as far as its limit",
     ("knowledge", "newest_with_word"): "what its inner query found by the key, as far as its limit",
+    ("knowledge", "newest_of_file"): "what its inner query found by the key, as far as its limit",
     ("knowledge", "relations_of"): "what its inner query found by indexes, as far as its limit",
     ("knowledge", "entry_of_archive"): "a rebuild",
     ("knowledge", "clear_mentions"): "a rebuild",
@@ -215,6 +216,27 @@ async def test_the_queue_is_asked_by_its_indexes(whole: sqlite3.Connection, name
     steps = plan(whole, load_queries(SCHEMAS["room"], "sqlite")[name])
     whole.close()
     assert any(index in step for step in steps), steps
+
+
+@pytest.mark.parametrize(
+    ("name", "index"),
+    [
+        ("newest", "knowledge_by_time (valid_from<?)"),
+        ("newest_of_kind", "knowledge_by_kind (kind=? AND valid_from<?)"),
+        ("newest_of_agent", "knowledge_by_agent (agent_id=? AND valid_from<?)"),
+        ("newest_of_agent_and_kind", "knowledge_by_agent_and_kind (agent_id=? AND kind=? AND valid_from<?)"),
+        ("newest_of_file", "PRIMARY KEY (path=? AND valid_from>? AND valid_from<?)"),
+        ("newest_with_word", "PRIMARY KEY (word=? AND valid_from<?)"),
+        ("renamed_from", "knowledge_renames_to (path=? AND valid_from<?)"),
+        ("renamed_to", "knowledge_renames_from (origin=? AND valid_from>? AND valid_from<?)"),
+    ],
+)
+async def test_knowledge_is_walked_newest_first(whole: sqlite3.Connection, name: str, index: str) -> None:
+    """By an index that has what is looked for, and nothing is sorted: so as far as the limit."""
+    steps = plan(whole, load_queries(SCHEMAS["knowledge"], "sqlite")[name])
+    whole.close()
+    assert any(index in step for step in steps), steps
+    assert not any("TEMP B-TREE" in step for step in steps), steps
 
 
 async def test_what_has_a_limit_is_not_sorted_first(whole: sqlite3.Connection) -> None:

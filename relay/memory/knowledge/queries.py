@@ -25,14 +25,14 @@ from relay.store.ports import Row, Tx
 MOST_HOPS = 3
 #: Hits of words that are read, and the entries that are weighed: the best of these, and the newest with a common one.
 MOST_HITS, CANDIDATES = 6000, 300
-#: Newest entries with a common word among which those of an agent and a kind are looked for.
-MOST_WALKED = 100_000
+#: Newest entries with a common word, or of a file, among which those of an agent and a kind are looked for.
+MOST_WALKED = 50_000
 #: Shorter words are not taken for the beginning of another, and so many others are.
 LEAST_BEGINNING, BEGINNINGS = 3, 8
 #: Entries that are looked at for neighbours.
 MOST_NEAR = 2000
 #: Names of a file that are followed, entries of it that are weighed, relations that are read at once.
-MOST_NAMES, MOST_OF_FILE, MOST_RELATIONS = 32, 2000, 2000
+MOST_NAMES, MOST_OF_FILE, MOST_RELATIONS = 32, 1000, 2000
 #: Agents that a common word is looked for.
 MOST_AGENTS = 200
 #: Behind and before all times.
@@ -113,7 +113,7 @@ async def search(tx: Tx, look: Look, text: str) -> list[Hit]:
         limits = {"me": look.me, "until": look.until, "limit": CANDIDATES, **look.of}
         found += await tx.all(Q.with_words, words=weighed, **limits)
     if rare < len(terms) and len(found) < CANDIDATES:
-        found += await _newest_with(tx, look, terms[rare].word)
+        found += await _newest_with(tx, look, terms[rare].word, CANDIDATES - len(found))
     rows = await with_numbers(tx, look, dict.fromkeys(row["number"] for row in found))
     return _weighed(rows, asked, terms, whole)
 
@@ -121,23 +121,19 @@ async def search(tx: Tx, look: Look, text: str) -> list[Hit]:
 async def history(tx: Tx, look: Look, path: str, text: str | None, limit: int) -> list[Hit]:
     """What is known of a file, under the names that it had before and has now, the newest first; with a text: what
     has words of it, best first."""
-    most = limit if text is None else MOST_OF_FILE
-    rows: dict[int, Row] = {}
+    # As of a time some of the newest may hold no longer, or not yet.
+    most = limit if text is None and look.as_of is None else MOST_OF_FILE
+    known: dict[int, float] = {}
     for name, since, until in await _names(tx, look, path):
-        asked = {
-            "me": look.me,
-            "path": name,
-            "since": since,
-            "limit": most,
-            "open_at": look.open_at,
-            **look.of,
-        }
+        asked = {"me": look.me, "path": name, "since": since, "most": MOST_WALKED, "limit": most, **look.of}
         found = await tx.all(Q.newest_of_file, until=min(until, look.until), **asked)
-        rows |= {row["number"]: row for row in found}
+        known |= {row["number"]: row["valid_from"] for row in found}
+    newest_first = sorted(known, key=lambda number: (-known[number], -number))
+    rows = await with_numbers(tx, look, newest_first[:most])
     if text is not None:
         asked_for = question(text)
-        return _weighed([*rows.values()], asked_for, *await _terms(tx, look, asked_for))
-    in_time = sorted(rows.values(), key=lambda row: (-row["valid_from"], -row["number"]))
+        return _weighed(rows, asked_for, *await _terms(tx, look, asked_for))
+    in_time = sorted(rows, key=lambda row: (-row["valid_from"], -row["number"]))
     return [Hit(row) for row in in_time[:limit]]
 
 
@@ -150,8 +146,9 @@ async def near(
     centre = await with_id(tx, look.me, beginning)
     if centre is None:
         raise _unknown(beginning)
+    stems = None if text is None else {*question(text).words}
     hits = {centre["number"]: Hit(centre, distance=0)}
-    ring = [centre["number"]]
+    kept, ring = [hits[centre["number"]]], [centre["number"]]
     for distance in range(1, MOST_HOPS + 1):
         found = await relations(tx, look, ring)
         ends = {row[end] for row in found for end in ("source_number", "target_number")} - {*hits}
@@ -159,9 +156,11 @@ async def near(
         if not ring:
             break
         for row in await with_numbers(tx, look, ring):
-            hits[row["number"]] = Hit(row, distance=distance)
-    stems = None if text is None else {*question(text).words}
-    kept = [hit for hit in hits.values() if hit.distance == 0 or _meant(hit.row, look, path, stems)]
+            hits[row["number"]] = hit = Hit(row, distance=distance)
+            if _meant(row, look, path, stems):
+                kept.append(hit)
+        if len(kept) >= limit:
+            break  # what is farther comes behind these
     kept.sort(key=lambda hit: (hit.distance, -hit.row["valid_from"], -hit.row["number"]))
     return kept[:limit]
 
@@ -232,9 +231,9 @@ async def _terms(tx: Tx, look: Look, wanted: Question) -> tuple[list[Term], int]
     return terms, ranking.weight_of_question(asked, terms, every)
 
 
-async def _newest_with(tx: Tx, look: Look, word: str) -> Sequence[Row]:
+async def _newest_with(tx: Tx, look: Look, word: str, limit: int) -> Sequence[Row]:
     """The newest entries with a word that many have, of the agent and the kind."""
-    limits = {"until": look.until, "most": MOST_WALKED, "limit": CANDIDATES}
+    limits = {"until": look.until, "most": MOST_WALKED, "limit": limit}
     return await tx.all(Q.newest_with_word, me=look.me, word=word, **limits, **look.of)
 
 

@@ -11,6 +11,14 @@ WHERE (c.audience = 0 OR c.audience IN (SELECT r.audience FROM knowledge_readers
     WHERE r.reader IN ('@' || CAST(:me AS text), (SELECT 'role:' || o.role FROM knowledge_roles o WHERE o.agent_id = :me))))
 GROUP BY c.word
 
+-- What the file was called before, and from when on.
+-- name: renamed_from
+SELECT f.origin AS path, f.valid_from FROM knowledge_files f
+WHERE f.path = :path AND f.origin IS NOT NULL AND f.valid_from <= :until
+  AND (f.audience = 0 OR f.audience IN (SELECT r.audience FROM knowledge_readers r
+    WHERE r.reader IN ('@' || CAST(:me AS text), (SELECT 'role:' || o.role FROM knowledge_roles o WHERE o.agent_id = :me))))
+ORDER BY f.valid_from DESC LIMIT 8
+
 -- name: with_words
 SELECT w.number FROM jsonb_array_elements(CAST(:words AS jsonb)) x (value) JOIN knowledge_words w ON w.word = x.value->>'word'
 WHERE w.valid_from <= :until AND (CAST(:agent AS text) = '' OR w.agent_id = :agent) AND (CAST(:kind AS text) = '' OR w.kind = :kind)
@@ -80,8 +88,8 @@ FROM jsonb_array_elements(CAST(:rows AS jsonb)) r (value), jsonb_array_elements_
 ORDER BY 1, 2, 3
 
 -- name: put_files
-INSERT INTO knowledge_files (path, valid_from, number, audience, origin)
-SELECT p.value->>'path', CAST(r.value->>'at' AS double precision), CAST(r.value->>'number' AS bigint), CAST(r.value->>'audience' AS bigint), p.value->>'from'
+INSERT INTO knowledge_files (path, valid_from, number, agent_id, kind, audience, origin)
+SELECT p.value->>'path', CAST(r.value->>'at' AS double precision), CAST(r.value->>'number' AS bigint), r.value->>'agent', r.value->>'kind', CAST(r.value->>'audience' AS bigint), p.value->>'from'
 FROM jsonb_array_elements(CAST(:rows AS jsonb)) r (value), jsonb_array_elements(r.value->'paths') p (value)
 
 -- name: put_counts

@@ -25,22 +25,17 @@ SELECT e.* FROM knowledge_entries e WHERE e.agent_id = :agent AND e.kind = :kind
     WHERE r.reader IN ('@' || CAST(:me AS text), (SELECT 'role:' || o.role FROM knowledge_roles o WHERE o.agent_id = :me))))
 ORDER BY e.valid_from DESC, e.number DESC LIMIT :limit
 
+-- Of one file: the newest, and of so many at most those of the agent and the kind.
 -- name: newest_of_file
-SELECT e.* FROM knowledge_files f JOIN knowledge_entries e ON e.number = f.number
-WHERE f.path = :path AND f.valid_from >= :since AND f.valid_from <= :until AND (e.valid_to IS NULL OR e.valid_to > :open_at)
-  AND (CAST(:agent AS text) = '' OR e.agent_id = :agent) AND (CAST(:kind AS text) = '' OR e.kind = :kind)
+SELECT n.number, n.valid_from FROM (
+  SELECT f.number, f.valid_from, f.agent_id, f.kind FROM knowledge_files f
+  WHERE f.path = :path AND f.valid_from >= :since AND f.valid_from <= :until
   AND (f.audience = 0 OR f.audience IN (SELECT r.audience FROM knowledge_readers r
     WHERE r.reader IN ('@' || CAST(:me AS text), (SELECT 'role:' || o.role FROM knowledge_roles o WHERE o.agent_id = :me))))
-ORDER BY f.valid_from DESC, f.number DESC LIMIT :limit
+  ORDER BY f.valid_from DESC, f.number DESC LIMIT :most) n
+WHERE (CAST(:agent AS text) = '' OR n.agent_id = :agent) AND (CAST(:kind AS text) = '' OR n.kind = :kind) LIMIT :limit
 
--- What the file was called before, and from when on.
--- name: renamed_from
-SELECT f.origin AS path, f.valid_from FROM knowledge_files f
-WHERE f.path = :path AND f.origin IS NOT NULL AND f.valid_from <= :until
-  AND (f.audience = 0 OR f.audience IN (SELECT r.audience FROM knowledge_readers r
-    WHERE r.reader IN ('@' || CAST(:me AS text), (SELECT 'role:' || o.role FROM knowledge_roles o WHERE o.agent_id = :me))))
-ORDER BY f.valid_from DESC LIMIT 8
-
+-- What the file is called later, and from when on.
 -- name: renamed_to
 SELECT f.path, f.valid_from FROM knowledge_files f
 WHERE f.origin = :path AND f.valid_from >= :since AND f.valid_from <= :until

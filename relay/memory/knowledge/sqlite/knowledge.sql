@@ -10,6 +10,14 @@ WHERE (c.audience = 0 OR c.audience IN (SELECT r.audience FROM knowledge_readers
     WHERE r.reader IN ('@' || CAST(:me AS text), (SELECT 'role:' || o.role FROM knowledge_roles o WHERE o.agent_id = :me))))
 GROUP BY c.word
 
+-- What the file was called before, and from when on.
+-- name: renamed_from
+SELECT f.origin AS path, f.valid_from FROM knowledge_files f INDEXED BY knowledge_renames_to
+WHERE f.path = :path AND f.origin IS NOT NULL AND f.valid_from <= :until
+  AND (f.audience = 0 OR f.audience IN (SELECT r.audience FROM knowledge_readers r
+    WHERE r.reader IN ('@' || CAST(:me AS text), (SELECT 'role:' || o.role FROM knowledge_roles o WHERE o.agent_id = :me))))
+ORDER BY f.valid_from DESC LIMIT 8
+
 -- name: with_words
 SELECT w.number FROM json_each(:words) x JOIN knowledge_words w ON w.word = x.value->>'word'
 WHERE w.valid_from <= :until AND (:agent = '' OR w.agent_id = :agent) AND (:kind = '' OR w.kind = :kind)
@@ -76,8 +84,8 @@ SELECT w.value, r.value->>'at', r.value->>'number', r.value->>'agent', r.value->
 FROM json_each(:rows) r, json_each(r.value->'words') w ORDER BY 1, 2, 3
 
 -- name: put_files
-INSERT INTO knowledge_files (path, valid_from, number, audience, origin)
-SELECT p.value->>'path', r.value->>'at', r.value->>'number', r.value->>'audience', p.value->>'from'
+INSERT INTO knowledge_files (path, valid_from, number, agent_id, kind, audience, origin)
+SELECT p.value->>'path', r.value->>'at', r.value->>'number', r.value->>'agent', r.value->>'kind', r.value->>'audience', p.value->>'from'
 FROM json_each(:rows) r, json_each(r.value->'paths') p
 
 -- name: put_counts
