@@ -27,7 +27,7 @@ from relay.memory.episodic.keeping import NewMemory
 from relay.memory.experience import Experience
 from relay.memory.knowledge.entry import PUBLIC
 from relay.memory.knowledge.line_forms import statements
-from relay.memory.prompt import without_quotes
+from relay.memory.prompt import SIGNS, without_quotes
 from relay.model import references
 from relay.model.actions import COMMAND_WORD
 
@@ -46,10 +46,11 @@ MOST_TASKS = 20
 #: Words of a message that have to say something; and of an answer that quotes memories, beside these.
 LEAST_WORDS, LEAST_OWN_WORDS = 2, 4
 
-_MENTION = re.compile(r"(?<![\w@])@[\w-]+")
+#: Not the scope of a package (`@types/node`).
+_MENTION = re.compile(r"(?<![\w@/])@[\w-]++(?!/)")
 _WORD = re.compile(r"[^\W_]+")
 #: Scripts without blanks: each sign counts as a word.
-_SIGN = re.compile("[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af\u0e00-\u0e7f]")
+_SIGN = re.compile(f"[{SIGNS}]")
 #: Greetings, thanks, consent, and words that carry no meaning alone.
 _EMPTY = frozenset(
     _WORD.findall(
@@ -93,9 +94,14 @@ def observed(event: Event, given: Sequence[str] = ()) -> NewMemory | None:
 def says_something(text: str, least: int = LEAST_WORDS) -> bool:
     """Is there something in it to be found by, and worth finding? At least `least` different words that are no
     mention, greeting, thanks or consent, and that carry a meaning alone."""
-    plain = _MENTION.sub(" ", text)
+    plain = without_mentions(text)
     words = {word for word in _WORD.findall(_SIGN.sub(" ", plain).casefold()) if word not in _EMPTY}
     return len(words) + len(set(_SIGN.findall(plain))) >= least
+
+
+def without_mentions(text: str) -> str:
+    """A text without the names of those whom it is for: they say nothing of what it is about."""
+    return _MENTION.sub(" ", text)
 
 
 def decision_in(text: str) -> str:

@@ -35,8 +35,12 @@ HEADER = (
 LEAST, LEAST_WORDS, LEAST_WEIGHT = 0.2, 2, 1.0
 #: Memories of one turn at most, and characters of one of them.
 MOST_QUOTES, MOST_CHARACTERS = 8, 600
-#: Characters of a text that an answer has to repeat for that to be a quotation.
-LEAST_QUOTED = 12
+#: What an answer has to repeat for that to be a quotation: a line of a text, or so many words of it that follow each
+#: other; and so many characters at least.
+QUOTED_WORDS, LEAST_QUOTED = 10, 12
+#: Scripts without blanks: each sign counts as a word.
+SIGNS = "\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af\u0e00-\u0e7f"
+_WORDS = re.compile(rf"[{SIGNS}]|(?:(?![{SIGNS}])[^\W_])+")
 #: Characters without a width that join no others.
 _UNSEEN = re.compile("[\u00ad\u200b\u2060-\u2064]")
 _LINE = re.compile(
@@ -121,16 +125,44 @@ def block(quotes: Sequence[Quote]) -> str:
 
 
 def without_quotes(text: str, given: Iterable[str] = ()) -> str:
-    """A text without what it quotes of memories: lines of the form in which they are told, and the texts that its
-    author was given, word by word."""
+    """A text without what it quotes of memories: lines of the form in which they are told, and of the texts that its
+    author was given, word by word, whole lines and longer parts (a long memory is told cut)."""
     kept = _LINE.sub("", text.replace(HEADER, ""))
     kept = "\n".join(line for line in kept.split("\n") if not line.strip(" >*_`").startswith("[MEMORY]"))
-    for said in given:
-        for line in lines(said):
-            words = [re.escape(word) for word in line.split()]
-            if len(" ".join(words)) >= LEAST_QUOTED and len(words) > 1:
-                kept = re.sub(r"\s+".join(words), "", kept, flags=re.IGNORECASE)
-    return kept.strip()
+    runs = {run for said in given for line in lines(said) for run in _runs(line)}
+    spans = [word.span() for word in _WORDS.finditer(kept)]
+    words = [kept[start:end].casefold() for start, end in spans]
+    quoted = [False] * len(words)
+    for length in {len(run) for run in runs}:
+        for at in range(len(words) - length + 1):
+            if tuple(words[at : at + length]) in runs:
+                quoted[at : at + length] = [True] * length
+    parts, upto = [], 0
+    for at, is_quoted in enumerate(quoted):
+        if is_quoted:
+            # What parts two words of a quotation goes with them.
+            parts.append("" if at and quoted[at - 1] else kept[upto : spans[at][0]])
+            upto = spans[at][1]
+    return "".join([*parts, kept[upto:]]).strip()
+
+
+def _runs(line: str) -> Iterable[tuple[str, ...]]:
+    """The words of a line, if they are few; else each of its runs of `QUOTED_WORDS` words."""
+    words = [word.casefold() for word in _WORDS.findall(line)]
+    length = min(QUOTED_WORDS, len(words))
+    if length > 1:
+        for at in range(len(words) - length + 1):
+            run = tuple(words[at : at + length])
+            if len(" ".join(run)) >= LEAST_QUOTED:
+                yield run
+
+
+def with_lessons(summary: str, lessons: Sequence[str]) -> str:
+    """What is told of an experience, a line each. Where it is too long to be told whole, its summary is cut first, to
+    half of the room at most, since the lessons say what to do."""
+    for_lessons = sum(len(lesson) + len(" / ") for lesson in lessons)
+    room = max(MOST_CHARACTERS // 2, MOST_CHARACTERS - for_lessons)
+    return "\n".join([_cut(summary, room) if lessons else summary, *lessons])
 
 
 def _plain(text: str) -> str:

@@ -13,12 +13,13 @@ from tests.outside import Outside, eventually, program
 #: An agent's turn that imports and recalls in its shell, with nothing but what its environment says.
 SHELL = """
 import json, subprocess, sys
-def relay(*words, said=""):
-    command = [sys.executable, "-m", "relay.cli", "memory", *words, "--json"]
+def relay(*words, said="", form=("--json",)):
+    command = [sys.executable, "-m", "relay.cli", "memory", *words, *form]
     done = subprocess.run(command, input=said, capture_output=True, text=True)
     return {"code": done.returncode, "out": done.stdout, "err": done.stderr}
 line = json.dumps({"key": "own", "event_type": "fix", "summary": "the linter wants tabs"})
 answers = [relay("import", "-", said=line), relay("recall", "clock"), relay("forget", sys.argv[1])]
+answers.append(relay("forget", sys.argv[1], form=()))
 open("answers.json", "w").write(json.dumps(answers))
 print("done")
 """
@@ -53,11 +54,12 @@ async def test_memories_go_through_the_room_that_runs_and_into_its_database_with
     posted = await one.post("@SHELL go")
     await one.reply_to(posted["id"], "SHELL")
     answers = json.loads((one.folder / "answers.json").read_text())
-    assert [answer["code"] for answer in answers] == [0, 0, 1], answers
-    told = [json.loads(answer["out"]) for answer in answers]
+    assert [answer["code"] for answer in answers] == [0, 0, 1, 1], answers
+    told = [json.loads(answer["out"]) for answer in answers[:3]]
     assert told[0] == {"imported": 1, "merged": 0, "known": 0, "refused": []}
     assert "a" in [memory["key"] for memory in told[1]["memories"]]
     assert told[2]["reason"] == "not_yours"
+    assert (answers[3]["out"], "r1 is ann's" in answers[3]["err"]) == ("", True), answers[3]
     [own] = (await said(one, "recall", "linter tabs", "--limit", "1"))["memories"]
     assert (own["agent_id"], (await said(one, "show", own["memory_id"]))["imported_by"]) == ("SHELL", "SHELL")
 

@@ -7,7 +7,7 @@ import pytest
 from relay.base.durations import parse_iso
 from relay.log.events import Event
 from relay.memory.episodic.keeping import NewMemory
-from relay.memory.observed import READS, decision_in, observed, says_something
+from relay.memory.observed import READS, decision_in, observed, says_something, without_mentions
 from relay.memory.prompt import Quote, block
 
 AT = "2026-11-16T14:02:00.000Z"
@@ -190,6 +190,11 @@ def test_forced_releases_resolved_advisories_and_changesets_are_remembered() -> 
     changeset = {"agent_id": "CODEX", "summary": "mend the login", "changed": ["src/login.py"]}
     made = kept(observed(event("changeset.recorded", {"changeset": changeset})))
     assert made.experience.details == ({"files": ["src/login.py"]},)
+
+
+def test_whom_a_message_is_for_says_nothing_of_what_it_is_about() -> None:
+    text = "@BETA: are the types of @types/node pinned, @all?"
+    assert without_mentions(text) == " : are the types of @types/node pinned,  ?"
 
 
 def test_what_says_something_has_two_words_of_its_own() -> None:

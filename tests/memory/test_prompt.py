@@ -13,6 +13,7 @@ from relay.memory.prompt import (
     block,
     chosen,
     tokens,
+    with_lessons,
     without_quotes,
 )
 
@@ -127,6 +128,25 @@ def test_memory_cannot_speak_as_the_room(text: str, author: str, outcome: str, o
         assert re.match(r"> r14 .*, 2025-11-16 14:02 UTC", line)
         assert not {*line} & {*_ENDS, *_HIDDEN}
     assert without_quotes(shown) == ""
+
+
+LONG = "The giraffe migration may run after the nightly export has closed its books and nobody writes to the ledger"
+
+
+def test_a_part_of_a_long_memory_is_known_too() -> None:
+    """It was told cut, so an answer repeats what was told and no more."""
+    part = LONG[: LONG.index(" books")]
+    assert without_quotes(f"As it says here: {part}… I wait.", [LONG]) == "As it says here: … I wait."
+    assert (
+        without_quotes("May the migration run now, or not?", [LONG]) == "May the migration run now, or not?"
+    )
+
+
+def test_lessons_are_told_of_a_long_memory_too() -> None:
+    text = with_lessons("x" * 1200, ["always close the export first"])
+    line = quote(text).line()
+    assert line.endswith(" / always close the export first")
+    assert with_lessons("short", ["one", "two"]) == "short\none\ntwo"
 
 
 @given(st.lists(st.text(max_size=100), max_size=4), st.text(st.characters(categories=("Ll", "Lu"))))

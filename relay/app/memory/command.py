@@ -158,8 +158,11 @@ def _imported(result: ImportResult) -> str:
 
 
 def _print(answer: Any, words: Any, args: argparse.Namespace) -> int:
+    done = bool(answer.get("success", True))
+    if not done and not args.json:
+        return fail(f"{answer['message']} {answer['fix']}")
     print(json.dumps(answer) if args.json else safe(words(tame(answer))))
-    return 0 if answer.get("success", True) else 1
+    return 0 if done else 1
 
 
 def _judged(answer: dict[str, Any]) -> str:

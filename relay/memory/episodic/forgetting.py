@@ -18,7 +18,8 @@ from pathlib import Path
 from relay.log import events
 from relay.log.events import Lane, NewEvent
 from relay.memory.episodic.keeping import REMEMBERED, new_counts, unindex
-from relay.model import Caller, Fault, Refusal, references
+from relay.memory.episodic.showing import unknown_memory
+from relay.model import Caller, Refusal, references
 from relay.store.ports import Queries, Row, Tx
 
 Q = Queries(Path(__file__).parents[1])
@@ -40,11 +41,7 @@ async def forget_number(tx: Tx, caller: Caller, number: int, *, cause: Sequence[
 
 async def _forget(tx: Tx, caller: Caller, row: Row | None, name: str, cause: Sequence[str]) -> int:
     if row is None:
-        raise Refusal(
-            f"There is no memory {name[:60]}.",
-            "`recall` shows which there are, with their ids.",
-            Fault.UNKNOWN,
-        )
+        raise unknown_memory(name)
     number: int = row["number"]
     if not caller.person and row["agent_id"] != caller.agent:
         raise Refusal(

@@ -33,11 +33,16 @@ async def memory_of(tx: Tx, name: str) -> Row:
         numbers = [row["number"] for row in await tx.all(Q.memory_of_id, id=name.strip().lower())]
     rows = await tx.all(Q.memories_of_numbers, numbers=json.dumps(numbers))
     if not rows:
-        message = f"There is no memory {name.strip()[:60]!r}."
-        raise Refusal(
-            message, "Name it by the `memory_id` or `number` of a recall.", Fault.UNKNOWN, "unknown_memory"
-        )
+        raise unknown_memory(name)
     return rows[0]
+
+
+def unknown_memory(name: str) -> Refusal:
+    """What is said of a name that no memory has."""
+    named = name.strip()[:60]
+    said = named if named.replace("-", "").isalnum() else repr(named)
+    fix = "Name it by the `memory_id` or `number` of a recall."
+    return Refusal(f"There is no memory {said}.", fix, Fault.UNKNOWN, "unknown_memory")
 
 
 async def shown(tx: Tx, name: str) -> dict[str, Any]:

@@ -123,7 +123,7 @@ class TestInRanking:
         async def work(tx: Tx) -> None:
             for place, summary in enumerate(("alpha", "beta", "heron nests", "gamma", "delta")):
                 told = Experience("message", summary)
-                await keep(tx, NewMemory(told, "ann", "s", 1.6e9 + place * DAY_S))
+                await keep(tx, NewMemory(told, "ann", "s", 1.6e9 + place * DAY_S, imported_by="ann"))
 
         await store.write(work)
         flat = await _relevance(store, "heron")
@@ -142,7 +142,7 @@ class TestInRanking:
                 (("CLAUDE", "alpha"), ("CLAUDE.1", "heron nests"), ("CLAUDE.1", "beta"))
             ):
                 told = Experience("message", summary)
-                await keep(tx, NewMemory(told, agent, "s", 1.6e9 + place))
+                await keep(tx, NewMemory(told, agent, "s", 1.6e9 + place, imported_by="ann"))
 
         await store.write(work)
         flat = await _relevance(store, "heron", hop_decay=False)

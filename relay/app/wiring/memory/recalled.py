@@ -17,7 +17,7 @@ from relay.memory.found import Found
 from relay.memory.given import memory_of, memory_of_event
 from relay.memory.knowledge import service as knowledge
 from relay.memory.knowledge.extractors import FILE_TOPIC
-from relay.memory.prompt import Quote
+from relay.memory.prompt import Quote, with_lessons
 from relay.model import Caller, references
 from relay.store.ports import Tx
 
@@ -59,7 +59,7 @@ def quote_of(found: Found, weight: float = 0.0) -> Quote:
     """What was found, as it is told."""
     more = found.more
     episodic = found.memory_type == keeping.KIND
-    said = [more["summary"], *more.get("lessons", ())] if "summary" in more else [found.content]
+    said = with_lessons(more["summary"], more.get("lessons", ())) if "summary" in more else found.content
     unverified = ", unverified" if "unverified" in more.get("tags", ()) else ""
     skill = found.memory_type == skill_index.KIND
     return Quote(
@@ -68,7 +68,7 @@ def quote_of(found: Found, weight: float = 0.0) -> Quote:
         references.memory(found.number) if episodic else "skill" if skill else found.id,
         "of this room" if skill else f"{_author(more)}{unverified}",
         found.at,
-        "\n".join(said),
+        said,
         found.relevance,
         found.event_id,
         more.get("outcome") or more.get("knowledge_type"),

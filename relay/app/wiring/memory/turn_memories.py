@@ -24,7 +24,7 @@ from relay.log import events
 from relay.log.events import Lane
 from relay.memory import given
 from relay.memory.episodic.keeping import KIND
-from relay.memory.observed import says_something
+from relay.memory.observed import says_something, without_mentions
 from relay.memory.prompt import Quote, block, chosen, weight_of
 from relay.memory.ranking.counts import TEXTS, counts_of
 from relay.memory.ranking.words import question
@@ -51,7 +51,7 @@ class TurnMemories:
         """What is remembered that bears on these messages, as far as it could be said in time."""
         budget = self._settings.current.memory.prompt_tokens
         asked = [
-            message.body[:MOST_ASKED]
+            without_mentions(message.body[:MOST_ASKED])
             for message in messages
             if TAKE_MAIN not in message.meta and says_something(message.body)
         ]

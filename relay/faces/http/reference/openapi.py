@@ -172,9 +172,11 @@ def _operation(
         own = {name: field if name in required else _or_null(field) for name, field in fields.items()}
         body["properties"] = {**_WHO, **own}
         # An operation's own `name` says nothing of the caller.
-        body["allOf"] = [] if "name" in own else [not_both("agent_id", "name")]
+        rules = [] if "name" in own else [not_both("agent_id", "name")]
         if operation.request.exactly_one:
-            body["allOf"].append(exactly_one(*operation.request.exactly_one))
+            rules.append(exactly_one(*operation.request.exactly_one))
+        if rules:
+            body["allOf"] = rules
         entry["requestBody"] = {
             "required": bool(body.get("required")),
             "content": {"application/json": {"schema": body}},
