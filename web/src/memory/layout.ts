@@ -25,7 +25,7 @@ const BELOW = 38;
 const STEP = 110;
 /** How far a small picture is stretched to fill its box. */
 const STRETCH = 1.6;
-const TICKS = 240;
+const TICKS = 120;
 /** Of a word's letter, and of a line of words. */
 const LETTER = 6;
 const LINE = 13;
@@ -101,6 +101,7 @@ export function drawn(entries: readonly KnowledgeEntry[], relations: readonly Kn
     .force("ring", forceRadial<Spot>((spot) => ring(spot.steps)).strength(0.4))
     .force("apart", forceManyBody<Spot>().strength(-90))
     .force("room", forceCollide<Spot>(ROOM / 2))
+    .alphaDecay(1 - 0.001 ** (1 / TICKS))
     .stop()
     .tick(TICKS);
   fit(spots, box);

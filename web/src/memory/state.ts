@@ -85,8 +85,10 @@ export function follow(): () => void {
   let most = limit.peek();
   const end = effect(() => {
     const words = memoryWords.value;
+    // Read each time, as the effect follows what it read last.
+    const wanted = limit.value;
     const same = before !== null && words.q === before.q && words.agent === before.agent && words.kind === before.kind && words.tag === before.tag && words.time === before.time;
-    if (same && most === limit.value) return;
+    if (same && most === wanted) return;
     if (!same) limit.value = FIRST;
     const typed = before !== null && words.q !== before.q;
     before = words;

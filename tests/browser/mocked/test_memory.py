@@ -1,0 +1,264 @@
+"""The memory view in front of a mock room: an empty one, errors, late answers, keys, and ten thousand entries."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from pathlib import Path
+
+import pytest
+from playwright.async_api import Page, Route, expect
+
+from scripts.bench.mock_room import MockRoom
+from tests.browser.mocked.conftest import OpenPage
+from tests.browser.test_look import FOCUS_SEEN, PALE, UNNAMED
+
+pytestmark = [pytest.mark.browser, pytest.mark.asyncio(loop_scope="session")]
+
+STATIC = Path(__file__).parents[3] / "relay" / "faces" / "static" / "assets"
+PHONE = (390, 844)
+WIDE = "document.scrollingElement.scrollWidth - innerWidth"
+
+
+def lessons(room: MockRoom, count: int = 3) -> None:
+    for at in range(1, count + 1):
+        more = {"tags": ["money"]} if at == 1 else {"outcome": "failure"} if at == 2 else {}
+        room.memory.remember(
+            "ann" if at % 2 else "CODEX", f"Lesson {at} about the clock", days=count - at, **more
+        )
+
+
+def numbers(page: Page):  # type: ignore[no-untyped-def]
+    return page.get_by_test_id("memory")
+
+
+@pytest.mark.parametrize("size", [(1280, 800), PHONE])
+async def test_an_empty_memory_says_how_it_fills(
+    room: MockRoom, open_page: OpenPage, size: tuple[int, int]
+) -> None:
+    page = await open_page(path="#/memory", size=size, scheme="dark" if size == PHONE else "light")
+    empty = page.get_by_test_id("mem-empty")
+    for said in ("fills this by itself", "/remember", "/decide", "relay memory import"):
+        await expect(empty).to_contain_text(said)
+    await page.get_by_test_id("mem-as-graph").click()
+    await expect(page.get_by_test_id("kg-empty")).to_contain_text("PROBLEM:")
+    assert await page.evaluate(WIDE) <= 0
+    assert await page.evaluate(UNNAMED) == []
+    # What is said meanwhile is remembered, and shown without being asked for.
+    await page.get_by_test_id("mem-as-list").click()
+    await expect(empty).to_be_visible()
+    lessons(room, 1)
+    room.say("ann", "Lesson 1 about the clock")
+    await expect(numbers(page)).to_have_count(1)
+
+
+async def test_each_thing_that_goes_wrong_is_said(room: MockRoom, open_page: OpenPage) -> None:
+    lessons(room)
+    page = await open_page()
+    answers: list[int] = [500]
+
+    async def fail(route: Route) -> None:
+        error = {"code": "internal", "message": "The disk is full.", "fix": "Make room on it."}
+        await route.fulfill(status=answers[0], json={"error": error})
+
+    for pattern in ("**/api/memory?*", "**/knowledge?*"):
+        await page.route(pattern, fail)
+    await page.get_by_test_id("tab-memory").click()
+    alert = page.get_by_role("alert")
+    await expect(alert).to_have_text("The disk is full. Make room on it.")
+    # It does not go on looking, and does not say that there is nothing.
+    await expect(page.get_by_test_id("mem-status")).to_have_text("")
+    await expect(page.get_by_test_id("mem-empty")).to_have_count(0)
+    await page.get_by_test_id("mem-as-graph").click()
+    await expect(alert).to_have_text("The disk is full. Make room on it.")
+    await page.unroute("**/api/memory?*")
+    await page.unroute("**/knowledge?*")
+    await page.get_by_test_id("mem-as-list").click()
+    await expect(numbers(page)).to_have_count(3)
+    await expect(alert).to_have_count(0)
+    await page.get_by_test_id("mem-search").fill("zebra")
+    await expect(page.get_by_test_id("mem-none")).to_contain_text(
+        "Nothing is remembered that bears on “zebra”"
+    )
+    # A refusal of who may not forget stands in the dialog, and nothing is gone.
+    await page.get_by_test_id("mem-search").fill("clock")
+    room.memory.refusal = {"success": False, "reason": "r3 is not yours.", "fix": "Ask ann."}
+    await numbers(page).first.get_by_test_id("forget").click()
+    await page.get_by_test_id("forget-now").click()
+    await expect(page.get_by_test_id("forget-dialog").get_by_role("alert")).to_have_text(
+        "r3 is not yours. Ask ann."
+    )
+    await page.get_by_role("button", name="Keep it").click()
+    await expect(numbers(page)).to_have_count(3)
+    # An entry that is not there.
+    await page.route("**/knowledge?near=*", fail)
+    answers[0] = 404
+    await page.goto(f"{room.url}/#/memory?as=graph&entry=k77")
+    await expect(alert).to_be_visible()
+    await expect(page.get_by_test_id("kg-chosen")).to_have_count(0)
+    await expect(page.get_by_test_id("kg-status")).to_have_text("")
+
+
+async def test_the_answer_to_the_last_question_stands(room: MockRoom, open_page: OpenPage) -> None:
+    """An answer that comes late is none to what is asked by then."""
+    room.memory.remember("ann", "the slow answer")
+    room.memory.remember("ann", "the quick answer")
+    page = await open_page(path="#/memory")
+    await expect(numbers(page)).to_have_count(2)
+    asked, free = asyncio.Event(), asyncio.Event()
+
+    async def late(route: Route) -> None:
+        asked.set()
+        await free.wait()
+        await route.continue_()
+
+    await page.route(re.compile(r"/api/memory\?.*q=slow"), late)
+    await page.get_by_test_id("mem-search").fill("slow")
+    await asked.wait()
+    await page.get_by_test_id("mem-search").fill("quick")
+    await expect(numbers(page)).to_have_count(1)
+    await expect(numbers(page)).to_have_text(re.compile("the quick answer"))
+    async with page.expect_response(re.compile("q=slow")):
+        free.set()
+    await page.evaluate("new Promise((go) => requestAnimationFrame(() => requestAnimationFrame(go)))")
+    await expect(numbers(page)).to_have_text(re.compile("the quick answer"))
+
+
+async def test_filters_keys_and_the_way_back(room: MockRoom, open_page: OpenPage) -> None:
+    lessons(room, 60)
+    room.memory.memories[0] |= {"lessons": ["Round once."], "outcome": "success"}
+    page = await open_page()
+    await page.keyboard.press("g")
+    await page.keyboard.press("m")
+    await expect(numbers(page)).to_have_count(25)
+    await expect(page.get_by_test_id("mem-status")).to_have_text("The newest 25 or more")
+    await page.get_by_test_id("mem-more").click()
+    await expect(numbers(page)).to_have_count(50)
+    await page.get_by_test_id("mem-more").click()
+    await expect(numbers(page)).to_have_count(60)
+    await expect(page.get_by_test_id("mem-more")).to_have_count(0)
+    await page.get_by_test_id("mem-agent").select_option("CODEX")
+    await page.get_by_test_id("mem-time").select_option("week")
+    await expect(page.get_by_test_id("mem-status")).to_have_text("The newest 4")
+    asked = room.memory.asked[-1][1]
+    assert (asked["agent"], asked["since"][:4].isdigit()) == ("CODEX", True)
+    await page.get_by_test_id("mem-clear").click()
+    # The lessons, the outcome and the tag of the oldest; a tag filters.
+    await page.get_by_test_id("mem-search").fill("r1")
+    await expect(numbers(page)).to_have_count(1)
+    await expect(numbers(page)).to_contain_text("Round once.")
+    await expect(numbers(page)).to_contain_text("success")
+    await page.get_by_role("button", name="Only with the tag money").click()
+    await expect(page.get_by_test_id("mem-tag")).to_have_value("money")
+    # One step back is out of the view, with all that was asked for; forward again is the same question.
+    await expect(page).to_have_url(f"{room.url}/#/memory?q=r1&tag=money")
+    await page.go_back()
+    await expect(page.get_by_test_id("tab-room")).to_have_attribute("aria-current", "page")
+    await page.go_forward()
+    await expect(page.get_by_test_id("mem-tag")).to_have_value("money")
+    await expect(numbers(page)).to_have_count(1)
+    # Keys: from memory to memory, and forgetting puts the focus on the next.
+    await page.goto(f"{room.url}/#/memory?q=clock")
+    await expect(numbers(page)).to_have_count(25)
+    await numbers(page).first.focus()
+    await page.keyboard.press("ArrowDown")
+    await expect(numbers(page).nth(1)).to_be_focused()
+    assert await page.evaluate(FOCUS_SEEN) == ""
+    for _ in ("useful", "useless", "forget"):
+        await page.keyboard.press("Tab")
+    await expect(numbers(page).nth(1).get_by_test_id("forget")).to_be_focused()
+    await page.keyboard.press("Enter")
+    await expect(page.get_by_role("button", name="Keep it")).to_be_focused()
+    await page.keyboard.press("Tab")
+    await page.keyboard.press("Enter")
+    await expect(page.get_by_test_id("toast")).to_contain_text("r59 is forgotten.")
+    await expect(page.locator('[data-testid="memory"][data-number="59"]')).to_have_count(0)
+    await expect(page.locator('[data-testid="memory"][data-number="58"]')).to_be_focused()
+    assert room.memory.asked[-1] == ("forget", {"number": 59, "name": "ann"})
+
+
+async def test_the_graph_by_pointer_and_keyboard(room: MockRoom, open_page: OpenPage) -> None:
+    know, relate = room.memory.know, room.memory.relate
+    new = know("ann", "decision", "PostgreSQL", rationale="row locks", alternatives=["SQLite"])
+    old = know("CLAUDE", "decision", "SQLite only", days=9)
+    problem = know("CODEX", "problem", "Writers wait", days=3)
+    far = know("CODEX", "contract", "One transaction", days=2)
+    relate(new, "supersedes", old)
+    relate(new, "solves", problem)
+    relate(far, "depends_on", problem)
+    page = await open_page(path=f"#/memory?as=graph&entry={new['id']}")
+    spot = page.get_by_test_id("kg-spot")
+    await expect(spot).to_have_count(3)
+    row = page.get_by_test_id("kg-row")
+    await expect(row).to_have_text([re.compile("is replaced by it"), re.compile("is solved by it")])
+    # What is closed is dimmed, here and in the list.
+    closed = page.locator(f'[data-testid="kg-spot"][data-id="{old["id"]}"]')
+    await expect(closed).to_have_css("opacity", "0.5")
+    await expect(row.first).to_contain_text("no longer holds")
+    # What the list points at is marked in the picture.
+    await row.nth(1).focus()
+    await expect(page.locator(f'[data-testid="kg-spot"][data-id="{problem["id"]}"]')).to_have_class(
+        re.compile("pointed")
+    )
+    await page.get_by_test_id("kg-steps-2").click()
+    await expect(spot).to_have_count(4)
+    await expect(row.nth(2)).to_contain_text("2 steps away")
+    # A click in the picture and a key in the list choose; the way back goes through what was chosen.
+    await page.locator(f'[data-testid="kg-spot"][data-id="{problem["id"]}"]').click()
+    chosen = page.get_by_test_id("kg-chosen")
+    await expect(chosen).to_contain_text("Writers wait")
+    await row.filter(has_text="One transaction").focus()
+    await page.keyboard.press("Enter")
+    await expect(chosen).to_contain_text("One transaction")
+    await expect(chosen).to_be_focused()
+    await page.go_back()
+    await expect(chosen).to_contain_text("Writers wait")
+    await page.go_back()
+    await expect(chosen).to_contain_text("row locks")
+    await page.get_by_test_id("kg-back").click()
+    await expect(row).to_have_count(4)
+    await page.get_by_test_id("kg-kind").select_option("decision")
+    await expect(row).to_have_count(2)
+
+
+@pytest.mark.parametrize(("size", "scheme"), [((1280, 800), "light"), (PHONE, "dark")])
+async def test_ten_thousand_entries(
+    room: MockRoom, open_page: OpenPage, size: tuple[int, int], scheme: str
+) -> None:
+    room.memory.much(10_000)
+    first = next(iter(room.memory.entries))
+    page = await open_page(path="#/memory?as=graph", size=size, scheme=scheme)
+    await expect(page.get_by_test_id("kg-row")).to_have_count(60)
+    await expect(page.get_by_test_id("kg-status")).to_have_text("60 entries or more, the newest first")
+    await page.goto(f"{room.url}/#/memory?as=graph&entry={first}")
+    await expect(page.get_by_test_id("kg-spot")).not_to_have_count(0)
+    drawn = await page.get_by_test_id("kg-spot").count()
+    assert 12 <= drawn <= 120
+    # All three steps of a hub: the picture stays legible, the list has them all.
+    await page.get_by_test_id("kg-steps-3").click()
+    await expect(page.get_by_test_id("kg-row")).to_have_count(299)
+    await expect(page.get_by_test_id("kg-more")).to_contain_text(
+        re.compile(r"The nearest \d+ of 300 or more")
+    )
+    for at in range(3):
+        await page.get_by_test_id("kg-row").nth(at).click()
+        await expect(page.get_by_test_id("kg-chosen")).to_be_focused()
+    assert await page.evaluate(WIDE) <= 0
+    assert await page.evaluate(UNNAMED) == []
+    assert await page.evaluate(PALE) == []
+    # Each spot is a target that a finger or a pointer meets: in the picture, and none on another.
+    inside = """() => {
+      const box = document.querySelector('.kg-stage').getBoundingClientRect();
+      const spots = [...document.querySelectorAll('.kg-spot circle')].map((e) => e.getBoundingClientRect());
+      return spots.every((s) => s.left >= box.left && s.right <= box.right) &&
+        spots.every((s) => s.top >= box.top && s.bottom <= box.bottom);
+    }"""
+    assert await page.evaluate(inside)
+
+
+async def test_the_graphs_library_is_no_part_of_what_is_loaded_first(built_page: Path) -> None:
+    index = re.search(r"assets/(index-[^\"]+\.js)", built_page.read_text())
+    assert index
+    (graph,) = STATIC.glob("graph-*.js")
+    assert "alphaDecay" in graph.read_text()
+    assert "alphaDecay" not in (STATIC / index[1]).read_text()
