@@ -279,46 +279,129 @@ async def test_procedural_skill_tracking(house: House) -> None:
 # -- 003, section 7.4: cross-agent queries
 
 
-async def test_knowledge_is_found_by_who_may_read_it(house: House) -> None:
-    word = f"word{uuid.uuid4().hex[:8]}"
+async def known(client: AgentClient, **asked: Any) -> list[Any]:
+    told = await client.call("knowledge", **asked)
+    assert told["success"] is True
+    return list(told["entries"])
+
+
+async def say(client: AgentClient, word: str, *lines: str) -> None:
+    """Post lines of knowledge that have the word, and wait until they are taken in."""
+    before = len(await known(client, about=word, limit=100))
+    await client.call("post_message", body="\n".join(lines))
+
+    async def taken_in() -> bool:
+        return len(await known(client, about=word, limit=100)) == before + len(lines)
+
+    await eventually(taken_in, "the follower takes it in")
+
+
+def new_word() -> str:
+    return f"word{uuid.uuid4().hex[:8]}"
+
+
+async def test_query_agent_decisions(house: House) -> None:
+    """What did Agent A decide about the database?"""
+    word = new_word()
+    await say(
+        house.alice,
+        word,
+        f"DECISION: use PostgreSQL for the {word} instead of SQLite because rows are locked",
+        f"FACT: the {word} is large",
+    )
+    await say(house.bob, word, f"DECISION: the {word} is named relay")
+    [entry] = await known(house.bob, agent=house.alice.agent, kind="decision", about=word)
+    assert entry.keys() >= {
+        *("id", "knowledge_type", "content", "source_agent", "source_event", "topics", "related_files"),
+        *("confidence", "references", "created_at", "validated_at", "is_valid", "rationale", "alternatives"),
+        *("severity", "for_problem", "valid_from", "valid_to", "visibility", "visible_to", "extracted_by"),
+        *("read_by", "referenced_by"),
+    }
+    assert (entry["source_agent"], entry["knowledge_type"]) == (house.alice.agent, "decision")
+    assert (entry["rationale"], entry["alternatives"]) == ("rows are locked", ["SQLite"])
+    read = (await known(house.alice, near=entry["id"]))[0]["read_by"]
+    assert house.bob.agent in {reader["agent"] for reader in read}
+
+
+async def test_query_file_history(house: House) -> None:
+    """What modifications were made to file X?"""
+    word, path = new_word(), new_path()
+    await say(house.alice, word, f"CONSTRAINT (file {path}): {word} stays small")
+    await say(house.bob, word, f"SOLUTION: {word} is parted in `{path}`", f"FACT: {word} elsewhere")
+    history = await known(house.alice, file=path)
+    assert [entry["source_agent"] for entry in history] == [house.bob.agent, house.alice.agent]
+    assert all(entry["related_files"] == [path] for entry in history)
+    assert [entry["knowledge_type"] for entry in await known(house.bob, file=path, kind="constraint")] == [
+        "constraint"
+    ]
+
+
+async def test_query_by_topic(house: House) -> None:
+    """What does Agent B know about authentication?"""
+    word = new_word()
+    await say(house.alice, word, f"FACT (topic {word}): keys are hashed")
+    await say(house.bob, word, f"PATTERN: each route asks for its scope #{word}")
+    [entry] = await known(house.alice, about=word, agent=house.bob.agent)
+    assert (entry["topics"], entry["knowledge_type"]) == ([word], "pattern")
+    assert len(await known(house.alice, about=word)) == 2
+
+
+async def test_ingest_event(house: House) -> None:
+    """What an agent says is taken in once, with the event that it comes from; a solution names its problem."""
+    word = new_word()
+    await say(house.alice, word, f"PROBLEM (high): the {word} races", f"SOLUTION: a lock for the {word}")
+    [problem] = await known(house.bob, about=word, kind="problem")
+    [solution] = await known(house.bob, about=word, kind="solution")
+    assert problem["source_event"] == solution["source_event"]
+    assert (problem["severity"], solution["for_problem"]) == ("high", problem["id"])
+    told = await house.bob.call("knowledge", near=problem["id"])
+    assert told["relations"] == [{"source": solution["id"], "relation": "solves", "target": problem["id"]}]
+
+
+async def test_visibility(house: House) -> None:
+    """003, section 7.6: who may read what; and what supersedes an entry closes it, and it stays."""
+    word = new_word()
     lines = [
-        f"DECISION: use PostgreSQL for the {word} because rows are locked",
+        f"DECISION: use PostgreSQL for the {word}",
         f"PROBLEM (private): the {word} is mine",
         f"CONTRACT (shared with {house.bob.agent}): the {word} is ours",
     ]
-    await house.alice.call("post_message", body="\n".join(lines))
-
-    async def known(client: AgentClient, **asked: Any) -> list[Any]:
-        told = await client.call("knowledge", **asked)
-        assert told["success"] is True
-        return list(told["entries"])
-
-    async def taken_in() -> bool:
-        return len(await known(house.alice, about=word)) == 3
-
-    await eventually(taken_in, "the follower takes it in")
+    await say(house.alice, word, *lines)
     assert {entry["knowledge_type"] for entry in await known(house.bob, about=word)} == {
         "decision",
         "contract",
     }
-    [decision] = await known(house.bob, agent=house.alice.agent, kind="decision", about=word)
-    assert decision["rationale"] == "rows are locked" and decision["source_agent"] == house.alice.agent
-    # What bob says instead closes it, and it stays.
-    body = f"DECISION: use SQLite for the {word} instead of PostgreSQL (supersedes {decision['id']})"
-    await house.bob.call("post_message", body=body)
-
-    async def closed() -> bool:
-        return not (await known(house.alice, near=decision["id"]))[0]["is_valid"]
-
-    await eventually(closed, "it is closed")
+    [private] = await known(house.alice, about=word, kind="problem")
+    assert "entries" not in await refused(house.bob, near=private["id"])
+    [decision] = await known(house.bob, kind="decision", about=word)
+    as_of = decision["valid_from"]
+    await say(
+        house.bob,
+        word,
+        f"DECISION: use SQLite for the {word} instead of PostgreSQL (supersedes {decision['id']})",
+    )
     newest, older = await known(house.alice, about=word, kind="decision")
-    assert (newest["source_agent"], newest["is_valid"], older["id"]) == (
-        house.bob.agent,
-        True,
-        decision["id"],
+    assert (newest["source_agent"], newest["is_valid"], older["id"], older["is_valid"]) == (
+        *(house.bob.agent, True),
+        *(decision["id"], False),
     )
     told = await house.alice.call("knowledge", near=older["id"])
     assert told["relations"] == [{"source": newest["id"], "relation": "supersedes", "target": older["id"]}]
+    assert [entry["id"] for entry in await known(house.alice, about=word, kind="decision", as_of=as_of)] == [
+        older["id"]
+    ]
+
+
+async def refused(client: AgentClient, **asked: Any) -> Any:
+    """What an interface answers where there is no such entry."""
+    if isinstance(client, HttpClient):
+        status, told = await client.ask("POST", "/knowledge", json=asked)
+        assert status == 404
+        return told
+    assert isinstance(client, McpClient)
+    result = await client.request("tools/call", {"name": "knowledge", "arguments": asked})
+    assert result["isError"] is True
+    return result
 
 
 # -- Requirement: Work Queue

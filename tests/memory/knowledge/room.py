@@ -26,6 +26,7 @@ MADE = {
     "words": "word",
     "counts": "word",
     "files": "path",
+    "mentions": "id",
 }
 
 

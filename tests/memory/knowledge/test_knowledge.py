@@ -199,9 +199,11 @@ async def test_rebuild_is_identical(store: Store) -> None:
     await recorded(store, said("ann", "DECISION: use SQLite for events instead of PostgreSQL", kind="human"))
     for at in range(5):
         await recorded(store, said("ann", f"CONSTRAINT (role developer): say it, {at % 2}", kind="human"))
-    before = await rows(store)
     read = await ask(store, "CODEX", about="race events clock")
+    await recorded(store, said("ann", f"As {read[0]['id']} says.", kind="human"))
+    before = await rows(store)
     assert len(before["entries"]) == 13 and before["relations"] and len(before["audiences"]) == 3
+    assert len(before["mentions"]) == 1
     assert await rebuild(store) == 13
     assert await rows(store) == before
     assert [entry["read_by"] for entry in await ask(store, "CODEX", about="race events clock")] != [

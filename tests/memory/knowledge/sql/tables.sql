@@ -19,3 +19,5 @@ SELECT * FROM knowledge_counts
 -- name: all_files
 SELECT * FROM knowledge_files
 
+-- name: all_mentions
+SELECT * FROM knowledge_uses WHERE event_id <> ''
