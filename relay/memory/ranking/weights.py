@@ -89,7 +89,9 @@ class Weighing:
                 length += other.length
                 for at, times in other.times.items():
                     beside[at] = beside.get(at, 0.0) + weight * times
-            often = {at: often.get(at, 0.0) + NEIGHBOUR * beside.get(at, 0.0) for at in {*often, *beside}}
+            if beside:
+                both = {*often, *beside}
+                often = {at: often.get(at, 0.0) + NEIGHBOUR * beside.get(at, 0.0) for at in both}
         reach = SATURATION * (1 - LENGTH + LENGTH * length / average)
         score = sum([self.rarity[at] * often[at] / (often[at] + reach) for at in sorted(often)])
         return score / self.whole if self.whole else 0.0
