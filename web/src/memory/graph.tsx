@@ -146,7 +146,7 @@ function Stage({ entries, found }: { entries: readonly KnowledgeEntry[]; found: 
       <div class="kg-bar">
         <Steps />
         <p class="kg-legend" aria-hidden="true">{kinds.map((kind) => <span key={kind} class={`kg-${kind}`}><i>{signOf(kind)}</i> {kind}</span>)}</p>
-        {box && count < entries.length && <p class="muted" data-testid="kg-more">The nearest {count} of {entries.length}{found.more ? " or more" : ""} are drawn; the list has them all.</p>}
+        {box && count < entries.length && <p class="muted" data-testid="kg-more">The nearest {count} are drawn. The list has {entries.length - 1}{found.more ? ", and there are more" : ""}.</p>}
       </div>
     </div>
   );
@@ -204,8 +204,9 @@ function Status({ shown, found }: { shown: number; found: Around | null }) {
   const all = list.value;
   const known = memoryWords.value.entry ? found : all;
   const asked = Boolean(memoryWords.value.q.trim());
-  const count = known && `${shown} ${shown === 1 ? "entry" : "entries"}${known.more ? " or more" : ""}`;
-  const said = !known ? (problem.value ? "" : "Looking…") : known === all ? `${count}, ${asked ? "the best first" : "the newest first"}` : shown ? `${count} around it` : "Nothing relates to it yet";
+  const count = `${shown} ${shown === 1 ? "entry" : "entries"}`;
+  const rest = known?.more ? ". There are more" : "";
+  const said = !known ? (problem.value ? "" : "Looking…") : known === all ? `${count}, ${asked ? "the best first" : "the newest first"}${rest}` : shown ? `${count} around it${rest}` : "Nothing relates to it yet";
   return <p class="mem-status" role="status" data-testid="kg-status">{said}</p>;
 }
 
@@ -251,7 +252,6 @@ export default function Graph() {
             <ol class="kg-list" data-testid="kg-list">
               {shown.map((entry) => <Row key={entry.id} entry={entry} chosen={chosen} relations={found?.relations ?? []} onChoose={() => pick(entry.id)} />)}
             </ol>
-            {!words.entry && list.value?.more && <p class="mem-status">There are more. Search for what you mean.</p>}
           </aside>
         </div>
       )}

@@ -84,11 +84,11 @@ export function capacity({ width, height }: Size): number {
 export function drawn(entries: readonly KnowledgeEntry[], relations: readonly KnowledgeRelation[], chosen: string, box: Size): Drawing {
   const shown = entries.slice(0, capacity(box));
   const ring = rings(shown.map((entry) => stepsTo(entry, chosen)));
-  const spots: Spot[] = shown.map((entry, i) => {
+  const angle = angles(shown, relations, chosen);
+  const spots: Spot[] = shown.map((entry) => {
     const steps = stepsTo(entry, chosen);
-    const angle = i * 2.399963; // The golden angle: neighbours in the list do not begin beside each other.
-    const away = ring(steps);
-    return { entry, steps, x: Math.cos(angle) * away, y: Math.sin(angle) * away, name: null, ...(steps === 0 ? { fx: 0, fy: 0 } : {}) };
+    const [at, away] = [angle(entry.id), ring(steps)];
+    return { entry, steps, x: Math.cos(at) * away, y: Math.sin(at) * away, name: null, ...(steps === 0 ? { fx: 0, fy: 0 } : {}) };
   });
   const places = new Map(spots.map((spot) => [spot.entry.id, spot]));
   const lines: Line[] = [];
@@ -97,7 +97,7 @@ export function drawn(entries: readonly KnowledgeEntry[], relations: readonly Kn
     if (from && to && from !== to) lines.push({ relation, source: from, target: to, name: null });
   }
   forceSimulation(spots)
-    .force("link", forceLink<Spot, Line>(lines).distance(STEP).strength(0.06))
+    .force("link", forceLink<Spot, Line>(lines).distance(STEP).strength(0.12))
     .force("ring", forceRadial<Spot>((spot) => ring(spot.steps)).strength(0.4))
     .force("apart", forceManyBody<Spot>().strength(-90))
     .force("room", forceCollide<Spot>(ROOM / 2))
@@ -107,6 +107,31 @@ export function drawn(entries: readonly KnowledgeEntry[], relations: readonly Kn
   fit(spots, box);
   name(spots, lines, box);
   return { spots, lines };
+}
+
+/** Where each begins: the direct ones all around, the others behind the one that leads to them, so that few lines cross. */
+function angles(shown: readonly KnowledgeEntry[], relations: readonly KnowledgeRelation[], chosen: string): (id: string) => number {
+  const steps = new Map(shown.map((entry) => [entry.id, stepsTo(entry, chosen)]));
+  const before = new Map<string, string>();
+  for (const { source, target } of relations)
+    for (const [id, other] of [[source, target], [target, source]] as const)
+      if ((steps.get(other) ?? 9) < (steps.get(id) ?? 0) && !before.has(id)) before.set(id, other);
+  const direct = shown.filter((entry) => steps.get(entry.id) === 1).length;
+  const children = new Map<string, number>();
+  const found = new Map<string, number>();
+  let next = 0;
+  for (const { id } of shown) {
+    const leader = before.get(id);
+    if (steps.get(id)! < 2 || leader === undefined || !found.has(leader)) {
+      found.set(id, (2 * Math.PI * next) / Math.max(1, direct) + 0.4);
+      if (steps.get(id) === 1) next += 1;
+      continue;
+    }
+    const nth = children.get(leader) ?? 0;
+    children.set(leader, nth + 1);
+    found.set(id, found.get(leader)! + Math.ceil(nth / 2) * (nth % 2 ? 0.14 : -0.14) + 0.01);
+  }
+  return (id) => found.get(id)!;
 }
 
 /** The distance from the middle of each step: many fill a ring by its area, so that they take no more room than they need. */
