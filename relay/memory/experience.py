@@ -73,6 +73,7 @@ class Experience:
         """This one without keys and tokens."""
         return replace(
             self,
+            event_type=masked(self.event_type),
             summary=masked(self.summary),
             details=tuple(_masked(value) for value in self.details),
             outcome=None if self.outcome is None else masked(self.outcome),

@@ -27,7 +27,7 @@ from relay.memory.episodic.keeping import NewMemory
 from relay.memory.experience import Experience
 from relay.memory.knowledge.entry import PUBLIC
 from relay.memory.knowledge.line_forms import statements
-from relay.memory.prompt import SIGNS, without_quotes
+from relay.memory.prompt import SIGNS, cut, without_quotes
 from relay.model import references
 from relay.model.actions import COMMAND_WORD
 
@@ -149,7 +149,7 @@ def _task_ends(event: Event, outputs: Json) -> NewMemory | None:
     files = [str(path) for task in ended for path in task.get("files") or ()][:MOST_FILES]
     if len(ended) > 1:
         names = "; ".join(f"{references.task(task['number'])} {_line(task)}" for task in ended[:MOST_TASKS])
-        title = f"{len(ended)} tasks {_how(first)}: {names}"[:MOST_SUMMARY]
+        title = cut(f"{len(ended)} tasks {_how(first)}: {names}", MOST_SUMMARY)
     if files:
         details = (*details, {"files": files})
     experience = Experience("task", title, details, _ENDS[first["status"]])
@@ -182,7 +182,7 @@ def _forced(event: Event, outputs: Json) -> NewMemory:
     lock, by = outputs["lock"], str(outputs.get("by"))
     why = f": {outputs['reason']}" if outputs.get("reason") else ""
     summary = f"{by} took the lock on {lock['file_path']} from {lock['locked_by']}{why}"
-    return _new(event, Experience("lock", summary[:MOST_SUMMARY]), by)
+    return _new(event, Experience("lock", cut(summary, MOST_SUMMARY)), by)
 
 
 def _advisory(event: Event, advisory: Json) -> NewMemory | None:
@@ -218,10 +218,10 @@ def _told(text: str, decision: str) -> tuple[str, tuple[Any, ...]]:
     whole = text.strip()
     if decision:
         rest = () if len(whole) <= len(decision) + len("[DECISION: ]") else (whole,)
-        return decision[:MOST_SUMMARY], rest
+        return cut(decision, MOST_SUMMARY), rest
     if len(whole) <= MOST_SUMMARY:
         return whole, ()
-    return whole.partition("\n\n")[0][:MOST_SUMMARY].strip(), (whole,)
+    return cut(whole.partition("\n\n")[0].strip(), MOST_SUMMARY), (whole,)
 
 
 def _new(event: Event, experience: Experience, author: str) -> NewMemory:

@@ -160,7 +160,7 @@ def _shown(skills: Sequence[Skill], name: str | None) -> Json:
 
 
 def _type(task_type: str) -> str:
-    return unicodedata.normalize("NFC", text(task_type, "task_type", MOST_TYPE).strip())
+    return masked(unicodedata.normalize("NFC", text(task_type, "task_type", MOST_TYPE).strip()))
 
 
 def _name(name: str, field: str = "name") -> str:

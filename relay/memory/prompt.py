@@ -78,9 +78,7 @@ class Quote:
         when = datetime.fromtimestamp(self.at, UTC).strftime("%Y-%m-%d %H:%M UTC")
         outcome = f" ({_plain(self.outcome)[:40]})" if self.outcome else ""
         said = " / ".join(filter(None, (_plain(line) for line in lines(self.text))))
-        return (
-            f"> {self.reference} {_plain(self.author)[:64]}, {when}{outcome}: {_cut(said, MOST_CHARACTERS)}"
-        )
+        return f"> {self.reference} {_plain(self.author)[:64]}, {when}{outcome}: {cut(said, MOST_CHARACTERS)}"
 
 
 def weight_of(asked: Question, counts: Mapping[str, int]) -> float:
@@ -162,7 +160,7 @@ def with_lessons(summary: str, lessons: Sequence[str]) -> str:
     half of the room at most, since the lessons say what to do."""
     for_lessons = sum(len(lesson) + len(" / ") for lesson in lessons)
     room = max(MOST_CHARACTERS // 2, MOST_CHARACTERS - for_lessons)
-    return "\n".join([_cut(summary, room) if lessons else summary, *lessons])
+    return "\n".join([cut(summary, room) if lessons else summary, *lessons])
 
 
 def _plain(text: str) -> str:
@@ -170,5 +168,6 @@ def _plain(text: str) -> str:
     return flat(_UNSEEN.sub("", text))
 
 
-def _cut(text: str, characters: int) -> str:
+def cut(text: str, characters: int) -> str:
+    """Its first characters, with `…` where some are left out."""
     return text if len(text) <= characters else f"{text[: characters - 1].rstrip()}…"

@@ -23,7 +23,7 @@ from relay.log import events
 from relay.log.events import Event, Lane, NewEvent
 from relay.memory.compression import Note, due, fitted, fixed, total
 from relay.model import Caller, Json, Refusal
-from relay.model.validation import malformed, text
+from relay.model.validation import malformed, text, unsecret
 from relay.store.ports import Queries, Row, Store, Tx, of_row
 
 FOLDER = Path(__file__).parent
@@ -71,7 +71,7 @@ class WorkingMemory:
         """Store a note, and give all of them as `read` does. The same `key` replaces it where it stands; an empty
         content takes it away. Raises Refusal: MALFORMED; REFUSED `over_budget`, `too_many`, `unknown_key`."""
         content = masked(text(content, "content", MOST_CONTENT, least=0)).strip()
-        key = None if key is None else text(key, "key", MOST_KEY).strip()
+        key = None if key is None else unsecret(text(key, "key", MOST_KEY).strip(), "key")
         if not content and key is None:
             raise malformed("content", "`content` is empty.", "Say what to hold, or the `key` to take away.")
         short = await self._short_forms(caller, content, critical, key)

@@ -251,7 +251,7 @@ class Timeline(Protocol):
 class Remembered(Protocol):
     """What the room's commands ask of the memory."""
 
-    async def recall(self, action: Recall, *, by: str) -> str:
+    async def recall(self, action: Recall) -> str:
         """What is remembered that bears on it, as markdown in which no line passes for the room's own. Raises
         Refusal."""
         ...

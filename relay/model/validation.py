@@ -12,7 +12,11 @@ from collections.abc import Sequence
 from typing import Any
 from uuid import UUID
 
+from relay.base.secret_text import masked
 from relay.model import Fault, Refusal
+
+#: Levels of lists and objects in each other that are taken.
+MOST_DEPTH = 100
 
 
 def malformed(field: str, message: str, fix: str) -> Refusal:
@@ -51,10 +55,30 @@ def json_value(value: Any, field: str, most: int) -> Any:
         message = f"`{field}` is not a JSON value that can be stored: {str(error)[:120]}."
         fix = "NaN, infinity, unpaired surrogates and very deep nesting are refused."
         raise malformed(field, message, fix) from None
+    if _depth(decoded) > MOST_DEPTH:
+        message = f"`{field}` is nested more than {MOST_DEPTH} levels deep."
+        raise malformed(field, message, "Send it flatter, or as a text.")
     if size > most:
         fix = "Put what is larger into a file, and its path here."
         raise malformed(field, f"`{field}` has {size} bytes; {most} are allowed.", fix)
     return decoded
+
+
+def _depth(value: Any) -> int:
+    """How many levels of lists and objects are in each other. Without recursion: it may be any."""
+    depth, level = 0, [value]
+    while level := [each for each in level if isinstance(each, list | dict)]:
+        depth += 1
+        level = [child for each in level for child in (each.values() if isinstance(each, dict) else each)]
+    return depth
+
+
+def unsecret(value: str, field: str) -> str:
+    """The text, a name of something: it cannot be masked without being another's. Raises Refusal where it looks like
+    a key or a token."""
+    if masked(value) != value:
+        raise malformed(field, f"`{field}` looks like a key or a token of a service.", "Give another one.")
+    return value
 
 
 def uuid(value: object, field: str) -> str:

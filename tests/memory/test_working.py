@@ -14,6 +14,7 @@ from relay.memory import working
 from relay.memory.compression import Note, tokens
 from relay.memory.working import MOST_REMOVED, WorkingMemory, working_text
 from relay.model import Caller, Fault, Refusal
+from relay.room.journal.frames import summary
 from relay.store.ports import Store
 from tests import engines
 from tests.coordination.standins import Beats
@@ -64,6 +65,9 @@ async def test_agent_updates_working_memory(memory: WorkingMemory, store: Store)
     # Another session's is not readable, of the same agent or under the same session's id.
     assert await memory.read(A2) == empty and await memory.read(B) == empty
     assert {event.lane_key for event in await all_events(store)} == {"a1/CLAUDE"}
+    # Nor by the causes of an event, which everybody may ask for.
+    assert not any("parser" in summary(event) for event in await all_events(store))
+    assert (await refused(memory.store(A, "x", key="ghp_" + "a1B2" * 9))).code == "bad_key"
     assert [event.outputs["note"]["content"] for event in await all_events(store)] == [
         "The goal is a faster parser.",
         "src/parse.py is where it is",

@@ -23,7 +23,7 @@ from relay.memory.episodic.keeping import OWN_KEY, NewMemory, keep, new_counts
 from relay.memory.experience import Experience, experience, nfc
 from relay.model import Caller, Refusal
 from relay.model.speaker_names import is_reserved
-from relay.model.validation import digest, malformed, text
+from relay.model.validation import digest, malformed, text, unsecret
 from relay.store.ports import Store, Tx
 
 #: Lines of one transaction: others write in between, and what a killed import has to do again is less than that.
@@ -186,7 +186,7 @@ def _name(values: dict[str, Any], name: str, most: int) -> str | None:
         bad = next(character for character in given if not character.isprintable())
         message = f"`{name}` has the invisible character U+{ord(bad):04X}."
         raise malformed(name, message, "Leave it out.")
-    return given
+    return unsecret(given, name)
 
 
 def _time(value: object, now: float) -> float:

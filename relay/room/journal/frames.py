@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from relay.log.encoding import dumps
 from relay.log.events import Event
 from relay.model import references
+from relay.model.names import PRIVATE_EVENTS
 from relay.room.journal import ledger
 from relay.room.journal.values import Frame
 
@@ -71,6 +72,8 @@ def latest(frames: Sequence[Frame]) -> list[Frame]:
 
 def summary(event: Event) -> str:
     """What happened, in one line."""
+    if event.type in PRIVATE_EVENTS:
+        return "a note of a working memory, for its own session"
     outputs = event.outputs or {}
     if "message" in outputs:
         body = " ".join(outputs["message"]["body"].split())

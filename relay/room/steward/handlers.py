@@ -128,7 +128,7 @@ class ActionHandlers:
         the first time. Raises Refusal."""
         if isinstance(action, actions.Recall):
             # A look, which the one transaction that writes need not wait for.
-            return Result(await self._remembered().recall(action, by=order.by), for_people=True)
+            return Result(await self._remembered().recall(action), for_people=True)
         if not isinstance(action, OUTSIDE | actions.AnswerHandoff | actions.RunPipeline):
             return None
         if isinstance(action, GUARDED):

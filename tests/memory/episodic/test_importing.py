@@ -69,6 +69,9 @@ async def told(store: Store, asked: str, **more: Any) -> list[dict[str, Any]]:
         (line(summary="\udc80"), "surrogate"),
         ('{"event_type": "fix", "summary": "x", "details": NaN}', "JSON value"),
         (line(details="x" * 300_000), "bytes"),
+        (line(details=json.loads("[" * 400 + "]" * 400)), "levels deep"),
+        (line(key="ghp_" + "a1B2" * 9), "looks like a key"),
+        (line(agent="ghp_" + "a1B2" * 9), "looks like a key"),
         (line(summary="x" * MOST_LINE), "longer than"),
         (line(event_type="x" * 65), "64"),
         (line(outcome="x" * 201), "200"),
@@ -202,7 +205,11 @@ async def test_merging_goes_by_when_it_happened_and_keeps_all_keys(store: Store)
 @BOTH
 async def test_what_looks_like_a_token_is_masked(store: Store) -> None:
     token = "ghp_" + "a1B2" * 9
-    await import_lines(store, ANN, [line(key="a", summary=f"the token is {token}", details={"env": token})])
+    await import_lines(
+        store,
+        ANN,
+        [line(key="a", event_type=f"x {token}", summary=f"the token is {token}", details={"env": token})],
+    )
     [found] = await told(store, "token")
     assert token not in str(found) and token not in str(await all_events(store))
 

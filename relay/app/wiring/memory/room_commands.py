@@ -20,11 +20,14 @@ from relay.memory.knowledge.line_forms import parse
 from relay.memory.knowledge.recording import record
 from relay.model import Caller, Message, Refusal, references
 from relay.model.actions import Decide, Forget, Recall, Remember
+from relay.model.names import STEWARD
 from relay.room.journal import ledger
 from relay.store.ports import Store, Tx
 
 #: Memories that an answer shows.
 MOST_SHOWN = 8
+#: What was found that is looked at for one.
+MOST_FOUND = 24
 NOTHING = "Nothing that is remembered bears on it."
 EMPTY = (
     "Nothing is remembered yet. What people say here, what agents answer and how work ends is remembered by itself; "
@@ -39,13 +42,16 @@ class MemoryActions:
     def __init__(self, store: Store, *, hop_decay: Callable[[], bool] = lambda: HOP_DECAY) -> None:
         self._store, self._hop_decay = store, hop_decay
 
-    async def recall(self, action: Recall, *, by: str) -> str:
-        """What is remembered that bears on it, as markdown. Raises Refusal."""
-        caller = Caller(by, ledger.ROOM, person=True)
+    async def recall(self, action: Recall) -> str:
+        """What is remembered that bears on it, as markdown: it stands in the room, so nothing that is not for
+        everybody, whoever asks. Raises Refusal."""
+        caller = Caller(STEWARD, ledger.ROOM)
         asking = partial(
-            recalled, caller=caller, text=action.text, limit=MOST_SHOWN, hop_decay=self._hop_decay()
+            recalled, caller=caller, text=action.text, limit=MOST_FOUND, hop_decay=self._hop_decay()
         )
         found = await self._store.read(asking, actor=caller)
+        # What only stood beside a memory with its words does not bear on it.
+        found = [each for each in found if each.why.get("words") or not action.text][:MOST_SHOWN]
         if not found:
             return NOTHING if action.text else EMPTY
         first = "The newest" if not action.text else "What is remembered that bears on it, the best first"

@@ -351,6 +351,21 @@ async def test_a_decision_is_knowledge_with_its_message(office: Office, room: Re
     assert "> r1 ann, " in found.body
 
 
+async def test_what_the_room_answers_has_nothing_private_and_nothing_without_a_word(
+    office: Office, room: Remembering
+) -> None:
+    """Everybody reads the answer, and who asks may be a forged name."""
+    await office.post("DECISION (private): the okapi vault is in bucket seven")
+    await office.post("the wombat has a burrow under the old shed")
+    await office.post("who painted the outer door that green?")
+    await room.follow()
+    while (await follow.step(room.store, KnowledgeFollower())).applied:
+        pass
+    assert (await office.ask("/recall okapi vault")).body == "Nothing that is remembered bears on it."
+    found = await office.ask("/recall wombat burrow")
+    assert found.body.count("\n> ") == 1 and "painted" not in found.body
+
+
 async def test_forgotten_is_told_nowhere(office: Office, room: Remembering, floor: Floor) -> None:
     alpha, beta = floor.add("ALPHA"), floor.add("BETA")
     await lesson_by_another(room)
