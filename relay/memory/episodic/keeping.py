@@ -157,6 +157,7 @@ async def _alike(tx: Tx, new: NewMemory, told: Experience) -> tuple[Row | None, 
     row = await tx.one(
         Q.alike,
         agent=new.agent,
+        sayer=new.imported_by or new.agent,
         event_type=told.event_type,
         summary=told.summary,
         since=new.at - MERGE_S,

@@ -1,6 +1,8 @@
+-- Of the same sayer: an import joins no memory that its agent, or another importer, has told.
 -- name: alike
 SELECT * FROM memory_episodic
-WHERE agent_id = :agent AND event_type = :event_type AND summary = :summary AND updated_at > :since
+WHERE agent_id = :agent AND event_type = :event_type AND summary = :summary
+  AND COALESCE(imported_by, agent_id) = CAST(:sayer AS text) AND updated_at > :since
   AND created_at < :until AND forgotten_at IS NULL
 ORDER BY updated_at DESC LIMIT 1
 

@@ -16,7 +16,9 @@ from relay.coordination.idempotency import once
 from relay.log.verify import verify
 from relay.memory.episodic import importing
 from relay.memory.episodic.importing import MOST_LINE, import_lines, read_line
+from relay.memory.episodic.keeping import NewMemory, keep
 from relay.memory.episodic.memory import EpisodicMemory
+from relay.memory.experience import Experience
 from relay.model import Caller, Fault, Refusal
 from relay.store.ports import Store
 from tests import engines
@@ -200,6 +202,26 @@ async def test_merging_goes_by_when_it_happened_and_keeps_all_keys(store: Store)
     assert set(found) == {("a", "b", "c", "e"), ("d",), ("f",)}
     assert found["a", "b", "c", "e"]["lessons"] == ["a", "b", "c", "e"]
     assert found["a", "b", "c", "e"]["created_at"] == "2023-05-08T11:00:02.000Z"
+
+
+@BOTH
+async def test_an_import_changes_nothing_that_another_has_told(store: Store) -> None:
+    """Else whoever may import could add lessons to what its author said, and nobody would be told."""
+    summary = "the gate stays closed at night"
+    own = NewMemory(Experience("message", summary), "ann", "room", NOW - 60)
+    await store.write(lambda tx: keep(tx, own))
+    more = line(
+        event_type="message", summary=summary, agent="ann", lessons=["open it"], at="2027-01-15T07:59:00Z"
+    )
+    mallory = Caller("MALLORY", "s")
+    for importer, merged in ((mallory, 0), (mallory, 1), (ANN, 1)):
+        more_of_it = json.dumps(json.loads(more) | {"tags": [str(merged), importer.agent]})
+        assert (await import_lines(store, importer, [more_of_it])).merged == merged, importer
+    memories = await told(store, summary)
+    of = {memory["imported_by"]: memory for memory in memories}
+    assert set(of) == {None, "MALLORY"}
+    assert of[None]["lessons"] == ["open it"] and of[None]["tags"] == ["1", "ann"]
+    assert of["MALLORY"]["tags"] == ["0", "MALLORY", "1"]
 
 
 @BOTH
