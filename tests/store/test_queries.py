@@ -75,6 +75,7 @@ WALKS = {
     ("memory", "unindexed_memories"): "what is still to be indexed, as far as its limit",
     ("knowledge", "newest_with_word"): "what its inner query found by the key, as far as its limit",
     ("knowledge", "newest_of_file"): "what its inner query found by the key, as far as its limit",
+    ("knowledge", "of_words"): "what its inner query found by the key, as far as its limit",
     ("knowledge", "relations_of"): "what its inner query found by indexes, as far as its limit",
     ("knowledge", "entry_of_archive"): "a rebuild",
     ("knowledge", "clear_mentions"): "a rebuild",

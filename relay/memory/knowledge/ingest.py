@@ -45,8 +45,8 @@ from relay.store.ports import Row, Store, Tx
 BATCH = 1000
 #: The events that are looked at.
 READS = frozenset({*EXTRACTORS, FORGOTTEN})
-#: Older statements that are compared with a new one.
-MOST_COMPARED = 50
+#: Older statements that are compared with a new one at once; the newest with a word among which they are looked for.
+MOST_COMPARED, MOST_WALKED = 50, 2000
 
 
 @dataclass(frozen=True, slots=True)
@@ -247,16 +247,20 @@ async def _relate(tx: Tx, entry: _Entry) -> None:
         if target is not None:
             named.add(target["number"])
             await _put_relation(tx, entry, reference.relation, target)
-    if entry.said is None:
-        return
-    for target in await _compared(tx, entry, entry.said):
-        if target["number"] in named:
-            continue
-        old = contradictions.said(target["content"], tuple(loads(target["alternatives"])))
-        relation = contradictions.relation(entry.said, old)
-        if relation is not None:
-            named.add(target["number"])
-            await _put_relation(tx, entry, relation, target)
+    closed = True
+    while (
+        closed and entry.said is not None
+    ):  # what is closed makes room for the next, however often it was said
+        closed = False
+        for target in await _compared(tx, entry):
+            if target["number"] in named:
+                continue
+            old = contradictions.said(target["content"], tuple(loads(target["alternatives"])))
+            relation = contradictions.relation(entry.said, old)
+            if relation is not None:
+                named.add(target["number"])
+                await _put_relation(tx, entry, relation, target)
+                closed = closed or relation in CLOSING
 
 
 async def _resolve(tx: Tx, entry: _Entry, reference: Reference) -> Row | None:
@@ -278,14 +282,22 @@ async def _of_id(tx: Tx, beginning: str, **look: Any) -> Row | None:
     return rows[0] if len(rows) == 1 else None
 
 
-async def _compared(tx: Tx, entry: _Entry, said: Said) -> list[Row]:
+async def _compared(tx: Tx, entry: _Entry) -> list[Row]:
     """Older statements that still hold, for the same readers, which may say the same or the contrary."""
+    said = entry.said
+    if said is None:
+        return []
     look = {"number": entry.number, "audience": entry.audience, "limit": MOST_COMPARED}
     digest = contradictions.digest(said)
     rows = list(await tx.all(Q.of_statement, statement=digest, **look)) if digest else []
     if not said.negated:
         for against in said.against:
-            for row in await tx.all(Q.of_words, words=dumps(sorted(against)), count=len(against), **look):
+            # Not the rarest word: what is counted depends on the steps in which the log is taken in.
+            words = {
+                "word": max(against, key=lambda word: (len(word), word)),
+                "words": dumps(sorted(against)),
+            }
+            for row in await tx.all(Q.of_words, most=MOST_WALKED, **words, **look):
                 rows += [row] if all(row["number"] != known["number"] for known in rows) else []
     return [row for row in rows if row["kind"] in COMPARED]
 

@@ -163,6 +163,22 @@ async def test_what_is_superseded_or_contradicted_is_closed_and_stays(store: Sto
     assert (await contents(store, "ann", as_of=day(4)))[0] == "mock the clock"
 
 
+async def test_all_that_said_it_is_closed(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    """However often it was said, and whatever else was said of it since."""
+    monkeypatch.setattr("relay.memory.knowledge.ingest.MOST_COMPARED", 2)
+    for at in range(5):
+        await recorded(store, said("A", "CONSTRAINT: never mock the clock", day(at + 1)))
+        await recorded(store, said("A", "DECISION: use PostgreSQL for the events", day(at + 1)))
+    await recorded(store, *(said("A", f"FACT: PostgreSQL is fast {at}", day(6)) for at in range(2)))
+    await recorded(store, said("B", "CONSTRAINT: mock the clock", day(7)))
+    assert await contents(store, "C", about="clock", as_of=day(8)) == ["mock the clock"]
+    monkeypatch.setattr("relay.memory.knowledge.ingest.MOST_COMPARED", 4)
+    await recorded(store, said("B", "DECISION: use SQLite for the events instead of PostgreSQL", day(7)))
+    assert await contents(store, "C", about="events", as_of=day(8)) == [
+        "use SQLite for the events instead of PostgreSQL"
+    ]
+
+
 async def test_neighbours_to_three_steps(store: Store) -> None:
     await recorded(store, said("A", "DECISION: entry number 0"))
     ids = [(await ask(store, "A"))[0]["id"]]

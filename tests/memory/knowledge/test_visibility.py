@@ -381,7 +381,8 @@ async def test_both_stores_give_the_same(tmp_path: Path) -> None:
 def test_each_statement_that_a_question_runs_says_who_asks() -> None:
     """Of every statement that reads entries, words, counts, files, relations or uses for somebody."""
     room = (
-        "put_ clear_ count_logged open_closed entries_known entry_of_ named_by of_statement of_words close_"
+        "put_ clear_ drop_ hide_ count_logged open_closed entries_known entries_of_event entry_of_ entry_numbered "
+        "named_by of_statement of_words close_"
     )
     for dialect in engines.ENGINES:
         for name, text in load_queries(FOLDER, dialect).items():

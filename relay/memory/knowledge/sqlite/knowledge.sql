@@ -65,11 +65,13 @@ INSERT INTO knowledge_readers (reader, audience) SELECT value, :audience FROM js
 -- name: put_roles
 INSERT INTO knowledge_roles (agent_id, role) SELECT value->>'agent', value->>'role' FROM json_each(:roles)
 
+-- Of the newest older ones with one of the words those that have all of them.
 -- name: of_words
-SELECT e.* FROM knowledge_entries e WHERE e.number IN (
-  SELECT w.number FROM json_each(:words) x JOIN knowledge_words w ON w.word = x.value AND w.audience = :audience
-  GROUP BY w.number HAVING COUNT(*) = :count)
-  AND e.number < :number AND e.statement IS NOT NULL AND e.valid_to IS NULL AND e.audience = :audience
+SELECT e.* FROM (
+  SELECT w.number FROM knowledge_words w WHERE w.word = :word AND w.audience = :audience AND w.number < :number
+  ORDER BY w.valid_from DESC, w.number DESC LIMIT :most) n JOIN knowledge_entries e ON e.number = n.number
+WHERE e.statement IS NOT NULL AND e.valid_to IS NULL AND NOT EXISTS (SELECT 1 FROM json_each(:words) x
+  WHERE NOT EXISTS (SELECT 1 FROM knowledge_words o WHERE o.word = x.value AND o.valid_from = e.valid_from AND o.number = e.number))
 ORDER BY e.number DESC LIMIT :limit
 
 -- name: put_entries
