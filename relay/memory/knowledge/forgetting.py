@@ -12,9 +12,11 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 
+from relay.log import events
 from relay.log.encoding import dumps
 from relay.log.events import Event
 from relay.memory.knowledge.entry import POSITIONS, entry_id
+from relay.memory.knowledge.recording import model_key
 from relay.memory.knowledge.visibility import NOBODY, Q
 from relay.store.ports import Row, Tx
 
@@ -22,8 +24,11 @@ FORGOTTEN = "memory.forgotten"
 
 
 async def forget_entries(tx: Tx, event: Event) -> None:
-    """Take in a `memory.forgotten`: its `event_ids` are the events that the memory was made of."""
-    for event_id in event.outputs["memory"].get("event_ids", ()):
+    """Take in a `memory.forgotten`: its `event_ids` are the events that the memory was made of; what a model found in
+    them goes with them."""
+    made_of = event.outputs["memory"].get("event_ids", ())
+    found = [await events.of_source(tx, model_key(event_id)) for event_id in made_of]
+    for event_id in (*made_of, *(each.id for each in found if each is not None)):
         first = await tx.one(Q.entry_numbered, id=entry_id(event_id, 0))
         if first is None:
             continue

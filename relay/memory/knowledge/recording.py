@@ -17,6 +17,11 @@ from relay.memory.knowledge.line_forms import Statement
 from relay.store.ports import Tx
 
 
+def model_key(message: str) -> str:
+    """The `source_key` of what a model found in the message of this event."""
+    return f"knowledge_model:{message}"
+
+
 async def record(
     tx: Tx,
     lane: Lane,

@@ -23,7 +23,7 @@ from relay.memory.knowledge.extractors import POSTED, extract
 from relay.memory.knowledge.ingest import KnowledgeFollower, take_in
 from relay.memory.knowledge.line_forms import Statement
 from relay.memory.knowledge.model_extractor import LocalExtractor
-from relay.memory.knowledge.recording import record
+from relay.memory.knowledge.recording import model_key, record
 from relay.memory.knowledge.visibility import put_roles
 from relay.memory.prompt import without_quotes
 from relay.model.actions import COMMAND_WORD
@@ -102,10 +102,11 @@ async def _text(tx: Tx, event: Event) -> str:
 
 async def _note_found(tx: Tx, *, event: Event, found: Sequence[Statement]) -> None:
     """Record what the model found in a message, and that the message was read; nothing where it was turned off
-    meanwhile."""
+    meanwhile, or the memory of the message forgotten."""
     if not await events.setting(tx, BY_MODEL):
         return
-    if found:
+    memory = await given.memory_of_event(tx, event.id)
+    if found and not (memory is not None and memory.forgotten):
         await record(
             tx,
             Lane(event.session, f"knowledge:{event.id[:16]}", short=True),
@@ -113,6 +114,6 @@ async def _note_found(tx: Tx, *, event: Event, found: Sequence[Statement]) -> No
             found,
             extractor=Extractor.LLM,
             cause=[event.id],
-            source_key=f"{BY_MODEL}:{event.id}",
+            source_key=model_key(event.id),
         )
     await events.put_setting(tx, BY_MODEL, str(event.pos))

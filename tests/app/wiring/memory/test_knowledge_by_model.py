@@ -16,16 +16,21 @@ from relay.config import loading
 from relay.config.memory import MemorySettings
 from relay.config.settings import LiveSettings
 from relay.log import events
+from relay.memory.episodic.forgetting import forget
+from relay.memory.episodic.keeping import keep
 from relay.memory.knowledge.entry import Kind
 from relay.memory.knowledge.ingest import rebuild
 from relay.memory.knowledge.model_extractor import read
-from relay.store.ports import Store
+from relay.memory.observed import observed
+from relay.model import Caller
+from relay.store.ports import Store, Tx
 from tests import engines
 from tests.engines import BOTH, all_events
 from tests.fakes.ollama import FakeOllama, Mode
-from tests.memory.knowledge.room import SCHEMAS, ask, rows, said
+from tests.memory.knowledge.room import ask, rows, said
 from tests.outside import eventually
 
+SCHEMAS = engines.wings("log", "memory", "knowledge")
 LONG = "After a long look at both of them we go with PostgreSQL for the store."
 
 
@@ -113,6 +118,43 @@ async def test_what_a_model_finds_is_marked(store: Store, tmp_path: Path, ollama
         before = await rows(store)
         await rebuild(store)
         assert (await rows(store), len(ollama.requests)) == (before, 1), "a rebuild asks no model again"
+
+
+@BOTH
+async def test_what_it_found_in_what_was_forgotten_is_told_to_nobody(
+    store: Store, tmp_path: Path, ollama: FakeOllama
+) -> None:
+    ollama.decide = finds
+    settings = settings_of(tmp_path, ollama, on=True)
+    author = Caller("CODEX", "s1")
+
+    async def remembered(pos: int) -> str:
+        async def work(tx: Tx) -> str:
+            [event] = await events.read_after(tx, pos - 1, types=("message.posted",), limit=1)
+            new = observed(event)
+            assert new is not None
+            return (await keep(tx, new)).id
+
+        return await store.write(work)
+
+    async with reading(store, settings):
+        pos = await post(store, LONG)
+        await read_up_to(store, pos)
+        id = await remembered(pos)
+        await eventually(lambda: ask(store, "ann"), "the follower takes it in")
+        await store.write(lambda tx: forget(tx, author, id))
+
+        async def told_to_nobody() -> bool:
+            return await ask(store, "ann") == await ask(store, "CODEX") == []
+
+        await eventually(told_to_nobody, "it is forgotten")
+    # Forgotten before the model came to it.
+    later = await post(store, f"{LONG} Said later.")
+    again = await remembered(later)
+    await store.write(lambda tx: forget(tx, author, again))
+    async with reading(store, settings):
+        await read_up_to(store, later)
+    assert (len(ollama.requests), len(await all_events(store, "knowledge.recorded"))) == (2, 1)
 
 
 @BOTH
