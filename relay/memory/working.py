@@ -152,7 +152,7 @@ def _check(notes: Sequence[Note], budget: int) -> None:
         message = (
             f"What is critical and this note would be {stays:,} tokens; the working memory has {budget:,}."
         )
-        fix = "Shorten it, or store what is critical no longer again by its `key`, without `critical`."
+        fix = "Shorten it, or store notes that are no longer critical again: under their `key`, without `critical`."
         details = {"tokens": stays, "critical_tokens": critical, "budget": budget}
         raise Refusal(message, fix, code="over_budget", details=details)
     if sum(bool(note.content) for note in notes) > MOST_NOTES:

@@ -28,6 +28,8 @@ from relay.model.speaker_names import clean_name, is_reserved
 from relay.store.ports import Store
 
 Json = Any
+#: From then on a day says more than how long ago it was.
+LONG_AGO_S = 60 * 86_400.0
 #: The session of the person at the command line; each person has one (docs/coordination.md, "Who asks").
 SESSION = "cli"
 #: Widest column of a table, in characters.
@@ -109,8 +111,11 @@ def table(rows: Sequence[Sequence[str]]) -> str:
 
 
 def ago(at: str | None) -> str:
-    """How long ago a time of an answer is."""
-    return f"{rough_duration(time.time() - parse_iso(at), zero_minutes=True)} ago" if at else ""
+    """How long ago a time of an answer is; its day, when that is long ago."""
+    if not at:
+        return ""
+    seconds = time.time() - parse_iso(at)
+    return at[:10] if seconds > LONG_AGO_S else f"{rough_duration(seconds, zero_minutes=True)} ago"
 
 
 def left(at: str | None) -> str:

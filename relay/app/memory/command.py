@@ -84,6 +84,8 @@ def main(words: list[str]) -> int:
         if args.json and refusal.code:
             print(json.dumps(refusal.as_json()))
         return fail(str(refusal), 2 if refusal.fault is Fault.MALFORMED else 1)
+    except BrokenPipeError:
+        raise  # of the output: `relay.cli` ends quietly
     except OSError as error:
         return fail(f"{error.filename or 'standard input'}: {error.strerror or error}")
 

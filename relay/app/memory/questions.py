@@ -53,6 +53,8 @@ async def _answered(perform: Perform, line: str, limit: int) -> Json:
         if refusal.fault is not Fault.MALFORMED:
             raise  # it is not about this line
         error = {"code": refusal.code, "message": refusal.message, "fix": refusal.fix}
+        if refusal.code == "bad_task_description":  # what the line calls `text`
+            error |= {"code": "bad_text", "message": refusal.message.replace("task_description", "text")}
         return {"id": id_, "error": error}
     return {"id": id_, "memories": [with_key(memory) for memory in memories]}
 
@@ -81,7 +83,7 @@ def _check(asked: Json) -> None:
     """Raises Refusal for a question that is none. What its text and tags may be, the recall says."""
     for name in asked:
         if name not in FIELDS:
-            raise malformed(name, f"Unknown field {name[:60]!r}.", f"Known: {', '.join(FIELDS)}.")
+            raise malformed("field", f"Unknown field {name[:60]!r}.", f"Known: {', '.join(FIELDS)}.")
     if asked.get("id") is None:
         raise malformed("id", "`id` is missing.", "Give each question an id: its answer has the same.")
     if asked.get("text") is None:
