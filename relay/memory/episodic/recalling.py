@@ -224,7 +224,8 @@ def _neighbours(rows: Mapping[int, Row], *, hop_decay: bool) -> dict[int, list[t
                     says = 1.0
                     if hop_decay:
                         edges = hops.edges(rows[number]["agent_id"], there)
-                        says = hops.weight(abs(other - at), before=other < at, edges=edges)
+                        # Where the other is a hit, this one went before it, or followed it.
+                        says = hops.weight(abs(other - at), before=at < other, edges=edges)
                     near[number].append((numbers[other], says))
     return near
 

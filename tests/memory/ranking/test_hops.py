@@ -117,7 +117,7 @@ async def _relevance(store: Store, text: str, **more: Any) -> dict[str, float]:
 class TestInRanking:
     pytestmark = BOTH
 
-    async def test_what_stands_two_before_says_less_than_what_stood_two_behind(self, store: Store) -> None:
+    async def test_what_went_before_a_hit_says_less_than_what_followed_it(self, store: Store) -> None:
         """The word of the question stands in one memory; those beside it are found by it, days apart."""
 
         async def work(tx: Tx) -> None:
@@ -130,11 +130,11 @@ class TestInRanking:
         decayed = await _relevance(store, "heron", hop_decay=True)
         assert next(iter(flat)) == next(iter(decayed)) == "heron nests"
         assert flat["alpha"] == pytest.approx(flat["delta"], rel=1e-3)
-        # For alpha the hit follows by two hops (forward: whole), for delta it went before by two (backward: 0.8).
-        assert decayed["alpha"] == pytest.approx(flat["alpha"])
-        assert decayed["beta"] == pytest.approx(flat["beta"])
-        assert decayed["gamma"] < flat["gamma"] and decayed["delta"] < flat["delta"]
-        assert decayed["delta"] / flat["delta"] < decayed["gamma"] / flat["gamma"]
+        # Alpha went before the hit by two hops (backward: 0.8), delta followed it by two (forward: whole).
+        assert decayed["gamma"] == pytest.approx(flat["gamma"])
+        assert decayed["delta"] == pytest.approx(flat["delta"])
+        assert decayed["beta"] < flat["beta"] and decayed["alpha"] < flat["alpha"]
+        assert decayed["alpha"] / flat["alpha"] < decayed["beta"] / flat["beta"]
 
     async def test_a_helper_s_memory_says_less_across_its_edge(self, store: Store) -> None:
         async def work(tx: Tx) -> None:
