@@ -1,5 +1,5 @@
-"""`scripts/faults [room|writes|rewinds|timeline]`: as many storms as wanted, each with its seed; `locks`: nobody is
-killed."""
+"""`scripts/faults [room|writes|rewinds|timeline|memory]`: as many storms as wanted, each with its seed;
+`locks`: nobody is killed."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from pathlib import Path
 from tests import postgres
 from tests.acceptance.stores import STORES
 from tests.faults.contention import contention
+from tests.faults.memory import kills_of_the_memory
 from tests.faults.rewinds import rewinds
 from tests.faults.storm import storm
 from tests.faults.timeline import kills_of_the_timeline
@@ -28,13 +29,13 @@ def main() -> int:
     options = argparse.ArgumentParser(prog="scripts/faults", description=__doc__)
     what = "room: people post (default); writes: agents write at every interface; "
     what += "rewinds: a process takes back and undoes; "
-    what += (
-        "timeline: a process records, takes snapshots, imports and archives; locks: many clients at one path"
-    )
+    what += "timeline: a process records, takes snapshots, imports and archives; "
+    what += "memory: agents remember and forget, files are imported, people decide and ask; "
+    what += "locks: many clients at one path"
     options.add_argument(
         "what",
         nargs="?",
-        choices=("room", "writes", "rewinds", "timeline", "locks"),
+        choices=("room", "writes", "rewinds", "timeline", "memory", "locks"),
         default="room",
         help=what,
     )
@@ -44,7 +45,7 @@ def main() -> int:
     options.add_argument("--seed", type=int, default=1, help="the first one's seed; the others count on (1)")
     options.add_argument("--kills", type=int, default=4, help="kills in each (4)")
     options.add_argument("--posts", type=int, default=10, help="room: messages by each of four ways (10)")
-    options.add_argument("--rounds", type=int, default=8, help="writes: rounds of each agent at least (8)")
+    options.add_argument("--rounds", type=int, default=8, help="writes, memory: rounds of each at least (8)")
     options.add_argument(
         "--store", choices=sorted(STORES), default="sqlite", help="where the room is (sqlite)"
     )
@@ -70,6 +71,13 @@ def _storms(chosen: argparse.Namespace) -> int:
             print(json.dumps(counts))
         elif chosen.what == "timeline":
             found, counts = asyncio.run(kills_of_the_timeline(folder / "room", seed, kills=chosen.kills))
+            print(json.dumps(counts))
+        elif chosen.what == "memory":
+            found, counts = asyncio.run(
+                kills_of_the_memory(
+                    folder / "room", seed, kills=chosen.kills, rounds=chosen.rounds, store=chosen.store
+                )
+            )
             print(json.dumps(counts))
         else:
             found = asyncio.run(
