@@ -18,6 +18,7 @@ from relay.log import events
 from relay.log.events import Event, Lane
 from relay.memory.experience import Experience
 from relay.memory.knowledge import queries as knowledge
+from relay.memory.knowledge.forgetting import is_forgotten
 from relay.model import references
 from relay.store.ports import Queries, Row, Tx
 
@@ -111,9 +112,9 @@ async def _shown(tx: Tx, id: str, me: str) -> dict[str, Any]:
             "tags": list(told.tags) if told else [],
         }
     entry = await knowledge.with_id(tx, me, id)
-    # Knowledge is forgotten by the memory of the same event.
+    # Knowledge is forgotten by the memory of the same event; its entry then has no readers.
     memory = None if entry is None else await memory_of_event(tx, entry["event_id"])
-    forgotten = memory is not None and memory.forgotten
+    forgotten = memory.forgotten if memory is not None else await is_forgotten(tx, id)
     return {
         "id": id,
         "memory_type": "procedural" if "/" in id else "knowledge",

@@ -39,6 +39,12 @@ async def forget_entries(tx: Tx, event: Event) -> None:
             await _forget(tx, told)
 
 
+async def is_forgotten(tx: Tx, id: str) -> bool:
+    """Is the entry with this id one of these? (To be asked of one that its reader was told.)"""
+    entry = await tx.one(Q.entry_numbered, id=id)
+    return entry is not None and entry["audience"] == NOBODY
+
+
 async def _forget(tx: Tx, entries: Sequence[Row]) -> None:
     counts: Counter[tuple[str, int]] = Counter()
     for entry in entries:

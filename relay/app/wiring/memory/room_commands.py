@@ -33,7 +33,7 @@ EMPTY = (
     "Nothing is remembered yet. What people say here, what agents answer and how work ends is remembered by itself; "
     "`/remember` keeps what you want to be known later, `/decide` a decision."
 )
-TAKE_BACK = "`/forget` with its number ends that it is told."
+TAKE_BACK = "`/forget` with its number, and nobody is told it again."
 
 
 class MemoryActions:
@@ -64,13 +64,13 @@ class MemoryActions:
         match action:
             case Remember(text):
                 kept = await self._keep(tx, Experience("note", text), by, cause)
-                told = "An agent is told it with a turn that it bears on"
-                return f"Remembered as {kept}. {told}; `/forget {kept}` ends that."
+                told = "Agents are told it with a turn that it bears on"
+                return f"Remembered as {kept}. {told}; `/forget {kept}` takes it back."
             case Decide(text, because):
                 recorded = await self._decided(tx, action, by, message, cause)
                 lessons = (f"because {because}",) if because else ()
                 kept = await self._keep(tx, Experience("decision", text, lessons=lessons), by, [recorded])
-                return f"Decided, and remembered as {kept}. `/forget {kept}` takes it out of what agents are told."
+                return f"Decided, and remembered as {kept}. `/forget {kept}` takes it back."
             case Forget(number):
                 await forget_number(tx, Caller(by, ledger.ROOM, person=True), number, cause=cause)
                 return f"{references.memory(number)} is forgotten: it is told to nobody any more."

@@ -80,7 +80,7 @@ DELETE FROM knowledge_roles
 SELECT number FROM knowledge_entries WHERE number >= :least AND number <= :most
 
 -- name: entry_numbered
-SELECT number FROM knowledge_entries WHERE id = :id
+SELECT number, audience FROM knowledge_entries WHERE id = :id
 
 -- name: entries_of_event
 SELECT * FROM knowledge_entries WHERE number >= :least AND number <= :most ORDER BY number

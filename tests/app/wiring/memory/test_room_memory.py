@@ -21,7 +21,7 @@ from relay.memory import given
 from relay.memory.episodic.forgetting import forget_number
 from relay.memory.episodic.keeping import NewMemory, keep
 from relay.memory.experience import Experience
-from relay.memory.knowledge.entry import Extractor
+from relay.memory.knowledge.entry import Access, Extractor, Visibility
 from relay.memory.knowledge.entry import Kind as KnowledgeKind
 from relay.memory.knowledge.extractors import extract
 from relay.memory.knowledge.ingest import KnowledgeFollower
@@ -421,6 +421,37 @@ async def test_an_answer_that_repeats_knowledge_is_no_memory(room: Remembering, 
     assert [memory["event_type"] for memory in await room.remembered()] == ["message"]
 
 
+async def test_what_is_for_some_readers_reaches_no_others_prompt(room: Remembering, floor: Floor) -> None:
+    """(That no memory is made of a message that says such: `tests/memory/test_observed.py`.)"""
+    said = [
+        Statement(
+            KnowledgeKind.FACT, "the retry queue doubles its backoff", access=Access(Visibility.PRIVATE)
+        ),
+        Statement(
+            KnowledgeKind.FACT,
+            "the retry queue halves its backoff",
+            access=Access(Visibility.SHARED, ("BETA",)),
+        ),
+        Statement(KnowledgeKind.FACT, "the retry queue has one reader"),
+    ]
+    lane = Lane("room", "human:ann")
+    for each in said:
+        await room.store.write(
+            lambda tx, each=each: record(tx, lane, "ann", [each], extractor=Extractor.PERSON)  # type: ignore[misc]
+        )
+    while (await follow.step(room.store, KnowledgeFollower())).applied:
+        pass
+    told = {}
+    for name in ("ALPHA", "BETA"):
+        agent = floor.add(name)
+        await floor.ask(f"@{name} what about the backoff of the retry queue and its reader")
+        await until_done(room.store, len(told) + 1)
+        told[name] = agent.turns[0].memories
+    assert "one reader" in told["ALPHA"] and "one reader" in told["BETA"]
+    assert "backoff" not in told["ALPHA"]
+    assert "halves its backoff" in told["BETA"] and "doubles" not in told["BETA"]
+
+
 async def test_knowledge_that_was_given_is_forgotten_by_the_memory_of_its_event(
     room: Remembering, floor: Floor
 ) -> None:
@@ -447,6 +478,10 @@ async def test_knowledge_that_was_given_is_forgotten_by_the_memory_of_its_event(
     assert (memory["text"], memory["forgotten"]) == (entry.content, False)
     person = Caller("ann", "room", person=True)
     await room.store.write(lambda tx: forget_number(tx, person, number))
+    memory = await shown()
+    assert (memory["text"], memory["forgotten"]) == (None, True)
+    while (await follow.step(room.store, KnowledgeFollower())).applied:
+        pass
     memory = await shown()
     assert (memory["text"], memory["forgotten"]) == (None, True)
 
