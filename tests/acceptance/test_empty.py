@@ -20,6 +20,9 @@ NOBODYS = str(uuid.uuid4())
 ASKED: list[tuple[str, dict[str, Any], dict[str, Any] | list[Any]]] = [
     ("check_locks", {}, []),
     ("recall", {"task_description": "anything"}, []),
+    ("working_memory", {}, {"success": True, "items": [], "tokens": 0, "compressed": False, "removed": []}),
+    ("skill", {"task_type": "t"}, {"success": True, "skills": []}),
+    ("knowledge", {}, {"success": True, "entries": [], "relations": [], "more": False}),
     ("get_work", {}, {"success": True, "task_id": None}),
     ("explain", {"kind": "lock", "id": "a.py"}, {"success": True, "free": True, "locks": []}),
     ("help", {}, {"topic": None}),
@@ -34,6 +37,7 @@ ASKED: list[tuple[str, dict[str, Any], dict[str, Any] | list[Any]]] = [
     ("acquire_lock", {"file_path": "a.py"}, {"success": True, "action": "acquired", "fencing_token": 1}),
     ("submit_work", {"task_type": "t", "task_description": "d"}, {"success": True, "number": 1}),
     ("remember", {"event_type": "e", "summary": "s"}, {"success": True, "merged": False}),
+    ("feedback", {"memory_id": "r1", "useful": True}, {"success": True}),
     ("declare_intent", {"paths": ["a.py"]}, {"success": True, "paths": ["a.py"]}),
     ("post_message", {"body": "hello"}, {"success": True}),
 ]

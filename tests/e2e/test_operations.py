@@ -23,7 +23,7 @@ class Visitor:
         self.room, self.used = room, set[str]()
 
     async def ask(
-        self, name: str, *, place: str = "", headers: dict[str, str] | None = None, **body: Any
+        self, name: str, /, *, place: str = "", headers: dict[str, str] | None = None, **body: Any
     ) -> Any:
         operation = OPERATIONS[name]
         path = operation.path
@@ -118,6 +118,20 @@ async def test_every_operation_once_in_a_new_room(open_room: Open) -> None:
     )
     found = await ask("recall", headers=session, task_description="mend the parser", tags=["py"])
     assert [one["memory_id"] for one in found] == [kept["memory_id"]]
+    shown = await ask("show_memory", headers=session, place=kept["memory_id"])
+    assert shown["summary"] == "the parser fails"
+    assert (await ask("feedback", headers=session, memory_id="r1", useful=True))["success"] is True
+    brought = await ask(
+        "import_memories", lines=[{"event_type": "note", "summary": "what was kept elsewhere"}]
+    )
+    assert (brought["imported"], brought["refused"]) == (1, [])
+    assert (await ask("forget", headers=session, memory_id=kept["memory_id"]))["success"] is True
+    noted = await ask("working_memory", headers=session, content="read the parser first", critical=True)
+    assert [one["content"] for one in noted["items"]] == ["read the parser first"]
+    assert (await ask("read_working_memory", headers=session))["items"] == noted["items"]
+    counted = await ask("skill", headers=session, task_type="code", name="read first", success=True)
+    assert (await ask("list_skills", headers=session, task_type="code"))["skills"] == counted["skills"]
+    assert (await ask("knowledge", headers=session))["entries"] == []
 
     said = await ask("post_message", headers=session, body="I mended `src/app.py`.", client_id="once")
     page = await ask("read_room", headers=session)
