@@ -9,9 +9,10 @@ from pathlib import Path
 
 import pytest
 import pytest_asyncio
-from playwright.async_api import expect
+from playwright.async_api import Locator, expect
 
 from tests.browser.conftest import Come
+from tests.browser.person import Person
 from tests.browser.test_look import PALE, UNNAMED
 from tests.outside import REPO, Outside, eventually, program, room, settings
 
@@ -62,13 +63,29 @@ async def on_the_command_line(one: Outside, text: str) -> list[str]:
     return [memory["content"] for memory in json.loads(ran.out)["memories"]]
 
 
+async def answered(person: Person, agent: str) -> Locator:
+    """Its answer to `ASKED`; asked again where the machine was too slow for the room to recall anything in time."""
+    answers = person.entries("I was given", agent)
+    for attempt in range(5):
+        before = timed_out(person.room)
+        await person.say(f"@{agent} {ASKED}")
+        await expect(answers).to_have_count(attempt + 1)
+        if timed_out(person.room) == before:
+            break
+    return answers.last
+
+
+def timed_out(one: Outside) -> int:
+    return sum("nothing recalled for a turn" in str(line) for line in one.log_lines())
+
+
 async def test_what_an_agent_was_given_is_shown_and_forgotten_under_its_answer(
     come: Come, learned: Outside
 ) -> None:
     zoe = await come("zoe", learned)
     page = zoe.page
-    await zoe.say(f"@FIRST {ASKED}")
-    answer = await zoe.sees("I was given 2.", "FIRST")
+    answer = await answered(zoe, "FIRST")
+    await expect(answer).to_contain_text("I was given 2.")
     await expect(answer.get_by_test_id("given-open")).to_have_text("was given 2 memories")
     await answer.get_by_test_id("given-open").click()
     given = answer.get_by_test_id("given-memory")
@@ -95,8 +112,8 @@ async def test_what_an_agent_was_given_is_shown_and_forgotten_under_its_answer(
     await zoe.sees("r1 is forgotten", "RELAY")
 
     # Nobody is told it again: no agent, no search, no other reader; and so it is after a reload.
-    await zoe.say(f"@SECOND {ASKED}")
-    other = await zoe.sees("I was given 1.", "SECOND")
+    other = await answered(zoe, "SECOND")
+    await expect(other).to_contain_text("I was given 1.")
     await expect(other.get_by_test_id("given-open")).to_have_text("was given 1 memory")
     await zoe.reload()
     answer = await zoe.sees("I was given 2.", "FIRST")

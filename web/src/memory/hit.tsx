@@ -24,7 +24,8 @@ function Outcome({ outcome }: { outcome: string }) {
 /** What made it a hit, where the marks do not show that. */
 function Why({ memory }: { memory: Memory }) {
   const { neighbour = [], author } = memory.why;
-  const said = [author ? `you asked for ${author}` : "", neighbour.length && !memory.marks.length ? `${neighbour.slice(0, 4).map((word) => `“${word}”`).join(", ")} was said next to it` : ""].filter(Boolean);
+  const near = neighbour.slice(0, 4);
+  const said = [author ? `you asked for ${author}` : "", near.length && !memory.marks.length ? `${near.map((word) => `“${word}”`).join(", ")} ${near.length === 1 ? "was" : "were"} said next to it` : ""].filter(Boolean);
   return said.length ? <p class="mem-why">Found because {said.join(", and ")}.</p> : null;
 }
 
@@ -79,7 +80,7 @@ export function Hit({ memory, onForget }: { memory: Memory; onForget: () => void
             {opens && <button type="button" class="button small" onClick={() => void openSource(memory.source!)} data-testid="from"><Icon name="right" size={14} /> {opens}</button>}
             {memory.memory_type === "knowledge" && <button type="button" class="button small" onClick={() => set({ as: "graph", entry: memory.memory_id })} data-testid="to-graph"><Icon name="airspace" size={14} /> What relates to it</button>}
             <Judge memory={memory} name={name} />
-            {episodic && <button type="button" class="button small mem-forget" onClick={onForget} aria-label={`Forget ${name}`} data-testid="forget"><Icon name="forget" size={14} /> Forget…</button>}
+            {episodic && <button type="button" class="button small mem-forget" onClick={onForget} aria-label={`Forget ${name}`} data-testid="forget"><Icon name="forget" size={14} /><span> Forget…</span></button>}
           </span>
         </footer>
       </article>

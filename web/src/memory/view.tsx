@@ -33,7 +33,7 @@ function Filters() {
   const { agents, kinds, tags } = choices.value;
   return (
     <div class="mem-filters" role="group" aria-label="Filters">
-      <Choice label="Author" all="Everybody" value={words.agent} values={agents} onChange={(agent) => set({ agent })} testid="mem-agent" />
+      <Choice label="Author" all="Anyone" value={words.agent} values={agents} onChange={(agent) => set({ agent })} testid="mem-agent" />
       <Choice label="Kind" all="All kinds" value={words.kind} values={kinds} onChange={(kind) => set({ kind })} testid="mem-kind" />
       <Choice label="Tag" all="All tags" value={words.tag} values={tags} onChange={(tag) => set({ tag })} testid="mem-tag" />
       <select aria-label="Time" value={words.time} class={words.time ? "on" : ""} onChange={(e) => set({ time: e.currentTarget.value })} data-testid="mem-time">
