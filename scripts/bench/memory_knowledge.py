@@ -178,12 +178,14 @@ async def measure_queries(folder: Path, entries: int, rounds: int) -> AsyncItera
         public = [entry["id"] for entry in answer["entries"] if entry["visibility"] == "public"]
         newest = [*public[:40], *(entry_id(f"{at:064x}", 0) for at in range(0, 120, 3))]
         for name, question in questions(store, made, newest):
-            samples: list[float] = []
+            samples, processor = list[float](), list[float]()
             for at in range(rounds):
-                caller = Caller(AGENTS[at % len(AGENTS)], "s1")
+                caller, used = Caller(AGENTS[at % len(AGENTS)], "s1"), time.process_time()
                 with stopwatch(samples), contextlib.suppress(Refusal):  # an entry that is not the caller's
                     await question(caller)
+                processor.append(time.process_time() - used)
             yield spread(name, samples, limits=at_most(p95=50.0))
+            yield spread(f"{name}, processor time", processor)
     finally:
         await store.close()
 
