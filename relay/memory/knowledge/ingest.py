@@ -247,10 +247,9 @@ async def _relate(tx: Tx, entry: _Entry) -> None:
         if target is not None:
             named.add(target["number"])
             await _put_relation(tx, entry, reference.relation, target)
-    closed = True
-    while (
-        closed and entry.said is not None
-    ):  # what is closed makes room for the next, however often it was said
+    closed, supported = True, False
+    # What is closed makes room for the next, however often it was said.
+    while closed and entry.said is not None:
         closed = False
         for target in await _compared(tx, entry):
             if target["number"] in named:
@@ -259,7 +258,12 @@ async def _relate(tx: Tx, entry: _Entry) -> None:
             relation = contradictions.relation(entry.said, old)
             if relation is not None:
                 named.add(target["number"])
+                if relation is Relation.SUPPORTS and supported:
+                    # What is said for the hundredth time relates to the last of these, not to all.
+                    await tx.execute(Q.validate_entry, number=target["number"], at=entry.draft.at)
+                    continue
                 await _put_relation(tx, entry, relation, target)
+                supported = supported or relation is Relation.SUPPORTS
                 closed = closed or relation in CLOSING
 
 

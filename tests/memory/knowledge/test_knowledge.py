@@ -170,6 +170,9 @@ async def test_all_that_said_it_is_closed(store: Store, monkeypatch: pytest.Monk
         await recorded(store, said("A", "CONSTRAINT: never mock the clock", day(at + 1)))
         await recorded(store, said("A", "DECISION: use PostgreSQL for the events", day(at + 1)))
     await recorded(store, *(said("A", f"FACT: PostgreSQL is fast {at}", day(6)) for at in range(2)))
+    twice = await KnowledgeGraph(store).knowledge(Caller("C", "c"), about="mock the clock")
+    assert [row["relation"] for row in twice["relations"]] == ["supports"] * 4, "each the one before it"
+    assert [entry["validated_at"] is None for entry in twice["entries"]] == [True, *[False] * 4]
     await recorded(store, said("B", "CONSTRAINT: mock the clock", day(7)))
     assert await contents(store, "C", about="clock", as_of=day(8)) == ["mock the clock"]
     monkeypatch.setattr("relay.memory.knowledge.ingest.MOST_COMPARED", 4)
