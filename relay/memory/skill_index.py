@@ -18,8 +18,8 @@ from pathlib import Path
 from typing import Any
 
 from relay.memory.found import Found
-from relay.memory.ranking.counts import TEXTS, WordCounts, counts_of
-from relay.memory.ranking.weights import Weighing, average_length
+from relay.memory.ranking.counts import WordCounts, counts_of
+from relay.memory.ranking.weights import Weighing
 from relay.memory.ranking.words import question as asked_for
 from relay.memory.ranking.words import spaced, words
 from relay.memory.skill import Skill, ranked
@@ -42,8 +42,7 @@ async def index(tx: Tx, skill: Skill) -> None:
     counts = WordCounts(KIND)
     before = await tx.one(Q.skill_text, **which)
     if before is not None:
-        old = f"{before['summary']} {before['body']}".split()
-        counts.add(old, -1)
+        counts.add(before["summary"].split(), before["body"].split(), -1)
         await tx.execute(Q.forget_skill_words, **which)
     summary, body = words(f"{skill.name} {skill.task_type}"), words("\n".join(skill.steps))
     texts = {"summary": spaced(summary), "body": spaced(body)}
@@ -51,7 +50,7 @@ async def index(tx: Tx, skill: Skill) -> None:
     await tx.execute(Q.put_skill_text, **which, **texts, **lengths)
     stems = json.dumps(sorted({*summary, *body}), ensure_ascii=False)
     await tx.execute(Q.put_skill_words, **which, words=stems)
-    counts.add([*summary, *body])
+    counts.add(summary, body)
     await counts.write(tx)
 
 
@@ -60,7 +59,7 @@ async def found(tx: Tx, caller: Caller, question: str, limit: int) -> list[Found
     asked = asked_for(question)
     if not asked.words:
         return []
-    counts = await counts_of(tx, KIND, [*asked.words, TEXTS])
+    counts = await counts_of(tx, KIND, asked.words)
     weighing = Weighing.of(asked, counts)
     candidates = await _candidates(tx, weighing, counts)
     rows = await tx.all(Q.skill_texts, skills=json.dumps(candidates, ensure_ascii=False))
@@ -69,11 +68,10 @@ async def found(tx: Tx, caller: Caller, question: str, limit: int) -> list[Found
         for skill in ranked(await tx.all(Q.skills_of_type, task_type=task_type)):
             skills[task_type, skill.name] = skill
     texts = [weighing.text(row) for row in rows]
-    average = average_length([text] for text in texts)
     told = []
     for row, text in zip(rows, texts, strict=True):
         skill = skills[row["task_type"], row["name"]]
-        relevance = weighing.score(text, (), average) * (UNPROVEN + (1 - UNPROVEN) * skill.effectiveness)
+        relevance = weighing.score(text) * (UNPROVEN + (1 - UNPROVEN) * skill.effectiveness)
         if relevance >= LEAST:
             why = {"words": weighing.words(text)}
             told.append(_found(skill, relevance, row["used_at"], why))

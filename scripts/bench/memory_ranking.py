@@ -208,7 +208,11 @@ FEATURES: tuple[tuple[str, tuple[Change, ...]], ...] = (
     ("all as it is", ()),
     ("without neighbours", ((weights, "NEIGHBOUR", 0.0), (recalling, "TURNS", 0))),
     ("without the summary's weight", ((weights, "SUMMARY", 1.0),)),
-    ("without the texts' length", ((weights, "LENGTH", 0.0),)),
+    (
+        "without the texts' length",
+        tuple((weights, f"{field}_LENGTH", 0.0) for field in ("SUMMARY", "BODY", "NEIGHBOUR")),
+    ),
+    ("without words side by side", ((weights, "PAIR", 0.0),)),
     ("without age", ((weights, "OLDEST", 1.0),)),
     ("without outcome", ((weights, "OUTCOMES", {}),)),
     ("without stop words", ((words, "_EMPTY", frozenset()),)),

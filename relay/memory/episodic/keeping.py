@@ -137,10 +137,10 @@ async def unindex(tx: Tx, rows: Sequence[Row], counts: WordCounts) -> None:
         if held is None:
             continue
         experience = Experience.of_row(row)
-        both = {*held["summary"].split(), *held["body"].split()}
-        terms = _terms(both, row["agent_id"], experience)
+        summary, body = held["summary"].split(), held["body"].split()
+        terms = _terms({*summary, *body}, row["agent_id"], experience)
         await tx.execute(Q.unindex_memory, number=row["number"], terms=terms)
-        counts.add(both, -1)
+        counts.add(summary, body, -1)
 
 
 async def _known(tx: Tx, new: NewMemory) -> Kept | None:
@@ -191,8 +191,7 @@ async def _index(
     tx: Tx, number: int, agent: str, session: str, at: float, whole: Experience, counts: WordCounts
 ) -> None:
     summary, body = words(whole.summary), words(whole.body())
-    both = {*summary, *body}
-    await tx.execute(Q.index_memory, number=number, terms=_terms(both, agent, whole))
+    await tx.execute(Q.index_memory, number=number, terms=_terms({*summary, *body}, agent, whole))
     await tx.execute(
         Q.put_memory_words,
         number=number,
@@ -205,7 +204,7 @@ async def _index(
         summary_count=len(summary),
         body_count=len(body),
     )
-    counts.add(both)
+    counts.add(summary, body)
 
 
 def _terms(stems: Iterable[str], agent: str, experience: Experience) -> str:

@@ -22,14 +22,13 @@ from relay.memory.episodic.keeping import KIND, OWN_KEY
 from relay.memory.experience import Experience
 from relay.memory.found import Found
 from relay.memory.ranking import hops
-from relay.memory.ranking.counts import TEXTS, counts_of
+from relay.memory.ranking.counts import counts_of
 from relay.memory.ranking.weights import (
     OUTCOMES,
     UNNAMED,
     Text,
     Weighing,
     age_factor,
-    average_length,
     best,
     factors,
     length_of,
@@ -104,7 +103,7 @@ async def found(tx: Tx, wanted: Wanted, limit: int) -> list[Found]:
     asked = question(wanted.text)
     if not asked.words:
         return []
-    counts = await counts_of(tx, KIND, [*asked.words, TEXTS])
+    counts = await counts_of(tx, KIND, asked.words)
     weighing = Weighing.of(asked, counts)
     with_word = await _looked_up(tx, weighing, counts, wanted)
     candidates = _candidates(weighing, with_word)
@@ -194,13 +193,12 @@ async def _weighed(
     together = {
         number: [(texts[n], says) for n, says in near[number]] for number in dict.fromkeys([*ahead, *also])
     }
-    average = average_length([texts[number], *(t for t, _ in others)] for number, others in together.items())
     authors = {rows[number]["agent_id"] for number in together}
     named = {author for author in authors if names(author) and names(author) <= weighing.question.said}
     now, hits = await tx.now(), []
     for number, others in together.items():
         row = rows[number]
-        relevance = weighing.score(texts[number], others, average)
+        relevance = weighing.score(texts[number], others)
         relevance *= factors(row["outcome"], row["useful"], row["useless"], now - row["at"])
         by_named = row["agent_id"] in named
         relevance *= UNNAMED if named and not by_named else 1.0

@@ -1,4 +1,5 @@
-"""In how many texts of a kind a word is: relay's own counts, so that a word is as rare on one engine as on another.
+"""In how many texts of a kind a word is, and how long they are: relay's own counts, so that a word is as rare, and a
+text as long for its kind, on one engine as on another.
 
 Invariant: the counts change in the transaction that changes the texts, so they are those of what is indexed.
 
@@ -9,7 +10,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -18,6 +19,8 @@ from relay.store.ports import Queries, Tx
 Q = Queries(Path(__file__).parents[1])
 #: What stands for the texts themselves among the words; no word begins so.
 TEXTS = "_texts"
+#: What stands for the words of all summaries, and of all bodies.
+SUMMARIES, BODIES = "_summaries", "_bodies"
 
 
 @dataclass(slots=True)
@@ -27,11 +30,13 @@ class WordCounts:
     kind: str
     changes: Counter[str] = field(default_factory=Counter)
 
-    def add(self, words: Iterable[str], sign: int = 1) -> None:
+    def add(self, summary: Sequence[str], body: Sequence[str], sign: int = 1) -> None:
         """Count a text in (`sign` 1) or out (-1), by its words."""
-        for word in set(words):
+        for word in {*summary, *body}:
             self.changes[word] += sign
         self.changes[TEXTS] += sign
+        self.changes[SUMMARIES] += sign * len(summary)
+        self.changes[BODIES] += sign * len(body)
 
     async def write(self, tx: Tx) -> None:
         """Write what was gathered."""
@@ -42,7 +47,7 @@ class WordCounts:
 
 
 async def counts_of(tx: Tx, kind: str, words: Iterable[str]) -> dict[str, int]:
-    """In how many texts each of these words is, where it is in any."""
-    wanted = json.dumps(sorted(set(words)), ensure_ascii=False)
+    """In how many texts each of these words is, where it is in any; with `TEXTS`, `SUMMARIES` and `BODIES`."""
+    wanted = json.dumps(sorted({*words, TEXTS, SUMMARIES, BODIES}), ensure_ascii=False)
     rows = await tx.all(Q.word_counts, kind=kind, words=wanted)
     return {row["word"]: row["n"] for row in rows if row["n"] > 0}

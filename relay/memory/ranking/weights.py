@@ -4,7 +4,7 @@ Invariants:
 - relevance = text x outcome x feedback x age, in (0, 1], and the order is the order of relevance;
 - outcome, feedback and age are bounded, so that no age hides a sole good hit and no opinion a good answer;
 - the text's share is what of the question's meaning is there (BM25F: how rare a word is among all texts, how often it
-  is in which field, how long the text is). What stood directly before and behind it in its session is a field too.
+  is in which field, how long the field is). What stood directly before and behind it in its session is a field too.
 
 Pure: no clock, no I/O. (004, "Episodic Memory": "decay in relevance over time"; 001: wall time misleads.)
 """
@@ -16,14 +16,19 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from relay.memory.experience import Experience
-from relay.memory.ranking.counts import TEXTS
+from relay.memory.ranking.counts import BODIES, SUMMARIES, TEXTS
 from relay.memory.ranking.words import Question
 from relay.store.ports import Row
 
 #: How much a word in a field says, and one in what stood directly before or behind.
 SUMMARY, BODY, NEIGHBOUR = 3.0, 1.0, 0.9
-#: How fast more of a word says nothing new, and how much a text's length takes away (BM25's k1 and b).
-SATURATION, LENGTH = 1.2, 0.75
+#: What two words side by side say, as in the question, beside what the more common one says by itself.
+PAIR = 0.3
+#: How often a word counts of one that stood beside: what says it again and again is no more of an answer.
+MOST_BESIDE = 1
+#: How fast more of a word says nothing new (BM25's k1), and how much a field's length takes away (its b).
+SATURATION = 1.6
+SUMMARY_LENGTH, BODY_LENGTH, NEIGHBOUR_LENGTH = 0.3, 0.75, 0.75
 #: What is left of others' texts where the question names an author.
 UNNAMED = 0.5
 #: By outcome: as expected, partly or not said, failed without a lesson. A failure that says why counts as partly.
@@ -43,7 +48,8 @@ _BADLY = frozenset(
 @dataclass(frozen=True, slots=True)
 class Text:
     """A text as it is weighed. `often`: by the place of a word in the question, how often it is here, by the fields'
-    weights; `times`: plainly. What is not here is not named. `length`: its words."""
+    weights and lengths, and behind all words its pairs; `times`: plainly, words alone. What is not here is not named.
+    `length`: its words."""
 
     length: int
     often: Mapping[int, float]
@@ -53,48 +59,61 @@ class Text:
 @dataclass(frozen=True, slots=True)
 class Weighing:
     """How the texts of one kind are weighed for one question. `rarity`: of each of its words, in their order;
-    `whole`: of all."""
+    `whole`: of all; `paired`: what its pairs say beside. `summary`, `body`: how many words the kind's texts have
+    there, on average."""
 
     question: Question
     rarity: tuple[float, ...]
+    paired: tuple[float, ...]
     whole: float
+    summary: float
+    body: float
 
     @classmethod
     def of(cls, question: Question, counts: Mapping[str, int]) -> Weighing:
-        """`counts`: of the question's words and of all texts (`relay.memory.ranking.counts`)."""
+        """`counts`: of the question's words and of all texts (`relay.memory.ranking.counts.counts_of`)."""
         texts = max(1, counts.get(TEXTS, 0))
         rarity = tuple(rarity_of(counts.get(word, 0), texts) for word in question.words)
-        return cls(question, rarity, sum(rarity))
+        summary, body = (max(1.0, counts.get(field, 0) / texts) for field in (SUMMARIES, BODIES))
+        paired = tuple(PAIR * min(rarity[one], rarity[two]) for one, two in question.pairs)
+        return cls(question, rarity, paired, sum(rarity), summary, body)
 
     def text(self, row: Row, places: Iterable[int] | None = None) -> Text:
         """A row with `summary` and `body`: stems, each with a space on either side. `places`: of the words of the
         question that may be there; None = any."""
         summary, body, words = row["summary"], row["body"], self.question.words
+        says = SUMMARY / _long(SUMMARY_LENGTH, row["summary_count"], self.summary)
+        adds = BODY / _long(BODY_LENGTH, row["body_count"], self.body)
         often: dict[int, float] = {}
         times: dict[int, int] = {}
         for at in range(len(words)) if places is None else places:
             looked = f" {words[at]} "
             here, there = summary.count(looked), body.count(looked)
             if here or there:
-                often[at], times[at] = SUMMARY * here + BODY * there, here + there
+                often[at], times[at] = says * here + adds * there, here + there
+        for at, (one, two) in enumerate(self.question.pairs, len(words)):
+            if one in times and two in times:
+                looked = f" {words[one]}  {words[two]} "
+                often[at] = says * summary.count(looked) + adds * body.count(looked)
         return Text(length_of(row), often, times)
 
-    def score(self, text: Text, near: Sequence[tuple[Text, float]], average: float) -> float:
-        """What of the question's meaning is in this text and in what stood beside it: in [0, 1). `near`: with
-        how much each says. `average`: how long texts with what stands beside them are."""
-        often, length = text.often, text.length
+    def score(self, text: Text, near: Sequence[tuple[Text, float]] = ()) -> float:
+        """What of the question's meaning is in this text and in what stood beside it: in [0, 1]. `near`: with
+        how much each says."""
+        often = text.often
         if near:
             beside: dict[int, float] = {}
             for other, weight in near:
-                length += other.length
                 for at, times in other.times.items():
-                    beside[at] = beside.get(at, 0.0) + weight * times
+                    beside[at] = beside.get(at, 0.0) + weight * min(times, MOST_BESIDE)
             if beside:
+                length = sum([other.length for other, _ in near])
+                adds = NEIGHBOUR / _long(NEIGHBOUR_LENGTH, length, len(near) * (self.summary + self.body))
                 both = {*often, *beside}
-                often = {at: often.get(at, 0.0) + NEIGHBOUR * beside.get(at, 0.0) for at in both}
-        reach = SATURATION * (1 - LENGTH + LENGTH * length / average)
-        score = sum([self.rarity[at] * often[at] / (often[at] + reach) for at in sorted(often)])
-        return score / self.whole if self.whole else 0.0
+                often = {at: often.get(at, 0.0) + adds * beside.get(at, 0.0) for at in both}
+        rarity = (*self.rarity, *self.paired)
+        score = sum([rarity[at] * often[at] / (often[at] + SATURATION) for at in sorted(often)])
+        return min(1.0, score / self.whole) if self.whole else 0.0
 
     def words(self, text: Text) -> list[str]:
         """The question's words that are in this text, as they were said."""
@@ -109,15 +128,13 @@ def length_of(row: Row) -> int:
 
 def best(weighing: Weighing, texts: Mapping[int, Text], limit: int) -> list[int]:
     """The numbers of the best texts by what they say themselves."""
-    average = average_length([text] for text in texts.values())
-    scores = {number: weighing.score(text, (), average) for number, text in texts.items()}
+    scores = {number: weighing.score(text) for number, text in texts.items()}
     return sorted(scores, key=lambda number: (-scores[number], -number))[:limit]
 
 
-def average_length(texts: Iterable[Sequence[Text]]) -> float:
-    """How long these are, each a text with what stands beside it."""
-    lengths = [sum([text.length for text in together]) for together in texts]
-    return max(1.0, sum(lengths) / max(1, len(lengths)))
+def _long(share: float, words: int, average: float) -> float:
+    """By how much a field of so many words is longer than the average one, as far as its length counts."""
+    return 1 - share + share * words / average
 
 
 def rarity_of(texts_with: int, texts: int) -> float:

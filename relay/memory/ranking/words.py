@@ -14,6 +14,7 @@ import unicodedata
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import pairwise
 
 import Stemmer
 
@@ -43,12 +44,12 @@ _EMPTY = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """What is looked for: the stems that count, each once; stems that stand side by side in a path or an identifier
-    (`src/app.py`, `get_user`, `getUser`), which make a match a better one; and all that was said, unstemmed, so that
-    a name is known in it. `spoken`: each stem as it was said first."""
+    """What is looked for: the stems that count, each once; which of them stand side by side in it (`src/app.py`,
+    `get_user`, "rate limit"), by their places, which makes a match a better one; and all that was said, unstemmed,
+    so that a name is known in it. `spoken`: each stem as it was said first."""
 
     words: tuple[str, ...]
-    phrases: tuple[tuple[str, ...], ...]
+    pairs: tuple[tuple[int, int], ...]
     said: frozenset[str]
     spoken: Mapping[str, str]
 
@@ -70,17 +71,14 @@ def question(text: str) -> Question:
     """What a text asks for. Words without a meaning are left out, unless there are no others."""
     spoken, _ = _spoken(text)
     meant = [word for word in spoken if word not in _EMPTY] or spoken
-    phrases = []
-    for chunk in text.split():
-        parts, _ = _spoken(chunk.removesuffix("'s").removesuffix("\u2019s"))
-        if len(parts) > 1:
-            phrases.append(tuple(_stem(part) for part in parts))
     stems: dict[str, str] = {}
     for word in meant:
         stems.setdefault(_stem(word), word)
-    return Question(
-        tuple(stems)[:MOST_WORDS], tuple(dict.fromkeys(phrases))[:MOST_WORDS], frozenset(spoken), stems
-    )
+    words = tuple(stems)[:MOST_WORDS]
+    place = {word: at for at, word in enumerate(words)}
+    said = [place.get(_stem(word)) for word in spoken]
+    beside = [(one, two) for one, two in pairwise(said) if one is not None and two is not None and one != two]
+    return Question(words, tuple(dict.fromkeys(beside))[:MOST_WORDS], frozenset(spoken), stems)
 
 
 def names(name: str) -> frozenset[str]:

@@ -26,7 +26,7 @@ from relay.memory import given
 from relay.memory.episodic.keeping import KIND
 from relay.memory.observed import says_something, without_mentions
 from relay.memory.prompt import Quote, block, chosen, weight_of
-from relay.memory.ranking.counts import TEXTS, counts_of
+from relay.memory.ranking.counts import counts_of
 from relay.memory.ranking.words import question
 from relay.memory.working import working_text
 from relay.model import TAKE_MAIN, Caller, Message
@@ -97,7 +97,7 @@ class _Recollection:
 async def _quotes(tx: Tx, *, caller: Caller, text: str, hop_decay: bool) -> tuple[Quote, ...]:
     """What bears on it, best first."""
     asked = question(text)
-    counts = await counts_of(tx, KIND, [*asked.words, TEXTS])
+    counts = await counts_of(tx, KIND, asked.words)
     weight = weight_of(asked, counts)
     found = await recalled(tx, caller, text, MOST_FOUND, hop_decay=hop_decay)
     quotes = (quote_of(each, weight * each.relevance) for each in found)
