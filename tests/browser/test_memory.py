@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -18,14 +19,20 @@ from tests.outside import REPO, Outside, eventually, program, room, settings
 
 pytestmark = [pytest.mark.browser, pytest.mark.asyncio(loop_scope="session")]
 
-#: Says which lines of the memory stood before what it was asked.
+#: Says how many memories stood before what it was asked, and whether the lesson was one of them.
 TELLER = """
 import sys
 given = [line for line in sys.stdin.read().splitlines() if line.startswith("> ")]
-print(f"I was given {len(given)}.")
+lesson = "with" if any("never mock" in line for line in given) else "without"
+print(f"I was given {len(given)}, {lesson} the lesson.")
 """
 LESSON = "never mock the clock here, it hid a bug"
-ASKED = "write a test for the scheduler; may I mock the clock?"
+OTHERS = (
+    "deploys of the shop need the VPN",
+    "invoices are rounded once, after the sum",
+    "the cache is warm by nine",
+)
+ASKED = "may I mock the clock here, or is it true that this hid a bug?"
 
 
 @pytest_asyncio.fixture(loop_scope="session")
@@ -39,6 +46,10 @@ async def learned(tmp_path: Path) -> AsyncIterator[Outside]:
         # Not a message: neither agent reads it with its turn anyway.
         said = await one.post(f"/remember {LESSON}", "ann")
         assert "r1" in (await one.reply_to(said["id"], "RELAY"))["body"]
+        # Among other things: of two memories alone no word is rare.
+        for other in OTHERS:
+            noted = await one.post(f"/remember {other}", "bob")
+            await one.reply_to(noted["id"], "RELAY")
         decided = await one.post("/decide keep the clock injected because it can be stepped by hand", "ann")
         await one.reply_to(decided["id"], "RELAY")
 
@@ -85,11 +96,12 @@ async def test_what_an_agent_was_given_is_shown_and_forgotten_under_its_answer(
     zoe = await come("zoe", learned)
     page = zoe.page
     answer = await answered(zoe, "FIRST")
-    await expect(answer).to_contain_text("I was given 2.")
-    await expect(answer.get_by_test_id("given-open")).to_have_text("was given 2 memories")
+    await expect(answer).to_contain_text("with the lesson.")
+    (count,) = re.findall(r"I was given (\d+)", await answer.inner_text())
+    await expect(answer.get_by_test_id("given-open")).to_contain_text(f"was given {count} ")
     await answer.get_by_test_id("given-open").click()
     given = answer.get_by_test_id("given-memory")
-    await expect(given).to_have_count(2)
+    await expect(given).to_have_count(int(count))
     lesson = given.filter(has_text=LESSON)
     await expect(lesson).to_contain_text("r1")
     await expect(lesson).to_contain_text("ann")
@@ -113,10 +125,9 @@ async def test_what_an_agent_was_given_is_shown_and_forgotten_under_its_answer(
 
     # Nobody is told it again: no agent, no search, no other reader; and so it is after a reload.
     other = await answered(zoe, "SECOND")
-    await expect(other).to_contain_text("I was given 1.")
-    await expect(other.get_by_test_id("given-open")).to_have_text("was given 1 memory")
+    await expect(other).to_contain_text("without the lesson.")
     await zoe.reload()
-    answer = await zoe.sees("I was given 2.", "FIRST")
+    answer = await zoe.sees("with the lesson.", "FIRST")
     await answer.get_by_test_id("given-open").click()
     await expect(answer.locator("[data-gone]")).to_contain_text("r1 is forgotten")
     await expect(answer).not_to_contain_text(LESSON)
@@ -124,7 +135,8 @@ async def test_what_an_agent_was_given_is_shown_and_forgotten_under_its_answer(
     assert not any(LESSON in content for content in await on_the_command_line(learned, "mock the clock"))
     await zoe.go("memory")
     await page.get_by_test_id("mem-search").fill("hid a bug")
-    await expect(page.get_by_test_id("memory").filter(has_text="hid a bug")).to_have_count(0)
+    await expect(page.get_by_test_id("memory").first.locator("mark").first).to_be_visible()
+    await expect(page.get_by_test_id("memory").filter(has_text=LESSON)).to_have_count(0)
     await page.goto(f"{learned.url}/#r1")
     await expect(page.get_by_test_id("mem-none")).to_be_visible()
 
@@ -157,6 +169,18 @@ async def test_a_memory_is_found_judged_and_leads_to_where_it_comes_from(
     await expect(page.locator(".entry.lit")).to_contain_text(LESSON)
     await page.go_back()
     await expect(page.get_by_test_id("mem-search")).to_have_value("mocked clocks")
+    # What was imported says by whom, and opens no moment of this room.
+    line = {
+        "event_type": "lesson",
+        "summary": "an older lesson",
+        "at": "2025-03-01T10:00:00Z",
+        "agent": "OLD",
+    }
+    assert (await learned.ask("POST", "/memory/import", json={"lines": [line], "name": "ann"}))[0] == 200
+    await page.get_by_test_id("mem-search").fill("older lesson")
+    await expect(hit).to_contain_text("imported by ann")
+    await expect(hit).to_contain_text("OLD")
+    await expect(hit.get_by_test_id("from")).to_have_count(0)
     # A filter that nothing fits says so, and how to go on.
     await page.get_by_test_id("mem-search").fill("")
     await page.get_by_test_id("mem-kind").select_option("decision")
@@ -189,7 +213,7 @@ async def test_a_room_that_goes_away_is_said_and_asked_again(come: Come, learned
     ann = await come("ann", learned)
     page = ann.page
     await ann.go("memory")
-    await expect(page.get_by_test_id("memory")).to_have_count(2)
+    await expect(page.get_by_test_id("memory")).to_have_count(5)
     learned.kill()
     await page.get_by_test_id("mem-search").fill("clock")
     alert = page.get_by_role("alert").filter(has_text="cannot be reached")

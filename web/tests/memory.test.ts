@@ -84,7 +84,7 @@ describe("the words of the memory", () => {
     expect(sourceWords(source)).toBe("Open the message");
     expect(sourceWords({ ...source, message: null, task: 3 })).toBe("Open task t3");
     expect(sourceWords({ ...source, message: null, type: "turn.ended", event: 7 })).toBe("Open the turn");
-    expect(sourceWords({ ...source, message: null })).toBe("Open the moment");
+    expect(sourceWords({ ...source, message: null })).toBe("Files at that moment");
     expect(sourceWords(null)).toBe("");
   });
 

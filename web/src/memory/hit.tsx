@@ -56,7 +56,8 @@ export function Hit({ memory, onForget }: { memory: Memory; onForget: () => void
   const episodic = memory.memory_type === "episodic";
   const name = episodic && memory.number ? ref("r", memory.number) : memory.memory_type === "knowledge" ? "this knowledge" : "this skill";
   const kind = episodic ? memory.event_type : memory.memory_type === "knowledge" ? memory.knowledge_type : "skill";
-  const opens = sourceWords(memory.source);
+  // An import was no moment of this room: the header says whose and when.
+  const opens = memory.imported_by ? "" : sourceWords(memory.source);
   const rest = details(memory);
   const lessons = memory.lessons ?? (memory.rationale ? [`because ${memory.rationale}`] : []);
   return (

@@ -46,7 +46,7 @@ export function sourceWords(source: Source | null): string {
   if (source.message) return "Open the message";
   if (source.task !== null) return `Open task t${source.task}`;
   if (source.event !== null) return source.type.startsWith("turn.") ? "Open the turn" : "Open the change";
-  return "Open the moment";
+  return "Files at that moment";
 }
 
 export interface Part {
