@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from relay.base.secret_text import masked
-from relay.model.validation import json_value, text, texts
+from relay.model.validation import json_value, shallow, text, texts
 
 MOST_EVENT_TYPE = 64
 MOST_SUMMARY = 4096
@@ -110,7 +110,7 @@ def experience(
     return Experience(
         nfc(text(event_type, "event_type", MOST_EVENT_TYPE)),
         nfc(text(summary, "summary", MOST_SUMMARY)),
-        distinct(as_details(json_value(details, "details", MOST_DETAILS))),
+        distinct(as_details(shallow(json_value(details, "details", MOST_DETAILS), "details"))),
         None if outcome is None else nfc(text(outcome, "outcome", MOST_OUTCOME)),
         tuple(nfc(lesson) for lesson in texts(lessons, "lessons", MOST_LESSONS, MOST_LESSON)),
         tuple(nfc(tag) for tag in texts(tags, "tags", MOST_TAGS, MOST_TAG)),

@@ -65,7 +65,8 @@ _EMPTY = frozenset(
     )
 )
 _DECISION = re.compile(
-    r"^[ \t>*_-]{0,20}\[?[ \t]*DECISION\s*:[\s*_]*(?P<text>[^|\]\n]+)", re.IGNORECASE | re.MULTILINE
+    r"^[ \t>*_-]{0,20}(?:@[\w-]+[:,]? +){0,9}\[?[ \t]*DECISION\s*:[\s*_]*(?P<text>[^|\]\n]+)",
+    re.IGNORECASE | re.MULTILINE,
 )
 _ENDS = {"completed": "success", "failed": "failure", "dead": "failure"}
 _CHANGES = frozenset({"completed", "failed", "dead", "cascaded", "moved", "moved_all"})

@@ -21,7 +21,7 @@ from datetime import UTC, datetime
 from relay.base.terminal_text import flat, lines
 from relay.memory.compression import tokens
 from relay.memory.ranking.counts import TEXTS
-from relay.memory.ranking.weights import Weighing, rarity_of
+from relay.memory.ranking.weights import FEW, Weighing, rarity_of
 from relay.memory.ranking.words import Question
 
 #: The first line. It says what the others are.
@@ -31,8 +31,8 @@ HEADER = (
 )
 #: Relevance from which a memory is told. To a long message each has a low one, so it is told too where it has so many
 #: words of the message and these weigh so much. On 360 questions about six long conversations the answer is told for
-#: 64 in 100, and of another conversation, which has none, 0.2 memories a question.
-LEAST, LEAST_WORDS, LEAST_WEIGHT = 0.18, 2, 0.9
+#: 67 in 100, and of another conversation, which has none, 0.5 memories a question.
+LEAST, LEAST_WORDS, LEAST_WEIGHT = 0.16, 2, 0.65
 #: Memories of one turn at most, and characters of one of them.
 MOST_QUOTES, MOST_CHARACTERS = 8, 600
 #: What an answer has to repeat for that to be a quotation: a line of a text, or so many words of it that follow each
@@ -84,7 +84,7 @@ class Quote:
 def weight_of(asked: Question, counts: Mapping[str, int]) -> float:
     """What all words of a question weigh together, in words that one memory alone has. `counts`: in how many memories
     each is, and how many there are."""
-    return Weighing.of(asked, counts).whole / rarity_of(1, max(1, counts.get(TEXTS, 0)))
+    return Weighing.of(asked, counts).whole / rarity_of(1, max(FEW, counts.get(TEXTS, 0)))
 
 
 def chosen(

@@ -55,22 +55,23 @@ def json_value(value: Any, field: str, most: int) -> Any:
         message = f"`{field}` is not a JSON value that can be stored: {str(error)[:120]}."
         fix = "NaN, infinity, unpaired surrogates and very deep nesting are refused."
         raise malformed(field, message, fix) from None
-    if _depth(decoded) > MOST_DEPTH:
-        message = f"`{field}` is nested more than {MOST_DEPTH} levels deep."
-        raise malformed(field, message, "Send it flatter, or as a text.")
     if size > most:
         fix = "Put what is larger into a file, and its path here."
         raise malformed(field, f"`{field}` has {size} bytes; {most} are allowed.", fix)
     return decoded
 
 
-def _depth(value: Any) -> int:
-    """How many levels of lists and objects are in each other. Without recursion: it may be any."""
+def shallow(value: Any, field: str) -> Any:
+    """The JSON value, of lists and objects at most `MOST_DEPTH` levels deep. Raises Refusal."""
     depth, level = 0, [value]
+    # Without recursion: it may be any depth.
     while level := [each for each in level if isinstance(each, list | dict)]:
         depth += 1
         level = [child for each in level for child in (each.values() if isinstance(each, dict) else each)]
-    return depth
+    if depth > MOST_DEPTH:
+        message = f"`{field}` is nested more than {MOST_DEPTH} levels deep."
+        raise malformed(field, message, "Send it flatter, or as a text.")
+    return value
 
 
 def unsecret(value: str, field: str) -> str:

@@ -82,7 +82,7 @@ def test_what_was_given_before_or_is_read_anyway_is_not_told() -> None:
 
 def test_what_shares_a_word_only_is_not_told() -> None:
     assert chosen([quote("a", 0.15, words=1, weight=1.4)], 800) == []
-    assert chosen([quote("a", 0.15, words=3, weight=0.7)], 800) == []
+    assert chosen([quote("a", 0.15, words=3, weight=0.6)], 800) == []
     assert len(chosen([quote("a", 0.1, words=2, weight=1.4)], 800)) == 1
     assert len(chosen([quote("a", 0.4, words=1, weight=0.4)], 800)) == 1
     assert chosen([quote("a", 0.9, words=0, weight=2.0)], 800) == []

@@ -41,7 +41,7 @@ def unknown_memory(name: str) -> Refusal:
     """What is said of a name that no memory has."""
     named = name.strip()[:60]
     said = named if named.replace("-", "").isalnum() else repr(named)
-    fix = "Name it by the `memory_id` or `number` of a recall."
+    fix = "A recall (`/recall`, `relay memory recall`) shows their numbers, like r2, and ids."
     return Refusal(f"There is no memory {said}.", fix, Fault.UNKNOWN, "unknown_memory")
 
 

@@ -4,9 +4,9 @@ Invariant: a line in a block of code, a quotation, or marked as a memory says no
 would come back as what it said itself.
 
 A line is `KIND: text` or `KIND (options): text`, where the options are parted by `;`: `private`; `role NAME, ...`;
-`shared with NAME, ...`; `topic WORD, ...`; `file PATH, ...`; `low`, `medium`, `high`, `critical`; else a topic. In
-the text `because ...` is the rationale, `instead of X or Y` the alternatives, `supersedes kID` or `supersedes "text"`
-a relation.
+`shared with NAME, ...`; `topic WORD, ...`; `file PATH, ...`; `low`, `medium`, `high`, `critical`; else a topic.
+What speaks of readers and names none is private. In the text `because ...` is the rationale, `instead of X or Y` the
+alternatives, `supersedes kID` or `(supersedes "text")` a relation.
 
 Pure.
 """
@@ -33,7 +33,7 @@ SEVERITIES = ("low", "medium", "high", "critical")
 MOST_STATEMENT = 4000
 _KINDS = "|".join(kind.name for kind in Kind)
 _LINE = re.compile(
-    rf"[ \t]*(?:[-*+] +|\d+[.)] +|#{{1,6}} +)?[*_`]{{0,3}}({_KINDS})[*_`]{{0,3}}"
+    rf"[ \t]*(?:[-*+] +|\d+[.)] +|#{{1,6}} +)?(?:@[\w-]+[:,]? +){{0,9}}[*_`]{{0,3}}({_KINDS})[*_`]{{0,3}}"
     r"(?: ?[(\[]([^)\]\n]{0,500})[)\]])?[*_`]{0,3}[ \t]*:[*_`]{0,3}[ \t]*(\S.*)"
 )
 _FENCE = re.compile(r"[ \t]*(```|~~~)")
@@ -49,6 +49,11 @@ _BECAUSE = re.compile(r"[,;]?\s*\bbecause\b:?\s*", re.IGNORECASE)
 _INSTEAD = re.compile(
     r"\b(?:instead of|rather than)\s+(.+?)\s*(?=[,;](?:\s|$)|\.(?:\s|$)|\(|$)", re.IGNORECASE
 )
+#: What makes an option one of who may read, however it is written.
+_RESTRICTED = re.compile(
+    r"\b(?:priva\w*|roles?|shared?|only|visib\w*|secret|confiden\w*|intern\w*)(?![\w-])", re.IGNORECASE
+)
+_NAMES = re.compile(r"\s*(?:,|&|\band\b)\s*", re.IGNORECASE)
 _EITHER = re.compile(r"\s*(?:,|\bor\b|\band\b|\bnor\b)\s*", re.IGNORECASE)
 _ID = rf"k[0-9a-f]{{{LEAST_DIGITS},{DIGITS}}}"
 _IDS = rf"(?:{_ID})(?:(?:\s*,\s*|\s+and\s+)(?:{_ID}))*"
@@ -63,9 +68,12 @@ _VERBS = {
     "solve": Relation.SOLVES,
     "fix": Relation.SOLVES,
 }
+_VERB = rf"({'|'.join(_VERBS)})(?:s|d|es|ed)?(?: on| from)?:?\s+"
+#: An id is nothing else. A verb before quoted words is a relation only where it stands apart: between brackets, or
+#: behind a sign and at the end.
 _RELATION = re.compile(
-    rf"[(\[]?\b({'|'.join(_VERBS)})(?:s|d|es|ed)?(?: on| from)?:?\s+"
-    rf"(?:({_IDS})\b|[\"\u201c]([^\"\u201c\u201d]{{3,500}})[\"\u201d])[)\]]?",
+    rf"[(\[]?\b{_VERB}({_IDS})\b[)\]]?|"
+    rf"[(\[;,.\n]\s*{_VERB}[\"\u201c]([^\"\u201c\u201d]{{3,500}})[\"\u201d](?:[)\]]|(?=\s*(?:[;,.\n]|$)))",
     re.IGNORECASE,
 )
 _MENTION = re.compile(rf"(?<![\w/.-]){_ID}(?![\w-])")
@@ -112,15 +120,17 @@ def parse(kind: Kind, text: str, options: str = "") -> Statement | None:
     text = text.strip()[:MOST_STATEMENT]
     references = []
     for match in _RELATION.finditer(text):
-        relation = _VERBS[match[1].lower()]
-        targets = re.findall(_ID, match[2], re.IGNORECASE) if match[2] else [match[3]]
+        relation = _VERBS[(match[1] or match[3]).lower()]
+        targets = re.findall(_ID, match[2], re.IGNORECASE) if match[2] else [match[4]]
         references += [Reference(relation, target, quoted=match[2] is None) for target in targets]
     text = " ".join(_RELATION.sub(" ", text).split())
     said, *reasons = _BECAUSE.split(text, maxsplit=1)
+    rationale = reasons[0] if reasons else ""
+    if said.rstrip().endswith("(") and rationale.rstrip(" .").endswith(")"):
+        said, rationale = said.rstrip()[:-1], rationale.rstrip(" .")[:-1]
     said = said.strip(" \t,;").removesuffix("**").rstrip()
     if not said:
         return None
-    rationale = reasons[0] if reasons else ""
     instead = _INSTEAD.search(said) or _INSTEAD.search(rationale)
     alternatives = tuple(part for part in _EITHER.split(instead[1]) if part) if instead else ()
     statement = Statement(
@@ -170,7 +180,7 @@ def _lines(text: str) -> Iterator[tuple[Kind, str, str]]:
             continued = line if _CONTINUED.match(line) or line.startswith(("  ", "\t")) else None
         if current is not None:
             if continued is not None and continued.strip():
-                current = (*current[:2], f"{current[2]} {continued.strip()}")
+                current = (*current[:2], f"{current[2]}\n{continued.strip()}")
             else:
                 yield current
                 current = None
@@ -178,22 +188,38 @@ def _lines(text: str) -> Iterator[tuple[Kind, str, str]]:
         yield current
 
 
+def _options(options: str) -> Iterator[str]:
+    """Each option: parted by `;`, and behind a word that takes no names by `,` as well."""
+    for part in options.split(";"):
+        rest = part.strip()
+        while rest and not _OPTION.fullmatch(rest):
+            first, _, rest = (piece.strip() for piece in rest.partition(","))
+            yield first
+        if rest:
+            yield rest
+
+
 def _with_options(statement: Statement, options: str) -> Statement:
     topics, files = list(statement.topics), list(statement.files)
-    for option in filter(None, (part.strip() for part in options.split(";"))):
+    for option in _options(options):
         match = _OPTION.fullmatch(option)
         word = match[1].lower() if match else option.lower()
-        values = tuple(filter(None, (part.strip(" `\"'@") for part in match[2].split(",")))) if match else ()
+        values = (
+            tuple(filter(None, (part.strip(" `\"'@") for part in _NAMES.split(match[2])))) if match else ()
+        )
         if word in ("private", "public"):
             statement = replace(statement, access=Access(Visibility(word)))
         elif word in SEVERITIES or word == "severity":
             statement = replace(statement, severity=values[0].lower() if values else word)
         elif word in ("role", "roles"):
             statement = replace(statement, access=Access(Visibility.ROLE, tuple(sorted({*values}))))
-        elif word in ("shared", "shared with"):
+        elif word in ("shared", "shared with") and values != ("with",):
             statement = replace(statement, access=Access(Visibility.SHARED, tuple(sorted({*values}))))
         elif word in ("file", "files"):
             files += values
+        elif _RESTRICTED.search(option):
+            # It is for some readers, and does not say for whom: for its owner, until it is said better.
+            statement = replace(statement, access=Access(Visibility.PRIVATE))
         else:
             topics += [value.lower() for value in (values or option.split(","))]
     topics = [topic.strip() for topic in topics if topic.strip()]

@@ -26,6 +26,9 @@ SUMMARY, BODY, NEIGHBOUR = 3.0, 1.0, 0.9
 PAIR = 0.3
 #: How often a word counts of one that stood beside: what says it again and again is no more of an answer.
 MOST_BESIDE = 1
+#: Of fewer texts than so many, a word's rarity is that among so many: in a new room, where two of five say it, a word
+#: is no common one yet.
+FEW = 50
 #: How fast more of a word says nothing new (BM25's k1), and how much a field's length takes away (its b).
 SATURATION = 1.6
 SUMMARY_LENGTH, BODY_LENGTH, NEIGHBOUR_LENGTH = 0.3, 0.75, 0.75
@@ -73,7 +76,7 @@ class Weighing:
     def of(cls, question: Question, counts: Mapping[str, int]) -> Weighing:
         """`counts`: of the question's words and of all texts (`relay.memory.ranking.counts.counts_of`)."""
         texts = max(1, counts.get(TEXTS, 0))
-        rarity = tuple(rarity_of(counts.get(word, 0), texts) for word in question.words)
+        rarity = tuple(rarity_of(counts.get(word, 0), max(texts, FEW)) for word in question.words)
         summary, body = (max(1.0, counts.get(field, 0) / texts) for field in (SUMMARIES, BODIES))
         paired = tuple(PAIR * min(rarity[one], rarity[two]) for one, two in question.pairs)
         return cls(question, rarity, paired, sum(rarity), summary, body)

@@ -120,3 +120,52 @@ def test_ids_and_paths_of_a_text() -> None:
         "b/c.rs",
         "d.toml",
     )
+
+
+@pytest.mark.parametrize(
+    ("options", "visibility", "names"),
+    [
+        ("private, topic db", "private", ()),
+        ("topic db, private", "private", ()),
+        ("privat", "private", ()),
+        ("only me", "private", ()),
+        ("visibility private", "private", ()),
+        ("shared with", "private", ()),
+        ("shared with CODEX and ann", "shared", ("CODEX", "ann")),
+        ("role developer, reviewer", "role", ("developer", "reviewer")),
+        ("topic private-keys", "public", ()),
+        ("db, high", "public", ()),
+    ],
+)
+def test_what_speaks_of_readers_is_for_nobody_else(
+    options: str, visibility: str, names: tuple[str, ...]
+) -> None:
+    """A slip in the form publishes nothing."""
+    (statement,) = statements(f"DECISION ({options}): the vault is in bucket seven")
+    assert (statement.access.visibility, statement.access.names) == (visibility, names)
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        'we do not support "Internet Explorer" any more',
+        'the parser supports "Internet Explorer"',
+        'replace "foo" by "bar"',
+        'implement "undo" before "redo"',
+    ],
+)
+def test_what_is_said_keeps_its_words(said: str) -> None:
+    (statement,) = statements(f"DECISION: {said}")
+    assert (statement.content, statement.references) == (said, ())
+
+
+def test_a_relation_to_quoted_words_stands_apart() -> None:
+    for apart in (' (supersedes "use tabs")', '; supersedes "use tabs"', '\n  supersedes "use tabs"'):
+        (statement,) = statements(f"@BETA, @ALFA: DECISION: use spaces{apart}")
+        assert statement.content == "use spaces"
+        assert [(each.relation, each.target) for each in statement.references] == [("supersedes", "use tabs")]
+
+
+def test_a_reason_between_brackets() -> None:
+    (statement,) = statements("DECISION: use tabs (because they are narrow).")
+    assert (statement.content, statement.rationale) == ("use tabs", "they are narrow")

@@ -36,7 +36,7 @@ from relay.store.ports import Store, Tx
 
 log = structlog.get_logger(__name__)
 #: Seconds that a turn waits for what is remembered.
-RECALL_S = 1.0
+RECALL_S = 5.0
 #: Hits that are looked at for one turn, and characters of a message that say what it is about.
 MOST_FOUND, MOST_ASKED = 24, 4000
 
