@@ -11,6 +11,7 @@ Pure: no clock, no I/O. (004, "Episodic Memory": merge "rather than create dupli
 from __future__ import annotations
 
 import json
+import re
 import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -29,6 +30,11 @@ MOST_OUTCOME = 200
 #: Bytes of `details`, as JSON; and of everything in one memory: what would grow beyond is a new one.
 MOST_DETAILS = 262_144
 MOST_JOINED = 1_048_576
+#: Where a sentence ends, and the next begins.
+_NEXT = re.compile(r"(?<=[.!?…。！？؟])\s+|\n+|(?<=[。！？])")
+#: A sentence that asks, with what may stand around its end.
+_ASKS = re.compile(r"[?？؟][\W_]*\Z")
+_SAYS = re.compile(r"\w")
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +74,14 @@ class Experience:
         """The text beside the summary by which it is found."""
         lines = [self.event_type, self.outcome or "", *self.lessons, *map(_shown, self.details), *self.tags]
         return "\n".join(lines)
+
+    @property
+    def only_asks(self) -> bool:
+        """Does it ask, and say nothing else? Each of its sentences is a question, and it came out in no way, taught
+        nothing, and has no details that are more than a text which only asks."""
+        if self.outcome is not None or self.lessons:
+            return False
+        return all(isinstance(text, str) and only_asks(text) for text in (self.summary, *self.details))
 
     def masked(self) -> Experience:
         """This one without keys and tokens."""
@@ -115,6 +129,12 @@ def experience(
         tuple(nfc(lesson) for lesson in texts(lessons, "lessons", MOST_LESSONS, MOST_LESSON)),
         tuple(nfc(tag) for tag in texts(tags, "tags", MOST_TAGS, MOST_TAG)),
     )
+
+
+def only_asks(text: str) -> bool:
+    """Is each sentence of a text a question? One without a word is none."""
+    sentences = [sentence for sentence in _NEXT.split(text) if _SAYS.search(sentence)]
+    return bool(sentences) and all(_ASKS.search(sentence) for sentence in sentences)
 
 
 def nfc(value: str) -> str:

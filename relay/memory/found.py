@@ -14,7 +14,7 @@ class Found:
     `memory_type`: episodic, procedural or knowledge. `relevance`: in (0, 1]; it is the order. `content`: the text to
     read. `why`: `{words, tags, neighbour, author}`, what made it a hit. `event_id`: the event that it comes from.
     `keys`: what it was imported as. `at`: Unix seconds; of equal ones the newest comes first. `more`: what only this
-    kind says.
+    kind says. `asks`: it only asks, so it informs nobody.
     """
 
     memory_type: str
@@ -27,6 +27,7 @@ class Found:
     event_id: str | None = None
     keys: Sequence[str] = ()
     more: Mapping[str, Any] = field(default_factory=dict)
+    asks: bool = False
 
     @property
     def order(self) -> tuple[float, float, int]:

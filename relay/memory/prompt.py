@@ -4,8 +4,8 @@ Invariants:
 - the text has at most the tokens that it may have, its first line too;
 - each memory is one line that begins with `> ` and a reference, whatever it holds: no line of it passes for the
   room's or a person's, nor for another memory;
-- nothing below the least relevance is told, nothing that its reader was given before in this conversation or is
-  reading anyway, and nothing twice that comes of one event or says the same;
+- nothing below the least relevance is told, nothing that only asks, nothing that its reader was given before in this
+  conversation or is reading anyway, and nothing twice that comes of one event or says the same;
 - what an answer quotes of it is known as such (`without_quotes`), so that no memory is made of a memory.
 
 Pure.
@@ -52,7 +52,8 @@ _LINE = re.compile(
 class Quote:
     """Something that was found, as it can be told. `reference`: what a person names it by (`r14`); `author`, `at`
     (Unix seconds): who said it, and when; `event_id`: the event that it comes of; `words`: how many different words
-    of what was asked it has; `weight`: what they weigh, in words that no other memory has."""
+    of what was asked it has; `weight`: what they weigh, in words that no other memory has; `asks`: it only
+    asks, which informs nobody."""
 
     id: str
     memory_type: str
@@ -65,11 +66,14 @@ class Quote:
     outcome: str | None = None
     words: int = 0
     weight: float = 0.0
+    asks: bool = False
 
     @property
     def bears(self) -> bool:
         """Is it about what was asked? Either a good part of what was asked is in it, or several words are that few
         memories have, however long the message is. What only stood beside such a memory is not."""
+        if self.asks:
+            return False
         several = self.words >= LEAST_WORDS and self.weight >= LEAST_WEIGHT
         return several or (self.words > 0 and self.relevance >= LEAST)
 

@@ -2,10 +2,11 @@ from __future__ import annotations
 
 import json
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from relay.memory.experience import Experience
+from relay.memory.experience import Experience, only_asks
 
 VALUES = st.recursive(
     st.none() | st.booleans() | st.integers(-3, 3) | st.sampled_from(["a", "b", 1.0]),
@@ -40,3 +41,31 @@ def test_joining_loses_nothing(one: Experience, two: Experience) -> None:
     if one.outcome not in (None, both.outcome):
         assert {"outcome": one.outcome} in both.details
     assert both.outcome == (two.outcome or one.outcome)
+
+
+@pytest.mark.parametrize(
+    ("text", "asks"),
+    [
+        ("@ALFA which puffin ports do we use in salt water?", True),
+        ("Why? Is it src/app.py?\n\nOr (perhaps) the lock?)  :-)", True),
+        ("どの港を使いますか？いつですか？", True),
+        ("We use puffin ports in salt water.", False),
+        ("We use puffin ports. Do you agree?", False),
+        ("Which of these?\n- puffin\n- gull", False),
+        ("see https://example.org/?a=1 for why", False),
+        ("?", False),
+        ("", False),
+    ],
+)
+def test_what_only_asks(text: str, asks: bool) -> None:
+    assert only_asks(text) is asks
+    assert Experience("message", text).only_asks is asks
+
+
+def test_what_came_out_or_taught_something_is_no_question() -> None:
+    asked = "Which ports do we use?"
+    assert Experience("message", asked, (f"{asked}\n\nIn salt water?",)).only_asks
+    assert not Experience("message", asked, (f"{asked}\n\nPuffin, I think.",)).only_asks
+    assert not Experience("message", asked, ({"files": ["a"]},)).only_asks
+    assert not Experience("task", asked, outcome="success").only_asks
+    assert not Experience("message", asked, lessons=("puffin",)).only_asks

@@ -34,6 +34,7 @@ def quote(text: str, relevance: float = 0.9, **more: object) -> Quote:
         values.get("outcome"),  # type: ignore[arg-type]
         int(str(values.get("words", 1))),
         float(str(values.get("weight", 0))),
+        asks=bool(values.get("asks")),
     )
 
 
@@ -86,6 +87,10 @@ def test_what_shares_a_word_only_is_not_told() -> None:
     assert len(chosen([quote("a", 0.1, words=2, weight=1.4)], 800)) == 1
     assert len(chosen([quote("a", 0.4, words=1, weight=0.4)], 800)) == 1
     assert chosen([quote("a", 0.9, words=0, weight=2.0)], 800) == []
+
+
+def test_what_only_asks_is_not_told() -> None:
+    assert chosen([quote("a?", words=4, weight=3.0, asks=True)], 800) == []
 
 
 def test_a_long_memory_is_cut() -> None:

@@ -264,6 +264,7 @@ def as_found(row: Row, relevance: float, why: Mapping[str, object]) -> Found:
             "session_id": row["session_id"],
             "created_at": iso(row["created_at"]),
         },
+        asks=experience.only_asks,
     )
 
 

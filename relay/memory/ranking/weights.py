@@ -34,8 +34,9 @@ SATURATION = 1.6
 SUMMARY_LENGTH, BODY_LENGTH, NEIGHBOUR_LENGTH = 0.3, 0.75, 0.75
 #: What is left of others' texts where the question names an author.
 UNNAMED = 0.5
-#: By outcome: as expected, partly or not said, failed without a lesson. A failure that says why counts as partly.
-OUTCOMES = {"well": 1.0, "partly": 0.9, "badly": 0.7}
+#: By outcome: as expected, partly or not said, failed without a lesson; and what only asks, so that earlier questions
+#: stand behind what was decided or learnt. A failure that says why counts as partly.
+OUTCOMES = {"well": 1.0, "partly": 0.9, "badly": 0.7, "asks": 0.7}
 #: The least that age leaves, and the seconds in which what it can take away halves.
 OLDEST, HALF_LIFE_S = 0.8, 30 * 86_400.0
 #: The most that feedback adds, as a factor, and the least that it leaves is as far below 1.
@@ -153,6 +154,8 @@ def factors(outcome: str, useful: int, useless: int, age_s: float) -> float:
 def outcome_of(experience: Experience) -> str:
     """The kind of outcome, as `OUTCOMES` has it."""
     outcome = (experience.outcome or "").strip().lower()
+    if experience.only_asks:
+        return "asks"
     if outcome in _WELL:
         return "well"
     return "badly" if outcome in _BADLY and not experience.lessons else "partly"

@@ -156,6 +156,30 @@ async def test_what_stood_beside_a_hit_and_who_said_it_count(talk: Talk) -> None
 
 
 @BOTH
+async def test_an_earlier_question_stands_behind_what_was_decided(tmp_path: Path) -> None:
+    store = await engines.open_store(tmp_path, SCHEMAS, clock=Clock())
+    lines = [
+        ("ann", "message", "@ALFA which puffin ports do we use in salt water?"),
+        ("ann", "decision", "use puffin ports because salt water rusts the others"),
+        ("ben", "message", "@BETA which gull rails do we paint?"),
+    ]
+    await fill(
+        store,
+        [
+            NewMemory(experience(kind, said), who, "one", 1000.0 + 86_400 * at, event_id=f"e{at}")
+            for at, (who, kind, said) in enumerate(lines)
+        ],
+    )
+    asked = Wanted("which puffin ports do we use in salt water")
+    decision, question = await store.read(lambda tx: recalling.found(tx, asked, 2))
+    assert (decision.more["event_type"], decision.asks) == ("decision", False)
+    assert question.asks, "it is found all the same"
+    gull = await store.read(lambda tx: recalling.found(tx, Wanted("gull rails"), 1))
+    assert [one.more["summary"] for one in gull] == [lines[2][2]], "a sole hit is not hidden"
+    await store.close()
+
+
+@BOTH
 async def test_filters_choose_before_anything_is_weighed(tmp_path: Path) -> None:
     store = await engines.open_store(tmp_path, SCHEMAS, clock=Clock())
     await fill(store, made(3, 60))

@@ -74,6 +74,7 @@ def quote_of(found: Found, weight: float = 0.0) -> Quote:
         more.get("outcome") or more.get("knowledge_type"),
         len(found.why.get("words", ())),
         weight,
+        asks=found.asks,
     )
 
 

@@ -232,6 +232,15 @@ async def test_what_has_nothing_to_do_with_it_is_not_given(room: Remembering, fl
     assert not alpha.turns[0].memories
 
 
+async def test_an_earlier_question_is_not_given(room: Remembering, floor: Floor) -> None:
+    alpha = floor.add("ALPHA")
+    new = NewMemory(Experience("message", f"{ASKED}?"), "ann", "one", 1.0)
+    await room.store.write(lambda tx: keep(tx, new))
+    await floor.ask(ASKED)
+    await floor.reach("done")
+    assert not alpha.turns[0].memories
+
+
 async def test_with_a_budget_of_nothing_nothing_is_given(room: Remembering, tmp_path: Path) -> None:
     await lesson_by_another(room)
     memories = TurnMemories(room.store, live(tmp_path, prompt_tokens=0))
