@@ -30,6 +30,8 @@ from relay.store.ports import Queries, Row, StoreError, Tx
 Q = Queries(Path(__file__).parent)
 FOLDER = Path(__file__).parent
 BODY_VERSION = 1
+#: Above the sequence numbers of every lane.
+SEQUENCES = 2**31 - 1
 
 
 class LaneError(StoreError):
@@ -347,9 +349,10 @@ async def read_after(
     return [from_row(row) for row in rows]
 
 
-async def of_lane(tx: Tx, lane: Lane, type: str, *, limit: int) -> list[Event]:
-    """The events of this type on a lane, newest first."""
-    rows = await tx.all(Q.events_of_lane, session=lane.session, lane=lane.name, type=type, limit=limit)
+async def of_lane(tx: Tx, lane: Lane, type: str, *, limit: int, before: int = SEQUENCES) -> list[Event]:
+    """The events of this type on a lane, newest first; of those with a sequence number below `before`."""
+    look = {"session": lane.session, "lane": lane.name, "type": type, "before": before}
+    rows = await tx.all(Q.events_of_lane, **look, limit=limit)
     return [from_row(row) for row in rows]
 
 

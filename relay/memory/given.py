@@ -50,18 +50,6 @@ async def in_conversation(tx: Tx, lane: Lane, *, but: Collection[str] = ()) -> s
     return {id for inputs in others for id in inputs.get("memories", ())}
 
 
-async def texts_of_answer(tx: Tx, answer: Event, author: str) -> list[str]:
-    """What the author of an answer (its `message.posted`) may quote of what it was given with its turn."""
-    texts: list[str] = []
-    for id in await ids_of_answer(tx, answer):
-        memory = await memory_of(tx, id)
-        if memory is not None:
-            texts += [memory.experience.summary, *memory.experience.lessons]
-        elif (entry := await knowledge.with_id(tx, author, id)) is not None:
-            texts += filter(None, (entry["content"], entry["rationale"]))
-    return texts
-
-
 async def ids_of_answer(tx: Tx, answer: Event) -> Sequence[str]:
     """The ids of what the author of an answer was given with its turn, in the order in which it read them; none where
     it was no turn's answer."""

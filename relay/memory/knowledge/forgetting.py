@@ -29,10 +29,9 @@ async def forget_entries(tx: Tx, event: Event) -> None:
     made_of = event.outputs["memory"].get("event_ids", ())
     found = [await events.of_source(tx, model_key(event_id)) for event_id in made_of]
     for event_id in (*made_of, *(each.id for each in found if each is not None)):
-        first = await tx.one(Q.entry_numbered, id=entry_id(event_id, 0))
-        if first is None:
+        least = await _first_number(tx, event_id)
+        if least is None:
             continue
-        least = first["number"] // POSITIONS * POSITIONS
         rows = await tx.all(Q.entries_of_event, least=least, most=least + POSITIONS - 1)
         told = [row for row in rows if row["audience"] != NOBODY]
         if told:
@@ -43,6 +42,16 @@ async def is_forgotten(tx: Tx, id: str) -> bool:
     """Is the entry with this id one of these? (To be asked of one that its reader was told.)"""
     entry = await tx.one(Q.entry_numbered, id=id)
     return entry is not None and entry["audience"] == NOBODY
+
+
+async def _first_number(tx: Tx, event_id: str) -> int | None:
+    """The number that an event's first statement has; not every statement has become an entry. Of an archived event
+    it is known by its first entry alone."""
+    event = await events.get(tx, event_id)
+    if event is not None:
+        return event.pos * POSITIONS
+    first = await tx.one(Q.entry_numbered, id=entry_id(event_id, 0))
+    return None if first is None else int(first["number"])
 
 
 async def _forget(tx: Tx, entries: Sequence[Row]) -> None:

@@ -3,6 +3,7 @@
 Invariants:
 - the rows are a function of the events and their order: ids, numbers, what closes what, what is forgotten. `rebuild`
   gives the same;
+- what an agent only repeats of what it was given makes no entry, so what is forgotten is not told again as its word;
 - an event that was taken in already changes nothing, so a rebuild and the follower may run side by side;
 - a contradiction or a supersession ends the time in which the older held, and nothing is deleted. It does so only
   where everybody who may read the older may read the newer.
@@ -37,6 +38,7 @@ from relay.memory.knowledge.entry import (
 )
 from relay.memory.knowledge.extractors import EXTRACTORS, FILE_TOPIC, Extracted, extract
 from relay.memory.knowledge.forgetting import FORGOTTEN, forget_entries
+from relay.memory.knowledge.repeated import without_repeated
 from relay.memory.knowledge.visibility import EVERYBODY, Q, audience_of
 from relay.memory.ranking.words import meant
 from relay.store.ports import Row, Store, Tx
@@ -116,7 +118,7 @@ async def ingest(tx: Tx, new: Sequence[Event]) -> int:
 
 
 async def _take_in(tx: Tx, new: Sequence[Event]) -> int:
-    found = [(event, extract(event)) for event in new]
+    found = [(event, await without_repeated(tx, event, extract(event))) for event in new]
     entries = [await _entry(tx, event, draft) for event, said in found for draft in said.drafts]
     if entries:
         numbers = [entry.number for entry in entries]

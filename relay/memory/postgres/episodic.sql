@@ -46,6 +46,9 @@ near AS (
 SELECT w.number, w.agent_id, w.session_id, w.at, w.outcome, w.useful, w.useless, w.summary_count, w.body_count
 FROM near JOIN memory_episodic_words w ON w.number = near.number
 
+-- name: memories_of_ids
+SELECT m.* FROM jsonb_array_elements_text(CAST(:ids AS jsonb)) i (value) JOIN memory_episodic m ON m.id = i.value ORDER BY m.number
+
 -- name: memories_of_numbers
 SELECT m.*, (SELECT CAST(coalesce(json_agg(k.key ORDER BY k.key), '[]') AS text) FROM memory_keys k
   WHERE k.number = m.number) AS keys

@@ -37,6 +37,9 @@ WITH near (number) AS (
 SELECT w.number, w.agent_id, w.session_id, w.at, w.outcome, w.useful, w.useless, w.summary_count, w.body_count
 FROM near JOIN memory_episodic_words w ON w.number = near.number
 
+-- name: memories_of_ids
+SELECT m.* FROM json_each(:ids) i JOIN memory_episodic m ON m.id = i.value ORDER BY m.number
+
 -- name: memories_of_numbers
 SELECT m.*, (SELECT json_group_array(key) FROM (SELECT k.key FROM memory_keys k WHERE k.number = m.number ORDER BY k.key))
   AS keys

@@ -23,6 +23,7 @@ from relay.memory.knowledge.extractors import POSTED, extract
 from relay.memory.knowledge.ingest import KnowledgeFollower, take_in
 from relay.memory.knowledge.line_forms import Statement
 from relay.memory.knowledge.model_extractor import LocalExtractor
+from relay.memory.knowledge.quotable import texts_by
 from relay.memory.knowledge.recording import model_key, record
 from relay.memory.knowledge.visibility import put_roles
 from relay.memory.prompt import without_quotes
@@ -91,10 +92,10 @@ async def _text(tx: Tx, event: Event) -> str:
     """What a person or an agent says in a message, without what it quotes; empty where that is no more than a
     greeting, a command, or has lines of a form, which say themselves what they mean and who may read it."""
     message = event.outputs["message"]
-    body, speaker = message["body"], message["speaker"]
+    body = message["body"]
     if message["kind"] not in ("human", "agent") or COMMAND_WORD.match(body) or extract(event).drafts:
         return ""
-    told = await given.texts_of_answer(tx, event, speaker) if message["kind"] == "agent" else ()
+    told = await texts_by(tx, event) if message["kind"] == "agent" else ()
     own = (line for line in without_quotes(body, told).splitlines() if not line.lstrip().startswith(">"))
     text = "\n".join(own).strip()
     return text if len(text) >= LEAST_READ else ""

@@ -18,9 +18,9 @@ import structlog
 from relay.config.settings import LiveSettings
 from relay.log import events, follow
 from relay.log.events import Event
-from relay.memory import given
 from relay.memory.episodic.indexing import index_the_rest
 from relay.memory.episodic.keeping import REMEMBERED, keep
+from relay.memory.knowledge.quotable import texts_by
 from relay.memory.observed import POSTED, READS, observed
 from relay.store.ports import Store, Tx
 
@@ -49,11 +49,11 @@ class ObservedMemories:
             await keep(tx, new)
 
     async def _given(self, tx: Tx, event: Event) -> Sequence[str]:
-        """The texts that the author of an answer was given with its turn."""
+        """The texts that the author of a message was given until then."""
         message = (event.outputs or {}).get("message") or {}
         if event.type != POSTED or message["kind"] != "agent":
             return ()
-        return await given.texts_of_answer(tx, event, message["speaker"])
+        return await texts_by(tx, event)
 
 
 class RoomMemory:

@@ -74,6 +74,9 @@ WHERE e.statement IS NOT NULL AND e.valid_to IS NULL AND NOT EXISTS (SELECT 1 FR
   WHERE NOT EXISTS (SELECT 1 FROM knowledge_words o WHERE o.word = x.value AND o.valid_from = e.valid_from AND o.number = e.number))
 ORDER BY e.number DESC LIMIT :limit
 
+-- name: entry_of_ids
+SELECT e.* FROM json_each(:ids) i JOIN knowledge_entries e ON e.id = i.value ORDER BY e.number
+
 -- name: put_entries
 INSERT INTO knowledge_entries (number, id, kind, content, agent_id, event_id, topics, files, confidence, rationale, alternatives, severity,
   extracted_by, audience, created_at, valid_from, statement, words, other_words)

@@ -26,6 +26,7 @@ from relay.memory.knowledge.entry import Kind as KnowledgeKind
 from relay.memory.knowledge.extractors import extract
 from relay.memory.knowledge.ingest import KnowledgeFollower
 from relay.memory.knowledge.line_forms import Statement
+from relay.memory.knowledge.quotable import texts_by
 from relay.memory.knowledge.recording import record
 from relay.memory.prompt import HEADER
 from relay.memory.working import WorkingMemory
@@ -316,7 +317,7 @@ async def test_an_answer_that_repeats_what_it_was_given_is_no_memory(room: Remem
     await room.follow()
     assert [memory["summary"] for memory in await room.remembered()] == [LESSON, ASKED]
     answer = next(event for event in await all_events(room.store, "message.posted") if event.role == "agent")
-    assert await room.store.read(lambda tx: given.texts_of_answer(tx, answer, "ALPHA")) == [LESSON]
+    assert await room.store.read(lambda tx: texts_by(tx, answer)) == [LESSON]
 
 
 @pytest.fixture
