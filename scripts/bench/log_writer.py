@@ -120,8 +120,15 @@ def _blob(dice: random.Random) -> str:
 
 def raw_connection(path: Path) -> sqlite3.Connection:
     """A connection with the store's settings and nothing of the store."""
-    connection = sqlite3.connect(path, isolation_level=None, timeout=0)
-    for pragma in ("journal_mode=WAL", "synchronous=NORMAL", "wal_autocheckpoint=0", "cache_size=-16000"):
+    connection = sqlite3.connect(path, isolation_level=None, timeout=60)
+    # Others open it at the same moment; from then on nobody waits in SQLite.
+    for pragma in (
+        "journal_mode=WAL",
+        "synchronous=NORMAL",
+        "wal_autocheckpoint=0",
+        "cache_size=-16000",
+        "busy_timeout=0",
+    ):
         connection.execute(f"PRAGMA {pragma}")
     return connection
 

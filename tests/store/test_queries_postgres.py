@@ -29,6 +29,14 @@ ALSO = {
     ("timeline", "clear_rewinds"): "empties the table",
     ("timeline", "clear_checkpoints"): "empties the table",
     ("timeline", "clear_trees"): "empties the table",
+    ("knowledge", "clear_roles"): "empties the table",
+    ("knowledge", "clear_entries"): "empties the table",
+    ("knowledge", "clear_words"): "empties the table",
+    ("knowledge", "clear_counts"): "empties the table",
+    ("knowledge", "clear_files"): "empties the table",
+    ("knowledge", "clear_relations"): "empties the table",
+    ("knowledge", "clear_readers"): "empties the table",
+    ("knowledge", "clear_audiences"): "empties the table",
 }
 #: What a statement is given here and not on SQLite, where a function of Python does it.
 GIVEN = {"take_lock": {"shape"}, "holders": {"shape"}, "lapsed": {"shape"}}

@@ -26,6 +26,7 @@ from relay.memory.ranking.counts import counts_of
 from relay.memory.ranking.weights import (
     OUTCOMES,
     UNNAMED,
+    UNSAID,
     Text,
     Weighing,
     age_factor,
@@ -202,6 +203,7 @@ async def _weighed(
         relevance *= factors(row["outcome"], row["useful"], row["useless"], now - row["at"])
         by_named = row["agent_id"] in named
         relevance *= UNNAMED if named and not by_named else 1.0
+        relevance *= 1.0 if texts[number].times else UNSAID
         hits.append(_Hit(row, min(1.0, relevance), texts[number], [text for text, _ in others], by_named))
     return hits
 

@@ -34,6 +34,8 @@ SATURATION = 1.6
 SUMMARY_LENGTH, BODY_LENGTH, NEIGHBOUR_LENGTH = 0.3, 0.75, 0.75
 #: What is left of others' texts where the question names an author.
 UNNAMED = 0.5
+#: What is left of a text that has no word of the question itself: it only stood beside such a one.
+UNSAID = 0.9
 #: By outcome: as expected, partly or not said, failed without a lesson; and what only asks, so that earlier questions
 #: stand behind what was decided or learnt. A failure that says why counts as partly.
 OUTCOMES = {"well": 1.0, "partly": 0.9, "badly": 0.7, "asks": 0.7}

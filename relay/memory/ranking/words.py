@@ -32,9 +32,9 @@ _STEMMER = Stemmer.Stemmer("english", maxCacheSize=0)
 _EMPTY = frozenset(
     _WORD.findall(
         "a about am an and any are as at be been being but by can could did do does doing for from had has have he "
-        "her hers him his how i if in into is it its just may me might my no nor not of off on or our ours out over "
-        "shall she should so some such than that the their theirs them then there these they this those to too up us "
-        "very was we were what when where which while who whom whose why will with would you your yours "
+        "her here hers him his how i if in into is it its just may me might my no nor not of off on or our ours out "
+        "over shall she should so some such than that the their theirs them then there these they this those to too "
+        "up us very was we were what when where which while who whom whose why will with would you your yours "
         "s t d ll re ve m don didn doesn isn wasn aren weren couldn wouldn shouldn hasn haven hadn "
         "auf aus bei das dem den der des die ein eine einen einer es ich im ist mit nicht oder und von wie wir zu "
         "zum zur"
