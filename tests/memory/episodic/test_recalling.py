@@ -166,7 +166,7 @@ async def test_an_earlier_question_stands_behind_what_was_decided(tmp_path: Path
     await fill(
         store,
         [
-            NewMemory(experience(kind, said), who, "one", 1000.0 + 86_400 * at, event_id=f"e{at}")
+            NewMemory(experience(kind, said), who, "one", 1000.0 + 86_400 * at, imported_by=who)
             for at, (who, kind, said) in enumerate(lines)
         ],
     )
