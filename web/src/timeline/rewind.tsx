@@ -9,7 +9,7 @@ import type { Rewound, RewindAction } from "../timeline_types";
 import { Layer, Path, toast, Words } from "../ui/bits";
 import { problemOf } from "./answer";
 import { Name } from "./name";
-import { lanesOf, loadTakenBack, nameIn, readNow, set, table, taken } from "./state";
+import { lanesOf, loadTakenBack, nameIn, readNow, set, table, taken, words } from "./state";
 
 /** Take back what `name` did from the event `from` on. */
 export interface WantedRewind {
@@ -129,6 +129,7 @@ function Dialog({ of: act }: { of: Wanted }) {
   const close = (): void => void (wanted.value = null);
   const go = async (): Promise<void> => {
     setBusy(true);
+    const before = words.value.event;
     try {
       const done = await request(false);
       if (done.rewind === null) return setPlanned({ of: chosen, plan: done }); // a conflict came up meanwhile, and nothing was written
@@ -141,7 +142,8 @@ function Dialog({ of: act }: { of: Wanted }) {
       if (event) offer = { event, what: back, end };
       checkOffer();
       const found = done.event ? await api.timelineEvent(done.event).catch(() => null) : null;
-      if (found) set({ event: String(found.number) });
+      // Who has opened another event meanwhile stays there.
+      if (found && words.value.event === before) set({ event: String(found.number) });
     } catch (error) {
       failed(error);
     } finally {
