@@ -25,14 +25,20 @@ fail() {
 # Where it is set (in many containers), each start of the daemon, of a hook and of a test would compile relay anew.
 unset PYTHONDONTWRITEBYTECODE
 
-TICKER=""
+TICKER="" STEP_LINE_S="${STEP_LINE_S:-15}"
 stop_ticker() {
   [ -z "$TICKER" ] || { kill "$TICKER" && wait "$TICKER"; } 2>/dev/null || true
   TICKER=""
 }
 trap stop_ticker EXIT
 
-# step TEXT COMMAND...: run it with its output in the log; a dot every two seconds for people who watch.
+# What the step that goes on said last, as one short line; its own name where it has said nothing.
+last_said() {
+  tail -n 1 "$SETUP_LOG" | tr -cd '[:print:]' | cut -c "1-70" | sed 's/^== //'
+}
+
+# step TEXT COMMAND...: run it with its output in the log; a dot every two seconds for people who watch, and where
+# nobody does a line every STEP_LINE_S seconds.
 step() {
   local text="$1" code=0
   shift
@@ -43,6 +49,15 @@ step() {
     TICKER=$!
   else
     say "$text"
+    # What bash says itself where it is ended is for nobody.
+    { (
+      waited=0
+      while sleep 1 >/dev/null 3>&-; do
+        waited=$((waited + 1))
+        [ $((waited % STEP_LINE_S)) -ne 0 ] || say "it goes on, $waited s: $(last_said)" 2>&3
+      done
+    ) & } 3>&2 2>/dev/null
+    TICKER=$!
   fi
   "$@" >>"$SETUP_LOG" 2>&1 </dev/null || code=$?
   stop_ticker

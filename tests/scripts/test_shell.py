@@ -166,6 +166,19 @@ def test_a_step_that_fails_shows_what_it_said(room: Path) -> None:
     assert "relay: that failed: installing what builds the page" in done.stderr
 
 
+def test_a_step_that_takes_long_says_that_it_goes_on(room: Path) -> None:
+    (room / "web/src/a b.ts").write_text("changed")
+    tools = room / "tools"
+    tools.mkdir()
+    program(tools / "node", "#!/bin/sh\nexit 0\n")
+    slow = "#!/bin/sh\n[ \"$1\" = run ] || { echo 'half of it is there'; sleep 4; }\n"
+    program(tools / "npm", slow)
+    done = run(room, "scripts/start.sh", PATH=f"{tools}:{os.environ['PATH']}", STEP_LINE_S="1")
+    assert done.returncode == 0, done.stderr
+    told = [line for line in done.stderr.splitlines() if "it goes on" in line]
+    assert told and {line.partition("s: ")[2] for line in told} == {"half of it is there"}
+
+
 def test_without_a_python_it_says_what_to_install(room: Path) -> None:
     shutil.rmtree(room / ".venv")
     tools = room / "tools"
