@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.engines import BOTH
+from relay.memory.episodic.importing import BATCH
+from relay.memory.episodic.keeping import REMEMBERED
+from tests.engines import BOTH, all_events
 from tests.faces.house import house, real_services
 from tests.faces.http.test_memory import key_of
+from tests.outside import eventually
 
 pytestmark = BOTH
 ONE = {"key": "a", "event_type": "fix", "summary": "never mock the clock", "at": "2023-05-08T13:56:00Z"}
@@ -47,6 +51,31 @@ async def test_one_line_is_a_body_too_and_too_many_are_refused(tmp_path: Path) -
         assert status == 400 and "10,000" in done["message"]
         status, done, _ = await home.ask("POST", "/memory/import", json={"lines": [TWO], "line": 1})
         assert status == 400 and "Unknown field" in done["message"]
+
+
+async def test_what_is_kept_of_a_client_that_hangs_up_stays_and_the_same_again_brings_the_rest(
+    tmp_path: Path,
+) -> None:
+    """It has no answer, so nothing is acknowledged; others are answered meanwhile."""
+    lines = (
+        {"key": f"k{number}", "event_type": "note", "summary": f"lesson {number}"} for number in range(450)
+    )
+    body = "\n".join(map(json.dumps, lines)).encode()
+    async with house(tmp_path, services=real_services) as home:
+
+        async def kept(least: int) -> bool:
+            return len(await all_events(home.store, REMEMBERED)) >= least
+
+        _, writer = await asyncio.open_connection(home.server.host, home.server.port)
+        head = f"Host: {home.at}\r\nX-API-Key: {home.token}\r\nContent-Length: {len(body)}\r\n\r\n"
+        writer.write(f"POST /memory/import HTTP/1.1\r\n{head}".encode() + body)
+        await eventually(lambda: kept(1), "the first lines are kept")
+        writer.transport.abort()
+        assert (await home.ask("POST", "/memory/recall", json={"task_description": "lesson"}))[0] == 200
+        _, done, _ = await home.ask("POST", "/memory/import", data=body)
+        assert done["known"] >= BATCH, "a transaction is whole"
+        assert (done["imported"] + done["known"], done["refused"]) == (450, [])
+        assert len(await all_events(home.store, REMEMBERED)) == 450, "each is there once"
 
 
 async def test_an_agent_imports_under_its_name_and_forgets_its_own_only(tmp_path: Path) -> None:
