@@ -78,6 +78,17 @@ def test_memories_are_imported_and_each_bad_line_is_named(room: Room, tmp_path: 
     assert room.relay("memory", "recall", "zebra")[1] == "Nothing that is remembered bears on it.\n"
 
 
+def test_a_file_of_another_kind_is_refused_in_one_sentence(room: Room, tmp_path: Path) -> None:
+    file = file_of(tmp_path, *(f"a line of prose, {number}" for number in range(30)))
+    code, out, err = room.relay("memory", "import", file, "--name", "ann")
+    assert (code, out) == (1, "")
+    assert err.startswith(
+        f"relay: {file} is not a JSONL file: none of its 30 lines is JSON; give one JSON object"
+    )
+    code, out, _ = room.relay("memory", "import", file, "--name", "ann", "--json")
+    assert code == 1 and len(json.loads(out)["refused"]) == 30, "a program has each of them"
+
+
 @BOTH
 def test_forgotten_is_told_by_no_command(room: Room, tmp_path: Path) -> None:
     file = file_of(tmp_path, told("a", "never mock the clock"), told("b", "the clock of the host is wrong"))

@@ -24,7 +24,7 @@ from relay.config.loading import load_for_command
 from relay.config.locate import add_config_option
 from relay.config.settings import Settings
 from relay.faces.operations.registry import OPERATIONS
-from relay.memory.episodic.importing import ImportResult, RefusedLine
+from relay.memory.episodic.importing import NOT_JSON, ImportResult, RefusedLine
 from relay.memory.episodic.indexing import index_anew
 from relay.memory.episodic.memory import MOST_RECALLED
 from relay.memory.knowledge import ingest
@@ -32,6 +32,7 @@ from relay.model import Fault, Refusal, references
 
 #: Refused lines that are told to a person.
 MOST_TOLD = 20
+EXAMPLE = '{"event_type": "lesson", "summary": "never mock the clock"}'
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -129,6 +130,10 @@ async def _import(perform: Perform, source: Iterator[Piece], args: argparse.Name
             raise Refusal(
                 refusal.message, f"{refusal.fix} {fix}".strip(), refusal.fault, refusal.code
             ) from refusal
+    if not args.json and _is_other_file(result):
+        name = "Standard input" if args.file == "-" else args.file
+        none = f"none of its {len(result.refused):,} lines is JSON"
+        return fail(safe(f"{name} is not a JSONL file: {none}; give one JSON object a line, like {EXAMPLE}"))
     print(json.dumps(result.as_json()) if args.json else safe(_imported(result)))
     return 1 if result.refused else 0
 
@@ -145,6 +150,16 @@ async def _keep(perform: Perform, piece: Piece, result: ImportResult) -> None:
     before = piece.first - 1
     refused = [RefusedLine(line["line"] + before, line["reason"], line["fix"]) for line in done["refused"]]
     result.add(ImportResult(done["imported"], done["merged"], done["known"], refused))
+
+
+def _is_other_file(result: ImportResult) -> bool:
+    """Has none of several lines been JSON?"""
+    kept = result.imported + result.merged + result.known
+    return (
+        not kept
+        and len(result.refused) > 1
+        and all(line.reason.startswith(NOT_JSON) for line in result.refused)
+    )
 
 
 def _imported(result: ImportResult) -> str:

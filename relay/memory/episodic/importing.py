@@ -46,6 +46,8 @@ FIELDS = (
     "agent",
 )
 _NEEDED = ("event_type", "summary")
+#: What the reason begins with for which a line is refused that is no JSON.
+NOT_JSON = "The line is not JSON"
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,9 +169,7 @@ def _values(line: object) -> dict[str, Any]:
             values = json.loads(line)
         except ValueError as error:
             where = f"{error.msg}, column {error.colno}" if isinstance(error, json.JSONDecodeError) else error
-            raise malformed(
-                "line", f"The line is not JSON: {where}.", "Give one JSON object a line."
-            ) from None
+            raise malformed("line", f"{NOT_JSON}: {where}.", "Give one JSON object a line.") from None
         except RecursionError:
             raise malformed("line", "The line's JSON is nested too deeply.", "Nest it less.") from None
     if not isinstance(values, dict):
