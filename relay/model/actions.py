@@ -355,9 +355,9 @@ class Decide(Action, word="/decide"):
 
 @dataclass(frozen=True)
 class Forget(Action, word="/forget"):
-    """Tell this memory (its room number) to nobody any more."""
+    """Tell this memory (its room number) or this entry of the knowledge (its id) to nobody any more."""
 
-    memory: int
+    memory: int | str
 
 
 def _how(action: Rewind | UndoRewind | RedoRewind) -> str:
@@ -376,7 +376,7 @@ _WRITTEN: dict[str, Callable[[Any], str]] = {
     "paths": lambda paths: " ".join(map(shlex.quote, paths)) or "-",
     "task": references.task,
     "handoff": references.handoff,
-    "memory": references.memory,
+    "memory": lambda memory: memory if isinstance(memory, str) else references.memory(memory),
 }
 
 

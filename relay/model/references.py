@@ -1,5 +1,5 @@
 """How people and models write what the room numbers: `m14` a message, `t14` a task, `j14` a job, `p14` a request for
-permission, `h14` a handoff, `r14` a memory (what is remembered).
+permission, `h14` a handoff, `r14` a memory (what is remembered). What is known has an id: `k1a2b3c4d`.
 
 Invariant: one function writes a reference and one reads it, for every interface. `#14` is a message; where only
 another kind can be meant (`/move #3`, `work show 3`) it, or the bare number, is that one: `bare` says which. Later
@@ -34,6 +34,9 @@ NAMES = {
 }
 # Nine digits are more than any room numbers, and fit every integer column.
 _WRITTEN = re.compile(r"#? ?([mtjphr]?)([0-9]{1,9})", re.IGNORECASE)
+#: The id of an entry of the knowledge, or its first digits: so many are enough to name it in a text.
+DIGITS, LEAST_DIGITS = 24, 8
+_ENTRY = re.compile(rf"k[\da-f]{{{LEAST_DIGITS},{DIGITS}}}", re.IGNORECASE)
 
 
 def ref(thing: Thing, number: int) -> str:
@@ -63,6 +66,11 @@ def handoff(number: int) -> str:
 
 def memory(number: int) -> str:
     return ref(Thing.MEMORY, number)
+
+
+def entry(text: str) -> str | None:
+    """The id, or the beginning of it, that names an entry of the knowledge: `k1a2b3c4d`; None: another thing."""
+    return text.lower() if _ENTRY.fullmatch(text) else None
 
 
 def read(text: str, bare: Thing = Thing.MESSAGE) -> tuple[Thing, int] | None:

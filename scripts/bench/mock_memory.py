@@ -172,7 +172,13 @@ class MockMemory:
         return web.json_response({"source": self.sources.get(event, missing)})
 
     async def _forget(self, request: web.Request) -> web.Response:
-        body, number = await request.json(), int(request.match_info["memory"].lstrip("r"))
+        body, name = await request.json(), request.match_info["memory"]
+        if name in self.entries:
+            self.asked.append(("forget", {"entry": name, **body}))
+            del self.entries[name]
+            self.relations = [each for each in self.relations if name not in (each["source"], each["target"])]
+            return web.json_response({"success": True, "reason": f"`{name}` is forgotten."})
+        number = int(name.lstrip("r"))
         self.asked.append(("forget", {"number": number, **body}))
         if self.refusal:
             return web.json_response(self.refusal)

@@ -217,7 +217,8 @@ export const api = {
     call<Found>("GET", `/api/memory${query(signed(wanted))}`),
   /** Where what was made of an event comes from. */
   memorySource: async (event: string) => (await call<{ source: Source }>("GET", `/api/memory/source/${quote(event)}`)).source,
-  forgetMemory: (number: number) => call<{ reason?: string }>("POST", `/api/memory/r${number}/forget`, signed({})),
+  /** `name`: `r14`, or the id of an entry of the knowledge. */
+  forgetMemory: (name: string) => call<{ reason?: string }>("POST", `/api/memory/${name}/forget`, signed({})),
   judgeMemory: (memory_id: string, useful: boolean) => call<{ useful: number; useless: number }>("POST", "/memory/feedback", signed({ memory_id, useful })),
   givenMemories: async (message: string) => (await call<{ memories: GivenMemory[] }>("GET", `/api/messages/${quote(message)}/memories`)).memories,
   knowledge: (wanted: { about?: string; agent?: string; kind?: string; near?: string; limit: number }) =>

@@ -30,8 +30,8 @@ from relay.memory.episodic.memory import MOST_RECALLED
 from relay.memory.knowledge import ingest
 from relay.model import Fault, Refusal, references
 
-#: Refused lines that are told to a person.
-MOST_TOLD = 20
+#: Refused lines that are told to a person; characters of what was forgotten.
+MOST_TOLD, MOST_FORGOTTEN = 20, 80
 EXAMPLE = '{"event_type": "lesson", "summary": "never mock the clock"}'
 
 
@@ -55,10 +55,11 @@ def _parser() -> argparse.ArgumentParser:
     recall.add_argument("--tag", action="append", default=[], metavar="TAG", help="only with this tag")
     recall.add_argument("--limit", type=int, default=10, metavar="N", help="how many at most (10)")
     show = action("show", "One memory, with all that is kept of it.")
-    forget = action("forget", "Never tell this memory again; its row and its event stay.")
+    forget = action("forget", "Never tell this memory, or this knowledge, again; its row and its event stay.")
     feedback = action("feedback", "Say whether a memory helped; your last word counts.")
     for each in (show, forget, feedback):
-        each.add_argument("memory", metavar="MEMORY", help="its number, like r12, or its id")
+        knowledge = "; of knowledge its id, like k1a2b3c4d" if each is forget else ""
+        each.add_argument("memory", metavar="MEMORY", help=f"its number, like r12, or its id{knowledge}")
     helped = feedback.add_mutually_exclusive_group(required=True)
     helped.add_argument("--useful", action="store_true", dest="useful", help="it helped")
     helped.add_argument("--not-useful", action="store_false", dest="useful", help="it did not")
@@ -112,7 +113,7 @@ async def _run(settings: Settings, args: argparse.Namespace) -> int:
                 return _print(memory, _shown, args)
             case "forget":
                 done = await perform(OPERATIONS["forget"], {"memory_id": args.memory})
-                return _print(done, lambda _: "It is forgotten: nobody is told it again.", args)
+                return _print(done, _forgotten, args)
             case _:
                 values = {"memory_id": args.memory, "useful": args.useful, "note": args.note}
                 return _print(await perform(OPERATIONS["feedback"], values), _judged, args)
@@ -184,6 +185,21 @@ def _print(answer: Any, words: Any, args: argparse.Namespace) -> int:
 
 def _judged(answer: dict[str, Any]) -> str:
     return f"It is noted: {answer['useful']} say that it helped, {answer['useless']} that it did not."
+
+
+def _forgotten(answer: dict[str, Any]) -> str:
+    numbered = [] if answer["number"] is None else [references.memory(answer["number"])]
+    named = [] if answer["entry"] is None else [answer["entry"]]
+    names = " and ".join(named + numbered)
+    if answer["content"] is None:
+        return f"{names}: forgotten before; nobody is told it."
+    said = safe_line(answer["content"], MOST_FORGOTTEN)
+    where = (
+        f" It stays in the log: relay timeline show {answer['event_id'][:12]} --json"
+        if answer["event_id"]
+        else ""
+    )
+    return f'Forgotten: {names}, "{said}". Nobody is told it again.{where}'
 
 
 def _shown(memory: dict[str, Any]) -> str:

@@ -95,11 +95,14 @@ class FeedbackAnswer(Answer):
 
 
 class Forget(Request):
-    memory_id: Name = Field(description="its id, or its number like r12")
+    memory_id: Name = Field(description="its id, or its number like r12; of knowledge its id, like k1a2b3c4d")
 
 
 class ForgetAnswer(Answer):
-    number: int | None = None
+    number: int | None = Field(None, description="of the memory")
+    entry: str | None = Field(None, description="the knowledge that was named")
+    content: str | None = Field(None, description="what it said; null: it had been forgotten before")
+    event_id: str | None = Field(None, description="where that was said")
 
 
 @operation(
@@ -168,7 +171,7 @@ async def show_memory(services: Services, caller: Caller, request: ShowMemory) -
 
 @operation("POST", "/memory/forget", ForgetAnswer, scope="memory", tag="memory")
 async def forget(services: Services, caller: Caller, request: Forget) -> Json:
-    """Let a memory be told to nobody any more; its row and its events stay.
+    """Let a memory, or knowledge, be told to nobody any more; its row and its events stay.
 
     A person forgets any memory, an agent its own (`not_yours`).
     """

@@ -5,7 +5,10 @@ Invariants:
   and its event or key makes no memory again;
 - its event names the events that it was made of, so that the knowledge of these is told to nobody either
   (`relay.memory.knowledge.forgetting`);
-- a person may forget any memory, an agent its own; what is forgotten already stays so, and nothing is recorded.
+- an entry of the knowledge is forgotten with the memory of its event, which says the same, and alone where there is
+  none;
+- a person may forget any memory and any entry that they may read, an agent its own; what is forgotten already stays
+  so, and nothing is recorded.
 
 Everything here runs in the caller's transaction.
 """
@@ -13,12 +16,15 @@ Everything here runs in the caller's transaction.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from relay.log import events
 from relay.log.events import Lane, NewEvent
 from relay.memory.episodic.keeping import REMEMBERED, new_counts, unindex
-from relay.memory.episodic.showing import unknown_memory
+from relay.memory.episodic.showing import number_of, unknown_memory
+from relay.memory.knowledge import queries
+from relay.memory.knowledge.forgetting import ENTRY_FORGOTTEN, is_forgotten
 from relay.model import Caller, Refusal, references
 from relay.store.ports import Queries, Row, Tx
 
@@ -28,29 +34,69 @@ FORGOTTEN = "memory.forgotten"
 MOST_TELLINGS = 1000
 
 
-async def forget(tx: Tx, caller: Caller, memory_id: str, *, cause: Sequence[str] = ()) -> int:
-    """Forget a memory; its number. `cause`: the events that ordered it. Raises Refusal: unknown, `not_yours`."""
-    return await _forget(tx, caller, await tx.one(Q.memory_of_id, id=memory_id), memory_id, cause)
+@dataclass(frozen=True, slots=True)
+class Forgotten:
+    """What was forgotten. `number`: of the memory, None: there was none; `entry`: the id of the knowledge that was
+    named; `content`, `event_id`: what it said and where that stays, None where it had been forgotten before."""
+
+    number: int | None
+    entry: str | None = None
+    content: str | None = None
+    event_id: str | None = None
+
+    @property
+    def names(self) -> list[str]:
+        """`k1a2b3c4d`, `r14`."""
+        numbered = [] if self.number is None else [references.memory(self.number)]
+        return ([] if self.entry is None else [self.entry]) + numbered
 
 
-async def forget_number(tx: Tx, caller: Caller, number: int, *, cause: Sequence[str] = ()) -> int:
-    """The same, by the room's number for it."""
-    row = await tx.one(Q.memory_of_number, number=number)
-    return await _forget(tx, caller, row, references.memory(number), cause)
-
-
-async def _forget(tx: Tx, caller: Caller, row: Row | None, name: str, cause: Sequence[str]) -> int:
+async def forget(tx: Tx, caller: Caller, name: str, *, cause: Sequence[str] = ()) -> Forgotten:
+    """Forget what this names: a memory, by its number (`r12`) or its id, or an entry of the knowledge, by its id or
+    the first digits of that. `cause`: the events that ordered it. Raises Refusal: unknown, `not_yours`."""
+    if entry := references.entry(name.strip()):
+        return await _forget_entry(tx, caller, entry, cause)
+    if number := number_of(name):
+        row = await tx.one(Q.memory_of_number, number=number)
+    else:
+        row = await tx.one(Q.memory_of_id, id=name.strip().lower())
     if row is None:
         raise unknown_memory(name)
+    return await _forget(tx, caller, row, cause)
+
+
+async def _forget_entry(tx: Tx, caller: Caller, name: str, cause: Sequence[str]) -> Forgotten:
+    entry = await queries.with_id(tx, caller.agent, name)
+    if entry is None:
+        if await is_forgotten(tx, name):
+            return Forgotten(None, name)
+        raise unknown_memory(name)
+    if not caller.person and entry["agent_id"] != caller.agent:
+        raise _not_yours(entry["id"], entry["agent_id"])
+    told = await tx.one(Q.memory_of_event, event_id=entry["event_id"])
+    memory = None if told is None else await tx.one(Q.memory_of_id, id=told["id"])
+    if memory is not None:
+        return replace(await _forget(tx, caller, memory, cause), entry=entry["id"])
+    lane = Lane("room", f"knowledge:{entry['id']}", short=True)
+    forgotten = {"id": entry["id"], "agent_id": entry["agent_id"], "by": caller.agent}
+    await events.append(tx, NewEvent(ENTRY_FORGOTTEN, lane, outputs={"entry": forgotten}, parents=cause))
+    return Forgotten(None, entry["id"], entry["content"], entry["event_id"])
+
+
+def _not_yours(name: str, owner: str) -> Refusal:
+    return Refusal(
+        f"The memory {name} is {owner}'s.",
+        "A person may forget it: `/forget` in the room. `feedback` says that it is of no use.",
+        code="not_yours",
+    )
+
+
+async def _forget(tx: Tx, caller: Caller, row: Row, cause: Sequence[str]) -> Forgotten:
     number: int = row["number"]
     if not caller.person and row["agent_id"] != caller.agent:
-        raise Refusal(
-            f"The memory {references.memory(number)} is {row['agent_id']}'s.",
-            "A person may forget it: `/forget` in the room. `feedback` says that it is of no use.",
-            code="not_yours",
-        )
+        raise _not_yours(references.memory(number), row["agent_id"])
     if row["forgotten_at"] is not None:
-        return number
+        return Forgotten(number)
     counts = new_counts()
     async with tx.as_room():
         await unindex(tx, [row], counts)
@@ -64,4 +110,5 @@ async def _forget(tx: Tx, caller: Caller, row: Row | None, name: str, cause: Seq
     forgotten = {"id": row["id"], "number": number, "agent_id": row["agent_id"], "by": caller.agent}
     forgotten["event_ids"] = sorted(made_of - {None})
     await events.append(tx, NewEvent(FORGOTTEN, lane, outputs={"memory": forgotten}, parents=cause))
-    return number
+    said = row["event_id"] or next((telling.id for telling in tellings), None)
+    return Forgotten(number, content=row["summary"], event_id=said)

@@ -9,21 +9,23 @@ is kept and found is `keeping`'s and `recalling`'s.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import asdict
 from typing import Any, Protocol
 
 from relay.memory import skill_index
 from relay.memory.episodic import nearby
 from relay.memory.episodic.feedback import give_feedback
-from relay.memory.episodic.forgetting import forget, forget_number
+from relay.memory.episodic.forgetting import forget
 from relay.memory.episodic.importing import import_lines
 from relay.memory.episodic.indexing import index_the_rest
 from relay.memory.episodic.keeping import NewMemory, keep
 from relay.memory.episodic.recalling import HOP_DECAY, Wanted
-from relay.memory.episodic.showing import number_of, shown
+from relay.memory.episodic.showing import shown
 from relay.memory.episodic.vectors import Vectors
 from relay.memory.experience import MOST_EVENT_TYPE, MOST_TAG, MOST_TAGS, Experience, experience, nfc
 from relay.memory.found import Found
 from relay.memory.given import memory_of_event
+from relay.memory.knowledge import ingest
 from relay.memory.knowledge import service as knowledge
 from relay.memory.knowledge.extractors import FILE_TOPIC
 from relay.memory.ranking.nearest import Near
@@ -168,16 +170,13 @@ class EpisodicMemory:
         return await self._store.read(lambda tx: shown(tx, memory_id), actor=caller)
 
     async def forget(self, caller: Caller, memory_id: str) -> Json:
-        """Let a memory, by its id or its number, be told to nobody any more. Raises Refusal: unknown, `not_yours`."""
-        number = number_of(memory_id)
-
-        async def work(tx: Tx) -> int:
-            if number is None:
-                return await forget(tx, caller, memory_id.strip().lower())
-            return await forget_number(tx, caller, number)
-
+        """Let a memory, by its id or its number, or an entry of the knowledge, by its id, be told to nobody any more.
+        Raises Refusal: unknown, `not_yours`."""
         # With the room's rights: a person forgets others' too. Who may is decided there.
-        return {"success": True, "number": await self._store.write(work)}
+        forgotten = await self._store.write(lambda tx: forget(tx, caller, memory_id))
+        # Nobody is told it once this is answered, also where no daemon follows the log.
+        await ingest.take_in(self._store, batch=ingest.BATCH)
+        return {"success": True, **asdict(forgotten)}
 
 
 async def _recalled(tx: Tx, caller: Caller, wanted: Wanted, near: Sequence[Near], limit: int) -> list[Found]:

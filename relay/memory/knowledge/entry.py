@@ -12,8 +12,8 @@ import hashlib
 from dataclasses import dataclass
 from enum import StrEnum
 
-#: Digits of an id behind its `k`; so many are enough to name an entry in a text.
-DIGITS, LEAST_DIGITS = 24, 8
+from relay.model.references import DIGITS
+
 #: Positions of one event; an entry's number is its event's place in the log times this, and its position.
 POSITIONS = 1000
 

@@ -1,8 +1,9 @@
 """Knowledge of what was forgotten: told to nobody any more.
 
 Invariants:
-- where a memory is forgotten (`memory.forgotten`), the entries of its events have an audience that nobody is in, no
-  word, no file and no count, so no statement of any question finds them; their rows and events stay;
+- where a memory is forgotten (`memory.forgotten`), the entries of its events, or one entry alone
+  (`knowledge.forgotten`), have an audience that nobody is in, no word, no file and no count, so no statement of any
+  question finds them; their rows and events stay;
 - it is taken in like all else that knowledge is made of, in the order of the log, so a rebuild gives the same rows;
 - what such an entry had ended stays ended.
 """
@@ -20,7 +21,7 @@ from relay.memory.knowledge.recording import model_key
 from relay.memory.knowledge.visibility import NOBODY, Q
 from relay.store.ports import Row, Tx
 
-FORGOTTEN = "memory.forgotten"
+FORGOTTEN, ENTRY_FORGOTTEN = "memory.forgotten", "knowledge.forgotten"
 
 
 async def forget_entries(tx: Tx, event: Event) -> None:
@@ -36,6 +37,13 @@ async def forget_entries(tx: Tx, event: Event) -> None:
         told = [row for row in rows if row["audience"] != NOBODY]
         if told:
             await _forget(tx, told)
+
+
+async def forget_entry(tx: Tx, event: Event) -> None:
+    """Take in a `knowledge.forgotten`: of one entry alone."""
+    known = await tx.one(Q.entry_numbered, id=event.outputs["entry"]["id"])
+    if known is not None and known["audience"] != NOBODY:
+        await _forget(tx, await tx.all(Q.entry_of_number, number=known["number"]))
 
 
 async def is_forgotten(tx: Tx, id: str) -> bool:

@@ -27,8 +27,6 @@ from relay.memory.knowledge import contradictions
 from relay.memory.knowledge.contradictions import COMPARED, Said
 from relay.memory.knowledge.entry import (
     CLOSING,
-    DIGITS,
-    LEAST_DIGITS,
     POSITIONS,
     Draft,
     Reference,
@@ -37,16 +35,18 @@ from relay.memory.knowledge.entry import (
     reader,
 )
 from relay.memory.knowledge.extractors import EXTRACTORS, FILE_TOPIC, Extracted, extract
-from relay.memory.knowledge.forgetting import FORGOTTEN, forget_entries
+from relay.memory.knowledge.forgetting import ENTRY_FORGOTTEN, FORGOTTEN, forget_entries, forget_entry
 from relay.memory.knowledge.repeated import without_repeated
 from relay.memory.knowledge.visibility import EVERYBODY, Q, audience_of
 from relay.memory.ranking.words import meant
+from relay.model.references import DIGITS, LEAST_DIGITS
 from relay.store.ports import Row, Store, Tx
 
 #: Events of one transaction of a rebuild.
 BATCH = 1000
 #: The events that are looked at.
-READS = frozenset({*EXTRACTORS, FORGOTTEN})
+_FORGETTING = {FORGOTTEN: forget_entries, ENTRY_FORGOTTEN: forget_entry}
+READS = frozenset({*EXTRACTORS, *_FORGETTING})
 #: Older statements that are compared with a new one at once; the newest with a word among which they are looked for.
 MOST_COMPARED, MOST_WALKED = 50, 2000
 
@@ -108,12 +108,12 @@ class KnowledgeFollower:
 async def ingest(tx: Tx, new: Sequence[Event]) -> int:
     """Put what these events say into the tables, in their order; gives the number of entries."""
     made = 0
-    for forgotten, some in groupby(new, lambda event: event.type == FORGOTTEN):
-        if not forgotten:
+    for forget, some in groupby(new, lambda event: _FORGETTING.get(event.type)):
+        if forget is None:
             made += await _take_in(tx, list(some))
             continue
         for event in some:
-            await forget_entries(tx, event)
+            await forget(tx, event)
     return made
 
 

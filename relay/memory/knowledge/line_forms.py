@@ -18,8 +18,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from relay.memory.knowledge.entry import (
-    DIGITS,
-    LEAST_DIGITS,
     PUBLIC,
     Access,
     Kind,
@@ -27,6 +25,7 @@ from relay.memory.knowledge.entry import (
     Relation,
     Visibility,
 )
+from relay.model.references import DIGITS, LEAST_DIGITS
 
 SEVERITIES = ("low", "medium", "high", "critical")
 #: Characters of a statement; the rest of a longer line is in its event.

@@ -14,11 +14,12 @@ from dataclasses import dataclass, replace
 
 from relay.log.encoding import dumps, loads
 from relay.memory.knowledge import ranking
-from relay.memory.knowledge.entry import DIGITS, LEAST_DIGITS, Kind
+from relay.memory.knowledge.entry import Kind
 from relay.memory.knowledge.ranking import Term
 from relay.memory.knowledge.visibility import Q
 from relay.memory.ranking.words import Question, question
 from relay.model import Fault, Refusal
+from relay.model.references import DIGITS, LEAST_DIGITS
 from relay.store.ports import Row, Tx
 
 #: Steps from an entry to its neighbours.

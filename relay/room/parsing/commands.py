@@ -350,8 +350,8 @@ COMMANDS: tuple[Command, ...] = (
         memory_commands.parse_decide,
     ),
     Command(
-        "/forget r<number>",
-        "tell it to nobody any more (its number is in `/recall`, and in what an agent was given)",
+        "/forget r<number>|k<id>",
+        "tell it to nobody any more (its number or id is in `/recall`, and in what an agent was given)",
         "/forget r14",
         memory_commands.parse_forget,
     ),

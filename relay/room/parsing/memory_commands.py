@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
+from relay.model import references
 from relay.model.actions import Action, Decide, Forget, Recall, Remember
 from relay.model.references import Thing
 from relay.room.parsing.arguments import WrongArguments, number_of
@@ -39,7 +40,9 @@ def parse_decide(rest: str, _agents: Sequence[str]) -> Action:
 
 
 def parse_forget(rest: str, _agents: Sequence[str]) -> Action:
-    """`r<number>`. Raises WrongArguments."""
+    """`r<number>`, or the id of an entry of the knowledge. Raises WrongArguments."""
+    if entry := references.entry(rest.strip(" #.,:")):
+        return Forget(entry)
     return Forget(number_of(" ".join(rest.split()).replace("# ", "#"), Thing.MEMORY))
 
 

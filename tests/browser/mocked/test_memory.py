@@ -219,6 +219,14 @@ async def test_the_graph_by_pointer_and_keyboard(room: MockRoom, open_page: Open
     await expect(row).to_have_count(4)
     await page.get_by_test_id("kg-kind").select_option("decision")
     await expect(row).to_have_count(2)
+    # What is known and is no memory is forgotten by its id.
+    await row.filter(has_text="SQLite only").click()
+    await page.get_by_test_id("kg-forget").click()
+    await expect(page.get_by_test_id("forget-dialog")).to_contain_text("SQLite only")
+    await page.get_by_test_id("forget-now").click()
+    await expect(chosen).to_have_count(0)
+    await expect(row).to_have_count(1)
+    assert ("forget", {"entry": old["id"], "name": "ann"}) in room.memory.asked
 
 
 @pytest.mark.parametrize(("size", "scheme"), [((1280, 800), "light"), (PHONE, "dark")])

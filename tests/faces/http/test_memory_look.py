@@ -10,7 +10,7 @@ from aiohttp import web
 
 from relay.faces.http.requests.reader import RequestReader
 from relay.faces.http.routes.memories import MemoryRoutes
-from relay.memory.episodic.forgetting import forget_number
+from relay.memory.episodic.forgetting import forget
 from relay.memory.episodic.keeping import NewMemory, keep
 from relay.memory.experience import Experience
 from relay.model import Caller
@@ -57,7 +57,7 @@ async def test_words_filters_and_what_is_forgotten(tmp_path: Path) -> None:
         )
         await kept(home.store, "The clock is injected", "CLAUDE", now - DAY, kind="decision", tags=("time",))
         gone = await kept(home.store, "The clock password is 1234", "ann", now, tags=("secret",))
-        await home.store.write(lambda tx: forget_number(tx, PERSON, gone))
+        await home.store.write(lambda tx: forget(tx, PERSON, f"r{gone}"))
 
         told = await looked(home, "?q=mocked+clocks")
         assert summaries(told)[0] == "Mocking the clock hid a bug" and len(told["memories"]) == 2

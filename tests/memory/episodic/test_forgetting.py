@@ -7,14 +7,18 @@ import pytest
 
 from relay.log.verify import verify
 from relay.memory.episodic import recalling
-from relay.memory.episodic.forgetting import FORGOTTEN, forget, forget_number
-from relay.memory.episodic.keeping import NewMemory, keep
+from relay.memory.episodic.forgetting import FORGOTTEN, Forgotten, forget
+from relay.memory.episodic.keeping import REMEMBERED, NewMemory, keep
 from relay.memory.episodic.recalling import Wanted
 from relay.memory.experience import Experience
+from relay.memory.knowledge.entry import entry_id
+from relay.memory.knowledge.forgetting import ENTRY_FORGOTTEN
+from relay.memory.knowledge.ingest import BATCH, rebuild, take_in
 from relay.model import Caller, Fault, Refusal
 from relay.store.ports import Store
 from tests import engines
 from tests.engines import BOTH, all_events
+from tests.memory.knowledge.room import ask, recorded, rows, said
 
 pytestmark = BOTH
 SCHEMAS = engines.wings("log", "coordination", "memory", "knowledge")
@@ -51,12 +55,15 @@ async def test_a_person_forgets_any_memory_and_an_agent_its_own(store: Store) ->
     with pytest.raises(Refusal) as refused:
         await store.write(lambda tx: forget(tx, OTHER, first))
     assert refused.value.code == "not_yours"
-    assert await store.write(lambda tx: forget(tx, AUTHOR, first)) == 1
+    done = await store.write(lambda tx: forget(tx, AUTHOR, first))
+    assert (done.number, done.content) == (1, "never mock the clock")
+    remembered = [event.id for event in await all_events(store, REMEMBERED)]
+    assert done.event_id == remembered[0], "where it was said"
     assert await summaries(store, "mock") == ["mock the queue"]
-    assert await store.write(lambda tx: forget_number(tx, ANN, 2)) == 2
+    assert (await store.write(lambda tx: forget(tx, ANN, "r2"))).number == 2
     assert await summaries(store, "mock") == []
     assert await summaries(store, "") == []
-    assert await store.write(lambda tx: forget(tx, ANN, second)) == 2
+    assert await store.write(lambda tx: forget(tx, ANN, second)) == Forgotten(2)
     assert len(await all_events(store, FORGOTTEN)) == 2
 
 
@@ -74,3 +81,65 @@ async def test_what_is_forgotten_is_nobodys_neighbour_and_its_key_stays_known(st
     assert await neighbours(store) == []
     new = NewMemory(Experience("lesson", "the flamingo broke"), "CLAUDE", "a1", 1000.0, key="k1")
     assert (await store.write(lambda tx: keep(tx, new))).known
+
+
+async def forgotten(store: Store, caller: Caller, name: str) -> Forgotten:
+    done = await store.write(lambda tx: forget(tx, caller, name))
+    await take_in(store, batch=BATCH)
+    return done
+
+
+async def test_an_entry_is_forgotten_alone_where_its_event_is_no_memory(store: Store) -> None:
+    """By its author or a person, of what they may read; told by no question, in no count and no relation; a rebuild
+    makes the same rows."""
+    said_both = "FACT: the zebra eats at night\nDECISION (private): hide the okapi"
+    (event,) = await recorded(store, said("CLAUDE", said_both))
+    named = entry_id(event.id, 0)[:9]
+    await recorded(store, said("CODEX", f"SOLUTION: a lamp (derived from {named})"))
+    night, okapi = sorted(
+        await ask(store, "CLAUDE", agent="CLAUDE"), key=lambda each: each["knowledge_type"]
+    )[::-1]
+    assert (await ask(store, "CODEX", agent="CODEX"))[0]["references"]
+    for caller, name, code in (
+        (OTHER, night["id"], "not_yours"),
+        (OTHER, okapi["id"], "unknown_memory"),
+        (ANN, okapi["id"], "unknown_memory"),
+        (ANN, "k" + "0" * 24, "unknown_memory"),
+        (ANN, "k" + "0" * 8, "unknown_memory"),
+    ):
+        with pytest.raises(Refusal) as refused:
+            await store.write(lambda tx, caller=caller, name=name: forget(tx, caller, name))  # type: ignore[misc]
+        assert refused.value.code == code
+    assert await forgotten(store, ANN, night["id"][:9].upper()) == Forgotten(
+        None, night["id"], "the zebra eats at night", event.id
+    )
+    assert [each["id"] for each in await ask(store, "CLAUDE", agent="CLAUDE")] == [okapi["id"]], "it alone"
+    for who in ("CLAUDE", "CODEX", "ann"):
+        for question in ({}, {"about": "zebra"}, {"kind": "fact"}, {"agent": "CLAUDE"}):
+            assert "zebra" not in str(await ask(store, who, **question))
+        with pytest.raises(Refusal):
+            await ask(store, who, near=night["id"])
+    [lamp] = await ask(store, "CODEX", agent="CODEX")
+    assert lamp["references"] == []
+    assert await forgotten(store, ANN, night["id"]) == Forgotten(None, night["id"]), (
+        "what it said is not told"
+    )
+    assert (await forgotten(store, AUTHOR, okapi["id"])).content == "hide the okapi"
+    assert await ask(store, "CLAUDE", agent="CLAUDE") == []
+    assert len(await all_events(store, ENTRY_FORGOTTEN)) == 2
+    after = await rows(store)
+    assert len(after["entries"]) == 3, "the rows stay"
+    assert not any("zebra" in row or "okapi" in row for table in ("words", "files") for row in after[table])
+    assert await rebuild(store) == 3
+    assert await rows(store) == after
+
+
+async def test_an_entry_is_forgotten_with_the_memory_of_its_event(store: Store) -> None:
+    (event,) = await recorded(store, said("CLAUDE", "DECISION: the flamingo sleeps"))
+    new = NewMemory(Experience("decision", "the flamingo sleeps"), "CLAUDE", "a1", 1000.0, event_id=event.id)
+    await store.write(lambda tx: keep(tx, new))
+    [entry] = await ask(store, "CLAUDE")
+    done = await forgotten(store, AUTHOR, entry["id"])
+    assert done == Forgotten(1, entry["id"], "the flamingo sleeps", event.id)
+    assert done.names == [entry["id"], "r1"]
+    assert await summaries(store, "flamingo") == [] and await ask(store, "CLAUDE") == []

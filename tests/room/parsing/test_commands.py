@@ -129,6 +129,7 @@ PENDING, DOING, DONE = Status
         ("/decide use PostgreSQL  Because\ntwo hosts write", Decide("use PostgreSQL", "two hosts write")),
         ("/forget r14", Forget(14)),
         ("/forget #14.", Forget(14)),
+        ("/forget K1A2B3C4D.", Forget("k1a2b3c4d")),
         ("/forget # 14", Forget(14)),
         ("/rewind codex to 14:00", Rewind("CODEX", "14:00")),
         ("/rewind @Codex  to -1h into MAIN preview", Rewind("CODEX", "-1h", "main", preview=True)),
@@ -326,7 +327,7 @@ _actions: st.SearchStrategy[Action] = st.one_of(
     st.builds(Recall, st.just("") | _words),
     st.builds(Remember, _words),
     st.builds(Decide, _reasonless, st.none() | _words),
-    st.builds(Forget, _numbers),
+    st.builds(Forget, _numbers | st.just("k1a2b3c4d")),
     st.builds(MakeCheckpoint, _unquoted, st.none() | st.sampled_from(AGENTS)),
 )
 

@@ -27,7 +27,7 @@ function When({ entry }: { entry: KnowledgeEntry }) {
   );
 }
 
-export function Chosen({ entry }: { entry: KnowledgeEntry }) {
+export function Chosen({ entry, onForget }: { entry: KnowledgeEntry; onForget: () => void }) {
   const readers = READERS[entry.visibility];
   return (
     <article class={`kg-chosen ${entry.is_valid ? "" : "closed"}`} aria-label="The chosen entry" data-testid="kg-chosen" data-id={entry.id} tabIndex={-1}>
@@ -43,6 +43,7 @@ export function Chosen({ entry }: { entry: KnowledgeEntry }) {
         {entry.extracted_by === "llm" && <><dt>Source</dt><dd>Taken from the text by a language model; check it.</dd></>}
       </dl>
       <button type="button" class="button small" onClick={() => void attempt(openEvent(entry.source_event))} data-testid="kg-from"><Icon name="right" size={14} /> Where it comes from</button>
+      <button type="button" class="button small mem-forget" onClick={onForget} aria-label="Forget this knowledge" data-testid="kg-forget"><Icon name="forget" size={14} /><span> Forget…</span></button>
     </article>
   );
 }

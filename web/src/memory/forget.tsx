@@ -2,19 +2,20 @@
 
 import { useState } from "preact/hooks";
 import { ApiError } from "../api";
-import { ref } from "../text/reference";
 import { Icon, Layer, toast, Words } from "../ui/bits";
 import { forget } from "./state";
 
-export function ForgetDialog({ number, text, onClose }: { number: number; text: string; onClose: (done: boolean) => void }) {
+/** `name`: `r14`, or the id of an entry of the knowledge. */
+export function ForgetDialog({ name, text, onClose }: { name: string; text: string; onClose: (done: boolean) => void }) {
   const [problem, setProblem] = useState("");
   const [busy, setBusy] = useState(false);
-  const name = ref("r", number);
+  const isKnowledge = name.startsWith("k");
+  const called = isKnowledge ? "this knowledge" : name;
   const now = async (): Promise<void> => {
     setBusy(true);
     try {
-      await forget(number);
-      toast(`${name} is forgotten.`);
+      await forget(name);
+      toast(`${isKnowledge ? "It" : name} is forgotten.`);
       onClose(true);
     } catch (caught) {
       if (!(caught instanceof ApiError)) throw caught;
@@ -23,11 +24,11 @@ export function ForgetDialog({ number, text, onClose }: { number: number; text: 
     }
   };
   return (
-    <Layer label={`Forget ${name}`} class="forget-dialog" onClose={() => onClose(false)} testid="forget-dialog">
+    <Layer label={`Forget ${called}`} class="forget-dialog" onClose={() => onClose(false)} testid="forget-dialog">
       <form onSubmit={(event) => { event.preventDefault(); if (!busy) void now(); }}>
-        <h2>Forget {name}?</h2>
+        <h2>Forget {called}?</h2>
         <blockquote class="forget-text">{text.length > 300 ? `${text.slice(0, 300).trimEnd()}…` : text}</blockquote>
-        <p>Nobody is told it any more: no search, no <code>recall</code> and no agent's turn shows it. This cannot be taken back.</p>
+        <p>Nobody is told it any more: no search, no <code>recall</code> and no agent's turn shows it. {isKnowledge && " What the room remembers of the same message goes with it."} This cannot be taken back.</p>
         <p class="muted">The message or work that it comes from stays where it is, and the room says that you forgot it.</p>
         {problem && <p class="problem" role="alert"><Words text={problem} /></p>}
         <div class="dialog-act">

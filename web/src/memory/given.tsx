@@ -10,14 +10,15 @@ import { ref } from "../text/reference";
 import type { Entry } from "../types";
 import { attempt, hued, Icon } from "../ui/bits";
 import { ForgetDialog } from "./forget";
-import { forgotten } from "./state";
+import { forgotten, nameOf } from "./state";
 import type { GivenMemory } from "./types";
 
 const TYPES: Readonly<Record<string, string>> = { procedural: "skill", knowledge: "knowledge" };
 
 function Row({ memory, onForget }: { memory: GivenMemory; onForget: () => void }) {
   const isKnowledge = memory.memory_type === "knowledge";
-  const gone = memory.forgotten || (memory.number !== null && forgotten.value.has(memory.number));
+  const called = nameOf({ ...memory, memory_id: memory.id });
+  const gone = memory.forgotten || (called !== null && forgotten.value.has(called));
   const name = memory.number === null || isKnowledge ? (TYPES[memory.memory_type] ?? memory.memory_type) : ref("r", memory.number);
   const shown = isKnowledge ? { as: "graph", entry: memory.id } : memory.number === null ? null : { q: name };
   if (gone) return <li class="given-gone" data-testid="given-memory" data-gone="true"><b>{name}</b> is forgotten since.</li>;
@@ -32,7 +33,7 @@ function Row({ memory, onForget }: { memory: GivenMemory; onForget: () => void }
       <p class="given-text">{memory.text ?? (memory.memory_type === "procedural" ? memory.id : "It is not there any more, or not for you to read.")}</p>
       <p class="given-act">
         {memory.message && <button type="button" class="link" onClick={() => void showEntry(memory.message!)}>Open the message</button>}
-        {memory.number !== null && <button type="button" class="link" onClick={onForget} aria-label={`Forget ${ref("r", memory.number)}`} data-testid="given-forget">Forget…</button>}
+        {called && memory.text !== null && <button type="button" class="link" onClick={onForget} aria-label={`Forget ${called.startsWith("k") ? "this knowledge" : called}`} data-testid="given-forget">Forget…</button>}
       </p>
     </li>
   );
@@ -43,6 +44,7 @@ export function WasGiven({ entry }: { entry: Entry }) {
   const [open, setOpen] = useState(false);
   const [list, setList] = useState<readonly GivenMemory[] | null>(null);
   const [asking, setAsking] = useState<GivenMemory | null>(null);
+  const forgetting = asking && nameOf({ ...asking, memory_id: asking.id });
   if (!given.length) return null;
   const turn = (): void => {
     setOpen(!open);
@@ -56,7 +58,7 @@ export function WasGiven({ entry }: { entry: Entry }) {
       </button>
       {open && list && <ul>{list.map((memory) => <Row key={memory.id} memory={memory} onForget={() => setAsking(memory)} />)}</ul>}
       {open && !list && <p class="muted">Looking…</p>}
-      {asking?.number != null && <ForgetDialog number={asking.number} text={asking.text ?? ""} onClose={() => setAsking(null)} />}
+      {forgetting && <ForgetDialog name={forgetting} text={asking?.text ?? ""} onClose={() => setAsking(null)} />}
     </div>
   );
 }

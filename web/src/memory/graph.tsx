@@ -6,6 +6,7 @@ import { api } from "../api";
 import { memoryWords, type MemoryWords } from "../state/view";
 import { Icon, Words } from "../ui/bits";
 import { Chosen, pointed, Row } from "./entry";
+import { ForgetDialog } from "./forget";
 import { capacity, drawn, radius, within, type Label, type Line, type Size } from "./layout";
 import { againWhenBack, set, wentWrong } from "./state";
 import type { Knowledge, KnowledgeEntry } from "./types";
@@ -216,6 +217,12 @@ export default function Graph() {
   const words = memoryWords.value;
   const found = words.entry ? around.value : null;
   const steps = stepsOf(words);
+  const [asking, setAsking] = useState<KnowledgeEntry | null>(null);
+  const closed = (done: boolean): void => {
+    if (done && list.value) list.value = { ...list.value, entries: list.value.entries.filter((entry) => entry.id !== asking?.id) };
+    if (done) set({ entry: "" });
+    setAsking(null);
+  };
   const entries = useMemo(() => (found ? within(found.entries, found.of, steps) : []), [found, steps]);
   const chosen = found?.entries.find((entry) => entry.id === found.of);
   const shown = words.entry ? entries.filter((entry) => entry !== chosen) : (list.value?.entries ?? []);
@@ -247,7 +254,7 @@ export default function Graph() {
         <div class={`kg-body ${words.entry ? "" : "only-list"}`}>
           {words.entry && (found && chosen ? <Stage entries={entries} found={found} /> : <div class="kg-main" aria-busy={!problem.value} />)}
           <aside class="kg-side" aria-label={words.entry ? "The entry, and what relates to it" : "What is known"} ref={side} onKeyDown={move}>
-            {chosen && <Chosen entry={chosen} />}
+            {chosen && <Chosen entry={chosen} onForget={() => setAsking(chosen)} />}
             <Status shown={shown.length} found={found} />
             <ol class="kg-list" data-testid="kg-list">
               {shown.map((entry) => <Row key={entry.id} entry={entry} chosen={chosen} relations={found?.relations ?? []} onChoose={() => pick(entry.id)} />)}
@@ -255,6 +262,7 @@ export default function Graph() {
           </aside>
         </div>
       )}
+      {asking && <ForgetDialog name={asking.id} text={asking.content} onClose={closed} />}
     </>
   );
 }

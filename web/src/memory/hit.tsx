@@ -81,7 +81,7 @@ export function Hit({ memory, onForget }: { memory: Memory; onForget: () => void
             {opens && <button type="button" class="button small" onClick={() => void openSource(memory.source!)} data-testid="from"><Icon name="right" size={14} /> {opens}</button>}
             {memory.memory_type === "knowledge" && <button type="button" class="button small" onClick={() => set({ as: "graph", entry: memory.memory_id })} data-testid="to-graph"><Icon name="airspace" size={14} /> What relates to it</button>}
             <Judge memory={memory} name={name} />
-            {episodic && <button type="button" class="button small mem-forget" onClick={onForget} aria-label={`Forget ${name}`} data-testid="forget"><Icon name="forget" size={14} /><span> Forget…</span></button>}
+            {memory.memory_type !== "procedural" && <button type="button" class="button small mem-forget" onClick={onForget} aria-label={`Forget ${name}`} data-testid="forget"><Icon name="forget" size={14} /><span> Forget…</span></button>}
           </span>
         </footer>
       </article>

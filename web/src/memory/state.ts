@@ -10,6 +10,7 @@ import { api, ApiError } from "../api";
 import { line } from "../state/live";
 import { onEntries } from "../state/room";
 import { memoryWords, show, showEntry, taskOpen, timelineWords, NO_WORDS, type MemoryWords } from "../state/view";
+import { ref } from "../text/reference";
 import { toast } from "../ui/bits";
 import type { Choices, Memory, Source } from "./types";
 import { since } from "./words";
@@ -28,8 +29,12 @@ export const reading = signal(false);
 export const problem = signal("");
 const limit = signal(FIRST);
 
-/** The numbers that were forgotten on this page. */
-export const forgotten = signal<ReadonlySet<number>>(new Set());
+/** What was forgotten on this page: `r14`, or the id of an entry of the knowledge. */
+export const forgotten = signal<ReadonlySet<string>>(new Set());
+
+/** What a memory is forgotten by: its number, or the id of knowledge; null of a skill. */
+export const nameOf = (memory: { memory_type: string; number?: number | null; memory_id: string }): string | null =>
+  memory.memory_type === "procedural" ? null : memory.number ? ref("r", memory.number) : memory.memory_type === "knowledge" ? memory.memory_id : null;
 
 export function set(words: Partial<MemoryWords>): void {
   memoryWords.value = { ...memoryWords.peek(), ...words };
@@ -114,10 +119,10 @@ onEntries(() => {
 });
 
 /** Forget it for everybody. Raises ApiError. */
-export async function forget(number: number): Promise<void> {
-  await api.forgetMemory(number);
-  forgotten.value = new Set([...forgotten.peek(), number]);
-  memories.value = memories.peek()?.filter((memory) => memory.number !== number) ?? null;
+export async function forget(name: string): Promise<void> {
+  await api.forgetMemory(name);
+  forgotten.value = new Set([...forgotten.peek(), name]);
+  memories.value = memories.peek()?.filter((memory) => nameOf(memory) !== name) ?? null;
 }
 
 /** Say whether it helped; the last word counts. */

@@ -8,7 +8,7 @@ import { Icon, Words } from "../ui/bits";
 import { Lazy } from "../ui/lazy";
 import { ForgetDialog } from "./forget";
 import { Hit } from "./hit";
-import { canShowMore, choices, follow, isFiltered, memories, more, problem, reading, set, showMore } from "./state";
+import { canShowMore, choices, follow, isFiltered, memories, more, nameOf, problem, reading, set, showMore } from "./state";
 import type { Memory } from "./types";
 import { TIMES } from "./words";
 
@@ -98,6 +98,7 @@ function Hits() {
   const [asking, setAsking] = useState<Memory | null>(null);
   const list = useRef<HTMLOListElement>(null);
   const found = memories.value ?? [];
+  const forgetting = asking && nameOf(asking);
   // What had the focus is gone: the next one has it, or the search.
   const closed = (done: boolean): void => {
     const at = found.findIndex((memory) => memory === asking);
@@ -118,7 +119,7 @@ function Hits() {
         {found.map((memory) => <Hit key={memory.memory_id} memory={memory} onForget={() => setAsking(memory)} />)}
       </ol>
       {canShowMore() && <button type="button" class="button mem-more" onClick={showMore} data-testid="mem-more">Show more</button>}
-      {asking?.number !== undefined && <ForgetDialog number={asking.number} text={asking.summary ?? asking.content} onClose={closed} />}
+      {forgetting && <ForgetDialog name={forgetting} text={asking?.summary ?? asking?.content ?? ""} onClose={closed} />}
     </>
   );
 }

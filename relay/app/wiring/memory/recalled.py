@@ -17,6 +17,7 @@ from relay.memory.found import Found
 from relay.memory.given import memory_of, memory_of_event
 from relay.memory.knowledge import service as knowledge
 from relay.memory.knowledge.extractors import FILE_TOPIC
+from relay.memory.knowledge.forgetting import is_forgotten
 from relay.memory.prompt import Quote, with_lessons
 from relay.model import Caller, references
 from relay.store.ports import Tx
@@ -89,6 +90,6 @@ def _author(more: Mapping[str, Any]) -> str:
 async def stands(tx: Tx, quote: Quote) -> bool:
     """Is it still to be told?"""
     if quote.memory_type != keeping.KIND:
-        return True
+        return not await is_forgotten(tx, quote.id)
     memory = await memory_of(tx, quote.id)
     return memory is not None and not memory.forgotten

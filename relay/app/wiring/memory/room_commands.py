@@ -11,7 +11,7 @@ from dataclasses import replace
 from functools import partial
 
 from relay.app.wiring.memory.recalled import quote_of, recalled
-from relay.memory.episodic.forgetting import forget_number
+from relay.memory.episodic.forgetting import forget
 from relay.memory.episodic.keeping import NewMemory, keep
 from relay.memory.episodic.recalling import HOP_DECAY
 from relay.memory.experience import Experience
@@ -71,9 +71,12 @@ class MemoryActions:
                 lessons = (f"because {because}",) if because else ()
                 kept = await self._keep(tx, Experience("decision", text, lessons=lessons), by, [recorded])
                 return f"Decided, and remembered as {kept}. `/forget {kept}` takes it back."
-            case Forget(number):
-                await forget_number(tx, Caller(by, ledger.ROOM, person=True), number, cause=cause)
-                return f"{references.memory(number)} is forgotten: it is told to nobody any more."
+            case Forget(memory):
+                name = memory if isinstance(memory, str) else references.memory(memory)
+                person = Caller(by, ledger.ROOM, person=True)
+                names = " and ".join((await forget(tx, person, name, cause=cause)).names)
+                are = "are forgotten: they are" if " " in names else "is forgotten: it is"
+                return f"{names} {are} told to nobody any more."
 
     async def _decided(self, tx: Tx, action: Decide, by: str, message: Message, cause: Sequence[str]) -> str:
         """Record the decision as knowledge; the id of its event."""

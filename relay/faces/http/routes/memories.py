@@ -24,7 +24,7 @@ from relay.memory import given
 from relay.memory.episodic.memory import MOST_QUESTION
 from relay.memory.episodic.recalling import Wanted
 from relay.memory.experience import nfc
-from relay.model import Caller, Fault, Refusal
+from relay.model import Caller, Fault, Refusal, references
 from relay.model.actions import Forget
 from relay.model.references import Thing
 from relay.room.journal.ledger import Q
@@ -46,7 +46,7 @@ class MemoryRoutes:
         return [
             web.get("/api/memory", self.search),
             web.get("/api/memory/source/{event}", self.source),
-            web.post("/api/memory/{memory:[rR]?[0-9]{1,9}}/forget", self.forget),
+            web.post("/api/memory/{memory:[rR]?[0-9]{1,9}|[kK][0-9a-fA-F]{8,24}}/forget", self.forget),
             web.get("/api/messages/{message}/memories", self.of_message),
         ]
 
@@ -85,10 +85,11 @@ class MemoryRoutes:
         if not request[CREDENTIAL].person:
             message = "Only a person forgets here, and this is an agent's key."
             raise Refusal(message, "`POST /memory/forget` forgets what you kept.", Fault.FORBIDDEN, "scope")
-        number = numbered(request.match_info["memory"], Thing.MEMORY)
-        if number is None:
+        name = request.match_info["memory"]
+        memory = references.entry(name) or numbered(name, Thing.MEMORY)
+        if memory is None:
             raise Refusal("There is no such memory.", "A memory has a number.", Fault.UNKNOWN)
-        done = await self._actions.act(Forget(number), by=self._reader.speaker(request, body))
+        done = await self._actions.act(Forget(memory), by=self._reader.speaker(request, body))
         return answer(done.as_json())
 
     async def of_message(self, request: web.Request) -> web.Response:

@@ -18,7 +18,7 @@ from relay.log import follow
 from relay.log.events import Event, Lane
 from relay.log.verify import verify
 from relay.memory import given
-from relay.memory.episodic.forgetting import forget_number
+from relay.memory.episodic.forgetting import forget
 from relay.memory.episodic.keeping import NewMemory, keep
 from relay.memory.experience import Experience
 from relay.memory.knowledge.entry import Access, Extractor, Visibility
@@ -487,13 +487,37 @@ async def test_knowledge_that_was_given_is_forgotten_by_the_memory_of_its_event(
     assert (memory["memory_type"], memory["number"]) == ("knowledge", number)
     assert (memory["text"], memory["forgotten"]) == (entry.content, False)
     person = Caller("ann", "room", person=True)
-    await room.store.write(lambda tx: forget_number(tx, person, number))
+    await room.store.write(lambda tx: forget(tx, person, f"r{number}"))
     memory = await shown()
     assert (memory["text"], memory["forgotten"]) == (None, True)
     while (await follow.step(room.store, KnowledgeFollower())).applied:
         pass
     memory = await shown()
     assert (memory["text"], memory["forgotten"]) == (None, True)
+
+
+async def test_knowledge_without_a_memory_is_forgotten_by_its_id(
+    office: Office, room: Remembering, floor: Floor
+) -> None:
+    entry = Statement(KnowledgeKind.FACT, "the retry queue doubles its backoff")
+    lane = Lane("room", "human:ann")
+    await room.store.write(lambda tx: record(tx, lane, "ann", [entry], extractor=Extractor.PERSON))
+    while (await follow.step(room.store, KnowledgeFollower())).applied:
+        pass
+    floor.add("ALPHA")
+    await floor.ask("@ALPHA what about the backoff of the retry queue")
+    await until_done(room.store, 1)
+    answer = (await all_events(room.store, "message.posted"))[-1]
+    [memory] = await room.store.read(lambda tx: given.shown(tx, answer, "ann"))
+    assert (memory["number"], memory["text"]) == (None, entry.content)
+    said = (await office.ask(f"/forget {memory['id'][:9]}")).body
+    assert said == f"{memory['id']} is forgotten: it is told to nobody any more."
+    while (await follow.step(room.store, KnowledgeFollower())).applied:
+        pass
+    [memory] = await room.store.read(lambda tx: given.shown(tx, answer, "ann"))
+    assert (memory["text"], memory["forgotten"]) == (None, True)
+    assert (await office.ask("/recall backoff")).body == "Nothing that is remembered bears on it."
+    assert (await office.ask(f"/forget k{'0' * 8}")).body.startswith("There is no memory k00000000.")
 
 
 async def test_an_empty_memory_says_how_it_fills(office: Office) -> None:
