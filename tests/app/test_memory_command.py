@@ -99,6 +99,8 @@ def test_forgotten_is_told_by_no_command(room: Room, tmp_path: Path) -> None:
     code, out, _ = room.relay("memory", "forget", b["memory_id"])
     said = f'Forgotten: r{b["number"]}, "the clock of the host is wrong". Nobody is told it again.'
     assert code == 0 and out.startswith(said)
+    code, kept, _ = room.relay(*out.partition(": relay ")[2].split())
+    assert code == 0 and "the clock of the host is wrong" in kept, "as it is said, the log shows it"
     code, out, _ = room.relay("memory", "forget", b["memory_id"])
     assert (code, out) == (0, f"r{b['number']}: forgotten before; nobody is told it.\n"), "not what it said"
     for words in (("recall", "clock"), ("recall",)):

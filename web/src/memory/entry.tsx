@@ -42,8 +42,10 @@ export function Chosen({ entry, onForget }: { entry: KnowledgeEntry; onForget: (
         {readers && <><dt>Readers</dt><dd>{readers}{entry.visible_to.length ? `: ${entry.visible_to.join(", ")}` : ""}</dd></>}
         {entry.extracted_by === "llm" && <><dt>Source</dt><dd>Taken from the text by a language model; check it.</dd></>}
       </dl>
-      <button type="button" class="button small" onClick={() => void attempt(openEvent(entry.source_event))} data-testid="kg-from"><Icon name="right" size={14} /> Where it comes from</button>
-      <button type="button" class="button small mem-forget" onClick={onForget} aria-label="Forget this knowledge" data-testid="kg-forget"><Icon name="forget" size={14} /><span> Forget…</span></button>
+      <span class="mem-acts">
+        <button type="button" class="button small" onClick={() => void attempt(openEvent(entry.source_event))} data-testid="kg-from"><Icon name="right" size={14} /> Where it comes from</button>
+        <button type="button" class="button small mem-forget" onClick={onForget} aria-label="Forget this knowledge" data-testid="kg-forget"><Icon name="forget" size={14} /><span> Forget…</span></button>
+      </span>
     </article>
   );
 }

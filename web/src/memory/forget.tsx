@@ -28,7 +28,7 @@ export function ForgetDialog({ name, text, onClose }: { name: string; text: stri
       <form onSubmit={(event) => { event.preventDefault(); if (!busy) void now(); }}>
         <h2>Forget {called}?</h2>
         <blockquote class="forget-text">{text.length > 300 ? `${text.slice(0, 300).trimEnd()}…` : text}</blockquote>
-        <p>Nobody is told it any more: no search, no <code>recall</code> and no agent's turn shows it. {isKnowledge && " What the room remembers of the same message goes with it."} This cannot be taken back.</p>
+        <p>Nobody is told it any more: no search, no <code>recall</code> and no agent's turn shows it. {isKnowledge && " Where the same message is a memory too, that goes with it, and all else that is known of it."} This cannot be taken back.</p>
         <p class="muted">The message or work that it comes from stays where it is, and the room says that you forgot it.</p>
         {problem && <p class="problem" role="alert"><Words text={problem} /></p>}
         <div class="dialog-act">
