@@ -90,12 +90,19 @@ async def test_each_thing_that_goes_wrong_is_said(room: MockRoom, open_page: Ope
     )
     await page.get_by_role("button", name="Keep it").click()
     await expect(numbers(page)).to_have_count(3)
-    # An entry that is not there.
+
+    # An entry that is not there: said, although the list comes, and later.
+    async def late(route: Route) -> None:
+        await asyncio.sleep(0.5)
+        await route.continue_()
+
+    await page.route("**/knowledge?*", late)
     await page.route("**/knowledge?near=*", fail)
     answers[0] = 404
-    await page.goto(f"{room.url}/#/memory?as=graph&entry=k77")
-    await expect(alert).to_be_visible()
+    async with page.expect_response(lambda got: "/knowledge?" in got.url and "near=" not in got.url):
+        await page.goto(f"{room.url}/#/memory?as=graph&entry=k77")
     await expect(page.get_by_test_id("kg-chosen")).to_have_count(0)
+    await expect(alert).to_be_visible()
     await expect(page.get_by_test_id("kg-status")).to_have_text("")
 
 

@@ -1,6 +1,6 @@
 /** What is known, as a graph: entries around the chosen one, and the same as a list for the keyboard. */
 
-import { effect, signal } from "@preact/signals";
+import { computed, effect, signal, type Signal } from "@preact/signals";
 import { useEffect, useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
 import { api } from "../api";
 import { memoryWords, type MemoryWords } from "../state/view";
@@ -21,13 +21,16 @@ const list = signal<Knowledge | null>(null);
 /** What stands around the entry of the id `of`. */
 type Around = Knowledge & { of: string };
 const around = signal<Around | null>(null);
-const problem = signal("");
+/** What went wrong with each: that the list is there takes nothing away from an entry that is not. */
+const noList = signal("");
+const noEntry = signal("");
+const problem = computed(() => (memoryWords.value.entry && noEntry.value) || noList.value);
 
 const choose = (entry: string): void => set({ entry });
 const stepsOf = (words: MemoryWords): number => (/^[23]$/.test(words.steps) ? Number(words.steps) : 1);
 
 /** True when it went well; else what went wrong is said. */
-async function quiet(work: () => Promise<void>): Promise<boolean> {
+async function quiet(problem: Signal<string>, work: () => Promise<void>): Promise<boolean> {
   try {
     await work();
     problem.value = "";
@@ -43,14 +46,14 @@ let asked = 0;
 async function readList(words: MemoryWords): Promise<void> {
   const mine = ++asked;
   const kind = KNOWLEDGE_KINDS.includes(words.kind) ? words.kind : "";
-  await quiet(async () => {
+  await quiet(noList, async () => {
     const found = await api.knowledge({ about: words.q.trim(), kind, limit: LISTED });
     if (mine === asked) list.value = found;
   });
 }
 
 async function readAround(entry: string): Promise<void> {
-  const done = await quiet(async () => {
+  const done = await quiet(noEntry, async () => {
     const found = await api.knowledge({ near: entry, limit: AROUND });
     const of = found.entries.find((other) => other.distance === 0)?.id ?? entry;
     if (memoryWords.peek().entry === entry) around.value = { ...found, of };

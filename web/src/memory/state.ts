@@ -5,7 +5,7 @@
  * question stands in the address.
  */
 
-import { effect, signal, untracked, type Signal } from "@preact/signals";
+import { effect, signal, untracked, type ReadonlySignal } from "@preact/signals";
 import { api, ApiError } from "../api";
 import { line } from "../state/live";
 import { onEntries } from "../state/room";
@@ -54,7 +54,7 @@ export const wentWrong = (caught: unknown): string => {
 };
 
 /** Asks again what failed when the line to the room is back. Gives what ends it. */
-export function againWhenBack(problem: Signal<string>, ask: () => void): () => void {
+export function againWhenBack(problem: ReadonlySignal<string>, ask: () => void): () => void {
   return effect(() => {
     if (line.value.state === "live" && untracked(() => problem.value)) ask();
   });
