@@ -26,6 +26,9 @@ SUMMARY, BODY, NEIGHBOUR = 3.0, 1.0, 0.9
 PAIR = 0.3
 #: How often a word counts of one that stood beside: what says it again and again is no more of an answer.
 MOST_BESIDE = 1
+#: Words of a turn of a conversation. What stood beside and is longer counts by this share of its length: it has words
+#: by chance, and the patches of a series share theirs.
+TURN = 30
 #: Of fewer texts than so many, a word's rarity is that among so many: in a new room, where two of five say it, a word
 #: is no common one yet.
 FEW = 50
@@ -110,8 +113,9 @@ class Weighing:
         if near:
             beside: dict[int, float] = {}
             for other, weight in near:
+                says = weight * TURN / max(TURN, other.length)
                 for at, times in other.times.items():
-                    beside[at] = beside.get(at, 0.0) + weight * min(times, MOST_BESIDE)
+                    beside[at] = beside.get(at, 0.0) + says * min(times, MOST_BESIDE)
             if beside:
                 length = sum([other.length for other, _ in near])
                 adds = NEIGHBOUR / _long(NEIGHBOUR_LENGTH, length, len(near) * (self.summary + self.body))
