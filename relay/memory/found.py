@@ -14,7 +14,8 @@ class Found:
     `memory_type`: episodic, procedural or knowledge. `relevance`: in (0, 1]; it is the order. `content`: the text to
     read. `why`: `{words, tags, neighbour, author}`, what made it a hit. `event_id`: the event that it comes from.
     `keys`: what it was imported as. `at`: Unix seconds; of equal ones the newest comes first. `more`: what only this
-    kind says. `asks`: it only asks, so it informs nobody.
+    kind says. `asks`: it only asks, so it informs nobody. `beside`: how much of the relevance comes of what stood
+    beside it, not of its own words.
     """
 
     memory_type: str
@@ -28,6 +29,7 @@ class Found:
     keys: Sequence[str] = ()
     more: Mapping[str, Any] = field(default_factory=dict)
     asks: bool = False
+    beside: float = 0.0
 
     @property
     def order(self) -> tuple[float, float, int]:

@@ -41,13 +41,16 @@ class GivenMemory:
     forgotten: bool
 
 
-async def in_conversation(tx: Tx, lane: Lane, *, but: Collection[str] = ()) -> set[str]:
-    """The ids of what this conversation was given so far; not what turns were given that were asked by one of the
-    messages `but`: earlier attempts at the same."""
+async def in_conversation(tx: Tx, lane: Lane, *, but: Collection[str] = ()) -> tuple[set[str], set[str]]:
+    """The ids of what this conversation was given so far, and of the messages that it was asked; not by turns that
+    were asked by one of the messages `but`: earlier attempts at the same."""
     turns = await events.of_lane(tx, lane, TURN_STARTED, limit=MOST_TURNS)
     asked = [turn.inputs or {} for turn in turns]
     others = [inputs for inputs in asked if not set(but) & set(inputs.get("messages", ()))]
-    return {id for inputs in others for id in inputs.get("memories", ())}
+    memories, messages = (
+        {id for inputs in others for id in inputs.get(name, ())} for name in ("memories", "messages")
+    )
+    return memories, messages
 
 
 async def ids_of_answer(tx: Tx, answer: Event) -> Sequence[str]:

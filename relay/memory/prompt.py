@@ -4,6 +4,7 @@ Invariants:
 - the text has at most the tokens that it may have, its first line too;
 - each memory is one line that begins with `> ` and a reference, whatever it holds: no line of it passes for the
   room's or a person's, nor for another memory;
+- what says most of it itself is told first, whatever stood beside it;
 - nothing below the least relevance is told, nothing that only asks, nothing that its reader was given before in this
   conversation or is reading anyway, and nothing twice that comes of one event or says the same;
 - what an answer quotes of it is known as such (`without_quotes`), so that no memory is made of a memory.
@@ -31,7 +32,7 @@ HEADER = (
 )
 #: Relevance from which a memory is told. To a long message each has a low one, so it is told too where it has so many
 #: words of the message and these weigh so much. On 360 questions about six long conversations the answer is told for
-#: 67 in 100, and of another conversation, which has none, 0.5 memories a question.
+#: 66 in 100, and of another conversation, which has none, 0.4 memories a question.
 LEAST, LEAST_WORDS, LEAST_WEIGHT = 0.16, 2, 0.65
 #: Memories of one turn at most, and characters of one of them.
 MOST_QUOTES, MOST_CHARACTERS = 8, 600
@@ -52,8 +53,8 @@ _LINE = re.compile(
 class Quote:
     """Something that was found, as it can be told. `reference`: what a person names it by (`r14`); `author`, `at`
     (Unix seconds): who said it, and when; `event_id`: the event that it comes of; `words`: how many different words
-    of what was asked it has; `weight`: what they weigh, in words that no other memory has; `asks`: it only
-    asks, which informs nobody."""
+    of what was asked it has; `weight`: what they weigh, in words that no other memory has; what stood beside it is
+    in the relevance only; `asks`: it only asks, which informs nobody."""
 
     id: str
     memory_type: str
@@ -98,8 +99,8 @@ def chosen(
     given: Collection[str] = (),
     seen: Collection[str] = (),
 ) -> list[Quote]:
-    """Which of what was found is told, best first, within `budget` tokens. `given`: ids that the reader was given
-    before; `seen`: ids of events that it is shown anyway."""
+    """Which of what was found is told: the most relevant within `budget` tokens, and of these first what says most of
+    it itself. `given`: ids that the reader was given before; `seen`: ids of events that it is shown anyway."""
     left = budget - tokens(HEADER)
     taken: list[Quote] = []
     known = set(seen)
@@ -118,7 +119,7 @@ def chosen(
         said.add(first)
         if quote.event_id is not None:
             known.add(quote.event_id)
-    return taken
+    return sorted(taken, key=lambda quote: -quote.weight)
 
 
 def block(quotes: Sequence[Quote]) -> str:

@@ -66,7 +66,8 @@ def test_prompt_keeps_its_budget(found: list[tuple[str, float, float]], budget: 
     assert tokens(block(picked)) <= budget
     assert len(picked) <= MOST_QUOTES
     assert all(one.bears for one in picked)
-    assert [one.relevance for one in picked] == sorted((one.relevance for one in picked), reverse=True)
+    order = [(one.weight, one.relevance) for one in picked]
+    assert order == sorted(order, reverse=True)
 
 
 def test_a_budget_of_nothing_tells_nothing() -> None:
@@ -87,6 +88,12 @@ def test_what_shares_a_word_only_is_not_told() -> None:
     assert len(chosen([quote("a", 0.1, words=2, weight=1.4)], 800)) == 1
     assert len(chosen([quote("a", 0.4, words=1, weight=0.4)], 800)) == 1
     assert chosen([quote("a", 0.9, words=0, weight=2.0)], 800) == []
+
+
+def test_what_says_more_of_it_itself_is_told_first() -> None:
+    """Whatever stood beside the other, which is in its relevance."""
+    beside, said = quote("a", 0.3, words=1, weight=0.4), quote("b", 0.2, words=2, weight=0.8)
+    assert chosen([beside, said], 800) == [said, beside]
 
 
 def test_what_only_asks_is_not_told() -> None:

@@ -84,10 +84,12 @@ class Wanted:
 
 @dataclass(frozen=True, slots=True)
 class _Hit:
-    """A memory that was weighed, with its neighbours. `named`: the question names its author."""
+    """A memory that was weighed, with its neighbours. `factor`: what outcome, feedback, age and author make of its
+    text's share; `named`: the question names its author."""
 
     row: Row
     relevance: float
+    factor: float
     text: Text
     near: Sequence[Text]
     named: bool
@@ -117,7 +119,8 @@ async def found(tx: Tx, wanted: Wanted, limit: int) -> list[Found]:
     for hit in hits:
         row = rows.get(hit.row["number"])
         if row is not None:
-            found.append(as_found(row, hit.relevance, _why(weighing, hit, row, wanted)))
+            beside = hit.relevance - min(hit.relevance, hit.factor * weighing.score(hit.text))
+            found.append(as_found(row, hit.relevance, _why(weighing, hit, row, wanted), beside=beside))
     return found
 
 
@@ -199,12 +202,12 @@ async def _weighed(
     now, hits = await tx.now(), []
     for number, others in together.items():
         row = rows[number]
-        relevance = weighing.score(texts[number], others)
-        relevance *= factors(row["outcome"], row["useful"], row["useless"], now - row["at"])
+        factor = factors(row["outcome"], row["useful"], row["useless"], now - row["at"])
         by_named = row["agent_id"] in named
-        relevance *= UNNAMED if named and not by_named else 1.0
-        relevance *= 1.0 if texts[number].times else UNSAID
-        hits.append(_Hit(row, min(1.0, relevance), texts[number], [text for text, _ in others], by_named))
+        factor *= UNNAMED if named and not by_named else 1.0
+        factor *= 1.0 if texts[number].times else UNSAID
+        relevance = min(1.0, factor * weighing.score(texts[number], others))
+        hits.append(_Hit(row, relevance, factor, texts[number], [text for text, _ in others], by_named))
     return hits
 
 
@@ -241,7 +244,7 @@ def _why(weighing: Weighing, hit: _Hit, row: Row, wanted: Wanted) -> dict[str, o
     }
 
 
-def as_found(row: Row, relevance: float, why: Mapping[str, object]) -> Found:
+def as_found(row: Row, relevance: float, why: Mapping[str, object], *, beside: float = 0.0) -> Found:
     """A row of memory_episodic (with its `keys`) as an answer."""
     experience = Experience.of_row(row)
     return Found(
@@ -267,6 +270,7 @@ def as_found(row: Row, relevance: float, why: Mapping[str, object]) -> Found:
             "created_at": iso(row["created_at"]),
         },
         asks=experience.only_asks,
+        beside=beside,
     )
 
 

@@ -4,14 +4,15 @@ Invariants:
 - a turn never waits longer than `RECALL_S` for it, and never fails with it: then it begins without, and the log of
   the daemon says why;
 - what is given is decided in the transaction in which the turn begins: nothing that is forgotten by then, nothing
-  that this conversation was given before, nothing that its agent reads anyway. A turn that begins anew, after it
-  failed or was cut off, is given the same again, as it is asked the same again;
+  that this conversation was given or asked before, nothing that its agent reads anyway. A turn that begins anew,
+  after it failed or was cut off, is given the same again, as it is asked the same again;
 - a conversation that resumes begins with its own working memory, whole, whatever else is given.
 """
 
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -78,9 +79,11 @@ class _Recollection:
     budget: int
 
     async def give(self, tx: Tx, lane: Lane, *, messages: Collection[str], seen: Collection[str]) -> Given:
-        before = await given.in_conversation(tx, lane, but=messages)
+        before, asked = await given.in_conversation(tx, lane, but=messages)
+        asking = await tx.all(ledger.Q.events_of_messages, ids=json.dumps(sorted(asked)))
+        known = {*seen, *(row["event_id"] for row in asking)}
         standing = [quote for quote in self.quotes if quote.id not in before and await stands(tx, quote)]
-        picked = chosen(standing, self.budget, given=before, seen=seen)
+        picked = chosen(standing, self.budget, given=before, seen=known)
         causes = [quote.event_id for quote in picked if quote.event_id is not None]
         held = await working_text(tx, lane.name, lane.session)
         return Given(
@@ -100,5 +103,5 @@ async def _quotes(tx: Tx, *, caller: Caller, text: str, hop_decay: bool) -> tupl
     counts = await counts_of(tx, KIND, asked.words)
     weight = weight_of(asked, counts)
     found = await recalled(tx, caller, text, MOST_FOUND, hop_decay=hop_decay)
-    quotes = (quote_of(each, weight * each.relevance) for each in found)
+    quotes = (quote_of(each, weight * (each.relevance - each.beside)) for each in found)
     return tuple(quote for quote in quotes if quote.bears)

@@ -242,6 +242,33 @@ async def test_an_earlier_question_is_not_given(room: Remembering, floor: Floor)
     assert not alpha.turns[0].memories
 
 
+async def test_a_prompt_begins_with_what_says_most_of_it_itself(room: Remembering, floor: Floor) -> None:
+    """Not with what its conversation was asked before, nor with what only stood beside that."""
+    for line in (
+        LESSON,
+        "DECISION: use PostgreSQL instead of MongoDB because we need transactions",
+        "DECISION: branches are named after their task",
+        "DECISION: the gateway is in Zig",
+        "PROBLEM (high): the walrus cache loses writes at midnight",
+    ):
+        await floor.ask(line)
+
+    async def read(turn: Turn) -> AsyncIterator[Part]:
+        yield TextPart("I have read it, and nothing was to do.")
+        yield EndPart()
+
+    beta = floor.add("BETA", read)
+    await floor.ask("@BETA write the test of the retry timer, with a mock of the clock")
+    await until_done(room.store, 1)
+    assert LESSON in beta.turns[0].context
+    await room.follow()
+    await floor.ask("@BETA now write the test of the retry timer with a mock of the clock")
+    await until_done(room.store, 2)
+    _, first, *others = beta.turns[1].memories.split("\n")
+    assert first.startswith("> r1 ann, ") and first.endswith(f": {LESSON}")
+    assert "retry timer" not in "".join(others)
+
+
 async def test_with_a_budget_of_nothing_nothing_is_given(room: Remembering, tmp_path: Path) -> None:
     await lesson_by_another(room)
     memories = TurnMemories(room.store, live(tmp_path, prompt_tokens=0))
