@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from relay.app.wiring.memory.observing import RoomMemory
+from relay.app.wiring.memory.recalled import stands
 from relay.app.wiring.memory.room_commands import MemoryActions
 from relay.app.wiring.memory.turn_memories import TurnMemories
 from relay.config.loading import parse
@@ -28,7 +29,7 @@ from relay.memory.knowledge.ingest import KnowledgeFollower
 from relay.memory.knowledge.line_forms import Statement
 from relay.memory.knowledge.quotable import texts_by
 from relay.memory.knowledge.recording import record
-from relay.memory.prompt import HEADER
+from relay.memory.prompt import HEADER, Quote
 from relay.memory.working import WorkingMemory
 from relay.model import Caller, EndPart, FailureClass, Kind, Message, Part, TextPart, Turn
 from relay.room.dispatch.running import TurnHooks
@@ -537,12 +538,15 @@ async def test_knowledge_without_a_memory_is_forgotten_by_its_id(
     answer = (await all_events(room.store, "message.posted"))[-1]
     [memory] = await room.store.read(lambda tx: given.shown(tx, answer, "ann"))
     assert (memory["number"], memory["text"]) == (None, entry.content)
+    found = Quote(memory["id"], "knowledge", memory["id"], "ann", 1.0, entry.content, 1.0)
+    assert await room.store.read(lambda tx: stands(tx, found))
     said = (await office.ask(f"/forget {memory['id'][:9]}")).body
     assert said == f"{memory['id']} is forgotten: it is told to nobody any more."
     while (await follow.step(room.store, KnowledgeFollower())).applied:
         pass
     [memory] = await room.store.read(lambda tx: given.shown(tx, answer, "ann"))
     assert (memory["text"], memory["forgotten"]) == (None, True)
+    assert not await room.store.read(lambda tx: stands(tx, found)), "nor what was found for a turn before"
     assert (await office.ask("/recall backoff")).body == "Nothing that is remembered bears on it."
     assert (await office.ask(f"/forget k{'0' * 8}")).body.startswith("There is no memory k00000000.")
 
