@@ -33,7 +33,7 @@ EMPTY = (
     "Nothing is remembered yet. What people say here, what agents answer and how work ends is remembered by itself; "
     "`/remember` keeps what you want to be known later, `/decide` a decision."
 )
-TAKE_BACK = "`/forget` with its number, and nobody is told it again."
+TAKE_BACK = "`/forget` with its number, or the id of knowledge, and nobody is told it again."
 
 
 class MemoryActions:
