@@ -222,9 +222,7 @@ async def test_the_queue_is_asked_by_its_indexes(whole: sqlite3.Connection, name
 @pytest.mark.parametrize(
     ("name", "index"),
     [
-        ("newest", "knowledge_by_time (valid_from<?)"),
         ("newest_of_kind", "knowledge_by_kind (kind=? AND valid_from<?)"),
-        ("newest_of_agent", "knowledge_by_agent (agent_id=? AND valid_from<?)"),
         ("newest_of_agent_and_kind", "knowledge_by_agent_and_kind (agent_id=? AND kind=? AND valid_from<?)"),
         ("newest_of_file", "PRIMARY KEY (path=? AND valid_from>? AND valid_from<?)"),
         ("newest_with_word", "PRIMARY KEY (word=? AND valid_from<?)"),

@@ -15,6 +15,7 @@ from dataclasses import dataclass, replace
 from relay.log.encoding import dumps, loads
 from relay.memory.knowledge import ranking
 from relay.memory.knowledge.entry import Kind
+from relay.memory.knowledge.extractors import FILE_TOPIC
 from relay.memory.knowledge.ranking import Term
 from relay.memory.knowledge.visibility import Q
 from relay.memory.ranking.words import Question, question
@@ -28,6 +29,8 @@ MOST_HOPS = 3
 MOST_HITS, CANDIDATES = 6000, 300
 #: Newest entries with a common word, or of a file, among which those of an agent and a kind are looked for.
 MOST_WALKED = 50_000
+#: Newest facts among which those that were said are looked for.
+NEWEST_FACTS = 100
 #: Shorter words are not taken for the beginning of another, and so many others are.
 LEAST_BEGINNING, BEGINNINGS = 3, 8
 #: Entries that are looked at for neighbours.
@@ -84,17 +87,23 @@ class Hit:
 
 
 async def newest(tx: Tx, look: Look, limit: int) -> list[Hit]:
-    """The newest entries."""
-    asked = {"me": look.me, "limit": limit, **look.times}
-    if look.agent is not None and look.kind is not None:
-        rows = await tx.all(Q.newest_of_agent_and_kind, agent=look.agent, kind=look.kind, **asked)
-    elif look.agent is not None:
-        rows = await tx.all(Q.newest_of_agent, agent=look.agent, **asked)
-    elif look.kind is not None:
-        rows = await tx.all(Q.newest_of_kind, kind=look.kind, **asked)
-    else:
-        rows = await tx.all(Q.newest, **asked)
-    return [Hit(row) for row in rows]
+    """The newest entries. Where no kind is asked for, what says only that files changed comes behind all others: an
+    agent at work makes so many of these that nothing else would be seen."""
+    if look.kind is not None:
+        return [Hit(row) for row in await _newest_of(tx, look, look.kind, limit)]
+    rows: list[Row] = []
+    for kind in Kind:
+        most = max(limit, NEWEST_FACTS) if kind is Kind.FACT else limit
+        rows += await _newest_of(tx, look, kind, most)
+    rows.sort(key=lambda row: (FILE_TOPIC in loads(row["topics"]), -row["valid_from"], -row["number"]))
+    return [Hit(row) for row in rows[:limit]]
+
+
+async def _newest_of(tx: Tx, look: Look, kind: Kind, limit: int) -> Sequence[Row]:
+    asked = {"me": look.me, "kind": kind, "limit": limit, **look.times}
+    if look.agent is None:
+        return await tx.all(Q.newest_of_kind, **asked)
+    return await tx.all(Q.newest_of_agent_and_kind, agent=look.agent, **asked)
 
 
 async def search(tx: Tx, look: Look, text: str) -> list[Hit]:

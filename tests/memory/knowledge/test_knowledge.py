@@ -53,6 +53,27 @@ async def test_query_agent_decisions(store: Store) -> None:
     assert len(await ask(store, "CODEX", agent="CLAUDE", about="datab")) == 2
 
 
+async def test_changes_of_files_hide_nothing_else(store: Store) -> None:
+    """One file that grows makes a fact at every look; what was decided before is still among the newest."""
+    await recorded(
+        store,
+        said("CODEX", "DECISION: use tabs\nFACT: the gate is open", day(1)),
+        *(changed(CODEX, [touch("fg.log")], day(2)) for _ in range(30)),
+        said("CODEX", "PROBLEM: the log grows", day(3)),
+    )
+    for asked in ({}, {"agent": "CODEX"}, {"as_of": day(4)}):
+        told = await contents(store, "BETA", **asked, limit=5)
+        # Of one message, the last line is the newest.
+        assert told[:3] == ["the log grows", "the gate is open", "use tabs"], asked
+        assert all("fg.log" in content for content in told[3:]), asked
+    assert await contents(store, "BETA", as_of="2026-11-02T13:00:00Z", limit=2) == [
+        "the gate is open",
+        "use tabs",
+    ]
+    answer = await KnowledgeGraph(store).knowledge(Caller("BETA", "s"), limit=33)
+    assert (len(answer["entries"]), answer["more"]) == (33, False)
+
+
 async def test_query_file_history(store: Store) -> None:
     """What modifications were made to file X? Renames are followed, both ways."""
     await recorded(

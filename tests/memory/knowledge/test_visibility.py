@@ -20,7 +20,7 @@ from relay.log.encoding import loads
 from relay.log.events import Lane
 from relay.memory.knowledge import ranking
 from relay.memory.knowledge.entry import Access, Draft, Visibility, entry_id
-from relay.memory.knowledge.extractors import extract
+from relay.memory.knowledge.extractors import FILE_TOPIC, extract
 from relay.memory.knowledge.ingest import rebuild
 from relay.memory.knowledge.service import KnowledgeGraph, found
 from relay.memory.knowledge.visibility import FOLDER, put_roles
@@ -109,7 +109,15 @@ class Oracle:
             ]
             rows = list({row["id"]: row for row in rows}.values())
         if stems is None:
-            rows.sort(key=lambda row: (-row["valid_from"], -row["number"]))
+            # Unasked, what only says that files changed comes behind all others.
+            unasked = "file" not in asked and "kind" not in asked
+            rows.sort(
+                key=lambda row: (
+                    unasked and FILE_TOPIC in loads(row["topics"]),
+                    -row["valid_from"],
+                    -row["number"],
+                )
+            )
             return [(row["id"], None) for row in rows]
         terms = self._terms(mine, stems)
         whole = ranking.weight_of_question(stems, terms, len(mine))

@@ -1,20 +1,8 @@
 -- Of each statement that an agent's question runs: :me is who asks. What it may not read is not counted, weighed or joined.
 -- :until, :open_at: as of a time; 1e18 and -1e18 for any.
 
--- name: newest
-SELECT e.* FROM knowledge_entries e WHERE e.valid_from <= :until AND (e.valid_to IS NULL OR e.valid_to > :open_at)
-  AND (e.audience = 0 OR e.audience IN (SELECT r.audience FROM knowledge_readers r
-    WHERE r.reader IN ('@' || CAST(:me AS text), (SELECT 'role:' || o.role FROM knowledge_roles o WHERE o.agent_id = :me))))
-ORDER BY e.valid_from DESC, e.number DESC LIMIT :limit
-
 -- name: newest_of_kind
 SELECT e.* FROM knowledge_entries e WHERE e.kind = :kind AND e.valid_from <= :until AND (e.valid_to IS NULL OR e.valid_to > :open_at)
-  AND (e.audience = 0 OR e.audience IN (SELECT r.audience FROM knowledge_readers r
-    WHERE r.reader IN ('@' || CAST(:me AS text), (SELECT 'role:' || o.role FROM knowledge_roles o WHERE o.agent_id = :me))))
-ORDER BY e.valid_from DESC, e.number DESC LIMIT :limit
-
--- name: newest_of_agent
-SELECT e.* FROM knowledge_entries e WHERE e.agent_id = :agent AND e.valid_from <= :until AND (e.valid_to IS NULL OR e.valid_to > :open_at)
   AND (e.audience = 0 OR e.audience IN (SELECT r.audience FROM knowledge_readers r
     WHERE r.reader IN ('@' || CAST(:me AS text), (SELECT 'role:' || o.role FROM knowledge_roles o WHERE o.agent_id = :me))))
 ORDER BY e.valid_from DESC, e.number DESC LIMIT :limit
