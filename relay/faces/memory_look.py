@@ -16,8 +16,9 @@ from relay.log import events
 from relay.log.events import Event
 from relay.memory import skill_index
 from relay.memory.episodic import keeping, recalling
+from relay.memory.episodic.feedback import feedback_on
 from relay.memory.episodic.recalling import Wanted
-from relay.memory.found import Found
+from relay.memory.found import Found, said_beside
 from relay.memory.given import memory_of_event, message_of
 from relay.memory.knowledge import service as knowledge
 from relay.memory.knowledge.extractors import FILE_TOPIC
@@ -43,11 +44,12 @@ class MemoryLook:
 
     async def search(self, caller: Caller, wanted: Wanted, limit: int) -> Json:
         """`{memories, more, choices: {agents, kinds, tags}}`. A memory is `Found.as_json` with `marks` (words of it,
-        as they stand in it, that answer the question), `source` and `feedback`. `choices`: what the newest memories
+        as they stand in it, that answer the question), `beside`, `source` and `feedback`. What is only `beside` a
+        memory with such words comes behind all that have one. `choices`: what the newest memories
         have, the most frequent first; all empty = nothing is remembered."""
 
         async def work(tx: Tx) -> Json:
-            found = await _found(tx, caller, wanted, limit + 1)
+            found = await _found(tx, caller, wanted, limit)
             memories = await _shown(tx, caller, found[:limit], wanted.text)
             return {"memories": memories, "more": len(found) > limit, "choices": await _choices(tx)}
 
@@ -70,44 +72,43 @@ async def source_of(tx: Tx, event_id: str | None) -> Json | None:
 
 
 async def _found(tx: Tx, caller: Caller, wanted: Wanted, limit: int) -> list[Found]:
-    """Experiences, skills and knowledge together, best first; or the one that a text like `r14` names. Filters are
-    about experiences alone."""
+    """Experiences, skills and knowledge together, best first, and one more than the limit where there are more; or
+    the one that a text like `r14` names. Filters are about experiences alone."""
     reference = references.read(wanted.text)
     if reference is not None and reference[0] is Thing.MEMORY:
         rows = await tx.all(keeping.Q.memories_of_numbers, numbers=json.dumps([reference[1]]))
         return [recalling.as_found(row, 1.0, {}) for row in rows]
-    found = await recalling.found(tx, wanted, limit)
-    if not wanted.text.strip() or wanted.filters or wanted.times:
+    if not wanted.text.strip():
+        return await recalling.found(tx, wanted, limit + 1)
+    # Twice as many, so that what was only said next to a hit pushes none with a word of its own behind the limit.
+    found = await recalling.found(tx, wanted, min(2 * limit, MOST_SHOWN) + 1)
+    if wanted.filters or wanted.times:
         return found
-    found += await skill_index.found(tx, caller, wanted.text, limit)
+    found += await skill_index.found(tx, caller, wanted.text, limit + 1)
     events_told = {memory.event_id for memory in found}
-    for entry in await knowledge.found(tx, caller, wanted.text, limit):
+    for entry in await knowledge.found(tx, caller, wanted.text, limit + 1):
         if FILE_TOPIC in entry.more["topics"] or entry.event_id in events_told:
             continue
         memory = None if entry.event_id is None else await memory_of_event(tx, entry.event_id)
         if memory is None or not memory.forgotten:
             found.append(entry)
-    return sorted(found, key=lambda memory: memory.order)[:limit]
+    return sorted(found, key=lambda memory: (said_beside(memory.why), memory.order))
 
 
 async def _shown(tx: Tx, caller: Caller, found: Sequence[Found], text: str) -> list[Json]:
-    numbers = json.dumps([memory.number for memory in found if memory.memory_type == keeping.KIND])
-    feedback = await tx.all(keeping.Q.feedback_on, numbers=numbers)
+    numbers = [memory.number for memory in found if memory.memory_type == keeping.KIND]
+    feedback = await feedback_on(tx, numbers, caller.agent)
     stems = frozenset(question(text).words)
     shown = []
     for memory in found:
-        said = [row for row in feedback if row["number"] == memory.number]
-        mine = next((bool(row["useful"]) for row in said if row["agent_id"] == caller.agent), None)
-        useful = sum(row["useful"] for row in said)
         episodic = memory.memory_type == keeping.KIND
         shown.append(
             {
                 **memory.as_json(),
                 "marks": marks(memory.content, stems),
+                "beside": said_beside(memory.why),
                 "source": await source_of(tx, memory.event_id),
-                "feedback": {"useful": useful, "useless": len(said) - useful, "mine": mine}
-                if episodic
-                else None,
+                "feedback": feedback[memory.number] if episodic else None,
             }
         )
     return shown

@@ -7,6 +7,11 @@ from dataclasses import dataclass, field
 from typing import Any
 
 
+def said_beside(why: Mapping[str, Any]) -> bool:
+    """By its `why`: has it no word of the question itself, and is found since it was said next to one that has?"""
+    return bool(why.get("neighbour")) and not why.get("words")
+
+
 @dataclass(frozen=True, slots=True)
 class Found:
     """A memory that answers a question.

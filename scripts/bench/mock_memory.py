@@ -61,6 +61,7 @@ class MockMemory:
             "relevance": 0.5,
             "why": {"words": [], "tags": [], "neighbour": [], "author": None},
             "marks": [],
+            "beside": False,
             "source": None,
             "event_id": f"e{number}",
             "feedback": {"useful": 0, "useless": 0, "mine": None},
@@ -156,7 +157,7 @@ class MockMemory:
             found = [
                 {**each, "marks": each["marks"] or sorted(words.intersection(_words(each)))}
                 for each in found
-                if words.intersection(_words(each)) or each["marks"]
+                if words.intersection(_words(each)) or each["marks"] or each["beside"]
             ]
         limit = int(query.get("limit", 30))
         choices = {
@@ -186,9 +187,12 @@ class MockMemory:
         return web.json_response({"success": True, "reason": f"`r{number}` is forgotten."})
 
     async def _given(self, request: web.Request) -> web.Response:
+        feedback = {each["memory_id"]: each["feedback"] for each in self.memories}
+        given = self.given.get(request.match_info["message"], [])
         memories = [
-            {**each, "forgotten": True, "text": None} if each["number"] in self.forgotten else each
-            for each in self.given.get(request.match_info["message"], [])
+            {**each, "feedback": feedback.get(each["id"])}
+            | ({"forgotten": True, "text": None} if each["number"] in self.forgotten else {})
+            for each in given
         ]
         return web.json_response({"memories": memories})
 

@@ -90,6 +90,26 @@ def test_a_file_of_another_kind_is_refused_in_one_sentence(room: Room, tmp_path:
 
 
 @BOTH
+def test_what_was_only_said_next_to_a_hit_stands_behind_a_line(room: Room, tmp_path: Path) -> None:
+    said = ("the emu eats grass", "never mock the clock")
+    file = file_of(tmp_path, *(told(text, text, session="s", at=AT) for text in said))
+    room.json("memory", "import", file)
+    first, label, second = room.relay("memory", "recall", "clock")[1].splitlines()
+    assert (first.endswith("never mock the clock"), label, second.endswith("the emu eats grass")) == (
+        True,
+        "Said next to it:",
+        True,
+    )
+    # A number that nothing explains says nothing to a person; programs have it.
+    assert "0." not in first
+    told_both = room.json("memory", "recall", "clock")["memories"]
+    assert [(each["why"]["words"], each["why"]["neighbour"]) for each in told_both] == [
+        (["clock"], []),
+        ([], ["clock"]),
+    ]
+
+
+@BOTH
 def test_forgotten_is_told_by_no_command(room: Room, tmp_path: Path) -> None:
     file = file_of(tmp_path, told("a", "never mock the clock"), told("b", "the clock of the host is wrong"))
     room.json("memory", "import", file)

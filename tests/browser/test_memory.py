@@ -105,6 +105,16 @@ async def test_what_an_agent_was_given_is_shown_and_forgotten_under_its_answer(
     lesson = given.filter(has_text=LESSON)
     await expect(lesson).to_contain_text("r1")
     await expect(lesson).to_contain_text("ann")
+    # Whether it helped is said here, the last word counts, and it stays.
+    useful, useless = (lesson.get_by_test_id(word) for word in ("useful", "useless"))
+    for button, other in ((useful, useless), (useless, useful)):
+        await button.click()
+        await expect(button).to_have_attribute("aria-pressed", "true")
+        await expect(other).to_have_attribute("aria-pressed", "false")
+    for _ in ("closed", "open"):
+        await answer.get_by_test_id("given-open").click()
+    await expect(useless).to_have_attribute("aria-pressed", "true")
+    assert await page.evaluate(UNNAMED) == []
     # The terminal and the command line tell the same.
     assert LESSON in await at_the_terminal(learned, "/recall mock the clock")
     assert any(LESSON in content for content in await on_the_command_line(learned, "mock the clock"))

@@ -85,6 +85,14 @@ async def test_what_was_said_on_monday_reaches_who_needs_it_on_thursday(open_roo
     (memory,) = await memories_of(one, answer)
     assert (memory["author"], memory["text"], memory["number"]) == ("ann", LESSON, 1)
     assert (memory["message"], memory["forgotten"]) == (said["id"], False)
+    # Whether it helped is said there, and known there.
+    assert memory["feedback"] == {"useful": 0, "useless": 0, "mine": None}
+    judged = {"memory_id": memory["id"], "useful": True, "name": "bob"}
+    assert (await one.ask("POST", "/memory/feedback", json=judged))[0] == 200
+    for name, mine in (("bob", True), ("ann", None)):
+        path = f"/api/messages/{answer['id']}/memories?name={name}"
+        (memory,) = (await one.get(path))["memories"]
+        assert memory["feedback"] == {"useful": 1, "useless": 0, "mine": mine}
     # The agent is not told it again in this conversation.
     await ask(one, "THURSDAY", "and does the scheduler test mock the clock now")
     assert LESSON not in prompts(one, "thursday")[1]

@@ -220,7 +220,7 @@ export const api = {
   /** `name`: `r14`, or the id of an entry of the knowledge. */
   forgetMemory: (name: string) => call<{ reason?: string }>("POST", `/api/memory/${name}/forget`, signed({})),
   judgeMemory: (memory_id: string, useful: boolean) => call<{ useful: number; useless: number }>("POST", "/memory/feedback", signed({ memory_id, useful })),
-  givenMemories: async (message: string) => (await call<{ memories: GivenMemory[] }>("GET", `/api/messages/${quote(message)}/memories`)).memories,
+  givenMemories: async (message: string) => (await call<{ memories: GivenMemory[] }>("GET", `/api/messages/${quote(message)}/memories${query(signed({}))}`)).memories,
   knowledge: (wanted: { about?: string; agent?: string; kind?: string; near?: string; limit: number }) =>
     call<Knowledge>("GET", `/knowledge${query(signed(wanted))}`),
   undoTasks: () => call<object>("POST", "/api/tasks/undo", signed({})),

@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
-import { capacity, drawn, radius, within, type Drawing, type Label, type Size } from "../src/memory/layout";
+import { capacity, drawn, radius, within, wrapped, type Drawing, type Label, type Size } from "../src/memory/layout";
 import type { KnowledgeEntry, KnowledgeRelation, Source } from "../src/memory/types";
-import { markedParts, relationWords, since, sourceWords } from "../src/memory/words";
+import { folded, markedParts, relationWords, since, sourceWords } from "../src/memory/words";
 import { readRef } from "../src/text/reference";
 
 function entry(id: string, distance: number, more: Partial<KnowledgeEntry> = {}): KnowledgeEntry {
@@ -63,6 +63,21 @@ describe("the graph of knowledge", () => {
     expect(lines.filter((line) => line.target.steps === 0 && !line.name)).toEqual([]);
   });
 
+  it.each([[1, 0, PHONE], [1, 3, DESK], [5, 0, { width: 390, height: 160 }]])("of %i and %i has the chosen one in its middle", (direct, behind, box) => {
+    const [middle] = drawn(...star(direct, behind), "mid", box).spots;
+    expect(middle!.x).toBe(box.width / 2);
+    expect(Math.abs(middle!.y - box.height / 2)).toBeLessThan(10);
+  });
+
+  it("cuts no words that have room", () => {
+    const text = "The walrus cache loses writes when two of them are flushed at the same moment";
+    const [entries, relations] = star(1, 0);
+    const { spots } = drawn(entries.map((one) => ({ ...one, content: text })), relations, "mid", { width: 390, height: 280 });
+    expect(spots.map((spot) => spot.name!.text.replaceAll("\n", " "))).toEqual([text, text]);
+    expect(wrapped("one two three four", 7, 2)).toBe("one two\nthree…");
+    expect(wrapped("averylongword b", 7, 3)).toBe("averyl…\nb");
+  });
+
   it("has those within so many steps, the nearest first", () => {
     const entries = [entry("c", 2), entry("a", 1), entry("mid", 0), entry("d", 3)];
     expect(within(entries, "mid", 1).map((one) => one.id)).toEqual(["mid", "a"]);
@@ -77,6 +92,13 @@ describe("the words of the memory", () => {
     expect(markedParts("nothing", [])).toEqual([{ text: "nothing", marked: false }]);
     const text = "<b>mock</b> the\nclock";
     expect(markedParts(text, ["mock", "clock"]).map((part) => part.text).join("")).toBe(text);
+  });
+
+  it("folds the changes of one file where the first of them stands", () => {
+    const change = (id: string, file: string): KnowledgeEntry => entry(id, 1, { topics: ["file_modification"], related_files: [file] });
+    const about = entry("d", 1, { related_files: ["a.py"] });
+    const groups = folded([about, change("1", "a.py"), change("2", "b.py"), change("3", "a.py")]);
+    expect(groups.map((group) => group.map((one) => one.id))).toEqual([["d"], ["1", "3"], ["2"]]);
   });
 
   it("says what opens", () => {

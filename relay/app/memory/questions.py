@@ -16,6 +16,7 @@ from relay.app.memory.lines import Piece
 from relay.app.memory.room_operations import Perform
 from relay.base.terminal_text import safe, tame
 from relay.faces.operations.registry import OPERATIONS
+from relay.memory.found import said_beside
 from relay.model import Fault, Refusal, references
 from relay.model.validation import malformed
 
@@ -100,11 +101,14 @@ def in_words(told: Json) -> str:
     head = [] if told["id"] is None else [f"{told['id']}:"]
     if "error" in told:
         return "\n".join([*head, f"{told['error']['message']} {told['error']['fix']}".strip()])
-    rows = [_row(memory) for memory in told["memories"]]
-    return "\n".join([*head, table(rows) if rows else "Nothing that is remembered bears on it."])
+    beside = [_row(memory) for memory in told["memories"] if said_beside(memory["why"])]
+    rows = [_row(memory) for memory in told["memories"] if not said_beside(memory["why"])]
+    said = ["Said next to it:", table(beside)] if beside else []
+    return "\n".join([*head, table(rows) if rows else "Nothing that is remembered bears on it.", *said])
 
 
 def _row(memory: Json) -> list[str]:
     name = references.memory(memory["number"]) if "number" in memory else memory["memory_id"]
-    about = [memory.get("agent_id") or "", ago(memory.get("created_at"))]
-    return [name, f"{memory['relevance']:.2f}", *about, memory.get("summary") or memory["content"]]
+    # When it was last said: what has no text to be found by is told in that order.
+    about = [memory.get("agent_id") or "", ago(memory.get("updated_at") or memory.get("created_at"))]
+    return [name, *about, memory.get("summary") or memory["content"]]

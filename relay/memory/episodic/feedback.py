@@ -10,7 +10,8 @@ Everything here runs in the caller's transaction. (004, "Success Metrics": agent
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import json
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -50,6 +51,20 @@ async def give_feedback(
         await tx.execute(Q.count_feedback, number=number)
     counted = await tx.one(Q.feedback_of, number=number)
     return counted or {"id": row["id"], "useful": 0, "useless": 0}
+
+
+async def feedback_on(tx: Tx, numbers: Sequence[int], me: str) -> dict[int, dict[str, Any]]:
+    """What was said of each of these memories: `{useful, useless, mine}`. `mine`: what `me` said, None = nothing."""
+    rows = await tx.all(Q.feedback_on, numbers=json.dumps(list(numbers)))
+    counted: dict[int, dict[str, Any]] = {
+        number: {"useful": 0, "useless": 0, "mine": None} for number in numbers
+    }
+    for row in rows:
+        of = counted[row["number"]]
+        of["useful" if row["useful"] else "useless"] += 1
+        if row["agent_id"] == me:
+            of["mine"] = bool(row["useful"])
+    return counted
 
 
 async def usefulness(tx: Tx) -> Usefulness:

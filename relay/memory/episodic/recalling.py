@@ -268,6 +268,8 @@ def as_found(row: Row, relevance: float, why: Mapping[str, object], *, beside: f
             "imported_by": row["imported_by"],
             "session_id": row["session_id"],
             "created_at": iso(row["created_at"]),
+            "updated_at": iso(row["updated_at"]),
+            "merged": row["merged"] - 1,
         },
         asks=experience.only_asks,
         beside=beside,

@@ -9,7 +9,6 @@ import json
 from pathlib import Path
 from typing import Any
 
-from relay.base.durations import iso
 from relay.memory.episodic.recalling import as_found
 from relay.model import Fault, Refusal, references
 from relay.model.references import Thing
@@ -54,6 +53,4 @@ async def shown(tx: Tx, name: str) -> dict[str, Any]:
         "success": True,
         **found,
         "details": json.loads(row["details"]),
-        "merged": row["merged"] - 1,
-        "updated_at": iso(row["updated_at"]),
     }

@@ -184,6 +184,75 @@ async def test_filters_keys_and_the_way_back(room: MockRoom, open_page: OpenPage
     assert room.memory.asked[-1] == ("forget", {"number": 59, "name": "ann"})
 
 
+async def test_what_was_said_next_to_it_and_what_was_said_again(room: MockRoom, open_page: OpenPage) -> None:
+    why = {"words": [], "tags": [], "neighbour": ["clock"], "author": None}
+    for text in ("an emu", "another emu"):
+        room.memory.remember("bob", text, days=3, why=why, beside=True)
+    again = room.memory.remember("ann", "Never mock the clock", days=2, merged=2)
+    again["updated_at"] = room.memory.remember("ann", "The clock is injected", days=1)["created_at"]
+    page = await open_page(path="#/memory?q=clock")
+    await expect(numbers(page)).to_have_count(4)
+    # They bear on nothing, so nobody counts them.
+    await expect(page.get_by_test_id("mem-status")).to_have_text("2 memories bear on it, the best first")
+    lists = page.locator(".mem-list")
+    await expect(lists.nth(0).get_by_test_id("memory")).to_have_count(2)
+    await expect(page.get_by_test_id("mem-beside")).to_have_text("Said next to it")
+    await expect(lists.nth(1)).to_contain_text("“clock” was said next to it")
+    await numbers(page).nth(1).focus()
+    await page.keyboard.press("ArrowDown")
+    await expect(numbers(page).nth(2)).to_be_focused()
+    # What was said again says when last, as the newest are in that order.
+    await expect(numbers(page).nth(1).locator("time")).to_have_text(re.compile("3 times, last yesterday"))
+    assert await page.evaluate(UNNAMED) == []
+    # Where all that had the word is forgotten here, the others still do not count.
+    for _ in range(2):
+        await numbers(page).first.get_by_test_id("forget").click()
+        await page.get_by_test_id("forget-now").click()
+        await expect(page.get_by_test_id("forget-dialog")).to_have_count(0)
+    await expect(page.get_by_test_id("mem-status")).to_have_text("No memories bear on it")
+
+
+async def test_the_changes_of_one_file_are_one_row(room: MockRoom, open_page: OpenPage) -> None:
+    for at in range(33):
+        change = {"topics": ["file_modification"], "related_files": ["fg.log"]}
+        room.memory.know("CODEX", "fact", f"Modified file: fg.log {at}", days=2 - at / 100, **change)
+    room.memory.know("ann", "decision", "Use tabs", days=4)
+    page = await open_page(path="#/memory?as=graph", size=PHONE)
+    await expect(page.get_by_test_id("kg-status")).to_have_text(
+        "1 entry, the newest first, then 33 changes of files"
+    )
+    fold = page.get_by_test_id("kg-fold")
+    await expect(fold.locator("summary")).to_contain_text("fg.log 33 changes, last")
+    row = page.get_by_test_id("kg-row")
+    assert await row.filter(visible=True).count() == 1
+    # The keys go from row to row, into what is open and past what is not.
+    await row.filter(has_text="Use tabs").focus()
+    await page.keyboard.press("ArrowDown")
+    await expect(fold.locator("summary")).to_be_focused()
+    await page.keyboard.press("Enter")
+    await page.keyboard.press("ArrowDown")
+    await page.keyboard.press("Enter")
+    await expect(page.get_by_test_id("kg-chosen")).to_contain_text("Modified file: fg.log 32")
+    assert await page.evaluate(UNNAMED) == []
+
+
+async def test_a_small_graph_on_a_phone_leaves_room_for_its_list(room: MockRoom, open_page: OpenPage) -> None:
+    problem = room.memory.know("ann", "problem", "The walrus cache loses writes when two are flushed at once")
+    solution = room.memory.know("ann", "solution", "Flush the walrus cache under the lock of its store")
+    room.memory.relate(solution, "solves", problem)
+    page = await open_page(path=f"#/memory?as=graph&entry={solution['id']}", size=PHONE)
+    await expect(page.get_by_test_id("kg-row")).to_be_in_viewport(ratio=1)
+    middle = """() => {
+      const stage = document.querySelector('.kg-stage').getBoundingClientRect();
+      const spot = document.querySelector('.kg-spot.chosen circle').getBoundingClientRect();
+      return Math.abs(spot.x + spot.width / 2 - stage.x - stage.width / 2);
+    }"""
+    assert await page.evaluate(middle) < 1
+    names = await page.locator(".kg-name").all_text_contents()
+    assert len(names) == 2 and not any("…" in name for name in names)
+    assert await page.evaluate(WIDE) <= 0
+
+
 async def test_the_graph_by_pointer_and_keyboard(room: MockRoom, open_page: OpenPage) -> None:
     know, relate = room.memory.know, room.memory.relate
     new = know("ann", "decision", "PostgreSQL", rationale="row locks", alternatives=["SQLite"])

@@ -24,7 +24,9 @@ PERSON = Caller("ann", "room", person=True)
 
 
 async def kept(store: Store, text: str, agent: str, at: float, **more: Any) -> int:
-    new = NewMemory(Experience(more.pop("kind", "note"), text, **more), agent, f"s-{agent}", at)
+    importer = more.pop("importer", None)
+    experience = Experience(more.pop("kind", "note"), text, **more)
+    new = NewMemory(experience, agent, f"s-{agent}", at, imported_by=importer)
     return (await store.write(lambda tx: keep(tx, new))).number
 
 
@@ -85,6 +87,37 @@ async def test_words_filters_and_what_is_forgotten(tmp_path: Path) -> None:
         # A number names one, whatever else bears on it; what is forgotten it does not name.
         for text, wanted in (("r1", [old]), ("R2", [new]), (f"r{gone}", []), ("r99", [])):
             assert summaries(await looked(home, f"?q={text}")) == wanted, text
+
+
+async def test_what_is_said_again_stands_where_it_was_last_said(tmp_path: Path) -> None:
+    async with house(tmp_path, routes_on=routes) as home:
+        now = home.clock()
+        for text, minutes in (("the clock is fine", 30), ("the emu is fine", 20), ("the clock is fine", 10)):
+            await kept(home.store, text, "ann", now - 60 * minutes)
+        for query in ("", "?agent=ann"):
+            told = (await looked(home, query))["memories"]
+            assert [memory["summary"] for memory in told] == ["the clock is fine", "the emu is fine"], query
+            assert [memory["merged"] for memory in told] == [1, 0], query
+            times = [memory["updated_at"] for memory in told]
+            assert times == sorted(times, reverse=True), query
+            assert told[0]["created_at"] < told[1]["created_at"] == told[1]["updated_at"], query
+
+
+async def test_what_was_only_said_next_to_it_comes_last_and_says_so(tmp_path: Path) -> None:
+    async with house(tmp_path, routes_on=routes) as home:
+        now = home.clock()
+        for at, text in enumerate(
+            ("PostgreSQL has rows", "never mock the clock", "is the emu there", "a clock and much else")
+        ):
+            # A turn of a conversation, with neighbours.
+            await kept(home.store, text, "ann" if at < 3 else "bob", now - 600 + at, importer="zoe")
+        for limit in (30, 3, 1):
+            told = await looked(home, f"?q=clock&limit={limit}")
+            beside = [memory["beside"] for memory in told["memories"]]
+            assert beside == [False, False, True, True][:limit]
+            assert all(memory["why"]["words"] != [] for memory in told["memories"][:2])
+            assert told["more"] is (limit < 4)
+        assert not any(memory["beside"] for memory in (await looked(home))["memories"])
 
 
 async def test_a_time_leaves_out_what_is_before_and_behind_it(tmp_path: Path) -> None:

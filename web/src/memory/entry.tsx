@@ -1,13 +1,14 @@
 /** An entry of the knowledge: whole, where it is the chosen one, and as a row of the list. */
 
 import { signal } from "@preact/signals";
+import type { ComponentChildren } from "preact";
 import { now } from "../state/room";
 import { full, moment } from "../text/format";
 import { attempt, Icon } from "../ui/bits";
 import { Who } from "../ui/proximity";
 import { openEvent } from "./state";
 import type { KnowledgeEntry, KnowledgeRelation } from "./types";
-import { relationWords } from "./words";
+import { fileOf, relationWords } from "./words";
 
 /** The id of the entry that the pointer or the focus is at in the list: it is marked in the picture. */
 export const pointed = signal<string | null>(null);
@@ -58,6 +59,18 @@ function toChosen(entry: KnowledgeEntry, chosen: KnowledgeEntry | undefined, rel
     if (source === chosen.id && target === entry.id) return `${relationWords(relation, true)} it`;
   }
   return entry.distance ? `${entry.distance} steps away` : "";
+}
+
+/** The changes of one file, the newest first: one row that opens. */
+export function Fold({ entries, row }: { entries: readonly KnowledgeEntry[]; row: (entry: KnowledgeEntry) => ComponentChildren }) {
+  return (
+    <li>
+      <details class="kg-fold" data-testid="kg-fold">
+        <summary class="kg-row"><span class="kg-head"><Kind entry={entries[0]!} /><code>{fileOf(entries[0]!)}</code> {entries.length} changes, last <When entry={entries[0]!} /></span></summary>
+        <ol>{entries.map(row)}</ol>
+      </details>
+    </li>
+  );
 }
 
 export function Row(props: { entry: KnowledgeEntry; chosen: KnowledgeEntry | undefined; relations: readonly KnowledgeRelation[]; onChoose: () => void }) {

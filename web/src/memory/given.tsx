@@ -10,12 +10,13 @@ import { ref } from "../text/reference";
 import type { Entry } from "../types";
 import { attempt, hued, Icon } from "../ui/bits";
 import { ForgetDialog } from "./forget";
+import { Judge } from "./judge";
 import { forgotten, nameOf } from "./state";
-import type { GivenMemory } from "./types";
+import type { Feedback, GivenMemory } from "./types";
 
 const TYPES: Readonly<Record<string, string>> = { procedural: "skill", knowledge: "knowledge" };
 
-function Row({ memory, onForget }: { memory: GivenMemory; onForget: () => void }) {
+function Row({ memory, onSaid, onForget }: { memory: GivenMemory; onSaid: (feedback: Feedback) => void; onForget: () => void }) {
   const isKnowledge = memory.memory_type === "knowledge";
   const called = nameOf({ ...memory, memory_id: memory.id });
   const gone = memory.forgotten || (called !== null && forgotten.value.has(called));
@@ -33,6 +34,7 @@ function Row({ memory, onForget }: { memory: GivenMemory; onForget: () => void }
       <p class="given-text">{memory.text ?? (memory.memory_type === "procedural" ? memory.id : "It is not there any more, or not for you to read.")}</p>
       <p class="given-act">
         {memory.message && <button type="button" class="link" onClick={() => void showEntry(memory.message!)}>Open the message</button>}
+        <Judge id={memory.id} name={name} feedback={memory.feedback} onSaid={onSaid} />
         {called && memory.text !== null && <button type="button" class="link" onClick={onForget} aria-label={`Forget ${called.startsWith("k") ? "this knowledge" : called}`} data-testid="given-forget">Forget…</button>}
       </p>
     </li>
@@ -51,12 +53,13 @@ export function WasGiven({ entry }: { entry: Entry }) {
     // What is forgotten meanwhile has no text any more, so each opening asks anew.
     if (!open) void attempt(api.givenMemories(entry.id).then(setList));
   };
+  const said = (id: string, feedback: Feedback): void => setList((all) => all && all.map((memory) => (memory.id === id ? { ...memory, feedback } : memory)));
   return (
     <div class="given" data-testid="was-given">
       <button type="button" class="given-open" aria-expanded={open} onClick={turn} data-testid="given-open">
         <Icon name="memory" size={13} /> was given {given.length === 1 ? "1 memory" : `${given.length} memories`}
       </button>
-      {open && list && <ul>{list.map((memory) => <Row key={memory.id} memory={memory} onForget={() => setAsking(memory)} />)}</ul>}
+      {open && list && <ul>{list.map((memory) => <Row key={memory.id} memory={memory} onSaid={(feedback) => said(memory.id, feedback)} onForget={() => setAsking(memory)} />)}</ul>}
       {open && !list && <p class="muted">Looking…</p>}
       {forgetting && <ForgetDialog name={forgetting} text={asking?.text ?? ""} onClose={() => setAsking(null)} />}
     </div>

@@ -5,12 +5,12 @@ import { useEffect, useLayoutEffect, useMemo, useRef, useState } from "preact/ho
 import { api } from "../api";
 import { memoryWords, type MemoryWords } from "../state/view";
 import { Icon, Words } from "../ui/bits";
-import { Chosen, pointed, Row } from "./entry";
+import { Chosen, Fold, pointed, Row } from "./entry";
 import { ForgetDialog } from "./forget";
-import { capacity, drawn, radius, within, type Label, type Line, type Size } from "./layout";
+import { capacity, drawn, LINE, radius, within, type Label, type Line, type Size } from "./layout";
 import { againWhenBack, set, wentWrong } from "./state";
 import type { Knowledge, KnowledgeEntry } from "./types";
-import { KNOWLEDGE_KINDS, signOf } from "./words";
+import { fileOf, folded, KNOWLEDGE_KINDS, signOf } from "./words";
 
 /** Entries that are listed of a search, and read around one. */
 const LISTED = 60;
@@ -99,7 +99,8 @@ function ends({ source: from, target: to }: Line): { x1: number; y1: number; x2:
 }
 
 function Name({ label, class: name }: { label: Label | null; class: string }) {
-  return label && <text class={name} x={label.x} y={label.y + 4}>{label.text}</text>;
+  const lines = label?.text.split("\n") ?? [];
+  return label && <text class={name} x={label.x} y={label.y + 4 - ((lines.length - 1) * LINE) / 2}>{lines.map((line, i) => <tspan key={i} x={label.x} dy={i ? LINE : 0}>{line}</tspan>)}</text>;
 }
 
 const isClosed = (line: Line): boolean => !(line.source.entry.is_valid && line.target.entry.is_valid);
@@ -145,7 +146,7 @@ function Stage({ entries, found }: { entries: readonly KnowledgeEntry[]; found: 
   const count = box ? Math.min(capacity(box), entries.length) : 0;
   const kinds = KNOWLEDGE_KINDS.filter((kind) => entries.slice(0, count).some((entry) => entry.knowledge_type === kind));
   return (
-    <div class="kg-main">
+    <div class="kg-main" style={{ "--entries": entries.length }}>
       <div class="kg-stage" ref={holder} role="img" aria-label={`The picture of ${count === 1 ? "one entry" : `${count} entries`}. The list has the same.`}>{box && <Picture entries={entries} found={found} box={box} />}</div>
       <div class="kg-bar">
         <Steps />
@@ -210,7 +211,10 @@ function Status({ shown, found }: { shown: number; found: Around | null }) {
   const asked = Boolean(memoryWords.value.q.trim());
   const count = `${shown} ${shown === 1 ? "entry" : "entries"}`;
   const rest = known?.more ? ". There are more" : "";
-  const said = !known ? (problem.value ? "" : "Looking…") : known === all ? `${count}, ${asked ? "the best first" : "the newest first"}${rest}` : shown ? `${count} around it${rest}` : "Nothing relates to it yet";
+  // Unasked, the room puts what only says that files changed behind all others.
+  const changes = known === all && !asked && !memoryWords.value.kind ? (all?.entries.filter(fileOf).length ?? 0) : 0;
+  const listed = changes && changes < shown ? `${shown - changes} ${shown - changes === 1 ? "entry" : "entries"}, the newest first, then ${changes === 1 ? "a change of a file" : `${changes} changes of files`}` : `${count}, the newest first`;
+  const said = !known ? (problem.value ? "" : "Looking…") : known === all ? `${asked ? `${count}, the best first` : listed}${rest}` : shown ? `${count} around it${rest}` : "Nothing relates to it yet";
   return <p class="mem-status" role="status" data-testid="kg-status">{said}</p>;
 }
 
@@ -241,9 +245,10 @@ export default function Graph() {
     moved.current = true;
     choose(entry);
   };
+  const row = (entry: KnowledgeEntry) => <Row key={entry.id} entry={entry} chosen={chosen} relations={found?.relations ?? []} onChoose={() => pick(entry.id)} />;
   const move = (event: KeyboardEvent): void => {
     const by = event.key === "ArrowDown" ? 1 : event.key === "ArrowUp" ? -1 : 0;
-    const rows = [...(side.current?.querySelectorAll<HTMLElement>(".kg-row") ?? [])];
+    const rows = [...(side.current?.querySelectorAll<HTMLElement>(".kg-row") ?? [])].filter((other) => other.checkVisibility());
     const at = rows.indexOf(document.activeElement as HTMLElement);
     if (!by || at < 0) return;
     event.preventDefault();
@@ -260,7 +265,7 @@ export default function Graph() {
             {chosen && <Chosen entry={chosen} onForget={() => setAsking(chosen)} />}
             <Status shown={shown.length} found={found} />
             <ol class="kg-list" data-testid="kg-list">
-              {shown.map((entry) => <Row key={entry.id} entry={entry} chosen={chosen} relations={found?.relations ?? []} onChoose={() => pick(entry.id)} />)}
+              {words.entry ? shown.map(row) : folded(shown).map((group) => (group.length > 1 ? <Fold key={group[0]!.id} entries={group} row={row} /> : row(group[0]!)))}
             </ol>
           </aside>
         </div>

@@ -1,12 +1,12 @@
 /** One memory that was found: its words, whose it is and when, what it taught, where it comes from, and what is to be done. */
 
-import { useState } from "preact/hooks";
 import { now } from "../state/room";
 import { full, moment } from "../text/format";
 import { ref } from "../text/reference";
-import { attempt, Icon } from "../ui/bits";
+import { Icon } from "../ui/bits";
 import { Who } from "../ui/proximity";
-import { judge, openSource, set } from "./state";
+import { Judge } from "./judge";
+import { openSource, set } from "./state";
 import type { Memory } from "./types";
 import { markedParts, sourceWords } from "./words";
 
@@ -21,29 +21,21 @@ function Outcome({ outcome }: { outcome: string }) {
   return <span class={`mem-outcome ${GOOD.test(outcome) ? "good" : BAD.test(outcome) ? "bad" : ""}`}>{outcome}</span>;
 }
 
+/** When it was said; of what was said again, when last: the newest first go by that. */
+function When({ memory }: { memory: Memory }) {
+  const { created_at: first, merged = 0 } = memory;
+  if (!first) return null;
+  const last = memory.updated_at ?? first;
+  const at = moment(last, now.value);
+  return merged ? <time dateTime={last} data-tip={`${full(first)}, last ${full(last)}`}>{merged + 1} times, last {at}</time> : <time dateTime={first} data-tip={full(first)}>{at}</time>;
+}
+
 /** What made it a hit, where the marks do not show that. */
 function Why({ memory }: { memory: Memory }) {
   const { neighbour = [], author } = memory.why;
   const near = neighbour.slice(0, 4);
   const said = [author ? `you asked for ${author}` : "", near.length && !memory.marks.length ? `${near.map((word) => `“${word}”`).join(", ")} ${near.length === 1 ? "was" : "were"} said next to it` : ""].filter(Boolean);
   return said.length ? <p class="mem-why">Found because {said.join(", and ")}.</p> : null;
-}
-
-function Judge({ memory, name }: { memory: Memory; name: string }) {
-  const [busy, setBusy] = useState(false);
-  if (!memory.feedback) return null;
-  const { useful, useless, mine } = memory.feedback;
-  const say = async (yes: boolean): Promise<void> => {
-    setBusy(true);
-    await attempt(judge(memory, yes));
-    setBusy(false);
-  };
-  return (
-    <span class="mem-judge" role="group" aria-label={`Was ${name} of use?`}>
-      <button type="button" class="button small" aria-pressed={mine === true} disabled={busy} onClick={() => void say(true)} data-testid="useful"><Icon name="useful" size={14} /> Useful{useful > 0 && <em>{useful}</em>}</button>
-      <button type="button" class="button small" aria-pressed={mine === false} disabled={busy} onClick={() => void say(false)} data-testid="useless"><Icon name="useless" size={14} /> Not useful{useless > 0 && <em>{useless}</em>}</button>
-    </span>
-  );
 }
 
 /** What of the content the summary and the lessons do not say. */
@@ -66,7 +58,7 @@ export function Hit({ memory, onForget }: { memory: Memory; onForget: () => void
         <header>
           {kind && <span class="mem-kind">{kind}</span>}
           {memory.agent_id && <Who name={memory.agent_id} />}
-          {memory.created_at && <time dateTime={memory.created_at} data-tip={full(memory.created_at)}>{moment(memory.created_at, now.value)}</time>}
+          <When memory={memory} />
           {memory.outcome && <Outcome outcome={memory.outcome} />}
           {memory.imported_by && memory.imported_by !== memory.agent_id && <span class="muted">imported by {memory.imported_by}</span>}
           {episodic && <span class="mem-number">{name}</span>}
@@ -80,7 +72,7 @@ export function Hit({ memory, onForget }: { memory: Memory; onForget: () => void
           <span class="mem-acts">
             {opens && <button type="button" class="button small" onClick={() => void openSource(memory.source!)} data-testid="from"><Icon name="right" size={14} /> {opens}</button>}
             {memory.memory_type === "knowledge" && <button type="button" class="button small" onClick={() => set({ as: "graph", entry: memory.memory_id })} data-testid="to-graph"><Icon name="airspace" size={14} /> What relates to it</button>}
-            <Judge memory={memory} name={name} />
+            <Judge id={memory.memory_id} name={name} feedback={memory.feedback} />
             {memory.memory_type !== "procedural" && <button type="button" class="button small mem-forget" onClick={onForget} aria-label={`Forget ${name}`} data-testid="forget"><Icon name="forget" size={14} /><span> Forget…</span></button>}
           </span>
         </footer>

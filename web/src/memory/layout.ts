@@ -2,8 +2,8 @@
  * Where entries stand around the chosen one, in a box of so many pixels: those that relate to it directly near it, the
  * others behind these; and which of their words there is room for.
  *
- * Invariant: the same entries, relations and box give the same picture, and all of it is in the box; no word that is
- * shown lies on a spot or on another word. What has no room is left to the list. Pure.
+ * Invariant: the same entries, relations and box give the same picture, and all of it is in the box, the chosen one in
+ * its middle; no word that is shown lies on a spot or on another word, and none is cut that has room. What has no room is left to the list. Pure.
  */
 
 import { forceCollide, forceLink, forceManyBody, forceRadial, forceSimulation, type SimulationLinkDatum, type SimulationNodeDatum } from "d3-force";
@@ -28,8 +28,14 @@ const STRETCH = 1.6;
 const TICKS = 120;
 /** Of a word's letter, and of a line of words. */
 const LETTER = 6;
-const LINE = 13;
+export const LINE = 13;
 const LETTERS = 26;
+/** Of the chosen one's letter; and the most lines of an entry's words, and their length, where there is room. */
+const CHOSEN_LETTER = 6.7;
+const LINES = 4;
+const LONG = 30;
+/** How long they are where there is less; and the chosen one's at first, so that the lines at it have room for their words. */
+const NARROW = 18;
 /** Lines at the chosen one that are named; where there are more their words are a thicket, and the list says them. */
 const FEW = 12;
 /** Where on its line a relation's word may stand. */
@@ -41,6 +47,7 @@ export interface Size {
 }
 
 export interface Label extends Size {
+  /** Its lines. */
   text: string;
   /** Its middle. */
   x: number;
@@ -147,46 +154,75 @@ function rings(steps: readonly number[]): (step: number) => number {
   return (step) => radii[Math.min(step, 3)]!;
 }
 
-/** Move all into the box; a small picture is stretched to fill it. */
+/** Move all into the box, around its middle; a small picture is stretched to fill it. */
 function fit(spots: readonly Spot[], { width, height }: Size): void {
   const axis = (of: "x" | "y", from: number, to: number): void => {
-    const all = spots.map((spot) => spot[of]);
-    const [low, high] = [Math.min(...all), Math.max(...all)];
-    const scale = Math.min(STRETCH, Math.max(1, to - from) / Math.max(1, high - low));
-    for (const spot of spots) spot[of] = (from + to) / 2 + (spot[of] - (low + high) / 2) * scale;
+    const far = Math.max(1, ...spots.map((spot) => Math.abs(spot[of])));
+    const scale = Math.min(STRETCH, Math.max(1, to - from) / 2 / far);
+    for (const spot of spots) spot[of] = (from + to) / 2 + spot[of] * scale;
   };
   axis("x", ASIDE, width - ASIDE);
   axis("y", ABOVE, height - BELOW);
 }
 
 const cut = (text: string): string => (text.length > LETTERS ? `${text.slice(0, LETTERS - 1).trimEnd()}…` : text);
+/** A text in so many lines at most; what does not fit is cut off. */
+export function wrapped(text: string, letters: number, most: number): string {
+  const lines = [""];
+  for (const word of text.split(/\s+/).filter(Boolean)) {
+    const longer = `${lines.at(-1)!} ${word}`.trim();
+    if (longer.length <= letters || lines.at(-1) === "") lines[lines.length - 1] = longer;
+    else lines.push(word);
+  }
+  const shown = lines.slice(0, most).map((line) => (line.length > letters ? `${line.slice(0, letters - 1)}…` : line));
+  if (lines.length > most) shown[most - 1] = `${shown.at(-1)!.slice(0, letters - 1).trimEnd().replace(/…$/, "")}…`;
+  return shown.join("\n");
+}
+
 const apart = (a: Label, b: Label): boolean => Math.abs(a.x - b.x) * 2 >= a.width + b.width || Math.abs(a.y - b.y) * 2 >= a.height + b.height;
 
-/** Give words to what has room for them: the chosen one, the lines that touch it, then the others, the nearest first. */
+/** A label around this place, moved into the box sideways. */
+function label(text: string, x: number, y: number, letter: number, box: Size): Label {
+  const lines = text.split("\n");
+  const width = Math.max(...lines.map((line) => line.length)) * letter + 4;
+  return { text, x: Math.max(width / 2 + 2, Math.min(box.width - width / 2 - 2, x)), y, width, height: lines.length * LINE };
+}
+
+/** Give words to what has room for them: the chosen one, the lines that touch it, then the others, the nearest first;
+ * then the rest of their words to those that were cut. */
 function name(spots: readonly Spot[], lines: readonly Line[], box: Size): void {
   const taken: Label[] = spots.map((spot) => ({ text: "", x: spot.x, y: spot.y, width: 2 * radius(spot), height: 2 * radius(spot) }));
-  const place = (text: string, spots: readonly (readonly [number, number])[], must = false): Label | null => {
-    const width = text.length * LETTER + 4;
-    for (const [x, y] of spots) {
-      const label = { text, x: Math.max(width / 2 + 2, Math.min(box.width - width / 2 - 2, x)), y, width, height: LINE };
-      if (!must && !taken.every((other) => apart(label, other))) continue;
-      taken.push(label);
-      return label;
-    }
-    return null;
+  const place = (labels: readonly Label[], must = false): Label | null => {
+    const free = labels.find((one) => taken.every((other) => apart(one, other))) ?? (must ? labels[0]! : null);
+    if (free) taken.push(free);
+    return free;
   };
-  const beside = (spot: Spot, must = false): Label | null => {
+  const at = (spot: Spot, text: string, side: number): Label => {
+    const away = radius(spot) + 3 + (text.split("\n").length * LINE) / 2;
+    return label(text, spot.x, spot.y + side * away, spot.steps === 0 ? CHOSEN_LETTER : LETTER, box);
+  };
+  const beside = (spot: Spot, text: string, must = false): Label | null => {
     const ends = lines.flatMap(({ source, target }) => (source === spot ? [target] : target === spot ? [source] : []));
     const pull = ends.reduce((sum, end) => sum + (end.y - spot.y) / (Math.hypot(end.x - spot.x, end.y - spot.y) || 1), 0);
     // On the side where fewer lines are; that is below where neither is better.
-    const away = (radius(spot) + LINE / 2 + 3) * (pull > 0.2 ? -1 : 1);
-    return place(cut(spot.entry.content), [[spot.x, spot.y + away], [spot.x, spot.y - away]], must);
+    const side = pull > 0.2 ? -1 : 1;
+    return place([at(spot, text, side), at(spot, text, -side)], must);
   };
-  for (const spot of spots) if (spot.steps <= 1) spot.name = beside(spot, spot.steps === 0);
+  for (const spot of spots) if (spot.steps <= 1) spot.name = spot.steps === 0 ? beside(spot, wrapped(spot.entry.content, NARROW, 2), true) : beside(spot, cut(spot.entry.content));
   const direct = lines.filter(({ source, target }) => source.steps === 0 || target.steps === 0);
   for (const line of direct.length <= FEW ? direct : []) {
     const { source: a, target: b } = line;
-    line.name = place(relationWords(line.relation), ALONG.map((at) => [a.x + (b.x - a.x) * at, a.y + (b.y - a.y) * at]));
+    line.name = place(ALONG.map((part) => label(relationWords(line.relation), a.x + (b.x - a.x) * part, a.y + (b.y - a.y) * part, LETTER, box)));
   }
-  for (const spot of spots) if (spot.steps > 1) spot.name = beside(spot);
+  for (const spot of spots) if (spot.steps > 1) spot.name = beside(spot, cut(spot.entry.content));
+  const inBox = ({ y, height }: Label): boolean => y >= height / 2 && y + height / 2 <= box.height;
+  for (const spot of spots) {
+    const short = spot.name;
+    if (!short?.text.endsWith("…")) continue;
+    const others = taken.filter((other) => other !== short);
+    const side = short.y < spot.y ? -1 : 1;
+    const longer = [LINES, 3, 2].flatMap((most) => [LONG, NARROW].flatMap((letters) => [side, -side].map((there) => at(spot, wrapped(spot.entry.content, letters, most), there))));
+    const free = longer.find((one) => inBox(one) && others.every((other) => apart(one, other)));
+    if (free) taken[taken.indexOf(short)] = spot.name = free;
+  }
 }

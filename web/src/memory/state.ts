@@ -12,7 +12,7 @@ import { onEntries } from "../state/room";
 import { memoryWords, show, showEntry, taskOpen, timelineWords, NO_WORDS, type MemoryWords } from "../state/view";
 import { ref } from "../text/reference";
 import { toast } from "../ui/bits";
-import type { Choices, Memory, Source } from "./types";
+import type { Choices, Feedback, Memory, Source } from "./types";
 import { since } from "./words";
 
 /** Milliseconds without a key before the room is asked; and that what is said in the room is gathered. */
@@ -125,11 +125,12 @@ export async function forget(name: string): Promise<void> {
   memories.value = memories.peek()?.filter((memory) => nameOf(memory) !== name) ?? null;
 }
 
-/** Say whether it helped; the last word counts. */
-export async function judge(memory: Memory, useful: boolean): Promise<void> {
-  const { useful: yes, useless: no } = await api.judgeMemory(memory.memory_id, useful);
+/** Say whether it helped; the last word counts. Raises ApiError. */
+export async function judge(id: string, useful: boolean): Promise<Feedback> {
+  const { useful: yes, useless: no } = await api.judgeMemory(id, useful);
   const said = { useful: yes, useless: no, mine: useful };
-  memories.value = memories.peek()?.map((other) => (other.memory_id === memory.memory_id ? { ...other, feedback: said } : other)) ?? null;
+  memories.value = memories.peek()?.map((other) => (other.memory_id === id ? { ...other, feedback: said } : other)) ?? null;
+  return said;
 }
 
 /** Show where a memory comes from. */

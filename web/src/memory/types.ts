@@ -9,6 +9,12 @@ export interface Source {
   moment: number;
 }
 
+export interface Feedback {
+  useful: number;
+  useless: number;
+  mine: boolean | null;
+}
+
 export interface Memory {
   memory_type: "episodic" | "procedural" | "knowledge";
   memory_id: string;
@@ -19,7 +25,9 @@ export interface Memory {
   marks: string[];
   source: Source | null;
   /** null where nobody can say: of skills and knowledge. */
-  feedback: { useful: number; useless: number; mine: boolean | null } | null;
+  feedback: Feedback | null;
+  /** It has no word of the question, and was said next to one that has. */
+  beside: boolean;
   number?: number;
   event_type?: string;
   summary?: string;
@@ -28,6 +36,9 @@ export interface Memory {
   tags?: string[];
   agent_id?: string;
   created_at?: string;
+  /** When it was last said, and how often besides. */
+  updated_at?: string;
+  merged?: number;
   imported_by?: string | null;
   knowledge_type?: string;
   rationale?: string | null;
@@ -59,6 +70,7 @@ export interface GivenMemory {
   text: string | null;
   outcome: string | null;
   tags: string[];
+  feedback: Feedback | null;
 }
 
 export interface KnowledgeEntry {

@@ -61,8 +61,10 @@ function Status() {
   const words = memoryWords.value;
   const found = memories.value;
   if (!found?.length) return <p class="mem-status" role="status" data-testid="mem-status">{found || problem.value ? "" : "Looking…"}</p>;
-  const count = `${found.length}${more.value ? " or more" : ""}`;
-  const said = words.q.trim() ? (found.length === 1 ? "1 memory bears on it" : `${count} memories bear on it, the best first`) : found.length === 1 ? "1 memory" : `The newest ${count}`;
+  // What was only said next to these does not bear on it; it comes last, so where some is shown, these are all.
+  const own = found.filter((memory) => !memory.beside).length;
+  const count = `${own}${more.value && own === found.length ? " or more" : ""}`;
+  const said = words.q.trim() ? (own === 1 ? "1 memory bears on it" : `${own ? count : "No"} memories bear on it${own ? ", the best first" : ""}`) : own === 1 ? "1 memory" : `The newest ${count}`;
   return <p class={`mem-status ${reading.value ? "stale" : ""}`} role="status" data-testid="mem-status">{said}{more.value && !canShowMore() && ". Say more words, or filter, for what is not here"}</p>;
 }
 
@@ -96,28 +98,34 @@ function Nothing() {
 
 function Hits() {
   const [asking, setAsking] = useState<Memory | null>(null);
-  const list = useRef<HTMLOListElement>(null);
+  const list = useRef<HTMLDivElement>(null);
+  const rows = (): HTMLElement[] => [...(list.current?.querySelectorAll<HTMLElement>(".mem") ?? [])];
   const found = memories.value ?? [];
   const forgetting = asking && nameOf(asking);
+  const own = found.filter((memory) => !memory.beside);
+  const beside = found.filter((memory) => memory.beside);
+  const hit = (memory: Memory) => <Hit key={memory.memory_id} memory={memory} onForget={() => setAsking(memory)} />;
   // What had the focus is gone: the next one has it, or the search.
   const closed = (done: boolean): void => {
     const at = found.findIndex((memory) => memory === asking);
     setAsking(null);
-    if (done) requestAnimationFrame(() => (list.current?.children[Math.max(0, Math.min(at, found.length - 2))] as HTMLElement | undefined ?? document.querySelector<HTMLElement>(".mem-search input"))?.focus());
+    if (done) requestAnimationFrame(() => (rows()[Math.max(0, Math.min(at, found.length - 2))] ?? document.querySelector<HTMLElement>(".mem-search input"))?.focus());
   };
   const step = (event: KeyboardEvent): void => {
     const by = event.key === "ArrowDown" ? 1 : event.key === "ArrowUp" ? -1 : 0;
-    const rows = [...(list.current?.children ?? [])] as HTMLElement[];
-    const at = rows.findIndex((row) => row === document.activeElement);
+    const all = rows();
+    const at = all.findIndex((row) => row === document.activeElement);
     if (!by || at < 0) return;
     event.preventDefault();
-    rows[Math.max(0, Math.min(rows.length - 1, at + by))]!.focus();
+    all[Math.max(0, Math.min(all.length - 1, at + by))]!.focus();
   };
   return (
     <>
-      <ol class="mem-list" ref={list} onKeyDown={step} aria-busy={reading.value}>
-        {found.map((memory) => <Hit key={memory.memory_id} memory={memory} onForget={() => setAsking(memory)} />)}
-      </ol>
+      <div ref={list} onKeyDown={step} aria-busy={reading.value}>
+        <ol class="mem-list">{own.map(hit)}</ol>
+        {beside.length > 0 && <h2 class="mem-beside" data-testid="mem-beside">Said next to it</h2>}
+        {beside.length > 0 && <ol class="mem-list" aria-label="Said next to it">{beside.map(hit)}</ol>}
+      </div>
       {canShowMore() && <button type="button" class="button mem-more" onClick={showMore} data-testid="mem-more">Show more</button>}
       {forgetting && <ForgetDialog name={forgetting} text={asking?.summary ?? asking?.content ?? ""} onClose={closed} />}
     </>

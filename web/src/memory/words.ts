@@ -1,6 +1,6 @@
 /** How the page says what memories are. Pure. */
 
-import type { Source } from "./types";
+import type { KnowledgeEntry, Source } from "./types";
 
 /** The kinds of knowledge, in the order of docs/memory.md. */
 export const KNOWLEDGE_KINDS: readonly string[] = ["decision", "fact", "constraint", "pattern", "problem", "solution", "contract", "configuration"];
@@ -23,6 +23,30 @@ const RELATIONS: Readonly<Record<string, readonly [string, string]>> = {
 /** What `relation` is, said of its source; `turned`: of its target. */
 export function relationWords(relation: string, turned = false): string {
   return RELATIONS[relation]?.[turned ? 1 : 0] ?? relation.replaceAll("_", " ");
+}
+
+/** The topic of what says only that a file was changed. */
+const CHANGED = "file_modification";
+
+/** The one file that an entry says was changed; empty for any other entry. */
+export const fileOf = (entry: KnowledgeEntry): string => (entry.topics.includes(CHANGED) ? entry.related_files[0] ?? "" : "");
+
+/** Entries in their order, with all changes of one file together where the first of them stands. */
+export function folded(entries: readonly KnowledgeEntry[]): KnowledgeEntry[][] {
+  const files = new Map<string, KnowledgeEntry[]>();
+  const groups: KnowledgeEntry[][] = [];
+  for (const entry of entries) {
+    const file = fileOf(entry);
+    const others = file ? files.get(file) : undefined;
+    if (others) {
+      others.push(entry);
+      continue;
+    }
+    const group = [entry];
+    groups.push(group);
+    if (file) files.set(file, group);
+  }
+  return groups;
 }
 
 const HOURS: Readonly<Record<string, number>> = { day: 24, week: 168, month: 720, year: 8766 };

@@ -15,6 +15,7 @@ from relay.memory.episodic.forgetting import forget
 from relay.memory.episodic.keeping import NewMemory, keep
 from relay.memory.episodic.recalling import HOP_DECAY
 from relay.memory.experience import Experience
+from relay.memory.found import said_beside
 from relay.memory.knowledge.entry import Extractor, Kind
 from relay.memory.knowledge.line_forms import parse
 from relay.memory.knowledge.recording import record
@@ -50,8 +51,7 @@ class MemoryActions:
             recalled, caller=caller, text=action.text, limit=MOST_FOUND, hop_decay=self._hop_decay()
         )
         found = await self._store.read(asking, actor=caller)
-        # What only stood beside a memory with its words does not bear on it.
-        found = [each for each in found if each.why.get("words") or not action.text][:MOST_SHOWN]
+        found = [each for each in found if not said_beside(each.why)][:MOST_SHOWN]
         if not found:
             return NOTHING if action.text else EMPTY
         first = "The newest" if not action.text else "What is remembered that bears on it, the best first"

@@ -21,6 +21,8 @@ from relay.faces.http.routes.operations import caller_of
 from relay.faces.memory_look import MOST_SHOWN, MemoryLook, source_of
 from relay.log import events
 from relay.memory import given
+from relay.memory.episodic.feedback import feedback_on
+from relay.memory.episodic.keeping import KIND
 from relay.memory.episodic.memory import MOST_QUESTION
 from relay.memory.episodic.recalling import Wanted
 from relay.memory.experience import nfc
@@ -94,15 +96,21 @@ class MemoryRoutes:
 
     async def of_message(self, request: web.Request) -> web.Response:
         """`{memories: [{id, memory_type, reference, number, author, at, event_id, message, forgotten, text, outcome,
-        tags}]}`, in the order in which the agent read them; none for a message that is no turn's answer."""
-        Query(request)
+        tags, feedback}]}`, in the order in which the agent read them; none for a message that is no turn's answer.
+        `?name=`: whose `feedback.mine` is. No `feedback`: nobody can say."""
+        query = Query(request, "name")
+        reader = self._caller(request, query.text("name")).agent
         credential, id = request[CREDENTIAL], request.match_info["message"]
         me = credential.identity if credential.kind is CredentialKind.KEY else None
 
         async def look(tx: Tx) -> list[dict[str, Any]] | None:
             row = await tx.one(Q.event_of_message, id=id)
             event = None if row is None else await events.get(tx, row["event_id"])
-            return None if event is None else await given.shown(tx, event, me or "")
+            memories = [] if event is None else await given.shown(tx, event, me or "")
+            numbers = [each["number"] for each in memories if each["memory_type"] == KIND and each["text"]]
+            feedback = await feedback_on(tx, numbers, reader)
+            shown = [{**each, "feedback": feedback.get(each["number"])} for each in memories]
+            return None if event is None else shown
 
         memories = await self._store.read(look)
         if memories is None:
