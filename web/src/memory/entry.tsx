@@ -66,7 +66,7 @@ export function Fold({ entries, row }: { entries: readonly KnowledgeEntry[]; row
   return (
     <li>
       <details class="kg-fold" data-testid="kg-fold">
-        <summary class="kg-row"><span class="kg-head"><Kind entry={entries[0]!} /><code>{fileOf(entries[0]!)}</code> {entries.length} changes, last <When entry={entries[0]!} /></span></summary>
+        <summary class="kg-row"><span class="kg-head"><Icon name="right" size={12} /><Kind entry={entries[0]!} /><code>{fileOf(entries[0]!)}</code> <span>{entries.length} changes, last <When entry={entries[0]!} /></span></span></summary>
         <ol>{entries.map(row)}</ol>
       </details>
     </li>
