@@ -31,7 +31,7 @@ ASKED = "what do we know of the flamingo store"
 
 @pytest.fixture(params=sorted(STORES))
 async def one(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Outside]:
-    agents = [program(name, "scribe.py", name.lower()) for name in ("EARLY", "LATE")]
+    agents = [program(name, "scribe.py", name.lower()) for name in ("HEARER", "EARLY", "LATE")]
     more: dict[str, Any] = {"workspace": {"context_len": 0, "worktrees": False}}
     async with (
         STORES[request.param](tmp_path) as (where, env),
@@ -102,8 +102,10 @@ async def doors(one: Outside, agents: list[Any], id: str, entry: str, answer: st
 
 
 async def test_forgotten_is_told_nowhere(one: Outside) -> None:
-    said = await one.post(f"DECISION (topic zoo; file src/zoo.py): {DECIDED}", name="ann")
-    await one.post("the heron mended the roof of the boat house", name="ann")
+    # Said to another one: who was asked a message is not given the memory of it.
+    decision = f"@HEARER DECISION (topic zoo; file src/zoo.py): {DECIDED}"
+    said = await one.post(decision, name="ann")
+    await one.post("@HEARER the heron mended the roof of the boat house", name="ann")
 
     async def remembered() -> Any:
         hits = [
@@ -141,6 +143,4 @@ async def test_forgotten_is_told_nowhere(one: Outside) -> None:
         await say(one, f"@LATE {ASKED}", "LATE")
         assert SECRET not in quoted(one, "late")
     # What was said stays where it was said.
-    assert [each["body"] for each in await one.entries() if each["id"] == said["id"]] == [
-        f"DECISION (topic zoo; file src/zoo.py): {DECIDED}"
-    ]
+    assert [each["body"] for each in await one.entries() if each["id"] == said["id"]] == [decision]
