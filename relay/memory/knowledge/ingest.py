@@ -88,7 +88,9 @@ class _Entry:
             "extractor": str(draft.extractor),
             "audience": self.audience,
             "at": draft.at,
-            "statement": contradictions.digest(self.said) if self.said else None,
+            "statement": contradictions.digest(self.said or contradictions.said(draft.content))
+            if self.words
+            else None,
             "words": " ".join(self.words),
             "other_words": " ".join(self.other_words),
         }

@@ -153,6 +153,15 @@ async def test_a_problem_a_solution_and_what_names_them(store: Store) -> None:
     ]  # its owner reads it
 
 
+async def test_a_problem_is_named_by_its_text(store: Store) -> None:
+    await recorded(store, said("CODEX", "PROBLEM: the walrus cache loses writes"))
+    await recorded(
+        store, said("CLAUDE", 'SOLUTION: flush at the end (solves "the walrus cache loses writes")')
+    )
+    solution, problem = await ask(store, "ann")
+    assert (solution["knowledge_type"], solution["for_problem"]) == ("solution", problem["id"])
+
+
 async def test_what_is_superseded_or_contradicted_is_closed_and_stays(store: Store) -> None:
     await recorded(
         store,
