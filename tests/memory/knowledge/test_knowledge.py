@@ -142,6 +142,7 @@ async def test_ingest_event(store: Store) -> None:
 
 async def test_a_problem_a_solution_and_what_names_them(store: Store) -> None:
     await recorded(store, said("CODEX", "PROBLEM (high): a race\nSOLUTION: a mutex"))
+    assert await store.check() == []
     solution, problem = await ask(store, "ann")
     assert (problem["severity"], solution["for_problem"]) == ("high", problem["id"])
     [event] = await recorded(store, said("CLAUDE", f"As {problem['id'][:12]} shows, it is bad."))
