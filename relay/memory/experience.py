@@ -35,6 +35,22 @@ _NEXT = re.compile(r"(?<=[.!?…。！？؟])\s+|\n+|(?<=[。！？])")
 #: A sentence that asks, with what may stand around its end.
 _ASKS = re.compile(r"[?？؟][\W_]*\Z")
 _SAYS = re.compile(r"\w")
+#: Whom a message is for; a sentence that only gives them something to do; what makes it say more than that.
+_FOR = re.compile(r"\A\s*(?:@[\w./-]+[\s,:]*)+")
+_ORDERS = re.compile(
+    r"\A(?:(?:please|now|then|also|next|first|and|again|ok|okay|(?:can|could|would|will)\s+you)\b[\s,]*)*"
+    r"(?:add|answer|begin|build|change|check|clean|commit|continue|create|debug|delete|deploy|do|document|explain|"
+    r"extend|find|finish|fix|format|go|help|implement|improve|inspect|investigate|list|look|make|measure|merge|"
+    r"migrate|move|port|prepare|push|read|rebase|refactor|release|remove|rename|repeat|replace|report|reproduce|"
+    r"revert|review|rewrite|run|say|set|show|simplify|sort|split|start|stop|summarise|summarize|take|tell|test|try|"
+    r"update|upgrade|verify|work|write)\b",
+    re.IGNORECASE,
+)
+_TEACHES = re.compile(
+    r"\b(?:always|because|decided|instead|lesson|must|never|not|only|otherwise|remember|should|since)\b"
+    r"|n['\u2019]t\b",
+    re.IGNORECASE,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,8 +93,8 @@ class Experience:
 
     @property
     def only_asks(self) -> bool:
-        """Does it ask, and say nothing else? Each of its sentences is a question, and it came out in no way, taught
-        nothing, and has no details that are more than a text which only asks."""
+        """Does it ask, and say nothing else? Each of its sentences is a question or an order, and it came out in no
+        way, taught nothing, and has no details that are more than a text which only asks."""
         if self.outcome is not None or self.lessons:
             return False
         return all(isinstance(text, str) and only_asks(text) for text in (self.summary, *self.details))
@@ -132,9 +148,16 @@ def experience(
 
 
 def only_asks(text: str) -> bool:
-    """Is each sentence of a text a question? One without a word is none."""
-    sentences = [sentence for sentence in _NEXT.split(text) if _SAYS.search(sentence)]
-    return bool(sentences) and all(_ASKS.search(sentence) for sentence in sentences)
+    """Is each sentence of a text a question, or something to do for those whom it names first? A sentence without a
+    word is none; one that says what always holds, or why, says more."""
+    addressed = _FOR.match(text)
+    said = text[addressed.end() :] if addressed else text
+    sentences = [sentence for sentence in _NEXT.split(said) if _SAYS.search(sentence)]
+    return bool(sentences) and all(
+        _ASKS.search(sentence)
+        or (addressed and _ORDERS.match(sentence.strip()) and not _TEACHES.search(sentence))
+        for sentence in sentences
+    )
 
 
 def nfc(value: str) -> str:

@@ -53,6 +53,20 @@ async def in_conversation(tx: Tx, lane: Lane, *, but: Collection[str] = ()) -> t
     return memories, messages
 
 
+async def is_answer_in(tx: Tx, event_id: str, lane: Lane) -> bool:
+    """Was this said by a turn of that conversation?"""
+    answer = await events.get(tx, event_id)
+    for parent in () if answer is None else answer.parents:
+        ended = await events.get(tx, parent)
+        if (
+            ended is not None
+            and ended.type == TURN_ENDED
+            and (ended.session, ended.lane) == (lane.session, lane.name)
+        ):
+            return True
+    return False
+
+
 async def ids_of_answer(tx: Tx, answer: Event) -> Sequence[str]:
     """The ids of what the author of an answer was given with its turn, in the order in which it read them; none where
     it was no turn's answer."""

@@ -4,8 +4,8 @@ Invariants:
 - a turn never waits longer than `RECALL_S` for it, and never fails with it: then it begins without, and the log of
   the daemon says why;
 - what is given is decided in the transaction in which the turn begins: nothing that is forgotten by then, nothing
-  that this conversation was given or asked before, nothing that its agent reads anyway. A turn that begins anew,
-  after it failed or was cut off, is given the same again, as it is asked the same again;
+  that this conversation was given, asked or answered before, nothing that its agent reads anyway. A turn that begins
+  anew, after it failed or was cut off, is given the same again, as it is asked the same again;
 - a conversation that resumes begins with its own working memory, whole, whatever else is given.
 """
 
@@ -82,7 +82,11 @@ class _Recollection:
         before, asked = await given.in_conversation(tx, lane, but=messages)
         asking = await tx.all(ledger.Q.events_of_messages, ids=json.dumps(sorted(asked)))
         known = {*seen, *(row["event_id"] for row in asking)}
-        standing = [quote for quote in self.quotes if quote.id not in before and await stands(tx, quote)]
+        standing = [
+            quote
+            for quote in self.quotes
+            if quote.id not in before and await stands(tx, quote) and not await _own(tx, quote, lane)
+        ]
         picked = chosen(standing, self.budget, given=before, seen=known)
         causes = [quote.event_id for quote in picked if quote.event_id is not None]
         held = await working_text(tx, lane.name, lane.session)
@@ -95,6 +99,15 @@ class _Recollection:
             # What was archived since is told all the same.
             tuple([cause for cause in causes if await events.get(tx, cause) is not None]),
         )
+
+
+async def _own(tx: Tx, quote: Quote, lane: Lane) -> bool:
+    """Did the agent say it in this conversation itself?"""
+    return (
+        quote.author == lane.name
+        and quote.event_id is not None
+        and await given.is_answer_in(tx, quote.event_id, lane)
+    )
 
 
 async def _quotes(tx: Tx, *, caller: Caller, text: str, hop_decay: bool) -> tuple[Quote, ...]:

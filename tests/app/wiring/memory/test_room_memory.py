@@ -243,6 +243,37 @@ async def test_an_earlier_question_is_not_given(room: Remembering, floor: Floor)
     assert not alpha.turns[0].memories
 
 
+async def test_what_another_agent_was_told_to_do_is_not_given(room: Remembering, floor: Floor) -> None:
+    alpha = floor.add("ALPHA")
+    text = "@CY write a test for the scheduler, with a mock of the clock"
+    order = NewMemory(Experience("message", text), "ann", "one", 1.0)
+    await room.store.write(lambda tx: keep(tx, order))
+    await floor.ask(ASKED)
+    await floor.reach("done")
+    assert not alpha.turns[0].memories
+
+
+async def test_its_own_answer_is_not_given_in_the_same_conversation(room: Remembering, floor: Floor) -> None:
+    said = "The scheduler tests mock the clock through the fixture called ticks."
+
+    async def answer(turn: Turn) -> AsyncIterator[Part]:
+        yield TextPart(said)
+        yield EndPart()
+
+    alpha, beta = floor.add("ALPHA", answer), floor.add("BETA", answer)
+    await floor.ask("@ALPHA explain how the scheduler is tested")
+    await until_done(room.store, 1)
+    await room.follow()
+    for number in range(20):  # so that the turn reads it nowhere else
+        await floor.ask(f"the weather is fine on day {number}" + ", and so it is" * 200)
+    await floor.ask("@BETA write a test for the scheduler; you may mock the clock")
+    await floor.ask("@ALPHA write a test for the scheduler; you may mock the clock")
+    await until_done(room.store, 3)
+    assert said not in beta.turns[0].context
+    assert said in beta.turns[0].memories
+    assert said not in alpha.turns[1].memories
+
+
 async def test_a_prompt_begins_with_what_says_most_of_it_itself(room: Remembering, floor: Floor) -> None:
     """Not with what its conversation was asked before, nor with what only stood beside that."""
     for line in (
