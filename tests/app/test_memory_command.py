@@ -100,13 +100,16 @@ def test_what_was_only_said_next_to_a_hit_stands_behind_a_line(room: Room, tmp_p
         "Said next to it:",
         True,
     )
+    # It takes no place of what has the words itself.
+    file = file_of(tmp_path, told("alone", "the old clock of the tower, of the church and of the town"))
+    room.json("memory", "import", file)
+    lines = room.relay("memory", "recall", "clock", "--limit", "2")[1].splitlines()
+    assert [line[-4:] for line in lines] == ["lock", "town"]
     # A number that nothing explains says nothing to a person; programs have it.
     assert "0." not in first
-    told_both = room.json("memory", "recall", "clock")["memories"]
-    assert [(each["why"]["words"], each["why"]["neighbour"]) for each in told_both] == [
-        (["clock"], []),
-        ([], ["clock"]),
-    ]
+    memories = room.json("memory", "recall", "clock")["memories"]
+    by_text = {each["summary"]: (each["why"]["words"], each["why"]["neighbour"]) for each in memories}
+    assert (by_text[said[0]], by_text[said[1]]) == (([], ["clock"]), (["clock"], []))
 
 
 @BOTH

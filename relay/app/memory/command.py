@@ -27,6 +27,7 @@ from relay.faces.operations.registry import OPERATIONS
 from relay.memory.episodic.importing import NOT_JSON, ImportResult, RefusedLine
 from relay.memory.episodic.indexing import index_anew
 from relay.memory.episodic.memory import MOST_RECALLED
+from relay.memory.found import said_beside
 from relay.memory.knowledge import ingest
 from relay.model import Fault, Refusal, references
 
@@ -104,8 +105,12 @@ async def _run(settings: Settings, args: argparse.Namespace) -> int:
     async with room_operations(settings, args.name) as perform:
         match args.action:
             case "recall":
-                values = {"task_description": args.text or "", "tags": args.tag, "limit": args.limit}
+                # People are shown what was only said next to a hit in the places that are left.
+                most = args.limit if args.json else min(3 * args.limit, MOST_RECALLED)
+                values = {"task_description": args.text or "", "tags": args.tag, "limit": most}
                 memories = await perform(OPERATIONS["recall"], values)
+                if not args.json:
+                    memories = sorted(memories, key=lambda memory: said_beside(memory["why"]))[: args.limit]
                 answer = {"id": None, "memories": [questions.with_key(memory) for memory in memories]}
                 return _print(answer, questions.in_words, args)
             case "show":
