@@ -77,13 +77,13 @@ async def _found(tx: Tx, caller: Caller, wanted: Wanted, limit: int) -> list[Fou
     reference = references.read(wanted.text)
     if reference is not None and reference[0] is Thing.MEMORY:
         rows = await tx.all(keeping.Q.memories_of_numbers, numbers=json.dumps([reference[1]]))
-        return [recalling.as_found(row, 1.0, {}) for row in rows]
+        return await knowledge.with_ended(tx, [recalling.as_found(row, 1.0, {}) for row in rows])
     if not wanted.text.strip():
-        return await recalling.found(tx, wanted, limit + 1)
+        return await knowledge.with_ended(tx, await recalling.found(tx, wanted, limit + 1))
     # Twice as many, so that what was only said next to a hit pushes none with a word of its own behind the limit.
     found = await recalling.found(tx, wanted, min(2 * limit, MOST_SHOWN) + 1)
     if wanted.filters or wanted.times:
-        return found
+        return await knowledge.with_ended(tx, found)
     found += await skill_index.found(tx, caller, wanted.text, limit + 1)
     events_told = {memory.event_id for memory in found}
     for entry in await knowledge.found(tx, caller, wanted.text, limit + 1):
@@ -92,7 +92,9 @@ async def _found(tx: Tx, caller: Caller, wanted: Wanted, limit: int) -> list[Fou
         memory = None if entry.event_id is None else await memory_of_event(tx, entry.event_id)
         if memory is None or not memory.forgotten:
             found.append(entry)
-    return sorted(found, key=lambda memory: (said_beside(memory.why), memory.order))
+    return await knowledge.with_ended(
+        tx, sorted(found, key=lambda memory: (said_beside(memory.why), memory.order))
+    )
 
 
 async def _shown(tx: Tx, caller: Caller, found: Sequence[Found], text: str) -> list[Json]:

@@ -30,6 +30,8 @@ MOST_OUTCOME = 200
 #: Bytes of `details`, as JSON; and of everything in one memory: what would grow beyond is a new one.
 MOST_DETAILS = 262_144
 MOST_JOINED = 1_048_576
+#: What the room calls the memories that it makes itself (observed.py): no words of these.
+OBSERVED = frozenset({"message", "answer", "decision", "task", "lock", "advisory", "changeset"})
 #: Where a sentence ends, and the next begins.
 _NEXT = re.compile(r"(?<=[.!?…。！？؟])\s+|\n+|(?<=[。！？])")
 #: A sentence that asks, with what may stand around its end.
@@ -88,7 +90,8 @@ class Experience:
 
     def body(self) -> str:
         """The text beside the summary by which it is found."""
-        lines = [self.event_type, self.outcome or "", *self.lessons, *map(_shown, self.details), *self.tags]
+        kind = "" if self.event_type in OBSERVED else self.event_type
+        lines = [kind, self.outcome or "", *self.lessons, *map(_shown, self.details), *self.tags]
         return "\n".join(lines)
 
     @property

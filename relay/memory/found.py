@@ -37,6 +37,11 @@ class Found:
     beside: float = 0.0
 
     @property
+    def ended(self) -> bool:
+        """Does it say only what holds no longer?"""
+        return self.more.get("is_valid") is False
+
+    @property
     def order(self) -> tuple[float, float, int]:
         """Sorts the most relevant first."""
         return -round(self.relevance, 6), -self.at, -self.number

@@ -5,8 +5,8 @@ Invariants:
 - each memory is one line that begins with `> ` and a reference, whatever it holds: no line of it passes for the
   room's or a person's, nor for another memory;
 - what says most of it itself is told first, whatever stood beside it;
-- nothing below the least relevance is told, nothing that only asks, nothing that its reader was given before in this
-  conversation or is reading anyway, and nothing twice that comes of one event or says the same;
+- nothing below the least relevance is told, nothing that only asks or holds no longer, nothing that its reader was
+  given before in this conversation or is reading anyway, and nothing twice that comes of one event or says the same;
 - what an answer quotes of it is known as such (`without_quotes`), so that no memory is made of a memory.
 
 Pure.
@@ -42,6 +42,8 @@ QUOTED_WORDS, LEAST_QUOTED = 10, 12
 #: Scripts without blanks: each sign counts as a word.
 SIGNS = "\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af\u0e00-\u0e7f"
 _WORDS = re.compile(rf"[{SIGNS}]|(?:(?![{SIGNS}])[^\W_])+")
+#: What is said of a statement that was replaced or contradicted since.
+NO_LONGER = "no longer holds"
 #: Characters without a width that join no others.
 _UNSEEN = re.compile("[\u00ad\u200b\u2060-\u2064]")
 _LINE = re.compile(
@@ -54,7 +56,7 @@ class Quote:
     """Something that was found, as it can be told. `reference`: what a person names it by (`r14`); `author`, `at`
     (Unix seconds): who said it, and when; `event_id`: the event that it comes of; `words`: how many different words
     of what was asked it has; `weight`: what they weigh, in words that no other memory has; what stood beside it is
-    in the relevance only; `asks`: it only asks, which informs nobody."""
+    in the relevance only; `asks`: it only asks, which informs nobody; `ended`: it says only what holds no longer."""
 
     id: str
     memory_type: str
@@ -68,12 +70,13 @@ class Quote:
     words: int = 0
     weight: float = 0.0
     asks: bool = False
+    ended: bool = False
 
     @property
     def bears(self) -> bool:
         """Is it about what was asked? Either a good part of what was asked is in it, or several words are that few
         memories have, however long the message is. What only stood beside such a memory is not."""
-        if self.asks:
+        if self.asks or self.ended:
             return False
         several = self.words >= LEAST_WORDS and self.weight >= LEAST_WEIGHT
         return several or (self.words > 0 and self.relevance >= LEAST)
@@ -82,6 +85,7 @@ class Quote:
         """The memory on one line."""
         when = datetime.fromtimestamp(self.at, UTC).strftime("%Y-%m-%d %H:%M UTC")
         outcome = f" ({_plain(self.outcome)[:40]})" if self.outcome else ""
+        outcome = f" ({NO_LONGER})" if self.ended else outcome
         said = " / ".join(filter(None, (_plain(line) for line in lines(self.text))))
         return f"> {self.reference} {_plain(self.author)[:64]}, {when}{outcome}: {cut(said, MOST_CHARACTERS)}"
 

@@ -17,6 +17,7 @@ from relay.app.memory.room_operations import Perform
 from relay.base.terminal_text import safe, tame
 from relay.faces.operations.registry import OPERATIONS
 from relay.memory.found import said_beside
+from relay.memory.prompt import NO_LONGER
 from relay.model import Fault, Refusal, references
 from relay.model.validation import malformed
 
@@ -111,4 +112,5 @@ def _row(memory: Json) -> list[str]:
     name = references.memory(memory["number"]) if "number" in memory else memory["memory_id"]
     # When it was last said: what has no text to be found by is told in that order.
     about = [memory.get("agent_id") or "", ago(memory.get("updated_at") or memory.get("created_at"))]
-    return [name, *about, memory.get("summary") or memory["content"]]
+    ended = f" ({NO_LONGER})" if memory.get("is_valid") is False else ""
+    return [name, *about, (memory.get("summary") or memory["content"]) + ended]

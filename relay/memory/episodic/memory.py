@@ -188,7 +188,7 @@ async def _recalled(tx: Tx, caller: Caller, wanted: Wanted, near: Sequence[Near]
         for entry in await knowledge.found(tx, caller, wanted.text, limit):
             if entry.event_id not in events and await _is_told(tx, entry):
                 found.append(entry)
-    return sorted(found, key=lambda memory: memory.order)[:limit]
+    return await knowledge.with_ended(tx, sorted(found, key=lambda memory: memory.order)[:limit])
 
 
 async def _is_told(tx: Tx, entry: Found) -> bool:

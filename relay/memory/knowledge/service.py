@@ -8,15 +8,18 @@ from __future__ import annotations
 
 import unicodedata
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 from relay.base.durations import iso, parse_iso
 from relay.log.encoding import dumps, loads
 from relay.memory.found import Found
 from relay.memory.knowledge import queries
-from relay.memory.knowledge.entry import Kind, Relation
+from relay.memory.knowledge.contradictions import COMPARED
+from relay.memory.knowledge.entry import Kind, Relation, entry_id
+from relay.memory.knowledge.extractors import FILE_TOPIC
 from relay.memory.knowledge.queries import Hit, Look
-from relay.memory.knowledge.visibility import EVERYBODY, Q
+from relay.memory.knowledge.visibility import EVERYBODY, NOBODY, Q
 from relay.model import Caller
 from relay.model.validation import malformed, text
 from relay.store.ports import Row, Store, Tx
@@ -24,6 +27,8 @@ from relay.store.ports import Row, Store, Tx
 Json = dict[str, Any]
 MOST_QUESTION, MOST_PATH, MOST_NAME = 16_384, 4096, 200
 MOST_SHOWN, SHOWN = 500, 20
+#: Statements of one message that are looked at for whether they hold.
+MOST_STATEMENTS = 8
 
 
 class KnowledgeGraph:
@@ -104,6 +109,22 @@ async def _find(
     if question is not None:
         return await queries.search(tx, look, question)
     return await queries.newest(tx, look, limit)
+
+
+async def with_ended(tx: Tx, memories: Sequence[Found]) -> list[Found]:
+    """The same memories; one of which all that was decided or stated has ended since, has `is_valid` false."""
+    events = dict.fromkeys(memory.event_id for memory in memories if memory.event_id is not None)
+    ids = [entry_id(event, position) for event in events for position in range(MOST_STATEMENTS)]
+    holds: dict[str, bool] = {}
+    for row in await tx.all(Q.entry_of_ids, ids=dumps(ids)) if ids else ():
+        if row["kind"] in COMPARED and row["audience"] != NOBODY and FILE_TOPIC not in loads(row["topics"]):
+            holds[row["event_id"]] = holds.get(row["event_id"], False) or row["valid_to"] is None
+    return [
+        memory
+        if holds.get(memory.event_id or "", True)
+        else replace(memory, more={**memory.more, "is_valid": False})
+        for memory in memories
+    ]
 
 
 async def _answer(tx: Tx, look: Look, hits: Sequence[Hit]) -> Json:

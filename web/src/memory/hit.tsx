@@ -59,6 +59,7 @@ export function Hit({ memory, onForget }: { memory: Memory; onForget: () => void
           {kind && <span class="mem-kind">{kind}</span>}
           {memory.agent_id && <Who name={memory.agent_id} />}
           <When memory={memory} />
+          {memory.is_valid === false && <span class="mem-outcome bad">no longer holds</span>}
           {memory.outcome && <Outcome outcome={memory.outcome} />}
           {memory.imported_by && memory.imported_by !== memory.agent_id && <span class="muted">imported by {memory.imported_by}</span>}
           {episodic && <span class="mem-number">{name}</span>}

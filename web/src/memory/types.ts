@@ -42,6 +42,8 @@ export interface Memory {
   imported_by?: string | null;
   knowledge_type?: string;
   rationale?: string | null;
+  /** false: it says only what was replaced or contradicted since. */
+  is_valid?: boolean;
 }
 
 export interface Choices {

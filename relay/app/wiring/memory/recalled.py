@@ -39,7 +39,7 @@ async def recalled(
             if told is not None and told.id not in known:
                 known.add(told.id)
                 found.append(told)
-    return sorted(found, key=lambda each: each.order)[:limit]
+    return await knowledge.with_ended(tx, sorted(found, key=lambda each: each.order)[:limit])
 
 
 async def _as_told(tx: Tx, entry: Found) -> Found | None:
@@ -76,6 +76,7 @@ def quote_of(found: Found, weight: float = 0.0) -> Quote:
         len(found.why.get("words", ())),
         weight,
         asks=found.asks,
+        ended=found.ended,
     )
 
 

@@ -420,6 +420,34 @@ async def test_a_decision_is_knowledge_with_its_message(office: Office, room: Re
     assert "> r1 ann, " in found.body
 
 
+async def test_what_holds_no_longer_is_not_given_and_says_so(
+    office: Office, room: Remembering, floor: Floor
+) -> None:
+    beta = floor.add("BETA")
+    for text in (
+        "/decide use Kafka for the message bus because ops knows it",
+        '/decide use NATS for the message bus (supersedes "use Kafka for the message bus")',
+    ):
+        await office.ask(text)
+        while (await follow.step(room.store, KnowledgeFollower())).applied:
+            pass
+    found = (await office.ask("/recall which message bus")).body
+    lines = [line for line in found.split("\n") if line.startswith("> r")]
+    assert sorted((line[2:4], "(no longer holds)" in line) for line in lines) == [("r1", True), ("r2", False)]
+    for number in range(20):  # so that the turn reads it nowhere else
+        await floor.ask(f"the weather is fine on day {number}" + ", and so it is" * 200)
+    await floor.ask("@BETA connect the scheduler to the message bus")
+    await until_done(room.store, 1)
+    given_lines = beta.turns[0].memories.split("\n")[1:]
+    assert [line[2:4] for line in given_lines] == ["r2"]
+
+
+async def test_the_name_of_its_kind_is_no_word_of_a_memory(office: Office, room: Remembering) -> None:
+    await office.post("Lunch talk about the canteen")
+    await room.follow()
+    assert (await office.ask("/recall message bus")).body == "Nothing that is remembered bears on it."
+
+
 async def test_what_the_room_answers_has_nothing_private_and_nothing_without_a_word(
     office: Office, room: Remembering
 ) -> None:
