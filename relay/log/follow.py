@@ -111,7 +111,11 @@ async def run(store: Store, follower: Follower) -> None:
 
 async def catch_up(store: Store, follower: Follower, until: int, *, batch: int, pause_s: float) -> None:
     """Drive one follower from its kept cursor to `until`, `batch` events a transaction with a pause of `pause_s`
-    seconds behind each, so that others come in between. Goes on where it was when it was ended."""
+    seconds behind each, so that others come in between. Goes on where it was when it was ended. Its cursor stays:
+    `drop_cursor` once it is never driven again."""
+    row = await store.read(lambda tx: tx.one(Q.follower, name=follower.name))
+    if until <= (row["pos"] if row else 0):
+        return
     while True:
         progress = await step(store, follower, batch=batch)
         if progress.failed is not None and progress.error is not None:
@@ -124,6 +128,11 @@ async def catch_up(store: Store, follower: Follower, until: int, *, batch: int, 
 async def put_cursor(tx: Tx, follower: Follower, pos: int) -> None:
     """Let a follower go on behind this place in the log."""
     await tx.execute(Q.put_follower, name=follower.name, pos=pos)
+
+
+async def drop_cursor(tx: Tx, follower: Follower) -> None:
+    """A follower has done its work: nothing waits for it any more."""
+    await tx.execute(Q.drop_follower, name=follower.name)
 
 
 async def step(store: Store, follower: Follower, *, batch: int = 200) -> Progress:

@@ -50,6 +50,9 @@ SELECT * FROM followers WHERE name = :name
 INSERT INTO followers (name, pos) VALUES (:name, :pos)
 ON CONFLICT (name) DO UPDATE SET pos = excluded.pos, failing_event = NULL, failures = 0
 
+-- name: drop_follower
+DELETE FROM followers WHERE name = :name
+
 -- name: park_event
 INSERT INTO parked_events (follower, event_id, error, at) VALUES (:follower, :event_id, :error, :at)
 ON CONFLICT (follower, event_id) DO UPDATE SET error = excluded.error, at = excluded.at

@@ -74,6 +74,12 @@ class RoomMemory:
         await index_the_rest(self._store)
         until = await self._store.write(self._begin)
         await follow.catch_up(self._store, self._past, until, batch=BATCH, pause_s=PAUSE_S)
+        await self._store.write(self._end)
+
+    async def _end(self, tx: Tx) -> None:
+        """There is no past to take in any more, and an archive waits for nobody who does."""
+        await events.put_setting(tx, _PAST, "0")
+        await follow.drop_cursor(tx, self._past)
 
     async def _begin(self, tx: Tx) -> int:
         """Where the past ends."""

@@ -134,6 +134,8 @@ async def test_the_past_is_taken_in_behind_what_happens_now(store: Store, settin
     assert len(await room.remembered()) == 46
     await Remembering(store, settings).memory.take_in_past()
     assert len(await room.remembered()) == 46
+    kept = await store.read(lambda tx: tx.one(follow.Q.follower, name="memory-past"))
+    assert kept is None, "an archive waits for whoever has a place in the log"
 
 
 async def test_with_observe_off_nothing_is_kept(store: Store, tmp_path: Path) -> None:
