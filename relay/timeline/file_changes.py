@@ -208,12 +208,15 @@ async def record_tree(
     source: str = "start",
     branch: str | None = None,
     paths: Sequence[str] = (),
+    trailers: Sequence[tuple[str, str]] = (),
 ) -> Event:
     """Append `files.read` for a worktree whose timeline begins anew with this tree: the log knows nothing of it, or
     it was set to the tree (`source`: handoff, retry; switch = to that of another `branch`, which is different at
-    these `paths`). Raises LaneError."""
-    outputs = {"paths": list(paths), "source": source, "worktree": worktree}
+    these `paths`); or for a commit that changes no file. `trailers`: of the commits. Raises LaneError."""
+    outputs: dict[str, Any] = {"paths": list(paths), "source": source, "worktree": worktree}
     outputs |= {name: value for name, value in (("commit", commit), ("branch", branch)) if value}
+    if trailers:
+        outputs["trailers"] = [list(trailer) for trailer in trailers]
     new = NewEvent(
         READ,
         lane,

@@ -6,6 +6,7 @@ while the events were recorded.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -88,6 +89,12 @@ async def last_tree(tx: Tx, worktree: str, until: int = 2**62) -> KnownTree | No
     """The tree that was last recorded of a worktree, up to this place in the log; None: none was."""
     row = await tx.one(Q.last_tree, worktree=worktree, until=until)
     return None if row is None else KnownTree(row["tree"], row["at_commit"], row["id"])
+
+
+async def recorded_commits(tx: Tx, worktree: str, commits: Iterable[str]) -> set[str]:
+    """Which of these commits the log has as made or come in this worktree; not where it only went to their branch."""
+    rows = await tx.all(Q.recorded_commits, worktree=worktree, commits=dumps(list(commits)))
+    return {row["at_commit"] for row in rows}
 
 
 async def rebuild(store: Store) -> int:

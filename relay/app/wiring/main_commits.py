@@ -19,15 +19,19 @@ from relay.log.commit_trailers import EVENT
 from relay.log.events import Event
 from relay.memory.knowledge.extractors import is_trailer
 from relay.model.touches import Touch
-from relay.store.ports import Tx
+from relay.store.ports import Store, Tx
+from relay.timeline.projection import recorded_commits
 from relay.timeline.reading import author
 from relay.timeline.rewind.named_touches import oid_of
 from relay.timeline.rewind.tree_entries import changes_between, tree_with
 
 #: Commits of the main branch that are recorded one by one; of more, what they did together.
 MOST_COMMITS = 200
-#: Of what a merge brought, the newest commits whose trailers are read; and characters of a trailer.
-MOST_BROUGHT, MOST_TRAILER = 50, 2000
+#: How the log names the main branch among the worktrees.
+MAIN = "main"
+#: Of what came in one step, the newest commits whose trailers are read, and of these the newest trailers; and the
+#: characters of each.
+MOST_READ, MOST_TRAILERS, MOST_TRAILER = 1000, 1000, 2000
 _FORMAT = f"%H%x00%T%x00%an%x00%ae%x00%P%x00%(trailers:key={EVENT},valueonly,separator=%x2C)"
 
 _TRAILERS = "%H%x1F%(trailers:only,unfold,separator=%x1F)"
@@ -99,29 +103,42 @@ def _commit(line: str) -> MainCommit:
 
 @dataclass(frozen=True, slots=True)
 class Trailers:
-    """What the trailers of a commit say (`own`), and those of the commits that it `brought`: (name, value) each, as
-    far as they say something that is worth knowing later."""
+    """What the trailers of a commit say (`own`), and those of the commits that came with it (`brought`): (name,
+    value) each, as far as they say something that is worth knowing later."""
 
     own: tuple[tuple[str, str], ...] = ()
     brought: tuple[tuple[str, str], ...] = ()
 
 
-async def trailers_of(git: Git, made: MainCommit) -> Trailers:
-    """The trailers of a commit of the main branch, oldest first. Raises GitError."""
-    if not made.parents:
+async def trailers_of(git: Git, store: Store, known: str | None, head: str) -> Trailers:
+    """The trailers of the commits that the main branch has at `head` and had not at `known` or before, oldest first.
+    A commit that was made anew and says what the former one said, says nothing more. Raises GitError."""
+    new = {} if known is None else await _said(git, f"{known}..{head}")
+    if not new:
         return Trailers()
-    asked = ("log", "--reverse", f"--max-count={MOST_BROUGHT + 1}", f"--format={_TRAILERS}")
-    found = await git.line(*asked, f"{made.parents[0]}..{made.commit}", "--")
-    own: list[tuple[str, str]] = []
-    brought: list[tuple[str, str]] = []
-    for line in filter(None, found.split("\n")):
+    had = await store.read(lambda tx: recorded_commits(tx, MAIN, new))
+    former = set((await _said(git, f"{head}..{known}")).values())
+    said = {commit: each for commit, each in new.items() if commit not in had and each not in former}
+    own = said.pop(head, ())
+    brought = [trailer for each in said.values() for trailer in each]
+    return Trailers(own, tuple(brought[-MOST_TRAILERS:]))
+
+
+async def _said(git: Git, way: str) -> dict[str, tuple[tuple[str, str], ...]]:
+    """What the trailers of each commit of this way say, oldest first; nothing where git has let go of its begin."""
+    asked = ("log", "--reverse", f"--max-count={MOST_READ}", f"--format={_TRAILERS}", way, "--")
+    found = dict[str, tuple[tuple[str, str], ...]]()
+    for line in filter(None, (await git.run(*asked, ok=(0, 128))).text.split("\n")):
         commit, *trailers = line.split("\x1f")
-        for trailer in filter(None, trailers):
-            name, _, value = trailer.partition(":")
-            if is_trailer(name) and value.strip():
-                pair = (name, " ".join(value.split())[:MOST_TRAILER])
-                (own if commit == made.commit else brought).append(pair)
-    return Trailers(tuple(own), tuple(brought))
+        named = [trailer.partition(":") for trailer in trailers[:MOST_TRAILERS]]
+        pairs = [
+            (name, " ".join(value.split())[:MOST_TRAILER])
+            for name, _, value in named
+            if is_trailer(name) and value.strip()
+        ]
+        if pairs:
+            found[commit] = tuple(pairs)
+    return found
 
 
 async def merged_side(git: Git, made: MainCommit) -> MergedSide:

@@ -22,7 +22,9 @@ from relay.airspace.worktrees.lifecycle import CHANGED as WORKTREE_CHANGED
 from relay.airspace.worktrees.registry import WorktreeRegistry
 from relay.app.wiring.commit_parts import parts_of
 from relay.app.wiring.main_commits import (
+    MAIN,
     MainCommit,
+    Trailers,
     arrival,
     commits_between,
     merged_side,
@@ -57,8 +59,6 @@ from relay.timeline.reading import MAIN_LANE, Filter, page
 from relay.timeline.rewind.history import GIVEN_UP, REDONE, REWOUND, UNDONE
 
 log = structlog.get_logger(__name__)
-#: How the log names the main branch among the worktrees.
-MAIN = "main"
 #: What relay does to an agent's worktree between turns that sets its files, and as which source they are read then.
 _SET_BY_RELAY = {TAKEN_IN: "merge", ABORTED: "abort", RESTORED: "restore"}
 #: The setting that says up to where in the log an agent was told of rewinds.
@@ -268,8 +268,8 @@ class TimelineRecording:
     async def _record_commits(self, known: KnownTree, head: str, branch: str | None) -> None:
         """One event for each commit on the way to `head`, two where it has an agent's work and a person's; one for
         all where there is no short way."""
-        before = known.tree
-        way = await commits_between(self._git, known.commit, head)
+        before, commit = known.tree, known.commit
+        way = await commits_between(self._git, commit, head)
         lanes = await self._people.of({made.author for made in way if made.author is not None})
         agents = self._settings.current.agent_names
         for made in way:
@@ -278,12 +278,14 @@ class TimelineRecording:
             signed = made.author is not None and made.author.name not in agents
             by = person if person is not None and signed else await self._people.own()
             each = replace(made, branch=branch)
-            await self._record_commit(each, before, person, by.name.removeprefix("human:"))
-            before = made.tree
+            trailers = await trailers_of(self._git, self._store, commit, made.commit)
+            await self._record_commit(each, before, person, by.name.removeprefix("human:"), trailers)
+            before, commit = made.tree, made.commit
 
-    async def _record_commit(self, made: MainCommit, before: str, person: Lane | None, by: str) -> None:
+    async def _record_commit(
+        self, made: MainCommit, before: str, person: Lane | None, by: str, trailers: Trailers
+    ) -> None:
         side = await merged_side(self._git, made)
-        trailers = await trailers_of(self._git, made)
         touches = await self._touches(before, made.tree)
         parts = await self._store.read(lambda tx: parts_of(tx, made, person, touches, side, by))
         tree = made.tree
@@ -332,9 +334,15 @@ class TimelineRecording:
                 at = tree
             if recorded is None:
                 (part,) = parts
-                causes, branch = part.causes, made.branch
                 await record_tree(
-                    tx, part.lane, MAIN, made.tree, commit=made.commit, parents=causes, branch=branch
+                    tx,
+                    part.lane,
+                    MAIN,
+                    made.tree,
+                    commit=made.commit,
+                    parents=part.causes,
+                    branch=made.branch,
+                    trailers=[*trailers.brought, *trailers.own],
                 )
 
         await self._store.write(work)

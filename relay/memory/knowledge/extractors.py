@@ -4,7 +4,8 @@ Invariants: the same event gives the same drafts, whenever and wherever it is re
 what agents were told nothing is made.
 
 - `message.posted`: the lines of people's messages and agents' answers (`line_forms`);
-- `files.changed`: a fact for each file, and what the trailers of the commits say;
+- `files.changed`: a fact for each file, and what the trailers of the commits say; `files.read`: the trailers of a
+  commit that changes no file;
 - `knowledge.recorded`: what a person said by a command, or a model found; its entries stand in the event.
 
 Pure. (003, section 7.4, `ingest_event`.)
@@ -32,7 +33,8 @@ from relay.memory.knowledge.entry import (
 )
 from relay.memory.knowledge.line_forms import Statement, ids_in, parse, statements
 
-POSTED, CHANGED, RECORDED = "message.posted", "files.changed", "knowledge.recorded"
+POSTED, CHANGED, READ = "message.posted", "files.changed", "files.read"
+RECORDED = "knowledge.recorded"
 #: The topic of a change of a file (003, section 7.4).
 FILE_TOPIC = "file_modification"
 #: Files of one event that have a fact each; more are one fact, with so many files.
@@ -212,5 +214,6 @@ def _draft(
 EXTRACTORS: Mapping[str, Callable[[Event], Extracted]] = {
     POSTED: _of_message,
     CHANGED: _of_change,
+    READ: _of_change,
     RECORDED: _of_record,
 }

@@ -128,3 +128,8 @@ SELECT e.pos, e.at, e.session, e.lane, e.type, e.snapshot, e.file_touches,
     WHERE c.id IN (SELECT jsonb_array_elements_text(CAST(e.parents AS jsonb) || CAST(e.causal_deps AS jsonb)))
       AND c.type IN (SELECT jsonb_array_elements_text(CAST(:types AS jsonb)))) END AS causes
 FROM jsonb_array_elements_text(CAST(:positions AS jsonb)) p (pos) JOIN events e ON e.pos = CAST(p.pos AS bigint) ORDER BY e.pos
+
+-- name: recorded_commits
+SELECT DISTINCT w.at_commit FROM worktree_trees w JOIN events e ON e.pos = w.pos
+WHERE w.worktree = :worktree AND w.at_commit IN (SELECT jsonb_array_elements_text(CAST(:commits AS jsonb)))
+  AND CAST(e.outputs AS jsonb)->>'source' IS DISTINCT FROM 'switch'

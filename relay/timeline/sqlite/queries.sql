@@ -125,3 +125,8 @@ SELECT e.pos, e.at, e.session, e.lane, e.type, e.snapshot, e.file_touches,
     (SELECT value FROM json_each(e.parents) UNION ALL SELECT value FROM json_each(e.causal_deps)) d
     CROSS JOIN events c ON c.id = d.value WHERE c.type IN (SELECT value FROM json_each(:types))) END AS causes
 FROM json_each(:positions) p CROSS JOIN events e ON e.pos = p.value ORDER BY e.pos
+
+-- name: recorded_commits
+SELECT DISTINCT w.at_commit FROM worktree_trees w JOIN events e ON e.pos = w.pos
+WHERE w.worktree = :worktree AND w.at_commit IN (SELECT value FROM json_each(:commits))
+  AND e.outputs->>'source' IS NOT 'switch'

@@ -247,14 +247,16 @@ async def test_rebuild_is_identical(store: Store) -> None:
     )
     await recorded(store, said("CODEX", "CONSTRAINT (shared with CLAUDE): mock the clock"))
     await recorded(store, said("ann", "DECISION: use SQLite for events instead of PostgreSQL", kind="human"))
+    empty = {"paths": [], "source": "start", "trailers": [["Decision", "keep it"], ["Because", "it works"]]}
+    await recorded(store, NewEvent("files.read", Lane("room", "human:ann"), outputs=empty))
     for at in range(5):
         await recorded(store, said("ann", f"CONSTRAINT (role developer): say it, {at % 2}", kind="human"))
     read = await ask(store, "CODEX", about="race events clock")
     await recorded(store, said("ann", f"As {read[0]['id']} says.", kind="human"))
     before = await rows(store)
-    assert len(before["entries"]) == 13 and before["relations"] and len(before["audiences"]) == 3
+    assert len(before["entries"]) == 14 and before["relations"] and len(before["audiences"]) == 3
     assert len(before["mentions"]) == 1
-    assert await rebuild(store) == 13
+    assert await rebuild(store) == 14
     assert await rows(store) == before
     assert [entry["read_by"] for entry in await ask(store, "CODEX", about="race events clock")] != [
         entry["read_by"] for entry in read
