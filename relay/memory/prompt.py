@@ -86,8 +86,8 @@ class Quote:
         when = datetime.fromtimestamp(self.at, UTC).strftime("%Y-%m-%d %H:%M UTC")
         outcome = f" ({_plain(self.outcome)[:40]})" if self.outcome else ""
         outcome = f" ({NO_LONGER})" if self.ended else outcome
-        said = " / ".join(filter(None, (_plain(line) for line in lines(self.text))))
-        return f"> {self.reference} {_plain(self.author)[:64]}, {when}{outcome}: {cut(said, MOST_CHARACTERS)}"
+        said = cut(on_one_line(self.text), MOST_CHARACTERS)
+        return f"> {self.reference} {_plain(self.author)[:64]}, {when}{outcome}: {said}"
 
 
 def weight_of(asked: Question, counts: Mapping[str, int]) -> float:
@@ -170,6 +170,12 @@ def with_lessons(summary: str, lessons: Sequence[str]) -> str:
     for_lessons = sum(len(lesson) + len(" / ") for lesson in lessons)
     room = max(MOST_CHARACTERS // 2, MOST_CHARACTERS - for_lessons)
     return "\n".join([cut(summary, room) if lessons else summary, *lessons])
+
+
+def on_one_line(text: str) -> str:
+    """The lines of a text one behind the other; a reason goes on with the sentence that it is one of."""
+    said = " / ".join(filter(None, (_plain(line) for line in lines(text))))
+    return said.replace(" / because ", " because ")
 
 
 def _plain(text: str) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import io
 import json
+import shlex
 import sys
 from pathlib import Path
 from typing import Any
@@ -78,6 +79,29 @@ def test_memories_are_imported_and_each_bad_line_is_named(room: Room, tmp_path: 
     assert room.relay("memory", "recall", "zebra")[1] == "Nothing that is remembered bears on it.\n"
 
 
+@BOTH
+def test_a_memory_is_shown_with_what_was_said_of_it(room: Room, tmp_path: Path) -> None:
+    file = file_of(tmp_path, told("a", "use PostgreSQL", lessons=["because two machines need it", "tune it"]))
+    room.json("memory", "import", file)
+    assert room.json("memory", "show", "r1")["feedback"] == []
+    assert "feedback" not in room.relay("memory", "show", "r1")[1]
+    room.json("memory", "feedback", "r1", "--useful", "--name", "ann")
+    room.json("memory", "feedback", "r1", "--not-useful", "--note", "we have SQLite", "--name", "bob")
+    said = room.json("memory", "show", "r1")["feedback"]
+    assert [(each["agent_id"], each["useful"], each["note"]) for each in said] == [
+        ("ann", True, None),
+        ("bob", False, "we have SQLite"),
+    ]
+    assert all(sorted(each) == ["agent_id", "at", "note", "useful"] for each in said)
+    first, second = room.relay("memory", "show", "r1")[1].splitlines()[-2:]
+    assert first.startswith("feedback") and first.endswith(": useful")
+    assert second.startswith(" ") and second.endswith(": not useful: we have SQLite")
+    # The words of a text need no quotation marks, and what it says has its reason.
+    for words in (("two", "machines"), ("--limit", "3", "two", "machines"), ("two machines", "--limit", "3")):
+        (line,) = room.relay("memory", "recall", *words)[1].splitlines()
+        assert line.endswith("use PostgreSQL because two machines need it / tune it"), words
+
+
 def test_a_file_of_another_kind_is_refused_in_one_sentence(room: Room, tmp_path: Path) -> None:
     file = file_of(tmp_path, *(f"a line of prose, {number}" for number in range(30)))
     code, out, err = room.relay("memory", "import", file, "--name", "ann")
@@ -122,15 +146,19 @@ def test_forgotten_is_told_by_no_command(room: Room, tmp_path: Path) -> None:
     code, out, _ = room.relay("memory", "forget", b["memory_id"])
     said = f'Forgotten: r{b["number"]}, "the clock of the host is wrong". Nobody is told it again.'
     assert code == 0 and out.startswith(said)
-    code, kept, _ = room.relay(*out.partition(": relay ")[2].split())
+    hint = out.partition("`")[2].partition("`")[0]
+    typed = shlex.split(hint)
+    assert typed[-2:] == ["--config", str(room.config)], "as it stands it means this room"
+    code, kept, _ = room.relay(*typed[1:-2])
     assert code == 0 and "the clock of the host is wrong" in kept, "as it is said, the log shows it"
     code, out, _ = room.relay("memory", "forget", b["memory_id"])
     assert (code, out) == (0, f"r{b['number']}: forgotten before; nobody is told it.\n"), "not what it said"
     for words in (("recall", "clock"), ("recall",)):
         assert room.json("memory", *words)["memories"] == []
     for name in (a["memory_id"], f"r{b['number']}"):
-        code, out, _ = room.relay("memory", "show", name, "--json")
+        code, out, err = room.relay("memory", "show", name, "--json")
         assert (code, json.loads(out)["reason"]) == (1, "unknown_memory")
+        assert "is forgotten. Nobody is told it." in err
     assert room.json("memory", "import", file) == {"imported": 0, "merged": 0, "known": 2, "refused": []}
     assert room.json("memory", "rebuild")["memories"] == 2
     assert room.json("memory", "recall", "clock")["memories"] == []

@@ -46,6 +46,8 @@ def test_a_memory_says_who_when_and_its_number() -> None:
     assert (
         quote("it broke", outcome="failure").line() == "> r14 ALICE, 2025-11-16 14:02 UTC (failure): it broke"
     )
+    reason = quote("use PostgreSQL\nbecause two machines need it\ntune it").line()
+    assert reason.endswith(": use PostgreSQL because two machines need it / tune it")
     assert HEADER.startswith("[MEMORY] check against the code")
     assert block([]) == ""
 

@@ -20,6 +20,7 @@ from relay.app.memory.room_operations import Perform, opened_database, room_oper
 from relay.app.runtime.daemon_requests import agents_key
 from relay.app.runtime.identity import WrongUse
 from relay.base.terminal_text import fail, safe, safe_line, tame
+from relay.config.command_line import command
 from relay.config.loading import load_for_command
 from relay.config.locate import add_config_option
 from relay.config.settings import Settings
@@ -51,7 +52,7 @@ def _parser() -> argparse.ArgumentParser:
     bring_in = action("import", "Take memories in from a file, one JSON object a line.")
     bring_in.add_argument("file", metavar="FILE", help="the file; - is standard input")
     recall = action("recall", "What is remembered that bears on a text, the most relevant first.")
-    recall.add_argument("text", nargs="?", metavar="TEXT", help="what you are about to do (the newest)")
+    recall.add_argument("text", nargs="*", metavar="TEXT", help="what you are about to do (the newest)")
     recall.add_argument("--queries", metavar="FILE", help="lines {id, text, tags?}, each answered by a line")
     recall.add_argument("--tag", action="append", default=[], metavar="TAG", help="only with this tag")
     recall.add_argument("--limit", type=int, default=10, metavar="N", help="how many at most (10)")
@@ -76,7 +77,7 @@ def main(words: list[str]) -> int:
     if args.action == "recall":
         if not 1 <= args.limit <= MOST_RECALLED:
             parser.error(f"--limit must be from 1 to {MOST_RECALLED}")
-        if args.queries is not None and (args.text is not None or args.tag):
+        if args.queries is not None and (args.text or args.tag):
             parser.error("--queries has the texts and their tags: give it alone")
     settings = load_for_command(args.config)
     try:
@@ -107,7 +108,7 @@ async def _run(settings: Settings, args: argparse.Namespace) -> int:
             case "recall":
                 # People are shown what was only said next to a hit in the places that are left.
                 most = args.limit if args.json else min(3 * args.limit, MOST_RECALLED)
-                values = {"task_description": args.text or "", "tags": args.tag, "limit": most}
+                values = {"task_description": " ".join(args.text), "tags": args.tag, "limit": most}
                 memories = await perform(OPERATIONS["recall"], values)
                 if not args.json:
                     memories = sorted(memories, key=lambda memory: said_beside(memory["why"]))[: args.limit]
@@ -199,11 +200,8 @@ def _forgotten(answer: dict[str, Any]) -> str:
     if answer["content"] is None:
         return f"{names}: forgotten before; nobody is told it."
     said = safe_line(answer["content"], MOST_FORGOTTEN)
-    where = (
-        f" It stays in the log: relay timeline show {answer['event_id'][:12]} --json"
-        if answer["event_id"]
-        else ""
-    )
+    event = answer["event_id"]
+    where = f" It stays in the log: {command(f'timeline show {event[:12]} --json')}" if event else ""
     return f'Forgotten: {names}, "{said}". Nobody is told it again.{where}'
 
 
@@ -220,9 +218,16 @@ def _shown(memory: dict[str, Any]) -> str:
         ("joined", f"{memory['merged']} more" if memory["merged"] else ""),
         ("from", f"event {memory['event_id']}" if memory["event_id"] else ""),
         ("id", memory["memory_id"]),
+        *(("feedback" if at == 0 else " ", _word(said)) for at, said in enumerate(memory["feedback"])),
     ]
     lines = [f"{references.memory(memory['number'])} {memory['content']}", ""]
     return "\n".join([*lines, table([[name, text] for name, text in about if text])])
+
+
+def _word(said: dict[str, Any]) -> str:
+    """What somebody says of a memory."""
+    note = f": {said['note']}" if said["note"] else ""
+    return f"{said['agent_id']}, {ago(said['at'])}: {'useful' if said['useful'] else 'not useful'}{note}"
 
 
 async def _rebuild(settings: Settings, args: argparse.Namespace) -> int:

@@ -17,7 +17,7 @@ from relay.app.memory.room_operations import Perform
 from relay.base.terminal_text import safe, tame
 from relay.faces.operations.registry import OPERATIONS
 from relay.memory.found import said_beside
-from relay.memory.prompt import NO_LONGER
+from relay.memory.prompt import NO_LONGER, on_one_line, with_lessons
 from relay.model import Fault, Refusal, references
 from relay.model.validation import malformed
 
@@ -113,4 +113,6 @@ def _row(memory: Json) -> list[str]:
     # When it was last said: what has no text to be found by is told in that order.
     about = [memory.get("agent_id") or "", ago(memory.get("updated_at") or memory.get("created_at"))]
     ended = f" ({NO_LONGER})" if memory.get("is_valid") is False else ""
-    return [name, *about, (memory.get("summary") or memory["content"]) + ended]
+    said = (memory.get("summary") or memory["content"]) + ended
+    reasons = [f"because {memory['rationale']}"] if memory.get("rationale") else memory.get("lessons", ())
+    return [name, *about, on_one_line(with_lessons(said, reasons))]

@@ -1,6 +1,6 @@
 """One memory, as it is shown to whoever names it by its id or its number.
 
-Invariant: what is forgotten is there for nobody.
+Invariant: of what is forgotten nobody is told more than that it is.
 """
 
 from __future__ import annotations
@@ -9,6 +9,8 @@ import json
 from pathlib import Path
 from typing import Any
 
+from relay.base.durations import iso
+from relay.config.command_line import command
 from relay.memory.episodic.recalling import as_found
 from relay.model import Fault, Refusal, references
 from relay.model.references import Thing
@@ -26,13 +28,16 @@ def number_of(name: str) -> int | None:
 async def memory_of(tx: Tx, name: str) -> Row:
     """The row (with its `keys`) of the memory that this names: its id, or its number as `r12` or `12`. Raises Refusal
     (`unknown_memory`)."""
-    number = number_of(name)
-    numbers = [] if number is None else [number]
-    if number is None:
-        numbers = [row["number"] for row in await tx.all(Q.memory_of_id, id=name.strip().lower())]
-    rows = await tx.all(Q.memories_of_numbers, numbers=json.dumps(numbers))
-    if not rows:
+    if number := number_of(name):
+        named = await tx.one(Q.memory_of_number, number=number)
+    else:
+        named = await tx.one(Q.memory_of_id, id=name.strip().lower())
+    if named is None:
         raise unknown_memory(name)
+    rows = await tx.all(Q.memories_of_numbers, numbers=json.dumps([named["number"]]))
+    if not rows:
+        forgotten = f"The memory {references.memory(named['number'])} is forgotten."
+        raise Refusal(forgotten, "Nobody is told it.", Fault.UNKNOWN, "unknown_memory")
     return rows[0]
 
 
@@ -40,7 +45,7 @@ def unknown_memory(name: str) -> Refusal:
     """What is said of a name that no memory has."""
     named = name.strip()[:60]
     said = named if named.replace("-", "").isalnum() else repr(named)
-    fix = "A recall (`/recall`, `relay memory recall`) shows their numbers, like r2, and ids."
+    fix = f"A recall (`/recall`, {command('memory recall')}) shows their numbers, like r2, and ids."
     return Refusal(f"There is no memory {said}.", fix, Fault.UNKNOWN, "unknown_memory")
 
 
@@ -49,8 +54,18 @@ async def shown(tx: Tx, name: str) -> dict[str, Any]:
     row = await memory_of(tx, name)
     found = as_found(row, 1.0, {}).as_json()
     del found["relevance"], found["why"]
+    said = await tx.all(Q.feedback_on_one, number=row["number"])
     return {
         "success": True,
         **found,
         "details": json.loads(row["details"]),
+        "feedback": [
+            {
+                "agent_id": each["agent_id"],
+                "useful": bool(each["useful"]),
+                "note": each["note"],
+                "at": iso(each["at"]),
+            }
+            for each in said
+        ],
     }
