@@ -85,6 +85,7 @@ async def test_what_was_said_on_monday_reaches_who_needs_it_on_thursday(open_roo
     (memory,) = await memories_of(one, answer)
     assert (memory["author"], memory["text"], memory["number"]) == ("ann", LESSON, 1)
     assert (memory["message"], memory["forgotten"]) == (said["id"], False)
+    assert (memory["source"]["message"], memory["source"]["task"]) == (said["id"], None)
     # Whether it helped is said there, and known there.
     assert memory["feedback"] == {"useful": 0, "useless": 0, "mine": None}
     judged = {"memory_id": memory["id"], "useful": True, "name": "bob"}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import re
 from pathlib import Path
+from typing import Any
 
 import pytest
 from playwright.async_api import Page, Route, expect
@@ -44,6 +45,9 @@ async def test_an_empty_memory_says_how_it_fills(
     await expect(page.get_by_test_id("kg-empty")).to_contain_text("PROBLEM:")
     assert await page.evaluate(WIDE) <= 0
     assert await page.evaluate(UNNAMED) == []
+    # A line of an example that does not fit goes on inside of its box.
+    edges = "(all) => all.map((code) => code.getClientRects().length)"
+    assert set(await page.locator(".mem-empty code").evaluate_all(edges)) == {1}
     # What is said meanwhile is remembered, and shown without being asked for.
     await page.get_by_test_id("mem-as-list").click()
     await expect(empty).to_be_visible()
@@ -184,6 +188,77 @@ async def test_filters_keys_and_the_way_back(room: MockRoom, open_page: OpenPage
     assert room.memory.asked[-1] == ("forget", {"number": 59, "name": "ann"})
 
 
+def given(memory: dict[str, Any], source: dict[str, Any] | None) -> dict[str, Any]:
+    """A memory as the list of what an agent was given has it."""
+    told = {"id": memory["memory_id"], "reference": f"r{memory['number']}", "author": memory["agent_id"]}
+    told |= {name: memory[name] for name in ("memory_type", "number", "event_id", "outcome", "tags")}
+    at, message = memory["created_at"], source and source["message"]
+    return told | {
+        "at": at,
+        "message": message,
+        "source": source,
+        "forgotten": False,
+        "text": memory["summary"],
+    }
+
+
+@pytest.mark.parametrize(("size", "scheme"), [((1280, 800), "light"), (PHONE, "dark")])
+async def test_what_an_agent_was_given_is_judged_forgotten_and_leads_on(
+    room: MockRoom, open_page: OpenPage, size: tuple[int, int], scheme: str
+) -> None:
+    asked = room.say("ann", "@CLAUDE may I mock the clock?")
+    said = {"type": "message.posted", "event": 1, "message": asked["id"], "task": None, "moment": 1}
+    sources = [said | {"type": "task.changed", "message": None, "task": 1}, said, None]
+    memories = [room.memory.remember("ann", f"Lesson {at} about the clock") for at in (1, 2, 3)]
+    names = [{"id": memory["memory_id"]} for memory in memories]
+    answer = room.say("CLAUDE", "No.", "agent", in_reply_to=asked["id"], meta={"memories": names})
+    room.memory.given[answer["id"]] = list(map(given, memories, sources))
+    page = await open_page(size=size, scheme=scheme)
+    await page.get_by_test_id("given-open").click()
+    row = page.get_by_test_id("given-memory")
+    await expect(row).to_have_count(3)
+    await expect(row.nth(0).get_by_role("button", name="Open task t1")).to_be_visible()
+    await expect(row.nth(1).get_by_role("button", name="Open the message")).to_be_visible()
+    await expect(row.nth(2).get_by_role("button", name=re.compile("^Open"))).to_have_count(0)
+    # What was said is seen, and not by its count alone.
+    look = "(e) => { const s = getComputedStyle(e); return [s.backgroundColor, s.borderColor, s.color]; }"
+    useful, useless = (row.nth(0).get_by_test_id(word) for word in ("useful", "useless"))
+    assert await useful.evaluate(look) == await useless.evaluate(look)
+    await useful.click()
+    await expect(useful).to_have_attribute("aria-pressed", "true")
+    for pointer in ((5, 5), None):
+        await (page.mouse.move(*pointer) if pointer else useful.hover())
+        pairs = zip(await useful.evaluate(look), await useless.evaluate(look), strict=True)
+        assert all(said != other for said, other in pairs), pointer
+    assert await page.evaluate(PALE) == []
+    # Forgotten: the focus goes to the next; behind the last to what opens the list.
+    for at in (1, 2):
+        await row.nth(at).get_by_test_id("given-forget").click()
+        await page.get_by_test_id("forget-now").click()
+        await expect(row.nth(at)).to_have_attribute("data-gone", "true")
+        to = row.nth(2).locator("button").first if at == 1 else page.get_by_test_id("given-open")
+        await expect(to).to_be_focused()
+    assert await page.evaluate(WIDE) <= 0
+
+
+async def test_the_numbers_of_memories_are_links_where_the_room_says_them(
+    room: MockRoom, open_page: OpenPage
+) -> None:
+    room.memory.remember("ann", "Lesson 1 about the clock")
+    told = (
+        "> r1 ann, 2026-11-23 14:02 UTC: the backups lie in R2\n\n`/forget r1` and nobody is told it again."
+    )
+    room.say("ann", "is r1 better than #r1?")
+    room.say("RELAY", told, "system")
+    page = await open_page()
+    links = page.locator(".entry a.ref")
+    # In people's words only what says so: another thing may have that name.
+    await expect(links).to_have_text(["#r1", "r1"])
+    await links.nth(1).click()
+    await expect(page).to_have_url(f"{room.url}/#/memory?q=r1")
+    await expect(numbers(page)).to_contain_text("Lesson 1 about the clock")
+
+
 async def test_what_was_said_next_to_it_and_what_was_said_again(room: MockRoom, open_page: OpenPage) -> None:
     why = {"words": [], "tags": [], "neighbour": ["clock"], "author": None}
     for text in ("an emu", "another emu"):
@@ -295,13 +370,14 @@ async def test_the_graph_by_pointer_and_keyboard(room: MockRoom, open_page: Open
     await expect(row).to_have_count(4)
     await page.get_by_test_id("kg-kind").select_option("decision")
     await expect(row).to_have_count(2)
-    # What is known and is no memory is forgotten by its id.
+    # What is known and is no memory is forgotten by its id, and the focus goes to what is left.
     await row.filter(has_text="SQLite only").click()
     await page.get_by_test_id("kg-forget").click()
     await expect(page.get_by_test_id("forget-dialog")).to_contain_text("SQLite only")
     await page.get_by_test_id("forget-now").click()
     await expect(chosen).to_have_count(0)
     await expect(row).to_have_count(1)
+    await expect(row).to_be_focused()
     assert ("forget", {"entry": old["id"], "name": "ann"}) in room.memory.asked
 
 

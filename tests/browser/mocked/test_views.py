@@ -158,6 +158,10 @@ async def test_a_room_without_agents_says_what_to_install(room: MockRoom, open_p
     await expect(page.get_by_test_id("welcome")).to_contain_text("npm install -g @anthropic-ai/claude-code")
     room.agent("CLAUDE", installed=True)
     await expect(page.get_by_test_id("welcome")).to_contain_text("CLAUDE is ready")
+    await expect(page.get_by_test_id("welcome")).to_contain_text("a dispatcher decides who answers")
+    room.dispatcher |= {"enabled": False, "state": "off"}
+    await page.reload()
+    await expect(page.get_by_test_id("welcome")).to_contain_text("every active agent answers")
 
 
 async def test_the_queue_is_filtered_and_retried(room: MockRoom, open_page: OpenPage) -> None:

@@ -1,9 +1,9 @@
 /** Under an answer: what its agent was given of the room's memory with that turn. */
 
-import { useState } from "preact/hooks";
+import { useRef, useState } from "preact/hooks";
 import { api } from "../api";
 import { now } from "../state/room";
-import { showEntry, showMemory } from "../state/view";
+import { showMemory } from "../state/view";
 import "../style/given.css";
 import { full, moment } from "../text/format";
 import { ref } from "../text/reference";
@@ -11,8 +11,9 @@ import type { Entry } from "../types";
 import { attempt, hued, Icon } from "../ui/bits";
 import { ForgetDialog } from "./forget";
 import { Judge } from "./judge";
-import { forgotten, nameOf } from "./state";
+import { forgotten, nameOf, openSource } from "./state";
 import type { Feedback, GivenMemory } from "./types";
+import { sourceWords } from "./words";
 
 const TYPES: Readonly<Record<string, string>> = { procedural: "skill", knowledge: "knowledge" };
 
@@ -22,6 +23,7 @@ function Row({ memory, onSaid, onForget }: { memory: GivenMemory; onSaid: (feedb
   const gone = memory.forgotten || (called !== null && forgotten.value.has(called));
   const name = memory.number === null || isKnowledge ? (TYPES[memory.memory_type] ?? memory.memory_type) : ref("r", memory.number);
   const shown = isKnowledge ? { as: "graph", entry: memory.id } : memory.number === null ? null : { q: name };
+  const opens = memory.source?.message || memory.source?.task != null ? sourceWords(memory.source) : "";
   if (gone) return <li class="given-gone" data-testid="given-memory" data-gone="true"><b>{name}</b> is forgotten since.</li>;
   return (
     <li data-testid="given-memory">
@@ -33,7 +35,7 @@ function Row({ memory, onSaid, onForget }: { memory: GivenMemory; onSaid: (feedb
       </p>
       <p class="given-text">{memory.text ?? (memory.memory_type === "procedural" ? memory.id : "It is not there any more, or not for you to read.")}</p>
       <p class="given-act">
-        {memory.message && <button type="button" class="link" onClick={() => void showEntry(memory.message!)}>Open the message</button>}
+        {opens && <button type="button" class="link" onClick={() => void openSource(memory.source!)}>{opens}</button>}
         <Judge id={memory.id} name={name} feedback={memory.feedback} onSaid={onSaid} />
         {called && memory.text !== null && <button type="button" class="link" onClick={onForget} aria-label={`Forget ${called.startsWith("k") ? "this knowledge" : called}`} data-testid="given-forget">Forget…</button>}
       </p>
@@ -47,6 +49,7 @@ export function WasGiven({ entry }: { entry: Entry }) {
   const [list, setList] = useState<readonly GivenMemory[] | null>(null);
   const [asking, setAsking] = useState<GivenMemory | null>(null);
   const forgetting = asking && nameOf({ ...asking, memory_id: asking.id });
+  const box = useRef<HTMLDivElement>(null);
   if (!given.length) return null;
   const turn = (): void => {
     setOpen(!open);
@@ -54,14 +57,24 @@ export function WasGiven({ entry }: { entry: Entry }) {
     if (!open) void attempt(api.givenMemories(entry.id).then(setList));
   };
   const said = (id: string, feedback: Feedback): void => setList((all) => all && all.map((memory) => (memory.id === id ? { ...memory, feedback } : memory)));
+  // What had the focus is gone: the next one has it, or what opens the list.
+  const closed = (done: boolean): void => {
+    const at = list?.findIndex((memory) => memory === asking) ?? -1;
+    setAsking(null);
+    if (!done) return;
+    requestAnimationFrame(() => {
+      const next = [...(box.current?.querySelectorAll("li") ?? [])].slice(at + 1).find((row) => row.querySelector("button"));
+      (next ?? box.current)?.querySelector("button")?.focus();
+    });
+  };
   return (
-    <div class="given" data-testid="was-given">
+    <div class="given" ref={box} data-testid="was-given">
       <button type="button" class="given-open" aria-expanded={open} onClick={turn} data-testid="given-open">
         <Icon name="memory" size={13} /> was given {given.length === 1 ? "1 memory" : `${given.length} memories`}
       </button>
       {open && list && <ul>{list.map((memory) => <Row key={memory.id} memory={memory} onSaid={(feedback) => said(memory.id, feedback)} onForget={() => setAsking(memory)} />)}</ul>}
       {open && !list && <p class="muted">Looking…</p>}
-      {forgetting && <ForgetDialog name={forgetting} text={asking?.text ?? ""} onClose={() => setAsking(null)} />}
+      {forgetting && <ForgetDialog name={forgetting} text={asking?.text ?? ""} onClose={closed} />}
     </div>
   );
 }

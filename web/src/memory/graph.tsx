@@ -225,7 +225,13 @@ export default function Graph() {
   const found = words.entry ? around.value : null;
   const steps = stepsOf(words);
   const [asking, setAsking] = useState<KnowledgeEntry | null>(null);
+  const rows = (): HTMLElement[] => [...(side.current?.querySelectorAll<HTMLElement>(".kg-row") ?? [])].filter((row) => row.checkVisibility());
+  // What had the focus is gone: the next one of the list has it, or the search.
   const closed = (done: boolean): void => {
+    const all = list.value?.entries ?? [];
+    const at = all.findIndex((entry) => entry.id === asking?.id);
+    const next = (all[at + 1] ?? all[at - 1])?.id;
+    if (done) requestAnimationFrame(() => (rows().find((row) => row.dataset.id === next) ?? rows()[0] ?? document.querySelector<HTMLElement>(".mem-search input"))?.focus());
     if (done && list.value) list.value = { ...list.value, entries: list.value.entries.filter((entry) => entry.id !== asking?.id) };
     if (done) set({ entry: "" });
     setAsking(null);
@@ -248,11 +254,11 @@ export default function Graph() {
   const row = (entry: KnowledgeEntry) => <Row key={entry.id} entry={entry} chosen={chosen} relations={found?.relations ?? []} onChoose={() => pick(entry.id)} />;
   const move = (event: KeyboardEvent): void => {
     const by = event.key === "ArrowDown" ? 1 : event.key === "ArrowUp" ? -1 : 0;
-    const rows = [...(side.current?.querySelectorAll<HTMLElement>(".kg-row") ?? [])].filter((other) => other.checkVisibility());
-    const at = rows.indexOf(document.activeElement as HTMLElement);
+    const all = rows();
+    const at = all.indexOf(document.activeElement as HTMLElement);
     if (!by || at < 0) return;
     event.preventDefault();
-    rows[Math.max(0, Math.min(rows.length - 1, at + by))]!.focus();
+    all[Math.max(0, Math.min(all.length - 1, at + by))]!.focus();
   };
   return (
     <>

@@ -68,6 +68,7 @@ export interface GivenMemory {
   at: string | null;
   event_id: string | null;
   message: string | null;
+  source: Source | null;
   forgotten: boolean;
   text: string | null;
   outcome: string | null;

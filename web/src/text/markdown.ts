@@ -35,8 +35,10 @@ const mention = {
 
 /** What a bare `#N` of the text that is being rendered stands for. */
 let numbers: "messages" | "tasks" = "messages";
-/** It is the room's own text: its references are always ones. */
-let own = false;
+/** It is the room's own text: its references are always ones. "memories": those to memories are, in small letters, as
+ * the room writes them. What it quotes may name the R2 of somebody else. */
+export type Own = boolean | "memories";
+let own: Own = false;
 
 let isThere: (reference: Reference) => boolean = () => false;
 
@@ -58,7 +60,8 @@ const reference = {
     const found = readRef(match[2]!, word ?? (numbers === "tasks" ? "t" : "m"));
     if (!found) return undefined;
     // A letter and a digit is also the name of a chip or a paper size.
-    if (!match[2]!.startsWith("#") && !own && numbers !== "tasks" && !isThere(found)) return undefined;
+    const sure = own === "memories" ? match[2]![0] === "r" : own;
+    if (!match[2]!.startsWith("#") && !sure && numbers !== "tasks" && !isThere(found)) return undefined;
     return { type: "reference", raw: match[0], text: match[0], target: `#${ref(found.thing, found.number)}` };
   },
   renderer: (token: Tokens.Generic) => `<a class="ref" href="${String(token.target)}">${escape(String(token.text))}</a>`,
@@ -94,13 +97,13 @@ const ALLOWED = {
     "ul", "ol", "li", "table", "thead", "tbody", "tr", "th", "td", "a", "span",
   ],
   ALLOWED_ATTR: ["href", "title", "class", "align", "start"],
-  ALLOWED_URI_REGEXP: /^(?:https?:|mailto:|#[mtjh]\d+$)/i,
+  ALLOWED_URI_REGEXP: /^(?:https?:|mailto:|#[mtjhr]\d+$)/i,
   ALLOW_DATA_ATTR: false,
   ALLOW_ARIA_ATTR: false,
   RETURN_DOM_FRAGMENT: true as const,
 };
 
-export function renderMarkdown(text: string, bareNumbers: typeof numbers = "messages", rooms = false): DocumentFragment {
+export function renderMarkdown(text: string, bareNumbers: typeof numbers = "messages", rooms: Own = false): DocumentFragment {
   numbers = bareNumbers;
   own = rooms;
   return DOMPurify.sanitize(marked.parse(text, { async: false }), ALLOWED);

@@ -156,7 +156,7 @@ export const EntryRow = memo(function EntryRow({ entry, previous, lit }: EntryPr
           </header>
         )}
         {needsQuote(entry, previous) && <Quote id={entry.in_reply_to!} />}
-        {entry.kind === "advisory" ? <AdvisoryEntry entry={entry} /> : <Markdown text={withoutFooter(entry)} numbers={aboutTasks(entry, entryOf(entry.in_reply_to ?? "")) ? "tasks" : "messages"} />}
+        {entry.kind === "advisory" ? <AdvisoryEntry entry={entry} /> : <Markdown text={withoutFooter(entry)} numbers={aboutTasks(entry, entryOf(entry.in_reply_to ?? "")) ? "tasks" : "messages"} own={entry.kind === "system" && "memories"} />}
         {entry.meta.notice === "handoff" && <HandoffAsked entry={entry.id} />}
         <Changed entry={entry} />
         <Footer entry={entry} />

@@ -4,7 +4,7 @@ import { useLayoutEffect, useRef, useState } from "preact/hooks";
 import { copyText } from "../state/prefs";
 import { follow, nothing } from "../state/view";
 import { bytes } from "../text/format";
-import { renderMarkdown } from "../text/markdown";
+import { renderMarkdown, type Own } from "../text/markdown";
 import { parted } from "../text/terms";
 import { toast } from "./bits";
 import { termButton } from "./term";
@@ -51,9 +51,9 @@ function explain(node: HTMLElement): void {
   }
 }
 
-function mount(root: HTMLElement, text: string, settled: boolean, numbers: "messages" | "tasks", explained: boolean): void {
+function mount(root: HTMLElement, text: string, settled: boolean, numbers: "messages" | "tasks", explained: boolean, own: Own): void {
   const next: Node[] = [];
-  for (const node of [...renderMarkdown(text, numbers, explained).childNodes]) {
+  for (const node of [...renderMarkdown(text, numbers, explained || own).childNodes]) {
     if (node.nodeType === Node.TEXT_NODE && !node.textContent?.trim()) continue;
     const source = (settled ? "1" : "0") + (node instanceof Element ? node.outerHTML : (node.textContent ?? ""));
     sources.set(node, source);
@@ -105,15 +105,15 @@ function onClick(event: MouseEvent): void {
   }
 }
 
-export function Markdown({ text, streaming = false, numbers = "messages", explained = false }: { text: string; streaming?: boolean; numbers?: "messages" | "tasks"; explained?: boolean }) {
+export function Markdown({ text, streaming = false, numbers = "messages", explained = false, own = false }: { text: string; streaming?: boolean; numbers?: "messages" | "tasks"; explained?: boolean; own?: Own }) {
   const root = useRef<HTMLDivElement>(null);
   const [open, setOpen] = useState(false);
   const long = text.length > LONG && !streaming;
   const shown = long && !open ? text.slice(0, FIRST) : streaming && text.length > LONG ? text.slice(-LONG) : text;
   const plain = shown.length > PLAIN;
   useLayoutEffect(() => {
-    if (!plain) mount(root.current!, shown, !streaming, numbers, explained);
-  }, [shown, plain, streaming, numbers, explained]);
+    if (!plain) mount(root.current!, shown, !streaming, numbers, explained, own);
+  }, [shown, plain, streaming, numbers, explained, own]);
   return (
     <>
       {plain ? <pre class="plain">{shown}</pre> : <div class={`md ${streaming ? "md-streaming" : ""}`} ref={root} onClick={onClick} />}

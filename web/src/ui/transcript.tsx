@@ -8,7 +8,7 @@ import { Fragment } from "preact";
 import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
 import { outbox } from "../state/outbox";
 import { personName } from "../state/prefs";
-import { focus, goToEnd, loaded, pageDown, pageUp, streams, timeline, workers, ready } from "../state/room";
+import { dispatcher, focus, goToEnd, loaded, pageDown, pageUp, streams, timeline, workers, ready } from "../state/room";
 import { clearMarker, marker, unread } from "../state/unread";
 import { callComposer } from "../state/view";
 import { showsEnd, pin } from "../state/timeline";
@@ -61,8 +61,7 @@ function Welcome() {
         </>
       ) : (
         <p>
-          {ready.value.map((a) => a.name).join(", ")} {ready.value.length === 1 ? "is" : "are"} ready. Ask something; a
-          dispatcher decides who answers. Or name somebody: <code>@{ready.value[0]!.name} what does this repository do?</code>
+          {ready.value.map((a) => a.name).join(", ")} {ready.value.length === 1 ? "is" : "are"} ready. Ask something; {dispatcher.value?.state === "off" ? "every active agent" : "a dispatcher decides who"} answers. Or name somebody: <code>@{ready.value[0]!.name} what does this repository do?</code>
         </p>
       )}
       <ul class="first-steps">

@@ -95,9 +95,9 @@ class MemoryRoutes:
         return answer(done.as_json())
 
     async def of_message(self, request: web.Request) -> web.Response:
-        """`{memories: [{id, memory_type, reference, number, author, at, event_id, message, forgotten, text, outcome,
-        tags, feedback}]}`, in the order in which the agent read them; none for a message that is no turn's answer.
-        `?name=`: whose `feedback.mine` is. No `feedback`: nobody can say."""
+        """`{memories: [{id, memory_type, reference, number, author, at, event_id, message, source, forgotten, text,
+        outcome, tags, feedback}]}`, in the order in which the agent read them; none for a message that is no turn's
+        answer. `?name=`: whose `feedback.mine` is. No `feedback`: nobody can say."""
         query = Query(request, "name")
         reader = self._caller(request, query.text("name")).agent
         credential, id = request[CREDENTIAL], request.match_info["message"]
@@ -109,7 +109,14 @@ class MemoryRoutes:
             memories = [] if event is None else await given.shown(tx, event, me or "")
             numbers = [each["number"] for each in memories if each["memory_type"] == KIND and each["text"]]
             feedback = await feedback_on(tx, numbers, reader)
-            shown = [{**each, "feedback": feedback.get(each["number"])} for each in memories]
+            shown = [
+                {
+                    **each,
+                    "source": await source_of(tx, each["event_id"]),
+                    "feedback": feedback.get(each["number"]),
+                }
+                for each in memories
+            ]
             return None if event is None else shown
 
         memories = await self._store.read(look)
