@@ -171,7 +171,10 @@ async def test_filters_keys_and_the_way_back(room: MockRoom, open_page: OpenPage
     # Keys: from memory to memory, and forgetting puts the focus on the next.
     await page.goto(f"{room.url}/#/memory?q=clock")
     await expect(numbers(page)).to_have_count(25)
-    await numbers(page).first.focus()
+    await page.keyboard.press("/")
+    await expect(page.get_by_test_id("mem-search")).to_be_focused()
+    await page.keyboard.press("ArrowDown")
+    await expect(numbers(page).first).to_be_focused()
     await page.keyboard.press("ArrowDown")
     await expect(numbers(page).nth(1)).to_be_focused()
     assert await page.evaluate(FOCUS_SEEN) == ""
@@ -370,6 +373,9 @@ async def test_the_graph_by_pointer_and_keyboard(room: MockRoom, open_page: Open
     await expect(row).to_have_count(4)
     await page.get_by_test_id("kg-kind").select_option("decision")
     await expect(row).to_have_count(2)
+    await page.keyboard.press("Escape")
+    await page.get_by_test_id("kg-search").press("ArrowDown")
+    await expect(row.first).to_be_focused()
     # What is known and is no memory is forgotten by its id, and the focus goes to what is left.
     await row.filter(has_text="SQLite only").click()
     await page.get_by_test_id("kg-forget").click()

@@ -7,6 +7,7 @@ import { memoryWords, type MemoryWords } from "../state/view";
 import { Icon, Words } from "../ui/bits";
 import { Chosen, Fold, pointed, Row } from "./entry";
 import { ForgetDialog } from "./forget";
+import { toFirst } from "./keys";
 import { capacity, drawn, LINE, radius, within, type Label, type Line, type Size } from "./layout";
 import { againWhenBack, set, wentWrong } from "./state";
 import type { Knowledge, KnowledgeEntry } from "./types";
@@ -172,7 +173,7 @@ function Search() {
     <form class="mem-search" role="search" onSubmit={(event) => event.preventDefault()}>
       <div class="filter">
         <Icon name="search" size={15} />
-        <input type="search" value={words.q} onInput={(e) => set({ q: e.currentTarget.value, entry: "" })} placeholder="Why is it so?" aria-label="Search what is known" data-testid="kg-search" />
+        <input type="search" value={words.q} onInput={(e) => set({ q: e.currentTarget.value, entry: "" })} onKeyDown={toFirst(".kg-row")} placeholder="Why is it so?" aria-label="Search what is known" data-testid="kg-search" />
       </div>
       <div class="mem-filters" role="group" aria-label="Filters">
         <select aria-label="Kind" value={words.kind} class={words.kind ? "on" : ""} onChange={(e) => set({ kind: e.currentTarget.value, entry: "" })} data-testid="kg-kind">

@@ -8,6 +8,7 @@ import { Icon, Words } from "../ui/bits";
 import { Lazy } from "../ui/lazy";
 import { ForgetDialog } from "./forget";
 import { Hit } from "./hit";
+import { toFirst } from "./keys";
 import { canShowMore, choices, follow, isFiltered, memories, more, nameOf, problem, reading, set, showMore } from "./state";
 import type { Memory } from "./types";
 import { TIMES } from "./words";
@@ -49,7 +50,7 @@ function Search() {
     <form class="mem-search" role="search" onSubmit={(event) => event.preventDefault()}>
       <div class="filter">
         <Icon name="search" size={15} />
-        <input type="search" value={memoryWords.value.q} onInput={(e) => set({ q: e.currentTarget.value })} placeholder="What do you want to know?" aria-label="Search the memory" data-testid="mem-search" />
+        <input type="search" value={memoryWords.value.q} onInput={(e) => set({ q: e.currentTarget.value })} onKeyDown={toFirst(".mem")} placeholder="What do you want to know?" aria-label="Search the memory" data-testid="mem-search" />
       </div>
       <Filters />
     </form>

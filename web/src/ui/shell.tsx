@@ -224,7 +224,8 @@ function useKeys(): void {
         }
       }
       const acts: Record<string, () => void> = {
-        "/": callComposer,
+        // A view with a search of its own has the key for it; `c` writes from everywhere.
+        "/": () => (view.value === "memory" ? document.querySelector<HTMLElement>(".mem-search input")?.focus() : callComposer()),
         c: callComposer,
         g: () => (afterG = Date.now()),
         t: nextTheme,
