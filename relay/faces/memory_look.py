@@ -10,6 +10,7 @@ import json
 import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from typing import Any
 
 from relay.log import events
@@ -22,6 +23,7 @@ from relay.memory.found import Found, said_beside
 from relay.memory.given import memory_of_event, message_of
 from relay.memory.knowledge import service as knowledge
 from relay.memory.knowledge.extractors import FILE_TOPIC
+from relay.memory.ranking.counts import counts_of, words_begun
 from relay.memory.ranking.words import question, words
 from relay.model import Caller, references
 from relay.model.references import Thing
@@ -34,6 +36,9 @@ MOST_SHOWN, MOST_CHOICES = 100, 1000
 #: Words of a memory that are looked at for marks.
 MOST_MARKED = 2000
 _SPOKEN = re.compile(r"\w+")
+#: The word that is being typed: of so many letters it is taken for the beginning of so many others.
+_TYPED = re.compile(r"[^\W_]{2,64}$")
+BEGUN = 8
 
 
 class MemoryLook:
@@ -45,12 +50,14 @@ class MemoryLook:
     async def search(self, caller: Caller, wanted: Wanted, limit: int) -> Json:
         """`{memories, more, choices: {agents, kinds, tags}}`. A memory is `Found.as_json` with `marks` (words of it,
         as they stand in it, that answer the question), `beside`, `source` and `feedback`. What is only `beside` a
-        memory with such words comes behind all that have one. `choices`: what the newest memories
+        memory with such words comes behind all that have one. A last word that nobody said is taken for the
+        beginning of one. `choices`: what the newest memories
         have, the most frequent first; all empty = nothing is remembered."""
 
         async def work(tx: Tx) -> Json:
-            found = await _found(tx, caller, wanted, limit)
-            memories = await _shown(tx, caller, found[:limit], wanted.text)
+            asked = replace(wanted, text=await _typed(tx, wanted.text))
+            found = await _found(tx, caller, asked, limit)
+            memories = await _shown(tx, caller, found[:limit], asked.text)
             return {"memories": memories, "more": len(found) > limit, "choices": await _choices(tx)}
 
         return await self._store.read(work, actor=caller)
@@ -69,6 +76,16 @@ async def source_of(tx: Tx, event_id: str | None) -> Json | None:
         "task": _task(event),
         "moment": event.pos,
     }
+
+
+async def _typed(tx: Tx, text: str) -> str:
+    """A text that somebody types: where nobody said its last word, it goes on with the words that begin so."""
+    typed = _TYPED.search(text)
+    stems = words(typed[0]) if typed else []
+    if len(stems) != 1 or references.read(text) or (await counts_of(tx, keeping.KIND, stems)).get(stems[0]):
+        return text
+    begun = await words_begun(tx, keeping.KIND, stems[0], BEGUN)
+    return " ".join([text, *begun])
 
 
 async def _found(tx: Tx, caller: Caller, wanted: Wanted, limit: int) -> list[Found]:

@@ -51,3 +51,9 @@ async def counts_of(tx: Tx, kind: str, words: Iterable[str]) -> dict[str, int]:
     wanted = json.dumps(sorted({*words, TEXTS, SUMMARIES, BODIES}), ensure_ascii=False)
     rows = await tx.all(Q.word_counts, kind=kind, words=wanted)
     return {row["word"]: row["n"] for row in rows if row["n"] > 0}
+
+
+async def words_begun(tx: Tx, kind: str, beginning: str, limit: int) -> list[str]:
+    """The words of texts that begin so, the most frequent first."""
+    bounds = {"least": beginning, "most": beginning + "\U0010ffff"}
+    return [row["word"] for row in await tx.all(Q.words_begun, kind=kind, limit=limit, **bounds)]

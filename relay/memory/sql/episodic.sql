@@ -31,6 +31,11 @@ ON CONFLICT (number) DO UPDATE SET outcome = excluded.outcome, summary = exclude
   summary_count = excluded.summary_count, body_count = excluded.body_count,
   at = CASE WHEN excluded.at < memory_episodic_words.at THEN excluded.at ELSE memory_episodic_words.at END
 
+-- The words that begin so, what most texts have first.
+-- name: words_begun
+SELECT word FROM memory_word_counts WHERE kind = :kind AND word >= :least AND word < :most AND n > 0
+ORDER BY n DESC, word LIMIT :limit
+
 -- name: newest_memories
 SELECT * FROM memory_episodic WHERE forgotten_at IS NULL ORDER BY updated_at DESC, number DESC LIMIT :limit
 

@@ -84,6 +84,17 @@ async def test_words_filters_and_what_is_forgotten(tmp_path: Path) -> None:
             for words in ("", "&q=clock"):
                 found = summaries(await looked(home, f"?{query}{words}"))
                 assert sorted(found) == sorted(wanted), (query, words)
+        # Who types sees what the word may become; what is forgotten has none.
+        for typed, wanted in (
+            ("injec", [new]),
+            ("the clo", [new, old]),
+            ("passw", []),
+            ("zeb", []),
+            ("c", []),
+        ):
+            told = await looked(home, f"?q={typed.replace(' ', '+')}")
+            assert sorted(summaries(told)) == sorted(wanted), typed
+        assert "clock" in (await looked(home, "?q=clo"))["memories"][0]["marks"]
         # A number names one, whatever else bears on it; what is forgotten it does not name.
         for text, wanted in (("r1", [old]), ("R2", [new]), (f"r{gone}", []), ("r99", [])):
             assert summaries(await looked(home, f"?q={text}")) == wanted, text
