@@ -21,7 +21,9 @@ MOST_DEPTH = 100
 
 def malformed(field: str, message: str, fix: str) -> Refusal:
     """A request that is wrong in the field of that name."""
-    return Refusal(message, fix, Fault.MALFORMED, f"bad_{field}", details={"field": field})
+    # `bad_key` is said of the key of who asks.
+    code = "malformed_key" if field == "key" else f"bad_{field}"
+    return Refusal(message, fix, Fault.MALFORMED, code, details={"field": field})
 
 
 def text(value: object, field: str, most: int, *, least: int = 1) -> str:

@@ -67,7 +67,7 @@ async def test_agent_updates_working_memory(memory: WorkingMemory, store: Store)
     assert {event.lane_key for event in await all_events(store)} == {"a1/CLAUDE"}
     # Nor by the causes of an event, which everybody may ask for.
     assert not any("parser" in summary(event) for event in await all_events(store))
-    assert (await refused(memory.store(A, "x", key="ghp_" + "a1B2" * 9))).code == "bad_key"
+    assert (await refused(memory.store(A, "x", key="ghp_" + "a1B2" * 9))).code == "malformed_key"
     assert [event.outputs["note"]["content"] for event in await all_events(store)] == [
         "The goal is a faster parser.",
         "src/parse.py is where it is",

@@ -42,6 +42,8 @@ async def test_a_session_has_its_own_and_a_resumed_one_finds_it(tmp_path: Path) 
         ("/memory/working", {"content": ""}, "empty"),
         ("/memory/working", {"content": "a\0b"}, "NUL"),
         ("/memory/working", {"content": 7}, "content"),
+        ("/memory/working", {"content": "x", "key": "sk-ant-api03-" + "a1B2" * 9}, "looks like a key"),
+        ("/memory/working", {"content": "x", "key": "k" * 1000}, "at most 200"),
         ("/memory/working", {"content": "x", "session": "two"}, "Unknown field"),
         ("/memory/skills", {}, "task_type"),
         ("/memory/skills", {"task_type": "t", "success": True}, "`name` is missing"),
@@ -58,7 +60,7 @@ async def test_what_is_malformed_is_refused_and_changes_nothing(
         key = await key_of(home, "CLAUDE")
         status, told, _ = await home.ask("POST", path, json=body, headers=key)
         assert (status, told["success"]) == (400, False)
-        assert says in told["message"], told
+        assert says in told["message"] and told["reason"] != "bad_key", told
         assert (await home.ask("GET", "/memory/working", headers=key))[1]["items"] == []
         assert (await home.ask("GET", "/memory/skills?task_type=t", headers=key))[1]["skills"] == []
 
