@@ -28,6 +28,7 @@ from relay.faces.operations.registry import OPERATIONS
 from relay.memory.episodic.importing import NOT_JSON, ImportResult, RefusedLine
 from relay.memory.episodic.indexing import index_anew
 from relay.memory.episodic.memory import MOST_RECALLED
+from relay.memory.episodic.showing import unknown_memory
 from relay.memory.found import said_beside
 from relay.memory.knowledge import ingest
 from relay.model import Fault, Refusal, references
@@ -115,6 +116,9 @@ async def _run(settings: Settings, args: argparse.Namespace) -> int:
                 answer = {"id": None, "memories": [questions.with_key(memory) for memory in memories]}
                 return _print(answer, questions.in_words, args)
             case "show":
+                # Each number and id has a digit. Words are paths of their own in the room.
+                if not any(map(str.isdigit, args.memory)):
+                    raise unknown_memory(args.memory)
                 memory = await perform(OPERATIONS["show_memory"], {"memory_id": args.memory})
                 return _print(memory, _shown, args)
             case "forget":
