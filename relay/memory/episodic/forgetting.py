@@ -15,9 +15,10 @@ Everything here runs in the caller's transaction.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 from relay.log import events
 from relay.log.events import Lane, NewEvent
@@ -60,7 +61,7 @@ async def forget(tx: Tx, caller: Caller, name: str, *, cause: Sequence[str] = ()
         row = await tx.one(Q.memory_of_number, number=number)
     else:
         row = await tx.one(Q.memory_of_id, id=name.strip().lower())
-    if row is None:
+    if row is None or (row["forgotten_at"] is not None and not _may_forget(caller, row)):
         raise unknown_memory(name)
     return await _forget(tx, caller, row, cause)
 
@@ -71,7 +72,7 @@ async def _forget_entry(tx: Tx, caller: Caller, name: str, cause: Sequence[str])
         if await is_forgotten(tx, name):
             return Forgotten(None, name)
         raise unknown_memory(name)
-    if not caller.person and entry["agent_id"] != caller.agent:
+    if not _may_forget(caller, entry):
         raise _not_yours(entry["id"], entry["agent_id"])
     told = await tx.one(Q.memory_of_event, event_id=entry["event_id"])
     memory = None if told is None else await tx.one(Q.memory_of_id, id=told["id"])
@@ -81,6 +82,10 @@ async def _forget_entry(tx: Tx, caller: Caller, name: str, cause: Sequence[str])
     forgotten = {"id": entry["id"], "agent_id": entry["agent_id"], "by": caller.agent}
     await events.append(tx, NewEvent(ENTRY_FORGOTTEN, lane, outputs={"entry": forgotten}, parents=cause))
     return Forgotten(None, entry["id"], entry["content"], entry["event_id"])
+
+
+def _may_forget(caller: Caller, said: Mapping[str, Any]) -> bool:
+    return caller.person or said["agent_id"] == caller.agent
 
 
 def _not_yours(name: str, owner: str) -> Refusal:
@@ -93,7 +98,7 @@ def _not_yours(name: str, owner: str) -> Refusal:
 
 async def _forget(tx: Tx, caller: Caller, row: Row, cause: Sequence[str]) -> Forgotten:
     number: int = row["number"]
-    if not caller.person and row["agent_id"] != caller.agent:
+    if not _may_forget(caller, row):
         raise _not_yours(references.memory(number), row["agent_id"])
     if row["forgotten_at"] is not None:
         return Forgotten(number)

@@ -64,6 +64,14 @@ async def test_a_person_forgets_any_memory_and_an_agent_its_own(store: Store) ->
     assert await summaries(store, "mock") == []
     assert await summaries(store, "") == []
     assert await store.write(lambda tx: forget(tx, ANN, second)) == Forgotten(2)
+    assert await store.write(lambda tx: forget(tx, AUTHOR, second)) == Forgotten(2)
+    for name in (second, "r2"):
+        with pytest.raises(Refusal) as refused:
+            await store.write(lambda tx, name=name: forget(tx, OTHER, name))  # type: ignore[misc]
+        assert (refused.value.code, refused.value.message) == (
+            "unknown_memory",
+            f"There is no memory {name}.",
+        )
     assert len(await all_events(store, FORGOTTEN)) == 2
 
 
