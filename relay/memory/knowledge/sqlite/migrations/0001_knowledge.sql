@@ -36,8 +36,8 @@ CREATE INDEX knowledge_by_statement ON knowledge_entries (statement, number) WHE
 -- The source relates to the target: both are numbers of entries.
 CREATE TABLE knowledge_relations (
   source INTEGER NOT NULL,
-  target INTEGER NOT NULL,
   relation TEXT NOT NULL,
+  target INTEGER NOT NULL,
   PRIMARY KEY (source, target, relation)
 ) WITHOUT ROWID;
 CREATE INDEX knowledge_relations_by_target ON knowledge_relations (target, source, relation);
