@@ -39,7 +39,7 @@ async def give_feedback(
     tx: Tx, caller: Caller, name: str, useful: bool, note: str | None = None
 ) -> Mapping[str, Any]:
     """Take a caller's word on the memory of this name; `{id, useful, useless}` of it. Raises Refusal: unknown."""
-    row = await memory_of(tx, name)
+    row = await memory_of(tx, caller, name)
     number, said = row["number"], None if note is None else masked(note)
     feedback = {"id": row["id"], "number": number, "agent_id": caller.agent, "useful": useful, "note": said}
     await events.append(

@@ -167,7 +167,7 @@ class EpisodicMemory:
 
     async def show(self, caller: Caller, memory_id: str) -> Json:
         """One memory, by its id or its number. Raises Refusal (`unknown_memory`)."""
-        return await self._store.read(lambda tx: shown(tx, memory_id), actor=caller)
+        return await self._store.read(lambda tx: shown(tx, caller, memory_id), actor=caller)
 
     async def forget(self, caller: Caller, memory_id: str) -> Json:
         """Let a memory, by its id or its number, or an entry of the knowledge, by its id, be told to nobody any more.

@@ -12,7 +12,7 @@ from typing import Any
 from relay.base.durations import iso
 from relay.config.command_line import command
 from relay.memory.episodic.recalling import as_found
-from relay.model import Fault, Refusal, references
+from relay.model import Caller, Fault, Refusal, references
 from relay.model.references import Thing
 from relay.store.ports import Queries, Row, Tx
 
@@ -25,9 +25,9 @@ def number_of(name: str) -> int | None:
     return number if kind is Thing.MEMORY else None
 
 
-async def memory_of(tx: Tx, name: str) -> Row:
+async def memory_of(tx: Tx, caller: Caller, name: str) -> Row:
     """The row (with its `keys`) of the memory that this names: its id, or its number as `r12` or `12`. Raises Refusal
-    (`unknown_memory`)."""
+    (`unknown_memory`): there is none, or it is forgotten, which is said to whoever may forget it."""
     if number := number_of(name):
         named = await tx.one(Q.memory_of_number, number=number)
     else:
@@ -35,6 +35,8 @@ async def memory_of(tx: Tx, name: str) -> Row:
     if named is None:
         raise unknown_memory(name)
     rows = await tx.all(Q.memories_of_numbers, numbers=json.dumps([named["number"]]))
+    if not rows and not (caller.person or named["agent_id"] == caller.agent):
+        raise unknown_memory(name)
     if not rows:
         forgotten = f"The memory {references.memory(named['number'])} is forgotten."
         raise Refusal(forgotten, "Nobody is told it.", Fault.UNKNOWN, "unknown_memory")
@@ -49,9 +51,9 @@ def unknown_memory(name: str) -> Refusal:
     return Refusal(f"There is no memory {said}.", fix, Fault.UNKNOWN, "unknown_memory")
 
 
-async def shown(tx: Tx, name: str) -> dict[str, Any]:
+async def shown(tx: Tx, caller: Caller, name: str) -> dict[str, Any]:
     """The memory that this names, with all that is kept of it. Raises Refusal."""
-    row = await memory_of(tx, name)
+    row = await memory_of(tx, caller, name)
     found = as_found(row, 1.0, {}).as_json()
     del found["relevance"], found["why"]
     said = await tx.all(Q.feedback_on_one, number=row["number"])

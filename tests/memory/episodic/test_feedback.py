@@ -61,7 +61,12 @@ async def test_what_is_unknown_or_forgotten_takes_none(memory: EpisodicMemory, s
     one = (await memory.remember(A, "fix", "a summary"))["memory_id"]
     await memory.forget(A, one)
     for name in (one, "r1", "r99", "no such"):
-        with pytest.raises(Refusal) as refused:
-            await memory.feedback(B, name, True)
-        assert refused.value.fault is Fault.UNKNOWN
+        for caller in (A, B, C):
+            with pytest.raises(Refusal) as refused:
+                await memory.feedback(caller, name, True)
+            assert refused.value.fault is Fault.UNKNOWN
+            # Who may forget it is told that it is; to others it is as if there were none.
+            is_told = name in (one, "r1") and caller is not B
+            message = "The memory r1 is forgotten." if is_told else f"There is no memory {name!r}."
+            assert refused.value.message.replace("'", "") == message.replace("'", "")
     assert await store.read(usefulness) == Usefulness(0, 0)
