@@ -66,6 +66,7 @@ class Status:
             "shell": {
                 "start": script("scripts/start.sh").strip("`"),
                 "install": command("mcp install").strip("`"),
+                "import": command("memory import FILE.jsonl").strip("`"),
             },
             "commands": commands.completions(),
         }

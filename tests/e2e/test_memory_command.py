@@ -41,6 +41,9 @@ async def said(one: Outside, *words: str, code: int = 0, env: dict[str, str] | N
 
 async def test_memories_go_through_the_room_that_runs_and_into_its_database_without(open_room: Open) -> None:
     one = await open_room(program("SHELL", "shell.py", "r1"), files={"shell.py": SHELL})
+    # What the page tells people to type means this room.
+    typed = (await one.get("/api/state"))["shell"]["import"]
+    assert typed.endswith(f"relay memory import FILE.jsonl --config {one.path}")
     memories = one.folder / "memories.jsonl"
     memories.write_text(
         "\n".join([line("a", "never mock the clock"), "{", line("b", "deploys need the VPN", agent="Mel")])

@@ -226,7 +226,7 @@ export interface Command {
 export interface RoomState {
   room: { name: string; version: string; started_at: Time; cursor: string; repo: string | null };
   /** Commands of a shell as they work on the room's machine. */
-  shell?: { start: string; install: string };
+  shell?: { start: string; install: string; import?: string };
   agents: Agent[];
   tasks: Task[];
   locks?: Lock[];

@@ -2,6 +2,7 @@
 
 import { computed } from "@preact/signals";
 import { useEffect, useRef, useState } from "preact/hooks";
+import { shell } from "../state/room";
 import { memoryWords } from "../state/view";
 import "../style/memory.css";
 import { Icon, Words } from "../ui/bits";
@@ -78,7 +79,7 @@ function HowItFills() {
       <dl>
         <dt><code>/remember never mock the clock here</code></dt><dd>in the room keeps a line of yours.</dd>
         <dt><code>/decide PostgreSQL because we need row locks</code></dt><dd>records a decision with its reason.</dd>
-        <dt><code>relay memory import FILE.jsonl</code></dt><dd>on the room's machine takes in what was learned elsewhere.</dd>
+        <dt><code>{shell("import")}</code></dt><dd>on the room's machine takes in what was learned elsewhere.</dd>
       </dl>
     </div>
   );
