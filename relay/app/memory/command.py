@@ -206,7 +206,8 @@ def _forgotten(answer: dict[str, Any]) -> str:
     said = safe_line(answer["content"], MOST_FORGOTTEN)
     event = answer["event_id"]
     where = f" It stays in the log: {command(f'timeline show {event[:12]} --json')}" if event else ""
-    return f'Forgotten: {names}, "{said}". Nobody is told it again.{where}'
+    rest = ", nor what else is known of the same message" if named and numbered else ""
+    return f'Forgotten: {names}, "{said}". Nobody is told it again{rest}.{where}'
 
 
 def _shown(memory: dict[str, Any]) -> str:

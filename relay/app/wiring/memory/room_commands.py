@@ -75,7 +75,8 @@ class MemoryActions:
                 name = memory if isinstance(memory, str) else references.memory(memory)
                 person = Caller(by, ledger.ROOM, person=True)
                 names = " and ".join((await forget(tx, person, name, cause=cause)).names)
-                are = "are forgotten: they are" if " " in names else "is forgotten: it is"
+                both = "are forgotten, with all else that is known of the same message: they are"
+                are = both if " " in names else "is forgotten: it is"
                 return f"{names} {are} told to nobody any more."
 
     async def _decided(self, tx: Tx, action: Decide, by: str, message: Message, cause: Sequence[str]) -> str:

@@ -22,7 +22,7 @@ from relay.memory import given
 from relay.memory.episodic.forgetting import forget
 from relay.memory.episodic.keeping import NewMemory, keep
 from relay.memory.experience import Experience
-from relay.memory.knowledge.entry import Access, Extractor, Visibility
+from relay.memory.knowledge.entry import Access, Extractor, Visibility, entry_id
 from relay.memory.knowledge.entry import Kind as KnowledgeKind
 from relay.memory.knowledge.extractors import extract
 from relay.memory.knowledge.ingest import KnowledgeFollower
@@ -621,6 +621,23 @@ async def test_knowledge_without_a_memory_is_forgotten_by_its_id(
     assert not await room.store.read(lambda tx: stands(tx, found)), "nor what was found for a turn before"
     assert (await office.ask("/recall backoff")).body == "Nothing that is remembered bears on it."
     assert (await office.ask(f"/forget k{'0' * 8}")).body.startswith("There is no memory k00000000.")
+
+
+async def test_to_forget_one_of_several_lines_says_that_the_others_go_with_it(
+    office: Office, room: Remembering
+) -> None:
+    posted = await office.post("DECISION: the okapi sleeps indoors\nCONSTRAINT: no wombat in the vault")
+    await room.follow()
+    while (await follow.step(room.store, KnowledgeFollower())).applied:
+        pass
+    ids = {
+        event.outputs["message"]["id"]: event.id for event in await all_events(room.store, "message.posted")
+    }
+    first = entry_id(ids[posted.id], 0)
+    said = (await office.ask(f"/forget {first}")).body
+    rest = "with all else that is known of the same message: they are told to nobody any more."
+    assert said == f"{first} and r1 are forgotten, {rest}"
+    assert (await office.ask("/recall wombat vault")).body == "Nothing that is remembered bears on it."
 
 
 async def test_an_empty_memory_says_how_it_fills(office: Office) -> None:
