@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
 import { capacity, drawn, radius, within, wrapped, type Drawing, type Label, type Size } from "../src/memory/layout";
 import type { KnowledgeEntry, KnowledgeRelation, Source } from "../src/memory/types";
-import { folded, markedParts, relationWords, since, sourceWords } from "../src/memory/words";
+import { asTyped, folded, markedParts, relationWords, since, sourceWords } from "../src/memory/words";
 import { readRef } from "../src/text/reference";
 
 function entry(id: string, distance: number, more: Partial<KnowledgeEntry> = {}): KnowledgeEntry {
@@ -116,4 +116,13 @@ describe("the words of the memory", () => {
     expect(since("", 0)).toBe("");
     expect(readRef("r14")).toEqual({ thing: "r", number: 14 });
   });
+});
+
+describe("the words of a question", () => {
+  it.each([
+    [["postgre", "sql"], "why PostgreSQL here?", ["PostgreSQL"]],
+    [["sql", "postgre"], "SQL or PostgreSQL", ["SQL", "PostgreSQL"]],
+    [["clock"], "the clo", ["clock"]],
+    [["cafe"], "Café", ["cafe"]],
+  ])("%j in %j are %j", (pieces, question, said) => expect(asTyped(pieces, question)).toEqual(said));
 });

@@ -1,6 +1,7 @@
 /** One memory that was found: its words, whose it is and when, what it taught, where it comes from, and what is to be done. */
 
 import { now } from "../state/room";
+import { memoryWords } from "../state/view";
 import { full, moment } from "../text/format";
 import { ref } from "../text/reference";
 import { Icon } from "../ui/bits";
@@ -8,7 +9,7 @@ import { Who } from "../ui/proximity";
 import { Judge } from "./judge";
 import { openSource, set } from "./state";
 import type { Memory } from "./types";
-import { markedParts, sourceWords } from "./words";
+import { asTyped, markedParts, sourceWords } from "./words";
 
 const GOOD = /^(success|solved|resolved|done|completed|ok)\b/i;
 const BAD = /^(fail|failure|failed|error|dead|lost)/i;
@@ -33,7 +34,7 @@ function When({ memory }: { memory: Memory }) {
 /** What made it a hit, where the marks do not show that. */
 function Why({ memory }: { memory: Memory }) {
   const { neighbour = [], author } = memory.why;
-  const near = neighbour.slice(0, 4);
+  const near = asTyped(neighbour, memoryWords.peek().q).slice(0, 4);
   const said = [author ? `you asked for ${author}` : "", near.length && !memory.marks.length ? `${near.map((word) => `“${word}”`).join(", ")} ${near.length === 1 ? "was" : "were"} said next to it` : ""].filter(Boolean);
   return said.length ? <p class="mem-why">Found because {said.join(", and ")}.</p> : null;
 }

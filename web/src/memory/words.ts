@@ -73,6 +73,14 @@ export function sourceWords(source: Source | null): string {
   return "Files at that moment";
 }
 
+/** The words of a question that these pieces of them stand for, as they were typed: of `PostgreSQL` the room looks for
+ * its parts. */
+export function asTyped(pieces: readonly string[], question: string): string[] {
+  const typed = question.match(/[\p{L}\p{M}\p{N}]+/gu) ?? [];
+  const whole = (piece: string): string => typed.find((word) => word.toLowerCase() === piece) ?? typed.find((word) => word.toLowerCase().includes(piece)) ?? piece;
+  return [...new Set(pieces.map(whole))];
+}
+
 export interface Part {
   text: string;
   marked: boolean;
