@@ -333,7 +333,9 @@ async def test_a_small_graph_on_a_phone_leaves_room_for_its_list(room: MockRoom,
 
 async def test_the_graph_by_pointer_and_keyboard(room: MockRoom, open_page: OpenPage) -> None:
     know, relate = room.memory.know, room.memory.relate
-    new = know("ann", "decision", "PostgreSQL", rationale="row locks", alternatives=["SQLite"])
+    new = know(
+        "ann", "decision", "PostgreSQL", rationale="row locks", alternatives=["SQLite"], topics=["stores"]
+    )
     old = know("CLAUDE", "decision", "SQLite only", days=9)
     problem = know("CODEX", "problem", "Writers wait", days=3)
     far = know("CODEX", "contract", "One transaction", days=2)
@@ -369,6 +371,7 @@ async def test_the_graph_by_pointer_and_keyboard(room: MockRoom, open_page: Open
     await expect(chosen).to_contain_text("Writers wait")
     await page.go_back()
     await expect(chosen).to_contain_text("row locks")
+    await expect(chosen).to_contain_text("stores")
     await page.get_by_test_id("kg-back").click()
     await expect(row).to_have_count(4)
     await page.get_by_test_id("kg-kind").select_option("decision")

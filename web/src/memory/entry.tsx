@@ -30,6 +30,7 @@ function When({ entry }: { entry: KnowledgeEntry }) {
 
 export function Chosen({ entry, onForget }: { entry: KnowledgeEntry; onForget: () => void }) {
   const readers = READERS[entry.visibility];
+  const topics = fileOf(entry) ? [] : entry.topics;
   return (
     <article class={`kg-chosen ${entry.is_valid ? "" : "closed"}`} aria-label="The chosen entry" data-testid="kg-chosen" data-id={entry.id} tabIndex={-1}>
       <header><Kind entry={entry} /><Who name={entry.source_agent} /><When entry={entry} /></header>
@@ -37,6 +38,7 @@ export function Chosen({ entry, onForget }: { entry: KnowledgeEntry; onForget: (
       <dl>
         {entry.rationale && <><dt>Because</dt><dd>{entry.rationale}</dd></>}
         {entry.alternatives.length > 0 && <><dt>Instead of</dt><dd>{entry.alternatives.join(", ")}</dd></>}
+        {topics.length > 0 && <><dt>Topics</dt><dd>{topics.join(", ")}</dd></>}
         {entry.severity && <><dt>Severity</dt><dd>{entry.severity}</dd></>}
         {entry.related_files.length > 0 && <><dt>Files</dt><dd>{entry.related_files.slice(0, 12).map((path) => <code key={path}>{path}</code>)}{entry.related_files.length > 12 && ` and ${entry.related_files.length - 12} more`}</dd></>}
         {entry.valid_to && <><dt>Held until</dt><dd>{moment(entry.valid_to, now.value)}</dd></>}
