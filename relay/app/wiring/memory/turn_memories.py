@@ -25,7 +25,6 @@ from relay.log import events
 from relay.log.events import Lane
 from relay.memory import given
 from relay.memory.episodic.keeping import KIND
-from relay.memory.knowledge.extractors import RECORDED
 from relay.memory.observed import says_something, without_mentions
 from relay.memory.prompt import Quote, block, chosen, weight_of
 from relay.memory.ranking.counts import counts_of
@@ -86,10 +85,7 @@ class _Recollection:
         standing = [
             quote
             for quote in self.quotes
-            if quote.id not in before
-            and await stands(tx, quote)
-            and not await _own(tx, quote, lane)
-            and not await _ordered_by(tx, quote, known)
+            if quote.id not in before and await stands(tx, quote) and not await _own(tx, quote, lane)
         ]
         picked = chosen(standing, self.budget, given=before, seen=known)
         causes = [quote.event_id for quote in picked if quote.event_id is not None]
@@ -103,12 +99,6 @@ class _Recollection:
             # What was archived since is told all the same.
             tuple([cause for cause in causes if await events.get(tx, cause) is not None]),
         )
-
-
-async def _ordered_by(tx: Tx, quote: Quote, messages: Collection[str]) -> bool:
-    """Was it decided by a command that is one of these events?"""
-    event = None if quote.event_id is None else await events.get(tx, quote.event_id)
-    return event is not None and event.type == RECORDED and not set(event.parents).isdisjoint(messages)
 
 
 async def _own(tx: Tx, quote: Quote, lane: Lane) -> bool:

@@ -444,17 +444,6 @@ async def test_what_holds_no_longer_is_not_given_and_says_so(
     assert [line[2:4] for line in given_lines] == ["r2"]
 
 
-async def test_a_decision_that_the_turn_shows_anyway_is_not_given(
-    office: Office, room: Remembering, floor: Floor
-) -> None:
-    beta = floor.add("BETA")
-    await office.ask("/decide use Kafka for the message bus because ops knows it")
-    await floor.ask("@BETA connect the scheduler to the message bus")
-    await until_done(room.store, 1)
-    assert "/decide use Kafka" in beta.turns[0].context
-    assert not beta.turns[0].memories
-
-
 async def test_the_name_of_its_kind_is_no_word_of_a_memory(office: Office, room: Remembering) -> None:
     await office.post("Lunch talk about the canteen")
     await room.follow()
