@@ -48,7 +48,7 @@ BATCH = 1000
 _FORGETTING = {FORGOTTEN: forget_entries, ENTRY_FORGOTTEN: forget_entry}
 READS = frozenset({*EXTRACTORS, *_FORGETTING})
 #: Older statements that are compared with a new one at once; the newest with a word among which they are looked for.
-MOST_COMPARED, MOST_WALKED = 50, 2000
+MOST_COMPARED, MOST_WALKED = 50, 1000
 
 
 @dataclass(frozen=True, slots=True)
@@ -307,7 +307,7 @@ async def _compared(tx: Tx, entry: _Entry) -> list[Row]:
             }
             for row in await tx.all(Q.of_words, most=MOST_WALKED, **words, **look):
                 rows += [row] if all(row["number"] != known["number"] for known in rows) else []
-    return [row for row in rows if row["kind"] in COMPARED]
+    return rows
 
 
 async def _put_relation(tx: Tx, entry: _Entry, relation: Relation, target: Row) -> None:

@@ -91,7 +91,7 @@ SELECT e.* FROM knowledge_entries e WHERE e.statement = :statement AND e.number 
 ORDER BY e.number DESC LIMIT 1
 
 -- name: of_statement
-SELECT e.* FROM knowledge_entries e WHERE e.statement = :statement AND e.number < :number AND e.valid_to IS NULL
+SELECT e.* FROM knowledge_entries e WHERE e.statement = :statement AND e.number < :number AND e.valid_to IS NULL AND e.kind NOT IN ('problem', 'solution')
   AND e.audience = :audience
 ORDER BY e.number DESC LIMIT :limit
 

@@ -70,7 +70,7 @@ INSERT INTO knowledge_roles (agent_id, role) SELECT value->>'agent', value->>'ro
 SELECT e.* FROM (
   SELECT w.number FROM knowledge_words w WHERE w.word = :word AND w.audience = :audience AND w.number < :number
   ORDER BY w.valid_from DESC, w.number DESC LIMIT :most) n JOIN knowledge_entries e ON e.number = n.number
-WHERE e.statement IS NOT NULL AND e.valid_to IS NULL AND NOT EXISTS (SELECT 1 FROM json_each(:words) x
+WHERE e.statement IS NOT NULL AND e.valid_to IS NULL AND e.kind NOT IN ('problem', 'solution') AND NOT EXISTS (SELECT 1 FROM json_each(:words) x
   WHERE NOT EXISTS (SELECT 1 FROM knowledge_words o WHERE o.word = x.value AND o.valid_from = e.valid_from AND o.number = e.number))
 ORDER BY e.number DESC LIMIT :limit
 
