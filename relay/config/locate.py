@@ -40,6 +40,7 @@ SECTIONS = frozenset(
         "timeline",
         "handoffs",
         "memory",
+        "merge",
     ]
 )
 #: Bytes of a file that is looked into: a configuration has a few thousand.

@@ -20,6 +20,7 @@ from relay.config.checks import setting
 from relay.config.coordination import CoordinationSettings, PostgresSettings
 from relay.config.handoffs import HandoffSettings
 from relay.config.memory import MemorySettings
+from relay.config.merge import MergeSettings
 
 AgentKind = Literal["command", "acp", "ollama", "scripted"]
 Preset = Literal["claude", "codex", "gemini", "agy"]
@@ -234,6 +235,7 @@ class Settings:
     timeline: TimelineSettings = setting("", TimelineSettings)
     handoffs: HandoffSettings = setting("", HandoffSettings)
     memory: MemorySettings = setting("", MemorySettings)
+    merge: MergeSettings = setting("", MergeSettings)
 
     @property
     def folder(self) -> Path:
@@ -300,7 +302,7 @@ class Settings:
 
 
 #: Sections that the daemon takes over while it runs.
-LIVE = ("agents", "jitter", "dispatcher", "airspace", "handoffs", "memory")
+LIVE = ("agents", "jitter", "dispatcher", "airspace", "handoffs", "memory", "merge")
 
 
 @dataclass(slots=True)

@@ -449,3 +449,23 @@ def test_the_table_in_the_docs_is_current() -> None:
     text = (REPO / "docs/configuration.md").read_text()
     shown = text.split("<!-- table -->\n")[1]
     assert shown == markdown_table()
+
+
+@pytest.mark.parametrize(
+    ("merge", "said"),
+    [
+        ({"ladder": "off"}, 'merge.ladder: found "off"'),
+        ({"timeout_ms": 0}, "merge.timeout_ms: found 0"),
+        ({"test": ["pytest", 3]}, "merge.test[1]: found 3"),
+        ({"tests": ["pytest"]}, "merge.tests: unknown key"),
+    ],
+)
+def test_what_merging_is_refused(merge: dict[str, Any], said: str) -> None:
+    (problem,) = refused({"merge": merge})
+    assert problem.startswith(said)
+
+
+def test_the_command_that_tests_a_merged_tree_is_a_list_or_a_line() -> None:
+    assert (settings().merge.ladder, settings().merge.timeout_ms, settings().merge.test) == ("on", 2000, ())
+    assert settings(merge={"test": "pytest -q 'a b'"}).merge.test == ("pytest", "-q", "a b")
+    assert settings(merge={"test": ["make", "test"]}).merge.test == ("make", "test")
