@@ -69,12 +69,37 @@ def extract(path: str, data: bytes) -> Extract:
     if language not in KEYWORDS:
         config, trouble = config_files.read(language, data)
         return Extract(Facts(language, config=config), FileSymbols(), trouble)
+    return _reading(path, language, data).extract()
+
+
+@dataclass(frozen=True, slots=True)
+class Outline:
+    """A file's syntax tree with its definitions, their places and its calls. `data`: what was parsed, in UTF-8;
+    `ranges`: of each definition the first byte, the first of its body (its end, when it has none) and the end.
+    `trouble` as in `Extract`."""
+
+    grammar: Grammar
+    tree: Tree
+    data: bytes
+    definitions: tuple[Definition, ...]
+    ranges: tuple[tuple[int, int, int], ...]
+    calls: tuple[Call, ...]
+    imports: tuple[Import, ...]
+    trouble: str
+
+
+def outline(path: str, data: bytes) -> Outline | None:
+    """Read where the definitions of a file are. None: it is of no language that has definitions."""
+    language = language_of(path)
+    return _reading(path, language, data).outline() if language in KEYWORDS else None
+
+
+def _reading(path: str, language: str, data: bytes) -> _Reading:
     data = _utf8(data)
     if path.endswith(".h") and SUFFIXES[".h"] == language and _PLUS.search(data):
         language = "cpp"
     known = grammar(language)
-    tree = known.parser.parse(data)
-    return _Reading(known, tree, data).extract()
+    return _Reading(known, known.parser.parse(data), data)
 
 
 def _utf8(data: bytes) -> bytes:
@@ -96,6 +121,8 @@ class _Span:
     end_byte: int
     outer: str
     definition: Definition
+    #: Where its body begins; its end, when it has none.
+    body_byte: int
 
     @property
     def name(self) -> str:
@@ -116,10 +143,22 @@ class _Reading:
         self.imports: list[tuple[int, Import]] = []
         self.package = ""
         self.locals: set[str] = set()
+        self.ranges: tuple[tuple[int, int, int], ...] = ()
 
-    def extract(self) -> Extract:
+    def outline(self) -> Outline:
+        self._read()
+        definitions, calls, _ = self._nested()
+        imports = tuple(imported for _, imported in self.imports)
+        return Outline(
+            self.known, self.tree, self.data, definitions, self.ranges, calls, imports, self._trouble()
+        )
+
+    def _read(self) -> None:
         for _, match in QueryCursor(self.known.patterns).matches(self.tree.root_node):
             self._take(match)
+
+    def extract(self) -> Extract:
+        self._read()
         definitions, calls, scopes = self._nested()
         code = self._code_only()
         symbols = FileSymbols(definitions, calls, self._references(code))
@@ -176,7 +215,7 @@ class _Reading:
         head_end = min(last, first + head.count(b"\n"))
         hashes = _digest(head), _digest(self.data[split:end])
         definition = Definition(called, called, kind, first, last, head_end, *hashes)
-        self.spans.append(_Span(start, end, outer, definition))
+        self.spans.append(_Span(start, end, outer, definition, split))
 
     def _name(self, kind: str, node: Node, name: Node) -> tuple[str, str]:
         """The name, and what the text itself says that it belongs to."""
@@ -218,6 +257,7 @@ class _Reading:
                 key=lambda span: (span.start_byte, span.end_byte, span.name),
             )
         ]
+        self.ranges = tuple((span.start_byte, span.body_byte, span.end_byte) for span in spans)
         events: list[tuple[int, int, int]] = [(span.start_byte, 0, i) for i, span in enumerate(spans)]
         events += [(call[0], 1, i) for i, call in enumerate(self.calls)]
         self.imports.sort(key=lambda pair: pair[0])
