@@ -116,6 +116,8 @@ WALKS = {
     ("timeline", "rewinds_standing"): "a row a rewind, when a page is looked at and one was made or undone",
     ("timeline", "open_handoffs"): "an index of what is open: as many as there are agents",
     ("timeline", "last_handoff_with"): "a row a handoff, when one begins",
+    ("exploration", "open_explorations"): "an index of what is open: few at once",
+    ("exploration", "newest_explorations"): "backwards by its key, as far as its limit",
 }
 #: Walks in which SQLite must name an index: the table itself would be read whole.
 BY_INDEX = (

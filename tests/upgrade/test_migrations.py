@@ -35,6 +35,7 @@ def test_every_migration_is_as_it_was_applied() -> None:
         "knowledge",
         "checks",
         "timeline",
+        "exploration",
         "faces",
         "rights",
     }

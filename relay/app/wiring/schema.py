@@ -22,6 +22,7 @@ SCHEMAS = tuple(
         "memory/knowledge",
         "checks",
         "timeline",
+        "merge/exploration",
         "access",
         "access/rights",
     )
