@@ -131,9 +131,15 @@ class Grammar:
 
 
 @cache
-def grammar(name: str) -> Grammar:
+def tree_language(name: str) -> Language:
+    """The grammar alone, without queries."""
     module, function = _MODULES.get(name, (f"tree_sitter_{name}", "language"))
-    language = Language(getattr(import_module(module), function)())
+    return Language(getattr(import_module(module), function)())
+
+
+@cache
+def grammar(name: str) -> Grammar:
+    language = tree_language(name)
     folder = Path(__file__).parent / "queries"
     patterns = "\n".join((folder / f"{part}.scm").read_text("utf-8") for part in _QUERIES.get(name, (name,)))
     return Grammar(

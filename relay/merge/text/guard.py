@@ -1,0 +1,158 @@
+"""What no merge may do, whatever step made it.
+
+Invariants (rules 1 to 4 of the guard; rule 5, sides swapped, is kept by `ladder.py`, which takes the two sides in an
+order of its own):
+1. a line that one side alone changed the number of stands exactly as often as there; changed by both: between the
+   least and the most of ours, theirs and ours + theirs - base. A new line may stand for a missing one when it has all
+   its words that no side removed, and no line has a word that none of the three has;
+2. no qualified definition stands more often than on the side that has most of it;
+3. the result parses where both sides do;
+4. no statement that both sides changed differently is left as one side has it, and none is doubled.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from relay.merge.text.lines import normal, telling, words
+from relay.merge.text.syntax import Source
+
+#: Share of words and signs from which one line is an edit of another.
+ALIKE = 0.6
+#: Pairs of new lines that are compared; beyond, rule 4 is left to rule 1.
+MOST_PAIRS = 40_000
+_SIGN = re.compile(r"\w+|[^\w\s]")
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """A rule that a merge breaks. `lines`: the lines in question, in their normal form."""
+
+    rule: int
+    text: str
+    lines: frozenset[str] = frozenset()
+
+
+def counted(rows: Iterable[str]) -> Counter[str]:
+    """How often each line stands in a text, in its normal form, those without letter and digit left out."""
+    return Counter(key for key in map(normal, rows) if telling(key))
+
+
+def line_faults(
+    base: Sequence[str], ours: Sequence[str], theirs: Sequence[str], merged: Sequence[str]
+) -> list[Fault]:
+    """Rules 1 and 4, of whole texts or of a part, given as lines."""
+    o, a, b, m = (counted(rows) for rows in (base, ours, theirs, merged))
+    missing: list[str] = []
+    extra: list[str] = []
+    new: list[str] = []
+    for line in {*o, *a, *b, *m}:
+        low, high = allowed(o[line], a[line], b[line])
+        if m[line] < low:
+            missing.append(line)
+        elif m[line] > high:
+            (extra if line in o or line in a or line in b else new).append(line)
+    faults = []
+    if extra:
+        faults.append(Fault(1, "a line stands more often than it may", frozenset(extra)))
+    if new or missing:
+        known = {word for line in (*o, *a, *b) for word in words(line)}
+        unknown = [line for line in new if not known.issuperset(words(line))]
+        if unknown:
+            faults.append(Fault(1, "a line has a word that none of the three has", frozenset(unknown)))
+        removed = _removed(o, a) | _removed(o, b)
+        held = [Counter(words(line)) for line in new]
+        lost = [line for line in missing if not _stands(line, removed, held)]
+        if lost:
+            faults.append(Fault(1, "a line of one side is lost", frozenset(lost)))
+    doubled = _doubled(o, a, b, m)
+    if doubled:
+        faults.append(Fault(4, "two edits of one statement both stand", doubled))
+    return faults
+
+
+def allowed(base: int, ours: int, theirs: int) -> tuple[int, int]:
+    """How often a line may stand, by how often it does on each side (rule 1)."""
+    if ours == base:
+        return theirs, theirs
+    if theirs == base:
+        return ours, ours
+    counts = (ours, theirs, max(0, ours + theirs - base))
+    return min(counts), max(counts)
+
+
+def _removed(base: Counter[str], side: Counter[str]) -> set[str]:
+    """The words that stand less often on a side than in the base."""
+    gone: Counter[str] = Counter()
+    for line in {*base, *side}:
+        change = side[line] - base[line]
+        if change:
+            for word in words(line):
+                gone[word] += change
+    return {word for word, change in gone.items() if change < 0}
+
+
+def _stands(line: str, removed: set[str], held: Sequence[Counter[str]]) -> bool:
+    """Has one new line all the words of a missing one that no side removed?"""
+    wanted = [word for word in words(line) if word not in removed]
+    return bool(wanted) and any(all(each[word] for word in wanted) for each in held)
+
+
+def _doubled(o: Counter[str], a: Counter[str], b: Counter[str], m: Counter[str]) -> frozenset[str]:
+    """Lines of ours and theirs that are edits of one line of the base, and both stand in the result."""
+    gone = [line for line in o if a[line] < o[line] and b[line] < o[line]]
+    if not gone:
+        return frozenset()
+    mine = [line for line in a if a[line] > o[line] and not b[line] > o[line] and m[line] > o[line]]
+    theirs = [line for line in b if b[line] > o[line] and not a[line] > o[line] and m[line] > o[line]]
+    if len(mine) * len(theirs) > MOST_PAIRS:
+        return frozenset()
+    found: set[str] = set()
+    for line in gone:
+        edits = [[each for each in side if similar(line, each)] for side in (mine, theirs)]
+        for one in edits[0]:
+            found.update(other for other in edits[1] if similar(one, other))
+    return frozenset(found)
+
+
+def similar(one: str, other: str) -> bool:
+    """Is one line an edit of the other? They share more than half of their words and signs."""
+    first, second = Counter(_SIGN.findall(one)), Counter(_SIGN.findall(other))
+    total = first.total() + second.total()
+    return total > 0 and 2 * (first & second).total() > ALIKE * total
+
+
+def definition_fault(base: Source, ours: Source, theirs: Source, merged: Source) -> Fault | None:
+    """Rule 2."""
+    sides = (base.definitions, ours.definitions, theirs.definitions)
+    doubled = sorted(
+        name for name, many in merged.definitions.items() if many > max(side[name] for side in sides[1:])
+    )
+    if not doubled:
+        return None
+    names = ", ".join(name.replace("/", " / ") for name in doubled[:3])
+    return Fault(2, f"defined more often than on either side: {names}", frozenset(map(_last, doubled)))
+
+
+def _last(qualified: str) -> str:
+    return re.split(r"[/ ]", qualified)[-1]
+
+
+def parse_fault(ours: Source, theirs: Source, merged: Source) -> Fault | None:
+    """Rule 3."""
+    if ours.parses and theirs.parses and not merged.parses:
+        return Fault(3, "it does not parse, and both sides do")
+    return None
+
+
+def faults_of(base: Source, ours: Source, theirs: Source, merged: Source) -> list[Fault]:
+    """All that a merge breaks."""
+    found = line_faults(base.rows, ours.rows, theirs.rows, merged.rows)
+    if merged.language is not None:
+        for fault in (definition_fault(base, ours, theirs, merged), parse_fault(ours, theirs, merged)):
+            if fault is not None:
+                found.append(fault)
+    return found

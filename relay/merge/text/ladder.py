@@ -1,0 +1,181 @@
+"""The merge of one file: the steps in their order, each answer guarded.
+
+Invariants:
+- where git's own text merge is clean, its answer stands;
+- beyond git, the two sides are taken in an order of their own, by their text, so that the answer is the same with the
+  sides swapped;
+- an answer breaks no rule of the guard; what does is a conflict, with both sides whole.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from relay.merge.text import guard
+from relay.merge.text.entities import by_entities
+from relay.merge.text.git_text import GitAnswer, GitText
+from relay.merge.text.hunks import Sources, by_lines, whole
+from relay.merge.text.lines import Lines, lines_of, three_way
+from relay.merge.text.pieces import Piece, Spans, conflicts_of, latest, rows_of, size_of
+from relay.merge.text.syntax import LANGUAGES, Source, language_of
+
+#: Bytes of a file beyond which git alone merges it.
+MOST_BYTES = 1_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class Conflict:
+    """What could not be merged. `lines`: first and last in the text with markers, 1-based; `entity`: the definition,
+    "" outside of one; `kind`: what happened, in words; `severity`: low, medium or high."""
+
+    lines: tuple[int, int]
+    entity: str
+    kind: str
+    severity: str
+
+
+@dataclass(frozen=True, slots=True)
+class Merged:
+    """The merge of one file. `text`: with markers where there are conflicts; `by`: the step that was needed."""
+
+    text: str
+    by: str
+    conflicts: tuple[Conflict, ...] = ()
+    warnings: tuple[str, ...] = ()
+    steps: tuple[str, ...] = field(default=())
+
+    @property
+    def clean(self) -> bool:
+        return not self.conflicts
+
+
+@dataclass(frozen=True, slots=True)
+class Labels:
+    """What stands behind the markers."""
+
+    ours: str = "ours"
+    base: str = "base"
+    theirs: str = "theirs"
+    size: int = 7
+
+
+def merge_text(
+    git: GitText, base: str, ours: str, theirs: str, path: str = "", labels: Labels | None = None
+) -> Merged:
+    """Merge three versions of a file. `path` gives the language. Raises GitTextError."""
+    labels = labels or Labels()
+    trivial = three_way(base, ours, theirs)
+    if trivial is not None:
+        return Merged(trivial, "trivial")
+    answer = git.merge(*(_bytes(text) for text in (base, ours, theirs)))
+    language = language_of(path)
+    language = language if language in LANGUAGES else None
+    if answer.text is not None:
+        text = _text(answer.text)
+        return Merged(text, "git", warnings=suspicions(base, ours, theirs, text, language))
+    if max(len(base), len(ours), len(theirs)) <= MOST_BYTES:
+        merged = _beyond(base, ours, theirs, language, labels)
+        if merged is not None:
+            return merged
+    return _as_git(answer, labels)
+
+
+def suspicions(base: str, ours: str, theirs: str, merged: str, language: str | None) -> tuple[str, ...]:
+    """What the guard says of a clean merge of git's."""
+    sources = [
+        Source(lines_of(text.replace("\r\n", "\n")).rows, language) for text in (base, ours, theirs, merged)
+    ]
+    return tuple(fault.text for fault in guard.faults_of(*sources))
+
+
+def _beyond(base: str, ours: str, theirs: str, language: str | None, labels: Labels) -> Merged | None:
+    """The steps beyond git's; None where they are no better than git's."""
+    first, second = sorted((ours, theirs))
+    end = three_way(*("\r\n" in text for text in (base, first, second)))
+    plain = [lines_of(text.replace("\r\n", "\n")) for text in (base, first, second)]
+    ended = three_way(*(lines.ended for lines in plain))
+    sources = tuple(Source(lines.rows, language) for lines in plain)
+    assert len(sources) == 3 and ended is not None and end is not None
+    pieces = _pieces(sources)
+    found = conflicts_of(pieces)
+    if not found:
+        text = Lines(tuple(rows_of(pieces)), ended).text()
+        text = text.replace("\n", "\r\n") if end else text
+        steps = tuple(dict.fromkeys(piece.step for piece in pieces if piece.step))
+        return Merged(text, latest(steps, "adjacent"), steps=steps)
+    return _marked(sources, pieces, ended, end, labels, swapped=first != ours)
+
+
+def _pieces(sources: Sources) -> list[Piece]:
+    """The best of the steps: with the fewest lines in conflict."""
+    spans = whole(sources)
+    best = _guarded(sources, by_lines(sources, spans))
+    if conflicts_of(best) and sources[0].language is not None:
+        entities = by_entities(sources, spans)
+        if entities is not None:
+            other = _guarded(sources, entities)
+            if size_of(other) < size_of(best):
+                best = other
+    return best
+
+
+def _guarded(sources: Sources, pieces: list[Piece]) -> list[Piece]:
+    """The pieces, where the guard has nothing against them, conflicts left as they are; else one conflict of all."""
+    base, ours, theirs = sources
+    if not conflicts_of(pieces):
+        merged = Source(rows_of(pieces), base.language)
+        faults = guard.faults_of(base, ours, theirs, merged)
+        if not faults:
+            return pieces
+        return [Piece(spans=whole(sources), why=faults[0].text)]
+    return pieces
+
+
+def _marked(
+    sources: Sources, pieces: Sequence[Piece], ended: bool, windows: bool, labels: Labels, swapped: bool
+) -> Merged:
+    rows: list[str] = []
+    conflicts = []
+    for piece in pieces:
+        if piece.spans is None:
+            rows += piece.rows
+            continue
+        start = len(rows) + 1
+        parts = [
+            source.rows[span[0] : span[1]] for source, span in zip(sources, _sides(piece.spans), strict=True)
+        ]
+        first, second = (parts[2], parts[1]) if swapped else (parts[1], parts[2])
+        rows += ["<" * labels.size + f" {labels.ours}", *first]
+        rows += ["|" * labels.size + f" {labels.base}", *parts[0]]
+        rows += ["=" * labels.size, *second, ">" * labels.size + f" {labels.theirs}"]
+        conflicts.append(Conflict((start, len(rows)), piece.entity, piece.why, "medium"))
+    steps = tuple(dict.fromkeys(piece.step for piece in pieces if piece.step))
+    text = Lines(tuple(rows), ended).text()
+    return Merged(
+        text.replace("\n", "\r\n") if windows else text, latest(steps), tuple(conflicts), steps=steps
+    )
+
+
+def _sides(spans: Spans) -> Spans:
+    return spans
+
+
+def _as_git(answer: GitAnswer, labels: Labels) -> Merged:
+    text = _text(answer.marked((labels.ours, labels.base, labels.theirs), labels.size))
+    conflicts = []
+    start = 0
+    for at, line in enumerate(text.split("\n"), 1):
+        if line.startswith("<" * labels.size):
+            start = at
+        if line.startswith(">" * labels.size):
+            conflicts.append(Conflict((start, at), "", "both changed it differently", "medium"))
+    return Merged(text, "git", tuple(conflicts))
+
+
+def _bytes(text: str) -> bytes:
+    return text.encode("utf-8", "surrogateescape")
+
+
+def _text(data: bytes) -> str:
+    return data.decode("utf-8", "surrogateescape")

@@ -1,0 +1,64 @@
+"""Lines of a text, and the forms in which lines are compared.
+
+Invariant: what is compared says nothing of where a line stands, of its indentation, or of the comma behind it.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TypeVar
+
+T = TypeVar("T")
+
+WORD = re.compile(r"\w+")
+_LETTER = re.compile(r"[^\W_]")
+
+
+@dataclass(frozen=True, slots=True)
+class Lines:
+    """A text as lines without their ends. `ended`: is there a line end behind the last one?"""
+
+    rows: tuple[str, ...]
+    ended: bool
+
+    def text(self) -> str:
+        return "\n".join(self.rows) + ("\n" if self.ended and self.rows else "")
+
+
+def lines_of(text: str) -> Lines:
+    """The lines of a text whose line ends are `\\n`."""
+    if not text:
+        return Lines((), True)
+    ended = text.endswith("\n")
+    return Lines(tuple((text[:-1] if ended else text).split("\n")), ended)
+
+
+def normal(line: str) -> str:
+    """A line without white space around it and without a closing comma or semicolon."""
+    line = line.strip()
+    return line[:-1].rstrip() if line.endswith((",", ";")) else line
+
+
+def telling(line: str) -> bool:
+    """Has a line a letter or a digit?"""
+    return _LETTER.search(line) is not None
+
+
+def words(line: str) -> list[str]:
+    return WORD.findall(line)
+
+
+def indent_of(line: str) -> str:
+    return line[: len(line) - len(line.lstrip())]
+
+
+def blank(rows: tuple[str, ...] | list[str]) -> bool:
+    return not any(row.strip() for row in rows)
+
+
+def three_way(base: T, ours: T, theirs: T) -> T | None:
+    """The value that one side changed, or both alike; None where they changed it differently."""
+    if ours in (base, theirs):
+        return theirs
+    return ours if theirs == base else None

@@ -1,0 +1,52 @@
+"""What a merge is made of before it is text: merged lines, and conflicts between the lines of three texts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+
+from relay.merge.text.matching import Span
+
+Spans = tuple[Span, Span, Span]
+#: The steps in their order; the last of those that a merge needed is what it is by.
+STEPS = ("trivial", "git", "adjacent", "imports", "added", "arguments", "entity", "json", "yaml", "toml")
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """Merged lines, or a conflict (`spans`: of the base, ours and theirs). `step`: what merged it, "" = nothing had
+    to; `entity`: the definition it is in; `why`: of a conflict."""
+
+    rows: tuple[str, ...] = ()
+    step: str = ""
+    spans: Spans | None = None
+    entity: str = ""
+    why: str = ""
+
+
+def latest(steps: Iterable[str], default: str = "git") -> str:
+    """The last step of the ladder that was needed."""
+    return max(steps, key=lambda step: STEPS.index(step) if step else -1, default=default) or default
+
+
+def conflicts_of(pieces: Iterable[Piece]) -> list[Piece]:
+    return [piece for piece in pieces if piece.spans is not None]
+
+
+def rows_of(pieces: Iterable[Piece]) -> list[str]:
+    """The merged lines; conflicts have none."""
+    return [row for piece in pieces for row in piece.rows]
+
+
+def size_of(pieces: Iterable[Piece]) -> int:
+    """The lines in conflict, on the sides."""
+    return sum(
+        1 + (spans[1][1] - spans[1][0]) + (spans[2][1] - spans[2][0])
+        for spans in (piece.spans for piece in pieces)
+        if spans is not None
+    )
+
+
+def stamped(pieces: Sequence[Piece], entity: str) -> list[Piece]:
+    """The pieces, with an entity where they have none."""
+    return [piece if piece.entity else replace(piece, entity=entity) for piece in pieces]

@@ -1,0 +1,212 @@
+"""A text as a syntax tree: the units that stand side by side in it, and what it defines.
+
+Invariant: a unit is whole lines: no two units share a line, and a unit has the comments, decorators and attributes
+that stand directly above it.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+from tree_sitter import Node, Parser, Tree
+
+from relay.code.read.grammar import SUFFIXES, tree_language
+from relay.merge.text import kinds
+from relay.merge.text.matching import Span
+
+#: Languages that are merged by syntax.
+LANGUAGES = frozenset({"python", "javascript", "typescript", "tsx", "go", "rust", "java", "c", "cpp"})
+
+
+def language_of(path: str) -> str | None:
+    """The language of a path by its ending; None = merged by lines only."""
+    _, dot, ending = path.rpartition("/")[2].rpartition(".")
+    return SUFFIXES.get((dot + ending).lower()) if dot else None
+
+
+@dataclass(frozen=True, slots=True)
+class Unit:
+    """A definition, statement, member or item. `rows`: first line with the comments above it, and the one after the
+    last; `lead`: blank lines above them. `key`: by what it is found on the other sides."""
+
+    kind: str
+    key: str
+    rows: Span
+    lead: int
+    node: Node | None
+
+
+@dataclass(frozen=True, slots=True)
+class Units:
+    """What stands side by side in some lines. `parent`: the type of the node that holds it ("" = nothing there);
+    `tail`: blank lines at the end."""
+
+    parent: str
+    units: tuple[Unit, ...]
+    tail: int
+
+
+class Source:
+    """A text and its tree. `language` None: no tree."""
+
+    def __init__(self, rows: Sequence[str], language: str | None) -> None:
+        self.rows = rows
+        self.language = language
+
+    @cached_property
+    def tree(self) -> Tree | None:
+        if self.language is None:
+            return None
+        text = ("\n".join(self.rows) + "\n").encode("utf-8", "surrogatepass")
+        return Parser(tree_language(self.language)).parse(text)
+
+    @property
+    def parses(self) -> bool:
+        return self.tree is not None and not self.tree.root_node.has_error
+
+    @cached_property
+    def definitions(self) -> Counter[str]:
+        """How often each qualified definition stands in it."""
+        found: Counter[str] = Counter()
+        if self.tree is not None:
+            _define(self.tree.root_node, "", found, 0)
+        return found
+
+    def units(self, span: Span) -> Units | None:
+        """The units that make up the lines; None where the lines cut through one."""
+        first, last = self._trimmed(span)
+        if first == last:
+            return Units("", (), 0)
+        if self.tree is None:
+            return None
+        node = self.tree.root_node
+        while True:
+            children = [
+                child for child in node.children if row_span(child)[1] > first and row_span(child)[0] < last
+            ]
+            whole = [
+                child for child in children if row_span(child)[0] >= first and row_span(child)[1] <= last
+            ]
+            if len(whole) == len(children):
+                if len(children) == 1 and not children[0].is_named:
+                    return None
+                if (
+                    len(children) == 1
+                    and children[0].type in kinds.BODIES
+                    and row_span(node) != (first, last)
+                ):
+                    node = children[0]
+                    continue
+                break
+            if len(children) > 1:
+                return None
+            node = children[0]
+        return self._divided(node, children, (span[0], first, last, span[1]))
+
+    def members(self, node: Node) -> tuple[Node, Span, Span] | None:
+        """The body of a container with the lines above its members and the lines of these."""
+        body = kinds.body_of(node)
+        if body is None:
+            return None
+        start, end = row_span(node)
+        inside = [child for child in body.named_children if child.type != "ERROR"]
+        if not inside:
+            return None
+        first, last = row_span(inside[0])[0], row_span(inside[-1])[1]
+        head = body.prev_sibling
+        top = row_span(head)[1] if head is not None else start
+        if body.children[0].type in ("{", "(", "["):
+            top = body.children[0].end_point.row + 1
+        if first < top or last > end:
+            return None
+        low = top
+        high = end
+        if body.children[-1].type in ("}", ")", "]"):
+            high = body.children[-1].start_point.row
+        if high < last:
+            return None
+        return body, (start, low), (low, high)
+
+    def _trimmed(self, span: Span) -> Span:
+        first, last = span
+        while first < last and not self.rows[first].strip():
+            first += 1
+        while first < last and not self.rows[last - 1].strip():
+            last -= 1
+        return first, last
+
+    def _divided(self, parent: Node, children: list[Node], rows: tuple[int, int, int, int]) -> Units | None:
+        start, _, last, end = rows
+        units: list[Unit] = []
+        behind_comment = start
+        begun: int | None = None  # where comments begin that belong to what follows
+        behind = start  # the line behind the last unit
+        for child in children:
+            low, high = row_span(child)
+            if low < behind:
+                same = units and low == behind - 1 and begun is None
+                if child.type in (",", ";") or (same and kinds.is_comment(child)):
+                    if units and high > behind:
+                        return None
+                    continue
+                return None
+            if not child.is_named and child.type not in kinds.NAMELESS_UNITS:
+                return None
+            if begun is not None and any(not row.strip() for row in self.rows[behind_comment:low]):
+                units.append(self._comment(begun, behind_comment, behind))
+                behind, begun = behind_comment, None
+            if kinds.attaches(child):
+                begun = low if begun is None else begun
+                behind_comment = high
+                continue
+            top = low if begun is None else begun
+            kind, name = kinds.name_of(child)
+            key = f"{kind} {name}" if name else f"{kind}: {self._text(low, high)}"
+            units.append(Unit(kind, key, (top, high), top - behind, child))
+            behind, begun = high, None
+        if begun is not None:
+            units.append(self._comment(begun, behind_comment, behind))
+            behind = behind_comment
+        if behind != last:
+            return None
+        return Units(kinds.parent_of(parent), tuple(_numbered(units)), end - behind)
+
+    def _comment(self, low: int, high: int, behind: int) -> Unit:
+        return Unit("comment", f"comment: {self._text(low, high)}", (low, high), low - behind, None)
+
+    def _text(self, low: int, high: int) -> str:
+        return " ".join(" ".join(self.rows[low:high]).split()).rstrip(",; ")
+
+
+def _numbered(units: list[Unit]) -> Iterator[Unit]:
+    """The units with keys of their own: the second of one key says so."""
+    seen: Counter[str] = Counter()
+    for unit in units:
+        seen[unit.key] += 1
+        many = seen[unit.key]
+        yield unit if many == 1 else Unit(unit.kind, f"{unit.key} #{many}", unit.rows, unit.lead, unit.node)
+
+
+def row_span(node: Node) -> Span:
+    """The lines of a node."""
+    start, end = node.start_point, node.end_point
+    high = end.row if end.column == 0 and end.row > start.row else end.row + 1
+    return start.row, high
+
+
+def _define(node: Node, path: str, found: Counter[str], depth: int) -> None:
+    for child in node.named_children:
+        if child.type in kinds.TRANSPARENT:
+            _define(child, path, found, depth)
+            continue
+        kind, name = kinds.name_of(child)
+        if not name or kind not in kinds.DEFINITIONS:
+            continue
+        qualified = f"{path}{kind} {name}"
+        found[qualified] += 1
+        body = kinds.body_of(child)
+        if body is not None and depth < 8:
+            _define(body, qualified + "/", found, depth + 1)
