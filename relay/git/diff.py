@@ -375,11 +375,11 @@ def touch_of(record: Record, hunks: Hunks, *, weight: float, churn: int | None) 
     )
 
 
-async def unified(git: Git, base: str, tree: str, most: int) -> tuple[str, bool]:
-    """The difference as text for people, and whether it was cut at `most` bytes."""
+async def unified(git: Git, base: str, tree: str, most: int, paths: Sequence[str] = ()) -> tuple[str, bool]:
+    """The difference as text for people, and whether it was cut at `most` bytes. `paths`: of these alone."""
     words = [word for word in _PATCH if word not in ("-U0", "--full-index", "--no-prefix")]
     try:
-        done = await git.run(*words, base, tree, most=8 * most)
+        done = await git.run(*words, base, tree, "--", *paths, most=8 * most)
     except GitError as error:
         if error.code != -1:
             raise

@@ -2,7 +2,8 @@
 
 Invariants:
 - nothing but the scratch is written, and an answer is git's own (`git merge-tree --write-tree`, the engine of
-  `git merge`). Snapshots are commits on top of what was really committed, so git finds the base itself, across
+  `git merge`); files in which that conflicts are joined by what was given for it (`Join`), or stay in conflict.
+  Snapshots are commits on top of what was really committed, so git finds the base itself, across
   merges and rebases too. What git cannot answer is None, never clean;
 - `TrialMerges.trial` is the one place that decides whether X merges into Y: advisories, worktrees, merges and all
   interfaces ask it.
@@ -11,9 +12,10 @@ Invariants:
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
+from typing import Any
 
 from relay.git.diff import Differ, changed_files, touch_of
 from relay.git.hunks import identity, touches
@@ -34,16 +36,34 @@ class Verdict(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
+class JoinedFile:
+    """A file in which git conflicts and relay does not. `by`: the steps that joined it (docs/merge.md)."""
+
+    path: str
+    by: tuple[str, ...]
+
+    def as_json(self) -> dict[str, Any]:
+        return {"path": self.path, "by": list(self.by)}
+
+
+@dataclass(frozen=True, slots=True)
 class Merge:
-    """A speculative merge of the two sides (`git merge-tree`). `conflicts`: the files git cannot merge; `tree`: what
-    it gives, with markers where it conflicts, where somebody needs that."""
+    """A speculative merge of the two sides (`git merge-tree`). `conflicts`: the files nobody can merge; `tree`: what
+    it gives, with markers where it conflicts, where somebody needs that; `joined`: the files that git alone cannot
+    merge."""
 
     conflicts: tuple[str, ...] = ()
     tree: str = ""
+    joined: tuple[JoinedFile, ...] = ()
 
     @property
     def clean(self) -> bool:
         return not self.conflicts
+
+
+#: Joins the files in which git's merge of two commits conflicts: given git in the scratch, the two, and git's merge
+#: with its tree; the merge then, in a tree of its own. It raises nothing: what it cannot join stays a conflict.
+Join = Callable[[Git, str, str, Merge], Awaitable[Merge]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +72,7 @@ class Trial:
 
     `verdict` None: git cannot tell; `unrelated`: because the two have no common history. `paths`: the files in
     conflict; `lines`: of each, first and last lines in the file of the side that is merged, where they are known.
-    `unsettled`: the conflicts stand in the side's own files, with their markers.
+    `unsettled`: the conflicts stand in the side's own files, with their markers. `joined`: as of a `Merge`.
     """
 
     verdict: Verdict | None
@@ -60,12 +80,20 @@ class Trial:
     lines: Mapping[str, Lines] = field(default_factory=dict)
     unrelated: bool = False
     unsettled: bool = False
+    joined: tuple[JoinedFile, ...] = ()
 
     @property
     def conflicts(self) -> bool:
         return self.verdict is Verdict.CONFLICTS
 
-    def joined(self, other: Trial) -> Trial:
+    @property
+    def answer(self) -> str | None:
+        """The verdict as interfaces show it: `joins` where it merges, and not by git alone."""
+        if self.verdict is Verdict.CLEAN and self.joined:
+            return "joins"
+        return None if self.verdict is None else str(self.verdict)
+
+    def added_to(self, other: Trial) -> Trial:
         """The conflicts of both; the rest is the other's."""
         paths = tuple(dict.fromkeys([*other.paths, *self.paths]))
         lines = {
@@ -86,8 +114,9 @@ class Target:
         return self.branch or f"the commit {self.commit[:9]}"
 
 
-async def merge_trees(git: Git, ours: str, theirs: str) -> Merge | None:
-    """Merge two commits without touching a file. None: git cannot tell (no common history, say)."""
+async def merge_trees(git: Git, ours: str, theirs: str, join: Join | None = None) -> Merge | None:
+    """Merge two commits without touching a file. `join`: joins where git conflicts; without one, git's answer stands.
+    None: git cannot tell (no common history, say)."""
     asked = ("merge-tree", "--write-tree", "-z", "--name-only", "--no-messages")
     try:
         done = await git.run(*asked, ours, theirs, ok=(0, 1))
@@ -96,13 +125,15 @@ async def merge_trees(git: Git, ours: str, theirs: str) -> Merge | None:
     tree, *conflicts = [name_of(part) for part in done.out.rstrip(b"\0").split(b"\0")]
     if (done.code == 0) == bool(conflicts) or not tree:
         return None
-    return Merge(tuple(dict.fromkeys(conflicts)), tree)
+    merge = Merge(tuple(dict.fromkeys(conflicts)), tree)
+    return merge if merge.clean or join is None else await join(git, ours, theirs, merge)
 
 
 class TrialMerges:
-    """Remembers the merges of pairs of commits."""
+    """Remembers the merges of pairs of commits. `join`: as of `merge_trees`."""
 
-    def __init__(self, differ: Differ | None = None) -> None:
+    def __init__(self, differ: Differ | None = None, join: Join | None = None) -> None:
+        self._join = join
         self._known: OrderedDict[tuple[str, str], Merge] = OrderedDict()
         self._lines: OrderedDict[tuple[str, str], Mapping[str, Lines]] = OrderedDict()
         self._differ = differ or Differ()
@@ -124,9 +155,9 @@ class TrialMerges:
         if merged.clean:
             # Commits whose changes came another way, as by a squash, bring nothing.
             same = merged.tree == await self._tree_of(git, into)
-            return Trial(Verdict.NOTHING if same else Verdict.CLEAN)
+            return Trial(Verdict.NOTHING) if same else Trial(Verdict.CLEAN, joined=merged.joined)
         places = await self._lines_of(git, side, into, merged.conflicts) if lines else {}
-        return Trial(Verdict.CONFLICTS, merged.conflicts, places)
+        return Trial(Verdict.CONFLICTS, merged.conflicts, places, joined=merged.joined)
 
     async def _tree_of(self, git: Git, commit: str) -> str | None:
         if self._tree[0] != commit:
@@ -170,7 +201,7 @@ class TrialMerges:
         if pair in self._known:
             self._known.move_to_end(pair)
             return self._known[pair]
-        merged = await merge_trees(git, *pair)
+        merged = await merge_trees(git, *pair, self._join)
         if merged is None:
             return None  # not remembered: the scratch may have been emptied meanwhile
         self._known[pair] = merged

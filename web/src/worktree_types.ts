@@ -19,7 +19,11 @@ export interface Worktree {
   left_out?: string[];
   /** The branch that it is merged into; null: the main checkout is on none. */
   into?: string | null;
-  merges: "clean" | "conflicts" | "nothing" | "unknown" | null;
+  /** "joins": relay joins files in which git conflicts. */
+  merges: "clean" | "joins" | "conflicts" | "nothing" | "unknown" | null;
+  joined?: JoinedFile[];
+  /** With whom it merges, and not by git alone. */
+  joins?: { agent: string; files: JoinedFile[] }[];
   conflicts: string[];
   /** Where in its own files: first and last lines, by path. */
   lines?: Record<string, [number, number][]>;
@@ -69,6 +73,17 @@ export interface MergeProposal {
   decided?: string;
   commits: number;
   files: number;
+  joined?: JoinedFile[];
+  /** What the merge changes in the joined files. */
+  diff?: string;
+  /** The merged tree: what is sent when the joined files are wanted. */
+  tree?: string;
+}
+
+/** A file in which git conflicts, and the steps by which relay joins it. */
+export interface JoinedFile {
+  path: string;
+  by: string[];
 }
 
 export interface WorktreeDiff {

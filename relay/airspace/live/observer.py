@@ -28,7 +28,7 @@ from relay.airspace.live.measure import LiveMeasure
 from relay.airspace.live.picture import Picture
 from relay.airspace.worktrees.working_sets import WorkingSetSource
 from relay.config.airspace import AirspaceSettings
-from relay.git.trial_merge import Merge, Target, Trial, Verdict
+from relay.git.trial_merge import JoinedFile, Merge, Target, Trial, Verdict
 from relay.model.working_set import FileTouch, Pair, WorkingSet, all_paths
 
 #: Samples that are kept of a pair for its closure rate: the look-ahead at the shortest tick's pace of change.
@@ -72,6 +72,8 @@ class Observer:
         self.sets: dict[str, WorkingSet] = {}
         self.picture = Picture()
         self.conflicts: dict[Pair, tuple[str, ...]] = {}
+        #: Of pairs that merge, and not by git alone: the files that relay joins.
+        self.joined: dict[Pair, tuple[JoinedFile, ...]] = {}
         self.target: Target | None = None
         self.trials: Mapping[str, Trial] = {}
         self._merges: dict[Pair, Merge] = {}
@@ -117,12 +119,13 @@ class Observer:
         self.trials = await self.worktrees.trials(self.target) if self.target is not None else {}
         merges = await self.worktrees.merges(wanted, self.trials, most=MOST_MERGES) if wanted else {}
         self.conflicts = {pair: merge.conflicts for pair, merge in merges.items() if merge is not None}
+        self.joined = {pair: merge.joined for pair, merge in merges.items() if merge is not None and merge.joined}
         # An agent whose work is all in the main branch has nothing that could collide: the other one has to merge,
         # and no guard may keep it from that.
         before, self._merges = (
             self._merges,
             {
-                pair: Merge(paths)
+                pair: Merge(paths, joined=self.joined.get(pair, ()))
                 for pair, paths in self._unmuted(settings).items()
                 if touched[pair[0]] and touched[pair[1]]
             },

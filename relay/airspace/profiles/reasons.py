@@ -28,9 +28,15 @@ def clashes(both: Together, names: Names) -> tuple[Evidence, ...]:
 
 
 def merge(trial: Merge) -> tuple[Evidence, ...]:
-    if trial.clean:
+    if trial.clean and not trial.joined:
         return (Evidence("git merges both as they stand"),)
-    return tuple(Evidence(f"git cannot merge {path}", path=path) for path in trial.conflicts)
+    joined = (
+        Evidence(
+            f"relay joins {file.path}, which git cannot merge, by {' and '.join(file.by)}", path=file.path
+        )
+        for file in trial.joined
+    )
+    return (*(Evidence(f"git cannot merge {path}", path=path) for path in trial.conflicts), *joined)
 
 
 def nearness(file: Shared, files: int) -> tuple[Evidence, ...]:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
+from dataclasses import replace
 from typing import Any
 
 from relay.airspace.worktrees.branch_updates import BranchUpdates
@@ -20,8 +21,8 @@ from relay.airspace.worktrees.lifecycle import (
     folder_name,
 )
 from relay.airspace.worktrees.merging.merge_into_main import Conflict
-from relay.airspace.worktrees.merging.proposal import MergeOptions
-from relay.airspace.worktrees.merging.wording import some_paths
+from relay.airspace.worktrees.merging.proposal import MergeOptions, NotAccepted
+from relay.airspace.worktrees.merging.wording import joined_words, some_paths
 from relay.airspace.worktrees.registry import WorktreeRegistry
 from relay.airspace.worktrees.tracked_worktree import TrackedWorktree, WorktreeGone
 from relay.config.command_line import command
@@ -53,8 +54,26 @@ class WorktreeActions:
         return {"agent": worktree.name, **proposal.as_json()}
 
     async def merge(self, agent: str, by: str, options: MergeOptions | None = None) -> dict[str, Any]:
-        """Merge a worktree into the main branch. Raises Refusal, and then nothing was merged."""
+        """Merge a worktree into the main branch. What relay joins is merged when the configured tests pass on it;
+        where there are none, when it was shown. Raises Refusal, and then nothing was merged."""
         options = options or MergeOptions()
+        try:
+            return await self._merge(agent, by, options)
+        except NotAccepted as refusal:
+            proposal = refusal.proposal
+        # While nothing is locked: the tests take their time. What has moved meanwhile is refused.
+        tested = await self._registry.test(proposal.tree)
+        if tested is None:
+            raise NotAccepted(proposal, options.joined)
+        if not tested.passed:
+            raise Refusal(
+                f"relay joins {joined_words(proposal.joined)}, and the tests fail on the merged tree: {tested.said}",
+                f"{command(f'worktrees merge {agent} --dry-run')} shows what is joined. "
+                f"`/update @{agent}` asks {agent} to merge {proposal.into} into its branch.",
+            )
+        return await self._merge(agent, by, replace(options, joined=proposal.tree))
+
+    async def _merge(self, agent: str, by: str, options: MergeOptions) -> dict[str, Any]:
         async with self._changing(self._idle(agent, "merged"), "merged") as worktree:
             try:
                 with _refusing("git could not merge it"):
@@ -71,6 +90,8 @@ class WorktreeActions:
                 f"{by} merged {merged.branch} of {worktree.name} into {merged.into}"
                 f"{' as one commit' if options.squash else ''}: {merged.files} file{'s' * (merged.files != 1)}."
             )
+            if merged.joined:
+                text += f" relay joined {joined_words(merged.joined)}."
             if kept:
                 text += f" {merged.branch} as it was is kept in `{kept}`."
             elif options.squash:
@@ -86,10 +107,19 @@ class WorktreeActions:
                 "files": merged.files,
                 "committed": result.committed,
             }
+            if merged.joined:
+                details["joined"] = [file.as_json() for file in merged.joined]
             details |= {"method": "squash" if options.squash else "merge", "kept": kept or None}
             change = WorktreeChange(MERGED, worktree.name, merged.branch, by, text, result.commit, details)
             await self._record(worktree, change)
-        return {"success": True, "reason": text, "commit": result.commit, "kept": kept or None}
+        joined = [file.as_json() for file in merged.joined]
+        return {
+            "success": True,
+            "reason": text,
+            "commit": result.commit,
+            "kept": kept or None,
+            "joined": joined,
+        }
 
     async def discard(self, agent: str, by: str) -> dict[str, Any]:
         """Take an agent's work back: its branch and its files are the main branch's again, and all of it is held by a

@@ -22,7 +22,7 @@ from relay.airspace.worktrees.lifecycle import (
 from relay.airspace.worktrees.merging.merge_into_main import BranchMerger
 from relay.airspace.worktrees.merging.proposal import MergeSource
 from relay.airspace.worktrees.merging.update_from_main import UpdateFromMain
-from relay.airspace.worktrees.merging.wording import listed, taken_in, to_settle
+from relay.airspace.worktrees.merging.wording import joined_words, listed, taken_in, to_settle
 from relay.airspace.worktrees.registry import WorktreeRegistry
 from relay.airspace.worktrees.tracked_worktree import TrackedWorktree, WorktreeGone
 from relay.config.command_line import command
@@ -138,14 +138,16 @@ class BranchUpdates:
             if started is None:
                 if not begin or await operation_under_way(worktree.checkout):
                     return ""
-                commit = await update.begin(source, target)
-                if commit is None:
+                taken = await update.begin(source, target)
+                if taken is None:
                     return ""
+                commit, joined = taken
                 if commit:
                     branch = source.snapshot.head.branch
-                    text = f"relay merged {target.name} into {branch} of {worktree.name}: no conflict."
+                    how = f"it joined {joined_words(joined)}" if joined else "no conflict"
+                    text = f"relay merged {target.name} into {branch} of {worktree.name}: {how}."
                     await self._record(TAKEN_IN, worktree, text, commit)
-                    return taken_in(target.name)
+                    return taken_in(target.name, joined)
                 started = await started_merge(worktree.checkout)
                 snapshot = await worktree.take_snapshot(everything=True)
                 text = (

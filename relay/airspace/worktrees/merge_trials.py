@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 import structlog
 
@@ -17,7 +18,7 @@ from relay.git.checkout import Checkout
 from relay.git.diff import Differ
 from relay.git.run import GitError
 from relay.git.scratch_repository import ScratchRepository
-from relay.git.trial_merge import Merge, Target, Trial, TrialMerges, Verdict
+from relay.git.trial_merge import Join, Merge, Target, Trial, TrialMerges, Verdict
 from relay.model.working_set import could_collide
 
 log = structlog.get_logger(__name__)
@@ -29,12 +30,16 @@ class MergeTrials:
     """Tries merges of these worktrees in the scratch repository, and remembers the answers."""
 
     def __init__(
-        self, scratch: ScratchRepository, differ: Differ, worktrees: Mapping[str, TrackedWorktree]
+        self,
+        scratch: ScratchRepository,
+        differ: Differ,
+        worktrees: Mapping[str, TrackedWorktree],
+        join: Join | None = None,
     ) -> None:
         self._scratch, self._worktrees = scratch, worktrees
         #: The main checkout; None until the registry has found it.
         self.main: Checkout | None = None
-        self._trials = TrialMerges(differ)
+        self._trials = TrialMerges(differ, join)
 
     def forget(self) -> None:
         """The scratch repository was emptied."""
@@ -79,7 +84,7 @@ class MergeTrials:
                         git, work.snapshot.commit, target.commit, nothing=empty, lines=True
                     )
                     # What is not settled, and what the main branch has got since then.
-                    results[name] = tried.joined(results[name]) if name in results else tried
+                    results[name] = tried.added_to(results[name]) if name in results else tried
                 except GitError as error:
                     log.warning("merge not tried", agent=name, reason=str(error))
                     results.setdefault(name, Trial(None))
@@ -121,7 +126,7 @@ class MergeTrials:
             if merged is not None:
                 # What has markers in it merges with nothing, whatever git makes of the markers.
                 held = dict.fromkeys(path for work in (a, b) for path, _ in work.unsettled)
-                tried = Merge(tuple(dict.fromkeys([*merged.conflicts, *held])))
+                tried = replace(merged, conflicts=tuple(dict.fromkeys([*merged.conflicts, *held])))
                 results[pair] = _between(tried, (a, b), [trials.get(name) for name in pair])
 
         asked = 0
@@ -145,10 +150,16 @@ class MergeTrials:
 
 
 def _between(merge: Merge, works: tuple[Work, Work], trials: Sequence[Trial | None]) -> Merge:
-    """The conflicts of a pair without those that the one has with the main branch, of which the other only has what
-    the main branch has."""
+    """The conflicts and joined files of a pair without those that the one has with the main branch, of which the
+    other only has what the main branch has."""
     alone: set[str] = set()
     for work, trial in zip(works, reversed(trials), strict=True):
-        if trial is not None and trial.conflicts:
-            alone |= set(trial.paths) - work.paths
-    return Merge(tuple(path for path in merge.conflicts if path not in alone)) if alone else merge
+        if trial is not None:
+            alone |= {*trial.paths, *(file.path for file in trial.joined)} - work.paths
+    if not alone:
+        return merge
+    return replace(
+        merge,
+        conflicts=tuple(path for path in merge.conflicts if path not in alone),
+        joined=tuple(file for file in merge.joined if file.path not in alone),
+    )

@@ -23,7 +23,7 @@ from relay.airspace.text_similarity import Vocabulary
 from relay.airspace.worktrees.change_feed import ChangeFeed
 from relay.airspace.worktrees.lifecycle import WorktreeChange, WorktreeLifecycle
 from relay.airspace.worktrees.merge_trials import MergeTrials
-from relay.airspace.worktrees.room import WorktreeRoom
+from relay.airspace.worktrees.room import TestedMerge, WorktreeRoom
 from relay.airspace.worktrees.survey import Surveyor, Work, messages
 from relay.airspace.worktrees.tracked_worktree import TrackedWorktree, WorktreeGone
 from relay.config.settings import AgentSettings, Settings
@@ -84,7 +84,7 @@ class WorktreeRegistry:
         #: Agents whose turn runs, with the tree that it began with.
         self.turn_trees: dict[str, str] = {}
         self._make = make
-        self.merge_trials = MergeTrials(self.scratch, self.differ, self.worktrees)
+        self.merge_trials = MergeTrials(self.scratch, self.differ, self.worktrees, room.join)
         self._surveyor = self._surveyor_of(settings)
         self._main_commit: str | None = None
         #: The branch that the main checkout was on when it last was on one.
@@ -95,6 +95,10 @@ class WorktreeRegistry:
         #: Of the main branch's newest messages.
         self.vocabulary = Vocabulary()
         self._feeds: set[ChangeFeed] = set()
+
+    async def test(self, tree: str) -> TestedMerge | None:
+        """The configured tests on a tree of the scratch repository; None: none are configured."""
+        return None if self.main is None else await self.room.test(self.scratch.git(self.main), tree)
 
     # -- who is in it
 

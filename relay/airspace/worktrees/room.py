@@ -6,13 +6,32 @@ Invariant: a change that git has made is not undone because the room could not r
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from relay.airspace.worktrees.commit_message import WorkSummary
 from relay.airspace.worktrees.lifecycle import WorktreeChange
+from relay.git.run import Git
+from relay.git.trial_merge import Merge
+
+
+@dataclass(frozen=True, slots=True)
+class TestedMerge:
+    """What the configured tests say of a merged tree. `said`: of tests that fail, in one line."""
+
+    passed: bool
+    said: str = ""
 
 
 class WorktreeRoom:
-    """This one stands for no room: it forbids nothing, knows nothing and records nothing (`relay airspace scan`)."""
+    """This one stands for no room: it forbids nothing, knows nothing and records nothing."""
+
+    async def join(self, git: Git, ours: str, theirs: str, merge: Merge) -> Merge:
+        """The merge with what can be joined of the files in which git conflicts (`relay.git.trial_merge.Join`)."""
+        return merge
+
+    async def test(self, git: Git, tree: str) -> TestedMerge | None:
+        """Run the configured tests on a tree, outside of every checkout; None: none are configured."""
+        return None
 
     async def check_merge(self, agent: str, by: str, paths: Sequence[str]) -> None:
         """Raise Refusal when `by` must not merge these paths of the agent's branch now."""

@@ -38,6 +38,7 @@ async def rows(
     pairs = [pair for pair in registry.merge_trials.pairs() if set(pair) <= surveyed.keys()]
     merges = await registry.merge_trials.merges(pairs, trials, most=MOST_PAIRS)
     collisions = {pair: merge.conflicts for pair, merge in merges.items() if merge.conflicts}
+    joins = {pair: merge.joined for pair, merge in merges.items() if merge.clean and merge.joined}
     untried = [pair for pair in pairs if pair not in merges]
     into = target.branch if target is not None else None
     shown = []
@@ -46,6 +47,10 @@ async def rows(
         row = _row(registry, worktree, work, trial, into)
         row["collides"] = [
             {"agent": other, "paths": list(collisions[pair])} for pair, other in _partners(name, collisions)
+        ]
+        row["joins"] = [
+            {"agent": other, "files": [file.as_json() for file in joins[pair]]}
+            for pair, other in _partners(name, joins)
         ]
         row["untried"] = [other for _, other in _partners(name, untried)]
         shown.append(row)
@@ -77,7 +82,8 @@ def _row(
         "own": worktree.own,
         "working": worktree.name in registry.turn_trees,
         "into": into,
-        "merges": trial.verdict and str(trial.verdict),
+        "merges": trial.answer,
+        "joined": [file.as_json() for file in trial.joined],
         "conflicts": list(trial.paths),
         "lines": {path: [list(span) for span in lines] for path, lines in trial.lines.items()},
         "left_out": list(work.snapshot.left_out),

@@ -60,6 +60,12 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     merging.add_argument("-e", "--edit", action="store_true", help="write the message in your editor first")
     merging.add_argument("--squash", action="store_true", help="as one commit, without a merge commit")
     merging.add_argument("--dry-run", action="store_true", help="print what would be committed, and exit")
+    merging.add_argument(
+        "--joined",
+        default="",
+        metavar="TREE",
+        help="merge what relay joins, as --dry-run showed it (a merged tree)",
+    )
     parser.add_argument("--kept", metavar="REF", help="restore: which work (what was discarded last)")
     parser.set_defaults(head="")
 
@@ -70,10 +76,9 @@ def run(args: argparse.Namespace) -> int:
     if (args.agent is None) != whole:
         wanted = "takes no AGENT" if whole else "needs the AGENT whose worktree it is"
         return fail(f"worktrees {args.action} {wanted}", 2)
-    if args.action != "merge" and (args.message or args.edit or args.squash or args.dry_run):
-        return fail(
-            f"worktrees {args.action} takes no --message, --edit, --squash or --dry-run: merge does", 2
-        )
+    if args.action != "merge" and (args.message or args.edit or args.squash or args.dry_run or args.joined):
+        options = "--message, --edit, --squash, --dry-run or --joined"
+        return fail(f"worktrees {args.action} takes no {options}: merge does", 2)
     if args.action != "restore" and args.kept:
         return fail(f"worktrees {args.action} takes no --kept", 2)
     settings = load_for_command(args.config)
@@ -140,7 +145,9 @@ async def _do(settings: Settings, args: argparse.Namespace, *, preview: bool = F
         if args.action == "merge":
             if preview:
                 return await actions.propose(args.agent, by, MergeOptions(args.squash))
-            return await actions.merge(args.agent, by, MergeOptions(args.squash, text, args.head))
+            return await actions.merge(
+                args.agent, by, MergeOptions(args.squash, text, args.head, args.joined)
+            )
         if args.action == "restore":
             return await actions.restore(args.agent, by, args.kept or "")
         act = {"discard": actions.discard, "abort": actions.abort, "remove": actions.remove}[args.action]
@@ -186,7 +193,7 @@ async def _ask_room(
             verb, path, body, query = "GET", f"{base}/merge", None, {"method": method}
         case "merge":
             verb, path = "POST", f"{base}/merge"
-            body = {"method": method, "message": text, "head": args.head}
+            body = {"method": method, "message": text, "head": args.head, "joined": args.joined}
         case "restore":
             verb, path, body = "POST", f"{base}/restore", {"kept": args.kept or ""}
         case _:
@@ -254,7 +261,13 @@ def _preview(proposal: dict[str, Any]) -> str:
         *([proposal["note"]] if proposal["note"] else []),
     ]
     message = (f"    {line}".rstrip() for line in safe(proposal["message"]).rstrip().split("\n"))
-    return "\n".join([*map(indented, lines), "", *message])
+    if not proposal["joined"]:
+        return "\n".join([*map(indented, lines), "", *message])
+    files = [f"  {file['path']}: {', '.join(file['by'])}" for file in proposal["joined"]]
+    ask = command(f"worktrees merge {proposal['agent']} --joined {proposal['tree'][:12]}")
+    joined = ["git cannot merge these files. relay joins them:", *files, f"To merge it so: {ask}"]
+    changes = proposal["diff"].rstrip().split("\n")
+    return "\n".join([*map(indented, lines), "", *message, "", *map(indented, [*joined, "", *changes])])
 
 
 def _count(many: int, what: str) -> str:
@@ -288,8 +301,10 @@ def _merges(worktree: dict[str, Any]) -> str:
     """Whether it merges, and with whom it would conflict: "merges clean into main; conflicts with BEN in a.py"."""
     into = worktree["into"] or "the main checkout"
     conflicts = "conflicts not settled" if worktree["unsettled"] else f"conflicts with {into}"
+    joined = ", ".join(f"{file['path']} by {' and '.join(file['by'])}" for file in worktree["joined"])
     words = {
         "clean": f"merges clean into {into}",
+        "joins": f"merges into {into}; relay joins {joined}",
         "conflicts": f"{conflicts} in {', '.join(_place(worktree, path) for path in worktree['conflicts'])}",
         "nothing": f"nothing to merge: {into} has all of it",
         None: f"git cannot tell whether it merges into {into}",
@@ -297,6 +312,10 @@ def _merges(worktree: dict[str, Any]) -> str:
     parts = [
         words,
         *(f"conflicts with {hit['agent']} in {', '.join(hit['paths'])}" for hit in worktree["collides"]),
+        *(
+            f"joins with {hit['agent']} in {', '.join(file['path'] for file in hit['files'])}"
+            for hit in worktree["joins"]
+        ),
     ]
     if worktree["untried"]:
         parts.append(f"not tried yet with {', '.join(worktree['untried'])}")

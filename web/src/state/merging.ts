@@ -1,13 +1,18 @@
 /** What a merge would do, in words, from what the room says of the worktrees. Pure. */
 
-import type { MergeTurn, Worktree } from "../worktree_types";
+import type { JoinedFile, MergeTurn, Worktree } from "../worktree_types";
 
-type Told = Pick<Worktree, "agent" | "merges" | "conflicts"> & Partial<Pick<Worktree, "into" | "lines" | "collides" | "unsettled">>;
+type Told = Pick<Worktree, "agent" | "merges" | "conflicts"> & Partial<Pick<Worktree, "into" | "joined" | "lines" | "collides" | "unsettled">>;
 
 /** The first few paths, and how many more. */
 export function fewPaths(paths: readonly string[], most = 3): string {
   const more = paths.length - most;
   return more > 0 ? `${paths.slice(0, most).join(", ")} and ${more} more` : paths.join(", ");
+}
+
+/** Files that relay joins, and how: "src/cart.py by imports". */
+export function joinedWords(files: readonly JoinedFile[], most = 3): string {
+  return fewPaths(files.map((file) => `${file.path} by ${file.by.join(" and ")}`), most);
 }
 
 /** A path with the lines of its conflict: "src/cart.py (lines 3-9)". */
@@ -21,6 +26,7 @@ export function place(tree: Told, path: string): string {
 export function mergeWords(tree: Told): string {
   const into = tree.into ?? "the main branch";
   switch (tree.merges) {
+    case "joins": return `merges into ${into}; relay joins ${joinedWords(tree.joined ?? [])}`;
     case "clean": return `merges clean into ${into}`;
     case "conflicts": return `${tree.unsettled ? "conflicts not settled" : `conflicts with ${into}`} in ${fewPaths(tree.conflicts.map((path) => place(tree, path)))}`;
     case "nothing": return `nothing to merge: ${into} has all of it`;

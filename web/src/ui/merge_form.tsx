@@ -10,7 +10,9 @@ import { api, ApiError } from "../api";
 import { memory } from "../state/prefs";
 import type { MergeMethod, MergeProposal } from "../worktree_types";
 import { counted } from "../text/format";
+import { joinedWords } from "../state/merging";
 import { Words } from "./bits";
+import { DiffFiles } from "./worktrees_diff";
 
 const METHODS: readonly { method: MergeMethod; name: string; tip: string }[] = [
   { method: "merge", name: "Merge commit", tip: "All commits of the branch, and one that joins them" },
@@ -21,6 +23,8 @@ export interface MergeChoice {
   method: MergeMethod;
   message: string;
   head: string;
+  /** The merged tree with what relay joins, where it joins something. */
+  joined: string;
 }
 
 /** `onChange(null)` while there is nothing that can be merged. */
@@ -44,7 +48,7 @@ export function MergeForm({ agent, onChange }: { agent: string; onChange: (choic
     return () => { gone = true; };
   }, [agent, method]);
   const text = own ?? told?.text ?? "";
-  useEffect(() => onChange(told && text.trim() ? { method, message: text, head: told.head } : null), [told, text]);
+  useEffect(() => onChange(told && text.trim() ? { method, message: text, head: told.head, joined: told.joined?.length ? (told.tree ?? "") : "" } : null), [told, text]);
   const choose = (wanted: MergeMethod): void => {
     memory.set("merge", wanted === "merge" ? null : wanted);
     setMethod(wanted);
@@ -68,6 +72,12 @@ export function MergeForm({ agent, onChange }: { agent: string; onChange: (choic
             <dt>Committer</dt><dd>{told.committer}</dd>
             <dt>Into</dt><dd><code>{told.into}</code>: {counted(told.commits, "commit")}{told.method === "squash" && told.commits > 1 ? " as one" : ""}, {counted(told.files, "file")}</dd>
           </dl>
+          {!!told.joined?.length && (
+            <section class="merge-joined" data-testid="merge-joined" aria-label="What relay joins">
+              <p class="notice notice-warn">git cannot merge {counted(told.joined.length, "file")}. relay joins {joinedWords(told.joined)}. Look at {told.joined.length === 1 ? "it" : "them"} before you merge.</p>
+              <DiffFiles text={told.diff ?? ""} />
+            </section>
+          )}
           {told.decided && <p class="notice notice-warn" data-testid="merge-decided"><Words text={`${told.decided}.`} /></p>}
           {told.note && <p class="notice notice-warn" data-testid="merge-note"><Words text={told.note} /></p>}
         </>

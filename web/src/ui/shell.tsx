@@ -54,7 +54,7 @@ function count(tab: View): number {
     case "memory":
       return 0;
     case "worktrees":
-      return worktrees.value?.filter((w) => w.merges === "clean" || w.merges === "conflicts").length ?? 0;
+      return worktrees.value?.filter((w) => w.merges === "clean" || w.merges === "joins" || w.merges === "conflicts").length ?? 0;
   }
 }
 

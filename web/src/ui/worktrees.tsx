@@ -16,14 +16,14 @@ import { MergeForm, type MergeChoice } from "./merge_form";
 import { Who } from "./proximity";
 import { DiffView } from "./worktrees_diff";
 
-const MARKS: Readonly<Record<string, string>> = { clean: "✓", conflicts: "✕", nothing: "–", unknown: "?" };
+const MARKS: Readonly<Record<string, string>> = { clean: "✓", joins: "✓", conflicts: "✕", nothing: "–", unknown: "?" };
 
 /** A person's checkout of the branch that is merged into: its name, where the room said it. */
 const main = (tree: Worktree): string => tree.into ?? "the main branch";
 
 function Merges({ tree }: { tree: Worktree }) {
   const told = tree.merges ?? "unknown";
-  const tip = { clean: "A trial merge found no conflict.", conflicts: tree.unsettled ? "Conflict markers stand in its files." : "A trial merge found conflicts.", nothing: `${main(tree)} already has all of this branch.`, unknown: "git cannot tell whether it merges." }[told];
+  const tip = { clean: "A trial merge found no conflict.", joins: "git alone finds conflicts. You see what relay makes of them before you merge.", conflicts: tree.unsettled ? "Conflict markers stand in its files." : "A trial merge found conflicts.", nothing: `${main(tree)} already has all of this branch.`, unknown: "git cannot tell whether it merges." }[told];
   return (
     <span class="merge-state" data-testid="merges">
       <span class={`merges merges-${told}`} data-tip={[tip, ...tree.conflicts.map((path) => place(tree, path)).slice(0, 10)].join("\n")} tabIndex={0}>
@@ -32,6 +32,11 @@ function Merges({ tree }: { tree: Worktree }) {
       {(tree.collides ?? []).map((hit) => (
         <span key={hit.agent} class="merges merges-collides" data-tip={`Merged together, git finds conflicts in\n${hit.paths.slice(0, 10).join("\n")}`} tabIndex={0} data-testid="collides">
           <span aria-hidden="true">⚠</span> conflicts with <Who name={hit.agent} /> in {fewPaths(hit.paths)}
+        </span>
+      ))}
+      {(tree.joins ?? []).map((hit) => (
+        <span key={hit.agent} class="merges merges-unknown" data-tip={`Merged together, relay joins\n${hit.files.map((file) => `${file.path} by ${file.by.join(" and ")}`).slice(0, 10).join("\n")}`} tabIndex={0} data-testid="joins">
+          joins with <Who name={hit.agent} /> in {fewPaths(hit.files.map((file) => file.path))}
         </span>
       ))}
       {tree.merging && <span class="merges merges-unknown" data-testid="under-way">a merge into it is under way</span>}
@@ -120,7 +125,7 @@ function Row({ tree, onMerge, onDiscard }: { tree: Worktree; onMerge: () => void
       <td><Merges tree={tree} /></td>
       <td class="act">
         <button type="button" class="button small" aria-pressed={open} disabled={!tree.files} onClick={() => (worktreeOf.value = open ? null : tree.agent)} data-testid="diff-open">{open ? "Hide diff" : "Diff"}</button>
-        <button type="button" class="button small" disabled={tree.working === true || (tree.merges !== "clean" && tree.merges !== "unknown")} onClick={onMerge} data-testid="merge">Merge…</button>
+        <button type="button" class="button small" disabled={tree.working === true || !["clean", "joins", "unknown"].includes(tree.merges ?? "")} onClick={onMerge} data-testid="merge">Merge…</button>
         {tree.own && tree.merging && <button type="button" class="button small" disabled={tree.working === true} onClick={() => void abort(tree.agent)} data-tip="Its files go back to the state before the merge. Git keeps what stands in them." data-testid="abort">Give the merge up</button>}
         {tree.own && <button type="button" class="button small" disabled={tree.working === true || (!tree.files && !tree.ahead)} onClick={onDiscard} data-testid="discard">Discard…</button>}
       </td>

@@ -63,6 +63,18 @@ function File({ file, open, onToggle, conflict }: { file: FileDiff; open: boolea
   );
 }
 
+/** The files of a short diff, all open. */
+export function DiffFiles({ text }: { text: string }) {
+  const files = useMemo(() => parseDiff(text), [text]);
+  const [closed, setClosed] = useState<ReadonlySet<string>>(new Set());
+  const toggle = (path: string): void => {
+    const next = new Set(closed);
+    if (!next.delete(path)) next.add(path);
+    setClosed(next);
+  };
+  return <div class="diff-files wrap">{files.map((file) => <File key={file.path} file={file} open={!closed.has(file.path)} conflict={false} onToggle={() => toggle(file.path)} />)}</div>;
+}
+
 /** The files that are open at first: from the top, until LINES_OPEN lines. */
 export function openAtFirst(files: readonly FileDiff[]): Set<string> {
   const open = new Set<string>();

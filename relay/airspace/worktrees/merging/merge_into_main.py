@@ -19,6 +19,7 @@ from relay.airspace.worktrees.merging.proposal import (
     MOST_MESSAGE,
     MergeOptions,
     MergeSource,
+    NotAccepted,
     Proposal,
     branch_history,
     unknown_person_note,
@@ -28,14 +29,17 @@ from relay.airspace.worktrees.merging.wording import some_paths
 from relay.airspace.worktrees.room import WorktreeRoom
 from relay.config.command_line import command
 from relay.git.checkout import Checkout, Head, head_of
-from relay.git.diff import Differ, Record, attributes, changed_files, filtered, left_markers
+from relay.git.diff import Differ, Record, attributes, changed_files, filtered, left_markers, unified
 from relay.git.merge_state import located, merge_heads, operation_under_way, started_merge
 from relay.git.run import LONG_S, Git, GitError, name_of
 from relay.git.scratch_repository import ScratchRepository
 from relay.git.signing import Signature, of_person, of_relay, signed
 from relay.git.snapshot import commit_tree
-from relay.git.trial_merge import merge_trees
+from relay.git.trial_merge import JoinedFile, merge_trees
 from relay.model import Refusal
+
+#: Bytes of a difference that a proposal shows.
+MOST_DIFF = 262_144
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +101,7 @@ class Conflict(Refusal):
 
 @dataclass(frozen=True, slots=True)
 class _MergedTree:
-    """What git says of a merge: its tree, and what of `main` it changes."""
+    """What comes of a merge: its tree, what of `main` it changes, and which files git alone could not merge."""
 
     git: Git
     branch: str
@@ -105,6 +109,7 @@ class _MergedTree:
     main: str
     tree: str
     changed: list[Record]
+    joined: tuple[JoinedFile, ...] = ()
 
 
 class BranchMerger:
@@ -131,6 +136,8 @@ class BranchMerger:
     async def merge(self, side: MergeSource, by: str, options: MergeOptions) -> MergeResult:
         """Raises Refusal, and then the main branch and its files are as they were; GitError."""
         merged, proposal, text = await self._prepare(side, by, options)
+        if not proposal.is_accepted(options.joined):
+            raise NotAccepted(proposal, options.joined)
         main = merged.main
         head = await self.commit_work(side, proposal.branch, text, proposal.committer)
         parents = [main] if proposal.squash else [main, head]
@@ -205,7 +212,7 @@ class BranchMerger:
         nothing = Refusal(f"{branch} of {side.agent} has nothing to merge: {into} has all of it.")
         if not side.snapshot.dirty and await is_ancestor(git, side.snapshot.commit, main):
             raise nothing
-        merged = await merge_trees(git, main, side.snapshot.commit)
+        merged = await merge_trees(git, main, side.snapshot.commit, self.room.join)
         if merged is None:
             raise Refusal(f"{branch} and {into} have no common history.", "Merge it by hand.")
         if not merged.clean:
@@ -240,7 +247,7 @@ class BranchMerger:
                 f"{self._main.top} has untracked files where the merge would write: {some_paths(there)}.",
                 "Move them away first.",
             )
-        tree = _MergedTree(git, branch, into, main, merged.tree, changed)
+        tree = _MergedTree(git, branch, into, main, merged.tree, changed, merged.joined)
         return tree, *await self._worded(side, by, options, tree)
 
     async def _worded(
@@ -281,8 +288,19 @@ class BranchMerger:
             commits=len(commits) + dirty,
             files=len(merged.changed),
             decided=about.decided,
+            joined=merged.joined,
+            diff=await self._diff(merged),
+            tree=merged.tree,
         )
         return proposal, proposed_message(merged.branch, True, about, [], paths, dirty=True)
+
+    async def _diff(self, merged: _MergedTree) -> str:
+        """What the merge changes in the files that relay joined."""
+        if not merged.joined:
+            return ""
+        paths = [file.path for file in merged.joined]
+        text, truncated = await unified(merged.git, merged.main, merged.tree, MOST_DIFF, paths)
+        return text + "(the rest is too long to be shown)\n" * truncated
 
     async def _target(self, *, moves: bool = False) -> tuple[str, str]:
         """The main branch and its commit. `moves`: it is moved, and the files of its checkout with it."""

@@ -7,13 +7,18 @@ from dataclasses import dataclass
 from typing import Any
 
 from relay.airspace.worktrees.commit_message import BranchCommit
+from relay.airspace.worktrees.merging.wording import joined_words
 from relay.git.checkout import Checkout
 from relay.git.run import Git, name_of
 from relay.git.signing import Signature
 from relay.git.snapshot import Snapshot
+from relay.git.trial_merge import JoinedFile
+from relay.model import Refusal
 
 #: Bytes of a commit's message that a person may write.
 MOST_MESSAGE = 65_536
+#: Digits of a tree's id that name it.
+LEAST_DIGITS = 7
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,11 +37,13 @@ class MergeSource:
 @dataclass(frozen=True, slots=True)
 class MergeOptions:
     """How somebody wants it merged. `squash`: as one commit; `text`: the message, empty = the proposed one; `head`:
-    the work as it was shown, empty = as it is now."""
+    the work as it was shown, empty = as it is now; `joined`: the merged tree that they were shown and want, although
+    relay joined some of its files: its id or the first digits of that; empty = none was shown."""
 
     squash: bool = False
     text: str = ""
     head: str = ""
+    joined: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +51,9 @@ class Proposal:
     """A merge that can be made, as a person decides on it. `message` is committed as it stands, with the
     trailers that name an event of the log behind it; `text` is what of it a person may change, `trailers` the lines
     that name everybody else who contributed. `note` says whose name stands
-    in for one that git does not know; empty when git knows. `decided`: a person's word that another goes first."""
+    in for one that git does not know; empty when git knows. `decided`: a person's word that another goes first.
+    `joined`: the files that relay joins and git could not; `diff`: what the merge changes in them; `tree`: the merged
+    tree."""
 
     branch: str
     into: str
@@ -59,6 +68,13 @@ class Proposal:
     commits: int
     files: int
     decided: str = ""
+    joined: tuple[JoinedFile, ...] = ()
+    diff: str = ""
+    tree: str = ""
+
+    def is_accepted(self, seen: str) -> bool:
+        """Is this merge the one that somebody saw? `seen`: as of `MergeOptions.joined`."""
+        return not self.joined or (len(seen) >= LEAST_DIGITS and self.tree.startswith(seen.lower()))
 
     def as_json(self) -> dict[str, Any]:
         return {
@@ -75,7 +91,24 @@ class Proposal:
             "decided": self.decided,
             "commits": self.commits,
             "files": self.files,
+            "joined": [file.as_json() for file in self.joined],
+            "diff": self.diff,
+            "tree": self.tree,
         }
+
+
+class NotAccepted(Refusal):
+    """relay joins files in which git conflicts, and nobody has seen what comes of it, or it has changed since."""
+
+    def __init__(self, proposal: Proposal, seen: str) -> None:
+        count = len(proposal.joined)
+        files = f"{count} file{'s' * (count != 1)} in which git conflicts ({joined_words(proposal.joined)})"
+        since = "what relay joins has changed since it was shown; now it is " if seen else "relay joins "
+        super().__init__(
+            f"Nothing is merged yet: {since}{files}.",
+            f"Look at it, then merge: `merge` with `--joined {proposal.tree[:12]}`.",
+        )
+        self.proposal = proposal
 
 
 async def branch_history(git: Git, main: str, head: str | None) -> tuple[list[BranchCommit], list[Signature]]:

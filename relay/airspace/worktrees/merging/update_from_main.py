@@ -36,7 +36,7 @@ from relay.git.run import LONG_S, Git, GitError, name_of
 from relay.git.scratch_repository import ScratchRepository
 from relay.git.signing import Signature, of_person, of_relay, signed
 from relay.git.snapshot import Snapshot, commit_tree
-from relay.git.trial_merge import Target
+from relay.git.trial_merge import JoinedFile, Merge, Target
 from relay.model import Refusal
 
 #: What git keeps beside MERGE_HEAD.
@@ -54,9 +54,10 @@ class UpdateFromMain:
     ) -> None:
         self._main, self._lifecycle, self._scratch, self._merger = main, lifecycle, scratch, merger
 
-    async def begin(self, side: MergeSource, target: Target) -> str | None:
-        """Merge the main branch into the side's branch: the commit when git could, empty when files conflict (then
-        `started_merge` names them), None when there is nothing to take in. Raises Refusal, GitError."""
+    async def begin(self, side: MergeSource, target: Target) -> tuple[str, Sequence[JoinedFile]] | None:
+        """Merge the main branch into the side's branch: the commit, empty when files conflict (then `started_merge`
+        names them), and what relay joined of what git could not merge; None when there is nothing to take in. Raises
+        Refusal, GitError."""
         git, main = self._scratch.git(side.checkout), target.commit
         if side.snapshot.head.commit and await is_ancestor(git, main, side.snapshot.head.commit):
             return None
@@ -64,7 +65,7 @@ class UpdateFromMain:
         head = await self._committed(side, branch)
         if await is_ancestor(git, head, main):
             return None  # it has no work of its own: it is brought up to date as before every turn
-        tree, stages = await self._merge(git, (branch, head), (target.name, main))
+        tree, stages, joined = await self._merge(git, (branch, head), (target.name, main))
         changed = await changed_files(git, head, tree, renames=False)
         by_hand = f"Merge {target.name} by hand in {side.checkout.top}."
         await refuse_to_filter(self._scratch, side.checkout, changed, tree, by_hand)
@@ -77,7 +78,7 @@ class UpdateFromMain:
             commit = await commit_tree(git, tree, [head, main], text, who)
             await self._scratch.publish(side.checkout, commit, [head, main])
             await self._lifecycle.forward(side.checkout, branch, head, commit)
-            return commit
+            return commit, joined
         tree, marked = await self._marked(side.checkout, tree, stages, branch, target.name)
         text = started_merge_message(target.name, stages, marked)
         commit = await commit_tree(
@@ -95,7 +96,7 @@ class UpdateFromMain:
         started = await started_merge(side.checkout)
         assert started is not None
         await self._fill(side.checkout, started, ("-m",), head)
-        return ""
+        return "", joined
 
     async def resume(self, agent: str, checkout: Checkout, snapshot: Snapshot) -> StartedMerge | None:
         """The merge that relay began and that still is under way, brought to where its files and its index are
@@ -185,9 +186,9 @@ class UpdateFromMain:
 
     async def _merge(
         self, git: Git, ours: tuple[str, str], theirs: tuple[str, str]
-    ) -> tuple[str, list[Stage]]:
-        """git's merge of two commits, in the scratch: its tree, with markers, and the sides of what conflicts.
-        `ours`, `theirs`: the name that stands behind the markers, and the commit."""
+    ) -> tuple[str, list[Stage], Sequence[JoinedFile]]:
+        """The merge of two commits, in the scratch: its tree, with markers, the sides of what conflicts, and what was
+        joined. `ours`, `theirs`: the name that stands behind the markers, and the commit."""
         asked = ("merge-tree", "--write-tree", "-z", "--no-messages")
         # The scratch has no branches: for this call it has these two.
         refs = {f"refs/heads/{name}": commit for name, commit in (ours, theirs)}
@@ -203,7 +204,12 @@ class UpdateFromMain:
         stages = [stage_of(entry) for entry in entries]
         if (done.code == 0) == bool(stages):
             raise GitError("merge-tree", done.code, "its answer cannot be read")
-        return tree.decode(), stages
+        if not stages:
+            return tree.decode(), [], ()
+        merge = Merge(tuple(dict.fromkeys(name_of(stage.path) for stage in stages)), tree.decode())
+        merge = await self._merger.room.join(git, ours[1], theirs[1], merge)
+        left = [stage for stage in stages if name_of(stage.path) in merge.conflicts]
+        return merge.tree, left, merge.joined
 
     async def _committed(self, side: MergeSource, branch: str) -> str:
         if not side.snapshot.dirty:

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 
 from relay.base.terminal_text import flat as one_line
 from relay.git.merge_state import UnsettledFile, located
+from relay.git.trial_merge import JoinedFile
 
 #: Files that one line names before it only counts.
 MOST_FILES = 3
@@ -36,6 +37,11 @@ def some(items: Sequence[str], most: int = MOST_FILES) -> str:
     """The first few, and how many more."""
     more = len(items) - most
     return ", ".join(items[:most]) + (f" and {more} more" if more > 0 else "")
+
+
+def joined_words(files: Sequence[JoinedFile], most: int = MOST_FILES) -> str:
+    """Files that relay joined, and how: "src/cart.py by imports and added"."""
+    return some([f"{flat(file.path)} by {' and '.join(file.by)}" for file in files], most)
 
 
 def some_paths(paths: Sequence[str]) -> str:
@@ -74,10 +80,13 @@ def to_settle(branch: str, files: Sequence[UnsettledFile]) -> str:
     return text
 
 
-def taken_in(branch: str) -> str:
+def taken_in(branch: str, joined: Sequence[JoinedFile] = ()) -> str:
     """What an agent is told whose branch has the main branch's work already."""
     branch = flat(branch)
-    return f"relay has merged {branch} into your branch and committed it. Run the tests; mend what does not work."
+    said = f"relay has merged {branch} into your branch and committed it. "
+    if joined:
+        said += f"git alone could not: relay joined {joined_words(joined)}. Look at these files. "
+    return said + "Run the tests; mend what does not work."
 
 
 def flat(text: str) -> str:

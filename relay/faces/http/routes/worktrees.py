@@ -63,9 +63,9 @@ class WorktreeRoutes:
         return await self._act(lambda actions: actions.propose(agent, by, options))
 
     async def merge(self, request: web.Request) -> web.Response:
-        agent, by, body = await self._order(request, "method", "message", "head")
-        text, head = (body.maybe_text(field) or "" for field in ("message", "head"))
-        options = MergeOptions(_squash(body.maybe_text("method")), text, head)
+        agent, by, body = await self._order(request, "method", "message", "head", "joined")
+        text, head, joined = (body.maybe_text(field) or "" for field in ("message", "head", "joined"))
+        options = MergeOptions(_squash(body.maybe_text("method")), text, head, joined)
         return await self._act(lambda actions: actions.merge(agent, by, options))
 
     async def discard(self, request: web.Request) -> web.Response:
