@@ -12,37 +12,18 @@ It is no sandbox: the command has the rights of the user that runs relay.
 from __future__ import annotations
 
 import asyncio
-import os
-import shutil
-import time
-import uuid
 from collections.abc import Mapping
-from contextlib import suppress
 from pathlib import Path
 from weakref import WeakValueDictionary
 
-import structlog
-
-from relay.base.child_process import ChildProcess
-from relay.checks.bounded_output import BoundedOutput
-from relay.checks.exported_tree import export_tree, remove_folder, tree_id
-from relay.checks.reports import Stamp, read_figures, report_files
-from relay.checks.results import SETTLED, Check, CheckResult, State, last_result, record
-from relay.git.run import Git, GitError
+from relay.checks.exported_tree import tree_id
+from relay.checks.results import SETTLED, Check, CheckResult, last_result, record
+from relay.checks.tree_command import TreeCommand
+from relay.git.run import Git
 from relay.store.ports import Store
 
-log = structlog.get_logger(__name__)
 #: Commands that run at once; others wait.
 AT_ONCE = 2
-#: Seconds until a scratch repository that was emptied is whole again.
-EMPTIED_S = 1.0
-#: Variables of this process that a command gets: of use to any program, and the same that an agent gets.
-PASSED_ON = frozenset(
-    {"PATH", "LANG", "LANGUAGE", "TERM", "TZ", "USER", "LOGNAME", "SHELL"}
-    | {"SSL_CERT_FILE", "SSL_CERT_DIR", "NODE_EXTRA_CA_CERTS"}
-    | {"HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY"}
-    | {"http_proxy", "https_proxy", "all_proxy", "no_proxy"}
-)
 
 
 class CheckRunner:
@@ -60,8 +41,8 @@ class CheckRunner:
         at_once: int = AT_ONCE,
         environ: Mapping[str, str] | None = None,
     ) -> None:
-        self.store, self.git, self._folder = store, git, folder
-        self._environ = os.environ if environ is None else environ
+        self.store, self.git = store, git
+        self._command = TreeCommand(git, folder, environ)
         self._free = asyncio.Semaphore(at_once)
         self._running: WeakValueDictionary[tuple[str, str], asyncio.Lock] = WeakValueDictionary()
 
@@ -82,132 +63,9 @@ class CheckRunner:
             if known is not None and known.state in SETTLED and known != before:
                 return known  # of a call that ran it meanwhile
             async with self._free:
-                result = await self._run(check, tree)
+                result = await self._command.run(check, tree)
             return await self.store.write(lambda tx: record(tx, result))
 
     async def clean(self) -> None:
         """Remove what a killed process left in the folder. For a start, when nothing runs."""
-        await asyncio.to_thread(self._clean)
-
-    def _clean(self) -> None:
-        with suppress(FileNotFoundError):
-            for left in self._folder.iterdir():
-                remove_folder(left)
-
-    async def _run(self, check: Check, tree: str) -> CheckResult:
-        place = self._folder / uuid.uuid4().hex
-        exported = place / "tree"
-        try:
-            try:
-                await asyncio.to_thread(_make, place)
-                await self._export(tree, place, exported)
-            except (GitError, OSError) as error:
-                return _not_run(check, tree, f"the tree could not be exported: {error}")
-            return await self._run_in(check, tree, place, exported)
-        finally:
-            await _removed(place)
-
-    async def _export(self, tree: str, place: Path, exported: Path) -> None:
-        """Export the tree; once more where git failed, since a scratch repository may be emptied meanwhile."""
-        try:
-            await export_tree(self.git, tree, exported, place / "index")
-        except GitError:
-            await asyncio.sleep(EMPTIED_S)
-            await asyncio.to_thread(remove_folder, exported)
-            await export_tree(self.git, tree, exported, place / "index")
-
-    async def _run_in(self, check: Check, tree: str, place: Path, exported: Path) -> CheckResult:
-        env = self._environment(check, place)
-        program = _program(check.argv, exported, env["PATH"])
-        if program is None:
-            return _not_run(check, tree, f"there is no program {check.argv[0] if check.argv else ''!r}")
-        before: Mapping[Path, Stamp] = {}
-        if check.parse is not None and check.parse.report is not None:
-            before = await asyncio.to_thread(report_files, exported, check.parse.report)
-        output, timed_out = BoundedOutput(), False
-        began = time.monotonic()
-        try:
-            process = await ChildProcess.start((program, *check.argv[1:]), env=env, cwd=exported)
-        except (OSError, ValueError) as error:
-            return _not_run(check, tree, f"{check.argv[0]} could not be started: {error}")
-        async with process:
-            try:
-                async with asyncio.timeout(check.timeout_s):
-                    async for _, data in process.output():
-                        output.add(data)
-            except TimeoutError:
-                timed_out = True
-        seconds = time.monotonic() - began
-        ended = process.exit
-        if ended is not None and ended.errno is not None:
-            return _not_run(check, tree, f"{check.argv[0]} {ended}")
-        code: int | None = None
-        if not timed_out and ended is not None:
-            code = ended.code if ended.code is not None else -(ended.signal or 0)
-        state = State.TIMED_OUT if timed_out else State.PASSED if code == 0 else State.FAILED
-        metrics: Mapping[str, float] = {}
-        reason = f"it was ended after {check.timeout_s:g} s" if timed_out else ""
-        if check.parse is not None and not timed_out:
-            text = output.head + output.tail
-            metrics, reason = await read_figures(check.parse, exported, before, text)
-        return CheckResult(
-            check.name,
-            tree,
-            check.digest,
-            state,
-            code,
-            seconds,
-            output.head,
-            output.tail,
-            output.count,
-            metrics,
-            reason,
-        )
-
-    def _environment(self, check: Check, place: Path) -> dict[str, str]:
-        """As on a build server: a home and a temporary folder of its own, nothing of relay's, and git finds no
-        repository above the tree."""
-        env = {
-            name: value
-            for name, value in self._environ.items()
-            if (name in PASSED_ON or name.startswith("LC_") or name in check.env)
-            and not name.startswith("RELAY_")
-        }
-        own = {"HOME": str(place / "home"), "TMPDIR": str(place / "tmp")}
-        fixed = {"CI": "true", "GIT_CEILING_DIRECTORIES": str(place)}
-        return {"PATH": os.defpath, **own, **env, **fixed}
-
-
-async def _removed(place: Path) -> None:
-    """Remove the folder. A cancellation meanwhile is raised afterwards."""
-    removal = asyncio.ensure_future(asyncio.to_thread(remove_folder, place))
-    cancelled: asyncio.CancelledError | None = None
-    while not removal.done():
-        try:
-            await asyncio.shield(removal)
-        except asyncio.CancelledError as error:
-            cancelled = error
-    if cancelled is not None:
-        raise cancelled
-
-
-def _make(place: Path) -> None:
-    place.mkdir(mode=0o700, parents=True)
-    for name in ("home", "tmp"):
-        (place / name).mkdir(mode=0o700)
-
-
-def _program(argv: tuple[str, ...], folder: Path, path: str) -> str | None:
-    """The program's absolute path; None: there is none. A name with a slash is of the tree."""
-    if not argv or not argv[0] or any("\0" in word for word in argv):
-        return None
-    if "/" in argv[0]:
-        return os.path.normpath(folder / argv[0])
-    found = shutil.which(
-        argv[0], path=os.pathsep.join(part for part in path.split(os.pathsep) if part.startswith("/"))
-    )
-    return found
-
-
-def _not_run(check: Check, tree: str, reason: str) -> CheckResult:
-    return CheckResult(check.name, tree, check.digest, State.NOT_RUN, None, 0.0, "", "", 0, {}, reason)
+        await self._command.clean()

@@ -14,7 +14,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from relay.checks import runner as runner_module
+from relay.checks import tree_command
 from relay.checks.results import Check, Parse, State, forget, last_result
 from relay.checks.runner import CheckRunner
 from relay.git.checkout import open_checkout
@@ -274,7 +274,7 @@ _KILLED = """
 import asyncio, json, sys
 from pathlib import Path
 from relay.checks.results import Check
-from relay.checks import runner as runner_module
+from relay.checks import tree_command
 from relay.checks.runner import CheckRunner
 from relay.git.checkout import open_checkout
 from relay.git.scratch_repository import ScratchRepository
@@ -321,7 +321,7 @@ async def test_a_scratch_that_is_emptied_meanwhile(
     """git fails while it is away, and finds the tree again when it is back."""
     tree, away = tree_of(repo), tmp_path / "away.git"
     scratch = tmp_path / "scratch.git"
-    real = runner_module.export_tree
+    real = tree_command.export_tree
 
     async def export(*args: object) -> None:
         if not away.exists():
@@ -329,7 +329,7 @@ async def test_a_scratch_that_is_emptied_meanwhile(
             asyncio.get_running_loop().call_later(0.2, shutil.copytree, away, scratch)
         await real(*args)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(runner_module, "export_tree", export)
+    monkeypatch.setattr(tree_command, "export_tree", export)
     assert (await runner.run(python("assert open('a.txt').read() == 'one\\n'"), tree)).passed
 
 
