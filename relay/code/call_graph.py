@@ -29,7 +29,7 @@ _CONTAINERS = (
     "replace reset resolve run save send set size sleep slice sort splice split start stop strip submit "
     "test then toString trim type unwrap update value values wait with write"
 )
-_COMMON = frozenset(_CONTAINERS.split())
+COMMON = frozenset(_CONTAINERS.split())
 _LAST = re.compile(r"([^\W\d]\w*)\W*$")
 #: Files that import one, and callers of one definition, beyond which its callers are not followed: it is a hub,
 #: and two changes near a hub are not near each other. In kafka 5 % of the files have more importers than this.
@@ -117,7 +117,7 @@ class CallGraph:
         for candidates in (modules, members):
             if candidates:
                 return candidates.pop() if len(candidates) == 1 else None
-        known = len(methods) == 1 and call.name not in _COMMON and not owner[:1].isupper()
+        known = len(methods) == 1 and call.name not in COMMON and not owner[:1].isupper()
         return methods.pop() if known else None
 
     def calls_of(self, path: str) -> tuple[tuple[str, Node], ...]:

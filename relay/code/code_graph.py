@@ -13,7 +13,7 @@ from functools import lru_cache
 from relay.code.build.builder import Builder, Patch
 from relay.code.build.listing import is_vendored
 from relay.code.read.extract import extract, unfit
-from relay.code.read.facts import FileSymbols, pack_symbols, unpack_symbols
+from relay.code.read.facts import Extract, FileSymbols, pack_symbols, unpack_symbols
 from relay.code.read.grammar import language_of
 
 #: Files whose symbols are kept unpacked: 50 agents x 40 files, the scale of the issue's first figure, and as many
@@ -104,12 +104,19 @@ class CodeGraph:
 
 def graph_of(files: Iterable[tuple[str, bytes]]) -> CodeGraph:
     """The graph of these (path, content) here and now, in this thread: for tests and small repositories."""
+    return graph_of_read(
+        (path, extract(path, data))
+        for path, data in files
+        if language_of(path) is not None and not is_vendored(path) and not unfit(path, data)
+    )
+
+
+def graph_of_read(files: Iterable[tuple[str, Extract]]) -> CodeGraph:
+    """The graph of files that were read already."""
     builder = Builder()
     symbols: dict[str, bytes | None] = {}
     changes = {}
-    for path, data in files:
-        if language_of(path) is not None and not is_vendored(path) and not unfit(path, data):
-            read = extract(path, data)
-            changes[path] = (read.facts, read.trouble)
-            symbols[path] = pack_symbols(read.symbols)
+    for path, read in files:
+        changes[path] = (read.facts, read.trouble)
+        symbols[path] = pack_symbols(read.symbols)
     return CodeGraph().patched(builder.update(changes), symbols, builder.failed)

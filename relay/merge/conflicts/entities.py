@@ -81,7 +81,7 @@ class Entity:
     end: int
     _version: FileVersion = field(repr=False, compare=False)
     _range: tuple[int, int, int] = field(repr=False, compare=False)
-    _inner: tuple[tuple[int, int], ...] = field(repr=False, compare=False, default=())
+    inner: tuple[tuple[int, int], ...] = field(repr=False, compare=False, default=())
     #: The head of the implementation that it is or stands in (Rust).
     _tag: str = field(repr=False, compare=False, default="")
 
@@ -98,6 +98,24 @@ class Entity:
         return self._version.data[self._range[0] : self._range[2]]
 
     @property
+    def language(self) -> str:
+        return self._version.language
+
+    @property
+    def version(self) -> FileVersion:
+        return self._version
+
+    @property
+    def place(self) -> tuple[int, int]:
+        """Its first byte, and the one behind its last."""
+        return self._range[0], self._range[2]
+
+    @property
+    def body_place(self) -> tuple[int, int]:
+        """The first byte of its body, and the one behind its last; empty where it has none."""
+        return self._range[1], self._range[2]
+
+    @property
     def head(self) -> bytes:
         return self._version.data[self._range[0] : self._range[1]]
 
@@ -105,13 +123,13 @@ class Entity:
     def signature(self) -> str:
         """A hash of the words of its head: name, parameters, result, decorators."""
         first, body, _ = self._range
-        return digest(self._version.words(first, body, self._inner))
+        return digest(self._version.words(first, body, self.inner))
 
     @cached_property
     def body(self) -> str:
         """A hash of the words of its body, without what is defined in it."""
         _, body, end = self._range
-        return digest(self._version.words(body, end, self._inner))
+        return digest(self._version.words(body, end, self.inner))
 
     @cached_property
     def whole(self) -> tuple[bytes, ...]:
@@ -185,7 +203,7 @@ class FileVersion:
                 *places,
                 _version=self,
                 _range=(first, body, end),
-                _inner=without,
+                inner=without,
                 _tag=tag,
             )
             yield from members

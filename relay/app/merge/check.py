@@ -1,0 +1,209 @@
+"""`relay merge check A B`: the conflicts between two branches or commits, on four levels (003, sections 6.1 to 6.3).
+
+Invariant: nothing is written but to a scratch folder that is removed. Exit code 0 = no conflict was found, 1 = some
+were, 2 = wrong use, or git cannot tell; then standard error says what to do, and standard output is empty. A level
+that could not be looked at is named in `not_run`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import re
+import tempfile
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from relay.app.wiring.schema import SCHEMAS
+from relay.base.terminal_text import fail, indented, safe_line
+from relay.checks.results import Check, CheckResult
+from relay.checks.tree_command import TreeCommand
+from relay.config.loading import load_for_command
+from relay.config.locate import add_config_option, find
+from relay.config.settings import Settings
+from relay.git.branch_names import agent_branch, branch_user
+from relay.git.checkout import Checkout, UnusableCheckout, open_checkout
+from relay.git.run import GitError
+from relay.git.scratch_repository import ScratchRepository
+from relay.merge.conflicts.commits import Checked, RunTests, Unrelated, check_commits
+from relay.merge.conflicts.conflict import LEVELS, Conflict, Side
+from relay.model import Refusal
+from relay.store.open import opened_store
+from relay.store.ports import StoreError, Tx
+from relay.timeline.projection import CHANGED
+from relay.timeline.reading import Filter, page
+
+TESTS = "merge.test"
+
+
+class WrongUse(Exception):
+    """What was asked for makes no sense; the message says what to do."""
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """One side as it was named: its commit, and the agent whose branch it is, None = nobody's that is known."""
+
+    commit: str
+    agent: str | None
+
+
+def main(argv: Sequence[str]) -> int:
+    """The command with these words; gives its exit code."""
+    args = _parser().parse_args(argv)
+    try:
+        settings = _settings(args.config, args.repo)
+        checked = asyncio.run(_check(args.a, args.b, args.level, args.repo, settings))
+    except (WrongUse, UnusableCheckout, Unrelated, GitError) as error:
+        return fail(str(error), 2)
+    if args.json:
+        print(json.dumps(as_json(checked)))
+    else:
+        _show(checked, args.level)
+    return 1 if checked.conflicts else 0
+
+
+def _parser() -> argparse.ArgumentParser:
+    text = (
+        "The conflicts between two branches or commits: 1 files that git cannot merge, 2 definitions that both "
+        "change, 3 what one side changes and the other comes to rely on, 4 tests that fail on the merged tree only."
+    )
+    parser = argparse.ArgumentParser(prog="relay merge check", description=text)
+    parser.add_argument("a", metavar="A", help="a branch, a commit, or an agent of the room")
+    parser.add_argument("b", metavar="B", help="another")
+    parser.add_argument(
+        "--level", type=_levels, default=LEVELS, metavar="N", help="only this level, or these: 2, 1-3 (1-4)"
+    )
+    parser.add_argument(
+        "--repo", type=Path, default=None, metavar="DIR", help="the repository (the room's, or .)"
+    )
+    parser.add_argument("--json", action="store_true", help="print the result as JSON")
+    add_config_option(parser)
+    return parser
+
+
+def _levels(text: str) -> tuple[int, ...]:
+    match = re.fullmatch(r"([1-4])(?:-([1-4]))?", text)
+    if match is None or (match[2] and match[2] < match[1]):
+        raise argparse.ArgumentTypeError(f"{text!r} is no level: give 1, 2, 3 or 4, or some of them as 1-3")
+    return tuple(range(int(match[1]), int(match[2] or match[1]) + 1))
+
+
+def _settings(option: str | None, repo: Path | None) -> Settings | None:
+    """The configuration that was named, or that of the room that the repository lies in; None: there is none. Raises
+    ConfigError."""
+    path = find(option, folder=repo.absolute() if repo is not None else None)
+    if option is None and not path.is_file():
+        return None
+    return load_for_command(path)
+
+
+def as_json(checked: Checked) -> dict[str, Any]:
+    """As docs/conflicts.md has it."""
+    return {
+        "conflicts": [conflict.as_json() for conflict in checked.conflicts],
+        "not_run": sorted(checked.not_run),
+        "why_not": {str(level): why for level, why in sorted(checked.not_run.items())},
+    }
+
+
+async def _check(
+    a: str, b: str, levels: Sequence[int], repo: Path | None, settings: Settings | None
+) -> Checked:
+    folder = repo or (settings.repo if settings is not None else Path())
+    checkout = await open_checkout(folder)
+    sides = [await _asked(checkout, name, settings) for name in (a, b)]
+    with tempfile.TemporaryDirectory(prefix="relay-check-") as made:
+        scratch = ScratchRepository(Path(made) / "git")
+        await scratch.empty(checkout.hash)
+        await scratch.borrow([checkout])
+        git = scratch.git(checkout)
+        tests: RunTests | None = None
+        if settings is not None and settings.merge.test:
+            check = Check(TESTS, settings.merge.test, settings.merge.test_timeout_s)
+            command = TreeCommand(git, Path(made) / "trees")
+
+            async def run(tree: str) -> CheckResult:
+                return await command.run(check, tree)
+
+            tests = run
+        checked = await check_commits(git, sides[0].commit, sides[1].commit, levels, tests)
+    return await _with_lanes(checked, sides, settings)
+
+
+async def _asked(checkout: Checkout, name: str, settings: Settings | None) -> Asked:
+    """The commit of a name that was given. Raises WrongUse."""
+    branches = await _branches(checkout, settings)
+    agent = next(
+        (one for one, branch in branches.items() if name.casefold() in (one.casefold(), branch)), None
+    )
+    for revision in (name, branches.get(agent or "", "")):
+        if revision and not revision.startswith("-"):
+            commit = await checkout.git.maybe(
+                "rev-parse", "-q", "--verify", "--end-of-options", f"{revision}^{{commit}}"
+            )
+            if commit is not None:
+                return Asked(commit, agent)
+    raise WrongUse(
+        f"{safe_line(name)[:80]} is no branch, commit or agent here: `git branch -a` lists the branches"
+    )
+
+
+async def _branches(checkout: Checkout, settings: Settings | None) -> dict[str, str]:
+    """The branch of each agent of the room, by its name."""
+    if settings is None:
+        return {}
+    user = await branch_user(checkout)
+    return {
+        agent.name: agent_branch(user, agent.role, agent.name)
+        if agent.role
+        else agent_branch(user, agent.name)
+        for agent in settings.agents
+    }
+
+
+async def _with_lanes(checked: Checked, sides: Sequence[Asked], settings: Settings | None) -> Checked:
+    """The conflicts with each side's lane and its last recorded write of the file, as far as the room has them."""
+    known = [side.agent for side in sides]
+    if settings is None or not any(known) or not checked.conflicts:
+        return checked
+
+    async def work(tx: Tx) -> list[Conflict]:
+        return [
+            replace(
+                one, a=await _written(tx, one.a, known[0], one), b=await _written(tx, one.b, known[1], one)
+            )
+            for one in checked.conflicts
+        ]
+
+    with suppress(StoreError):  # no room has run yet: nothing is recorded
+        async with opened_store(settings, SCHEMAS, create=False) as store:
+            return replace(checked, conflicts=tuple(await store.read(work)))
+    return checked
+
+
+async def _written(tx: Tx, side: Side, agent: str | None, conflict: Conflict) -> Side:
+    if agent is None:
+        return side
+    try:
+        writes = await page(tx, Filter(name=agent, path=conflict.path, types=(CHANGED,)), 1)
+    except Refusal:
+        return side  # the agent has not had a turn yet
+    return replace(side, lane=writes[-1].lane_key, event=writes[-1].id) if writes else side
+
+
+def _show(checked: Checked, levels: Sequence[int]) -> None:
+    for conflict in checked.conflicts:
+        place = " ".join(part for part in (conflict.path, conflict.entity) if part) or "the whole tree"
+        print(safe_line(f"level {conflict.level}, {conflict.severity}: {conflict.kind}, {place}"))
+        for line in conflict.evidence:
+            print(f"  {indented(line)}")
+    for level, why in sorted(checked.not_run.items()):
+        print(safe_line(f"level {level} was not run: {why}"))
+    run = [str(level) for level in levels if level not in checked.not_run]
+    if run:
+        print(f"{len(checked.conflicts) or 'No'} conflicts on level {', '.join(run)}.")

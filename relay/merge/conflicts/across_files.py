@@ -1,0 +1,333 @@
+"""Level 3: what one side changes, and the other comes to rely on, in one file or across files (003, section 6.3).
+
+Invariants:
+- pure: the two sides' texts, and those of the base's files that name what they change, are given;
+- only what a side adds or changes itself can rely on the other's work newly. A call that stood there before was
+  known to whoever changed what it calls;
+- no finding without two definitions, and in words how the one reaches the other. With the sides swapped it is the
+  same.
+
+| what one side did | what the other did | kind | severity |
+|---|---|---|---|
+| removed or renamed a definition | newly uses it | removed_and_used, renamed_and_used | critical |
+| changed what it takes or gives | newly calls it so that it does not fit | signature_and_call | critical |
+| made an import, or a file, go | newly uses what it brought | import_removed_and_used | critical |
+| added a definition of a package | added the same in another file of it | added_twice | critical |
+| asks more of whoever implements a type | newly implements it without that | not_implemented | critical |
+| changed what it does | newly calls it, or what calls it | behaviour_and_call | medium, low |
+| changed a value | newly uses it | value_and_use | medium |
+| changed how an object's state is set | newly uses that state | state_and_use | low |
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
+from functools import cached_property
+
+from relay.code.build.listing import is_vendored
+from relay.code.call_graph import Node
+from relay.code.code_graph import graph_of_read
+from relay.code.read.extract import extract, unfit
+from relay.code.read.facts import Extract
+from relay.code.read.grammar import language_of
+from relay.merge.conflicts import contracts
+from relay.merge.conflicts.behaviour import NOTHING, Difference, difference
+from relay.merge.conflicts.conflict import Conflict, Severity, Side, quoted
+from relay.merge.conflicts.entities import Entity
+from relay.merge.conflicts.finding import Finding, said_of, way_in_words
+from relay.merge.conflicts.parameters import CallShape, head_of, misfit, other_default
+from relay.merge.conflicts.reach import STEPS, Reach
+from relay.merge.conflicts.same_entity import Change
+from relay.merge.conflicts.side import RUNS, Definition, Reader, SideWork
+
+#: Names that say nothing of what they name: they are not looked for in other files.
+_UNTOLD = frozenset(
+    {"__init__", "main", "init", "constructor", "new", "setUp", "tearDown", "__repr__", "__str__"}
+)
+_SHORT = 3
+
+
+class AcrossFiles:
+    """The search. Ask for `names`, give the files of the base that have one of them (`add`), until none is asked for;
+    then ask for the `conflicts`."""
+
+    def __init__(self, a: SideWork, b: SideWork) -> None:
+        self.a, self.b = a, b
+        self._files: dict[str, bytes] = {}
+        self._asked: set[str] = set()
+        self._rings = 0
+
+    # -- which files matter
+
+    def names(self) -> frozenset[str]:
+        """The names to look for next: first those of what the sides change, then those of what calls that."""
+        self._rings += 1
+        if self._rings == 1:
+            wanted = {self._called(one) for side in (self.a, self.b) for one in side.definitions}
+        elif self._rings < STEPS:
+            wanted = self._callers()
+        else:
+            return frozenset()
+        new = {name for name in wanted - self._asked if len(name) >= _SHORT and name not in _UNTOLD}
+        self._asked |= new
+        return frozenset(new)
+
+    def add(self, files: Mapping[str, bytes]) -> None:
+        """Files of the base, by path."""
+        self._files.update(files)
+
+    @staticmethod
+    def _called(definition: Definition) -> str:
+        """A constructor is called by its class's name."""
+        entity = definition.entity
+        return (
+            entity.qualified.split(".")[-2]
+            if entity.name in _UNTOLD and "." in entity.qualified
+            else entity.name
+        )
+
+    def _callers(self) -> set[str]:
+        found: set[str] = set()
+        for read in self._extracts.values():
+            for call in read.symbols.calls:
+                if call.name in self._asked and call.within >= 0:
+                    found.add(read.symbols.definitions[call.within].name)
+        return found
+
+    @property
+    def _extracts(self) -> Mapping[str, Extract]:
+        for path, data in self._files.items():
+            if (
+                path not in self._read
+                and language_of(path)
+                and not is_vendored(path)
+                and not unfit(path, data)
+            ):
+                self._read[path] = extract(path, data)
+        return self._read
+
+    @cached_property
+    def _read(self) -> dict[str, Extract]:
+        return {}
+
+    def _tree_of(self, side: SideWork) -> Reach:
+        """The files of a side's tree that matter."""
+        read = dict(self._extracts)
+        for file in side.files:
+            read.pop(file.change.path, None)
+            if file.extract is not None:
+                read[file.change.new_path] = file.extract
+        return Reach(graph_of_read(sorted(read.items())))
+
+    # -- what was found
+
+    def conflicts(self) -> list[Conflict]:
+        """One for each definition that is relied on, of each kind; evidence names who else relies on it."""
+        found: list[Conflict] = []
+        for writer, reader, swapped in ((self.a, self.b, False), (self.b, self.a, True)):
+            if not writer.files or not reader.files:
+                continue
+            for conflict in self._one_way(writer, reader, "BA" if swapped else "AB"):
+                found.append(conflict.swapped() if swapped else conflict)
+        found += contracts.added_twice(self.a, self.b)
+        return found
+
+    def _one_way(self, writer: SideWork, reader: SideWork, letters: str) -> Iterator[Conflict]:
+        tree = self._tree_of(reader)
+        best: dict[tuple[str, str], list[Finding]] = {}
+        for finding in [*_findings(writer, reader, tree), *contracts.findings(writer, reader, tree)]:
+            place = (finding.definition.path, finding.definition.entity.qualified)
+            best.setdefault(place, []).append(finding)
+        for findings in best.values():
+            findings.sort(key=lambda one: one.rank)
+            yield _conflict(findings, letters)
+
+
+def _findings(writer: SideWork, reader: SideWork, tree: Reach) -> Iterator[Finding]:
+    moved = {file.change.path: file.change.new_path for file in reader.files}
+    nodes: dict[Node, Definition] = {}
+    does: dict[Node, Difference] = {}
+    for definition in writer.definitions:
+        changed = definition.changed
+        if changed.before is None:
+            continue
+        node = (moved.get(definition.path, definition.path), changed.before.qualified)
+        nodes[node] = definition
+        if changed.what in (Change.BODY, Change.SIGNATURE) and changed.after is not None:
+            does[node] = difference(changed.before, changed.after)
+    by_name: dict[str, list[Node]] = {}
+    for node, definition in nodes.items():
+        by_name.setdefault(definition.entity.name, []).append(node)
+    for one in reader.readers:
+        called: set[Node] = set()
+        for call, shape, new in one.calls:
+            target = tree.target(one.path, call)
+            meant: list[Node | None] = [] if target is None else [target, tree.constructor(target)]
+            for met in meant:
+                if met is None or met not in nodes or _is_own(one, met):
+                    continue
+                called.add(met)
+                if new:
+                    yield from _call(nodes[met], does.get(met, NOTHING), one, shape, met)
+        yield from _references(one, nodes, by_name, does, tree, called)
+        yield from _far(one, nodes, does, tree, called)
+
+
+def _is_own(reader: Reader, node: Node) -> bool:
+    """Whether the node is the reader itself: then it is level 2's."""
+    return reader.entity is not None and (reader.path, reader.entity.qualified) == node
+
+
+def _call(
+    definition: Definition, does: Difference, reader: Reader, shape: CallShape | None, node: Node
+) -> Iterator[Finding]:
+    """A new call of a definition that the other side changed."""
+    before, after = definition.changed.before, definition.changed.after
+    assert before is not None
+    way = (_start(reader), node)
+    if definition.changed.what in (Change.DELETE, Change.RENAME):
+        yield _gone(definition, reader, way)
+        return
+    assert after is not None
+    if shape is not None and definition.changed.what is Change.SIGNATURE:
+        old, new = head_of(before), head_of(after)
+        if old is not None and new is not None:
+            why = misfit(shape, old, new, before.language)
+            if why and not misfit(shape, old, old, before.language):
+                yield Finding("signature_and_call", Severity.CRITICAL, definition, reader, why, way)
+                return
+            default = other_default(shape, old, new)
+            if default:
+                said = f"its argument {default} has another default, which the call relies on"
+                yield Finding("signature_and_call", Severity.MEDIUM, definition, reader, said, way)
+                return
+    if does:
+        yield Finding("behaviour_and_call", Severity.MEDIUM, definition, reader, _does(does), way)
+
+
+def _gone(definition: Definition, reader: Reader, way: tuple[Node, ...]) -> Finding:
+    after = definition.changed.after
+    if after is None:
+        return Finding("removed_and_used", Severity.CRITICAL, definition, reader, "it is gone", way)
+    why = f"it is {after.qualified} now"
+    return Finding("renamed_and_used", Severity.CRITICAL, definition, reader, why, way)
+
+
+def _does(does: Difference) -> str:
+    return "it " + ", ".join(does.says)
+
+
+def _start(reader: Reader) -> Node:
+    return reader.path, "" if reader.entity is None else reader.entity.qualified
+
+
+def _references(
+    reader: Reader,
+    nodes: Mapping[Node, Definition],
+    by_name: Mapping[str, list[Node]],
+    does: Mapping[Node, Difference],
+    tree: Reach,
+    called: set[Node],
+) -> Iterator[Finding]:
+    """New uses that are no calls: of values, types, fields, properties, and of functions that are handed on."""
+    for word in reader.added:
+        for node in by_name.get(word.decode("utf-8", "replace"), ()):
+            definition = nodes[node]
+            before = definition.changed.before
+            if (
+                before is None
+                or node in called
+                or _is_own(reader, node)
+                or not _may_mean(reader, node, before, tree)
+            ):
+                continue
+            way = (_start(reader), node)
+            if definition.changed.what in (Change.DELETE, Change.RENAME):
+                yield _gone(definition, reader, way)
+            elif before.kind in ("constant", "item", "macro") and does.get(node):
+                yield Finding(
+                    "value_and_use", Severity.MEDIUM, definition, reader, "it has another value", way
+                )
+            elif before.kind == "field" and definition.changed.what is not Change.NONE:
+                yield Finding(
+                    "value_and_use", Severity.MEDIUM, definition, reader, "it is declared otherwise", way
+                )
+
+
+def _may_mean(reader: Reader, node: Node, entity: Entity, tree: Reach) -> bool:
+    """Whether a name may be that of this definition."""
+    path, qualified = node
+    own = tree.graph.symbols(reader.path).by_name.get(entity.name, ())
+    if path != reader.path and any(definition.parent < 0 for definition in own):
+        return False  # it means its own
+    if entity.kind in ("field", "item", "method"):
+        owner = qualified.split(".")[-2] if "." in qualified else ""
+        inside = reader.entity is not None and reader.path == path and reader.entity.scope == entity.scope
+        named = owner.encode() in _words(reader)
+        return (inside or named) and (path == reader.path or tree.sees(reader.path, path))
+    return tree.sees(reader.path, path)
+
+
+def _words(reader: Reader) -> frozenset[bytes]:
+    if reader.entity is None:
+        return frozenset(reader.added)
+    first, last = reader.entity.place
+    return frozenset(reader.entity.version.words(first, last, ()))
+
+
+def _far(
+    reader: Reader,
+    nodes: Mapping[Node, Definition],
+    does: Mapping[Node, Difference],
+    tree: Reach,
+    called: set[Node],
+) -> Iterator[Finding]:
+    """What the reader reaches through what it newly calls."""
+    if reader.entity is None or reader.entity.kind not in RUNS:
+        return
+    first = {
+        target
+        for call, _, new in reader.calls
+        if (new or reader.is_new) and (target := tree.target(reader.path, call)) is not None
+    }
+    start = _start(reader)
+    for node, way in tree.paths(start).items():
+        if len(way) < 3 or node in called or node not in nodes or way[1] not in first:
+            continue
+        if does.get(node, NOTHING) and nodes[node].entity.kind in RUNS and way[1] not in nodes:
+            yield Finding("behaviour_and_call", Severity.LOW, nodes[node], reader, _does(does[node]), way)
+
+
+def _conflict(findings: list[Finding], letters: str) -> Conflict:
+    first = findings[0]
+    writes, reads = letters[0], letters[1]
+    definition, reader = first.definition, first.reader
+    side = definition.changed.side
+    entity = reader.entity
+    other = Side(
+        quoted(reader.before.text) if reader.before is not None else None,
+        quoted(entity.text) if entity is not None else None,
+    )
+    evidence = [
+        f"{writes} {said_of(first)}.",
+        f"{reads} {way_in_words(first)}.",
+    ]
+    more = sorted({one.reader.name for one in findings[1:]} - {reader.name})
+    if more:
+        evidence.append(f"So do {', '.join(more[:5])}{' and more' if len(more) > 5 else ''}.")
+    return Conflict(
+        3,
+        first.kind,
+        first.severity,
+        definition.path,
+        definition.entity.qualified,
+        side,
+        other,
+        tuple(evidence),
+    )
+
+
+def at_base(conflicts: Iterable[Conflict], base: str) -> list[Conflict]:
+    """The same with the commit that both sides started from."""
+    return [replace(conflict, base=base) for conflict in conflicts]
