@@ -119,7 +119,9 @@ class Observer:
         self.trials = await self.worktrees.trials(self.target) if self.target is not None else {}
         merges = await self.worktrees.merges(wanted, self.trials, most=MOST_MERGES) if wanted else {}
         self.conflicts = {pair: merge.conflicts for pair, merge in merges.items() if merge is not None}
-        self.joined = {pair: merge.joined for pair, merge in merges.items() if merge is not None and merge.joined}
+        self.joined = {
+            pair: merge.joined for pair, merge in merges.items() if merge is not None and merge.joined
+        }
         # An agent whose work is all in the main branch has nothing that could collide: the other one has to merge,
         # and no guard may keep it from that.
         before, self._merges = (

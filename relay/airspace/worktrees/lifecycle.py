@@ -114,7 +114,7 @@ class WorktreeLifecycle:
                 f"{path} exists and is not a worktree of {self.main.top}: move it away, and {agent} gets one"
             )
         branch = await self._branch_for(agent, role, path, worktrees)
-        made = await self._make(path, branch, main)
+        made = await self.make(path, branch, main)
         return EnsuredWorktree(made, branch, "recreated" if have else "created")
 
     async def branch_of(self, agent: str, checkout: Checkout) -> str:
@@ -156,7 +156,9 @@ class WorktreeLifecycle:
     async def _has(self, branch: str) -> bool:
         return bool(await self.main.git.maybe("rev-parse", "-q", "--verify", f"{_HEADS}{branch}"))
 
-    async def _make(self, path: Path, branch: str, main: str | None) -> Checkout:
+    async def make(self, path: Path, branch: str, main: str | None) -> Checkout:
+        """A worktree at `path` on this branch; a new branch begins at the commit `main`, or where the main checkout
+        stands. Raises UnusableCheckout, GitError."""
         git = self.main.git
         begin = main or (await head_of(git)).commit
         if begin is None:

@@ -1,26 +1,18 @@
 """Agents from the configuration: what runs them, and what the room knows of each.
 
-Invariant: an agent that cannot be built (a bad script, say) stays in the room, is not installed, and says why.
+Invariant: an agent that cannot be built (`Built.trouble`) stays in the room, is not installed, and says why.
 """
 
 from __future__ import annotations
 
 import asyncio
-import os
-import sys
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass
-from pathlib import Path
 
-import relay
 from relay.access.agent_keys import AgentKeys
-from relay.agents.factory import AgentSpec, Permissions, SpecError, build_agent
-from relay.agents.ollama import OllamaAgent
-from relay.agents.setup.hooks import GuardHook
-from relay.agents.setup.mcp import McpServer
+from relay.app.runtime.built_agents import Built, build
 from relay.config.settings import AgentSettings, Settings
 from relay.faces.room import rules_of
-from relay.model import Agent, Availability, Guard, Permits
+from relay.model import Availability, Guard, Permits
 from relay.room.dispatch.budget import Budget
 from relay.room.dispatch.roster import Member, Policy, Roster
 
@@ -33,86 +25,10 @@ ABOUT = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Built:
-    """An agent of the configuration: `agent` None when it could not be built, for the reason in `trouble`."""
-
-    settings: AgentSettings
-    agent: Agent | None
-    trouble: str = ""
-
-
-def build(
-    settings: Settings,
-    agent: AgentSettings,
-    guard: Guard | None = None,
-    permits: Permits | None = None,
-    keys: AgentKeys | None = None,
-) -> Built:
-    """What runs this agent. Never raises: what is wrong is said where people look for the agent.
-
-    `guard` and `permits` answer an agent that asks while it works; `keys` has its key of the room.
-    """
-    if agent.kind == "ollama":
-        host = settings.dispatcher.ollama_host
-        return Built(agent, OllamaAgent(agent.name, agent.model or "", host=host))
-    try:
-        spec = AgentSpec(
-            name=agent.name,
-            kind=agent.kind,
-            preset=agent.preset,
-            cmd=agent.cmd or (),
-            args=agent.args,
-            output=agent.output,
-            model=agent.model,
-            effort=agent.effort,
-            timeout_s=agent.timeout_s,
-            cwd=agent.cwd or settings.repo,
-            env=_environment(agent),
-            script=agent.script,
-            permissions=Permissions(agent.permissions),
-            guard=_guard(settings, agent),
-            mcp=_mcp(settings) if agent.mcp else None,
-            permission_timeout_s=agent.permission_timeout_s,
-            key=lambda: keys.of(agent.name) if keys is not None else "",
-        )
-        return Built(agent, build_agent(spec, guard=guard, permits=permits))
-    except SpecError as error:
-        return Built(agent, None, str(error))
-
-
-def _guard(settings: Settings, agent: AgentSettings) -> GuardHook | None:
-    """What its program runs before each edit: the guard as a plain script, since it starts before every one."""
-    script = str(Path(relay.__file__).absolute().with_name("guard_cli.py"))
-    words = (
-        sys.executable,
-        "-I",
-        "-S",
-        script,
-        "hook",
-        "--agent",
-        agent.name,
-        "--config",
-        str(settings.path),
-    )
-    return GuardHook(words, settings.runtime_dir / "guard")
-
-
-def _mcp(settings: Settings) -> McpServer:
-    """The room's tools, from this very installation; -P: no module of the codebase may stand in for one of ours."""
-    words = (sys.executable, "-P", "-m", "relay.cli", "mcp", "--config", str(settings.path))
-    return McpServer(words)
-
-
 def _guarded(agent: AgentSettings) -> bool:
     """Is it asked about each edit before it makes it? Gemini's program takes our hook from root only, and so not
     for sure."""
     return agent.kind == "acp" or (agent.kind == "command" and agent.preset in ("claude", "codex"))
-
-
-def _environment(agent: AgentSettings) -> Mapping[str, str]:
-    passed = {name: os.environ[name] for name in agent.env_pass if name in os.environ}
-    return {**passed, **agent.env}
 
 
 def policy_of(settings: Settings, agent: AgentSettings, names: tuple[str, ...], unable: str) -> Policy:

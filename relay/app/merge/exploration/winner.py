@@ -1,0 +1,55 @@
+"""The merge of a winner into the main branch, as that of an agent's worktree.
+
+Invariant: as `BranchMerger.merge`: what cannot be merged changes nothing and is a Refusal. What relay joins beyond
+git is merged only where the configured tests pass on the merged tree.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Awaitable, Callable
+
+from relay.airspace.worktrees.merging.merge_into_main import BranchMerger
+from relay.airspace.worktrees.merging.proposal import MergeOptions, MergeSource, NotAccepted
+from relay.airspace.worktrees.registry import WorktreeRegistry
+from relay.git.checkout import Head
+from relay.git.snapshot import Snapshot
+from relay.merge.exploration.journal import VariantRun
+from relay.model import Refusal
+
+#: Merges a commit of a variant, for a person, with this message: (variant, commit, who, message) -> the commit on the
+#: main branch, and that branch's name. Raises Refusal, with nothing changed; GitError.
+MergeWinner = Callable[[VariantRun, str, str, str], Awaitable[tuple[str, str]]]
+
+
+def merge_by_git(registry: WorktreeRegistry) -> MergeWinner:
+    """Merge as worktrees are merged."""
+
+    async def merge(run: VariantRun, commit: str, by: str, text: str) -> tuple[str, str]:
+        main, lifecycle = registry.main, registry.lifecycle
+        if main is None or lifecycle is None:
+            raise Refusal(f"There is no repository: {registry.trouble}")
+        async with registry.exclusive:
+            merger = BranchMerger(
+                main, await registry.main_head(), lifecycle, registry.scratch, registry.room
+            )
+            tree = await main.git.line("rev-parse", f"{commit}^{{tree}}")
+            # Committed and kept by a ref: no checkout is read, and none follows.
+            snapshot = Snapshot(Head(run.branch, commit), tree, commit, dirty=False)
+            source = MergeSource(run.agent, main, snapshot, own=False, since=time.time())
+            try:
+                result = await merger.merge(source, by, MergeOptions(text=text))
+            except NotAccepted as joined:
+                tested = await registry.test(joined.proposal.tree)
+                if tested is None or not tested.passed:
+                    said = "no test is configured" if tested is None else f"its tests fail: {tested.said}"
+                    raise Refusal(
+                        f"relay joins files in which git conflicts, and {said}.",
+                        f"Look at it and merge {run.branch} by hand, or take another variant.",
+                    ) from joined
+                seen = MergeOptions(text=text, joined=joined.proposal.tree)
+                result = await merger.merge(source, by, seen)
+        registry.wake.set()
+        return result.commit, result.proposal.into
+
+    return merge
