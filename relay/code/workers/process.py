@@ -23,9 +23,7 @@ from relay.code.workers.frames import Frame, encoded, receive
 log = structlog.get_logger(__name__)
 #: Seconds that a worker has to end by itself when its input closes.
 GRACE_S = 2.0
-_START = (
-    "import sys; sys.path.insert(0, {home!r}); from relay.code.workers.worker import main; main({role!r})"
-)
+_START = "import sys; sys.path.insert(0, {home!r}); from {module} import main; main({role!r})"
 
 
 class WorkerDied(Exception):
@@ -33,10 +31,11 @@ class WorkerDied(Exception):
 
 
 class WorkerProcess:
-    """Starts at the first request; requests run one after the other."""
+    """Starts at the first request; requests run one after the other. `module`: whose `main(role)` it runs."""
 
-    def __init__(self, role: str) -> None:
+    def __init__(self, role: str, module: str = "relay.code.workers.worker") -> None:
         self.role = role
+        self._module = module
         #: How often it was started: a new process knows nothing of what the last one was given.
         self.starts = 0
         self._process: asyncio.subprocess.Process | None = None
@@ -59,7 +58,7 @@ class WorkerProcess:
         ) as answers:
             async for answer in answers:
                 return answer
-        raise WorkerDied(f"the graph's {self.role} worker gave no answer")
+        raise WorkerDied(f"the {self.role} worker gave no answer")
 
     async def ask_many(
         self, message: dict[str, Any], parts: Sequence[bytes] = (), *, count: int, timeout_s: float
@@ -79,7 +78,7 @@ class WorkerProcess:
                     yield frame
             except (asyncio.IncompleteReadError, OSError, TimeoutError) as error:
                 await self._end()
-                raise WorkerDied(f"the graph's {self.role} worker died: {error!r}") from error
+                raise WorkerDied(f"the {self.role} worker died: {error!r}") from error
             finally:
                 if answered < count:
                     await self._end()  # its answers would be taken for those to the next request
@@ -91,7 +90,7 @@ class WorkerProcess:
             sys.executable,
             "-I",
             "-c",
-            _START.format(home=home, role=self.role),
+            _START.format(home=home, module=self._module, role=self.role),
             stdin=asyncio.subprocess.PIPE,
             stdout=asyncio.subprocess.PIPE,
             env=environment | {"LC_ALL": "C.UTF-8"},
@@ -100,7 +99,7 @@ class WorkerProcess:
         )
         self.starts += 1
         if self.starts > 1:
-            log.warning("a graph worker runs again", role=self.role, pid=self._process.pid)
+            log.warning("a worker runs again", role=self.role, pid=self._process.pid)
         return self._process
 
     async def _end(self) -> None:
