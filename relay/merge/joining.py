@@ -41,10 +41,9 @@ class _Entry:
 
 
 class Joiner:
-    """Joins by a worker process, which starts when it is needed and ends when it is not. `timeout_s`: of a file."""
+    """Joins by a worker process, which starts when it is needed and ends when it is not."""
 
-    def __init__(self, timeout_s: float) -> None:
-        self._timeout_s = timeout_s
+    def __init__(self) -> None:
         self._worker = WorkerProcess("merge", "relay.merge.worker")
         self._idle: asyncio.TimerHandle | None = None
         self._ending: asyncio.Task[None] | None = None
@@ -55,8 +54,8 @@ class Joiner:
             self._idle.cancel()
         await self._worker.close()
 
-    async def join(self, git: Git, ours: str, theirs: str, merge: Merge) -> Merge:
-        """`relay.git.trial_merge.Join`."""
+    async def join(self, git: Git, ours: str, theirs: str, merge: Merge, *, timeout_s: float) -> Merge:
+        """As `relay.git.trial_merge.Join` has it. `timeout_s`: for one file."""
         if len(merge.conflicts) > MOST_FILES:
             return merge
         try:
@@ -64,7 +63,7 @@ class Joiner:
             entries = [
                 entry
                 for path in merge.conflicts
-                if (entry := await self._file(git, path, stages.get(path, {}))) is not None
+                if (entry := await self._file(git, path, stages.get(path, {}), timeout_s)) is not None
             ]
             if not entries:
                 return merge
@@ -76,7 +75,9 @@ class Joiner:
         left = tuple(path for path in merge.conflicts if path not in joined)
         return Merge(left, tree, tuple(entry.file for entry in entries))
 
-    async def _file(self, git: Git, path: str, stages: Mapping[int, Stage]) -> _Entry | None:
+    async def _file(
+        self, git: Git, path: str, stages: Mapping[int, Stage], timeout_s: float
+    ) -> _Entry | None:
         """The file with both sides' work; None where it stays in conflict."""
         if not {2, 3} <= stages.keys() or not all(stage.mode.startswith(_FILE) for stage in stages.values()):
             return None
@@ -93,7 +94,7 @@ class Joiner:
             self._idle.cancel()
         try:
             said, parts = await self._worker.ask(
-                {"path": path}, [text for text in texts if text is not None], timeout_s=self._timeout_s
+                {"path": path}, [text for text in texts if text is not None], timeout_s=timeout_s
             )
         except WorkerDied as error:
             log.warning("a file is not joined", path=path, reason=str(error))

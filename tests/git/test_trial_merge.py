@@ -9,6 +9,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from relay.airspace.worktrees.registry import scan_repo
+from relay.airspace.worktrees.room import WorktreeRoom
 from tests.git.repository import Room, commit, git, lines, own_branch, repository, room, write
 
 
@@ -129,7 +130,7 @@ async def test_a_repository_is_scanned_as_it_is(tmp_path: Path) -> None:
         git(repo, "worktree", "add", "-q", "-b", name, str(tmp_path / name))
         write(tmp_path / name, {"a.py": f"{name}\n"})
     before = git(repo, "count-objects", "-v")
-    sets, merges = await scan_repo(tmp_path / "one")
+    sets, merges = await scan_repo(tmp_path / "one", WorktreeRoom())
     assert {one.agent: [file.path for file in one.files] for one in sets} == {
         "main": [],
         "one": ["a.py"],
@@ -140,5 +141,5 @@ async def test_a_repository_is_scanned_as_it_is(tmp_path: Path) -> None:
     assert git(repo, "count-objects", "-v") == before and not (repo / ".relay").exists()
     # One is merged by hand: the other conflicts with the branch that has it now.
     git(repo, "merge", "-q", commit(tmp_path / "one"))
-    _, merges = await scan_repo(repo)
+    _, merges = await scan_repo(repo, WorktreeRoom())
     assert merges["main", "two"].conflicts == ("a.py",) and merges["main", "one"].clean

@@ -23,7 +23,7 @@ from relay.airspace.text_similarity import Vocabulary
 from relay.airspace.worktrees.change_feed import ChangeFeed
 from relay.airspace.worktrees.lifecycle import WorktreeChange, WorktreeLifecycle
 from relay.airspace.worktrees.merge_trials import MergeTrials
-from relay.airspace.worktrees.room import TestedMerge, WorktreeRoom
+from relay.airspace.worktrees.room import MergeTest, WorktreeRoom
 from relay.airspace.worktrees.survey import Surveyor, Work, messages
 from relay.airspace.worktrees.tracked_worktree import TrackedWorktree, WorktreeGone
 from relay.config.settings import AgentSettings, Settings
@@ -96,7 +96,7 @@ class WorktreeRegistry:
         self.vocabulary = Vocabulary()
         self._feeds: set[ChangeFeed] = set()
 
-    async def test(self, tree: str) -> TestedMerge | None:
+    async def test(self, tree: str) -> MergeTest | None:
         """The configured tests on a tree of the scratch repository; None: none are configured."""
         return None if self.main is None else await self.room.test(self.scratch.git(self.main), tree)
 
@@ -118,6 +118,8 @@ class WorktreeRegistry:
     async def apply(self, settings: Settings) -> None:
         """Take over a configuration: new agents get a worktree, those that are gone keep theirs."""
         before, self.settings = self.settings, settings
+        if before.merge != settings.merge:
+            self.merge_trials.forget()
         if before.airspace.ignored != settings.airspace.ignored:
             self._surveyor = self._surveyor_of(settings)
             for worktree in self.worktrees.values():
@@ -387,17 +389,16 @@ class WorktreeRegistry:
 
 
 async def scan_repo(
-    folder: Path, *, outline: Outline | None = None
+    folder: Path, room: WorktreeRoom, *, outline: Outline | None = None
 ) -> tuple[list[WorkingSet], dict[tuple[str, str], Merge]]:
     """The working sets of all worktrees that a repository really has, each under its branch's or folder's name,
-    and the speculative merge of each pair. Writes nothing there. Raises UnusableCheckout, GitError."""
+    and the speculative merge of each pair. `room`: joins where git conflicts. Writes nothing there. Raises
+    UnusableCheckout, GitError."""
     main = await open_checkout(folder)
     with tempfile.TemporaryDirectory(prefix="relay-scan-") as made:
         # Nothing of the room's is asked: where it would be is in the temporary folder.
         settings = Settings(Path(made).resolve() / "config.json")
-        registry = WorktreeRegistry(
-            settings, WorktreeRoom(), outline=outline, scratch=Path(made) / "scratch.git"
-        )
+        registry = WorktreeRegistry(settings, room, outline=outline, scratch=Path(made) / "scratch.git")
         head = await head_of(main.git)
         if head.commit is None:
             raise UnusableCheckout(f"{main.top} has no commit yet: there is nothing to compare")

@@ -15,7 +15,7 @@ from relay.git.trial_merge import Merge
 
 
 @dataclass(frozen=True, slots=True)
-class TestedMerge:
+class MergeTest:
     """What the configured tests say of a merged tree. `said`: of tests that fail, in one line."""
 
     passed: bool
@@ -29,7 +29,7 @@ class WorktreeRoom:
         """The merge with what can be joined of the files in which git conflicts (`relay.git.trial_merge.Join`)."""
         return merge
 
-    async def test(self, git: Git, tree: str) -> TestedMerge | None:
+    async def test(self, git: Git, tree: str) -> MergeTest | None:
         """Run the configured tests on a tree, outside of every checkout; None: none are configured."""
         return None
 

@@ -30,12 +30,14 @@ from relay.airspace.scan.scan import Link, PairScan, Scan
 from relay.airspace.scan.scenario import ScenarioError
 from relay.airspace.scan.symbol_hazards import SymbolFacts
 from relay.airspace.worktrees.registry import scan_repo
+from relay.app.wiring.merge_tools import JoiningRoom, MergeTools
 from relay.base.terminal_text import fail, safe_line
 from relay.code.build.listing import ListingError, listed, read_file, wanted
 from relay.code.code_graph import graph_of
+from relay.config.merge import MergeSettings
 from relay.git.checkout import UnusableCheckout, open_checkout
 from relay.git.run import GitError
-from relay.git.trial_merge import Merge
+from relay.git.trial_merge import JoinedFile, Merge
 from relay.model.working_set import WorkingSet
 
 
@@ -73,13 +75,13 @@ def run(args: argparse.Namespace) -> int:
         print(f"relay: {safe_line(key)} is not a key of a scenario, and was ignored", file=sys.stderr)
     space = PairScan()
     space.set_graph(read.adjacency)
-    return _tell(read.agents, space, profile, {}, None, as_json_text=args.json)
+    return _tell(read.agents, space, profile, {}, None, {}, as_json_text=args.json)
 
 
 def _scan_repo(folder: Path, profile: Profile, *, as_json_text: bool) -> int:
     """All worktrees of the repository, as they stand, over the graph of its main checkout."""
     try:
-        sets, merges = asyncio.run(scan_repo(folder, outline=outline))
+        sets, merges = asyncio.run(_scanned(folder))
         top = asyncio.run(open_checkout(folder)).top
         graph = graph_of(
             (path, data)
@@ -90,12 +92,21 @@ def _scan_repo(folder: Path, profile: Profile, *, as_json_text: bool) -> int:
         return fail(f"{folder} cannot be scanned: {error}", 1)
     # As in the live scan: an agent without changes cannot collide.
     busy = {work.agent for work in sets if work.files}
+    joined = {pair: merge.joined for pair, merge in sorted(merges.items()) if merge.joined}
     conflicts = {pair: merge.conflicts for pair, merge in sorted(merges.items()) if merge.conflicts}
     merges = {pair: merge for pair, merge in merges.items() if set(pair) <= busy}
     space = PairScan()
     space.set_graph(graph.adjacency())
     space.set_symbols(SymbolFacts(graph))
-    return _tell(sets, space, profile, merges, conflicts, as_json_text=as_json_text)
+    return _tell(sets, space, profile, merges, conflicts, joined, as_json_text=as_json_text)
+
+
+async def _scanned(folder: Path) -> tuple[list[WorkingSet], dict[tuple[str, str], Merge]]:
+    tools = MergeTools(MergeSettings)
+    try:
+        return await scan_repo(folder, JoiningRoom(tools), outline=outline)
+    finally:
+        await tools.close()
 
 
 def _tell(
@@ -104,6 +115,7 @@ def _tell(
     profile: Profile,
     merges: Mapping[tuple[str, str], Merge],
     conflicts: Mapping[tuple[str, str], Sequence[str]] | None,
+    joined: Mapping[tuple[str, str], Sequence[JoinedFile]],
     *,
     as_json_text: bool,
 ) -> int:
@@ -117,11 +129,18 @@ def _tell(
             result["conflicts"] = [
                 {"a": a, "b": b, "paths": list(paths)} for (a, b), paths in conflicts.items()
             ]
+            result["joins"] = [
+                {"a": a, "b": b, "files": [file.as_json() for file in files]}
+                for (a, b), files in joined.items()
+            ]
         print(json.dumps(result))
     else:
         show(scan, Console(highlight=False))
         for (a, b), paths in (conflicts or {}).items():
             print(safe_line(f"git cannot merge {a} and {b}: {', '.join(paths)}"))
+        for (a, b), files in joined.items():
+            names = ", ".join(f"{file.path} by {' and '.join(file.by)}" for file in files)
+            print(safe_line(f"git alone cannot merge {a} and {b}; relay joins {names}"))
     return 0
 
 

@@ -160,6 +160,7 @@ async def _here(settings: Settings) -> AsyncIterator[WorktreesService]:
     from relay.airspace.worktrees.actions import WorktreeActions
     from relay.airspace.worktrees.branch_updates import BranchUpdates
     from relay.airspace.worktrees.registry import WorktreeRegistry
+    from relay.app.wiring.merge_tools import MergeTools
     from relay.app.wiring.schema import SCHEMAS
     from relay.app.wiring.worktree_room import StoredWorktreeRoom
     from relay.base.case_folding import folds_case
@@ -168,11 +169,16 @@ async def _here(settings: Settings) -> AsyncIterator[WorktreesService]:
 
     async with opened_store(settings, SCHEMAS) as store:
         with tempfile.TemporaryDirectory(prefix="relay-worktrees-") as made:
-            room = StoredWorktreeRoom(store, LockCheck(fold=folds_case(settings.repo)))
+            tools = MergeTools(lambda: settings.merge)
+            judge = LockCheck(fold=folds_case(settings.repo))
+            room = StoredWorktreeRoom(store, judge, tools, Path(made) / "checks")
             registry = WorktreeRegistry(settings, room, scratch=Path(made) / "scratch.git", make=False)
-            await registry.open()
-            await registry.refresh()
-            yield WorktreesService(store, registry, WorktreeActions(registry, BranchUpdates(registry)))
+            try:
+                await registry.open()
+                await registry.refresh()
+                yield WorktreesService(store, registry, WorktreeActions(registry, BranchUpdates(registry)))
+            finally:
+                await tools.close()
 
 
 async def _ask_room(

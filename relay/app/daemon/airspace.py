@@ -32,6 +32,7 @@ from relay.airspace.worktrees.watcher import WorktreeWatcher
 from relay.airspace.worktrees.working_sets import WorkingSetSource
 from relay.app.guard import git_hook
 from relay.app.guard.asker import Unasked
+from relay.app.wiring.merge_tools import MergeTools
 from relay.app.wiring.request_texts import asked
 from relay.app.wiring.worktree_room import StoredWorktreeRoom
 from relay.config.airspace import AirspaceSettings
@@ -54,7 +55,9 @@ class WorktreeParts:
 
     def __init__(self, store: Store, settings: LiveSettings, judge: LockCheck, roster: Roster) -> None:
         self._settings, self._roster = settings, roster
-        room = StoredWorktreeRoom(store, judge)
+        self.merge_tools = MergeTools(lambda: settings.current.merge)
+        folder = settings.current.runtime_dir / "checks-merge"
+        room = StoredWorktreeRoom(store, judge, self.merge_tools, folder)
         self.registry = WorktreeRegistry(settings.current, room, outline=outline)
         self.branch_updates = BranchUpdates(self.registry)
         self.actions = WorktreeActions(self.registry, self.branch_updates)
@@ -67,6 +70,10 @@ class WorktreeParts:
         await self.registry.room.report_trouble(self.registry.trouble)
         await self.branch_updates.recover()
         await self.watcher.run()
+
+    async def close(self) -> None:
+        """End what merges, once their tasks have ended."""
+        await self.merge_tools.close()
 
     def root_of(self, agent: str) -> Path | None:
         """The top of the checkout that an agent's edits are in; None for a name that is no agent's."""

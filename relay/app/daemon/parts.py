@@ -235,6 +235,7 @@ class Parts:
         """End what the parts hold, once their tasks have ended."""
         await self.journal.close()
         await self.airspace.close()
+        await self.worktrees.close()
         await self.agent_keys.close()
         await self.router.dispatcher.close()
 

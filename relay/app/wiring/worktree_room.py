@@ -14,16 +14,20 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Sequence
+from pathlib import Path
 
 import structlog
 
 from relay.airspace.advisories import table
 from relay.airspace.worktrees.commit_message import WorkSummary, asked_of
 from relay.airspace.worktrees.lifecycle import CHANGED, WorktreeChange
-from relay.airspace.worktrees.room import WorktreeRoom
+from relay.airspace.worktrees.room import MergeTest, WorktreeRoom
+from relay.app.wiring.merge_tools import MergeTools
 from relay.coordination.tasks import claims
 from relay.coordination.writes.fencing import LockCheck
 from relay.coordination.writes.lock_guard import caller_of
+from relay.git.run import Git
+from relay.git.trial_merge import Merge
 from relay.log import events
 from relay.log.commit_trailers import commit_trailers
 from relay.log.events import Event, Lane, NewEvent
@@ -43,10 +47,22 @@ _COARSE_S = 2.0
 
 
 class StoredWorktreeRoom(WorktreeRoom):
-    """The room of this store; `judge` knows its locks."""
+    """The room of this store; `judge` knows its locks. `tools`: what joins and tests merges, None = git alone merges;
+    `folder`: where merged trees are exported."""
 
-    def __init__(self, store: Store, judge: LockCheck) -> None:
+    def __init__(
+        self, store: Store, judge: LockCheck, tools: MergeTools | None = None, folder: Path | None = None
+    ) -> None:
         self._store, self._judge = store, judge
+        self._tools, self._folder = tools, folder
+
+    async def join(self, git: Git, ours: str, theirs: str, merge: Merge) -> Merge:
+        return merge if self._tools is None else await self._tools.join(git, ours, theirs, merge)
+
+    async def test(self, git: Git, tree: str) -> MergeTest | None:
+        if self._tools is None or self._folder is None:
+            return None
+        return await self._tools.test(self._store, git, self._folder, tree)
 
     async def check_merge(self, agent: str, by: str, paths: Sequence[str]) -> None:
         """Raises what the store raises when nobody can tell."""

@@ -1,0 +1,75 @@
+"""What merges beyond git are made with: the ladder, and the tests of a merged tree, as the configuration has them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+from relay.airspace.worktrees.room import MergeTest, WorktreeRoom
+from relay.checks.results import Check, CheckResult, State
+from relay.checks.runner import CheckRunner
+from relay.config.merge import MergeSettings
+from relay.git.run import Git, GitError
+from relay.git.trial_merge import Merge
+from relay.merge.joining import Joiner
+from relay.store.ports import Store
+
+#: Characters of a failed test's output that a refusal quotes.
+MOST_SAID = 300
+
+
+class MergeTools:
+    """`settings`: as they are now. `close` it: it may have started a process."""
+
+    def __init__(self, settings: Callable[[], MergeSettings]) -> None:
+        self._settings = settings
+        self._joiner: Joiner | None = None
+
+    async def close(self) -> None:
+        if self._joiner is not None:
+            await self._joiner.close()
+
+    async def join(self, git: Git, ours: str, theirs: str, merge: Merge) -> Merge:
+        """`relay.git.trial_merge.Join`; git's own answer where the configuration wants that."""
+        settings = self._settings()
+        if settings.ladder == "git":
+            return merge
+        if self._joiner is None:
+            self._joiner = Joiner()
+        return await self._joiner.join(git, ours, theirs, merge, timeout_s=settings.timeout_ms / 1000)
+
+    async def test(self, store: Store, git: Git, folder: Path, tree: str) -> MergeTest | None:
+        """The configured tests on a tree that `git` has, exported below `folder`; a tree is tested once. None: none
+        are configured."""
+        settings = self._settings()
+        if not settings.test:
+            return None
+        check = Check("the tests of a merged tree", settings.test, settings.test_timeout_s)
+        try:
+            result = await CheckRunner(store, git, folder).run(check, tree)
+        except GitError as error:
+            return MergeTest(False, f"git could not export it: {error}.")
+        return MergeTest(result.state is State.PASSED, _said(result))
+
+
+class JoiningRoom(WorktreeRoom):
+    """No room, but what can be joined is joined as in one."""
+
+    def __init__(self, tools: MergeTools) -> None:
+        self._tools = tools
+
+    async def join(self, git: Git, ours: str, theirs: str, merge: Merge) -> Merge:
+        return await self._tools.join(git, ours, theirs, merge)
+
+
+def _said(result: CheckResult) -> str:
+    match result.state:
+        case State.PASSED:
+            return ""
+        case State.NOT_RUN:
+            return f"they could not be run: {result.reason}."
+        case State.TIMED_OUT:
+            return f"{result.reason}."
+    output = (result.head + result.tail).strip()
+    last = " ".join(output[-MOST_SAID:].split())
+    return f"exit code {result.exit_code}" + (f"; they said last: {last}" if last else ".")
