@@ -35,6 +35,19 @@ class Verdict(StrEnum):
     NOTHING = "nothing"
 
 
+#: The steps of the ladder (docs/merge.md) in words.
+STEPS = {
+    "adjacent": "edits side by side",
+    "imports": "imports",
+    "added": "additions",
+    "arguments": "arguments",
+    "entity": "definitions",
+    "json": "keys",
+    "yaml": "keys",
+    "toml": "keys",
+}
+
+
 @dataclass(frozen=True, slots=True)
 class JoinedFile:
     """A file in which git conflicts and relay does not. `by`: the steps that joined it (docs/merge.md)."""
@@ -42,8 +55,16 @@ class JoinedFile:
     path: str
     by: tuple[str, ...]
 
+    @property
+    def how(self) -> str:
+        """The steps in words: "imports and additions"."""
+        return " and ".join(dict.fromkeys(STEPS.get(step, step) for step in self.by))
+
+    def __str__(self) -> str:
+        return f"{self.path} by {self.how}"
+
     def as_json(self) -> dict[str, Any]:
-        return {"path": self.path, "by": list(self.by)}
+        return {"path": self.path, "by": list(self.by), "how": self.how}
 
 
 @dataclass(frozen=True, slots=True)

@@ -122,8 +122,10 @@ def new_worktree(agent: str, **more: Any) -> Json:
         "into": "main",
         "merges": "clean",
         "conflicts": [],
+        "joined": [],
         "lines": {},
         "collides": [],
+        "joins": [],
         "untried": [],
         "unsettled": False,
         "merging": False,
@@ -160,6 +162,8 @@ class MockAirspace:
         self.asked: list[Json] = []
         self.restored: list[str] = []
         self.proposals: dict[str, Json] = {}
+        #: Of every proposal: what relay joins (`joined`, `diff`, `tree`).
+        self.joined: dict[str, Any] = {"joined": [], "diff": "", "tree": ""}
         self.note = ""
         self.first = ""
         self.marks: list[tuple[str, str | None]] = []
@@ -329,6 +333,7 @@ class MockAirspace:
                 "decided": self.first,
                 "commits": tree["ahead"] + tree["dirty"],
                 "files": tree["files"],
+                **self.joined,
             }
         )
 

@@ -84,6 +84,8 @@ export interface MergeProposal {
 export interface JoinedFile {
   path: string;
   by: string[];
+  /** The steps in words. */
+  how: string;
 }
 
 export interface WorktreeDiff {

@@ -31,9 +31,7 @@ def merge(trial: Merge) -> tuple[Evidence, ...]:
     if trial.clean and not trial.joined:
         return (Evidence("git merges both as they stand"),)
     joined = (
-        Evidence(
-            f"relay joins {file.path}, which git cannot merge, by {' and '.join(file.by)}", path=file.path
-        )
+        Evidence(f"relay joins {file.path}, which git cannot merge, by {file.how}", path=file.path)
         for file in trial.joined
     )
     return (*(Evidence(f"git cannot merge {path}", path=path) for path in trial.conflicts), *joined)

@@ -139,7 +139,7 @@ def _tell(
         for (a, b), paths in (conflicts or {}).items():
             print(safe_line(f"git cannot merge {a} and {b}: {', '.join(paths)}"))
         for (a, b), files in joined.items():
-            names = ", ".join(f"{file.path} by {' and '.join(file.by)}" for file in files)
+            names = ", ".join(map(str, files))
             print(safe_line(f"git alone cannot merge {a} and {b}; relay joins {names}"))
     return 0
 

@@ -269,7 +269,7 @@ def _preview(proposal: dict[str, Any]) -> str:
     message = (f"    {line}".rstrip() for line in safe(proposal["message"]).rstrip().split("\n"))
     if not proposal["joined"]:
         return "\n".join([*map(indented, lines), "", *message])
-    files = [f"  {file['path']}: {', '.join(file['by'])}" for file in proposal["joined"]]
+    files = [f"  {file['path']} by {file['how']}" for file in proposal["joined"]]
     ask = command(f"worktrees merge {proposal['agent']} --joined {proposal['tree'][:12]}")
     joined = ["git cannot merge these files. relay joins them:", *files, f"To merge it so: {ask}"]
     changes = proposal["diff"].rstrip().split("\n")
@@ -307,7 +307,7 @@ def _merges(worktree: dict[str, Any]) -> str:
     """Whether it merges, and with whom it would conflict: "merges clean into main; conflicts with BEN in a.py"."""
     into = worktree["into"] or "the main checkout"
     conflicts = "conflicts not settled" if worktree["unsettled"] else f"conflicts with {into}"
-    joined = ", ".join(f"{file['path']} by {' and '.join(file['by'])}" for file in worktree["joined"])
+    joined = ", ".join(f"{file['path']} by {file['how']}" for file in worktree["joined"])
     words = {
         "clean": f"merges clean into {into}",
         "joins": f"merges into {into}; relay joins {joined}",

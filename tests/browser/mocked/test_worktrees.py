@@ -9,7 +9,10 @@ from scripts.bench import airspace_scenes as scenes
 from scripts.bench.mock_airspace import new_worktree
 from scripts.bench.mock_room import MockRoom
 from tests.browser.mocked.conftest import OpenPage
+from tests.browser.test_look import PALE
 
+PHONE = (390, 844)
+WIDE = "document.scrollingElement.scrollWidth - innerWidth"
 pytestmark = [pytest.mark.browser, pytest.mark.asyncio(loop_scope="session")]
 
 
@@ -136,6 +139,57 @@ async def test_a_merge_is_asked_for_and_told(room: MockRoom, open_page: OpenPage
     await expect(page.get_by_test_id("toast")).to_contain_text("relay/claude is merged. (9b1c2d3e4f)")
     await expect(row(page, "CLAUDE")).to_contain_text("nothing to merge: main has all of it")
     assert room.air.merged == ["CLAUDE"]
+
+
+DIFF = """diff --git a/src/cart.py b/src/cart.py
+index 1111111..2222222 100644
+--- a/src/cart.py
++++ b/src/cart.py
+@@ -1,3 +1,4 @@
+ import csv
++import decimal
+ import json
+ 
+diff --git a/src/tax.py b/src/tax.py
+index 1111111..2222222 100644
+--- a/src/tax.py
++++ b/src/tax.py
+@@ -8,0 +9,3 @@ def rate():
++
++def reduced():
++    return 7
+"""
+
+
+@pytest.mark.parametrize(("size", "scheme"), [((1280, 800), "light"), (PHONE, "dark")])
+async def test_what_relay_joins_is_shown_before_it_lands(
+    room: MockRoom, open_page: OpenPage, size: tuple[int, int], scheme: str
+) -> None:
+    files = [
+        {"path": "src/cart.py", "by": ["imports"], "how": "imports"},
+        {"path": "src/tax.py", "by": ["added"], "how": "additions"},
+    ]
+    room.air.trees = [
+        new_worktree("CLAUDE", merges="joins", joined=files),
+        new_worktree("CODEX", joins=[{"agent": "CLAUDE", "files": files[:1]}]),
+    ]
+    room.air.joined = {"joined": files, "diff": DIFF, "tree": "c0ffee00c0ffee00"}
+    page = await open_page(size=size, scheme=scheme)
+    await page.get_by_test_id("tab-worktrees").click()
+    words = "merges into main; relay joins src/cart.py by imports, src/tax.py by additions"
+    await expect(row(page, "CLAUDE").get_by_test_id("merges")).to_contain_text(words)
+    told = row(page, "CODEX").get_by_test_id("joins")
+    await expect(told).to_contain_text("joins with CLAUDE in src/cart.py")
+    await row(page, "CLAUDE").get_by_test_id("merge").click()
+    joined = page.get_by_test_id("merge-joined")
+    await expect(joined).to_contain_text("git cannot merge 2 files. relay joins src/cart.py by imports")
+    await expect(joined.get_by_test_id("diff-file")).to_have_count(2)
+    await expect(joined).to_contain_text("import decimal")
+    assert await page.evaluate(PALE) == []
+    assert await page.evaluate(WIDE) <= 0
+    await page.get_by_test_id("merge-now").click()
+    await expect(page.get_by_test_id("toast")).to_contain_text("is merged")
+    assert room.air.asked[-1]["joined"] == "c0ffee00c0ffee00"
 
 
 async def test_a_refused_merge_names_what_is_in_the_way(room: MockRoom, open_page: OpenPage) -> None:

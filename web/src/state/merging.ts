@@ -12,7 +12,7 @@ export function fewPaths(paths: readonly string[], most = 3): string {
 
 /** Files that relay joins, and how: "src/cart.py by imports". */
 export function joinedWords(files: readonly JoinedFile[], most = 3): string {
-  return fewPaths(files.map((file) => `${file.path} by ${file.by.join(" and ")}`), most);
+  return fewPaths(files.map((file) => `${file.path} by ${file.how}`), most);
 }
 
 /** A path with the lines of its conflict: "src/cart.py (lines 3-9)". */

@@ -35,7 +35,7 @@ function Merges({ tree }: { tree: Worktree }) {
         </span>
       ))}
       {(tree.joins ?? []).map((hit) => (
-        <span key={hit.agent} class="merges merges-unknown" data-tip={`Merged together, relay joins\n${hit.files.map((file) => `${file.path} by ${file.by.join(" and ")}`).slice(0, 10).join("\n")}`} tabIndex={0} data-testid="joins">
+        <span key={hit.agent} class="merges merges-unknown" data-tip={`Merged together, relay joins\n${hit.files.map((file) => `${file.path} by ${file.how}`).slice(0, 10).join("\n")}`} tabIndex={0} data-testid="joins">
           joins with <Who name={hit.agent} /> in {fewPaths(hit.files.map((file) => file.path))}
         </span>
       ))}

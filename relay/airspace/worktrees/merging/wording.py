@@ -40,8 +40,8 @@ def some(items: Sequence[str], most: int = MOST_FILES) -> str:
 
 
 def joined_words(files: Sequence[JoinedFile], most: int = MOST_FILES) -> str:
-    """Files that relay joined, and how: "src/cart.py by imports and added"."""
-    return some([f"{flat(file.path)} by {' and '.join(file.by)}" for file in files], most)
+    """Files that relay joined, and how: "src/cart.py by imports and additions"."""
+    return some([flat(str(file)) for file in files], most)
 
 
 def some_paths(paths: Sequence[str]) -> str:
