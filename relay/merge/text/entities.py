@@ -6,6 +6,8 @@ is a conflict of that one alone.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from relay.merge.text.hunks import Sources, by_lines
 from relay.merge.text.pieces import Piece, Spans, conflicts_of, stamped
 from relay.merge.text.syntax import Unit
@@ -39,7 +41,7 @@ def _both_changed(sources: Sources, versions: Versions, entity: str, depth: int)
         if pieces is not None:
             return pieces
     return [
-        piece if piece.spans is not None else Piece(piece.rows, "entity", entity=name)
+        piece if piece.why else replace(piece, step="entity")
         for piece in stamped(by_lines(sources, spans, name), name)
     ]
 
@@ -64,10 +66,7 @@ def _container(sources: Sources, units: tuple[Unit, Unit, Unit], name: str, dept
         flat = by_lines(sources, _three([unit.rows for unit in units]), name)
         if len(conflicts_of(flat)) < len(conflicts_of(made)):
             made = flat
-    return [
-        piece if piece.spans is not None else Piece(piece.rows, "entity", entity=name)
-        for piece in stamped(made, name)
-    ]
+    return [piece if piece.why else replace(piece, step="entity") for piece in stamped(made, name)]
 
 
 def _spans(versions: Versions) -> Spans:

@@ -1,13 +1,14 @@
 """What no merge may do, whatever step made it.
 
-Invariants (rules 1 to 4 of the guard; rule 5, sides swapped, is kept by `ladder.py`, which takes the two sides in an
-order of its own):
+Invariants (rules 1 to 4, and one more; that the sides may be swapped is kept by `ladder.py`, which takes the two sides
+in an order of its own):
 1. a line that one side alone changed the number of stands exactly as often as there; changed by both: between the
    least and the most of ours, theirs and ours + theirs - base. A new line may stand for a missing one when it has all
    its words that no side removed, and no line has a word that none of the three has;
 2. no qualified definition stands more often than on the side that has most of it;
 3. the result parses where both sides do;
-4. no statement that both sides changed differently is left as one side has it, and none is doubled.
+4. no statement that both sides changed differently is left as one side has it, and none is doubled;
+6. no name that one side took out of the file comes back by what the other side wrote.
 """
 
 from __future__ import annotations
@@ -24,12 +25,14 @@ from relay.merge.text.syntax import Source
 ALIKE = 0.6
 #: Pairs of new lines that are compared; beyond, rule 4 is left to rule 1.
 MOST_PAIRS = 40_000
+#: The number of the rule on names, in a fault.
+STALE = 6
 _SIGN = re.compile(r"\w+|[^\w\s]")
 
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """A rule that a merge breaks. `lines`: the lines in question, in their normal form."""
+    """A rule that a merge breaks. `lines`: the lines or names in question, lines in their normal form."""
 
     rule: int
     text: str
@@ -148,11 +151,34 @@ def parse_fault(ours: Source, theirs: Source, merged: Source) -> Fault | None:
     return None
 
 
+def stale_names(base: Source, ours: Source, theirs: Source, merged: Source) -> Fault | None:
+    """Names that one side took out of the file, and that stand in the merge because the other side wrote them. Of
+    12 such merges in our clones, people had written 10 in another way."""
+    if merged.language is None:
+        return None
+    o, a, b = base.names, ours.names, theirs.names
+    stale = sorted(name for name in merged.names if name in o and not (name in a and name in b))
+    if not stale:
+        return None
+    return Fault(
+        STALE, f"one side no longer has {', '.join(stale[:3])}, and the other uses it", frozenset(stale)
+    )
+
+
+def mentions(row: str, fault: Fault) -> bool:
+    """Has a line to do with a fault?"""
+    return normal(row) in fault.lines or not fault.lines.isdisjoint(words(row))
+
+
 def faults_of(base: Source, ours: Source, theirs: Source, merged: Source) -> list[Fault]:
     """All that a merge breaks."""
     found = line_faults(base.rows, ours.rows, theirs.rows, merged.rows)
     if merged.language is not None:
-        for fault in (definition_fault(base, ours, theirs, merged), parse_fault(ours, theirs, merged)):
+        for fault in (
+            definition_fault(base, ours, theirs, merged),
+            parse_fault(ours, theirs, merged),
+            stale_names(base, ours, theirs, merged),
+        ):
             if fault is not None:
                 found.append(fault)
     return found

@@ -37,13 +37,13 @@ def by_lines(sources: Sources, spans: Spans, entity: str = "") -> list[Piece]:
             if rows is None:
                 pieces.append(Piece(spans=place, entity=entity, why="both changed it differently"))
             else:
-                pieces.append(Piece(tuple(rows), step))
+                pieces.append(Piece(tuple(rows), step, place))
             continue
         rows = _one_sided(sources, place, region.change, _beside(sources, found, at, spans))
         if rows is None:
             pieces.append(Piece(spans=place, entity=entity, why="both changed how deep it stands"))
         else:
-            pieces.append(Piece(tuple(rows), "adjacent" if region.touching else ""))
+            pieces.append(Piece(tuple(rows), "adjacent" if region.touching else "", place))
     return pieces
 
 

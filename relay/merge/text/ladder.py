@@ -10,16 +10,18 @@ Invariants:
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from relay.merge.text import guard
 from relay.merge.text.entities import by_entities
 from relay.merge.text.git_text import GitAnswer, GitText
 from relay.merge.text.hunks import Sources, by_lines, whole
 from relay.merge.text.lines import Lines, lines_of, three_way
-from relay.merge.text.pieces import Piece, Spans, conflicts_of, latest, rows_of, size_of
+from relay.merge.text.pieces import Piece, conflicts_of, latest, rows_of, size_of
 from relay.merge.text.syntax import LANGUAGES, Source, language_of
 
+#: How often parts that go wrong together are taken back.
+MOST_ROUNDS = 4
 #: Bytes of a file beyond which git alone merges it.
 MOST_BYTES = 1_000_000
 
@@ -116,20 +118,79 @@ def _pieces(sources: Sources) -> list[Piece]:
         if entities is not None:
             other = _guarded(sources, entities)
             if size_of(other) < size_of(best):
-                best = other
+                best = [
+                    replace(piece, step="entity") if piece.step == "" and piece.rows else piece
+                    for piece in other
+                ]
     return best
 
 
 def _guarded(sources: Sources, pieces: list[Piece]) -> list[Piece]:
     """The pieces, where the guard has nothing against them, conflicts left as they are; else one conflict of all."""
-    base, ours, theirs = sources
-    if not conflicts_of(pieces):
-        merged = Source(rows_of(pieces), base.language)
-        faults = guard.faults_of(base, ours, theirs, merged)
+    for _ in range(MOST_ROUNDS):
+        if conflicts_of(pieces) and not any(piece.step for piece in pieces):
+            return pieces
+        faults = _faults(sources, pieces)
         if not faults:
             return pieces
+        pieces = _demoted(sources, pieces, faults)
+    return [Piece(spans=whole(sources), why="the parts that merge do not go together")]
+
+
+def _faults(sources: Sources, pieces: Sequence[Piece]) -> list[guard.Fault]:
+    """What the guard has against the pieces. Conflicts are read as each of the sides in turn: whatever is chosen in
+    them, the rest must do no harm."""
+    base, ours, theirs = sources
+    if not conflicts_of(pieces):
+        return guard.faults_of(base, ours, theirs, Source(rows_of(pieces), base.language))
+    found = []
+    for at in (1, 2):
+        filled = Source(_filled(sources, pieces, at), base.language)
+        for fault in (
+            guard.definition_fault(base, ours, theirs, filled),
+            guard.parse_fault(ours, theirs, filled),
+        ):
+            if fault is not None:
+                found.append(fault)
+    return found
+
+
+def _filled(sources: Sources, pieces: Sequence[Piece], side: int) -> list[str]:
+    rows: list[str] = []
+    for piece in pieces:
+        if piece.why and piece.spans is not None:
+            rows += sources[side].rows[slice(*piece.spans[side])]
+        else:
+            rows += piece.rows
+    return rows
+
+
+def _demoted(sources: Sources, pieces: list[Piece], faults: Sequence[guard.Fault]) -> list[Piece]:
+    """The pieces that a step made and that have the lines in question are conflicts; all of a step's, where none has
+    them."""
+    suspects = [piece for piece in pieces if piece.step and not piece.why]
+    if not suspects or any(piece.spans is None for piece in suspects):
         return [Piece(spans=whole(sources), why=faults[0].text)]
-    return pieces
+    for fault in faults:
+        named = [
+            piece for piece in suspects if any(guard.mentions(row, fault) for row in _all(sources, piece))
+        ]
+        if fault.lines and named:
+            gone = {id(piece) for piece in named}
+            return [
+                replace(piece, rows=(), why=fault.text) if id(piece) in gone else piece for piece in pieces
+            ]
+    gone = {id(piece) for piece in suspects}
+    return [replace(piece, rows=(), why=faults[0].text) if id(piece) in gone else piece for piece in pieces]
+
+
+def _all(sources: Sources, piece: Piece) -> list[str]:
+    """The lines of a piece, and those it was made of."""
+    assert piece.spans is not None
+    rows = list(piece.rows)
+    for source, span in zip(sources, piece.spans, strict=True):
+        rows += source.rows[slice(*span)]
+    return rows
 
 
 def _marked(
@@ -138,13 +199,11 @@ def _marked(
     rows: list[str] = []
     conflicts = []
     for piece in pieces:
-        if piece.spans is None:
+        if not piece.why or piece.spans is None:
             rows += piece.rows
             continue
         start = len(rows) + 1
-        parts = [
-            source.rows[span[0] : span[1]] for source, span in zip(sources, _sides(piece.spans), strict=True)
-        ]
+        parts = [source.rows[span[0] : span[1]] for source, span in zip(sources, piece.spans, strict=True)]
         first, second = (parts[2], parts[1]) if swapped else (parts[1], parts[2])
         rows += ["<" * labels.size + f" {labels.ours}", *first]
         rows += ["|" * labels.size + f" {labels.base}", *parts[0]]
@@ -155,10 +214,6 @@ def _marked(
     return Merged(
         text.replace("\n", "\r\n") if windows else text, latest(steps), tuple(conflicts), steps=steps
     )
-
-
-def _sides(spans: Spans) -> Spans:
-    return spans
 
 
 def _as_git(answer: GitAnswer, labels: Labels) -> Merged:

@@ -14,8 +14,9 @@ STEPS = ("trivial", "git", "adjacent", "imports", "added", "arguments", "entity"
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """Merged lines, or a conflict (`spans`: of the base, ours and theirs). `step`: what merged it, "" = nothing had
-    to; `entity`: the definition it is in; `why`: of a conflict."""
+    """Merged lines, or a conflict: then `why` says of what. `step`: what merged it, "" = nothing had to; `spans`: the
+    lines of the base, ours and theirs that it is of, where these are lines of their own; `entity`: the definition it
+    is in."""
 
     rows: tuple[str, ...] = ()
     step: str = ""
@@ -30,7 +31,7 @@ def latest(steps: Iterable[str], default: str = "git") -> str:
 
 
 def conflicts_of(pieces: Iterable[Piece]) -> list[Piece]:
-    return [piece for piece in pieces if piece.spans is not None]
+    return [piece for piece in pieces if piece.why]
 
 
 def rows_of(pieces: Iterable[Piece]) -> list[str]:
@@ -41,9 +42,9 @@ def rows_of(pieces: Iterable[Piece]) -> list[str]:
 def size_of(pieces: Iterable[Piece]) -> int:
     """The lines in conflict, on the sides."""
     return sum(
-        1 + (spans[1][1] - spans[1][0]) + (spans[2][1] - spans[2][0])
-        for spans in (piece.spans for piece in pieces)
-        if spans is not None
+        1 + (piece.spans[1][1] - piece.spans[1][0]) + (piece.spans[2][1] - piece.spans[2][0])
+        for piece in conflicts_of(pieces)
+        if piece.spans is not None
     )
 
 

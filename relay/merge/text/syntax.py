@@ -6,6 +6,7 @@ that stand directly above it.
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -13,12 +14,17 @@ from functools import cached_property
 
 from tree_sitter import Node, Parser, Tree
 
-from relay.code.read.grammar import SUFFIXES, tree_language
+from relay.code.read.grammar import KEYWORDS, SUFFIXES, tree_language
 from relay.merge.text import kinds
 from relay.merge.text.matching import Span
 
 #: Languages that are merged by syntax.
 LANGUAGES = frozenset({"python", "javascript", "typescript", "tsx", "go", "rust", "java", "c", "cpp"})
+
+_NAME = re.compile(r"[^\W\d]\w+")
+_STRINGS = r""""(?:[^"\\\n]|\\.)*"|'(?:[^'\\\n]|\\.)*'"""
+_QUOTED = re.compile(_STRINGS + r"|`[^`]*`|//.*|/\*(?:.|\n)*?\*/")
+_QUOTED_PYTHON = re.compile(r'"""(?:.|\n)*?"""|\'\'\'(?:.|\n)*?\'\'\'|' + _STRINGS + r"|\#.*")
 
 
 def language_of(path: str) -> str | None:
@@ -74,6 +80,15 @@ class Source:
         if self.tree is not None:
             _define(self.tree.root_node, "", found, 0)
         return found
+
+    @cached_property
+    def names(self) -> frozenset[str]:
+        """The names in it, without keywords and without what stands in comments and strings."""
+        if self.language is None:
+            return frozenset()
+        quoted = _QUOTED_PYTHON if self.language == "python" else _QUOTED
+        found = _NAME.findall(quoted.sub(" ", "\n".join(self.rows)))
+        return frozenset(found) - KEYWORDS[self.language]
 
     def units(self, span: Span) -> Units | None:
         """The units that make up the lines; None where the lines cut through one."""
