@@ -38,6 +38,7 @@ COMMANDS = {
     "log": "Show the daemon's log and follow it.",
     "archive": "Move old entries out of the transcript; they stay searchable.",
     "worktrees": "Show the agents' worktrees; merge, discard or remove one.",
+    "explore": "Do a task in several ways at once, and keep the best (`relay explore --help`).",
     "timeline": "Who changed which file, and what its author had seen (`relay timeline --help`).",
     "verify": "Check every event of the log against its hash, its causes and its lane.",
     "demo": "Three agents in a throw-away codebase: with the airspace, and without it.",
@@ -46,6 +47,7 @@ _ELSEWHERE = {
     "join": "relay.faces.terminal.main",
     "guard": "relay.guard_cli",
     "mcp": "relay.app.mcp.command",
+    "explore": "relay.app.merge.exploration.command",
     "timeline": "relay.app.timeline.command",
     "memory": "relay.app.memory.command",
     "demo": "relay.app.demo.story",
@@ -61,6 +63,7 @@ _OWN = frozenset(
         "sessions",
         "changesets",
         "keys",
+        "explore",
         "timeline",
         "memory",
     }

@@ -27,10 +27,10 @@ from relay.store.ports import Queries, Row, Tx, of_row
 Q = Queries(Path(__file__).parent)
 FOLDER = Path(__file__).parent
 #: The events: it was ordered, a variant has ended, the variants were compared (003, section 5.5: the result as an
-#: event of the timeline), and it is over.
+#: event of the timeline), a person has chosen, and it is over.
 BEGUN, VARIANT_ENDED = "exploration.begun", "exploration.variant_ended"
-COMPARED, ENDED = "exploration.compared", "exploration.ended"
-TYPES = (BEGUN, VARIANT_ENDED, COMPARED, ENDED)
+COMPARED, CHOSEN, ENDED = "exploration.compared", "exploration.chosen", "exploration.ended"
+TYPES = (BEGUN, VARIANT_ENDED, COMPARED, CHOSEN, ENDED)
 
 
 class State(StrEnum):

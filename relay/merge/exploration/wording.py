@@ -56,7 +56,7 @@ def begun(exploration: Exploration, runs: Sequence[VariantRun]) -> str:
 def compared(exploration: Exploration, runs: Sequence[VariantRun]) -> str:
     """What the room says when they were compared: the table, who leads, and what a person can do."""
     lines = [f"{exploration.name}: `{_title(exploration)}`", "", *table(exploration, runs), ""]
-    lines += [f"{run.name}: {note}" for run in runs if (note := _missing(run))]
+    lines += [note for run in runs if (note := missing(run))]
     lines.append(exploration.recommendation)
     if exploration.state is State.WAITING:
         lines += ["", how_to_choose(exploration, runs)]
@@ -83,7 +83,7 @@ def table(exploration: Exploration, runs: Sequence[VariantRun]) -> list[str]:
     ]
     for run in runs:
         tests = {True: "pass", False: "fail", None: "not run"}[run.passing]
-        figures = [_figure(run.metrics.get(name)) for name in names]
+        figures = [figure(run.metrics.get(name)) for name in names]
         score = "-" if run.score is None else f"{run.score:.3f}"
         mark = " (winner)" if run.name == exploration.winner else ""
         lines.append(f"| {' | '.join([run.name + mark, standing(run), tests, *figures, score])} |")
@@ -147,11 +147,14 @@ def _fenced(text: str) -> str:
     return f"{fence}diff\n{cut}\n{fence}"
 
 
-def _missing(run: VariantRun) -> str:
-    return "; ".join(f"no {name}, since {safe_line(why)}" for name, why in run.notes.items())
+def missing(run: VariantRun) -> str:
+    """Which figures of a variant are missing, and why; empty: none."""
+    notes = "; ".join(f"no {name}: {safe_line(why)}" for name, why in run.notes.items())
+    return f"{run.name}: {notes}" if notes else ""
 
 
-def _figure(value: float | None) -> str:
+def figure(value: float | None) -> str:
+    """A figure in a table; one that is not known is never 0."""
     return "unknown" if value is None else f"{value:.4g}"
 
 

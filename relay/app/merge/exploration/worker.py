@@ -1,0 +1,73 @@
+"""Carries the open explorations of a running room.
+
+Invariant: each exploration has one task at most. What fails is said in the log and tried again; what waits for people
+has no task.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+
+import structlog
+
+from relay.airspace.worktrees.registry import WorktreeRegistry
+from relay.app.merge.exploration.explorer import BusyElsewhere, Explorer
+from relay.checks.runner import CheckRunner
+from relay.merge.exploration import journal
+from relay.merge.exploration.journal import TYPES, State
+from relay.store.ports import Store, StoreError, is_away
+
+log = structlog.get_logger(__name__)
+#: Seconds between two looks when nothing wakes it: while one is open, and while none is.
+POLL_S, IDLE_S = 5.0, 60.0
+
+
+class ExplorationWorker:
+    """`explorer` carries them, `runner` runs their commands; its folder is emptied at the start."""
+
+    def __init__(
+        self, store: Store, registry: WorktreeRegistry, explorer: Explorer, runner: CheckRunner
+    ) -> None:
+        self._store, self._registry, self._explorer, self._runner = store, registry, explorer, runner
+        self._running: dict[int, asyncio.Task[None]] = {}
+
+    async def run(self) -> None:
+        """Go on with what is open, for ever."""
+        await self._runner.clean()
+        try:
+            with contextlib.closing(self._store.wakeup(TYPES)) as wakeup:
+                while True:
+                    await wakeup.wait(POLL_S if await self.look() else IDLE_S)
+        finally:
+            for task in self._running.values():
+                task.cancel()
+            await asyncio.gather(*self._running.values(), return_exceptions=True)
+            self._running.clear()
+
+    async def look(self) -> bool:
+        """Begin what can be done now. Is any open that waits for nobody?"""
+        self._running = {number: task for number, task in self._running.items() if not task.done()}
+        there = [
+            each.number
+            for each in await self._store.read(journal.open_explorations)
+            if each.state is not State.WAITING
+        ]
+        if self._registry.main is not None:
+            for number in there:
+                if number not in self._running:
+                    task = asyncio.create_task(self._go(number), name=f"exploration-{number}")
+                    self._running[number] = task
+        return bool(there)
+
+    async def _go(self, number: int) -> None:
+        try:
+            await self._explorer.go(number)
+        except BusyElsewhere:
+            log.info("exploration is carried by another process", exploration=number)
+        except (StoreError, self._store.transient) as error:
+            if not is_away(error):
+                log.warning("exploration put off", exploration=number, reason=str(error))
+        except Exception:
+            log.exception("exploration failed", exploration=number)
+            await asyncio.sleep(POLL_S)
