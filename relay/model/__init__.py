@@ -37,6 +37,7 @@ from relay.model.ports import (
     Board,
     BoardChange,
     BoardTask,
+    Explorations,
     Handoffs,
     HeldPaths,
     Holds,

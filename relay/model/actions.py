@@ -275,6 +275,48 @@ class RunPipeline(Action, word="/pipeline"):
     text: str
 
 
+class Exploring(Action):
+    """An action on explorations."""
+
+
+@dataclass(frozen=True)
+class Explore(Exploring, word="/explore"):
+    """Do a task in so many ways at once, by the room's agents in turn."""
+
+    variants: int
+    text: str
+
+
+@dataclass(frozen=True)
+class ShowExploration(Exploring, word="/explore"):
+    """How the variants of an exploration (its room number) compare."""
+
+    exploration: int
+
+
+@dataclass(frozen=True)
+class TakeVariant(Exploring, word="/explore"):
+    """Merge a variant of an exploration. `paths`: files from other variants, each as `PATH=VARIANT`."""
+
+    exploration: int
+    variant: str
+    paths: tuple[str, ...] = ()
+
+    def line(self) -> str:
+        files = "".join(f" {shlex.quote(path)}" for path in self.paths)
+        return f"{self.word} take {references.exploration(self.exploration)} {self.variant}{files}"
+
+
+@dataclass(frozen=True)
+class EndExploration(Exploring, word="/explore"):
+    """End an exploration that waits for a choice, and merge nothing."""
+
+    exploration: int
+
+    def line(self) -> str:
+        return f"{self.word} end {references.exploration(self.exploration)}"
+
+
 @dataclass(frozen=True)
 class Rewind(Action, word="/rewind"):
     """Take back what `lane` (an agent, a person, a lane's key) did since the moment `to`. `into`: new, worktree or
@@ -376,6 +418,7 @@ _WRITTEN: dict[str, Callable[[Any], str]] = {
     "paths": lambda paths: " ".join(map(shlex.quote, paths)) or "-",
     "task": references.task,
     "handoff": references.handoff,
+    "exploration": references.exploration,
     "memory": lambda memory: memory if isinstance(memory, str) else references.memory(memory),
 }
 

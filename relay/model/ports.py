@@ -11,6 +11,7 @@ from relay.model.actions import (
     AnswerHandoff,
     Decide,
     DeclareIntent,
+    Exploring,
     ForceRelease,
     Forget,
     HandOn,
@@ -261,6 +262,22 @@ class Remembered(Protocol):
     ) -> str:
         """Keep or forget what a person orders in this message; gives the room's answer. Runs in the caller's
         transaction. Raises Refusal, with nothing changed."""
+        ...
+
+
+class Explorations(Protocol):
+    """What the room's commands ask of explorations."""
+
+    async def carry_out(
+        self,
+        tx: Any,
+        action: Exploring,
+        *,
+        by: str,
+        cause: Sequence[str] = (),
+    ) -> str:
+        """Order what a person wants; gives the room's answer. What takes time is done afterwards. Runs in the
+        caller's transaction. Raises Refusal, with nothing changed."""
         ...
 
 

@@ -175,6 +175,7 @@ class Daemon:
         start("knowledge-model", parts.knowledge.read_with_model)
         start("timeline-rewinds", parts.settle_rewinds)
         start("handoffs", parts.handoffs.run)
+        start("explorations", parts.explorations.run)
         start("timeline-snapshots", parts.timeline.prune)
         start("timeline-journal", parts.journal.run)
         start("timeline-tools", parts.timeline.tools.run)

@@ -20,6 +20,8 @@ from relay.app.daemon.recovery import Recovery
 from relay.app.daemon.supervisor import Supervisor
 from relay.app.daemon.trouble import Trouble
 from relay.app.daemon.turn_hooks import DaemonHooks
+from relay.app.merge.exploration.room_actions import ExplorationActions
+from relay.app.merge.exploration.worker import ExplorationWorker
 from relay.app.runtime.instance import InstanceRecord
 from relay.app.wiring.conflict_log import ConflictLog
 from relay.app.wiring.handoffs.checks import HandoffChecks
@@ -160,6 +162,7 @@ class Parts:
         orders = HandoffOrders(settings, registry, self.turns, voice)
         checks = HandoffChecks(store, settings, registry)
         self.handoffs = HandoffSteps(store, settings, registry, voice, checks)
+        self.explorations = ExplorationWorker(store, settings, registry)
         handlers = ActionHandlers(
             board,
             self.roster,
@@ -171,6 +174,7 @@ class Parts:
             orders,
             TimelineActions(self.rewinds, self.moments),
             MemoryActions(store, hop_decay=lambda: settings.current.memory.hop_decay),
+            ExplorationActions(settings, registry),
         )
         self.steward = Steward(store, handlers, self.overview, self.roster, self.turns)
 

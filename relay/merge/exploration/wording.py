@@ -90,6 +90,18 @@ def table(exploration: Exploration, runs: Sequence[VariantRun]) -> list[str]:
     return lines
 
 
+def progress(runs: Sequence[VariantRun]) -> list[str]:
+    """What each variant has used so far, as lines of a list."""
+    lines = []
+    for run in runs:
+        usage = run.usage
+        used = [f"{usage.seconds:.0f} s", f"{usage.tool_calls} tool calls"]
+        used.append("tokens unknown" if usage.tokens is None else f"{usage.tokens:,} tokens")
+        used.append("cost unknown" if usage.cost_usd is None else f"${usage.cost_usd:.4g}")
+        lines.append(f"- {run.name} ({run.agent}): {standing(run)}, {', '.join(used)}")
+    return lines
+
+
 def standing(run: VariantRun) -> str:
     """How a variant stands, in words."""
     match run.status:

@@ -26,7 +26,7 @@ from io import StringIO
 from relay.model import actions, references
 from relay.model.actions import COMMAND_WORD, Action
 from relay.model.references import Thing
-from relay.room.parsing import handoff_commands, memory_commands, timeline_commands
+from relay.room.parsing import exploration_commands, handoff_commands, memory_commands, timeline_commands
 from relay.room.parsing.arguments import (
     MAX_REASON,
     WrongArguments,
@@ -310,6 +310,13 @@ COMMANDS: tuple[Command, ...] = (
         "run a task through the configured roles, each handing on to the next",
         "/pipeline Add a login page",
         handoff_commands.pipeline,
+    ),
+    Command(
+        "/explore <variants> <task> | x<number> | take x<number> <variant> [path=variant]... | end x<number>",
+        "do a task in several ways at once, by the room's agents in turn, and keep the best; `x3` shows how they "
+        "compare, `take` merges one (with files from others), `end` none",
+        "/explore 3 Cache the answers of lookup()",
+        exploration_commands.explore,
     ),
     Command(
         "/allow p<number> [option]",

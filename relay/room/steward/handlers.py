@@ -14,6 +14,7 @@ from relay.model import (
     STEWARD,
     Airspace,
     Board,
+    Explorations,
     Handoffs,
     Holds,
     Message,
@@ -64,6 +65,9 @@ GUARDED = (
     | actions.Remember
     | actions.Decide
     | actions.Forget
+    | actions.Explore
+    | actions.TakeVariant
+    | actions.EndExploration
 )
 #: Of these: what is told to agents later as the word of whoever ordered it.
 QUOTED = actions.Remember | actions.Decide | actions.Forget
@@ -110,11 +114,12 @@ class ActionHandlers:
         handoffs: Handoffs,
         timeline: Timeline | None = None,
         memory: Remembered | None = None,
+        explorations: Explorations | None = None,
     ) -> None:
         self._board, self._roster, self._turns, self._holds = board, roster, turns, holds
         self._airspace, self._permissions, self._overview = airspace, permissions, overview
         self._handoffs = handoffs
-        self._timeline, self._memory = timeline, memory
+        self._timeline, self._memory, self._explorations = timeline, memory, explorations
 
     def after_commit(self, result: Result) -> None:
         """Do what reaches outside of the database."""
@@ -197,6 +202,10 @@ class ActionHandlers:
                 by, message, cause = order.by, order.message, order.cause
                 carry_out = self._remembered().carry_out
                 return Result(await carry_out(tx, action, by=by, message=message, cause=cause))
+            case actions.Exploring():
+                if self._explorations is None:
+                    raise Refusal("This room explores nothing.", "")
+                return Result(await self._explorations.carry_out(tx, action, by=order.by, cause=order.cause))
             case actions.RunPipeline():
                 return Result(await self._handoffs.pipeline(tx, action, by=order.by, cause=order.cause))
             case _:

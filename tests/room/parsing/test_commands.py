@@ -16,6 +16,8 @@ from relay.model.actions import (
     Continue,
     Decide,
     DeclareIntent,
+    EndExploration,
+    Explore,
     ForceRelease,
     Forget,
     GoFirst,
@@ -35,6 +37,7 @@ from relay.model.actions import (
     Route,
     RunPipeline,
     ShowAirspace,
+    ShowExploration,
     ShowHelp,
     ShowLocks,
     ShowQueue,
@@ -43,6 +46,7 @@ from relay.model.actions import (
     Status,
     Stop,
     TakeMain,
+    TakeVariant,
     TryNow,
     Undo,
     UndoRewind,
@@ -119,6 +123,17 @@ PENDING, DOING, DONE = Status
         ("/handoff 12 branch other-way", AnswerHandoff(12, HandoffAnswer.BRANCH, "other-way")),
         ("/handoff # 12 escalate.", AnswerHandoff(12, HandoffAnswer.ESCALATE)),
         ("/pipeline Add a\nlogin page", RunPipeline("Add a login page")),
+        ("/explore 3 Cache  the\nanswers", Explore(3, "Cache the answers")),
+        ("/explore cache the answers", Explore(3, "cache the answers")),
+        ("/explore take a look at it", Explore(3, "take a look at it")),
+        ("/explore end the loop early", Explore(3, "end the loop early")),
+        ("/explore X12", ShowExploration(12)),
+        ("/explore take x12 in-memory", TakeVariant(12, "in-memory")),
+        (
+            "/explore take #x12 redis src/a.py=in-memory 'with a blank=x.py=b'",
+            TakeVariant(12, "redis", ("src/a.py=in-memory", "with a blank=x.py=b")),
+        ),
+        ("/explore end x12.", EndExploration(12)),
         ("/recall  why no\nclock mocks?", Recall("why no clock mocks?")),
         ("/recall", Recall()),
         (
@@ -188,6 +203,12 @@ def test_what_is_not_command_like_is_a_message(body: str) -> None:
         ("/handoff h3 retry now", ["takes nothing more"]),
         ("/handoff t3 retry", ["like `h12`", "which is a task"]),
         ("/pipeline", ["what is to be done"]),
+        ("/explore", ["what is to be done", "/explore 3 Cache the answers"]),
+        ("/explore 3", ["what is to be done"]),
+        ("/explore 1 Cache the answers", ["two or more"]),
+        ("/explore take x3", ["which variant"]),
+        ("/explore take x3 redis src/a.py", ["`src/a.py` is not `path=variant`"]),
+        ("/explore take x3 'redis", ["quotation mark"]),
         ("/task", ["title is missing", "`/task <title>`", "`/task Fix the login page`"]),
         ("/move", ["number of the task", "`/move t3 in_progress`"]),
         ("/move done #3", ["number of the task", "not `done`"]),
@@ -287,6 +308,8 @@ _unquoted = _words.filter(lambda text: '"' not in text)
 _reasonless = _words.filter(lambda text: "because" not in text.casefold())
 _agents = st.lists(st.sampled_from(AGENTS), unique=True, max_size=3).map(tuple)
 _numbers = st.integers(1, 999_999)
+_variants = st.sampled_from(["redis", "in-memory", "a.b_c"])
+_files = st.builds("{}={}".format, _text, _variants)
 _givers = st.sampled_from(["@CLAUDE", "@CODEX", "developer", "qa"])
 _actions: st.SearchStrategy[Action] = st.one_of(
     st.builds(AddTask, _words),
@@ -301,6 +324,9 @@ _actions: st.SearchStrategy[Action] = st.one_of(
     st.builds(GoFirst, st.sampled_from(AGENTS)),
     st.builds(HandOn, _givers, _givers, st.none() | _words),
     st.builds(RunPipeline, _words),
+    st.builds(Explore, st.integers(2, 99), _words),
+    *(st.builds(kind, _numbers) for kind in (ShowExploration, EndExploration)),
+    st.builds(TakeVariant, _numbers, _variants, st.lists(_files, max_size=3).map(tuple)),
     st.builds(
         AnswerHandoff, _numbers, st.sampled_from([HandoffAnswer.RETRY, HandoffAnswer.ESCALATE]), st.none()
     ),

@@ -8,12 +8,15 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+from collections.abc import Callable
 
 import structlog
 
 from relay.airspace.worktrees.registry import WorktreeRegistry
-from relay.app.merge.exploration.explorer import BusyElsewhere, Explorer
+from relay.app.merge.exploration.explorer import BusyElsewhere, Explorer, ExplorerParts
+from relay.app.merge.exploration.winner import merge_by_git
 from relay.checks.runner import CheckRunner
+from relay.config.settings import LiveSettings
 from relay.merge.exploration import journal
 from relay.merge.exploration.journal import TYPES, State
 from relay.store.ports import Store, StoreError, is_away
@@ -24,17 +27,34 @@ POLL_S, IDLE_S = 5.0, 60.0
 
 
 class ExplorationWorker:
-    """`explorer` carries them, `runner` runs their commands; its folder is emptied at the start."""
+    """Carries the explorations of one room. `tell`: is called whenever one stands otherwise."""
 
     def __init__(
-        self, store: Store, registry: WorktreeRegistry, explorer: Explorer, runner: CheckRunner
+        self,
+        store: Store,
+        settings: LiveSettings,
+        registry: WorktreeRegistry,
+        tell: Callable[[], None] = lambda: None,
     ) -> None:
-        self._store, self._registry, self._explorer, self._runner = store, registry, explorer, runner
+        self._store, self._settings, self._registry, self._tell = store, settings, registry, tell
+        self._explorer: Explorer | None = None
         self._running: dict[int, asyncio.Task[None]] = {}
+
+    async def _made(self) -> Explorer | None:
+        """What carries them; None while the repository is not known. What a killed process left of exports is removed
+        first."""
+        registry = self._registry
+        if self._explorer is None and registry.main is not None:
+            folder = self._settings.current.runtime_dir / "exploration-checks"
+            runner = CheckRunner(self._store, registry.scratch.git(registry.main), folder)
+            await runner.clean()
+            merge = merge_by_git(registry)
+            parts = ExplorerParts(self._store, self._settings, registry, runner, merge, tell=self._tell)
+            self._explorer = Explorer(parts)
+        return self._explorer
 
     async def run(self) -> None:
         """Go on with what is open, for ever."""
-        await self._runner.clean()
         try:
             with contextlib.closing(self._store.wakeup(TYPES)) as wakeup:
                 while True:
@@ -53,16 +73,16 @@ class ExplorationWorker:
             for each in await self._store.read(journal.open_explorations)
             if each.state is not State.WAITING
         ]
-        if self._registry.main is not None:
-            for number in there:
-                if number not in self._running:
-                    task = asyncio.create_task(self._go(number), name=f"exploration-{number}")
-                    self._running[number] = task
+        explorer = await self._made()
+        for number in there:
+            if explorer is not None and number not in self._running:
+                task = asyncio.create_task(self._go(explorer, number), name=f"exploration-{number}")
+                self._running[number] = task
         return bool(there)
 
-    async def _go(self, number: int) -> None:
+    async def _go(self, explorer: Explorer, number: int) -> None:
         try:
-            await self._explorer.go(number)
+            await explorer.go(number)
         except BusyElsewhere:
             log.info("exploration is carried by another process", exploration=number)
         except (StoreError, self._store.transient) as error:
