@@ -39,6 +39,7 @@ COMMANDS = {
     "archive": "Move old entries out of the transcript; they stay searchable.",
     "worktrees": "Show the agents' worktrees; merge, discard or remove one.",
     "explore": "Do a task in several ways at once, and keep the best (`relay explore --help`).",
+    "merge": "Merge what git cannot, and say what conflicts (`relay merge --help`).",
     "timeline": "Who changed which file, and what its author had seen (`relay timeline --help`).",
     "verify": "Check every event of the log against its hash, its causes and its lane.",
     "demo": "Three agents in a throw-away codebase: with the airspace, and without it.",
@@ -48,6 +49,7 @@ _ELSEWHERE = {
     "guard": "relay.guard_cli",
     "mcp": "relay.app.mcp.command",
     "explore": "relay.app.merge.exploration.command",
+    "merge": "relay.app.merge.command",
     "timeline": "relay.app.timeline.command",
     "memory": "relay.app.memory.command",
     "demo": "relay.app.demo.story",
@@ -66,6 +68,7 @@ _OWN = frozenset(
         "explore",
         "timeline",
         "memory",
+        "merge",
     }
 )
 

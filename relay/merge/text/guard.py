@@ -1,7 +1,6 @@
 """What no merge may do, whatever step made it.
 
-Invariants (rules 1 to 4, and one more; that the sides may be swapped is kept by `ladder.py`, which takes the two sides
-in an order of its own):
+Invariants (rules 1 to 4, and one more; `ladder.py` keeps that the sides may be swapped, by an order of its own):
 1. a line that one side alone changed the number of stands exactly as often as there; changed by both: between the
    least and the most of ours, theirs and ours + theirs - base. A new line may stand for a missing one when it has all
    its words that no side removed, and no line has a word that none of the three has;

@@ -55,8 +55,8 @@ BODIES = _set(
     "formal_parameters record_pattern field_initializer_list  method_spec_list switch_block "
     "array_initializer"
 )
-#: What the parent of units may be. LISTS: items whose order says little; PLACES: arguments, whose place says what they
-#: are; CODE: statements; elsewhere: definitions and members.
+#: What the parent of units may be. LISTS: items whose order says little; PLACES: arguments, whose place says what
+#: they are; CODE: statements; elsewhere: definitions and members.
 LISTS = _set(
     "list dictionary set object array array_expression literal_value initializer_list enum_body "
     "enumerator_list  enum_variant_list named_imports export_clause import_from_statement use_list "

@@ -83,6 +83,14 @@ def merge_text(
     return _as_git(answer, labels)
 
 
+def git_alone(git: GitText, base: str, ours: str, theirs: str, labels: Labels | None = None) -> Merged:
+    """git's own answer. Raises GitTextError."""
+    answer = git.merge(*(_bytes(text) for text in (base, ours, theirs)))
+    if answer.text is not None:
+        return Merged(_text(answer.text), "git")
+    return _as_git(answer, labels or Labels())
+
+
 def suspicions(base: str, ours: str, theirs: str, merged: str, language: str | None) -> tuple[str, ...]:
     """What the guard says of a clean merge of git's."""
     sources = [

@@ -51,3 +51,8 @@ def size_of(pieces: Iterable[Piece]) -> int:
 def stamped(pieces: Sequence[Piece], entity: str) -> list[Piece]:
     """The pieces, with an entity where they have none."""
     return [piece if piece.entity else replace(piece, entity=entity) for piece in pieces]
+
+
+def shown_step(step: str) -> str:
+    """The step as `by` gives it: `arguments` are joined in an entity, and all data is `json`."""
+    return {"arguments": "entity", "yaml": "json", "toml": "json"}.get(step, step)

@@ -199,6 +199,8 @@ def _written(
             lead = max(leads, default=0) if one.key in firsts else min(leads, default=0)
         elif one.key in firsts:
             lead = max([lead, *tails, *(kept[at - 1].lead for _ in (0,) if at > 1)])
+            if not lead and parent not in kinds.LISTS and len(rows_of(one.pieces)) > 1:
+                lead = 2 if parent == "module" else 1  # as Python has it; elsewhere one
         if lead:
             pieces.append(Piece(("",) * lead))
         made = one.pieces
