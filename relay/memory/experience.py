@@ -31,7 +31,9 @@ MOST_OUTCOME = 200
 MOST_DETAILS = 262_144
 MOST_JOINED = 1_048_576
 #: What the room calls the memories that it makes itself (observed.py): no words of these.
-OBSERVED = frozenset({"message", "answer", "decision", "task", "lock", "advisory", "changeset"})
+OBSERVED = frozenset(
+    {"message", "answer", "decision", "task", "lock", "advisory", "changeset", "exploration"}
+)
 #: Where a sentence ends, and the next begins.
 _NEXT = re.compile(r"(?<=[.!?…。！？؟])\s+|\n+|(?<=[。！？])")
 #: A sentence that asks, with what may stand around its end.

@@ -8,8 +8,8 @@ Invariants:
 - a message that says knowledge for some readers only is none: it is knowledge, which knows its readers.
 
 Remembered are people's messages and agents' answers (of these, decisions are told apart), tasks that ended, locks
-that were taken away, advisories that are over, and changesets. Not: commands, what relay itself says, advisories as
-they open. `/remember` and `/decide` keep theirs when they are carried out.
+that were taken away, advisories that are over, changesets, and explorations that are over. Not: commands, what relay
+itself says, advisories as they open. `/remember` and `/decide` keep theirs when they are carried out.
 
 Pure.
 """
@@ -33,8 +33,9 @@ from relay.model.actions import COMMAND_WORD
 
 POSTED, TASK_CHANGED, FORCED = "message.posted", "task.changed", "lock.forced"
 ADVISORY, CHANGESET = "advisory.changed", "changeset.recorded"
+EXPLORED = "exploration.ended"
 #: The events that are looked at.
-READS = frozenset({POSTED, TASK_CHANGED, FORCED, ADVISORY, CHANGESET})
+READS = frozenset({POSTED, TASK_CHANGED, FORCED, ADVISORY, CHANGESET, EXPLORED})
 #: The tag of what a line of the transcript says that proves nobody.
 UNVERIFIED = "unverified"
 #: Characters of a text that are its summary; a longer one is kept whole among the details.
@@ -89,6 +90,8 @@ def observed(event: Event, given: Sequence[str] = ()) -> NewMemory | None:
             return _advisory(event, outputs["advisory"])
         case "changeset.recorded":
             return _changeset(event, outputs["changeset"])
+        case "exploration.ended":
+            return _explored(event, outputs)
     return None
 
 
@@ -211,6 +214,35 @@ def _changeset(event: Event, changeset: Json) -> NewMemory | None:
     files = [str(path) for path in changeset.get("changed") or changeset.get("declared") or ()][:MOST_FILES]
     details = (*details, *([{"files": files}] if files else []))
     return _new(event, Experience("changeset", summary, details), str(changeset["agent_id"]))
+
+
+def _explored(event: Event, result: Json) -> NewMemory | None:
+    """A task that was done in several ways: which way was kept, why, and how the others came out."""
+    title, details = _told(str(result["task"]), "")
+    if not title:
+        return None
+    winner = result.get("winner") if result.get("merged") else None
+    how = f"the variant {winner} was kept" if winner else "no variant was kept"
+    ways = [_variant(variant) for variant in result.get("variants") or ()]
+    why = [str(result["recommendation"])[:MOST_RESULT]] if result.get("recommendation") else []
+    experience = Experience(
+        "exploration",
+        cut(f"{title}: {how} among {len(ways)}", MOST_SUMMARY),
+        (*details, *why, *ways),
+        "success" if winner else "failure",
+    )
+    return _new(event, experience, str(result["asker"]))
+
+
+def _variant(variant: Json) -> str:
+    """One way, in a sentence."""
+    passing = variant.get("passing")
+    tests = "no test has run" if passing is None else f"its tests {'pass' if passing else 'fail'}"
+    ended = variant.get("which") or variant.get("reason")
+    status = str(variant["status"]).replace("_", " ")
+    ended = f"{status} ({str(ended)[:MOST_SUMMARY]})" if ended else status
+    figures = [f"{name} {value:g}" for name, value in (variant.get("metrics") or {}).items()]
+    return f"{variant['name']} by {variant['agent']}: {', '.join([ended, tests, *figures])}"
 
 
 def _told(text: str, decision: str) -> tuple[str, tuple[Any, ...]]:

@@ -200,3 +200,32 @@ def test_whom_a_message_is_for_says_nothing_of_what_it_is_about() -> None:
 def test_what_says_something_has_two_words_of_its_own() -> None:
     assert not says_something("please run it again")
     assert says_something("please run pytest again")
+
+
+def test_an_exploration_that_is_over_is_remembered_with_what_lost() -> None:
+    result = {
+        "task": "cache the answers of lookup()",
+        "asker": "ann",
+        "winner": "in-memory",
+        "merged": "1" * 40,
+        "recommendation": "in-memory has the highest score, 1.000.",
+        "variants": [
+            {"name": "redis", "agent": "CODEX", "status": "budget_exceeded", "which": "max_cost_usd"},
+            {
+                "name": "in-memory",
+                "agent": "CLAUDE",
+                "status": "completed",
+                "passing": True,
+                "metrics": {"lines_of_code": 200.0},
+            },
+        ],
+    }
+    made = kept(observed(event("exploration.ended", result)))
+    experience = made.experience
+    assert experience.summary == "cache the answers of lookup(): the variant in-memory was kept among 2"
+    assert (experience.event_type, experience.outcome, made.agent) == ("exploration", "success", "ann")
+    assert "redis by CODEX: budget exceeded (max_cost_usd), no test has run" in experience.details
+    assert "in-memory by CLAUDE: completed, its tests pass, lines_of_code 200" in experience.details
+    without = kept(observed(event("exploration.ended", {**result, "winner": None, "merged": None})))
+    assert without.experience.summary.endswith("no variant was kept among 2")
+    assert without.experience.outcome == "failure"
