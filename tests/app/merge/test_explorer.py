@@ -11,7 +11,9 @@ from typing import Any
 
 import pytest
 
+from relay.app.merge.exploration import orders
 from relay.app.merge.exploration.explorer import BusyElsewhere
+from relay.app.merge.exploration.winner import NotSeen
 from relay.base.files import alone_in
 from relay.merge.exploration import journal
 from relay.merge.exploration.journal import State, Status, VariantRun
@@ -92,10 +94,10 @@ async def test_main_untouched_until_merge(opened: Open) -> None:
     before, merges = room.state_of_main(), list[str]()
     real = room.explorer._parts.merge
 
-    async def merge(run: VariantRun, at: str, by: str, text: str) -> tuple[str, str]:
+    async def merge(run: VariantRun, at: str, by: str, text: str, seen: str) -> tuple[str, str]:
         assert room.state_of_main() == before
         merges.append(run.name)
-        return await real(run, at, by, text)
+        return await real(run, at, by, text, seen)
 
     room.merge = merge
     await room.restart()
@@ -180,9 +182,9 @@ async def test_with_nothing_to_take_it_ends(opened: Open) -> None:
 async def test_a_winner_that_conflicts_waits_for_people(opened: Open) -> None:
     room = await opened()
 
-    async def meanwhile(run: VariantRun, at: str, by: str, text: str) -> tuple[str, str]:
+    async def meanwhile(run: VariantRun, at: str, by: str, text: str, seen: str) -> tuple[str, str]:
         commit(room.folder, {"cache.py": "theirs = 1\n"})
-        return await real(run, at, by, text)
+        return await real(run, at, by, text, seen)
 
     real, room.merge = room.explorer._parts.merge, meanwhile
     room.explorer._parts = replace(room.explorer._parts, merge=meanwhile)
@@ -254,8 +256,8 @@ def _kill(room: ExplorationRoom, when: str) -> None:
     if when == "merged":
         real = explorer._parts.merge
 
-        async def merge(run: VariantRun, at: str, by: str, text: str) -> tuple[str, str]:
-            await real(run, at, by, text)
+        async def merge(run: VariantRun, at: str, by: str, text: str, seen: str) -> tuple[str, str]:
+            await real(run, at, by, text, seen)
             raise Killed
 
         explorer._parts = replace(explorer._parts, merge=merge)
@@ -329,3 +331,33 @@ async def test_files_are_taken_from_another_variant(opened: Open) -> None:
     assert room.git("show", f"{taken}:cache.py") == ("memory = 1\n" * 20).rstrip()
     with pytest.raises(Refusal, match="is no file of redis or in-memory"):
         await room.explorer.places.composed(waiting, runs["in-memory"], {"none.py": runs["redis"]})
+
+
+@SQLITE
+async def test_what_relay_joins_is_shown_before_a_person_takes_it(opened: Open) -> None:
+    """Without tests a merge beyond git lands when exactly this tree was seen, and is taken again."""
+    room = await opened()
+    await room.order(FILE)
+    await room.explorer.go(1)
+    calls: list[str] = []
+
+    async def merge(run: VariantRun, at: str, by: str, text: str, seen: str) -> tuple[str, str]:
+        calls.append(seen)
+        if seen != "a" * 40:
+            raise NotSeen("a" * 40, "+joined", "no test is configured")
+        return await real(run, at, by, text, seen)
+
+    real = room.explorer._parts.merge
+    room.explorer._parts = replace(room.explorer._parts, merge=merge)
+
+    async def take(name: str) -> State:
+        await room.store.write(lambda tx: orders.take(tx, 1, name, by="ann"))
+        return (await room.explorer.go(1)).state
+
+    assert await take("redis") is State.WAITING
+    assert "+joined" in (await room.said())[-1]
+    assert "Look at it, then take it again" in (await room.row()).trouble
+    # Another choice has not been seen.
+    assert await take("in-memory") is State.WAITING
+    assert await take("in-memory") is State.DONE
+    assert calls == ["", "", "a" * 40]

@@ -14,7 +14,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -26,7 +26,7 @@ from relay.app.merge.exploration.choosing import Chooser
 from relay.app.merge.exploration.measuring import Measures
 from relay.app.merge.exploration.places import VariantPlaces
 from relay.app.merge.exploration.variant_turn import POLL_S, Progress, run_within
-from relay.app.merge.exploration.winner import MergeWinner
+from relay.app.merge.exploration.winner import MergeWinner, NotSeen
 from relay.app.runtime.built_agents import build
 from relay.base.files import alone_in
 from relay.checks.runner import CheckRunner
@@ -302,17 +302,10 @@ class Explorer:
                 merged, into = target.commit, target.name  # of a process that was killed behind the merge
             else:
                 text = wording.merge_message(exploration, run)
-                merged, into = await self._parts.merge(run, commit, exploration.asker, text)
+                seen = wording.shown_tree(exploration.trouble)
+                merged, into = await self._parts.merge(run, commit, exploration.asker, text, seen)
         except (Refusal, GitError) as error:
-            why = str(error)
-            waiting = replace(exploration, state=State.WAITING, trouble=why)
-
-            async def put_off(tx: Tx) -> None:
-                await journal.save(tx, waiting)
-                how = wording.how_to_choose(waiting, list(runs.values()))
-                await self._say(tx, waiting, f"{wording.not_merged(waiting, why)}\n\n{how}")
-
-            await self._store.write(put_off)
+            await self._put_off(exploration, runs, error)
             return
         done = replace(exploration, state=State.DONE, merged=merged, trouble="")
 
@@ -321,6 +314,22 @@ class Explorer:
             await self._say(tx, done, wording.merged(done, into), event.id)
 
         await self._store.write(work, durable=True)
+
+    async def _put_off(
+        self, exploration: Exploration, runs: Mapping[str, VariantRun], error: Refusal | GitError
+    ) -> None:
+        """Let people choose again, and say why the winner was not merged."""
+        why = wording.joined(error.tree, str(error)) if isinstance(error, NotSeen) else str(error)
+        waiting = replace(exploration, state=State.WAITING, trouble=why)
+        parts = [wording.not_merged(waiting, why)]
+        parts += [wording.fenced(error.diff)] if isinstance(error, NotSeen) else []
+        text = "\n\n".join([*parts, wording.how_to_choose(waiting, list(runs.values()))])
+
+        async def work(tx: Tx) -> None:
+            await journal.save(tx, waiting)
+            await self._say(tx, waiting, text)
+
+        await self._store.write(work)
 
     async def _end(self, number: int, why: str) -> None:
         """End an exploration that cannot go on."""

@@ -104,10 +104,8 @@ async def take(
     runs = {run.name.casefold(): run for run in await journal.variants_of(tx, number)}
     winner = _variant(exploration, runs, variant)
     taken = {_path(path): _variant(exploration, runs, name).name for path, name in (files or {}).items()}
-    if (exploration.winner, exploration.taken) == (winner.name, taken) and exploration.state in (
-        State.MERGING,
-        State.DONE,
-    ):
+    same = (exploration.winner, exploration.taken) == (winner.name, taken)
+    if same and exploration.state in (State.MERGING, State.DONE):
         return f"{exploration.name}: {winner.name} was chosen already."
     if exploration.state is not State.WAITING:
         raise Refusal(f"{exploration.name} waits for no choice: {_stands(exploration)}.", "")
@@ -117,7 +115,8 @@ async def take(
         winner=winner.name,
         taken=taken,
         recommendation=f"{by} chose {winner.name}.",
-        trouble="",
+        # Whoever takes the same again has seen the merged tree that it names.
+        trouble=exploration.trouble if same else "",
     )
     await journal.save(tx, chosen)
     outputs = {"number": number, "by": by, "winner": winner.name, "taken": taken}

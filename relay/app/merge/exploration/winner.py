@@ -1,7 +1,7 @@
 """The merge of a winner into the main branch, as that of an agent's worktree.
 
 Invariant: as `BranchMerger.merge`: what cannot be merged changes nothing and is a Refusal. What relay joins beyond
-git is merged only where the configured tests pass on the merged tree.
+git is merged only where the configured tests pass on the merged tree, or where a person saw exactly this tree.
 """
 
 from __future__ import annotations
@@ -17,15 +17,26 @@ from relay.git.snapshot import Snapshot
 from relay.merge.exploration.journal import VariantRun
 from relay.model import Refusal
 
-#: Merges a commit of a variant, for a person, with this message: (variant, commit, who, message) -> the commit on the
-#: main branch, and that branch's name. Raises Refusal, with nothing changed; GitError.
-MergeWinner = Callable[[VariantRun, str, str, str], Awaitable[tuple[str, str]]]
+#: Merges a commit of a variant, for a person, with this message: (variant, commit, who, message, the merged tree that
+#: was seen) -> the commit on the main branch, and that branch's name. Raises Refusal, with nothing changed; GitError.
+MergeWinner = Callable[[VariantRun, str, str, str, str], Awaitable[tuple[str, str]]]
+
+
+class NotSeen(Refusal):
+    """relay joins files in which git conflicts, and nobody has seen the merged `tree`. `diff`: what it changes in
+    them."""
+
+    def __init__(self, tree: str, diff: str, why: str) -> None:
+        super().__init__(
+            f"relay joins files in which git conflicts, and {why}.", "Look at it, then take it again."
+        )
+        self.tree, self.diff = tree, diff
 
 
 def merge_by_git(registry: WorktreeRegistry) -> MergeWinner:
     """Merge as worktrees are merged."""
 
-    async def merge(run: VariantRun, commit: str, by: str, text: str) -> tuple[str, str]:
+    async def merge(run: VariantRun, commit: str, by: str, text: str, seen: str) -> tuple[str, str]:
         main, lifecycle = registry.main, registry.lifecycle
         if main is None or lifecycle is None:
             raise Refusal(f"There is no repository: {registry.trouble}")
@@ -38,17 +49,15 @@ def merge_by_git(registry: WorktreeRegistry) -> MergeWinner:
             snapshot = Snapshot(Head(run.branch, commit), tree, commit, dirty=False)
             source = MergeSource(run.agent, main, snapshot, own=False, since=time.time())
             try:
-                result = await merger.merge(source, by, MergeOptions(text=text))
+                result = await merger.merge(source, by, MergeOptions(text=text, joined=seen))
             except NotAccepted as joined:
-                tested = await registry.test(joined.proposal.tree)
+                proposal = joined.proposal
+                tested = await registry.test(proposal.tree)
                 if tested is None or not tested.passed:
                     said = "no test is configured" if tested is None else f"its tests fail: {tested.said}"
-                    raise Refusal(
-                        f"relay joins files in which git conflicts, and {said}.",
-                        f"Look at it and merge {run.branch} by hand, or take another variant.",
-                    ) from joined
-                seen = MergeOptions(text=text, joined=joined.proposal.tree)
-                result = await merger.merge(source, by, seen)
+                    raise NotSeen(proposal.tree, proposal.diff, said) from joined
+                options = MergeOptions(text=text, joined=proposal.tree)
+                result = await merger.merge(source, by, options)
         registry.wake.set()
         return result.commit, result.proposal.into
 
