@@ -35,7 +35,8 @@ class ExplorationActions:
         settings = self._settings.current
         match action:
             case Explore(variants, text):
-                if self._registry.main is None:
+                # Without a reason it is only not looked at yet.
+                if self._registry.main is None and self._registry.trouble:
                     raise Refusal(f"There is no repository to explore in: {self._registry.trouble}")
                 config = orders.of_words(settings, variants, text)
                 made = await orders.begin(tx, settings, config, by=by, cause=cause)
