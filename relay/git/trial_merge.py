@@ -11,10 +11,12 @@ Invariants:
 
 from __future__ import annotations
 
+import hashlib
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
+from json import dumps
 from typing import Any
 
 from relay.git.diff import Differ, changed_files, touch_of
@@ -35,6 +37,28 @@ class Verdict(StrEnum):
     NOTHING = "nothing"
 
 
+@dataclass(frozen=True, slots=True)
+class ConflictPart:
+    """A place of one file in which two sides conflict. `entity`: the definition it is in, empty outside of one;
+    `kind`: what happened, in words; `severity`: low, medium, high or critical; `base`, `ours`, `theirs`: the lines,
+    with their line ends. `settled`: somebody has said what is to stand there."""
+
+    path: str
+    entity: str
+    kind: str
+    severity: str
+    base: str
+    ours: str
+    theirs: str
+    settled: bool = False
+
+    @property
+    def id(self) -> str:
+        """16 hexadecimal digits of a hash of the file and the three texts: the same whichever side is ours."""
+        said = dumps([self.path, self.base, *sorted((self.ours, self.theirs))])
+        return hashlib.sha256(said.encode("utf-8", "surrogatepass")).hexdigest()[:16]
+
+
 #: The steps of the ladder (docs/merge.md) in words.
 STEPS = {
     "adjacent": "edits side by side",
@@ -45,6 +69,7 @@ STEPS = {
     "json": "keys",
     "yaml": "keys",
     "toml": "keys",
+    "resolved": "what was chosen",
 }
 
 
@@ -71,11 +96,12 @@ class JoinedFile:
 class Merge:
     """A speculative merge of the two sides (`git merge-tree`). `conflicts`: the files nobody can merge; `tree`: what
     it gives, with markers where it conflicts, where somebody needs that; `joined`: the files that git alone cannot
-    merge."""
+    merge; `parts`: where both changed the same, settled or not, as far as it lies in lines of text."""
 
     conflicts: tuple[str, ...] = ()
     tree: str = ""
     joined: tuple[JoinedFile, ...] = ()
+    parts: tuple[ConflictPart, ...] = ()
 
     @property
     def clean(self) -> bool:

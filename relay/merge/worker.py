@@ -15,14 +15,18 @@ from typing import Any
 
 from relay.code.workers.frames import encoded, read_frame
 from relay.merge.text.git_text import GitText, GitTextError
-from relay.merge.text.ladder import merge_text
+from relay.merge.text.ladder import Conflict, Labels, merge_text
+from relay.merge.text.lines import rows_with_ends
 
 NICENESS = 5
+#: Letters of a conflict marker: none that a text has.
+MARKER = 61
 
 
 def main(role: str) -> None:
-    """Serve requests until the input ends: `{path}` with the base, ours and theirs, in UTF-8 -> `{by}` with the
-    merged text, or `{by: null}` where it conflicts."""
+    """Serve requests until the input ends: `{path}` with the base, ours and theirs, in UTF-8 -> `{steps, parts}` with
+    the merged text; `parts`: its conflicts, `{lines, entity, kind, severity, base, ours, theirs}`, whose `lines`
+    (first and last, 1-based) stand for them in the text. `{steps: null}`: it cannot be merged as text."""
     os.nice(NICENESS)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     stdin, stdout = sys.stdin.buffer, sys.stdout.buffer
@@ -41,9 +45,26 @@ def main(role: str) -> None:
 def _answer(git: GitText, message: dict[str, Any], parts: list[bytes]) -> tuple[dict[str, Any], list[bytes]]:
     try:
         base, ours, theirs = (part.decode() for part in parts)
-        merged = merge_text(git, base, ours, theirs, message["path"])
+        merged = merge_text(git, base, ours, theirs, message["path"], Labels(size=MARKER))
     except (UnicodeDecodeError, GitTextError, RecursionError, MemoryError):
-        return {"by": None}, []
-    if not merged.clean:
-        return {"by": None}, []
-    return {"by": list(merged.steps) or [merged.by]}, [merged.text.encode()]
+        return {"steps": None}, []
+    steps = list(merged.steps) or [merged.by]
+    rows = rows_with_ends(merged.text)
+    found = [_part(rows, conflict) for conflict in merged.conflicts]
+    return {"steps": steps, "parts": found}, [merged.text.encode()]
+
+
+def _part(rows: list[str], conflict: Conflict) -> dict[str, Any]:
+    """A conflict with its three texts, which stand between the markers."""
+    first, last = conflict.lines
+    texts: dict[str, list[str]] = {"<": [], "|": [], "=": []}
+    at = ""
+    for row in rows[first - 1 : last]:
+        if row[:1] in "<|=>" and row.startswith(row[:1] * MARKER):
+            at = row[0]
+        else:
+            texts[at].append(row)
+    about = {"lines": [first, last], "entity": conflict.entity, "kind": conflict.kind}
+    names = {"ours": "<", "base": "|", "theirs": "="}
+    said = {name: "".join(texts[sign]) for name, sign in names.items()}
+    return about | {"severity": conflict.severity} | said

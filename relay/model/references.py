@@ -1,6 +1,6 @@
 """How people and models write what the room numbers: `m14` a message, `t14` a task, `j14` a job, `p14` a request for
-permission, `h14` a handoff, `x14` an exploration, `r14` a memory (what is remembered). What is known has an id:
-`k1a2b3c4d`.
+permission, `h14` a handoff, `x14` an exploration, `c14` a conflict, `r14` a memory (what is remembered). What is
+known has an id: `k1a2b3c4d`.
 
 Invariant: one function writes a reference and one reads it, for every interface. `#14` is a message; where only
 another kind can be meant (`/move #3`, `work show 3`) it, or the bare number, is that one: `bare` says which. Later
@@ -23,6 +23,7 @@ class Thing(StrEnum):
     HANDOFF = "h"
     EXPLORATION = "x"
     MEMORY = "r"
+    CONFLICT = "c"
 
 
 #: In words, with their article.
@@ -34,9 +35,10 @@ NAMES = {
     Thing.HANDOFF: "a handoff",
     Thing.EXPLORATION: "an exploration",
     Thing.MEMORY: "a memory",
+    Thing.CONFLICT: "a conflict",
 }
 # Nine digits are more than any room numbers, and fit every integer column.
-_WRITTEN = re.compile(r"#? ?([mtjphxr]?)([0-9]{1,9})", re.IGNORECASE)
+_WRITTEN = re.compile(r"#? ?([mtjphxrc]?)([0-9]{1,9})", re.IGNORECASE)
 #: The id of an entry of the knowledge, or its first digits: so many are enough to name it in a text.
 DIGITS, LEAST_DIGITS = 24, 8
 _ENTRY = re.compile(rf"k[\da-f]{{{LEAST_DIGITS},{DIGITS}}}", re.IGNORECASE)
@@ -69,6 +71,10 @@ def handoff(number: int) -> str:
 
 def exploration(number: int) -> str:
     return ref(Thing.EXPLORATION, number)
+
+
+def conflict(number: int) -> str:
+    return ref(Thing.CONFLICT, number)
 
 
 def memory(number: int) -> str:

@@ -23,6 +23,8 @@ FOUND, SETTLED = "conflict.found", "conflict.settled"
 MAIN = "main"
 #: `ConflictType` of the source.
 KIND = "concurrent_modification"
+#: The other levels are found elsewhere (`relay.merge`).
+LEVEL = 1
 #: Files of a conflict of which the writes are named; writes of a file that are looked through for one of main.
 MOST_WRITES, MOST_LOOKED = 20, 50
 _BATCH = 500
@@ -46,6 +48,8 @@ async def standing(tx: Tx) -> list[StandingConflict]:
     while batch := await events.read_after(tx, after, types=(FOUND, SETTLED), limit=_BATCH):
         after = batch[-1].pos
         for event in batch:
+            if event.type == FOUND and event.outputs["level"] != LEVEL:
+                continue
             if event.type == FOUND:
                 open_[event.id] = _standing(event)
             else:
@@ -65,7 +69,7 @@ async def record_conflict(tx: Tx, sides: tuple[str, str], paths: Sequence[str]) 
         lanes.append(newest.lane_key if newest else MAIN_LANE.key if side == MAIN else side)
     causes = sorted(found, key=lambda id: found[id].pos)
     outputs = {
-        "level": 1,
+        "level": LEVEL,
         "kind": KIND,
         "sides": list(sides),
         "paths": list(paths),

@@ -36,6 +36,7 @@ def test_every_migration_is_as_it_was_applied() -> None:
         "checks",
         "timeline",
         "exploration",
+        "resolution",
         "faces",
         "rights",
     }

@@ -23,6 +23,7 @@ SCHEMAS = tuple(
         "checks",
         "timeline",
         "merge/exploration",
+        "merge/resolution",
         "access",
         "access/rights",
     )

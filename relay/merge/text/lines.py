@@ -34,6 +34,12 @@ def lines_of(text: str) -> Lines:
     return Lines(tuple((text[:-1] if ended else text).split("\n")), ended)
 
 
+def rows_with_ends(text: str) -> list[str]:
+    """The lines of a text with their ends, as git counts them: only `\\n` ends one."""
+    rows = text.split("\n")
+    return [row + "\n" for row in rows[:-1]] + ([rows[-1]] if rows[-1] else [])
+
+
 def normal(line: str) -> str:
     """A line without white space around it and without a closing comma or semicolon."""
     line = line.strip()

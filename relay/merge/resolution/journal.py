@@ -1,0 +1,264 @@
+"""Conflicts that people and agents are asked about, and what they chose (003, sections 6.4 and 6.5).
+
+Invariants:
+- a row changes in the transaction that records its event;
+- what is chosen is chosen for the three texts of one place (`ConflictPart.id`): as soon as a side says something else
+  there, it counts for nothing;
+- the last choice counts while its branch is not merged; the same once more is no second one.
+
+Everything here runs in the caller's transaction.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from relay.base.durations import now_iso
+from relay.git.trial_merge import ConflictPart
+from relay.log import events
+from relay.log.encoding import dumps
+from relay.log.events import Event, Lane, NewEvent
+from relay.model import Fault, Refusal, references
+from relay.store.ports import Queries, Row, Tx
+
+FOLDER = Path(__file__).parent
+Q = Queries(FOLDER)
+FOUND, RESOLVED = "conflict.found", "conflict.resolved"
+OPEN, SETTLED, REJECTED, GONE = "open", "resolved", "rejected", "gone"
+LEVEL = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Behind:
+    """Who is behind a side, and what they said that it is for. Empty: it is not known."""
+
+    name: str = ""
+    intent: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """What is asked about: the branch of `agent`, at the commit `theirs_at`, into `into_name` at `ours_at`."""
+
+    agent: str
+    into_name: str
+    ours_at: str
+    theirs_at: str
+    ours: Behind = Behind()
+    theirs: Behind = Behind()
+
+
+@dataclass(frozen=True, slots=True)
+class Resolution:
+    """What was chosen (003, `ConflictResolution`). `strategy`: which way led to it; `type`: agent_resolved,
+    human_resolved, side_chosen or rejected; `by`: who; `text`: what is to stand there, None of what was rejected;
+    `chosen`: of a side, whose; `reason`: of a side or a rejection; `reasoning`, `confidence`: the resolver's own, None
+    when it gave none."""
+
+    strategy: str
+    type: str
+    by: str
+    text: str | None = None
+    chosen: str | None = None
+    reason: str = ""
+    reasoning: str | None = None
+    confidence: float | None = None
+
+    def as_json(self, id: str, *, validated: bool = False) -> dict[str, Any]:
+        """`validated`: the tests have passed on a merge with it."""
+        who = {
+            "agent_resolved": {"resolver_agent": self.by},
+            "human_resolved": {"user_id": self.by},
+            "side_chosen": {"chosen": self.chosen, "reason": self.reason, "user_id": self.by},
+            "rejected": {"reason": self.reason, "user_id": self.by},
+        }[self.type]
+        return {
+            "conflict_id": id,
+            "strategy_used": self.strategy,
+            "resolution_type": {"type": self.type, **who},
+            "merged_content": self.text,
+            "agent_reasoning": self.reasoning,
+            "confidence": self.confidence,
+            "validated": validated,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class AskedConflict:
+    """A row of `merge_conflicts`."""
+
+    number: int
+    part: ConflictPart
+    question: Question
+    state: str
+    event: str
+    at: str
+    text: str | None = None
+    resolution: Mapping[str, Any] | None = field(default=None)
+
+    @property
+    def name(self) -> str:
+        return references.conflict(self.number)
+
+    def as_json(self) -> dict[str, Any]:
+        """As docs/merge.md has it: a conflict's value (docs/conflicts.md) with its number, sides and resolution."""
+        part, question = self.part, self.question
+        sides = ((question.ours, part.ours), (question.theirs, part.theirs))
+        a, b = (
+            {
+                "lane": behind.name or None,
+                "intent": behind.intent or None,
+                "event": None,
+                "before": part.base,
+                "after": text,
+            }
+            for behind, text in sides
+        )
+        return {
+            "id": part.id,
+            "number": self.number,
+            "reference": self.name,
+            "level": LEVEL,
+            "kind": part.kind,
+            "severity": part.severity,
+            "path": part.path,
+            "entity": part.entity or None,
+            "a": a,
+            "b": b,
+            "base": part.base,
+            "evidence": [],
+            "state": self.state,
+            "agent": question.agent,
+            "into": question.into_name,
+            "ours_at": question.ours_at,
+            "theirs_at": question.theirs_at,
+            "resolution": self.resolution,
+            "at": self.at,
+        }
+
+
+async def ask(tx: Tx, question: Question, parts: Sequence[ConflictPart]) -> list[AskedConflict]:
+    """Record what conflicts in a merge that was wanted; each place once, also when it is found again."""
+    known = {row["id"]: row for row in await tx.all(Q.conflicts_of_ids, ids=dumps([part.id for part in parts]))}
+    found = []
+    for part in parts:
+        row = known.get(part.id)
+        number = row["number"] if row is not None else await events.next_number(tx, "merge-conflict")
+        if row is not None and row["state"] == OPEN and row["theirs_at"] == question.theirs_at:
+            found.append(_of_row(row))
+            continue
+        lane = _lane(number)
+        outputs = {
+            "level": LEVEL,
+            "number": number,
+            "conflict": part.id,
+            **{name: value for name, value in asdict(part).items() if name != "settled"},
+            **asdict(question),
+        }
+        event = await events.append(tx, NewEvent(FOUND, lane, outputs=outputs, file_touches=[part.path]))
+        asked = AskedConflict(number, part, question, OPEN, event.id, event.at)
+        await _put(tx, asked)
+        found.append(asked)
+    return found
+
+
+async def resolve(
+    tx: Tx, asked: AskedConflict, resolution: Resolution, *, cause: Sequence[str] = ()
+) -> AskedConflict:
+    """Record a choice; nothing where it is the same as the last."""
+    value = resolution.as_json(asked.part.id)
+    if asked.resolution is not None and asked.state != GONE and _same(asked.resolution, value):
+        return asked
+    state = REJECTED if resolution.text is None else SETTLED
+    outputs = {"level": LEVEL, "number": asked.number, "conflict": asked.part.id, "resolution": value}
+    new = NewEvent(
+        RESOLVED, _lane(asked.number), outputs=outputs, parents=[asked.event, *cause], file_touches=[asked.part.path]
+    )
+    event = await events.append(tx, new)
+    made = AskedConflict(
+        asked.number, asked.part, asked.question, state, event.id, event.at, resolution.text, value
+    )
+    await _put(tx, made)
+    return made
+
+
+async def gone(tx: Tx, asked: AskedConflict) -> None:
+    """The sides moved on: there is nothing to choose any more."""
+    await _put(tx, AskedConflict(asked.number, asked.part, asked.question, GONE, asked.event, asked.at))
+
+
+async def conflict(tx: Tx, number: int) -> AskedConflict:
+    """Raises Refusal: there is none."""
+    row = await tx.one(Q.conflict, number=number)
+    if row is None:
+        raise Refusal(
+            f"There is no conflict {references.conflict(number)}.", "`/resolve` lists them.", Fault.UNKNOWN, "not_found"
+        )
+    return _of_row(row)
+
+
+async def newest(tx: Tx, *, state: str = "", limit: int = 100) -> list[AskedConflict]:
+    """The newest first. `state`: only such, empty = all."""
+    return [_of_row(row) for row in await tx.all(Q.newest_conflicts, state=state, limit=limit)]
+
+
+async def chosen(tx: Tx, ids: Sequence[str]) -> dict[str, str]:
+    """What is to stand in those of these places of which somebody has said it."""
+    if not ids:
+        return {}
+    rows = await tx.all(Q.conflicts_of_ids, ids=dumps(list(ids)))
+    return {row["id"]: row["text"] for row in rows if row["state"] == SETTLED}
+
+
+def _same(before: Mapping[str, Any], now: Mapping[str, Any]) -> bool:
+    return (before["resolution_type"], before["merged_content"]) == (
+        now["resolution_type"],
+        now["merged_content"],
+    )
+
+
+def _lane(number: int) -> Lane:
+    return Lane("room", f"merge-conflict:{number}", short=True)
+
+
+async def _put(tx: Tx, asked: AskedConflict) -> None:
+    part, question = asked.part, asked.question
+    texts = {name: value for name, value in asdict(part).items() if name != "settled"}
+    await tx.execute(
+        Q.put_conflict,
+        number=asked.number,
+        id=part.id,
+        **texts,
+        agent=question.agent,
+        into_name=question.into_name,
+        ours_at=question.ours_at,
+        theirs_at=question.theirs_at,
+        about=dumps({"ours": asdict(question.ours), "theirs": asdict(question.theirs)}),
+        state=asked.state,
+        text=asked.text,
+        resolution=None if asked.resolution is None else dumps(asked.resolution),
+        event=asked.event,
+        at=asked.at,
+    )
+
+
+def _of_row(row: Row) -> AskedConflict:
+    names = ("path", "entity", "kind", "severity", "base", "ours", "theirs")
+    part = ConflictPart(**{name: row[name] for name in names})
+    about = json.loads(row["about"])
+    question = Question(
+        row["agent"],
+        row["into_name"],
+        row["ours_at"],
+        row["theirs_at"],
+        Behind(**about["ours"]),
+        Behind(**about["theirs"]),
+    )
+    resolution = None if row["resolution"] is None else json.loads(row["resolution"])
+    return AskedConflict(
+        row["number"], part, question, row["state"], row["event"], row["at"], row["text"], resolution
+    )

@@ -1,0 +1,14 @@
+-- name: put_conflict
+INSERT INTO merge_conflicts (number, id, path, entity, kind, severity, base, ours, theirs, agent, into_name, ours_at, theirs_at,
+  about, state, text, resolution, event, at)
+VALUES (:number, :id, :path, :entity, :kind, :severity, :base, :ours, :theirs, :agent, :into_name, :ours_at, :theirs_at, :about,
+  :state, :text, :resolution, :event, :at)
+ON CONFLICT (number) DO UPDATE SET ours = excluded.ours, theirs = excluded.theirs, agent = excluded.agent,
+  into_name = excluded.into_name, ours_at = excluded.ours_at, theirs_at = excluded.theirs_at, about = excluded.about,
+  state = excluded.state, text = excluded.text, resolution = excluded.resolution, event = excluded.event, at = excluded.at
+
+-- name: conflict
+SELECT * FROM merge_conflicts WHERE number = :number
+
+-- name: newest_conflicts
+SELECT * FROM merge_conflicts WHERE (:state = '' OR state = :state) ORDER BY number DESC LIMIT :limit
