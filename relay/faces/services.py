@@ -34,6 +34,7 @@ from relay.memory.knowledge.service import KnowledgeGraph
 from relay.memory.procedural import Skills
 from relay.memory.summaries import LocalSummaries
 from relay.memory.working import WorkingMemory
+from relay.merge.resolution.service import MergeConflicts
 from relay.model import Caller, ChangedFiles
 from relay.model.ports import Checkouts
 from relay.room.dispatch.roster import Roster
@@ -56,6 +57,7 @@ class Services:
     room: RoomService
     keys: Keys
     timeline: TimelineLook
+    conflicts: MergeConflicts
 
     async def revoke_key(self, caller: Caller, key_id: str) -> dict[str, Any]:
         """Revoke a key and end the session that is its own, so that what it held is free now; a session that it named
@@ -119,6 +121,7 @@ def services_of(
         room=RoomService(store, settings, sessions, roster or roster_of(now)),
         keys=keys,
         timeline=TimelineLook(store, settings),
+        conflicts=MergeConflicts(store),
     )
 
 

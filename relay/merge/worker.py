@@ -14,8 +14,9 @@ from pathlib import Path
 from typing import Any
 
 from relay.code.workers.frames import encoded, read_frame
-from relay.merge.text.git_text import GitText, GitTextError
-from relay.merge.text.ladder import Conflict, Labels, merge_text
+from relay.merge.text.file_merge import merge_file
+from relay.merge.text.git_text import GitText
+from relay.merge.text.ladder import Conflict, Labels
 from relay.merge.text.lines import rows_with_ends
 
 NICENESS = 5
@@ -24,9 +25,9 @@ MARKER = 61
 
 
 def main(role: str) -> None:
-    """Serve requests until the input ends: `{path}` with the base, ours and theirs, in UTF-8 -> `{steps, parts}` with
-    the merged text; `parts`: its conflicts, `{lines, entity, kind, severity, base, ours, theirs}`, whose `lines`
-    (first and last, 1-based) stand for them in the text. `{steps: null}`: it cannot be merged as text."""
+    """Serve requests until the input ends: `{path, timeout_s}` with the base, ours and theirs -> `{steps, parts}`
+    with the merged text; `parts`: its conflicts, `{lines, entity, kind, severity, base, ours, theirs}`, whose `lines`
+    (first and last, 1-based) stand for them in the text."""
     os.nice(NICENESS)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     stdin, stdout = sys.stdin.buffer, sys.stdout.buffer
@@ -43,15 +44,12 @@ def main(role: str) -> None:
 
 
 def _answer(git: GitText, message: dict[str, Any], parts: list[bytes]) -> tuple[dict[str, Any], list[bytes]]:
-    try:
-        base, ours, theirs = (part.decode() for part in parts)
-        merged = merge_text(git, base, ours, theirs, message["path"], Labels(size=MARKER))
-    except (UnicodeDecodeError, GitTextError, RecursionError, MemoryError):
-        return {"steps": None}, []
-    steps = list(merged.steps) or [merged.by]
-    rows = rows_with_ends(merged.text)
+    base, ours, theirs = parts
+    labels, path = Labels(size=MARKER), message["path"]
+    merged = merge_file(git, base, ours, theirs, path, labels, message["timeout_s"])
+    rows = rows_with_ends(merged.data.decode("utf-8", "surrogateescape"))
     found = [_part(rows, conflict) for conflict in merged.conflicts]
-    return {"steps": steps, "parts": found}, [merged.text.encode()]
+    return {"steps": list(merged.steps) or [merged.by], "parts": found}, [merged.data]
 
 
 def _part(rows: list[str], conflict: Conflict) -> dict[str, Any]:

@@ -335,6 +335,23 @@ class Rewind(Action, word="/rewind"):
 
 
 @dataclass(frozen=True)
+class Resolve(Action, word="/resolve"):
+    """Answer a conflict by one of its five choices (docs/merge.md); without a number: say which are open. `agent`:
+    who is to write it (choice 3)."""
+
+    number: int | None = None
+    choice: int = 0
+    agent: str | None = None
+
+    def line(self) -> str:
+        if self.number is None:
+            return self.word
+        return f"{self.word} {references.conflict(self.number)} {self.choice}" + (
+            f" {_mentioned((self.agent,))}" if self.agent else ""
+        )
+
+
+@dataclass(frozen=True)
 class UndoRewind(Action, word="/rewind"):
     """Undo the newest rewind that stands. `partial`, `preview`: as for `Rewind`."""
 

@@ -15,13 +15,9 @@ from relay.model.actions import (
     ForceRelease,
     Forget,
     HandOn,
-    MakeCheckpoint,
     Recall,
-    RedoRewind,
     Remember,
-    Rewind,
     RunPipeline,
-    UndoRewind,
 )
 from relay.model.guards import HeldPath
 from relay.model.messages import Message
@@ -239,11 +235,10 @@ class HeldPaths(Protocol):
 
 
 class Timeline(Protocol):
-    """What the room's commands ask of the timeline: what writes files, so not in the transaction of an answer."""
+    """What the room's commands ask of the timeline and of conflicts: what writes files or waits for git, so not in
+    the transaction of an answer. `action`: one of those that the part knows."""
 
-    async def carry_out(
-        self, action: Rewind | UndoRewind | RedoRewind | MakeCheckpoint, *, by: str, source_key: str
-    ) -> str:
+    async def carry_out(self, action: Any, *, by: str, source_key: str) -> str:
         """Do what a person orders, once for each `source_key`, also when the room is ended in between; gives the
         room's answer. Raises Refusal, with nothing changed."""
         ...

@@ -5,7 +5,7 @@ Invariants: no worktree is changed while its agent's turn runs; what cannot be d
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import replace
 from typing import Any
@@ -21,12 +21,19 @@ from relay.airspace.worktrees.lifecycle import (
     folder_name,
 )
 from relay.airspace.worktrees.merging.merge_into_main import Conflict
-from relay.airspace.worktrees.merging.proposal import MergeOptions, NotAccepted
+from relay.airspace.worktrees.merging.proposal import (
+    MergeOptions,
+    MergeSource,
+    NotAccepted,
+    last_change,
+)
 from relay.airspace.worktrees.merging.wording import joined_words, some_paths
 from relay.airspace.worktrees.registry import WorktreeRegistry
+from relay.airspace.worktrees.room import WantedMerge
 from relay.airspace.worktrees.tracked_worktree import TrackedWorktree, WorktreeGone
 from relay.config.command_line import command
 from relay.git.run import GitError
+from relay.git.trial_merge import ConflictPart, merge_trees
 from relay.model import Refusal
 
 
@@ -84,6 +91,12 @@ class WorktreeActions:
                 branch, conflicts = branch or worktree.branch, {"conflicts": list(refusal.paths)}
                 tried = WorktreeChange(CONFLICTED, worktree.name, branch, by, details=conflicts)
                 await self._registry.room.record(tried)
+                if asked := await self._ask(worktree, source, refusal):
+                    names = ", ".join(asked)
+                    raise Refusal(
+                        refusal.message,
+                        f"The room is asked about {names}: `/resolve {asked[0]} 1` to `5`. {refusal.fix}",
+                    ) from refusal
                 raise
             merged, kept = result.proposal, result.kept
             text = (
@@ -120,6 +133,34 @@ class WorktreeActions:
             "kept": kept or None,
             "joined": joined,
         }
+
+    async def _ask(self, worktree: TrackedWorktree, source: MergeSource, refusal: Conflict) -> Sequence[str]:
+        """Ask the room about what conflicts; the names of these conflicts."""
+        parts = [] if refusal.merge is None else [part for part in refusal.merge.parts if not part.settled]
+        if not parts or self._registry.main is None:
+            return ()
+        git, room = self._registry.scratch.git(self._registry.main), self._registry.room
+        about = await room.summary(worktree.name, source.since)
+        intent = (about.requests or about.tasks or ("",))[-1]
+        ours = await last_change(git, refusal.main, source.snapshot.commit, [part.path for part in parts])
+        wanted = WantedMerge(
+            worktree.name, refusal.into, refusal.main, source.snapshot.commit, ours, (worktree.name, intent)
+        )
+        return await room.ask(wanted, parts)
+
+    async def resolvable(self, agent: str) -> tuple[Sequence[ConflictPart], str, str]:
+        """Where the agent's work as it stands conflicts with the main branch, settled or not; the commits of that
+        branch and of the work. Raises Refusal."""
+        worktree = self._registry.find(agent)
+        target, main = await self._registry.target(), self._registry.main
+        if worktree is None or target is None or main is None:
+            raise Refusal(f"There is no worktree of {agent} any more.", f"{command('worktrees')} lists them.")
+        with _refusing("git could not try the merge"):
+            snapshot = await worktree.take_snapshot(everything=True)
+            merged = await merge_trees(
+                self._registry.scratch.git(main), target.commit, snapshot.commit, self._registry.room.join
+            )
+        return () if merged is None else merged.parts, target.commit, snapshot.commit
 
     async def discard(self, agent: str, by: str) -> dict[str, Any]:
         """Take an agent's work back: its branch and its files are the main branch's again, and all of it is held by a

@@ -12,13 +12,14 @@ from dataclasses import replace
 import structlog
 
 from relay.airspace.worktrees.lifecycle import is_ancestor
+from relay.airspace.worktrees.room import WorktreeRoom
 from relay.airspace.worktrees.survey import Work
 from relay.airspace.worktrees.tracked_worktree import TrackedWorktree
 from relay.git.checkout import Checkout
 from relay.git.diff import Differ
 from relay.git.run import GitError
 from relay.git.scratch_repository import ScratchRepository
-from relay.git.trial_merge import Join, Merge, Target, Trial, TrialMerges, Verdict
+from relay.git.trial_merge import Merge, Target, Trial, TrialMerges, Verdict
 from relay.model.working_set import could_collide
 
 log = structlog.get_logger(__name__)
@@ -34,15 +35,16 @@ class MergeTrials:
         scratch: ScratchRepository,
         differ: Differ,
         worktrees: Mapping[str, TrackedWorktree],
-        join: Join | None = None,
+        room: WorktreeRoom,
     ) -> None:
         self._scratch, self._worktrees = scratch, worktrees
         #: The main checkout; None until the registry has found it.
         self.main: Checkout | None = None
-        self._trials = TrialMerges(differ, join)
+        self._trials = TrialMerges(differ, room.join)
+        self._room, self._choices = room, 0
 
     def forget(self) -> None:
-        """The scratch repository was emptied."""
+        """What was tried before counts no more."""
         self._trials.forget()
 
     async def contains(self, main: str, commit: str) -> bool:
@@ -59,6 +61,9 @@ class MergeTrials:
         """
         if target is None or self.main is None:
             return {}
+        if (choices := await self._room.choices()) != self._choices:
+            self._choices = choices
+            self.forget()  # somebody has decided what is to stand in a conflict
         git, gate = self._scratch.git(self.main), asyncio.Semaphore(AT_ONCE)
         results: dict[str, Trial] = {}
 

@@ -84,7 +84,7 @@ class WorktreeRegistry:
         #: Agents whose turn runs, with the tree that it began with.
         self.turn_trees: dict[str, str] = {}
         self._make = make
-        self.merge_trials = MergeTrials(self.scratch, self.differ, self.worktrees, room.join)
+        self.merge_trials = MergeTrials(self.scratch, self.differ, self.worktrees, room)
         self._surveyor = self._surveyor_of(settings)
         self._main_commit: str | None = None
         #: The branch that the main checkout was on when it last was on one.

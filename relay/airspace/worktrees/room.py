@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from relay.airspace.worktrees.commit_message import WorkSummary
 from relay.airspace.worktrees.lifecycle import WorktreeChange
 from relay.git.run import Git
-from relay.git.trial_merge import Merge
+from relay.git.trial_merge import ConflictPart, Merge
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,6 +20,19 @@ class MergeTest:
 
     passed: bool
     said: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class WantedMerge:
+    """A merge that conflicts: the work of `agent` at the commit `theirs_at` into `into` at `ours_at`. `ours`,
+    `theirs`: who is behind each side and what it is for, as far as that is known."""
+
+    agent: str
+    into: str
+    ours_at: str
+    theirs_at: str
+    ours: tuple[str, str] = ("", "")
+    theirs: tuple[str, str] = ("", "")
 
 
 class WorktreeRoom:
@@ -32,6 +45,14 @@ class WorktreeRoom:
     async def test(self, git: Git, tree: str) -> MergeTest | None:
         """Run the configured tests on a tree, outside of every checkout; None: none are configured."""
         return None
+
+    async def ask(self, wanted: WantedMerge, parts: Sequence[ConflictPart]) -> Sequence[str]:
+        """Ask people what is to stand where both sides changed the same; the names of these conflicts in the room."""
+        return ()
+
+    async def choices(self) -> int:
+        """Another number when somebody has decided something in a conflict since."""
+        return 0
 
     async def check_merge(self, agent: str, by: str, paths: Sequence[str]) -> None:
         """Raise Refusal when `by` must not merge these paths of the agent's branch now."""

@@ -22,6 +22,7 @@ from relay.app.daemon.trouble import Trouble
 from relay.app.daemon.turn_hooks import DaemonHooks
 from relay.app.merge.exploration.room_actions import ExplorationActions
 from relay.app.merge.exploration.worker import ExplorationWorker
+from relay.app.merge.resolving import ConflictService
 from relay.app.runtime.instance import InstanceRecord
 from relay.app.wiring.conflict_log import ConflictLog
 from relay.app.wiring.handoffs.checks import HandoffChecks
@@ -163,6 +164,7 @@ class Parts:
         checks = HandoffChecks(store, settings, registry)
         self.handoffs = HandoffSteps(store, settings, registry, voice, checks)
         self.explorations = ExplorationWorker(store, settings, registry)
+        self.conflict_service = ConflictService(store, self.worktrees.actions, voice)
         handlers = ActionHandlers(
             board,
             self.roster,
@@ -175,6 +177,7 @@ class Parts:
             TimelineActions(self.rewinds, self.moments),
             MemoryActions(store, hop_decay=lambda: settings.current.memory.hop_decay),
             ExplorationActions(settings, registry),
+            self.conflict_service,
         )
         self.steward = Steward(store, handlers, self.overview, self.roster, self.turns)
 

@@ -11,7 +11,7 @@ from relay.checks.runner import CheckRunner
 from relay.config.merge import MergeSettings
 from relay.git.run import Git, GitError
 from relay.git.trial_merge import Merge
-from relay.merge.joining import Joiner
+from relay.merge.joining import Chosen, Joiner, nothing_chosen
 from relay.store.ports import Store
 
 #: Characters of a failed test's output that a refusal quotes.
@@ -29,14 +29,17 @@ class MergeTools:
         if self._joiner is not None:
             await self._joiner.close()
 
-    async def join(self, git: Git, ours: str, theirs: str, merge: Merge) -> Merge:
-        """`relay.git.trial_merge.Join`; git's own answer where the configuration wants that."""
+    async def join(
+        self, git: Git, ours: str, theirs: str, merge: Merge, chosen: Chosen = nothing_chosen
+    ) -> Merge:
+        """`relay.git.trial_merge.Join`; git's own answer where the configuration wants that. `chosen`: as of
+        `Joiner.join`."""
         settings = self._settings()
         if settings.ladder == "git":
             return merge
         if self._joiner is None:
             self._joiner = Joiner()
-        return await self._joiner.join(git, ours, theirs, merge, timeout_s=settings.timeout_ms / 1000)
+        return await self._joiner.join(git, ours, theirs, merge, chosen, timeout_s=settings.timeout_ms / 1000)
 
     async def test(self, store: Store, git: Git, folder: Path, tree: str) -> MergeTest | None:
         """The configured tests on a tree that `git` has, exported below `folder`; a tree is tested once. None: none

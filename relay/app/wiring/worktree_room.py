@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import structlog
@@ -21,16 +21,18 @@ import structlog
 from relay.airspace.advisories import table
 from relay.airspace.worktrees.commit_message import WorkSummary, asked_of
 from relay.airspace.worktrees.lifecycle import CHANGED, WorktreeChange
-from relay.airspace.worktrees.room import MergeTest, WorktreeRoom
+from relay.airspace.worktrees.room import MergeTest, WantedMerge, WorktreeRoom
 from relay.app.wiring.merge_tools import MergeTools
 from relay.coordination.tasks import claims
 from relay.coordination.writes.fencing import LockCheck
 from relay.coordination.writes.lock_guard import caller_of
 from relay.git.run import Git
-from relay.git.trial_merge import Merge
+from relay.git.trial_merge import ConflictPart, Merge
 from relay.log import events
 from relay.log.commit_trailers import commit_trailers
 from relay.log.events import Event, Lane, NewEvent
+from relay.merge.resolution import journal
+from relay.merge.resolution.wording import question_text
 from relay.model import LOCKED, Kind, Refusal
 from relay.room.journal import ledger
 from relay.store.ports import Store, StoreBusy, StoreError, Tx
@@ -57,12 +59,45 @@ class StoredWorktreeRoom(WorktreeRoom):
         self._tools, self._folder = tools, folder
 
     async def join(self, git: Git, ours: str, theirs: str, merge: Merge) -> Merge:
-        return merge if self._tools is None else await self._tools.join(git, ours, theirs, merge)
+        if self._tools is None:
+            return merge
+
+        async def chosen(ids: Sequence[str]) -> Mapping[str, str]:
+            return await self._store.read(lambda tx: journal.chosen(tx, ids))
+
+        return await self._tools.join(git, ours, theirs, merge, chosen)
+
+    async def ask(self, wanted: WantedMerge, parts: Sequence[ConflictPart]) -> Sequence[str]:
+        async def work(tx: Tx) -> list[str]:
+            question = journal.Question(
+                wanted.agent,
+                wanted.into,
+                wanted.ours_at,
+                wanted.theirs_at,
+                journal.Behind(*wanted.ours),
+                journal.Behind(*wanted.theirs),
+            )
+            asked = [each for each in await journal.ask(tx, question, parts)]
+            for each in asked:
+                if each.is_new:
+                    meta = {"notice": "conflict", "conflict": each.number, "agent": wanted.agent}
+                    await ledger.say(
+                        tx, question_text(each), now=time.time(), parents=[each.event], meta=meta
+                    )
+            return [each.name for each in asked]
+
+        return await self._store.write(work, durable=True)
 
     async def test(self, git: Git, tree: str) -> MergeTest | None:
         if self._tools is None or self._folder is None:
             return None
         return await self._tools.test(self._store, git, self._folder, tree)
+
+    async def choices(self) -> int:
+        try:
+            return await self._store.read(journal.choices)
+        except (StoreError, self._store.transient, self._store.errors):
+            return 0
 
     async def check_merge(self, agent: str, by: str, paths: Sequence[str]) -> None:
         """Raises what the store raises when nobody can tell."""

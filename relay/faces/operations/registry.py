@@ -10,6 +10,7 @@ from collections.abc import Mapping
 
 from relay.faces.operations import (
     changesets,
+    conflicts,
     keys,
     knowledge,
     locks,
@@ -36,6 +37,7 @@ OPERATIONS: Mapping[str, Operation] = {
         room,
         changesets,
         timeline,
+        conflicts,
         sessions,
         keys,
     )

@@ -13,16 +13,16 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from relay.base.durations import now_iso
 from relay.git.trial_merge import ConflictPart
 from relay.log import events
 from relay.log.encoding import dumps
-from relay.log.events import Event, Lane, NewEvent
+from relay.log.events import Lane, NewEvent
 from relay.model import Fault, Refusal, references
+from relay.model.references import Thing
 from relay.store.ports import Queries, Row, Tx
 
 FOLDER = Path(__file__).parent
@@ -30,6 +30,8 @@ Q = Queries(FOLDER)
 FOUND, RESOLVED = "conflict.found", "conflict.resolved"
 OPEN, SETTLED, REJECTED, GONE = "open", "resolved", "rejected", "gone"
 LEVEL = 2
+#: Bytes of a text that stands in a conflict's place.
+MOST_TEXT = 1_000_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,8 +58,8 @@ class Question:
 class Resolution:
     """What was chosen (003, `ConflictResolution`). `strategy`: which way led to it; `type`: agent_resolved,
     human_resolved, side_chosen or rejected; `by`: who; `text`: what is to stand there, None of what was rejected;
-    `chosen`: of a side, whose; `reason`: of a side or a rejection; `reasoning`, `confidence`: the resolver's own, None
-    when it gave none."""
+    `chosen`: of a side, whose; `reason`: of a side or a rejection; `reasoning`, `confidence`: the resolver's own,
+    None when it gave none."""
 
     strategy: str
     type: str
@@ -70,16 +72,16 @@ class Resolution:
 
     def as_json(self, id: str, *, validated: bool = False) -> dict[str, Any]:
         """`validated`: the tests have passed on a merge with it."""
-        who = {
+        kinds: dict[str, dict[str, Any]] = {
             "agent_resolved": {"resolver_agent": self.by},
             "human_resolved": {"user_id": self.by},
             "side_chosen": {"chosen": self.chosen, "reason": self.reason, "user_id": self.by},
             "rejected": {"reason": self.reason, "user_id": self.by},
-        }[self.type]
+        }
         return {
             "conflict_id": id,
             "strategy_used": self.strategy,
-            "resolution_type": {"type": self.type, **who},
+            "resolution_type": {"type": self.type, **kinds[self.type]},
             "merged_content": self.text,
             "agent_reasoning": self.reasoning,
             "confidence": self.confidence,
@@ -89,7 +91,8 @@ class Resolution:
 
 @dataclass(frozen=True, slots=True)
 class AskedConflict:
-    """A row of `merge_conflicts`."""
+    """A row of `merge_conflicts`. `askees`: the agents that were asked to write what is to stand there; `is_new`: it
+    was recorded just now."""
 
     number: int
     part: ConflictPart
@@ -98,7 +101,9 @@ class AskedConflict:
     event: str
     at: str
     text: str | None = None
-    resolution: Mapping[str, Any] | None = field(default=None)
+    resolution: Mapping[str, Any] | None = None
+    askees: tuple[str, ...] = ()
+    is_new: bool = False
 
     @property
     def name(self) -> str:
@@ -143,7 +148,9 @@ class AskedConflict:
 
 async def ask(tx: Tx, question: Question, parts: Sequence[ConflictPart]) -> list[AskedConflict]:
     """Record what conflicts in a merge that was wanted; each place once, also when it is found again."""
-    known = {row["id"]: row for row in await tx.all(Q.conflicts_of_ids, ids=dumps([part.id for part in parts]))}
+    known = {
+        row["id"]: row for row in await tx.all(Q.conflicts_of_ids, ids=dumps([part.id for part in parts]))
+    }
     found = []
     for part in parts:
         row = known.get(part.id)
@@ -156,11 +163,13 @@ async def ask(tx: Tx, question: Question, parts: Sequence[ConflictPart]) -> list
             "level": LEVEL,
             "number": number,
             "conflict": part.id,
+            "sides": ["main", question.agent],
+            "paths": [part.path],
             **{name: value for name, value in asdict(part).items() if name != "settled"},
             **asdict(question),
         }
         event = await events.append(tx, NewEvent(FOUND, lane, outputs=outputs, file_touches=[part.path]))
-        asked = AskedConflict(number, part, question, OPEN, event.id, event.at)
+        asked = AskedConflict(number, part, question, OPEN, event.id, event.at, is_new=True)
         await _put(tx, asked)
         found.append(asked)
     return found
@@ -176,19 +185,77 @@ async def resolve(
     state = REJECTED if resolution.text is None else SETTLED
     outputs = {"level": LEVEL, "number": asked.number, "conflict": asked.part.id, "resolution": value}
     new = NewEvent(
-        RESOLVED, _lane(asked.number), outputs=outputs, parents=[asked.event, *cause], file_touches=[asked.part.path]
+        RESOLVED,
+        _lane(asked.number),
+        outputs=outputs,
+        parents=[asked.event, *cause],
+        file_touches=[asked.part.path],
     )
     event = await events.append(tx, new)
-    made = AskedConflict(
-        asked.number, asked.part, asked.question, state, event.id, event.at, resolution.text, value
-    )
+    made = replace(asked, state=state, event=event.id, at=event.at, text=resolution.text, resolution=value)
     await _put(tx, made)
     return made
 
 
+async def answer(
+    tx: Tx,
+    agent: str,
+    name: str,
+    text: str,
+    *,
+    confidence: float | None = None,
+    reasoning: str | None = None,
+) -> AskedConflict:
+    """What an agent that was asked wants to stand there. It counts as long as both sides say the same there. Raises
+    Refusal."""
+    found = references.read(name, bare=Thing.CONFLICT)
+    if found is None or found[0] is not Thing.CONFLICT:
+        raise Refusal(
+            f"{name[:40]!r} is no conflict: they are named like c3.", "", Fault.MALFORMED, "malformed"
+        )
+    asked = await conflict(tx, found[1])
+    if agent not in asked.askees:
+        raise Refusal(
+            f"{agent} was not asked about {asked.name}.",
+            f"A person asks with `/resolve {asked.name} 3 @{agent}`.",
+            Fault.FORBIDDEN,
+            "not_yours",
+        )
+    if asked.state != OPEN and not (asked.resolution or {}).get("resolution_type", {}).get("resolver_agent"):
+        raise Refusal(f"{asked.name} is {asked.state} already.", "Leave it as it is.", code="moved_on")
+    return await resolve(
+        tx,
+        asked,
+        Resolution(
+            "agent_resolve",
+            "agent_resolved",
+            agent,
+            checked(text),
+            reasoning=reasoning,
+            confidence=confidence,
+        ),
+    )
+
+
+def checked(text: str) -> str:
+    """A text that may stand in a conflict's place, with its line end. Raises Refusal."""
+    if len(text.encode("utf-8", "surrogatepass")) > MOST_TEXT:
+        raise Refusal(f"The text is longer than {MOST_TEXT:,} bytes.", "", Fault.MALFORMED, "too_large")
+    if any(line.startswith(("<<<<<<<", ">>>>>>>", "|||||||")) for line in text.split("\n")):
+        raise Refusal(
+            "Conflict markers are left in the text.", "Write what is to stand there.", Fault.MALFORMED
+        )
+    return text if text.endswith("\n") or not text else text + "\n"
+
+
+async def ask_agent(tx: Tx, asked: AskedConflict, agent: str) -> None:
+    """This agent is asked to write what is to stand there."""
+    await _put(tx, replace(asked, askees=tuple(dict.fromkeys((*asked.askees, agent)))))
+
+
 async def gone(tx: Tx, asked: AskedConflict) -> None:
     """The sides moved on: there is nothing to choose any more."""
-    await _put(tx, AskedConflict(asked.number, asked.part, asked.question, GONE, asked.event, asked.at))
+    await _put(tx, replace(asked, state=GONE, text=None))
 
 
 async def conflict(tx: Tx, number: int) -> AskedConflict:
@@ -196,7 +263,10 @@ async def conflict(tx: Tx, number: int) -> AskedConflict:
     row = await tx.one(Q.conflict, number=number)
     if row is None:
         raise Refusal(
-            f"There is no conflict {references.conflict(number)}.", "`/resolve` lists them.", Fault.UNKNOWN, "not_found"
+            f"There is no conflict {references.conflict(number)}.",
+            "`/resolve` lists them.",
+            Fault.UNKNOWN,
+            "not_found",
         )
     return _of_row(row)
 
@@ -212,6 +282,12 @@ async def chosen(tx: Tx, ids: Sequence[str]) -> dict[str, str]:
         return {}
     rows = await tx.all(Q.conflicts_of_ids, ids=dumps(list(ids)))
     return {row["id"]: row["text"] for row in rows if row["state"] == SETTLED}
+
+
+async def choices(tx: Tx) -> int:
+    """The position of the last choice in the log; 0: there is none."""
+    row = await tx.one(Q.last_choice, type=RESOLVED)
+    return 0 if row is None else row["pos"]
 
 
 def _same(before: Mapping[str, Any], now: Mapping[str, Any]) -> bool:
@@ -237,7 +313,13 @@ async def _put(tx: Tx, asked: AskedConflict) -> None:
         into_name=question.into_name,
         ours_at=question.ours_at,
         theirs_at=question.theirs_at,
-        about=dumps({"ours": asdict(question.ours), "theirs": asdict(question.theirs)}),
+        about=dumps(
+            {
+                "ours": asdict(question.ours),
+                "theirs": asdict(question.theirs),
+                "askees": list(asked.askees),
+            }
+        ),
         state=asked.state,
         text=asked.text,
         resolution=None if asked.resolution is None else dumps(asked.resolution),
@@ -260,5 +342,13 @@ def _of_row(row: Row) -> AskedConflict:
     )
     resolution = None if row["resolution"] is None else json.loads(row["resolution"])
     return AskedConflict(
-        row["number"], part, question, row["state"], row["event"], row["at"], row["text"], resolution
+        row["number"],
+        part,
+        question,
+        row["state"],
+        row["event"],
+        row["at"],
+        row["text"],
+        resolution,
+        tuple(about["askees"]),
     )

@@ -24,7 +24,7 @@ from relay.merge.trees.presence import Entry, presence
 #: Bytes of all files in conflict that are read in one go.
 MOST_READ = 64 * 1_048_576
 #: What git may say of a path whose content alone conflicts.
-_OF_CONTENT = frozenset({"Auto-merging", "CONFLICT (contents)", "CONFLICT (add/add)"})
+OF_CONTENT = frozenset({"Auto-merging", "CONFLICT (contents)", "CONFLICT (add/add)"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +47,7 @@ class JoinedTrees:
 
 
 @dataclass(slots=True)
-class _Path:
+class ConflictedPath:
     """A path in conflict: what the base, ours and theirs have there, and what git says of it."""
 
     stages: list[Entry | None] = field(default_factory=lambda: [None, None, None])
@@ -66,7 +66,7 @@ async def join(git: Git, ours: str, theirs: str, merge: Merge) -> Merge:
 async def join_trees(git: Git, ours: str, theirs: str) -> JoinedTrees:
     """Merge two commits. Raises GitError (no common history, say) and GitTextError."""
     done = await git.run("merge-tree", "--write-tree", "-z", "--messages", ours, theirs, ok=(0, 1))
-    tree, paths = _read(done.out)
+    tree, paths = conflicted_paths(done.out)
     if done.code == 0:
         return JoinedTrees(tree)
     wanted = [
@@ -93,20 +93,20 @@ async def join_trees(git: Git, ours: str, theirs: str) -> JoinedTrees:
         if file.warnings:
             warnings[path] = file.warnings
     if entries:
-        tree = await _with_entries(git, tree, entries)
+        tree = await tree_with(git, tree, entries)
     return JoinedTrees(tree, tuple(joined), tuple(conflicts), warnings)
 
 
-def _read(out: bytes) -> tuple[str, dict[bytes, _Path]]:
+def conflicted_paths(out: bytes) -> tuple[str, dict[bytes, ConflictedPath]]:
     """`git merge-tree -z`: the tree; `MODE ID STAGE\\tPATH` of each conflict; an empty field; then of each message
     how many paths it names, these, its kind, its text."""
     tree, *fields = out.split(b"\0")
-    paths: dict[bytes, _Path] = {}
+    paths: dict[bytes, ConflictedPath] = {}
     at = 0
     while at < len(fields) and fields[at]:
         about, _, name = fields[at].partition(b"\t")
         mode, id, stage = about.decode("ascii").split(" ")
-        paths.setdefault(name, _Path()).stages[int(stage) - 1] = Entry(mode, id)
+        paths.setdefault(name, ConflictedPath()).stages[int(stage) - 1] = Entry(mode, id)
         at += 1
     at += 1
     while at + 1 < len(fields) and fields[at]:
@@ -120,13 +120,13 @@ def _read(out: bytes) -> tuple[str, dict[bytes, _Path]]:
 
 
 def _merge_all(
-    paths: Mapping[bytes, _Path], blobs: Mapping[str, bytes]
+    paths: Mapping[bytes, ConflictedPath], blobs: Mapping[str, bytes]
 ) -> dict[bytes, str | tuple[str, MergedFile]]:
     """Of each path its mode and merge, or why there is none."""
     done: dict[bytes, str | tuple[str, MergedFile]] = {}
     with git_text() as texts:
         for name, path in paths.items():
-            other = [kind for kind in path.said if kind not in _OF_CONTENT]
+            other = [kind for kind in path.said if kind not in OF_CONTENT]
             found = presence(*path.stages)
             if other:
                 done[name] = other[0]
@@ -152,7 +152,7 @@ def _merged(
     return mode, merge_file(texts, base, ours, theirs, name_of(name))
 
 
-async def _with_entries(git: Git, tree: str, entries: Sequence[tuple[bytes, Entry]]) -> str:
+async def tree_with(git: Git, tree: str, entries: Sequence[tuple[bytes, Entry]]) -> str:
     """The tree with these paths in it."""
     with tempfile.TemporaryDirectory(prefix="relay-merge-") as folder:
         index = Git(git.folder, {**git.env, "GIT_INDEX_FILE": str(Path(folder) / "index")}, git.config)

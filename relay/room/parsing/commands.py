@@ -26,7 +26,13 @@ from io import StringIO
 from relay.model import actions, references
 from relay.model.actions import COMMAND_WORD, Action
 from relay.model.references import Thing
-from relay.room.parsing import exploration_commands, handoff_commands, memory_commands, timeline_commands
+from relay.room.parsing import (
+    exploration_commands,
+    handoff_commands,
+    memory_commands,
+    merge_commands,
+    timeline_commands,
+)
 from relay.room.parsing.arguments import (
     MAX_REASON,
     WrongArguments,
@@ -292,6 +298,12 @@ COMMANDS: tuple[Command, ...] = (
         "ask an agent to merge the main branch into its own",
         "/update @CODEX",
         _of_agents(actions.TakeMain, "Say which agent should merge the main branch."),
+    ),
+    Command(
+        "/resolve [c<number> 1-5]",
+        "decide what stands where two branches conflict; without a number: show what is open",
+        "/resolve c3 1",
+        merge_commands.parse_resolve,
     ),
     Command(
         "/intent @AGENT <path>...",

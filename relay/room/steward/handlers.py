@@ -65,6 +65,7 @@ GUARDED = (
     | actions.Remember
     | actions.Decide
     | actions.Forget
+    | actions.Resolve
     | actions.Explore
     | actions.TakeVariant
     | actions.EndExploration
@@ -72,7 +73,7 @@ GUARDED = (
 #: Of these: what is told to agents later as the word of whoever ordered it.
 QUOTED = actions.Remember | actions.Decide | actions.Forget
 #: Actions that write files, or wait for git: they are done before the transaction of their answer, and once.
-OUTSIDE = actions.Rewind | actions.UndoRewind | actions.RedoRewind | actions.MakeCheckpoint
+OUTSIDE = actions.Rewind | actions.UndoRewind | actions.RedoRewind | actions.MakeCheckpoint | actions.Resolve
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,11 +116,13 @@ class ActionHandlers:
         timeline: Timeline | None = None,
         memory: Remembered | None = None,
         explorations: Explorations | None = None,
+        conflicts: Timeline | None = None,
     ) -> None:
         self._board, self._roster, self._turns, self._holds = board, roster, turns, holds
         self._airspace, self._permissions, self._overview = airspace, permissions, overview
         self._handoffs = handoffs
         self._timeline, self._memory, self._explorations = timeline, memory, explorations
+        self._conflicts = conflicts
 
     def after_commit(self, result: Result) -> None:
         """Do what reaches outside of the database."""
@@ -141,10 +144,10 @@ class ActionHandlers:
         if isinstance(action, actions.AnswerHandoff | actions.RunPipeline):
             await self._handoffs.check(action)
             return None
-        if self._timeline is None:
+        part = self._conflicts if isinstance(action, actions.Resolve) else self._timeline
+        if part is None:
             raise Refusal("This room has no timeline.", "")
-        key = f"order:{order.message.id}"
-        return Result(await self._timeline.carry_out(action, by=order.by, source_key=key))
+        return Result(await part.carry_out(action, by=order.by, source_key=f"order:{order.message.id}"))
 
     async def handle(self, tx: Tx, action: Action, order: Order) -> Result:
         """Carry out the action. Its `Result` goes to `after_commit`."""

@@ -35,7 +35,7 @@ from relay.git.run import LONG_S, Git, GitError, name_of
 from relay.git.scratch_repository import ScratchRepository
 from relay.git.signing import Signature, of_person, of_relay, signed
 from relay.git.snapshot import commit_tree
-from relay.git.trial_merge import JoinedFile, merge_trees
+from relay.git.trial_merge import JoinedFile, Merge, merge_trees
 from relay.model import Refusal
 
 #: Bytes of a difference that a proposal shows.
@@ -92,11 +92,20 @@ async def refuse_to_filter(
 
 
 class Conflict(Refusal):
-    """git cannot merge the two: `paths` are in conflict."""
+    """The two cannot be merged: `paths` are in conflict. `merge`: what was found of it, None where the conflicts are
+    in the branch's own files; `into`: the branch and the commit that it was to be merged into."""
 
-    def __init__(self, paths: Sequence[str], reason: str, fix: str) -> None:
+    def __init__(
+        self,
+        paths: Sequence[str],
+        reason: str,
+        fix: str,
+        merge: Merge | None = None,
+        into: tuple[str, str] = ("", ""),
+    ) -> None:
         super().__init__(reason, fix)
-        self.paths = tuple(paths)
+        self.paths, self.merge = tuple(paths), merge
+        self.into, self.main = into
 
 
 @dataclass(frozen=True, slots=True)
@@ -222,6 +231,8 @@ class BranchMerger:
                 f"`/update @{side.agent}` asks {side.agent} to merge {into} into its branch. Or merge by hand."
                 if side.own
                 else f"Merge {into} into {branch} in {side.checkout.top}.",
+                merged,
+                (into, main),
             )
         changed = await changed_files(git, main, merged.tree, renames=False)
         if not changed:

@@ -132,6 +132,14 @@ async def branch_history(git: Git, main: str, head: str | None) -> tuple[list[Br
     return commits, list(people.values())
 
 
+async def last_change(git: Git, main: str, side: str, paths: Sequence[str]) -> tuple[str, str]:
+    """Who last changed one of these paths on the main branch since the side left it, and the subject of that commit;
+    empty: nobody."""
+    asked = ("log", "-1", "--format=%an%x00%s", f"{side}..{main}", "--", *paths)
+    name, _, subject = (await git.maybe(*asked) or "").partition("\0")
+    return name, subject
+
+
 def _person(line: str) -> tuple[str, str]:
     """`Name <address>` of a trailer; two empty texts for what is none."""
     name, _, rest = line.strip().partition(" <")

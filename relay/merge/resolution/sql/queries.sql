@@ -12,3 +12,6 @@ SELECT * FROM merge_conflicts WHERE number = :number
 
 -- name: newest_conflicts
 SELECT * FROM merge_conflicts WHERE (:state = '' OR state = :state) ORDER BY number DESC LIMIT :limit
+
+-- name: last_choice
+SELECT pos FROM events WHERE type = :type ORDER BY pos DESC LIMIT 1

@@ -1,0 +1,134 @@
+"""Conflicts that were found at a merge, and what people and agents choose (docs/merge.md, "Conflicts").
+
+Invariants:
+- a choice counts only while both sides still say what was chosen between: what comes later is refused with how things
+  stand now;
+- what an agent writes takes the place of the conflict and of nothing else (`journal.answer`).
+"""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+from relay.airspace.worktrees.actions import WorktreeActions
+from relay.config.command_line import command
+from relay.log.events import Lane
+from relay.merge.resolution import journal
+from relay.merge.resolution.journal import AskedConflict, Resolution
+from relay.merge.resolution.wording import asked_to_write, listed, side_name
+from relay.model import Refusal
+from relay.model.actions import Resolve
+from relay.model.ports import Voice
+from relay.store.ports import Store
+
+#: The strategy of the source (003, `ResolutionStrategy`) that leads to a person's choice.
+ASKED = "auto_merge_first"
+
+
+class ConflictService:
+    """The conflicts of one room."""
+
+    def __init__(self, store: Store, actions: WorktreeActions, voice: Voice) -> None:
+        self._store, self._actions, self._voice = store, actions, voice
+
+    # -- what the room's people say
+
+    async def carry_out(self, action: Any, *, by: str, source_key: str) -> str:
+        """`/resolve`; the room's answer, as markdown. Raises Refusal."""
+        assert isinstance(action, Resolve)
+        if action.number is None:
+            return listed(await self._store.read(lambda tx: journal.newest(tx, state=journal.OPEN)))
+        return await self.choose(action.number, action.choice, by=by, agent=action.agent)
+
+    async def choose(self, number: int, choice: int, *, by: str, agent: str | None = None) -> str:
+        """One of the five choices of the source (003, section 6.5), for a person. Raises Refusal."""
+        asked = await self._standing(number)
+        part, question = asked.part, asked.question
+        ours = side_name(question.ours, question.into_name)
+        match choice:
+            case 1 | 2:
+                whose, text = ((ours, part.ours), (question.agent, part.theirs))[choice - 1]
+                reason = f"{by} chose it"
+                return await self._settle(
+                    asked, Resolution(ASKED, "side_chosen", by, text, chosen=whose, reason=reason)
+                )
+            case 3:
+                return await self._ask(asked, agent or question.agent, by)
+            case 4:
+                edit = command(f"merge resolve {asked.name}")
+                return (
+                    f"Write what is to stand there: {edit} opens your editor with both sides, and so does the page "
+                    f"(Worktrees, {asked.name})."
+                )
+        return await self._settle(
+            asked, Resolution(ASKED, "rejected", by, None, reason=f"{by} keeps both branches apart")
+        )
+
+    async def write(self, number: int, text: str, *, by: str) -> str:
+        """What a person wrote themselves is to stand there. Raises Refusal."""
+        asked = await self._standing(number)
+        return await self._settle(asked, Resolution(ASKED, "human_resolved", by, journal.checked(text)))
+
+    # -- the steps
+
+    async def _standing(self, number: int) -> AskedConflict:
+        """The conflict, where both sides still say the same there. Raises Refusal with how they stand."""
+        asked = await self._store.read(lambda tx: journal.conflict(tx, number))
+        parts, main, work = await self._actions.resolvable(asked.question.agent)
+        if asked.part.id in {part.id for part in parts}:
+            return asked
+        await self._store.write(lambda tx: journal.gone(tx, asked))
+        left = sorted({part.path for part in parts if not part.settled})
+        agent, into = asked.question.agent, asked.question.into_name
+        now = (
+            f"They conflict in {', '.join(left[:5])} now: merging asks about that."
+            if left
+            else f"{agent}'s branch does not conflict with {into} any more."
+        )
+        raise Refusal(
+            f"{asked.name} is gone: {agent} or {into} has changed {asked.part.path} since.",
+            f"{now} ({into} is at {main[:9]}, {agent}'s work at {work[:9]}.)",
+            code="moved_on",
+        )
+
+    async def _settle(self, asked: AskedConflict, resolution: Resolution) -> str:
+        made = await self._store.write(lambda tx: journal.resolve(tx, asked, resolution), durable=True)
+        if made.state == journal.REJECTED:
+            return f"{made.name}: both branches stay apart. Nothing of {asked.question.agent}'s is merged."
+        parts, _, _ = await self._actions.resolvable(asked.question.agent)
+        agent = asked.question.agent
+        ids = {part.id for part in parts if not part.settled}
+        open_ = await self._store.read(lambda tx: journal.newest(tx, state=journal.OPEN))
+        left = [other.name for other in open_ if other.part.id in ids]
+        whose = (
+            f"{resolution.chosen}'s side stands"
+            if resolution.chosen
+            else f"what {resolution.by} wrote stands"
+        )
+        if left:
+            return f"{made.name} is settled: {whose}. Left: {', '.join(left)}."
+        merge = command(f"worktrees merge {agent}")
+        return f"{made.name} is settled: {whose}. Nothing of {agent}'s is left to decide: {merge} merges it."
+
+    async def _ask(self, asked: AskedConflict, agent: str, by: str) -> str:
+        async def work(tx: Any) -> None:
+            why = (await self._voice.reach(tx, [agent])).get(agent)
+            if why or why is None:
+                reason = why or "no agent of this room"
+                raise Refusal(f"{agent} cannot be asked: it is {reason}.", "Name another: `3 @AGENT`.")
+            await journal.ask_agent(tx, asked, agent)
+            lane = Lane("room", f"merge-conflict:{asked.number}", short=True)
+            await self._voice.say(
+                tx,
+                asked_to_write(asked, agent, by),
+                now=time.time(),
+                lane=lane,
+                to=[agent],
+                ask=[agent],
+                cause=[asked.event],
+                meta={"conflict": asked.number},
+            )
+
+        await self._store.write(work)
+        return f"{by} asked {agent} to write what has both sides of {asked.name}."

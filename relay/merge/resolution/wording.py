@@ -1,0 +1,108 @@
+"""What the room says of a conflict that somebody has to decide (003, section 6.5).
+
+Invariant: texts of files and commits come from outside: they stand in a fenced block or on one line. Pure.
+"""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Sequence
+
+from relay.base.terminal_text import flat, safe
+from relay.merge.resolution.journal import AskedConflict, Behind
+
+#: Changed lines of a side that the question shows; characters of an intent.
+MOST_LINES, MOST_INTENT = 8, 160
+
+
+def question_text(asked: AskedConflict) -> str:
+    """The question with its five choices, as markdown."""
+    part, question = asked.part, asked.question
+    ours, theirs = side_name(question.ours, question.into_name), question.agent
+    where = f"`{_plain(part.path)}`" + (f", `{_plain(part.entity)}`" if part.entity else "")
+    return "\n".join(
+        [
+            f"**Conflict {asked.name}** in {where}: {_plain(part.kind)}. {theirs} cannot be merged into "
+            f"{_plain(question.into_name)} before somebody decides.",
+            "",
+            _side(question.into_name, question.ours),
+            *_changes(part.base, part.ours),
+            "",
+            _side(theirs, question.theirs),
+            *_changes(part.base, part.theirs),
+            "",
+            f"`/resolve {asked.name} 1` keep {ours}'s",
+            f"`/resolve {asked.name} 2` keep {theirs}'s",
+            f"`/resolve {asked.name} 3` let {theirs} write what has both (`3 @AGENT`: another)",
+            f"`/resolve {asked.name} 4` write it yourself",
+            f"`/resolve {asked.name} 5` keep both branches apart: nothing is merged",
+        ]
+    )
+
+
+def listed(open_: Sequence[AskedConflict]) -> str:
+    """The open conflicts, for `/resolve`."""
+    if not open_:
+        return "No conflict waits for a decision."
+    return "\n".join(
+        f"{each.name} `{_plain(each.part.path)}`"
+        + (f", `{_plain(each.part.entity)}`" if each.part.entity else "")
+        + f": {_plain(each.part.kind)} ({each.question.agent} into {_plain(each.question.into_name)}). "
+        f"`/resolve {each.name} 1` to `5`"
+        for each in reversed(open_)
+    )
+
+
+def asked_to_write(asked: AskedConflict, agent: str, by: str) -> str:
+    """What an agent is asked: the three texts, and how to answer."""
+    part, question = asked.part, asked.question
+    texts = (
+        ("Both began from", part.base),
+        (f"{side_name(question.ours, question.into_name)} made of it", part.ours),
+        (f"{question.agent} made of it", part.theirs),
+    )
+    blocks = [f"{title}:\n\n{_fenced(text)}" for title, text in texts]
+    where = f"`{_plain(part.path)}`" + (f", `{_plain(part.entity)}`" if part.entity else "")
+    return "\n\n".join(
+        [
+            f"{by} asks {agent} to settle conflict {asked.name} in {where}: write the lines that have the work of "
+            f"both. Change nothing else. Answer with the tool `resolve` (id {asked.name}, text: the lines as they "
+            "are to stand there; reasoning; confidence from 0 to 1 if you have one).",
+            *blocks,
+        ]
+    )
+
+
+def side_name(behind: Behind, name: str) -> str:
+    """Whose a side is: `AVA`, or the branch where it is not known."""
+    return _plain(behind.name or name)
+
+
+def _side(name: str, behind: Behind) -> str:
+    who = f" ({_plain(behind.name)})" if behind.name and behind.name != name else ""
+    intent = f": {_plain(behind.intent)[:MOST_INTENT]}" if behind.intent else ""
+    return f"**{_plain(name)}**{who}{intent}"
+
+
+def _changes(before: str, after: str) -> list[str]:
+    """What a side made of the base, fenced."""
+    rows = [
+        row
+        for row in difflib.unified_diff(before.split("\n"), after.split("\n"), lineterm="", n=1)
+        if row.strip() and not row.startswith(("---", "+++", "@@"))
+    ]
+    shown = [safe(row) for row in rows[:MOST_LINES]]
+    more = [f"({len(rows) - MOST_LINES} more lines)"] * (len(rows) > MOST_LINES)
+    return [_fenced("\n".join(shown) or "(nothing stands there)", "diff"), *more]
+
+
+def _fenced(text: str, language: str = "") -> str:
+    runs = [len(run) for run in re.findall(r"`+", text)]
+    fence = "`" * max(3, max(runs, default=0) + 1)
+    return f"{fence}{language}\n{text.rstrip(chr(10))}\n{fence}"
+
+
+def _plain(text: str) -> str:
+    """On one line, without what markdown reads."""
+    return flat(text.replace("`", "'").replace("*", "\u2217"))

@@ -1,0 +1,233 @@
+"""A conflict that nobody can merge: asked in the room, decided, and landed; and choices that come too late."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import AsyncIterator, Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from relay.airspace.worktrees.actions import WorktreeActions
+from relay.airspace.worktrees.branch_updates import BranchUpdates
+from relay.airspace.worktrees.merging.proposal import MergeOptions
+from relay.airspace.worktrees.registry import WorktreeRegistry
+from relay.airspace.worktrees.view import rows
+from relay.app.merge.resolving import ConflictService
+from relay.app.wiring.merge_tools import MergeTools
+from relay.app.wiring.schema import SCHEMAS
+from relay.app.wiring.worktree_room import StoredWorktreeRoom
+from relay.config.merge import MergeSettings
+from relay.coordination.writes.fencing import LockCheck
+from relay.merge.resolution.service import MergeConflicts
+from relay.model import Caller, Refusal
+from relay.model.actions import Resolve
+from relay.room.advisory_voice import RoomVoice
+from relay.room.dispatch.roster import Member, Policy, Roster
+from relay.room.journal.ledger import QUEUED
+from relay.store.ports import Store
+from tests.engines import BOTH, all_events, open_store
+from tests.git.repository import Room, commit, git, repository, write
+
+BASE = """import json
+
+
+def load(path):
+    return json.load(open(path))
+
+
+def save(path, value):
+    json.dump(value, open(path, "w"))
+"""
+AVA = BASE.replace("return json.load(open(path))", "return json.loads(open(path).read())")
+BEN = BASE.replace("return json.load(open(path))", "return json.load(open(path, encoding='utf-8'))")
+BOTH_SIDES = "    return json.loads(open(path, encoding='utf-8').read())\n"
+BEN_IS = Caller("BEN", "s1", "claude")
+
+
+class Place:
+    """A repository with two agents' worktrees, over a real store."""
+
+    def __init__(self, store: Store, folder: Path, tools: MergeTools) -> None:
+        self.store, self.folder = store, folder
+        settings = Room(folder, "AVA", "BEN").settings
+        room = StoredWorktreeRoom(store, LockCheck(), tools, folder / ".relay" / "checks")
+        self.registry = WorktreeRegistry(settings, room)
+        self.actions = WorktreeActions(self.registry, BranchUpdates(self.registry))
+        roster = Roster({name: Member(name, "played", Policy(name)) for name in ("AVA", "BEN")})
+        self.open = MergeConflicts(store)
+        self.conflicts = ConflictService(store, self.actions, RoomVoice(roster))
+
+    def at(self, agent: str) -> Path:
+        return self.registry.worktrees[agent].checkout.top
+
+    async def look(self) -> None:
+        for worktree in self.registry.worktrees.values():
+            worktree.mark_stale(None)
+        await self.registry.refresh()
+
+    async def collide(self, ava: str = AVA, ben: str = BEN) -> Refusal:
+        """AVA's work lands, and BEN's is refused."""
+        for agent, text in (("AVA", ava), ("BEN", ben)):
+            write(self.at(agent), {"store.py": text})
+        await self.look()
+        await self.actions.merge("AVA", "ann")
+        await self.look()
+        return await self.refused()
+
+    async def refused(self) -> Refusal:
+        with pytest.raises(Refusal) as refused:
+            await self.actions.merge("BEN", "ann")
+        return refused.value
+
+    async def say(self, number: int | None = None, choice: int = 0, agent: str | None = None) -> str:
+        return await self.conflicts.carry_out(Resolve(number, choice, agent), by="ann", source_key="k")
+
+    async def land(self) -> str:
+        """BEN's work lands when it was seen; the file then."""
+        shown = await self.actions.propose("BEN", "ann", MergeOptions())
+        await self.actions.merge("BEN", "ann", MergeOptions(joined=shown["tree"]))
+        return git(self.folder, "show", "main:store.py") + "\n"
+
+    async def messages(self) -> list[str]:
+        return [event.outputs["message"]["body"] for event in await all_events(self.store, "message.posted")]
+
+
+Open = Callable[..., Awaitable[Place]]
+
+
+@pytest.fixture
+async def open_place(tmp_path: Path) -> AsyncIterator[Open]:
+    made: list[tuple[MergeTools, Store]] = []
+
+    async def open_(**merge: Any) -> Place:
+        settings = MergeSettings(**merge)
+        tools = MergeTools(lambda: settings)
+        store = await open_store(tmp_path / "room", SCHEMAS)
+        made.append((tools, store))
+        place = Place(store, repository(tmp_path / "repo", {"store.py": BASE}), tools)
+        await place.registry.open()
+        await place.look()
+        return place
+
+    yield open_
+    for tools, store in made:
+        await tools.close()
+        await store.close()
+
+
+@BOTH
+async def test_the_room_is_asked_and_a_side_is_kept(open_place: Open) -> None:
+    place = await open_place()
+    refusal = await place.collide()
+    assert "The room is asked about c1: `/resolve c1 1` to `5`." in refusal.fix
+    [question] = [body for body in await place.messages() if "Conflict c1" in body]
+    for words in ("in `store.py`", "-    return json.load(open(path))", "`/resolve c1 5` keep both"):
+        assert words in question, question
+    assert "+    return json.loads(open(path).read())" in question
+    assert "+    return json.load(open(path, encoding='utf-8'))" in question
+    # Asked once, however often somebody tries.
+    await place.refused()
+    assert len([body for body in await place.messages() if "Conflict c1" in body]) == 1
+    assert (await place.say()).startswith("c1 `store.py`")
+    said = await place.say(1, 2)
+    assert said.startswith("c1 is settled: BEN's side stands. Nothing of BEN's is left to decide:")
+    assert await place.say(1, 2) == said, "twice the same is one"
+    assert len(await all_events(place.store, "conflict.resolved")) == 1
+    assert await place.say() == "No conflict waits for a decision."
+    shown, _ = await rows(place.registry)
+    [row] = [row for row in shown if row["agent"] == "BEN"]
+    assert (row["merges"], row["joined"][0]["how"]) == ("joins", "what was chosen")
+    text = await place.land()
+    assert text == BEN
+    [conflict] = await place.open.list()
+    assert (conflict["state"], conflict["level"], conflict["reference"]) == ("resolved", 2, "c1")
+    resolution = conflict["resolution"]
+    assert resolution["resolution_type"] == {
+        "type": "side_chosen",
+        "chosen": "BEN",
+        "reason": "ann chose it",
+        "user_id": "ann",
+    }
+    assert (resolution["confidence"], resolution["validated"]) == (None, False)
+
+
+@BOTH
+async def test_late_choice_refused(open_place: Open) -> None:
+    place = await open_place()
+    await place.collide()
+    # BEN goes on at the same place.
+    write(place.at("BEN"), {"store.py": BEN.replace("utf-8", "utf-16")})
+    await place.look()
+    with pytest.raises(Refusal, match=r"c1 is gone: BEN or main has changed store\.py since") as late:
+        await place.say(1, 2)
+    assert "They conflict in store.py now: merging asks about that." in late.value.fix
+    assert await all_events(place.store, "conflict.resolved") == []
+    refusal = await place.refused()
+    assert "asked about c2" in refusal.fix
+    await place.say(2, 2)
+    assert "utf-16" in await place.land()
+    # Merged: nothing is left to choose.
+    with pytest.raises(Refusal, match="c2 is gone") as over:
+        await place.say(2, 1)
+    assert "does not conflict with main any more" in over.value.fix
+    with pytest.raises(Refusal, match="There is no conflict c9"):
+        await place.say(9, 1)
+
+
+async def test_work_elsewhere_does_not_make_a_choice_late(open_place: Open) -> None:
+    place = await open_place()
+    await place.collide()
+    commit(place.folder, {"other.py": "x = 1\n"})
+    write(place.at("BEN"), {"store.py": BEN + "\n\ndef close():\n    pass\n"})
+    await place.look()
+    assert "c1 is settled" in await place.say(1, 1)
+    text = await place.land()
+    assert "json.loads(open(path).read())" in text and "def close():" in text
+
+
+@BOTH
+async def test_an_agent_that_was_asked_writes_both(open_place: Open) -> None:
+    place = await open_place()
+    await place.collide()
+    with pytest.raises(Refusal, match="BEN was not asked about c1"):
+        await place.open.answer(BEN_IS, "c1", BOTH_SIDES)
+    assert await place.say(1, 3) == "ann asked BEN to write what has both sides of c1."
+    asked = (await place.messages())[-1]
+    assert "json.loads(open(path).read())" in asked and "Answer with the tool `resolve`" in asked
+    [job] = await all_events(place.store, QUEUED)
+    assert [one["agent"] for one in job.outputs["jobs"]] == ["BEN"]
+    with pytest.raises(Refusal, match="Conflict markers are left"):
+        await place.open.answer(BEN_IS, "c1", "<<<<<<< ours\n" + BOTH_SIDES)
+    done = await place.open.answer(BEN_IS, "c1", BOTH_SIDES.rstrip("\n"), reasoning="both read it")
+    assert done["resolution"]["resolution_type"] == {"type": "agent_resolved", "resolver_agent": "BEN"}
+    assert (done["resolution"]["agent_reasoning"], done["resolution"]["confidence"]) == ("both read it", None)
+    text = await place.land()
+    assert text == BASE.replace("    return json.load(open(path))\n", BOTH_SIDES)
+
+
+async def test_what_a_person_writes_stands_and_lands_when_the_tests_pass(open_place: Open) -> None:
+    code = "import store, inspect; assert 'utf-8' in inspect.getsource(store.load), 'no encoding'"
+    place = await open_place(test=(sys.executable, "-c", code))
+    await place.collide()
+    assert "merge resolve c1` opens your editor" in await place.say(1, 4)
+    await place.say(1, 1)
+    # The tests are asked before it lands, whoever chose.
+    with pytest.raises(Refusal, match="the tests fail on the merged tree"):
+        await place.actions.merge("BEN", "ann")
+    await place.conflicts.write(1, BOTH_SIDES, by="ann")
+    assert (await place.actions.merge("BEN", "ann"))["success"]
+    assert BOTH_SIDES in git(place.folder, "show", "main:store.py")
+
+
+async def test_branches_that_are_kept_apart_do_not_merge(open_place: Open) -> None:
+    place = await open_place()
+    await place.collide()
+    assert await place.say(1, 5) == "c1: both branches stay apart. Nothing of BEN's is merged."
+    [conflict] = await place.open.list()
+    assert conflict["state"] == "rejected"
+    assert conflict["resolution"]["resolution_type"]["reason"] == "ann keeps both branches apart"
+    await place.refused()
+    # Who wants it all the same is asked again.
+    assert (await place.say()).startswith("c1 `store.py`")
