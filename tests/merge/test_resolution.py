@@ -43,6 +43,7 @@ def save(path, value):
 AVA = BASE.replace("return json.load(open(path))", "return json.loads(open(path).read())")
 BEN = BASE.replace("return json.load(open(path))", "return json.load(open(path, encoding='utf-8'))")
 BOTH_SIDES = "    return json.loads(open(path, encoding='utf-8').read())\n"
+ANN = Caller("ann", "page", "person", person=True)
 BEN_IS = Caller("BEN", "s1", "claude")
 
 
@@ -216,7 +217,7 @@ async def test_what_a_person_writes_stands_and_lands_when_the_tests_pass(open_pl
     # The tests are asked before it lands, whoever chose.
     with pytest.raises(Refusal, match="the tests fail on the merged tree"):
         await place.actions.merge("BEN", "ann")
-    await place.conflicts.write(1, BOTH_SIDES, by="ann")
+    await place.open.answer(ANN, "c1", BOTH_SIDES)
     assert (await place.actions.merge("BEN", "ann"))["success"]
     assert BOTH_SIDES in git(place.folder, "show", "main:store.py")
 

@@ -65,11 +65,6 @@ class ConflictService:
             asked, Resolution(ASKED, "rejected", by, None, reason=f"{by} keeps both branches apart")
         )
 
-    async def write(self, number: int, text: str, *, by: str) -> str:
-        """What a person wrote themselves is to stand there. Raises Refusal."""
-        asked = await self._standing(number)
-        return await self._settle(asked, Resolution(ASKED, "human_resolved", by, journal.checked(text)))
-
     # -- the steps
 
     async def _standing(self, number: int) -> AskedConflict:

@@ -21,7 +21,7 @@ from relay.git.trial_merge import ConflictPart
 from relay.log import events
 from relay.log.encoding import dumps
 from relay.log.events import Lane, NewEvent
-from relay.model import Fault, Refusal, references
+from relay.model import Caller, Fault, Refusal, references
 from relay.model.references import Thing
 from relay.store.ports import Queries, Row, Tx
 
@@ -199,21 +199,28 @@ async def resolve(
 
 async def answer(
     tx: Tx,
-    agent: str,
+    caller: Caller,
     name: str,
     text: str,
     *,
     confidence: float | None = None,
     reasoning: str | None = None,
 ) -> AskedConflict:
-    """What an agent that was asked wants to stand there. It counts as long as both sides say the same there. Raises
-    Refusal."""
+    """What a person, or an agent that was asked, wants to stand there. It counts as long as both sides say the same
+    there. Raises Refusal."""
+    agent = caller.agent
     found = references.read(name, bare=Thing.CONFLICT)
     if found is None or found[0] is not Thing.CONFLICT:
         raise Refusal(
             f"{name[:40]!r} is no conflict: they are named like c3.", "", Fault.MALFORMED, "malformed"
         )
     asked = await conflict(tx, found[1])
+    if caller.person:
+        return await resolve(
+            tx,
+            asked,
+            Resolution("auto_merge_first", "human_resolved", agent, checked(text), reasoning=reasoning),
+        )
     if agent not in asked.askees:
         raise Refusal(
             f"{agent} was not asked about {asked.name}.",

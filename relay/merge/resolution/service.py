@@ -29,12 +29,10 @@ class MergeConflicts:
         confidence: float | None = None,
         reasoning: str | None = None,
     ) -> dict[str, Any]:
-        """What an agent that was asked wants to stand there. Raises Refusal."""
+        """What a person, or an agent that was asked, wants to stand there. Raises Refusal."""
 
         async def work(tx: Tx) -> dict[str, Any]:
-            made = await journal.answer(
-                tx, caller.agent, name, text, confidence=confidence, reasoning=reasoning
-            )
+            made = await journal.answer(tx, caller, name, text, confidence=confidence, reasoning=reasoning)
             return made.as_json()
 
         return await self._store.write(work, durable=True)
