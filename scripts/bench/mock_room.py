@@ -80,6 +80,7 @@ class MockRoom(MockState):
         self.held.add_routes(app.router)
         self.timeline.add_routes(app.router)
         self.memory.add_routes(app.router)
+        self.explorations.add_routes(app.router)
         app.router.add_get("/ws", self._ws)
         self._runner = web.AppRunner(app, shutdown_timeout=1)
         await self._runner.setup()

@@ -11,6 +11,7 @@ from typing import Any
 from aiohttp import web
 
 from scripts.bench.mock_airspace import MockAirspace, stamp
+from scripts.bench.mock_explorations import MockExplorations
 from scripts.bench.mock_held import MockHeld
 from scripts.bench.mock_memory import MockMemory
 from scripts.bench.mock_timeline import MockTimeline
@@ -89,6 +90,7 @@ class MockState:
         self.held = MockHeld(self.store, lambda: self.tasks)
         self.timeline = MockTimeline()
         self.memory = MockMemory()
+        self.explorations = MockExplorations()
 
     # -- what a test makes happen
 

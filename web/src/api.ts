@@ -6,6 +6,7 @@ import type {
   Advisory, Agent, AirspaceState, Choice, Entry, Held, Hit, Job, PermissionRequest, Precision, RoomState, Sample, Task, TaskDetail,
 } from "./types";
 import type { Checkpoint, FileView, HandoffAnswer, Heads, MomentDiff, OpenHandoff, Rewound, TakenBack, TreeView, WholeEvent } from "./timeline_types";
+import type { Exploration, VariantDiff } from "./explore/types";
 import type { Found, GivenMemory, Knowledge, Source } from "./memory/types";
 import type { MergeMethod, MergeProposal, WorktreeDiff, Worktrees } from "./worktree_types";
 
@@ -202,6 +203,14 @@ export const api = {
   /** `value`: the reason of a skip, the name of a branch. */
   answerHandoff: (number: number, answer: HandoffAnswer, value = "") =>
     call<{ reason?: string }>("POST", `/api/handoffs/h${number}`, signed({ answer, value })),
+  explorations: async () => (await call<{ explorations: Exploration[] }>("GET", "/api/explorations")).explorations,
+  /** `against`: another variant, "" = what all began with. */
+  variantDiff: (number: number, variant: string, against: string) =>
+    call<VariantDiff>("GET", `/api/explorations/x${number}/diff${query({ variant, against })}`),
+  /** `files`: single files of other variants, as `PATH=VARIANT`. */
+  takeVariant: (number: number, variant: string, files: readonly string[]) =>
+    call<{ reason?: string }>("POST", `/api/explorations/x${number}`, signed({ answer: "take", variant, files })),
+  endExploration: (number: number) => call<{ reason?: string }>("POST", `/api/explorations/x${number}`, signed({ answer: "end" })),
   checkpoints: async () => (await call<{ checkpoints: Checkpoint[] }>("GET", "/api/timeline/checkpoints")).checkpoints,
   /** `lane`: whose files; null = the main branch's. */
   makeCheckpoint: (checkpoint: string, lane: string | null) => call<object>("POST", "/api/timeline/checkpoint", signed({ checkpoint, lane })),

@@ -2,6 +2,7 @@
 
 import { useEffect } from "preact/hooks";
 import { openAdvisories } from "../state/airspace";
+import { explorations } from "../state/explorations";
 import { line, outdated, reconnectNow } from "../state/live";
 import { askName, nextTheme, personName, theme } from "../state/prefs";
 import { agents, entryOf, goToEnd, jobs, loaded, now, people, ready, room, shell, tail, tasks, workers } from "../state/room";
@@ -34,7 +35,10 @@ const TABS: readonly { view: View; name: string; icon: IconName; keys: string }[
   { view: "worktrees", name: "Worktrees", icon: "branch", keys: "g w" },
   { view: "timeline", name: "Timeline", icon: "timeline", keys: "g t" },
   { view: "memory", name: "Memory", icon: "memory", keys: "g m" },
+  { view: "explore", name: "Explore", icon: "route", keys: "g x" },
 ];
+/** A room that explored nothing has no need of the tab; its keys and its address lead there all the same. */
+const tabsNow = () => TABS.filter((tab) => tab.view !== "explore" || view.value === "explore" || explorations.value.length > 0);
 
 function count(tab: View): number {
   switch (tab) {
@@ -53,6 +57,8 @@ function count(tab: View): number {
     case "timeline":
     case "memory":
       return 0;
+    case "explore":
+      return explorations.value.filter((one) => one.state === "waiting").length;
     case "worktrees":
       return worktrees.value?.filter((w) => w.merges === "clean" || w.merges === "joins" || w.merges === "conflicts").length ?? 0;
   }
@@ -64,12 +70,13 @@ const locksView = () => import("./locks");
 const taskPanel = () => import("./task");
 const worktreesView = () => import("./worktrees");
 const memoryView = () => import("../memory/view");
+const exploreView = () => import("../explore/view");
 const timelineView = () => import("../timeline/view");
 
 function Tabs() {
   return (
     <nav class="tabs" aria-label="Views">
-      {TABS.map((tab) => {
+      {tabsNow().map((tab) => {
         const n = count(tab.view);
         return (
           <a
@@ -272,6 +279,7 @@ export function Shell() {
         {view.value === "worktrees" && <Lazy load={worktreesView} />}
         {view.value === "timeline" && <Lazy load={timelineView} />}
         {view.value === "memory" && <Lazy load={memoryView} />}
+        {view.value === "explore" && <Lazy load={exploreView} />}
       </main>
       <AgentPanel />
       {taskOpen.value !== null && <Lazy load={taskPanel} over />}
