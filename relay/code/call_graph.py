@@ -57,7 +57,7 @@ class CallGraph:
         if paths is None:
             seen = dict.fromkeys(self.graph.imports(path))
             for seen_path in tuple(seen):
-                if _passes_on(seen_path):
+                if passes_on(seen_path):
                     seen.update(dict.fromkeys(self.graph.imports(seen_path)))
             seen.pop(path, None)
             paths = self._visible[path] = tuple(seen)
@@ -156,7 +156,7 @@ class CallGraph:
     def _users(self, path: str) -> list[str]:
         users = set(self.graph.importers(path))
         for user in tuple(users):
-            if _passes_on(user):
+            if passes_on(user):
                 users.update(self.graph.importers(user))
         users.discard(path)
         return sorted(users) if len(users) <= HUB else []
@@ -178,7 +178,8 @@ class CallGraph:
         return reached
 
 
-def _passes_on(path: str) -> bool:
+def passes_on(path: str) -> bool:
+    """Whether a file is a package's own, which gives its importers what it imports."""
     base = path.rpartition("/")[2]
     return base in _PASSING or base.startswith("index.")
 

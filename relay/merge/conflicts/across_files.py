@@ -26,7 +26,7 @@ from dataclasses import replace
 from functools import cached_property
 
 from relay.code.build.listing import is_vendored
-from relay.code.call_graph import Node
+from relay.code.call_graph import HUB, Node
 from relay.code.code_graph import graph_of_read
 from relay.code.read.extract import extract, unfit
 from relay.code.read.facts import Extract
@@ -35,7 +35,7 @@ from relay.merge.conflicts import contracts
 from relay.merge.conflicts.behaviour import NOTHING, Difference, difference
 from relay.merge.conflicts.conflict import Conflict, Severity, Side, quoted
 from relay.merge.conflicts.entities import Entity
-from relay.merge.conflicts.finding import Finding, said_of, way_in_words
+from relay.merge.conflicts.finding import VALUE, Finding, said_of, way_in_words
 from relay.merge.conflicts.parameters import CallShape, head_of, misfit, other_default
 from relay.merge.conflicts.reach import STEPS, Reach
 from relay.merge.conflicts.same_entity import Change
@@ -46,6 +46,9 @@ _UNTOLD = frozenset(
     {"__init__", "main", "init", "constructor", "new", "setUp", "tearDown", "__repr__", "__str__"}
 )
 _SHORT = 3
+_CALLED = RUNS | {"declaration"}
+#: Kinds of definitions that are values.
+_VALUES = frozenset({"constant", "item", "macro"})
 
 
 class AcrossFiles:
@@ -54,7 +57,8 @@ class AcrossFiles:
 
     def __init__(self, a: SideWork, b: SideWork) -> None:
         self.a, self.b = a, b
-        self._files: dict[str, bytes] = {}
+        changes = [file.change for side in (a, b) for file in side.files]
+        self._files = {change.path: change.before for change in changes if change.before is not None}
         self._asked: set[str] = set()
         self._rings = 0
 
@@ -88,12 +92,14 @@ class AcrossFiles:
         )
 
     def _callers(self) -> set[str]:
-        found: set[str] = set()
+        """The names of the definitions that use what was asked for, but for what everybody uses."""
+        users: dict[str, set[str]] = {}
         for read in self._extracts.values():
-            for call in read.symbols.calls:
-                if call.name in self._asked and call.within >= 0:
-                    found.add(read.symbols.definitions[call.within].name)
-        return found
+            symbols = read.symbols
+            for name in self._asked & symbols.references.keys():
+                around = (symbols.at(line) for line in symbols.references[name])
+                users.setdefault(name, set()).update(one.name for one in around if one is not None)
+        return {user for found in users.values() if len(found) <= HUB for user in found}
 
     @property
     def _extracts(self) -> Mapping[str, Extract]:
@@ -146,6 +152,11 @@ class AcrossFiles:
 
 def _findings(writer: SideWork, reader: SideWork, tree: Reach) -> Iterator[Finding]:
     moved = {file.change.path: file.change.new_path for file in reader.files}
+    known = {
+        one.entity.name.encode(): (one.changed.after or one.entity).name.encode()
+        for one in writer.definitions
+        if one.entity.kind in _CALLED
+    }
     nodes: dict[Node, Definition] = {}
     does: dict[Node, Difference] = {}
     for definition in writer.definitions:
@@ -155,23 +166,25 @@ def _findings(writer: SideWork, reader: SideWork, tree: Reach) -> Iterator[Findi
         node = (moved.get(definition.path, definition.path), changed.before.qualified)
         nodes[node] = definition
         if changed.what in (Change.BODY, Change.SIGNATURE) and changed.after is not None:
-            does[node] = difference(changed.before, changed.after)
+            does[node] = difference(changed.before, changed.after, known)
     by_name: dict[str, list[Node]] = {}
     for node, definition in nodes.items():
         by_name.setdefault(definition.entity.name, []).append(node)
     for one in reader.readers:
         called: set[Node] = set()
+        both = _start(one) in nodes  # then what the two do to each other there is level 2's
         for call, shape, new in one.calls:
-            target = tree.target(one.path, call)
+            target = tree.target(one.path, call, one.types)
             meant: list[Node | None] = [] if target is None else [target, tree.constructor(target)]
             for met in meant:
                 if met is None or met not in nodes or _is_own(one, met):
                     continue
                 called.add(met)
                 if new:
-                    yield from _call(nodes[met], does.get(met, NOTHING), one, shape, met)
+                    yield from _call(nodes[met], NOTHING if both else does.get(met, NOTHING), one, shape, met)
         yield from _references(one, nodes, by_name, does, tree, called)
-        yield from _far(one, nodes, does, tree, called)
+        if not both:
+            yield from _far(one, nodes, does, tree, called)
 
 
 def _is_own(reader: Reader, node: Node) -> bool:
@@ -245,7 +258,7 @@ def _references(
             way = (_start(reader), node)
             if definition.changed.what in (Change.DELETE, Change.RENAME):
                 yield _gone(definition, reader, way)
-            elif before.kind in ("constant", "item", "macro") and does.get(node):
+            elif before.kind in _VALUES and does.get(node):
                 yield Finding(
                     "value_and_use", Severity.MEDIUM, definition, reader, "it has another value", way
                 )
@@ -286,17 +299,55 @@ def _far(
     """What the reader reaches through what it newly calls."""
     if reader.entity is None or reader.entity.kind not in RUNS:
         return
-    first = {
+    first = {*_entered(reader, tree)} | {
         target
         for call, _, new in reader.calls
-        if (new or reader.is_new) and (target := tree.target(reader.path, call)) is not None
+        if (new or reader.is_new) and (target := tree.target(reader.path, call, reader.types)) is not None
     }
-    start = _start(reader)
-    for node, way in tree.paths(start).items():
-        if len(way) < 3 or node in called or node not in nodes or way[1] not in first:
+    for second in sorted(first):
+        for node, way in tree.paths(second, STEPS - 1).items():
+            if node in called or node not in nodes or len(way) < 2 or any(step in nodes for step in way[:-1]):
+                continue  # who changed a definition on the way knows what it calls
+            if does.get(node, NOTHING) and nodes[node].entity.kind in RUNS:
+                whole = (_start(reader), *way)
+                yield Finding(
+                    "behaviour_and_call", Severity.LOW, nodes[node], reader, _does(does[node]), whole
+                )
+        yield from _values(reader, second, nodes, does, tree)
+
+
+def _entered(reader: Reader, tree: Reach) -> Iterator[Node]:
+    """What a new `with` of Python's calls without naming it: the context manager's own two methods."""
+    if reader.entity is None or reader.added[b"with"] <= 0:
+        return
+    for call, _, _ in reader.calls:
+        target = tree.target(reader.path, call, reader.types) if call.line in reader.entered else None
+        if target is not None:
+            yield from tree.context_methods(target)
+
+
+def _values(
+    reader: Reader,
+    second: Node,
+    nodes: Mapping[Node, Definition],
+    does: Mapping[Node, Difference],
+    tree: Reach,
+) -> Iterator[Finding]:
+    """The values that decide what the reader newly calls."""
+    changed = [
+        node for node, definition in nodes.items() if definition.entity.kind in _VALUES and does.get(node)
+    ]
+    if not changed:
+        return
+    for step, way in tree.paths(second, STEPS - 1).items():
+        if any(before in nodes for before in way):
             continue
-        if does.get(node, NOTHING) and nodes[node].entity.kind in RUNS and way[1] not in nodes:
-            yield Finding("behaviour_and_call", Severity.LOW, nodes[node], reader, _does(does[node]), way)
+        used = tree.names_in(step)
+        for node in changed:
+            name = nodes[node].entity.name
+            if name in used and tree.sees(step[0], node[0]):
+                whole = (_start(reader), *way, node)
+                yield Finding(VALUE, Severity.LOW, nodes[node], reader, "it has another value", whole)
 
 
 def _conflict(findings: list[Finding], letters: str) -> Conflict:

@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from difflib import SequenceMatcher
+from types import MappingProxyType
 
 from tree_sitter import Node
 
@@ -21,6 +23,9 @@ from relay.merge.conflicts.tokens import COMMENTS, is_docstring, tokens
 _LOGS = re.compile(
     rb"^(?:self\.|this\.)?_?(?:log|logger|logging|console|tracing|debug|LOG|LOGGER|slog)\b\s*(?:\.|!|::|\()"
 )
+NONE_KNOWN: Mapping[bytes, bytes] = MappingProxyType({})
+#: The share of a body's words below which it was written anew.
+REWRITTEN = 0.6
 _RESULTS = frozenset({"return_statement", "return_expression", "yield", "yield_expression"})
 _ERRORS = frozenset({"raise_statement", "throw_statement", "throw_expression", "try_expression"})
 _BRANCHES = frozenset(
@@ -93,11 +98,20 @@ class Difference:
 NOTHING = Difference((), frozenset())
 
 
-def difference(before: Entity, after: Entity) -> Difference:
-    """What `after` does otherwise than `before`; empty where only the text differs."""
-    if before.raw == after.raw or _plain(before) == _plain(after):
+def difference(before: Entity, after: Entity, known: Mapping[bytes, bytes] = NONE_KNOWN) -> Difference:
+    """What `after` does otherwise than `before`; empty where only the text differs. `known`: names of definitions
+    that the same side changes, each with its name now: who calls them by it, with other arguments, is adapted to
+    that, and does nothing else."""
+    if before.raw == after.raw:
         return NOTHING
-    if _only_under_new_parameters(before, after):
+    plain, now = _plain(before, known), _plain(after, known)
+    if (
+        plain == now
+        or _only_under_new_parameters(before, after)
+        or _only_by_new_parameters(before, after, plain, now)
+    ):
+        return NOTHING
+    if before.kind in ("function", "method") and _rewritten(plain, now):
         return NOTHING
     old, new = _parts(before), _parts(after)
     says = []
@@ -114,8 +128,8 @@ def difference(before: Entity, after: Entity) -> Difference:
     return Difference(tuple(says or ["does something else on its way"]), _state(old, new))
 
 
-def _plain(entity: Entity) -> list[bytes]:
-    """The words of the body, local names numbered, without log lines."""
+def _plain(entity: Entity, known: Mapping[bytes, bytes]) -> list[bytes]:
+    """The words of the body, local names numbered, without log lines and without the arguments of `known` calls."""
     first, last = entity.body_place
     root = entity.node
     names = _locals(entity)
@@ -125,7 +139,66 @@ def _plain(entity: Entity) -> list[bytes]:
     for word in entity.version.words(first, last, tuple(logs)):
         is_local = word in names and (not words or words[-1] not in (b".", b"->", b"::"))
         words.append(numbered.setdefault(word, b"\1%d" % len(numbered)) if is_local else word)
-    return words
+    return (
+        _without_arguments([known.get(word, word) for word in words], {*known.values()}) if known else words
+    )
+
+
+def _without_arguments(words: list[bytes], known: set[bytes]) -> list[bytes]:
+    kept: list[bytes] = []
+    depth = 0
+    for word in words:
+        if depth:
+            depth += (word == b"(") - (word == b")")
+            if depth:
+                continue
+        elif word == b"(" and kept and kept[-1] in known:
+            depth = 1
+        kept.append(word)
+    return kept
+
+
+def _rewritten(before: list[bytes], after: list[bytes]) -> bool:
+    """Whether a body was written anew to do the same, as far as one can tell: little of it is left, it has no more
+    words than before, and it speaks of the same texts and fails in the same places."""
+    if len(after) > len(before) or _texts(before) != _texts(after):
+        return False
+    return SequenceMatcher(None, before, after, autojunk=False).ratio() < REWRITTEN
+
+
+def _texts(words: list[bytes]) -> set[bytes]:
+    """The literal texts, and the words by which a body fails."""
+    return {word for word in words if word[:1] in b"\"'`" or word in (b"raise", b"throw", b"panic")}
+
+
+def _only_by_new_parameters(before: Entity, after: Entity, old: list[bytes], new: list[bytes]) -> bool:
+    """Whether all that came into the body has a parameter that is new and optional in it, and all that went was the
+    default of one."""
+    added = _new_parameters(before, after)
+    if not added:
+        return False
+    for what, first, last, start, end in SequenceMatcher(None, old, new, autojunk=False).get_opcodes():
+        came = new[start:end]
+        if what == "equal":
+            continue
+        if not added.keys() & set(came):
+            return False
+        if what != "insert" and not (len(came) == 1 and b" ".join(old[first:last]) == added[came[0]]):
+            return False
+    return True
+
+
+def _new_parameters(before: Entity, after: Entity) -> dict[bytes, bytes]:
+    """The optional parameters that are new, each with its default."""
+    old, new = head_of(before), head_of(after)
+    if old is None or new is None:
+        return {}
+    known = {one.name for one in old.parameters}
+    return {
+        one.name.encode(): one.default.encode()
+        for one in new.parameters
+        if one.optional and one.name not in known
+    }
 
 
 def _is_log(node: Node, entity: Entity) -> bool:
@@ -230,11 +303,7 @@ def _state(old: dict[str, Counter[bytes]], new: dict[str, Counter[bytes]]) -> fr
 def _only_under_new_parameters(before: Entity, after: Entity) -> bool:
     """Whether all that was added stands in branches that ask for a parameter that is new and optional, and nothing
     went."""
-    old, new = head_of(before), head_of(after)
-    if old is None or new is None:
-        return False
-    known = {one.name for one in old.parameters}
-    added = {one.name.encode() for one in new.parameters if one.optional and one.name not in known}
+    added = _new_parameters(before, after).keys()
     if not added:
         return False
     guarded = tuple(

@@ -13,7 +13,10 @@ from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from relay.checks.results import CheckResult, State
+from relay.code.build.index import ancestors, parent
 from relay.code.build.listing import wanted
+from relay.code.call_graph import passes_on
+from relay.code.read.grammar import CONFIGURATION, language_of
 from relay.git.diff import Record, changed_files
 from relay.git.run import Git, name_of
 from relay.git.trial_merge import merge_trees
@@ -164,15 +167,28 @@ async def level_3(git: Git, base: str, a: Sequence[FileChange], b: Sequence[File
     if not a or not b:
         return []
     search = await asyncio.to_thread(_search, a, b)
+    search.add(await _around(git, base, {change.path for change in (*a, *b)}))
     while names := await asyncio.to_thread(search.names):
         search.add(await files_naming(git, base, names))
     return await asyncio.to_thread(search.conflicts)
 
 
 def _search(a: Sequence[FileChange], b: Sequence[FileChange]) -> AcrossFiles:
-    search = AcrossFiles(SideWork(a), SideWork(b))
-    search.add({change.path: change.before for change in (*a, *b) if change.before is not None})
-    return search
+    return AcrossFiles(SideWork(a), SideWork(b))
+
+
+async def _around(git: Git, tree: str, paths: Collection[str]) -> dict[str, bytes]:
+    """What imports are resolved by: configuration files and packages' own files, in the folders above these paths."""
+    listed = await git.run("ls-tree", "-r", "-z", "--name-only", "--full-tree", tree)
+    folders = {folder for path in paths for folder in ancestors(parent(path))}
+    found = [name_of(line) for line in listed.out.split(b"\0") if line]
+    wanted_ones = [path for path in found if parent(path) in folders and _says_where(path)]
+    return await _contents(git, tree, wanted_ones[:MOST_FILES])
+
+
+def _says_where(path: str) -> bool:
+    base = path.rpartition("/")[2]
+    return base in CONFIGURATION or language_of(path) == "tsconfig" or passes_on(path)
 
 
 async def files_naming(git: Git, tree: str, names: Collection[str]) -> dict[str, bytes]:

@@ -55,10 +55,9 @@ def _imports(file: ChangedFile, other: ChangedFile) -> Iterator[Finding]:
     """An import that the one side removed, since nothing used it there, and the other side's new use of it."""
     if file.before is None or file.after is None or other.before is None or other.after is None:
         return
-    bound, used = _imported(other.after), _used(file.after)
-    gone = {
-        name for name in _imported(file.before) - _imported(file.after) if name in bound and name not in used
-    }
+    gone = (_imported(file.before) - _imported(file.after)) & _imported(other.after)
+    if gone:
+        gone -= _used(file.after)
     for reader in other.readers if gone else ():
         for name in sorted(gone):
             if reader.added[name.encode()] <= 0 or reader.entity is None:

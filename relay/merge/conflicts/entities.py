@@ -10,7 +10,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property
 from hashlib import blake2b
 
@@ -68,7 +68,7 @@ _NAMES = frozenset(
 )
 
 
-@dataclass(frozen=True)
+@dataclass
 class Entity:
     """`key` finds it in another version; `start`, `end`: 1-based lines. `scope`: the key of what it stands in, "" =
     the file. `kind`: function, method, class, type, constant, macro, field, item, ..."""
@@ -265,7 +265,8 @@ def _keyed(version: FileVersion, several: set[tuple[str, bool]]) -> dict[str, En
         while key in entities:
             number += 1
             key = f"{base} #{number}"
-        entities[key] = replace(entity, key=key)
+        entity.key = key
+        entities[key] = entity
     return entities
 
 

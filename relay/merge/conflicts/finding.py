@@ -14,6 +14,9 @@ from relay.merge.conflicts.conflict import SEVERITIES, Severity
 from relay.merge.conflicts.same_entity import Change
 from relay.merge.conflicts.side import Definition, Reader
 
+#: The kind of a finding about a value.
+VALUE = "value_and_use"
+
 
 @dataclass(frozen=True, slots=True)
 class Finding:
@@ -29,9 +32,10 @@ class Finding:
     use: str = "newly uses it"
 
     @property
-    def rank(self) -> tuple[int, int, str, str]:
+    def rank(self) -> tuple[int, bool, int, str, str]:
         """What a person should read first."""
-        return -SEVERITIES.index(self.severity), len(self.way), self.reader.path, self.reader.name
+        outside = self.reader.entity is None
+        return -SEVERITIES.index(self.severity), outside, len(self.way), self.reader.path, self.reader.name
 
 
 def said_of(finding: Finding) -> str:
@@ -52,9 +56,12 @@ def way_in_words(finding: Finding) -> str:
     does = "adds" if reader.is_new else "changes"
     if len(finding.way) < 3:
         return f"{does} {reader.name} ({at}), which {finding.use}"
-    return f"{does} {reader.name} ({at}), which reaches it: {_steps(finding.way)}"
+    return f"{does} {reader.name} ({at}), which reaches it: {_steps(finding.way, finding.kind == VALUE)}"
 
 
-def _steps(way: Sequence[Node]) -> str:
+def _steps(way: Sequence[Node], value: bool) -> str:
     names = [qualified or path for path, qualified in way]
-    return ", ".join(f"{caller} calls {callee}" for caller, callee in pairwise(names))
+    said = [f"{caller} calls {callee}" for caller, callee in pairwise(names)]
+    if value:
+        said[-1] = f"{names[-2]} uses {names[-1]}"
+    return ", ".join(said)

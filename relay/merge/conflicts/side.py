@@ -15,6 +15,7 @@ from relay.code.read.extract import extract
 from relay.code.read.facts import Call, Extract
 from relay.merge.conflicts.entities import Entity, FileVersion, keyed, read_version
 from relay.merge.conflicts.parameters import CallShape, shapes
+from relay.merge.conflicts.reach import types_said
 from relay.merge.conflicts.same_entity import Change, Changed, changes
 
 #: Kinds of definitions that run.
@@ -58,6 +59,25 @@ class Reader:
     before: Entity | None
     added: Counter[bytes]
     calls: tuple[tuple[Call, CallShape | None, bool], ...]
+
+    @cached_property
+    def types(self) -> Mapping[str, str]:
+        """The types of its variables, as far as its text says them."""
+        return types_said(self.entity.text) if self.entity is not None else {}
+
+    @cached_property
+    def entered(self) -> frozenset[int]:
+        """The lines on which a `with` of Python's opens something."""
+        if self.entity is None or self.entity.language != "python":
+            return frozenset()
+        found: set[int] = set()
+        waiting = [self.entity.node]
+        while waiting:
+            node = waiting.pop()
+            if node.type == "with_item":
+                found.add(node.start_point.row + 1)
+            waiting.extend(node.named_children)
+        return frozenset(found)
 
     @property
     def is_new(self) -> bool:
