@@ -29,6 +29,7 @@ TYPES = (
     *("timeline.rewound", "timeline.undone", "timeline.redone", "timeline.given_up"),
     *HELPERS,
     *("conflict.found", "conflict.settled", "handoff", "checkpoint.made", "timeline.merged"),
+    *("exploration.compared", "exploration.ended"),
 )
 _WORKTREE, _HANDOFF, _CONFLICTS = "worktree.changed", "handoff", ("conflict.found", "conflict.settled")
 #: Types whose author their payload names: the lane is one of the room's own.
@@ -40,7 +41,8 @@ _TAKEN_BACK = {
 }
 #: What has no more to it than its type.
 _PLAIN = {"turn.started": "began a turn", "turn.ended": "ended a turn"}
-_PLAIN["timeline.given_up"] = "gave a rewind up"
+_PLAIN |= {"timeline.given_up": "gave a rewind up", "exploration.ended": "ended the exploration of a task"}
+_PLAIN["exploration.compared"] = "compared the variants of a task"
 #: What a `files.read` of a worktree is, by its source.
 _READ = {
     "merge": "took the main branch in",

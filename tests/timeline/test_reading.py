@@ -194,6 +194,8 @@ async def test_a_name_has_all_that_the_log_says_is_its(store: Store, made: list[
                 ("timeline.undone", "human:ann", rewound),
                 ("timeline.redone", "human:ann", rewound),
                 ("timeline.given_up", "main", {"rewind": "1"}),
+                ("exploration.compared", "exploration:1", {"number": 1}),
+                ("exploration.ended", "exploration:1", {"number": 1}),
                 ("timeline.merged", "human:ann", {"heads": {"a": 1, "b": 2}, "conflicts": ["x"]}),
             )
         ):
@@ -226,5 +228,6 @@ async def test_a_name_has_all_that_the_log_says_is_its(store: Store, made: list[
     assert "CODEX2 got a worktree and a branch (b1)" in said
     assert "CLAUDE had the main branch taken in by relay (b2)" in said
     assert "relay made the checkpoint handoff:developer->qa" in said
+    assert "relay compared the variants of a task" in said
     with pytest.raises(Refusal):
         await numbers(store, name="COD")

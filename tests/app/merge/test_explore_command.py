@@ -159,3 +159,12 @@ def test_an_agent_that_cannot_is_refused_before_anything_begins(
     assert code in (1, 2)
     assert says in err
     assert room.json("explore", "list") == []
+
+
+def test_an_agent_in_its_turn_orders_nothing(room: Room, monkeypatch: pytest.MonkeyPatch) -> None:
+    room.agents_do(_nothing)
+    monkeypatch.setenv("RELAY_API_KEY", "its own")
+    code, out, err = room.relay("explore", file_of(room))
+    assert (code, out) == (1, "")
+    assert "Only a person orders that" in err
+    assert room.json("explore", "list") == []

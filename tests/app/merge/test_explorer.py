@@ -18,6 +18,7 @@ from relay.base.files import alone_in
 from relay.merge.exploration import journal
 from relay.merge.exploration.journal import State, Status, VariantRun
 from relay.model import Refusal
+from relay.store.ports import StoreBusy
 from tests.app.merge.exploration_room import FILE, TESTS, ExplorationRoom, agent, living, writes
 from tests.engines import BOTH, SQLITE, check_log
 from tests.git.repository import commit
@@ -361,3 +362,21 @@ async def test_what_relay_joins_is_shown_before_a_person_takes_it(opened: Open) 
     assert await take("in-memory") is State.WAITING
     assert await take("in-memory") is State.DONE
     assert calls == ["", "", "a" * 40]
+
+
+@SQLITE
+async def test_a_database_that_is_busy_ends_no_variant(opened: Open) -> None:
+    room = await opened()
+    await room.order(FILE)
+    real, failed = room.store.write, list[str]()
+
+    async def write(work: Any, **more: Any) -> Any:
+        if len(failed) < 2 and any(run.ended for run in (await room.runs()).values()):
+            failed.append("busy")
+            raise StoreBusy("locked by another process")
+        return await real(work, **more)
+
+    room.explorer._store.write = write  # type: ignore[method-assign]
+    assert (await room.explorer.go(1)).state is State.WAITING
+    assert len(failed) == 2
+    assert {run.status for run in (await room.runs()).values()} == {Status.COMPLETED}

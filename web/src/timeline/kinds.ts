@@ -45,6 +45,7 @@ const OF_TYPE: Readonly<Record<string, string>> = {
   "timeline.given_up": "given_up",
   "timeline.merged": "merge",
   "checkpoint.made": "checkpoint",
+  "exploration.ended": "merge",
   handoff: "handoff",
   "conflict.found": "conflict",
   "conflict.settled": "settled",

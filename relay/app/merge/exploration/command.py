@@ -20,6 +20,7 @@ from typing import Any
 
 from relay.app.merge.exploration import orders
 from relay.app.runtime import instance
+from relay.app.runtime.daemon_requests import agents_key
 from relay.app.runtime.git_person import git_person
 from relay.app.wiring.schema import SCHEMAS
 from relay.base.terminal_text import fail, indented, safe_line
@@ -114,6 +115,8 @@ async def _act(settings: Settings, action: str, args: argparse.Namespace) -> int
     if action in ("compare", "list"):
         async with opened_store(settings, SCHEMAS, create=False) as store:
             return await (_compare if action == "compare" else _list)(store, args)
+    if agents_key():
+        raise Refusal("Only a person orders that, and this is an agent's turn.", "Ask a person.")
     by = args.name or git_person(settings.repo, settings.agent_names)
     config = None if action else _wanted(settings, args)
     async with opened_store(settings, SCHEMAS) as store:

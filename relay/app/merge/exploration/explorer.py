@@ -14,7 +14,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Coroutine, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -39,11 +39,13 @@ from relay.merge.exploration.scoring import compare
 from relay.merge.exploration.selection import Candidate, choose
 from relay.model import FailureClass, Refusal, Turn, TurnLimits
 from relay.room.journal import ledger
-from relay.store.ports import Store, StoreError, Tx
+from relay.store.ports import Store, StoreAway, StoreBusy, StoreError, Tx
 
 log = structlog.get_logger(__name__)
 #: How often the agent of a variant is started: once more where relay was ended while it ran.
 ATTEMPTS = 2
+#: Seconds between attempts to record how a variant has ended.
+WAITS_S = (0.2, 1.0, 5.0, 15.0, 30.0, 60.0)
 #: Seconds that an agent's own limit is above the budget's, which acts first.
 _AFTER_S = 60.0
 
@@ -145,7 +147,7 @@ class Explorer:
             ended = await self._worked(exploration, run)
         except (Refusal, GitError, UnusableCheckout, OSError) as error:
             ended = replace(run, status=Status.FAILED, detail=str(error) or type(error).__name__)
-        await self._store.write(lambda tx: journal.end_variant(tx, exploration, ended))
+        await self._written(lambda tx: journal.end_variant(tx, exploration, ended))
         with contextlib.suppress(GitError, OSError):
             await self.places.remove(ended)
         self._parts.tell()
@@ -161,7 +163,7 @@ class Explorer:
         if built.agent is None:
             raise Refusal(f"{run.agent} cannot run: {built.trouble}")
         run = replace(run, status=Status.IN_PROGRESS, attempt=run.attempt + 1)
-        await self._store.write(lambda tx: journal.save_variant(tx, run))
+        await self._written(lambda tx: journal.save_variant(tx, run))
         budget = exploration.config.budget
         turn = Turn(
             run.agent,
@@ -358,6 +360,18 @@ class Explorer:
 
     async def _runs(self, number: int) -> list[VariantRun]:
         return await self._store.read(lambda tx: journal.variants_of(tx, number))
+
+    async def _written(self, work: Callable[[Tx], Coroutine[Any, Any, None]]) -> None:
+        """As `Store.write`, and again while the database cannot take it: else one variant's end would end those that
+        are at work."""
+        for wait in (*WAITS_S, None):
+            try:
+                await self._store.write(work)
+                return
+            except (StoreAway, StoreBusy, self._store.transient):
+                if wait is None:
+                    raise
+                await asyncio.sleep(wait)
 
     async def _move(self, exploration: Exploration, state: State) -> None:
         await self._store.write(
