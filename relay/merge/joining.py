@@ -19,8 +19,8 @@ from relay.git.trial_merge import ConflictPart, JoinedFile, Merge
 from relay.merge.text.file_merge import is_binary
 from relay.merge.text.ladder import MOST_BYTES
 from relay.merge.text.lines import rows_with_ends
-from relay.merge.trees.join import OF_CONTENT, ConflictedPath, conflicted_paths, tree_with
 from relay.merge.trees.presence import Entry, presence
+from relay.merge.trees.tree_merge import OF_CONTENT, ConflictedPath, conflicted_paths, tree_with
 
 log = structlog.get_logger(__name__)
 #: Seconds beyond a merge's own time limit after which its process is taken for dead; it may have to start first.

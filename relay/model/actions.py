@@ -344,11 +344,8 @@ class Resolve(Action, word="/resolve"):
     agent: str | None = None
 
     def line(self) -> str:
-        if self.number is None:
-            return self.word
-        return f"{self.word} {references.conflict(self.number)} {self.choice}" + (
-            f" {_mentioned((self.agent,))}" if self.agent else ""
-        )
+        words = [] if self.number is None else [references.conflict(self.number), str(self.choice)]
+        return " ".join([self.word, *words, *([f"@{self.agent}"] if self.agent else [])])
 
 
 @dataclass(frozen=True)

@@ -9,8 +9,8 @@ import pytest
 
 from relay.git.run import Git
 from relay.git.trial_merge import merge_trees
-from relay.merge.trees.join import JoinedTrees, join, join_trees
 from relay.merge.trees.presence import Entry, Presence, presence
+from relay.merge.trees.tree_merge import JoinedTrees, join, join_trees
 
 A, B, C = (Entry("100644", letter * 40) for letter in "abc")
 PROGRAM = Entry("100755", "a" * 40)

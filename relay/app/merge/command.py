@@ -25,7 +25,7 @@ from relay.merge.text.pieces import shown_step
 #: What has a module of its own in this folder, with `main(words)`.
 ACTIONS = {
     "check": "relay.app.merge.check",
-    "resolve": "relay.app.merge.resolve",
+    "resolve": "relay.app.resolution.command",
     "install": "relay.app.merge.install",
     "uninstall": "relay.app.merge.install",
     "driver": "relay.app.merge.driver",

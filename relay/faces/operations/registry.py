@@ -10,7 +10,6 @@ from collections.abc import Mapping
 
 from relay.faces.operations import (
     changesets,
-    conflicts,
     keys,
     knowledge,
     locks,
@@ -37,7 +36,6 @@ OPERATIONS: Mapping[str, Operation] = {
         room,
         changesets,
         timeline,
-        conflicts,
         sessions,
         keys,
     )

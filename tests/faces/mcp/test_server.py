@@ -40,6 +40,7 @@ TOOLS = [
         "skill",
         "feedback",
         "knowledge",
+        "resolve",
         "timeline",
         "help",
     ),
