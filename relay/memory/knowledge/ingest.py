@@ -48,7 +48,7 @@ BATCH = 1000
 _FORGETTING = {FORGOTTEN: forget_entries, ENTRY_FORGOTTEN: forget_entry}
 READS = frozenset({*EXTRACTORS, *_FORGETTING})
 #: Older statements that are compared with a new one at once; the newest with a word among which they are looked for.
-MOST_COMPARED, MOST_WALKED = 50, 1000
+MOST_COMPARED, MOST_WALKED = 50, 2000
 
 
 @dataclass(frozen=True, slots=True)
