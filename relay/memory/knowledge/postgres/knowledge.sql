@@ -82,8 +82,8 @@ SELECT e.* FROM jsonb_array_elements_text(CAST(:ids AS jsonb)) i (value) JOIN kn
 
 -- name: put_entries
 INSERT INTO knowledge_entries (number, id, kind, content, agent_id, event_id, topics, files, confidence, rationale, alternatives, severity,
-  extracted_by, audience, created_at, valid_from, statement, words, other_words)
-SELECT CAST(r.value->>'number' AS bigint), r.value->>'id', r.value->>'kind', r.value->>'content', r.value->>'agent', r.value->>'event', r.value->>'topics', r.value->>'files', CAST(r.value->>'confidence' AS double precision), r.value->>'rationale', r.value->>'alternatives', r.value->>'severity', r.value->>'extractor', CAST(r.value->>'audience' AS bigint), CAST(r.value->>'at' AS double precision), CAST(r.value->>'at' AS double precision), r.value->>'statement', r.value->>'words', r.value->>'other_words'
+  extracted_by, audience, standing, created_at, valid_from, statement, words, other_words)
+SELECT CAST(r.value->>'number' AS bigint), r.value->>'id', r.value->>'kind', r.value->>'content', r.value->>'agent', r.value->>'event', r.value->>'topics', r.value->>'files', CAST(r.value->>'confidence' AS double precision), r.value->>'rationale', r.value->>'alternatives', r.value->>'severity', r.value->>'extractor', CAST(r.value->>'audience' AS bigint), CAST(r.value->>'standing' AS integer), CAST(r.value->>'at' AS double precision), CAST(r.value->>'at' AS double precision), r.value->>'statement', r.value->>'words', r.value->>'other_words'
 FROM jsonb_array_elements(CAST(:rows AS jsonb)) r (value)
 
 -- name: put_words

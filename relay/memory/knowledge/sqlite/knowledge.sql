@@ -79,8 +79,8 @@ SELECT e.* FROM json_each(:ids) i JOIN knowledge_entries e ON e.id = i.value ORD
 
 -- name: put_entries
 INSERT INTO knowledge_entries (number, id, kind, content, agent_id, event_id, topics, files, confidence, rationale, alternatives, severity,
-  extracted_by, audience, created_at, valid_from, statement, words, other_words)
-SELECT value->>'number', value->>'id', value->>'kind', value->>'content', value->>'agent', value->>'event', value->>'topics', value->>'files', value->>'confidence', value->>'rationale', value->>'alternatives', value->>'severity', value->>'extractor', value->>'audience', value->>'at', value->>'at', value->>'statement', value->>'words', value->>'other_words'
+  extracted_by, audience, standing, created_at, valid_from, statement, words, other_words)
+SELECT value->>'number', value->>'id', value->>'kind', value->>'content', value->>'agent', value->>'event', value->>'topics', value->>'files', value->>'confidence', value->>'rationale', value->>'alternatives', value->>'severity', value->>'extractor', value->>'audience', value->>'standing', value->>'at', value->>'at', value->>'statement', value->>'words', value->>'other_words'
 FROM json_each(:rows)
 
 -- name: put_words
