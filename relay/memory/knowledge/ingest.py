@@ -45,8 +45,8 @@ from relay.memory.ranking.words import meant
 from relay.model.references import DIGITS, LEAST_DIGITS
 from relay.store.ports import Row, Store, Tx
 
-#: Events of one transaction of a rebuild.
-BATCH = 1000
+#: Events of one transaction of a rebuild, and of one that does something else besides, at most.
+BATCH, MOST_AT_ONCE = 1000, 100
 #: The events that are looked at.
 _FORGETTING = {FORGOTTEN: forget_entries, ENTRY_FORGOTTEN: forget_entry}
 READS = frozenset({*EXTRACTORS, *_FORGETTING})
@@ -169,17 +169,28 @@ async def take_in(store: Store, *, batch: int) -> tuple[int, int]:
     """Take in the next events behind the follower's cursor, in one transaction; gives how many were read, and the
     entries that they made."""
 
-    async def work(tx: Tx) -> tuple[int, int]:
-        row = await tx.one(events.Q.follower, name=KnowledgeFollower.name)
-        after = row["pos"] if row else 0
-        new = await events.read_after(tx, after, types=sorted(READS), limit=batch)
-        if not new:
-            return 0, 0
-        count = await ingest(tx, new)
-        await tx.execute(events.Q.put_follower, name=KnowledgeFollower.name, pos=new[-1].pos)
-        return len(new), count
+    return await store.write(lambda tx: _take_in_next(tx, batch, batch))
 
-    return await store.write(work)
+
+async def take_in_now(tx: Tx) -> bool:
+    """Take in what the follower has not come to yet, in the caller's transaction, which knows then what it has ended;
+    the follower has nothing left to do. False: that is too much (the knowledge is being made anew), and nothing is
+    taken in."""
+    read, _ = await _take_in_next(tx, MOST_AT_ONCE + 1, MOST_AT_ONCE)
+    return read <= MOST_AT_ONCE
+
+
+async def _take_in_next(tx: Tx, limit: int, most: int) -> tuple[int, int]:
+    """How many of the next events were read, `limit` at most, and the entries that they made: none of more than
+    `most`."""
+    row = await tx.one(events.Q.follower, name=KnowledgeFollower.name)
+    after = row["pos"] if row else 0
+    new = await events.read_after(tx, after, types=sorted(READS), limit=limit)
+    if not new or len(new) > most:
+        return len(new), 0
+    count = await ingest(tx, new)
+    await tx.execute(events.Q.put_follower, name=KnowledgeFollower.name, pos=new[-1].pos)
+    return len(new), count
 
 
 _CLEAR = (

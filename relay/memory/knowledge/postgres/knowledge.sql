@@ -77,6 +77,17 @@ WHERE e.statement IS NOT NULL AND e.valid_to IS NULL AND e.kind NOT IN ('problem
   WHERE NOT EXISTS (SELECT 1 FROM knowledge_words o WHERE o.word = x.value AND o.valid_from = e.valid_from AND o.number = e.number))
 ORDER BY e.number DESC LIMIT :limit
 
+-- Of the oldest later ones with one of the words those that have all of them and have chosen against something.
+-- name: later_of_words
+SELECT e.* FROM (
+  SELECT w.number FROM knowledge_words w
+  WHERE w.word = :word AND w.audience = :audience AND w.number > :after AND w.valid_from >= :since
+  ORDER BY w.valid_from, w.number LIMIT :most) n JOIN knowledge_entries e ON e.number = n.number
+WHERE e.statement IS NOT NULL AND e.alternatives <> '[]' AND e.standing >= :standing AND e.kind NOT IN ('problem', 'solution')
+  AND NOT EXISTS (SELECT 1 FROM jsonb_array_elements_text(CAST(:words AS jsonb)) x (value)
+  WHERE NOT EXISTS (SELECT 1 FROM knowledge_words o WHERE o.word = x.value AND o.valid_from = e.valid_from AND o.number = e.number))
+ORDER BY e.number LIMIT :limit
+
 -- name: entry_of_ids
 SELECT e.* FROM jsonb_array_elements_text(CAST(:ids AS jsonb)) i (value) JOIN knowledge_entries e ON e.id = i.value ORDER BY e.number
 
