@@ -349,10 +349,15 @@ async def read_after(
     return [from_row(row) for row in rows]
 
 
-async def of_lane(tx: Tx, lane: Lane, type: str, *, limit: int, before: int = SEQUENCES) -> list[Event]:
-    """The events of this type on a lane, newest first; of those with a sequence number below `before`."""
-    look = {"session": lane.session, "lane": lane.name, "type": type, "before": before}
-    rows = await tx.all(Q.events_of_lane, **look, limit=limit)
+async def of_lane(tx: Tx, lane: Lane, type: str, *, limit: int) -> list[Event]:
+    """The events of this type on a lane, newest first."""
+    rows = await tx.all(Q.events_of_lane, session=lane.session, lane=lane.name, type=type, limit=limit)
+    return [from_row(row) for row in rows]
+
+
+async def turns_of_lane(tx: Tx, lane: Lane, *, limit: int, before: int = SEQUENCES) -> list[Event]:
+    """The turns that began on a lane (`turn.started`) at a sequence number below `before`, newest first."""
+    rows = await tx.all(Q.turns_of_lane, session=lane.session, lane=lane.name, before=before, limit=limit)
     return [from_row(row) for row in rows]
 
 

@@ -19,11 +19,12 @@ from relay.log.events import Event, Lane
 from relay.memory.experience import Experience
 from relay.memory.knowledge import queries as knowledge
 from relay.memory.knowledge.forgetting import is_forgotten
+from relay.memory.knowledge.service import ended_events
 from relay.model import references
 from relay.store.ports import Queries, Row, Tx
 
 Q = Queries(Path(__file__).parent)
-TURN_STARTED, TURN_ENDED = "turn.started", "turn.ended"
+TURN_ENDED = "turn.ended"
 #: Turns of one conversation that are looked at for what it was given: the latest.
 MOST_TURNS = 500
 
@@ -44,7 +45,7 @@ class GivenMemory:
 async def in_conversation(tx: Tx, lane: Lane, *, but: Collection[str] = ()) -> tuple[set[str], set[str]]:
     """The ids of what this conversation was given so far, and of the messages that it was asked; not by turns that
     were asked by one of the messages `but`: earlier attempts at the same."""
-    turns = await events.of_lane(tx, lane, TURN_STARTED, limit=MOST_TURNS)
+    turns = await events.turns_of_lane(tx, lane, limit=MOST_TURNS)
     asked = [turn.inputs or {} for turn in turns]
     others = [inputs for inputs in asked if not set(but) & set(inputs.get("messages", ()))]
     memories, messages = (
@@ -94,7 +95,7 @@ async def memory_of_event(tx: Tx, event_id: str) -> GivenMemory | None:
 
 async def shown(tx: Tx, answer: Event, me: str) -> list[dict[str, Any]]:
     """What the author of an answer was given with its turn, as it is now, in the order in which it read it. What is
-    forgotten by now, or not for `me` to read, has no text."""
+    forgotten by now, or not for `me` to read, has no text; `is_valid` is false where nothing of it holds any more."""
     return [await _shown(tx, id, me) for id in await ids_of_answer(tx, answer)]
 
 
@@ -102,6 +103,7 @@ async def _shown(tx: Tx, id: str, me: str) -> dict[str, Any]:
     memory = await memory_of(tx, id)
     if memory is not None:
         told = None if memory.forgotten else memory.experience
+        made_of = [] if memory.event_id is None else [memory.event_id]
         return {
             "id": id,
             "memory_type": "episodic",
@@ -114,6 +116,7 @@ async def _shown(tx: Tx, id: str, me: str) -> dict[str, Any]:
             "forgotten": memory.forgotten,
             "text": told and "\n".join([told.summary, *told.lessons]),
             "outcome": told and told.outcome,
+            "is_valid": not await ended_events(tx, made_of),
             "tags": list(told.tags) if told else [],
         }
     entry = await knowledge.with_id(tx, me, id)
@@ -132,6 +135,7 @@ async def _shown(tx: Tx, id: str, me: str) -> dict[str, Any]:
         "forgotten": forgotten,
         "text": None if entry is None or forgotten else entry["content"],
         "outcome": entry and entry["kind"],
+        "is_valid": entry is None or entry["valid_to"] is None,
         "tags": [],
     }
 

@@ -239,6 +239,23 @@ async def test_the_events_of_a_working_memory_are_its_sessions(
         await undo.rollback()
 
 
+@pytest.mark.parametrize("role", ["relay_service", "relay_acting", "relay_agent"])
+@pytest.mark.parametrize("who", [ANN, BOB])
+async def test_an_agents_own_login_reads_no_forgotten_memory(
+    room: Room, role: str, who: tuple[str, str]
+) -> None:
+    undo = room.connection.transaction()
+    await undo.start()
+    try:
+        await room.connection.execute("DELETE FROM relay.memory_episodic")
+        await room.put("memory_episodic", who, changed={"forgotten_at": "12.5"})
+        await room.become(role, ANN)
+        found = await room.connection.fetch("SELECT 1 FROM relay.memory_episodic")
+        assert bool(found) is (role != "relay_agent")
+    finally:
+        await undo.rollback()
+
+
 async def test_the_document_has_every_table(room: Room) -> None:
     assert {table for _, table, _ in CELLS} == set(room.columns)
     unsafe = await room.connection.fetch(

@@ -6,6 +6,7 @@ import asyncio
 import io
 import json
 import shlex
+import signal
 import sys
 from pathlib import Path
 from typing import Any
@@ -67,7 +68,10 @@ def test_memories_are_imported_and_each_bad_line_is_named(room: Room, tmp_path: 
     assert out.splitlines()[1].startswith("line 2: The line is not JSON")
     [found] = room.json("memory", "recall", "may I mock the clock?", "--limit", "1")["memories"]
     assert (found["key"], found["keys"], found["memory_type"]) == ("a", ["a"], "episodic")
-    assert "never mock the clock" in room.relay("memory", "recall", "clock")[1]
+    row = room.relay("memory", "recall", "clock")[1]
+    assert "never mock the clock" in row and "imported by" not in row
+    room.relay("memory", "import", file_of(tmp_path, told("d", "tabs in Go", agent="BETA")), "--name", "ann")
+    assert "BETA (imported by ann)" in room.relay("memory", "recall", "tabs")[1]
     shown = room.json("memory", "show", found["memory_id"])
     assert (shown["keys"], shown["imported_by"], shown["agent_id"]) == (["a"], "ann", "ann")
     code, out, _ = room.relay("memory", "show", f"r{found['number']}")
@@ -285,6 +289,34 @@ async def killed_import(room: Room, file: str) -> int:
                 process.kill()
             await process.wait()
         return len(await engines.all_events(store, REMEMBERED))
+
+
+async def test_an_import_that_is_stopped_says_how_it_goes_on(room: Room) -> None:
+    await asyncio.to_thread(room.relay, "memory", "recall")  # makes the database
+    words = ("memory", "import", "-", "--config", str(room.config))
+    relay = await asyncio.create_subprocess_exec(
+        sys.executable,
+        "-m",
+        "relay.cli",
+        *words,
+        stdin=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.PIPE,
+    )
+    assert relay.stdin is not None and relay.stderr is not None
+    relay.stdin.write(
+        "".join(told(f"k{number}", f"lesson {number}") + "\n" for number in range(2000)).encode()
+    )
+
+    async def begun() -> bool:
+        return bool(await asyncio.to_thread(room.events, REMEMBERED))
+
+    await eventually(begun, "a batch")
+    relay.send_signal(signal.SIGINT)
+    said = (await relay.stderr.read()).decode()
+    relay.stdin.close()
+    assert await relay.wait() == 1
+    go_on = "import the same file again: what is kept already is known."
+    assert said == f"relay: It was stopped. To go on, {go_on}\n"
 
 
 @BOTH

@@ -444,12 +444,14 @@ async def test_a_side_task_that_fails_is_told_and_goes_on(
     monkeypatch.setattr(side_tasks, "SIDE_RETRY_S", (0.01, 0.02))
     monkeypatch.setattr(sqlite_store, "CHECKPOINT_EVERY_S", 0.01)
     monkeypatch.setattr(sqlite_store, "CHECKPOINT_ROWS", 1)
-    looks, checkpoints, checkpointed = iter(range(3)), iter(range(3)), asyncio.Event()
+    looks, checkpoints = iter(range(3)), iter(range(3))
+    looked, checkpointed = asyncio.Event(), asyncio.Event()
     loop, honest = asyncio.get_running_loop(), sqlite_store._news
 
     def look(*asked: Any) -> Any:
         if next(looks, None) is not None:
             raise OSError("a bad look")
+        loop.call_soon_threadsafe(looked.set)
         return honest(*asked)
 
     def checkpoint(path: Path) -> None:
@@ -465,7 +467,7 @@ async def test_a_side_task_that_fails_is_told_and_goes_on(
         try:
             async with asyncio.timeout(PATIENT_S):
                 assert await wakeup.wait()
-                while not checkpointed.is_set():
+                while not (looked.is_set() and checkpointed.is_set()):
                     await other.write(lambda tx: events.append(tx, NewEvent("note", ANN)))
                     await asyncio.sleep(0.02)
         finally:

@@ -35,6 +35,7 @@ from relay.model import Fault, Refusal, references
 
 #: Refused lines that are told to a person; characters of what was forgotten.
 MOST_TOLD, MOST_FORGOTTEN = 20, 80
+GO_ON = "import the same file again: what is kept already is known."
 EXAMPLE = '{"event_type": "lesson", "summary": "never mock the clock"}'
 
 
@@ -89,6 +90,10 @@ def main(words: list[str]) -> int:
         if args.json and refusal.code:
             print(json.dumps(refusal.as_json()))
         return fail(str(refusal), 2 if refusal.fault is Fault.MALFORMED else 1)
+    except KeyboardInterrupt:
+        if args.action == "import":
+            return fail(f"It was stopped. To go on, {GO_ON}")
+        raise
     except BrokenPipeError:
         raise  # of the output: `relay.cli` ends quietly
     except OSError as error:
@@ -137,9 +142,8 @@ async def _import(perform: Perform, source: Iterator[Piece], args: argparse.Name
         except Refusal as refusal:
             if refusal.fault not in (Fault.BUSY, Fault.UNAVAILABLE):
                 raise
-            fix = "Then import the same file again: what is kept already is known."
             raise Refusal(
-                refusal.message, f"{refusal.fix} {fix}".strip(), refusal.fault, refusal.code
+                refusal.message, f"{refusal.fix} Then {GO_ON}".strip(), refusal.fault, refusal.code
             ) from refusal
     if not args.json and _is_other_file(result):
         name = "Standard input" if args.file == "-" else args.file

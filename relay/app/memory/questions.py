@@ -111,7 +111,9 @@ def in_words(told: Json) -> str:
 def _row(memory: Json) -> list[str]:
     name = references.memory(memory["number"]) if "number" in memory else memory["memory_id"]
     # When it was last said: what has no text to be found by is told in that order.
-    about = [memory.get("agent_id") or "", ago(memory.get("updated_at") or memory.get("created_at"))]
+    author, imported_by = memory.get("agent_id") or "", memory.get("imported_by")
+    told = f"{author} (imported by {imported_by})" if imported_by and imported_by != author else author
+    about = [told, ago(memory.get("updated_at") or memory.get("created_at"))]
     ended = f" ({NO_LONGER})" if memory.get("is_valid") is False else ""
     said = (memory.get("summary") or memory["content"]) + ended
     reasons = [f"because {memory['rationale']}"] if memory.get("rationale") else memory.get("lessons", ())

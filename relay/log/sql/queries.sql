@@ -67,4 +67,4 @@ SELECT value FROM settings WHERE name = :name
 INSERT INTO settings (name, value) VALUES (:name, :value) ON CONFLICT (name) DO UPDATE SET value = excluded.value
 
 -- name: events_of_lane
-SELECT * FROM events WHERE session = :session AND lane = :lane AND seq < :before AND type = :type ORDER BY seq DESC LIMIT :limit
+SELECT * FROM events WHERE session = :session AND lane = :lane AND type = :type ORDER BY seq DESC LIMIT :limit

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import hashlib
 from dataclasses import dataclass
-from enum import StrEnum
+from enum import IntEnum, StrEnum
 
 from relay.model.references import DIGITS
 
@@ -62,6 +62,15 @@ class Extractor(StrEnum):
     RULE = "rule"
     PERSON = "person"
     LLM = "llm"
+
+
+class Standing(IntEnum):
+    """By whose word an entry is there: a line that proves nobody, an agent, a person. Only what has as much of it
+    ends an older entry."""
+
+    UNVERIFIED = 0
+    AGENT = 1
+    PERSON = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,6 +129,7 @@ class Draft:
     access: Access = PUBLIC
     references: tuple[Reference, ...] = ()
     extractor: Extractor = Extractor.RULE
+    standing: Standing = Standing.AGENT
 
 
 def entry_id(event_id: str, position: int) -> str:

@@ -29,6 +29,7 @@ from relay.memory.knowledge.entry import (
     Kind,
     Reference,
     Relation,
+    Standing,
     Visibility,
 )
 from relay.memory.knowledge.line_forms import Statement, ids_in, parse, statements
@@ -49,6 +50,8 @@ _RATIONALE, _ALTERNATIVES = (
     ("instead-of", "alternative", "alternatives", "rejected"),
 )
 _SOLVED = ("fixes", "closes")
+#: What a message of a line that proves nobody has among its `meta`, and a record of what a model found in it.
+UNVERIFIED = "unverified"
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,13 +79,23 @@ def is_trailer(name: str) -> bool:
     )
 
 
+def standing_of(message: Mapping[str, Any]) -> Standing:
+    """Of what a message says: `{kind, meta}`."""
+    if UNVERIFIED in (message.get("meta") or {}):
+        return Standing.UNVERIFIED
+    return Standing.PERSON if message.get("kind") == "human" else Standing.AGENT
+
+
 def _of_message(event: Event) -> Extracted:
     message = (event.outputs or {}).get("message") or {}
     if message.get("kind") not in ("human", "agent"):
         return Extracted()
     body, agent = masked(str(message["body"])), str(message["speaker"])
     found = statements(body)[:POSITIONS]
-    drafts = tuple(_draft(event, at, each, agent, SAID, Extractor.RULE) for at, each in enumerate(found))
+    standing = standing_of(message)
+    drafts = tuple(
+        _draft(event, at, each, agent, SAID, Extractor.RULE, standing) for at, each in enumerate(found)
+    )
     named = {reference.target for draft in drafts for reference in draft.references}
     return Extracted(drafts, tuple(each for each in ids_in(body) if each not in named), agent)
 
@@ -93,6 +106,7 @@ def _of_change(event: Event) -> Extracted:
     trailers = [(str(name), str(value)) for name, value in outputs.get("trailers") or ()]
     merged = (event.session, event.lane) == _MAIN
     agent = event.lane.removeprefix(_PERSON)
+    standing = Standing.PERSON if agent != event.lane else Standing.AGENT
     files = tuple(touch["path"] for touch in touches)
     # What relay merges was recorded when it was written.
     facts = () if merged else _facts(event, touches, agent)
@@ -101,7 +115,7 @@ def _of_change(event: Event) -> Extracted:
         agent = authors[0] if len(authors) == 1 else agent
     said = [replace(each, files=each.files or files[:20]) for each in _of_trailers(trailers)]
     drafts = [
-        _draft(event, at, each, agent, SAID, Extractor.RULE)
+        _draft(event, at, each, agent, SAID, Extractor.RULE, standing)
         for at, each in enumerate(said[: POSITIONS - len(facts)], len(facts))
     ]
     return Extracted((*facts, *drafts), agent=agent)
@@ -166,6 +180,9 @@ def _of_record(event: Event) -> Extracted:
     """`outputs`: `{agent, extracted_by, entries: [{kind, content, ...}]}`, as `recording.record` writes it."""
     outputs = event.outputs
     extractor = Extractor(outputs["extracted_by"])
+    # What a model made of a person's words is not the person's word.
+    standing = Standing.PERSON if extractor is Extractor.PERSON else Standing.AGENT
+    standing = Standing.UNVERIFIED if outputs.get(UNVERIFIED) else standing
     drafts = []
     for position, value in enumerate(outputs["entries"][:POSITIONS]):
         statement = Statement(
@@ -185,12 +202,18 @@ def _of_record(event: Event) -> Extracted:
             ),
         )
         confidence = float(value.get("confidence", BY_LLM if extractor is Extractor.LLM else 1.0))
-        drafts.append(_draft(event, position, statement, outputs["agent"], confidence, extractor))
+        drafts.append(_draft(event, position, statement, outputs["agent"], confidence, extractor, standing))
     return Extracted(tuple(drafts), agent=outputs["agent"])
 
 
 def _draft(
-    event: Event, position: int, said: Statement, agent: str, confidence: float, extractor: Extractor
+    event: Event,
+    position: int,
+    said: Statement,
+    agent: str,
+    confidence: float,
+    extractor: Extractor,
+    standing: Standing,
 ) -> Draft:
     return Draft(
         position,
@@ -208,6 +231,7 @@ def _draft(
         said.access,
         said.references,
         extractor,
+        standing,
     )
 
 

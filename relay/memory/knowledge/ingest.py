@@ -6,7 +6,9 @@ Invariants:
 - what an agent only repeats of what it was given makes no entry, so what is forgotten is not told again as its word;
 - an event that was taken in already changes nothing, so a rebuild and the follower may run side by side;
 - a contradiction or a supersession ends the time in which the older held, and nothing is deleted. It does so only
-  where everybody who may read the older may read the newer.
+  where everybody who may read the older may read the newer, and by no lesser word: a line that proves nobody ends
+  only what was said by such a line, and an agent nothing that a person said. Else both stay open, and the newer
+  contradicts the older.
 
 (003, section 7.4, `ingest_event`.)
 """
@@ -31,6 +33,7 @@ from relay.memory.knowledge.entry import (
     Draft,
     Reference,
     Relation,
+    Standing,
     entry_id,
     reader,
 )
@@ -42,13 +45,13 @@ from relay.memory.ranking.words import meant
 from relay.model.references import DIGITS, LEAST_DIGITS
 from relay.store.ports import Row, Store, Tx
 
-#: Events of one transaction of a rebuild.
-BATCH = 1000
+#: Events of one transaction of a rebuild, and of one that does something else besides, at most.
+BATCH, MOST_AT_ONCE = 1000, 100
 #: The events that are looked at.
 _FORGETTING = {FORGOTTEN: forget_entries, ENTRY_FORGOTTEN: forget_entry}
 READS = frozenset({*EXTRACTORS, *_FORGETTING})
 #: Older statements that are compared with a new one at once; the newest with a word among which they are looked for.
-MOST_COMPARED, MOST_WALKED = 50, 1000
+MOST_COMPARED, MOST_WALKED = 50, 2000
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,6 +90,7 @@ class _Entry:
             "severity": draft.severity,
             "extractor": str(draft.extractor),
             "audience": self.audience,
+            "standing": int(draft.standing),
             "at": draft.at,
             "statement": contradictions.digest(self.said or contradictions.said(draft.content))
             if self.words
@@ -165,17 +169,28 @@ async def take_in(store: Store, *, batch: int) -> tuple[int, int]:
     """Take in the next events behind the follower's cursor, in one transaction; gives how many were read, and the
     entries that they made."""
 
-    async def work(tx: Tx) -> tuple[int, int]:
-        row = await tx.one(events.Q.follower, name=KnowledgeFollower.name)
-        after = row["pos"] if row else 0
-        new = await events.read_after(tx, after, types=sorted(READS), limit=batch)
-        if not new:
-            return 0, 0
-        count = await ingest(tx, new)
-        await tx.execute(events.Q.put_follower, name=KnowledgeFollower.name, pos=new[-1].pos)
-        return len(new), count
+    return await store.write(lambda tx: _take_in_next(tx, batch, batch))
 
-    return await store.write(work)
+
+async def take_in_now(tx: Tx) -> bool:
+    """Take in what the follower has not come to yet, in the caller's transaction, which knows then what it has ended;
+    the follower has nothing left to do. False: that is too much (the knowledge is being made anew), and nothing is
+    taken in."""
+    read, _ = await _take_in_next(tx, MOST_AT_ONCE + 1, MOST_AT_ONCE)
+    return read <= MOST_AT_ONCE
+
+
+async def _take_in_next(tx: Tx, limit: int, most: int) -> tuple[int, int]:
+    """How many of the next events were read, `limit` at most, and the entries that they made: none of more than
+    `most`."""
+    row = await tx.one(events.Q.follower, name=KnowledgeFollower.name)
+    after = row["pos"] if row else 0
+    new = await events.read_after(tx, after, types=sorted(READS), limit=limit)
+    if not new or len(new) > most:
+        return len(new), 0
+    count = await ingest(tx, new)
+    await tx.execute(events.Q.put_follower, name=KnowledgeFollower.name, pos=new[-1].pos)
+    return len(new), count
 
 
 _CLEAR = (
@@ -264,11 +279,12 @@ async def _relate(tx: Tx, entry: _Entry) -> None:
                 named.add(target["number"])
                 if relation is Relation.SUPPORTS and supported:
                     # What is said for the hundredth time relates to the last of these, not to all.
-                    await tx.execute(Q.validate_entry, number=target["number"], at=entry.draft.at)
+                    if _validates(entry, target):
+                        await tx.execute(Q.validate_entry, number=target["number"], at=entry.draft.at)
                     continue
-                await _put_relation(tx, entry, relation, target)
+                ended = await _put_relation(tx, entry, relation, target)
                 supported = supported or relation is Relation.SUPPORTS
-                closed = closed or relation in CLOSING
+                closed = closed or ended
 
 
 async def _resolve(tx: Tx, entry: _Entry, reference: Reference) -> Row | None:
@@ -310,12 +326,25 @@ async def _compared(tx: Tx, entry: _Entry) -> list[Row]:
     return rows
 
 
-async def _put_relation(tx: Tx, entry: _Entry, relation: Relation, target: Row) -> None:
+async def _put_relation(tx: Tx, entry: _Entry, relation: Relation, target: Row) -> bool:
+    """Put it, with what it does to the target; gives whether it ends it."""
+    stands = entry.draft.standing >= target["standing"]
+    if relation in CLOSING and not stands:
+        relation = Relation.CONTRADICTS
     await tx.execute(Q.put_relation, source=entry.number, relation=str(relation), target=target["number"])
-    if relation in CLOSING and entry.audience in (EVERYBODY, target["audience"]):
-        await tx.execute(Q.close_entry, number=target["number"], at=entry.draft.at, by=entry.id)
-    if relation is Relation.SUPPORTS and entry.audience in (EVERYBODY, target["audience"]):
+    if entry.audience not in (EVERYBODY, target["audience"]):
+        return False
+    if relation is Relation.SUPPORTS and _validates(entry, target):
         await tx.execute(Q.validate_entry, number=target["number"], at=entry.draft.at)
+    if relation not in CLOSING or not stands:
+        return False
+    await tx.execute(Q.close_entry, number=target["number"], at=entry.draft.at, by=entry.id)
+    return True
+
+
+def _validates(entry: _Entry, target: Row) -> bool:
+    """Does it count that this entry says the same again?"""
+    return entry.draft.standing > Standing.UNVERIFIED or target["standing"] == Standing.UNVERIFIED
 
 
 async def _note_mentions(tx: Tx, event: Event, said: Extracted) -> None:

@@ -20,7 +20,7 @@ from relay.memory.knowledge import visibility
 from relay.store.ports import Queries, Row, Tx
 
 Q = Queries(Path(__file__).parents[1])
-TURN_STARTED, REMEMBERED = "turn.started", "memory.remembered"
+REMEMBERED = "memory.remembered"
 #: Turns of a conversation that are looked at, and tellings of a memory whose lessons are: the latest.
 MOST_TURNS, MOST_TELLINGS = 500, 1000
 
@@ -28,7 +28,7 @@ MOST_TURNS, MOST_TELLINGS = 500, 1000
 async def texts_by(tx: Tx, message: Event) -> list[str]:
     """What the author of a message (`message.posted`) may quote of what it was given until then, forgotten or not."""
     lane = Lane(message.session, message.lane)
-    turns = await events.of_lane(tx, lane, TURN_STARTED, limit=MOST_TURNS, before=message.seq)
+    turns = await events.turns_of_lane(tx, lane, limit=MOST_TURNS, before=message.seq)
     named = [id for turn in reversed(turns) for id in (turn.inputs or {}).get("memories", ())]
     if not named:
         return []

@@ -12,7 +12,7 @@ from typing import Any
 from relay.log import events
 from relay.log.events import Event, Lane, NewEvent
 from relay.memory.knowledge.entry import Extractor
-from relay.memory.knowledge.extractors import RECORDED
+from relay.memory.knowledge.extractors import RECORDED, UNVERIFIED
 from relay.memory.knowledge.line_forms import Statement
 from relay.store.ports import Tx
 
@@ -32,14 +32,17 @@ async def record(
     cause: Sequence[str] = (),
     inputs: Mapping[str, Any] | None = None,
     source_key: str | None = None,
+    unverified: bool = False,
 ) -> Event:
     """Record what `agent` has said or decided; `inputs`: what it was made of. With a `source_key` it happens
-    once. Raises LaneError."""
-    outputs = {
+    once. `unverified`: nobody proves that it was `agent`. Raises LaneError."""
+    outputs: dict[str, Any] = {
         "agent": agent,
         "extracted_by": str(extractor),
         "entries": [_as_json(each) for each in found],
     }
+    if unverified:
+        outputs[UNVERIFIED] = True
     new = NewEvent(RECORDED, lane, inputs, outputs, cause, source_key=source_key)
     return await events.append(tx, new)
 

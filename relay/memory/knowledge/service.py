@@ -113,18 +113,23 @@ async def _find(
 
 async def with_ended(tx: Tx, memories: Sequence[Found]) -> list[Found]:
     """The same memories; one of which all that was decided or stated has ended since, has `is_valid` false."""
-    events = dict.fromkeys(memory.event_id for memory in memories if memory.event_id is not None)
-    ids = [entry_id(event, position) for event in events for position in range(MOST_STATEMENTS)]
+    ended = await ended_events(tx, [memory.event_id for memory in memories if memory.event_id is not None])
+    return [
+        replace(memory, more={**memory.more, "is_valid": False}) if memory.event_id in ended else memory
+        for memory in memories
+    ]
+
+
+async def ended_events(tx: Tx, events: Sequence[str]) -> set[str]:
+    """Those of these events of which all that was decided or stated has ended since."""
+    ids = [
+        entry_id(event, position) for event in dict.fromkeys(events) for position in range(MOST_STATEMENTS)
+    ]
     holds: dict[str, bool] = {}
     for row in await tx.all(Q.entry_of_ids, ids=dumps(ids)) if ids else ():
         if row["kind"] in COMPARED and row["audience"] != NOBODY and FILE_TOPIC not in loads(row["topics"]):
             holds[row["event_id"]] = holds.get(row["event_id"], False) or row["valid_to"] is None
-    return [
-        memory
-        if holds.get(memory.event_id or "", True)
-        else replace(memory, more={**memory.more, "is_valid": False})
-        for memory in memories
-    ]
+    return {event for event, held in holds.items() if not held}
 
 
 async def _answer(tx: Tx, look: Look, hits: Sequence[Hit]) -> Json:

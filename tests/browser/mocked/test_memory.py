@@ -135,6 +135,27 @@ async def test_the_answer_to_the_last_question_stands(room: MockRoom, open_page:
     await expect(numbers(page)).to_have_text(re.compile("the quick answer"))
 
 
+async def test_what_ended_says_so_and_no_text_leaves_its_box(room: MockRoom, open_page: OpenPage) -> None:
+    room.memory.remember("ann", "Kafka carries the messages", is_valid=False)
+    piled = {
+        "outcome": "o" + "\u0301" * 400,
+        "tags": ["t" + "\u0301" * 400],
+        "event_type": "e" + "\u0301" * 400,
+    }
+    room.memory.remember("ann", "s" + "\u0301" * 400, lessons=["l" + "\u0301" * 400], **piled)
+    page = await open_page(path="#/memory")
+    await expect(numbers(page)).to_have_count(2)
+    ended = page.get_by_text("no longer holds", exact=True)
+    await expect(ended).to_have_count(1)
+    await expect(page.locator('[data-testid="memory"][data-number="1"]')).to_contain_text("no longer holds")
+    boxes = page.locator('[data-number="2"]').locator(
+        ".mem-kind, .mem-outcome, .mem-tag, .mem-text, .mem-lessons li"
+    )
+    await expect(boxes).to_have_count(5)
+    for box in await boxes.all():
+        await expect(box).to_have_css("overflow-y", "clip")
+
+
 async def test_filters_keys_and_the_way_back(room: MockRoom, open_page: OpenPage) -> None:
     lessons(room, 60)
     room.memory.memories[0] |= {"lessons": ["Round once."], "outcome": "success"}
@@ -216,6 +237,7 @@ async def test_what_an_agent_was_given_is_judged_forgotten_and_leads_on(
     names = [{"id": memory["memory_id"]} for memory in memories]
     answer = room.say("CLAUDE", "No.", "agent", in_reply_to=asked["id"], meta={"memories": names})
     room.memory.given[answer["id"]] = list(map(given, memories, sources))
+    room.memory.given[answer["id"]][2]["is_valid"] = False
     page = await open_page(size=size, scheme=scheme)
     await page.get_by_test_id("given-open").click()
     row = page.get_by_test_id("given-memory")
@@ -223,6 +245,9 @@ async def test_what_an_agent_was_given_is_judged_forgotten_and_leads_on(
     await expect(row.nth(0).get_by_role("button", name="Open task t1")).to_be_visible()
     await expect(row.nth(1).get_by_role("button", name="Open the message")).to_be_visible()
     await expect(row.nth(2).get_by_role("button", name=re.compile("^Open"))).to_have_count(0)
+    ended = page.get_by_text("no longer holds", exact=True)
+    await expect(ended).to_have_count(1)
+    await expect(row.nth(2)).to_contain_text("no longer holds")
     # What was said is seen, and not by its count alone.
     look = "(e) => { const s = getComputedStyle(e); return [s.backgroundColor, s.borderColor, s.color]; }"
     useful, useless = (row.nth(0).get_by_test_id(word) for word in ("useful", "useless"))

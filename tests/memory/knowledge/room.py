@@ -36,6 +36,12 @@ def said(agent: str, body: str, at: str = "2026-11-01T10:00:00Z", kind: str = "a
     return NewEvent("message.posted", lane, outputs={"message": message}, at=at)
 
 
+def unproven(name: str, body: str, at: str = "2026-11-01T10:00:00Z") -> NewEvent:
+    """A line of the transcript file that anybody may have written."""
+    message = {"speaker": name, "kind": "human", "body": body, "meta": {"unverified": True}}
+    return NewEvent("message.posted", Lane("room", f"unverified:{name}"), outputs={"message": message}, at=at)
+
+
 def touch(path: str, kind: str = "write", *, origin: str | None = None, gone: bool = False) -> dict[str, Any]:
     value = {"path": path, "before": "a", "after": None if gone else "b", "kind": kind}
     return value if origin is None else {**value, "from": origin}

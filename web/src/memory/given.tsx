@@ -31,6 +31,7 @@ function Row({ memory, onSaid, onForget }: { memory: GivenMemory; onSaid: (feedb
         {shown ? <button type="button" class="link" onClick={() => showMemory(shown)} data-tip="Show it in the memory">{name}</button> : <b>{name}</b>}
         {memory.author && <b class="who" style={hued(memory.author)}>{memory.author}</b>}
         {memory.at && <time dateTime={memory.at} data-tip={full(memory.at)}>{moment(memory.at, now.peek())}</time>}
+        {memory.is_valid === false && <span class="given-outcome">no longer holds</span>}
         {memory.outcome && <span class="given-outcome">{memory.outcome}</span>}
       </p>
       <p class="given-text">{memory.text ?? (memory.memory_type === "procedural" ? memory.id : "It is not there any more, or not for you to read.")}</p>

@@ -72,6 +72,8 @@ export interface GivenMemory {
   forgotten: boolean;
   text: string | null;
   outcome: string | null;
+  /** false: nothing that was decided or stated in it holds any more. */
+  is_valid?: boolean;
   tags: string[];
   feedback: Feedback | null;
 }

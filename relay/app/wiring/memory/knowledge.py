@@ -18,8 +18,8 @@ from relay.config.settings import LiveSettings
 from relay.log import events, follow
 from relay.log.events import Event, Lane
 from relay.memory import given
-from relay.memory.knowledge.entry import Extractor
-from relay.memory.knowledge.extractors import POSTED, extract
+from relay.memory.knowledge.entry import Extractor, Standing
+from relay.memory.knowledge.extractors import POSTED, extract, standing_of
 from relay.memory.knowledge.ingest import KnowledgeFollower, take_in
 from relay.memory.knowledge.line_forms import Statement
 from relay.memory.knowledge.model_extractor import LocalExtractor
@@ -116,5 +116,6 @@ async def _note_found(tx: Tx, *, event: Event, found: Sequence[Statement]) -> No
             extractor=Extractor.LLM,
             cause=[event.id],
             source_key=model_key(event.id),
+            unverified=standing_of(event.outputs["message"]) is Standing.UNVERIFIED,
         )
     await events.put_setting(tx, BY_MODEL, str(event.pos))

@@ -1,7 +1,8 @@
 """The room's `/recall`, `/remember`, `/decide` and `/forget`, and what the room answers to them.
 
 Invariant: what is remembered stands in an answer as a quotation, so no line of it passes for the room's own; what a
-person orders is kept, or forgotten, in the transaction of the answer.
+person orders is kept, or forgotten, in the transaction of the answer, and what that ends or lets hold again is taken
+in there too: so the answer names what is ended, by the same function.
 """
 
 from __future__ import annotations
@@ -10,30 +11,38 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 
-from relay.app.wiring.memory.recalled import quote_of, recalled
+from relay.app.wiring.memory.recalled import MOST_AUTHOR, quote_of, recalled
 from relay.memory.episodic.forgetting import forget
 from relay.memory.episodic.keeping import NewMemory, keep
 from relay.memory.episodic.recalling import HOP_DECAY
 from relay.memory.experience import Experience
 from relay.memory.found import said_beside
+from relay.memory.given import memory_of_event
 from relay.memory.knowledge.entry import Extractor, Kind
+from relay.memory.knowledge.forgetting import ended_by, that_hold
+from relay.memory.knowledge.ingest import take_in_now
 from relay.memory.knowledge.line_forms import parse
 from relay.memory.knowledge.recording import record
+from relay.memory.prompt import cut, on_one_line
 from relay.model import Caller, Message, Refusal, references
 from relay.model.actions import Decide, Forget, Recall, Remember
 from relay.model.names import STEWARD
 from relay.room.journal import ledger
-from relay.store.ports import Store, Tx
+from relay.room.steward.markdown import listed
+from relay.store.ports import Row, Store, Tx
 
 #: Memories that an answer shows.
 MOST_SHOWN = 8
 #: What was found that is looked at for one.
 MOST_FOUND = 24
+#: Statements that an answer names, and characters of one.
+MOST_NAMED, MOST_NAMED_CHARACTERS = 3, 120
 NOTHING = "Nothing that is remembered bears on it."
 EMPTY = (
     "Nothing is remembered yet. What people say here, what agents answer and how work ends is remembered by itself; "
     "`/remember` keeps what you want to be known later, `/decide` a decision."
 )
+UNKNOWN = "what it contradicts or replaces once the room has read its past anew"
 TAKE_BACK = "`/forget` with its number, or the id of knowledge, and nobody is told it again."
 
 
@@ -70,14 +79,22 @@ class MemoryActions:
                 recorded = await self._decided(tx, action, by, message, cause)
                 lessons = (f"because {because}",) if because else ()
                 kept = await self._keep(tx, Experience("decision", text, lessons=lessons), by, [recorded])
-                return f"Decided, and remembered as {kept}. `/forget {kept}` takes it back."
+                named = await _named(tx, await ended_by(tx, recorded)) if await take_in_now(tx) else UNKNOWN
+                ends = f" It ends {named}." if named else ""
+                return f"Decided, and remembered as {kept}.{ends} `/forget {kept}` takes it back."
             case Forget(memory):
                 name = memory if isinstance(memory, str) else references.memory(memory)
                 person = Caller(by, ledger.ROOM, person=True)
-                names = " and ".join((await forget(tx, person, name, cause=cause)).names)
+                await take_in_now(tx)
+                forgotten = await forget(tx, person, name, cause=cause)
+                names = " and ".join(forgotten.names)
                 both = "are forgotten, with all else that is known of the same message: they are"
                 are = both if " " in names else "is forgotten: it is"
-                return f"{names} {are} told to nobody any more."
+                ended = [] if forgotten.event_id is None else await ended_by(tx, forgotten.event_id)
+                await take_in_now(tx)
+                again = await that_hold(tx, ended)
+                holds = f" {await _named(tx, again)} hold{'s' * (len(again) == 1)} again." if again else ""
+                return f"{names} {are} told to nobody any more.{holds}"
 
     async def _decided(self, tx: Tx, action: Decide, by: str, message: Message, cause: Sequence[str]) -> str:
         """Record the decision as knowledge; the id of its event."""
@@ -100,3 +117,15 @@ class MemoryActions:
         event_id = cause[0] if cause else None
         kept = await keep(tx, NewMemory(experience, by, ledger.ROOM, now, event_id=event_id))
         return references.memory(kept.number)
+
+
+async def _named(tx: Tx, entries: Sequence[Row]) -> str:
+    """Entries of the knowledge with whose they are and what they say; empty: there are none."""
+    named = []
+    for entry in entries[:MOST_NAMED]:
+        memory = await memory_of_event(tx, entry["event_id"])
+        name = entry["id"][:9] if memory is None or memory.forgotten else references.memory(memory.number)
+        said = cut(on_one_line(entry["content"]), MOST_NAMED_CHARACTERS)
+        named.append(f"{name} ({on_one_line(entry['agent_id'])[:MOST_AUTHOR]}: {said})")
+    more = len(entries) - MOST_NAMED
+    return listed([*named, f"{more} more"] if more > 0 else named) if named else ""

@@ -77,13 +77,24 @@ WHERE e.statement IS NOT NULL AND e.valid_to IS NULL AND e.kind NOT IN ('problem
   WHERE NOT EXISTS (SELECT 1 FROM knowledge_words o WHERE o.word = x.value AND o.valid_from = e.valid_from AND o.number = e.number))
 ORDER BY e.number DESC LIMIT :limit
 
+-- Of the oldest later ones with one of the words those that have all of them and have chosen against something.
+-- name: later_of_words
+SELECT e.* FROM (
+  SELECT w.number FROM knowledge_words w
+  WHERE w.word = :word AND w.audience = :audience AND w.number > :after AND w.valid_from >= :since
+  ORDER BY w.valid_from, w.number LIMIT :most) n JOIN knowledge_entries e ON e.number = n.number
+WHERE e.statement IS NOT NULL AND e.alternatives <> '[]' AND e.standing >= :standing AND e.kind NOT IN ('problem', 'solution')
+  AND NOT EXISTS (SELECT 1 FROM jsonb_array_elements_text(CAST(:words AS jsonb)) x (value)
+  WHERE NOT EXISTS (SELECT 1 FROM knowledge_words o WHERE o.word = x.value AND o.valid_from = e.valid_from AND o.number = e.number))
+ORDER BY e.number LIMIT :limit
+
 -- name: entry_of_ids
 SELECT e.* FROM jsonb_array_elements_text(CAST(:ids AS jsonb)) i (value) JOIN knowledge_entries e ON e.id = i.value ORDER BY e.number
 
 -- name: put_entries
 INSERT INTO knowledge_entries (number, id, kind, content, agent_id, event_id, topics, files, confidence, rationale, alternatives, severity,
-  extracted_by, audience, created_at, valid_from, statement, words, other_words)
-SELECT CAST(r.value->>'number' AS bigint), r.value->>'id', r.value->>'kind', r.value->>'content', r.value->>'agent', r.value->>'event', r.value->>'topics', r.value->>'files', CAST(r.value->>'confidence' AS double precision), r.value->>'rationale', r.value->>'alternatives', r.value->>'severity', r.value->>'extractor', CAST(r.value->>'audience' AS bigint), CAST(r.value->>'at' AS double precision), CAST(r.value->>'at' AS double precision), r.value->>'statement', r.value->>'words', r.value->>'other_words'
+  extracted_by, audience, standing, created_at, valid_from, statement, words, other_words)
+SELECT CAST(r.value->>'number' AS bigint), r.value->>'id', r.value->>'kind', r.value->>'content', r.value->>'agent', r.value->>'event', r.value->>'topics', r.value->>'files', CAST(r.value->>'confidence' AS double precision), r.value->>'rationale', r.value->>'alternatives', r.value->>'severity', r.value->>'extractor', CAST(r.value->>'audience' AS bigint), CAST(r.value->>'standing' AS integer), CAST(r.value->>'at' AS double precision), CAST(r.value->>'at' AS double precision), r.value->>'statement', r.value->>'words', r.value->>'other_words'
 FROM jsonb_array_elements(CAST(:rows AS jsonb)) r (value)
 
 -- name: put_words

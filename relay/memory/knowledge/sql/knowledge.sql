@@ -103,6 +103,27 @@ ON CONFLICT (source, target, relation) DO NOTHING
 UPDATE knowledge_entries SET valid_to = CASE WHEN valid_from > :at THEN valid_from ELSE :at END, closed_by = :by
 WHERE number = :number AND valid_to IS NULL
 
+-- name: open_entry
+UPDATE knowledge_entries SET valid_to = NULL, closed_by = NULL WHERE number = :number
+
+-- name: closed_by_entry
+SELECT e.* FROM knowledge_entries e WHERE e.closed_by = :id
+  AND e.number IN (SELECT r.target FROM knowledge_relations r WHERE r.source = :number) ORDER BY e.number
+
+-- What may end an entry: everybody who reads it reads that, and it is by no lesser word.
+-- name: enders_of
+SELECT DISTINCT s.* FROM knowledge_relations r JOIN knowledge_entries s ON s.number = r.source
+WHERE r.target = :number AND r.relation IN ('contradicts', 'supersedes') AND s.audience IN (0, :audience)
+  AND s.standing >= :standing ORDER BY s.number
+
+-- name: superseding
+SELECT source FROM knowledge_relations WHERE source = :source AND target = :target AND relation = 'supersedes'
+
+-- name: later_of_statement
+SELECT e.* FROM knowledge_entries e WHERE e.statement = :statement AND e.number > :after AND e.kind NOT IN ('problem', 'solution')
+  AND e.audience = :audience AND e.standing >= :standing
+ORDER BY e.number LIMIT :limit
+
 -- name: validate_entry
 UPDATE knowledge_entries SET validated_at = :at WHERE number = :number
 

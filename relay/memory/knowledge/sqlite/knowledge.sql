@@ -74,13 +74,24 @@ WHERE e.statement IS NOT NULL AND e.valid_to IS NULL AND e.kind NOT IN ('problem
   WHERE NOT EXISTS (SELECT 1 FROM knowledge_words o WHERE o.word = x.value AND o.valid_from = e.valid_from AND o.number = e.number))
 ORDER BY e.number DESC LIMIT :limit
 
+-- Of the oldest later ones with one of the words those that have all of them and have chosen against something.
+-- name: later_of_words
+SELECT e.* FROM (
+  SELECT w.number FROM knowledge_words w
+  WHERE w.word = :word AND w.audience = :audience AND w.number > :after AND w.valid_from >= :since
+  ORDER BY w.valid_from, w.number LIMIT :most) n JOIN knowledge_entries e ON e.number = n.number
+WHERE e.statement IS NOT NULL AND e.alternatives <> '[]' AND e.standing >= :standing AND e.kind NOT IN ('problem', 'solution')
+  AND NOT EXISTS (SELECT 1 FROM json_each(:words) x
+  WHERE NOT EXISTS (SELECT 1 FROM knowledge_words o WHERE o.word = x.value AND o.valid_from = e.valid_from AND o.number = e.number))
+ORDER BY e.number LIMIT :limit
+
 -- name: entry_of_ids
 SELECT e.* FROM json_each(:ids) i JOIN knowledge_entries e ON e.id = i.value ORDER BY e.number
 
 -- name: put_entries
 INSERT INTO knowledge_entries (number, id, kind, content, agent_id, event_id, topics, files, confidence, rationale, alternatives, severity,
-  extracted_by, audience, created_at, valid_from, statement, words, other_words)
-SELECT value->>'number', value->>'id', value->>'kind', value->>'content', value->>'agent', value->>'event', value->>'topics', value->>'files', value->>'confidence', value->>'rationale', value->>'alternatives', value->>'severity', value->>'extractor', value->>'audience', value->>'at', value->>'at', value->>'statement', value->>'words', value->>'other_words'
+  extracted_by, audience, standing, created_at, valid_from, statement, words, other_words)
+SELECT value->>'number', value->>'id', value->>'kind', value->>'content', value->>'agent', value->>'event', value->>'topics', value->>'files', value->>'confidence', value->>'rationale', value->>'alternatives', value->>'severity', value->>'extractor', value->>'audience', value->>'standing', value->>'at', value->>'at', value->>'statement', value->>'words', value->>'other_words'
 FROM json_each(:rows)
 
 -- name: put_words

@@ -442,6 +442,16 @@ async def test_what_holds_no_longer_is_not_given_and_says_so(
     await until_done(room.store, 1)
     given_lines = beta.turns[0].memories.split("\n")[1:]
     assert [line[2:4] for line in given_lines] == ["r2"]
+    # Under the answer it says so too, once it has ended.
+    answer = (await all_events(room.store, "message.posted"))[-1]
+    [memory] = await room.store.read(lambda tx: given.shown(tx, answer, "ann"))
+    assert (memory["number"], memory["is_valid"]) == (2, True)
+    text = '/decide use RabbitMQ for the message bus (supersedes "use NATS for the message bus")'
+    await office.ask(text)
+    while (await follow.step(room.store, KnowledgeFollower())).applied:
+        pass
+    [memory] = await room.store.read(lambda tx: given.shown(tx, answer, "ann"))
+    assert (memory["number"], memory["is_valid"]) == (2, False)
 
 
 async def test_the_name_of_its_kind_is_no_word_of_a_memory(office: Office, room: Remembering) -> None:
