@@ -336,7 +336,7 @@ class Rewind(Action, word="/rewind"):
 
 @dataclass(frozen=True)
 class Resolve(Action, word="/resolve"):
-    """Answer a conflict by one of its five choices (docs/merge.md); without a number: say which are open. `agent`:
+    """Answer a conflict by one of its five choices (docs/landing.md); without a number: say which are open. `agent`:
     who is to write it (choice 3)."""
 
     number: int | None = None

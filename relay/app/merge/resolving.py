@@ -1,4 +1,4 @@
-"""Conflicts that were found at a merge, and what people and agents choose (docs/merge.md, "Conflicts").
+"""Conflicts that were found at a merge, and what people and agents choose (docs/landing.md).
 
 Invariants:
 - a choice counts only while both sides still say what was chosen between: what comes later is refused with how things

@@ -1,5 +1,5 @@
 """The operations on changesets: what a session says it changed, beside what it did (docs/coordination.md); and on
-conflicts of merges (docs/merge.md)."""
+conflicts of merges (docs/landing.md)."""
 
 from __future__ import annotations
 

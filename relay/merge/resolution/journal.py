@@ -110,7 +110,7 @@ class AskedConflict:
         return references.conflict(self.number)
 
     def as_json(self) -> dict[str, Any]:
-        """As docs/merge.md has it: a conflict's value (docs/conflicts.md) with its number, sides and resolution."""
+        """As docs/landing.md has it: a conflict's value (docs/conflicts.md) with its number, sides and resolution."""
         part, question = self.part, self.question
         sides = ((question.ours, part.ours), (question.theirs, part.theirs))
         a, b = (

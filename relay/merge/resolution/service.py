@@ -1,4 +1,4 @@
-"""Conflicts as interfaces ask for them; nothing here needs git (docs/merge.md)."""
+"""Conflicts as interfaces ask for them; nothing here needs git (docs/landing.md)."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class MergeConflicts:
         self._store = store
 
     async def list(self, state: str = "", limit: int = 100) -> list[dict[str, Any]]:
-        """The newest first, as docs/merge.md has them. `state`: only such, empty = all."""
+        """The newest first, as docs/landing.md has them. `state`: only such, empty = all."""
         found = await self._store.read(lambda tx: journal.newest(tx, state=state, limit=limit))
         return [asked.as_json() for asked in found]
 
