@@ -95,6 +95,24 @@ async def test_the_rewind_takes_one_agents_work_back_and_a_handoff_is_retried(tm
     assert left_over(folder) == []
 
 
+async def test_three_variants_race_one_is_stopped_and_in_memory_is_merged(tmp_path: Path) -> None:
+    """The source's cache example (003, section 5.2), with real processes, tests and a benchmark."""
+    folder = tmp_path / "demo"
+    code, told, story = await play(folder, "--merge")
+    assert (code, told["ok"]) == (0, True), story
+    race = told["race"]
+    assert race["statuses"] == {
+        "redis": "completed",
+        "memcached": "budget_exceeded",
+        "in-memory": "completed",
+    }
+    assert (race["winner"], race["which"], race["merged"]) == ("in-memory", "max_duration_seconds", True)
+    assert race["scores"]["in-memory"] > race["scores"]["redis"]
+    assert "| redis | completed | fail | 0.95 |" in story
+    assert "_held = {}" in (folder / "code" / "cache.py").read_text()
+    assert left_over(folder) == []
+
+
 async def test_a_folder_that_is_used_is_left_alone(tmp_path: Path) -> None:
     (tmp_path / "mine.txt").write_text("mine")
     kept = {name: value for name, value in os.environ.items() if not name.startswith("RELAY_")}

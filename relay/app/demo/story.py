@@ -20,7 +20,7 @@ from typing import Any
 
 from rich.console import Console
 
-from relay.app.demo import rewind_story
+from relay.app.demo import merge_story, rewind_story
 from relay.app.demo.narrator import Narrator, beside, console_of, until_interrupted
 from relay.app.demo.scene import AGENTS, APPROACH, JOBS
 from relay.app.demo.stage import LOOK_S, YOU, DemoError, Stage, build, open_stage, player
@@ -41,6 +41,7 @@ class Options:
     stay: bool = False
     only_with: bool = False
     rewind: bool = False
+    merge: bool = False
     as_json: bool = False
 
 
@@ -82,6 +83,8 @@ async def play(options: Options, console: Console) -> tuple[dict[str, Any], str]
     if options.folder is not None and folder.exists() and any(folder.iterdir()):
         raise DemoError(f"{folder} is not empty; give a new folder")
     try:
+        if options.merge:
+            return await merge_story.play(folder, options.port, narrator, stay=options.stay)
         if options.rewind:
             return await rewind_story.play(folder, options.pace_s, options.port, narrator, stay=options.stay)
         return await _approach(folder, options, narrator)
@@ -248,6 +251,11 @@ def arguments(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="the timeline instead: take back what one agent did, and hand work on",
     )
+    parser.add_argument(
+        "--merge",
+        action="store_true",
+        help="merging instead: three variants of one task race, and the best is merged",
+    )
     parser.add_argument("--json", dest="as_json", action="store_true", help="print the outcome as JSON")
 
 
@@ -255,8 +263,11 @@ def run(args: argparse.Namespace) -> int:
     """The command; gives its exit code."""
     if args.pace_s < 0:
         return fail("--pace must be 0 or more", 2)
-    if args.rewind and (args.stubborn or args.only_with):
-        return fail("--rewind has no airspace; leave --stubborn and --only-with out", 2)
+    if (args.rewind or args.merge) and (args.stubborn or args.only_with):
+        name = "--rewind" if args.rewind else "--merge"
+        return fail(f"{name} has no airspace; leave --stubborn and --only-with out", 2)
+    if args.rewind and args.merge:
+        return fail("--rewind and --merge are two demos: give one", 2)
     options = Options(**{option.name: getattr(args, option.name) for option in fields(Options)})
     console = console_of(sys.stderr if options.as_json else sys.stdout)
     try:
