@@ -17,7 +17,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from relay.merge.text.lines import normal, telling, words
+from relay.merge.text.lines import common_ends, normal, telling, words
 from relay.merge.text.syntax import Source
 
 #: Share of words and signs from which one line is an edit of another.
@@ -47,7 +47,8 @@ def line_faults(
     base: Sequence[str], ours: Sequence[str], theirs: Sequence[str], merged: Sequence[str]
 ) -> list[Fault]:
     """Rules 1 and 4, of whole texts or of a part, given as lines."""
-    o, a, b, m = (counted(rows) for rows in (base, ours, theirs, merged))
+    start, end = common_ends((base, ours, theirs, merged))
+    o, a, b, m = (counted(rows[start : len(rows) - end]) for rows in (base, ours, theirs, merged))
     missing: list[str] = []
     extra: list[str] = []
     new: list[str] = []
@@ -129,10 +130,10 @@ def similar(one: str, other: str) -> bool:
 
 def definition_fault(base: Source, ours: Source, theirs: Source, merged: Source) -> Fault | None:
     """Rule 2."""
-    sides = (base.definitions, ours.definitions, theirs.definitions)
-    doubled = sorted(
-        name for name, many in merged.definitions.items() if many > max(side[name] for side in sides[1:])
-    )
+    start, end = common_ends((base.rows, ours.rows, theirs.rows, merged.rows))
+    sides = [source.definitions(start, len(source.rows) - end) for source in (ours, theirs)]
+    found = merged.definitions(start, len(merged.rows) - end)
+    doubled = sorted(name for name, many in found.items() if many > max(side[name] for side in sides))
     if not doubled:
         return None
     names = ", ".join(name.replace("/", " / ") for name in doubled[:3])
@@ -155,13 +156,21 @@ def stale_names(base: Source, ours: Source, theirs: Source, merged: Source) -> F
     12 such merges in our clones, people had written 10 in another way."""
     if merged.language is None:
         return None
-    o, a, b = base.names, ours.names, theirs.names
-    stale = sorted(name for name in merged.names if name in o and not (name in a and name in b))
+    start, end = common_ends((base.rows, ours.rows, theirs.rows))
+    o, a, b = (counted(source.rows[start : len(source.rows) - end]) for source in (base, ours, theirs))
+    gone = _removed(o, a) | _removed(o, b)
+    gone = {name for name in gone if not (_has(ours.rows, name) and _has(theirs.rows, name))}
+    stale = sorted(gone & merged.names) if gone else []
     if not stale:
         return None
     return Fault(
         STALE, f"one side no longer has {', '.join(stale[:3])}, and the other uses it", frozenset(stale)
     )
+
+
+def _has(rows: Sequence[str], name: str) -> bool:
+    """Does a name stand in a text, comments and strings included?"""
+    return any(name in row and name in words(row) for row in rows)
 
 
 def mentions(row: str, fault: Fault) -> bool:

@@ -105,8 +105,9 @@ def _beyond(base: str, ours: str, theirs: str, language: str | None, labels: Lab
     end = three_way(*("\r\n" in text for text in (base, first, second)))
     plain = [lines_of(text.replace("\r\n", "\n")) for text in (base, first, second)]
     ended = three_way(*(lines.ended for lines in plain))
-    sources = tuple(Source(lines.rows, language) for lines in plain)
-    assert len(sources) == 3 and ended is not None and end is not None
+    assert ended is not None and end is not None
+    root = Source(plain[0].rows, language)
+    sources = (root, Source(plain[1].rows, language, root), Source(plain[2].rows, language, root))
     pieces = _pieces(sources)
     found = conflicts_of(pieces)
     if not found:
@@ -150,10 +151,10 @@ def _faults(sources: Sources, pieces: Sequence[Piece]) -> list[guard.Fault]:
     them, the rest must do no harm."""
     base, ours, theirs = sources
     if not conflicts_of(pieces):
-        return guard.faults_of(base, ours, theirs, Source(rows_of(pieces), base.language))
+        return guard.faults_of(base, ours, theirs, Source(rows_of(pieces), base.language, ours))
     found = []
     for at in (1, 2):
-        filled = Source(_filled(sources, pieces, at), base.language)
+        filled = Source(_filled(sources, pieces, at), base.language, sources[at])
         for fault in (
             guard.definition_fault(base, ours, theirs, filled),
             guard.parse_fault(ours, theirs, filled),

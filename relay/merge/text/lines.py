@@ -6,12 +6,16 @@ Invariant: what is compared says nothing of where a line stands, of its indentat
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import TypeVar
 
 T = TypeVar("T")
 
 WORD = re.compile(r"\w+")
+#: Lines whose forms are remembered.
+REMEMBERED = 65_536
 _LETTER = re.compile(r"[^\W_]")
 
 
@@ -40,12 +44,14 @@ def rows_with_ends(text: str) -> list[str]:
     return [row + "\n" for row in rows[:-1]] + ([rows[-1]] if rows[-1] else [])
 
 
+@lru_cache(REMEMBERED)
 def normal(line: str) -> str:
     """A line without white space around it and without a closing comma or semicolon."""
     line = line.strip()
     return line[:-1].rstrip() if line.endswith((",", ";")) else line
 
 
+@lru_cache(REMEMBERED)
 def telling(line: str) -> bool:
     """Has a line a letter or a digit?"""
     return _LETTER.search(line) is not None
@@ -61,6 +67,20 @@ def indent_of(line: str) -> str:
 
 def blank(rows: tuple[str, ...] | list[str]) -> bool:
     return not any(row.strip() for row in rows)
+
+
+def common_ends(texts: Sequence[Sequence[str]]) -> tuple[int, int]:
+    """How many lines all texts begin with, and how many of the rest they end with."""
+    least = min(map(len, texts))
+    first = texts[0]
+    others = texts[1:]
+    start = 0
+    while start < least and all(other[start] == first[start] for other in others):
+        start += 1
+    end = 0
+    while end < least - start and all(other[-1 - end] == first[-1 - end] for other in others):
+        end += 1
+    return start, end
 
 
 def three_way(base: T, ours: T, theirs: T) -> T | None:

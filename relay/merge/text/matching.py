@@ -171,11 +171,14 @@ def edits_of(pairs: Sequence[Pair], many: int, other: int, who: Change) -> list[
     return edits
 
 
-def slid(pairs: list[Pair], base: Sequence[str], side: Sequence[str], indents: Sequence[int]) -> list[Pair]:
+def slid(pairs: list[Pair], base: Sequence[str], side: Sequence[str], rows: Sequence[str]) -> list[Pair]:
     """The matches with each insertion moved to where a definition would start: by what is least indented at its
-    beginning and behind it. `indents`: of each line of the side, -1 for a blank one."""
+    beginning and behind it. `base` and `side` as keys; `rows`: the lines of the side."""
+    edits = edits_of(pairs, len(base), len(side), Change.OURS)
+    if not any(edit.base[0] == edit.base[1] for edit in edits):
+        return pairs
     to = dict(pairs)
-    for edit in edits_of(pairs, len(base), len(side), Change.OURS):
+    for edit in edits:
         at = edit.base[0]
         start, end = edit.side
         if edit.base[1] != at or end == start:
@@ -191,7 +194,7 @@ def slid(pairs: list[Pair], base: Sequence[str], side: Sequence[str], indents: S
             places.append((first, last, low))
         if len(places) == 1:
             continue
-        best = min(places, key=lambda place: (*_split(indents, place[0], place[1]), -place[2]))
+        best = min(places, key=lambda place: (*_split(rows, place[0], place[1]), -place[2]))
         first, last, low = best
         for line in range(low, at):  # slid up: lines of the base are matched behind the insertion
             to[line] = last + (line - low)
@@ -200,21 +203,22 @@ def slid(pairs: list[Pair], base: Sequence[str], side: Sequence[str], indents: S
     return sorted(to.items())
 
 
-def _split(indents: Sequence[int], first: int, last: int) -> tuple[int, int]:
+def _split(rows: Sequence[str], first: int, last: int) -> tuple[int, int]:
     """How deep the text is at both ends of lines; and is the line before the end blank? Smaller is better."""
     ends = []
     for at in (first, last):
         line = at
-        while line < len(indents) and indents[line] < 0:
+        while line < len(rows) and not rows[line].strip():
             line += 1
-        ends.append(indents[line] if line < len(indents) else 0)
-    closes = 0 if last == len(indents) or indents[last - 1] < 0 or indents[last] < 0 else 1
+        ends.append(_depth(rows[line]) if line < len(rows) else 0)
+    closes = 0 if last == len(rows) or not rows[last - 1].strip() or not rows[last].strip() else 1
     return sum(ends), closes
 
 
-def indents_of(rows: Sequence[str]) -> list[int]:
-    """The width of each line's indentation (a tab is 8), -1 for a blank line."""
-    return [len(row.expandtabs(8)) - len(row.expandtabs(8).lstrip()) if row.strip() else -1 for row in rows]
+def _depth(row: str) -> int:
+    """The width of a line's indentation (a tab is 8)."""
+    flat = row.expandtabs(8)
+    return len(flat) - len(flat.lstrip())
 
 
 def regions(
@@ -226,7 +230,7 @@ def regions(
     for at, rows in ((1, ours), (2, theirs)):
         pairs = match(keys[0], keys[at])
         if slide:
-            pairs = slid(pairs, keys[0], keys[at], indents_of(rows))
+            pairs = slid(pairs, keys[0], keys[at], rows)
         sides.append(pairs)
     return divided(sides[0], sides[1], (len(base), len(ours), len(theirs)))
 

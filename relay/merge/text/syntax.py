@@ -16,6 +16,7 @@ from tree_sitter import Node, Parser, Tree
 
 from relay.code.read.grammar import KEYWORDS, SUFFIXES, tree_language
 from relay.merge.text import kinds
+from relay.merge.text.lines import common_ends
 from relay.merge.text.matching import Span
 
 #: Languages that are merged by syntax.
@@ -56,29 +57,39 @@ class Units:
 
 
 class Source:
-    """A text and its tree. `language` None: no tree."""
+    """A text and its tree. `language` None: no tree. `like`: a text much like it, whose tree is used where they are
+    the same."""
 
-    def __init__(self, rows: Sequence[str], language: str | None) -> None:
+    def __init__(self, rows: Sequence[str], language: str | None, like: Source | None = None) -> None:
         self.rows = rows
         self.language = language
+        self._like = like
 
     @cached_property
     def tree(self) -> Tree | None:
         if self.language is None:
             return None
-        text = ("\n".join(self.rows) + "\n").encode("utf-8", "surrogatepass")
-        return Parser(tree_language(self.language)).parse(text)
+        parser = Parser(tree_language(self.language))
+        like = self._like
+        if like is None or like.tree is None:
+            return parser.parse(self.text)
+        return parser.parse(self.text, _edited(like, self))
+
+    @cached_property
+    def text(self) -> bytes:
+        """The text as it is parsed."""
+        return ("\n".join(self.rows) + "\n").encode("utf-8", "surrogatepass")
 
     @property
     def parses(self) -> bool:
         return self.tree is not None and not self.tree.root_node.has_error
 
-    @cached_property
-    def definitions(self) -> Counter[str]:
-        """How often each qualified definition stands in it."""
+    def definitions(self, low: int = 0, high: int | None = None) -> Counter[str]:
+        """How often each qualified definition stands in it, of those that reach into the lines from `low` to before
+        `high`."""
         found: Counter[str] = Counter()
         if self.tree is not None:
-            _define(self.tree.root_node, "", found, 0)
+            _define(self.tree.root_node, "", found, 0, (low, len(self.rows) if high is None else high))
         return found
 
     @cached_property
@@ -205,6 +216,25 @@ def _numbered(units: list[Unit]) -> Iterator[Unit]:
         yield unit if many == 1 else Unit(unit.kind, f"{unit.key} #{many}", unit.rows, unit.lead, unit.node)
 
 
+def _edited(old: Source, new: Source) -> Tree:
+    """The old tree, told of the lines between those that both texts begin and end with."""
+    assert old.tree is not None
+    start, end = common_ends((old.rows, new.rows))
+    tree = old.tree.copy()
+    many = [len(source.rows) - end for source in (old, new)]
+    tail = sum(len(row.encode("utf-8", "surrogatepass")) + 1 for row in old.rows[many[0] :])
+    head = sum(len(row.encode("utf-8", "surrogatepass")) + 1 for row in old.rows[:start])
+    tree.edit(
+        start_byte=head,
+        old_end_byte=len(old.text) - tail,
+        new_end_byte=len(new.text) - tail,
+        start_point=(start, 0),
+        old_end_point=(many[0], 0),
+        new_end_point=(many[1], 0),
+    )
+    return tree
+
+
 def row_span(node: Node) -> Span:
     """The lines of a node."""
     start, end = node.start_point, node.end_point
@@ -212,10 +242,12 @@ def row_span(node: Node) -> Span:
     return start.row, high
 
 
-def _define(node: Node, path: str, found: Counter[str], depth: int) -> None:
+def _define(node: Node, path: str, found: Counter[str], depth: int, within: Span) -> None:
     for child in node.named_children:
+        if child.end_point.row < within[0] or child.start_point.row >= within[1]:
+            continue
         if child.type in kinds.TRANSPARENT:
-            _define(child, path, found, depth)
+            _define(child, path, found, depth, within)
             continue
         kind, name = kinds.name_of(child)
         if not name or kind not in kinds.DEFINITIONS:
@@ -224,4 +256,4 @@ def _define(node: Node, path: str, found: Counter[str], depth: int) -> None:
         found[qualified] += 1
         body = kinds.body_of(child)
         if body is not None and depth < 8:
-            _define(body, qualified + "/", found, depth + 1)
+            _define(body, qualified + "/", found, depth + 1, within)
