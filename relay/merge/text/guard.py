@@ -170,7 +170,8 @@ def stale_names(base: Source, ours: Source, theirs: Source, merged: Source) -> F
 
 def _has(rows: Sequence[str], name: str) -> bool:
     """Does a name stand in a text, comments and strings included?"""
-    return any(name in row and name in words(row) for row in rows)
+    text = "\n".join(rows)
+    return name in text and re.search(rf"(?<!\w){name}(?!\w)", text) is not None
 
 
 def mentions(row: str, fault: Fault) -> bool:

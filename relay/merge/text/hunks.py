@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from relay.merge.text import imports, tokens
 from relay.merge.text.guard import line_faults
 from relay.merge.text.lines import indent_of, normal, three_way
-from relay.merge.text.matching import Change, Region, Span, regions
+from relay.merge.text.matching import Change, Region, Span, keys_of, match, regions
 from relay.merge.text.pieces import Piece, Spans
 from relay.merge.text.syntax import Source
 from relay.merge.text.unit_order import joined_units
@@ -27,8 +27,14 @@ def cut(sources: Sources, spans: Spans) -> tuple[Sequence[str], Sequence[str], S
 
 def by_lines(sources: Sources, spans: Spans, entity: str = "") -> list[Piece]:
     """Merge the lines of three spans. What is not merged is a conflict with its lines."""
-    o, a, b = cut(sources, spans)
-    found = regions(o, a, b)
+    texts = cut(sources, spans)
+    if spans == whole(sources) and all(source.like is sources[0] for source in sources[1:]):
+        keys = [source.keys for source in sources]
+        pairs = [source.matched for source in sources[1:]]
+    else:
+        keys = [keys_of(rows) for rows in texts]
+        pairs = [match(keys[0], keys[at]) for at in (1, 2)]
+    found = regions(texts, keys, pairs)
     pieces: list[Piece] = []
     for at, region in enumerate(found):
         place = _moved(region, spans)

@@ -20,6 +20,10 @@ Span = tuple[int, int]
 Pair = tuple[int, int]
 #: Cells of a table of common lines that are filled in one go.
 MOST_CELLS = 40_000
+#: Beyond, two windows without a line that stands once in each are taken as having nothing in common.
+MOST_COMPARED = 1_000_000
+#: How often a line may stand by which large windows are divided.
+MOST_TIMES = 8
 #: What a matched line without a letter or digit weighs, against one that has some.
 SLIGHT, FULL = 1, 8
 
@@ -90,7 +94,27 @@ def _anchors(
         if places.get(second[at], -1) >= 0:
             once[second[at]] = -1 if second[at] in once else at
     pairs = sorted((places[key], at) for key, at in once.items() if at >= 0 and telling(key))
+    if not pairs and (high - low) * (right - left) > MOST_CELLS:
+        pairs = _as_often(first, second, low, high, left, right)
     return longest_order(pairs)
+
+
+def _as_often(
+    first: Sequence[str], second: Sequence[str], low: int, high: int, left: int, right: int
+) -> list[Pair]:
+    """Lines that stand a few times, as often in each window: the first with the first, and so on."""
+    places: dict[str, list[int]] = {}
+    others: dict[str, list[int]] = {}
+    for at in range(low, high):
+        places.setdefault(first[at], []).append(at)
+    for at in range(left, right):
+        others.setdefault(second[at], []).append(at)
+    return sorted(
+        pair
+        for key, here in places.items()
+        if len(here) == len(others.get(key, ())) <= MOST_TIMES and telling(key)
+        for pair in zip(here, others[key], strict=True)
+    )
 
 
 def longest_order(pairs: Sequence[Pair]) -> list[Pair]:
@@ -120,6 +144,8 @@ def _common(
     """The heaviest common lines of two windows, where no line stands once in both."""
     many, wide = high - low, right - left
     if many * wide > MOST_CELLS:
+        if many * wide > MOST_COMPARED:
+            return []
         found = SequenceMatcher(None, first[low:high], second[left:right], autojunk=False)
         return [
             (low + block.a + at, left + block.b + at)
@@ -222,17 +248,11 @@ def _depth(row: str) -> int:
 
 
 def regions(
-    base: Sequence[str], ours: Sequence[str], theirs: Sequence[str], *, slide: bool = True
+    texts: Sequence[Sequence[str]], keys: Sequence[Sequence[str]], pairs: Sequence[list[Pair]]
 ) -> list[Region]:
-    """Divide three texts, given as lines."""
-    keys = [keys_of(rows) for rows in (base, ours, theirs)]
-    sides = []
-    for at, rows in ((1, ours), (2, theirs)):
-        pairs = match(keys[0], keys[at])
-        if slide:
-            pairs = slid(pairs, keys[0], keys[at], rows)
-        sides.append(pairs)
-    return divided(sides[0], sides[1], (len(base), len(ours), len(theirs)))
+    """Divide three texts, given as lines and as keys, with the matched lines of the base with ours and with theirs."""
+    sides = [slid(pairs[at - 1], keys[0], keys[at], texts[at]) for at in (1, 2)]
+    return divided(sides[0], sides[1], (len(texts[0]), len(texts[1]), len(texts[2])))
 
 
 def divided(ours: list[Pair], theirs: list[Pair], many: tuple[int, int, int]) -> list[Region]:

@@ -11,13 +11,13 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import accumulate
 
 from tree_sitter import Node, Parser, Tree
 
 from relay.code.read.grammar import KEYWORDS, SUFFIXES, tree_language
 from relay.merge.text import kinds
-from relay.merge.text.lines import common_ends
-from relay.merge.text.matching import Span
+from relay.merge.text.matching import Change, Pair, Span, edits_of, keys_of, match
 
 #: Languages that are merged by syntax.
 LANGUAGES = frozenset({"python", "javascript", "typescript", "tsx", "go", "rust", "java", "c", "cpp"})
@@ -63,17 +63,46 @@ class Source:
     def __init__(self, rows: Sequence[str], language: str | None, like: Source | None = None) -> None:
         self.rows = rows
         self.language = language
-        self._like = like
+        self.like = like
+        #: Kinds and names by the node's id, which nodes that trees share have in common. The trees stay with them.
+        self._names: dict[int, tuple[str, str]] = like._names if like is not None else {}
+        self._trees: list[Tree] = like._trees if like is not None else []
 
     @cached_property
     def tree(self) -> Tree | None:
         if self.language is None:
             return None
         parser = Parser(tree_language(self.language))
-        like = self._like
-        if like is None or like.tree is None:
-            return parser.parse(self.text)
-        return parser.parse(self.text, _edited(like, self))
+        if self.like is None or self.like.tree is None:
+            tree = parser.parse(self.text)
+        else:
+            tree = parser.parse(self.text, _edited(self.like, self, self.matched))
+        self._trees.append(tree)
+        return tree
+
+    @cached_property
+    def keys(self) -> list[str]:
+        """The normal forms of its lines."""
+        return keys_of(self.rows)
+
+    @cached_property
+    def matched(self) -> list[Pair]:
+        """Its lines that are those of the text it is like, which come first."""
+        return match(self.like.keys, self.keys) if self.like is not None else []
+
+    @cached_property
+    def offsets(self) -> list[int]:
+        """The byte at which each line begins, and the one behind the last."""
+        if self.text.isascii():
+            return [0, *accumulate(len(row) + 1 for row in self.rows)]
+        return [0, *accumulate(len(row.encode("utf-8", "surrogatepass")) + 1 for row in self.rows)]
+
+    def name_of(self, node: Node) -> tuple[str, str]:
+        """Kind and name of a node of its tree."""
+        found = self._names.get(node.id)
+        if found is None:
+            found = self._names[node.id] = kinds.name_of(node)
+        return found
 
     @cached_property
     def text(self) -> bytes:
@@ -89,7 +118,7 @@ class Source:
         `high`."""
         found: Counter[str] = Counter()
         if self.tree is not None:
-            _define(self.tree.root_node, "", found, 0, (low, len(self.rows) if high is None else high))
+            _define(self, self.tree.root_node, "", found, 0, (low, len(self.rows) if high is None else high))
         return found
 
     @cached_property
@@ -189,7 +218,7 @@ class Source:
                 behind_comment = high
                 continue
             top = low if begun is None else begun
-            kind, name = kinds.name_of(child)
+            kind, name = self.name_of(child)
             key = f"{kind} {name}" if name else f"{kind}: {self._text(low, high)}"
             units.append(Unit(kind, key, (top, high), top - behind, child))
             behind, begun = high, None
@@ -216,22 +245,22 @@ def _numbered(units: list[Unit]) -> Iterator[Unit]:
         yield unit if many == 1 else Unit(unit.kind, f"{unit.key} #{many}", unit.rows, unit.lead, unit.node)
 
 
-def _edited(old: Source, new: Source) -> Tree:
-    """The old tree, told of the lines between those that both texts begin and end with."""
+def _edited(old: Source, new: Source, pairs: Sequence[Pair]) -> Tree:
+    """The old tree, told of all lines that the new text has anew."""
     assert old.tree is not None
-    start, end = common_ends((old.rows, new.rows))
     tree = old.tree.copy()
-    many = [len(source.rows) - end for source in (old, new)]
-    tail = sum(len(row.encode("utf-8", "surrogatepass")) + 1 for row in old.rows[many[0] :])
-    head = sum(len(row.encode("utf-8", "surrogatepass")) + 1 for row in old.rows[:start])
-    tree.edit(
-        start_byte=head,
-        old_end_byte=len(old.text) - tail,
-        new_end_byte=len(new.text) - tail,
-        start_point=(start, 0),
-        old_end_point=(many[0], 0),
-        new_end_point=(many[1], 0),
-    )
+    same = [(at, to) for at, to in pairs if old.rows[at] == new.rows[to]]
+    for edit in reversed(edits_of(same, len(old.rows), len(new.rows), Change.OURS)):
+        (low, high), (first, last) = edit.base, edit.side
+        start = old.offsets[low]
+        tree.edit(
+            start_byte=start,
+            old_end_byte=old.offsets[high],
+            new_end_byte=start + new.offsets[last] - new.offsets[first],
+            start_point=(low, 0),
+            old_end_point=(high, 0),
+            new_end_point=(low + last - first, 0),
+        )
     return tree
 
 
@@ -242,18 +271,18 @@ def row_span(node: Node) -> Span:
     return start.row, high
 
 
-def _define(node: Node, path: str, found: Counter[str], depth: int, within: Span) -> None:
+def _define(source: Source, node: Node, path: str, found: Counter[str], depth: int, within: Span) -> None:
     for child in node.named_children:
         if child.end_point.row < within[0] or child.start_point.row >= within[1]:
             continue
         if child.type in kinds.TRANSPARENT:
-            _define(child, path, found, depth, within)
+            _define(source, child, path, found, depth, within)
             continue
-        kind, name = kinds.name_of(child)
+        kind, name = source.name_of(child)
         if not name or kind not in kinds.DEFINITIONS:
             continue
         qualified = f"{path}{kind} {name}"
         found[qualified] += 1
         body = kinds.body_of(child)
         if body is not None and depth < 8:
-            _define(body, qualified + "/", found, depth + 1, within)
+            _define(source, body, qualified + "/", found, depth + 1, within)
