@@ -156,11 +156,17 @@ def stale_names(base: Source, ours: Source, theirs: Source, merged: Source) -> F
     12 such merges in our clones, people had written 10 in another way."""
     if merged.language is None:
         return None
-    start, end = common_ends((base.rows, ours.rows, theirs.rows))
-    o, a, b = (counted(source.rows[start : len(source.rows) - end]) for source in (base, ours, theirs))
-    gone = _removed(o, a) | _removed(o, b)
-    gone = {name for name in gone if not (_has(ours.rows, name) and _has(theirs.rows, name))}
-    stale = sorted(gone & merged.names) if gone else []
+    start, end = common_ends((base.rows, ours.rows, theirs.rows, merged.rows))
+    parts = [source.rows[start : len(source.rows) - end] for source in (base, ours, theirs)]
+    o, a, b = (counted(rows) for rows in parts)
+    gone = (_removed(o, a) | _removed(o, b)) & merged.names(start, len(merged.rows) - end)
+    kept = (
+        set.intersection(*({word for row in rows for word in words(row)} for rows in parts[1:]))
+        if gone
+        else set()
+    )
+    ends = (*base.rows[:start], *base.rows[len(base.rows) - end :]) if gone - kept else ()
+    stale = sorted(name for name in gone - kept if not _has(ends, name))
     if not stale:
         return None
     return Fault(

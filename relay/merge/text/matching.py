@@ -250,7 +250,7 @@ def _depth(row: str) -> int:
 def regions(
     texts: Sequence[Sequence[str]], keys: Sequence[Sequence[str]], pairs: Sequence[list[Pair]]
 ) -> list[Region]:
-    """Divide three texts, given as lines and as keys, with the matched lines of the base with ours and with theirs."""
+    """Divide three texts, as lines and as keys, with the matched lines of the base with ours and with theirs."""
     sides = [slid(pairs[at - 1], keys[0], keys[at], texts[at]) for at in (1, 2)]
     return divided(sides[0], sides[1], (len(texts[0]), len(texts[1]), len(texts[2])))
 

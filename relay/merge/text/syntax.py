@@ -91,11 +91,13 @@ class Source:
         return match(self.like.keys, self.keys) if self.like is not None else []
 
     @cached_property
-    def offsets(self) -> list[int]:
-        """The byte at which each line begins, and the one behind the last."""
-        if self.text.isascii():
-            return [0, *accumulate(len(row) + 1 for row in self.rows)]
-        return [0, *accumulate(len(row.encode("utf-8", "surrogatepass")) + 1 for row in self.rows)]
+    def lengths(self) -> list[int]:
+        """The bytes before each line, line ends left out."""
+        return [0, *accumulate(map(len, self.text.split(b"\n")))]
+
+    def offset(self, row: int) -> int:
+        """The byte at which a line begins."""
+        return self.lengths[row] + row
 
     def name_of(self, node: Node) -> tuple[str, str]:
         """Kind and name of a node of its tree."""
@@ -121,13 +123,12 @@ class Source:
             _define(self, self.tree.root_node, "", found, 0, (low, len(self.rows) if high is None else high))
         return found
 
-    @cached_property
-    def names(self) -> frozenset[str]:
-        """The names in it, without keywords and without what stands in comments and strings."""
+    def names(self, low: int, high: int) -> frozenset[str]:
+        """The names in some lines, without keywords and without what stands in comments and strings."""
         if self.language is None:
             return frozenset()
         quoted = _QUOTED_PYTHON if self.language == "python" else _QUOTED
-        found = _NAME.findall(quoted.sub(" ", "\n".join(self.rows)))
+        found = _NAME.findall(quoted.sub(" ", "\n".join(self.rows[low:high])))
         return frozenset(found) - KEYWORDS[self.language]
 
     def units(self, span: Span) -> Units | None:
@@ -252,11 +253,11 @@ def _edited(old: Source, new: Source, pairs: Sequence[Pair]) -> Tree:
     same = [(at, to) for at, to in pairs if old.rows[at] == new.rows[to]]
     for edit in reversed(edits_of(same, len(old.rows), len(new.rows), Change.OURS)):
         (low, high), (first, last) = edit.base, edit.side
-        start = old.offsets[low]
+        start = old.offset(low)
         tree.edit(
             start_byte=start,
-            old_end_byte=old.offsets[high],
-            new_end_byte=start + new.offsets[last] - new.offsets[first],
+            old_end_byte=old.offset(high),
+            new_end_byte=start + new.offset(last) - new.offset(first),
             start_point=(low, 0),
             old_end_point=(high, 0),
             new_end_point=(low + last - first, 0),
