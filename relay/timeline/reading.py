@@ -65,6 +65,7 @@ _WORKTREES = {
     "forwarded": "moved on to the main branch",
     "discarded": "had its work discarded{by}",
     "restored": "had its work brought back{by}",
+    "taken_back": "had a merge of its work taken back{by}",
     "removed": "lost its worktree{by}",
 }
 _VERBS = {"write": "wrote", "delete": "deleted", "rename": "renamed", "mode": "changed the mode of"}

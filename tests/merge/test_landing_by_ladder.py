@@ -222,3 +222,40 @@ async def test_taking_main_in_joins_too(open_joining: Open) -> None:
     assert one.happened[-1].what == "taken_in" and "it joined tool.py by" in one.happened[-1].text
     await one.look()
     assert (await row(one, "BEN"))["merges"] == "clean"
+
+
+async def test_a_merge_is_taken_back_as_one_and_can_land_again(open_joining: Open) -> None:
+    one = await open_joining()
+    await both(one, AVA, BEN)
+    await one.actions.merge("AVA", "ann")
+    await one.look()
+    shown = await one.actions.propose("BEN", "ann", MergeOptions())
+    done = await one.actions.merge("BEN", "ann", MergeOptions(joined=shown["tree"]))
+    later = commit(one.folder, {"other.py": "x = 2\n"})
+    back = await one.actions.take_back("BEN", "ann", done["commit"][:10])
+    assert "ann took back the merge" in back["reason"] and "has it again" in back["reason"]
+    assert landed(one) == AVA and git(one.folder, "show", "main:other.py") == "x = 2"
+    assert git(one.folder, "merge-base", "--is-ancestor", later, "main") == ""
+    assert (one.folder / "tool.py").read_text() == AVA
+    assert git(one.folder, "status", "--porcelain", "--untracked-files=no") == ""
+    # BEN has the work, and it lands as it is.
+    assert "import ast" in (one.at("BEN") / "tool.py").read_text()
+    await one.look()
+    assert (await row(one, "BEN"))["merges"] == "clean"
+    with pytest.raises(Refusal, match="has nothing of the merge"):
+        await one.actions.take_back("BEN", "ann", done["commit"])
+    await one.actions.merge("BEN", "ann")
+    assert "def names(text):" in landed(one) and "def rows(path):" in landed(one)
+    with pytest.raises(Refusal, match="There is no commit 1234567"):
+        await one.actions.take_back("BEN", "ann", "1234567")
+
+
+async def test_a_merge_on_which_later_work_stands_is_not_taken_back(open_joining: Open) -> None:
+    one = await open_joining()
+    write(one.at("AVA"), {"tool.py": AVA})
+    await one.look()
+    done = await one.actions.merge("AVA", "ann")
+    head = commit(one.folder, {"tool.py": AVA.replace("csv.reader", "csv.DictReader")})
+    with pytest.raises(Refusal, match=r"Later work stands on what the merge brought: tool\.py"):
+        await one.actions.take_back("AVA", "ann", done["commit"])
+    assert git(one.folder, "rev-parse", "main") == head

@@ -17,6 +17,7 @@ from relay.airspace.worktrees.lifecycle import (
     KEPT,
     MERGED,
     RESTORED,
+    TAKEN_BACK,
     WorktreeChange,
     folder_name,
 )
@@ -27,6 +28,7 @@ from relay.airspace.worktrees.merging.proposal import (
     NotAccepted,
     last_change,
 )
+from relay.airspace.worktrees.merging.take_back import MergeTakeBack
 from relay.airspace.worktrees.merging.wording import joined_words, some_paths
 from relay.airspace.worktrees.registry import WorktreeRegistry
 from relay.airspace.worktrees.room import WantedMerge
@@ -182,6 +184,33 @@ class WorktreeActions:
             change = WorktreeChange(DISCARDED, worktree.name, gone.branch, by, text, gone.main, details)
             await self._record(worktree, change)
         return {"success": True, "reason": text, "kept": gone.kept, "commit": gone.main}
+
+    async def take_back(self, agent: str, by: str, commit: str) -> dict[str, Any]:
+        """Take back the merge of an agent's work: `commit` is the main branch's commit of it. Raises Refusal, and
+        then nothing changed."""
+        async with self._changing(self._own(agent, "taken back"), "taken back") as worktree:
+            with _refusing("git could not take it back"):
+                registry = self._registry
+                assert registry.main is not None and registry.lifecycle is not None
+                wanted = await registry.main.git.maybe("rev-parse", "-q", "--verify", f"{commit}^{{commit}}")
+                if wanted is None:
+                    raise Refusal(
+                        f"There is no commit {commit[:40]}.", "`git log --merges` lists the merges."
+                    )
+                merger, source = await self._branch_updates.merger(worktree)
+                taking = MergeTakeBack(registry.main, registry.lifecycle, registry.scratch, merger)
+                done = await taking.take_back(source, wanted, by)
+            where = f"{worktree.branch} has it again" if done.again else f"it is kept in `{done.kept}`"
+            text = (
+                f"{by} took back the merge {done.merge[:9]} of {worktree.name} from {done.into} "
+                f"({done.files} file{'s' * (done.files != 1)}): {where}."
+            )
+            details = {"kept": done.kept, "files": done.files, "merge": done.merge}
+            change = WorktreeChange(
+                TAKEN_BACK, worktree.name, worktree.branch, by, text, done.commit, details
+            )
+            await self._record(worktree, change)
+        return {"success": True, "reason": text, "kept": done.kept, "commit": done.commit}
 
     async def restore(self, agent: str, by: str, ref: str = "") -> dict[str, Any]:
         """Bring back what `discard` took (`ref`; empty = the latest). Raises Refusal, and then nothing changed."""

@@ -44,16 +44,16 @@ def folder_name(agent: str) -> str:
 #: The event, and those of its changes that others look for.
 CHANGED = "worktree.changed"
 MERGED, CONFLICTED = "merged", "conflicted"
-DISCARDED, RESTORED = "discarded", "restored"
+DISCARDED, RESTORED, TAKEN_BACK = "discarded", "restored", "taken_back"
 TAKEN_IN, TAKING, UNSETTLED, ABORTED = "taken_in", "taking", "unsettled", "aborted"
 
 
 @dataclass(frozen=True, slots=True)
 class WorktreeChange:
-    """Something was done to a worktree: created, recreated, forwarded, merged, discarded, restored, removed. The main
-    branch was taken into it: taking (it conflicts), unsettled (some files still do), taken_in, aborted. Or a merge
-    was tried and is not possible: conflicted (`details` names the `conflicts`). `text`: what the room is told, empty
-    for nothing. `commit`: where its branch stands now."""
+    """Something was done to a worktree: created, recreated, forwarded, merged, taken_back, discarded, restored,
+    removed. The main branch was taken into it: taking (it conflicts), unsettled (some files still do), taken_in,
+    aborted. Or a merge was tried and is not possible: conflicted (`details` names the `conflicts`). `text`: what the
+    room is told, empty for nothing. `commit`: where its branch stands now."""
 
     what: str
     agent: str

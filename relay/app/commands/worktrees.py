@@ -42,8 +42,9 @@ def _unknown(agent: str) -> CannotDo:
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
-    actions = ("list", "order", "show", "merge", "discard", "restore", "abort", "remove")
+    actions = ("list", "order", "show", "merge", "takeback", "discard", "restore", "abort", "remove")
     what = "what to do (list); order: in which order to merge, so that the fewest are set back; "
+    what += "takeback: take a merge back from the main branch; "
     what += "abort: give up a merge of the main branch into the agent's own"
     parser.add_argument("action", nargs="?", choices=actions, default="list", help=what)
     parser.add_argument("agent", nargs="?", metavar="AGENT", help="whose worktree")
@@ -66,6 +67,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
         metavar="TREE",
         help="merge what relay joins, as --dry-run showed it (a merged tree)",
     )
+    parser.add_argument("--commit", metavar="COMMIT", help="takeback: the merge, on the main branch")
     parser.add_argument("--kept", metavar="REF", help="restore: which work (what was discarded last)")
     parser.set_defaults(head="")
 
@@ -79,6 +81,10 @@ def run(args: argparse.Namespace) -> int:
     if args.action != "merge" and (args.message or args.edit or args.squash or args.dry_run or args.joined):
         options = "--message, --edit, --squash, --dry-run or --joined"
         return fail(f"worktrees {args.action} takes no {options}: merge does", 2)
+    if (args.action == "takeback") != bool(args.commit):
+        return fail(
+            "worktrees takeback AGENT --commit COMMIT takes a merge back; nothing else takes --commit", 2
+        )
     if args.action != "restore" and args.kept:
         return fail(f"worktrees {args.action} takes no --kept", 2)
     settings = load_for_command(args.config)
@@ -148,6 +154,8 @@ async def _do(settings: Settings, args: argparse.Namespace, *, preview: bool = F
             return await actions.merge(
                 args.agent, by, MergeOptions(args.squash, text, args.head, args.joined)
             )
+        if args.action == "takeback":
+            return await actions.take_back(args.agent, by, args.commit)
         if args.action == "restore":
             return await actions.restore(args.agent, by, args.kept or "")
         act = {"discard": actions.discard, "abort": actions.abort, "remove": actions.remove}[args.action]
@@ -200,6 +208,8 @@ async def _ask_room(
         case "merge":
             verb, path = "POST", f"{base}/merge"
             body = {"method": method, "message": text, "head": args.head, "joined": args.joined}
+        case "takeback":
+            verb, path, body = "POST", f"{base}/takeback", {"commit": args.commit}
         case "restore":
             verb, path, body = "POST", f"{base}/restore", {"kept": args.kept or ""}
         case _:

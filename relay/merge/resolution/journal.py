@@ -163,7 +163,7 @@ async def ask(tx: Tx, question: Question, parts: Sequence[ConflictPart]) -> list
             "level": LEVEL,
             "number": number,
             "conflict": part.id,
-            "sides": ["main", question.agent],
+            "sides": [question.agent, "main"],
             "paths": [part.path],
             **{name: value for name, value in asdict(part).items() if name != "settled"},
             **asdict(question),

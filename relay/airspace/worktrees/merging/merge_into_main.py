@@ -158,13 +158,13 @@ class BranchMerger:
         await self._scratch.publish(self._main, commit, [main, head] if same else [main])
         # Before anything moves: what becomes one commit is held as it was.
         kept = await self._lifecycle.hold(side.agent, head) if proposal.squash and side.own else ""
-        await self._move(proposal.into, main, commit)
+        await self.move_main(proposal.into, main, commit)
         left = await self._follow(side, proposal.branch, head, commit)
         return MergeResult(proposal, commit, side.snapshot.dirty, left, kept)
 
     async def discard(self, side: MergeSource) -> DiscardResult:
         """Take the side's work off its branch; a ref holds it. Raises Refusal, GitError."""
-        into, main = await self._target()
+        into, main = await self.target()
         branch = await self.source(side)
         git = self._scratch.git(self._main)
         head = side.snapshot.head.commit
@@ -188,7 +188,7 @@ class BranchMerger:
 
     async def restore(self, side: MergeSource, ref: str) -> tuple[str, str]:
         """Put what a ref holds onto the side's branch again; the branch and its commit. Raises Refusal, GitError."""
-        into, main = await self._target()
+        into, main = await self.target()
         branch = await self.source(side)
         head = side.snapshot.head.commit
         git = self._scratch.git(self._main)
@@ -212,7 +212,7 @@ class BranchMerger:
         self, side: MergeSource, by: str, options: MergeOptions
     ) -> tuple[_MergedTree, Proposal, str]:
         """The merge, worked out; and the message of the commit that its uncommitted work becomes."""
-        into, main = await self._target(moves=True)
+        into, main = await self.target(moves=True)
         branch = await self.source(side)
         if options.head and options.head != side.snapshot.commit:
             raise Refusal(f"{branch} has changed since it was shown.", "Look at it again, then merge.")
@@ -313,7 +313,7 @@ class BranchMerger:
         text, truncated = await unified(merged.git, merged.main, merged.tree, MOST_DIFF, paths)
         return text + "(the rest is too long to be shown)\n" * truncated
 
-    async def _target(self, *, moves: bool = False) -> tuple[str, str]:
+    async def target(self, *, moves: bool = False) -> tuple[str, str]:
         """The main branch and its commit. `moves`: it is moved, and the files of its checkout with it."""
         head, top = self._head, self._main.top
         if head.branch is None:
@@ -403,7 +403,7 @@ class BranchMerger:
         except GitError as error:
             raise Refusal(f"{branch} changed while this ran.", "Try again.") from error
 
-    async def _move(self, into: str, before: str, after: str) -> None:
+    async def move_main(self, into: str, before: str, after: str) -> None:
         """Move the main branch and the files of its checkout, both or neither."""
         git = self._scratch.git(self._main, self._main.index)
         two = ("read-tree", "-m", "-u", before, after)

@@ -36,6 +36,7 @@ class WorktreeRoutes:
             web.post("/api/worktrees/{agent}/merge", self.merge),
             web.post("/api/worktrees/{agent}/discard", self.discard),
             web.post("/api/worktrees/{agent}/restore", self.restore),
+            web.post("/api/worktrees/{agent}/takeback", self.take_back),
             web.post("/api/worktrees/{agent}/abort", self.abort),
             web.post("/api/worktrees/{agent}/remove", self.remove),
         ]
@@ -76,6 +77,11 @@ class WorktreeRoutes:
         agent, by, body = await self._order(request, "kept")
         ref = body.maybe_text("kept") or ""
         return await self._act(lambda actions: actions.restore(agent, by, ref))
+
+    async def take_back(self, request: web.Request) -> web.Response:
+        agent, by, body = await self._order(request, "commit")
+        commit = body.text("commit")
+        return await self._act(lambda actions: actions.take_back(agent, by, commit))
 
     async def abort(self, request: web.Request) -> web.Response:
         agent, by, _ = await self._order(request)
