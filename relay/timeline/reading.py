@@ -395,13 +395,12 @@ def words_of(type_: str, payload: Any) -> str:
             return f"is on {safe_line(str(outputs['branch']), 60)} now"
         return _READ.get(outputs["source"], "read")
     if type_ == _WORKTREE:
-        change = _WORKTREES.get(outputs["change"], safe_line(str(outputs["change"]), 40))
         by = f" by {_person(outputs['by'])}" if outputs.get("by") else ""
-        return f"{change.format(by=by)} ({safe_line(outputs['branch'], 60)})"
+        change = _WORKTREES.get(outputs["change"], safe_line(str(outputs["change"]), 40)).format(by=by)
+        return f"{change} ({safe_line(outputs['branch'], 60)})"
     if type_ in _CONFLICTS:
         other = "the main branch" if outputs["sides"][1] == "main" else safe_line(outputs["sides"][1], 40)
-        now = "conflicts with" if type_ == "conflict.found" else "does not conflict any more with"
-        return f"{now} {other}"
+        return ("conflicts with " if type_ == "conflict.found" else "does not conflict any more with ") + other
     if type_ in HELPERS:
         return words_of_helper(type_, outputs)
     if type_ == "checkpoint.made":
