@@ -13,7 +13,7 @@ from functools import lru_cache
 from relay.code.build.builder import Builder, Patch
 from relay.code.build.listing import is_vendored
 from relay.code.read.extract import extract, unfit
-from relay.code.read.facts import Extract, FileSymbols, pack_symbols, unpack_symbols
+from relay.code.read.facts import Extract, Facts, FileSymbols, pack_symbols, unpack_symbols
 from relay.code.read.grammar import language_of
 
 #: Files whose symbols are kept unpacked: 50 agents x 40 files, the scale of the issue's first figure, and as many
@@ -113,10 +113,30 @@ def graph_of(files: Iterable[tuple[str, bytes]]) -> CodeGraph:
 
 def graph_of_read(files: Iterable[tuple[str, Extract]]) -> CodeGraph:
     """The graph of files that were read already."""
-    builder = Builder()
-    symbols: dict[str, bytes | None] = {}
-    changes = {}
-    for path, read in files:
-        changes[path] = (read.facts, read.trouble)
-        symbols[path] = pack_symbols(read.symbols)
-    return CodeGraph().patched(builder.update(changes), symbols, builder.failed)
+    return Variants(files).graph
+
+
+class Variants:
+    """The graph of some files, and those of trees in which a few of them are others. Not for several threads at
+    once."""
+
+    def __init__(self, files: Iterable[tuple[str, Extract]]) -> None:
+        self._builder = Builder()
+        self._read = dict(files)
+        self.graph = self._patched(CodeGraph(), dict(self._read))
+
+    def _patched(self, graph: CodeGraph, changes: Mapping[str, Extract | None]) -> CodeGraph:
+        symbols = {
+            path: None if read is None else pack_symbols(read.symbols) for path, read in changes.items()
+        }
+        return graph.patched(self._builder.update(_facts(changes)), symbols, self._builder.failed)
+
+    def with_changes(self, changes: Mapping[str, Extract | None]) -> CodeGraph:
+        """The graph of a tree in which these files are others; None: it is not there."""
+        changed = self._patched(self.graph, changes)
+        self._builder.update(_facts({path: self._read.get(path) for path in changes}))
+        return changed
+
+
+def _facts(changes: Mapping[str, Extract | None]) -> dict[str, tuple[Facts, str] | None]:
+    return {path: None if read is None else (read.facts, read.trouble) for path, read in changes.items()}

@@ -27,7 +27,7 @@ from functools import cached_property
 
 from relay.code.build.listing import is_vendored
 from relay.code.call_graph import HUB, Node
-from relay.code.code_graph import graph_of_read
+from relay.code.code_graph import Variants
 from relay.code.read.extract import extract, unfit
 from relay.code.read.facts import Extract
 from relay.code.read.grammar import language_of
@@ -117,14 +117,15 @@ class AcrossFiles:
     def _read(self) -> dict[str, Extract]:
         return {}
 
+    @cached_property
+    def _trees(self) -> Variants:
+        return Variants(sorted(self._extracts.items()))
+
     def _tree_of(self, side: SideWork) -> Reach:
         """The files of a side's tree that matter."""
-        read = dict(self._extracts)
-        for file in side.files:
-            read.pop(file.change.path, None)
-            if file.extract is not None:
-                read[file.change.new_path] = file.extract
-        return Reach(graph_of_read(sorted(read.items())))
+        changes: dict[str, Extract | None] = {file.change.path: None for file in side.files}
+        changes |= {file.change.new_path: file.extract for file in side.files if file.extract is not None}
+        return Reach(self._trees.with_changes(changes))
 
     # -- what was found
 

@@ -167,8 +167,6 @@ def _readers(
     for call in read.symbols.calls:
         calls.setdefault(call.within, []).append(call)
     indexed = _indexed(after, read)
-    place = after.outline.tree.root_node
-    found_shapes = shapes(place, 0, len(after.data))
     for entity in after.found:
         change = by_place.get((entity.place, entity.kind))
         if change is None:
@@ -178,9 +176,13 @@ def _readers(
         index = indexed.get((entity.qualified, entity.start))
         own = calls.get(index, []) if index is not None else []
         yield Reader(
-            after.path, entity, old, words - old_words, tuple(_judged(own, found_shapes, _shapes_of(old)))
+            after.path,
+            entity,
+            old,
+            words - old_words,
+            tuple(_judged(own, shapes(entity.node, *entity.place), _shapes_of(old))),
         )
-    yield from _module_reader(before, after, calls.get(-1, []), found_shapes)
+    yield from _module_reader(before, after, calls.get(-1, []))
 
 
 def _indexed(version: FileVersion, read: Extract) -> dict[tuple[str, int], int]:
@@ -228,7 +230,6 @@ def _module_reader(
     before: FileVersion | None,
     after: FileVersion,
     calls: Iterable[Call],
-    found: Mapping[tuple[str, int], list[CallShape]],
 ) -> Iterable[Reader]:
     """The code outside of all definitions, imports among it."""
     words = _outside(after) - (_outside(before) if before is not None else Counter[bytes]())
@@ -242,6 +243,7 @@ def _module_reader(
             for (name, _), listed in shapes(root, 0, len(before.data)).items()
             for shape in listed
         )
+    found = shapes(after.outline.tree.root_node, 0, len(after.data))
     yield Reader(after.path, None, None, words, tuple(_judged(calls, found, old)))
 
 
