@@ -15,6 +15,7 @@ from relay.app.merge.exploration import orders
 from relay.app.merge.exploration.explorer import BusyElsewhere
 from relay.app.merge.exploration.winner import NotSeen
 from relay.base.files import alone_in
+from relay.log.events import put_setting
 from relay.merge.exploration import journal
 from relay.merge.exploration.journal import State, Status, VariantRun
 from relay.model import Refusal
@@ -116,6 +117,7 @@ async def test_without_a_policy_people_choose_and_main_stays(opened: Open) -> No
     await room.order(FILE + TESTED)
     waiting = await room.explorer.go(1)
     assert (waiting.state, waiting.winner) == (State.WAITING, None)
+    assert (room.folder / ".relay" / "explorations" / ".gitignore").read_text() == "*\n"
     assert waiting.recommendation.startswith("in-memory has the highest score")
     assert room.state_of_main() == before
     assert room.worktrees() == []
@@ -380,3 +382,15 @@ async def test_a_database_that_is_busy_ends_no_variant(opened: Open) -> None:
     assert (await room.explorer.go(1)).state is State.WAITING
     assert len(failed) == 2
     assert {run.status for run in (await room.runs()).values()} == {Status.COMPLETED}
+
+
+async def test_what_another_machine_has_begun_is_left_to_it(opened: Open) -> None:
+    room = await opened()
+    await room.order(FILE)
+    await room.store.write(lambda tx: put_setting(tx, "exploration:1:place", "elsewhere:/srv/x1"))
+    before = room.state_of_main()
+    with pytest.raises(BusyElsewhere):
+        await room.explorer.go(1)
+    assert room.worktrees() == []
+    assert room.state_of_main() == before
+    assert {run.status for run in (await room.runs()).values()} == {Status.WAITING}

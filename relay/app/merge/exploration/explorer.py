@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import socket
 import time
 from collections.abc import Callable, Coroutine, Mapping
 from dataclasses import dataclass, replace
@@ -33,6 +34,7 @@ from relay.checks.runner import CheckRunner
 from relay.config.settings import AgentSettings, LiveSettings
 from relay.git.checkout import UnusableCheckout
 from relay.git.run import GitError
+from relay.log import events
 from relay.merge.exploration import journal, wording
 from relay.merge.exploration.journal import OVER, Exploration, State, Status, VariantRun
 from relay.merge.exploration.scoring import compare
@@ -81,13 +83,13 @@ class Explorer:
     async def go(self, number: int) -> Exploration:
         """Go on with an exploration until it is over or waits for people. Raises BusyElsewhere, Refusal,
         StoreError."""
-        folder = self.places.folder(number)
-        await asyncio.to_thread(folder.mkdir, 0o700, True, True)
+        folder = await asyncio.to_thread(self.places.make_folder, number)
         with contextlib.ExitStack() as held:
             try:
                 held.enter_context(alone_in(folder, 0.0))
             except TimeoutError as error:
                 raise BusyElsewhere from error
+            await self._claim(number)
             while True:
                 exploration = await self._store.read(lambda tx: journal.load(tx, number))
                 if exploration.state in (*OVER, State.WAITING):
@@ -95,6 +97,19 @@ class Explorer:
                     return exploration
                 await self._step(exploration)
                 self._parts.tell()
+
+    async def _claim(self, number: int) -> None:
+        """A database may be shared by machines, each with a repository of its own: the first that begins an
+        exploration carries it to its end, since its worktrees are there. Raises BusyElsewhere."""
+        own, name = f"{socket.gethostname()}:{self.places.folder(number)}", f"exploration:{number}:place"
+
+        async def work(tx: Tx) -> str:
+            if (there := await events.setting(tx, name)) is None:
+                await events.put_setting(tx, name, own)
+            return there or own
+
+        if await self._store.write(work) != own:
+            raise BusyElsewhere
 
     async def _step(self, exploration: Exploration) -> None:
         step = {

@@ -69,6 +69,15 @@ class VariantPlaces:
         """The folder of one exploration's worktrees."""
         return self._registry.settings.runtime_dir / "explorations" / f"x{number}"
 
+    def make_folder(self, number: int) -> Path:
+        """As `folder`, made where it is not there, and hidden from everybody's git. Blocks."""
+        folder = self.folder(number)
+        folder.mkdir(0o700, True, True)
+        ignored = folder.parent / ".gitignore"
+        if not ignored.exists():
+            ignored.write_text("*\n")
+        return folder
+
     async def base(self) -> str:
         """The commit at which variants begin: where the main branch stands. Raises Refusal."""
         _ = self.main

@@ -84,7 +84,7 @@ class ExplorationWorker:
         try:
             await explorer.go(number)
         except BusyElsewhere:
-            log.info("exploration is carried by another process", exploration=number)
+            log.debug("exploration is carried by another process", exploration=number)
         except (StoreError, self._store.transient) as error:
             if not is_away(error):
                 log.warning("exploration put off", exploration=number, reason=str(error))
