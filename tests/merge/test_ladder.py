@@ -48,3 +48,36 @@ def test_two_edits_of_one_statement_are_a_conflict(merge: Merge) -> None:
     merged = merge("x = 1\n", "x = 2\n", "x = 3\n")
     assert not merged.clean
     assert merged.text == "<<<<<<< ours\nx = 2\n||||||| base\nx = 1\n=======\nx = 3\n>>>>>>> theirs\n"
+
+
+def test_json_by_keys(merge: Merge) -> None:
+    base = '{\n  "a": 1,\n  "b": {\n    "c": 1\n  }\n}\n'
+    ours = '{\n  "a": 1,\n  "b": {\n    "c": 1,\n    "d": 2\n  }\n}\n'
+    theirs = '{\n  "a": 1,\n  "b": {\n    "c": 1,\n    "e": 3\n  }\n}\n'
+    merged = merge(base, ours, theirs, "a.json")
+    assert merged.text == '{\n  "a": 1,\n  "b": {\n    "c": 1,\n    "d": 2,\n    "e": 3\n  }\n}\n'
+    assert merged.by == "json"
+
+
+def test_one_key_with_two_values_is_a_conflict(merge: Merge) -> None:
+    for path, form in (("a.json", '{{\n  "v": {}\n}}\n'), ("a.yaml", "v: {}\n"), ("a.toml", "v = {}\n")):
+        assert not merge(form.format(1), form.format(2), form.format(3), path).clean
+        empty = "{\n}\n" if path == "a.json" else ""
+        assert not merge(empty, form.format(2), form.format(3), path).clean
+
+
+def test_yaml_by_keys(merge: Merge) -> None:
+    base = "jobs:\n  a:\n    runs: 1\n  # the last\n  z:\n    runs: 2\n"
+    ours = base.replace("  # the last", "  b:\n    runs: 3\n  # the last")
+    theirs = base.replace("  # the last", "  c:\n    runs: 4\n  # the last")
+    merged = merge(base, ours, theirs, ".github/a.yml")
+    both = "  b:\n    runs: 3\n  c:\n    runs: 4\n  # the last"
+    assert (merged.text, merged.by) == (base.replace("  # the last", both), "yaml")
+
+
+def test_toml_by_keys(merge: Merge) -> None:
+    base = '[tool]\na = 1\n\n[other]\nb = [\n  "x",\n]\n'
+    merged = merge(
+        base, base.replace("a = 1", "a = 1\nc = 2"), base.replace("a = 1", "a = 1\nd = 3"), "a.toml"
+    )
+    assert (merged.text, merged.by) == (base.replace("a = 1", "a = 1\nc = 2\nd = 3"), "toml")

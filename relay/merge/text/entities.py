@@ -49,13 +49,13 @@ def _both_changed(sources: Sources, versions: Versions, entity: str, depth: int)
 def _container(sources: Sources, units: tuple[Unit, Unit, Unit], name: str, depth: int) -> list[Piece] | None:
     members = []
     for source, unit in zip(sources, units, strict=True):
-        found = source.members(unit.node) if unit.node is not None else None
+        found = source.members(unit)
         if found is None:
             return None
         members.append(found)
-    heads = _three([(unit.rows[0], found[1][1]) for unit, found in zip(units, members, strict=True)])
-    inside = _three([found[2] for found in members])
-    ends = _three([(found[2][1], unit.rows[1]) for unit, found in zip(units, members, strict=True)])
+    heads = _three([found[0] for found in members])
+    inside = _three([found[1] for found in members])
+    ends = _three([(found[1][1], unit.rows[1]) for unit, found in zip(units, members, strict=True)])
     middle = by_entities(sources, inside, name, depth + 1)
     if middle is None:
         return None

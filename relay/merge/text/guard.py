@@ -188,12 +188,11 @@ def mentions(row: str, fault: Fault) -> bool:
 def faults_of(base: Source, ours: Source, theirs: Source, merged: Source) -> list[Fault]:
     """All that a merge breaks."""
     found = line_faults(base.rows, ours.rows, theirs.rows, merged.rows)
-    if merged.language is not None:
-        for fault in (
-            definition_fault(base, ours, theirs, merged),
-            parse_fault(ours, theirs, merged),
-            stale_names(base, ours, theirs, merged),
-        ):
-            if fault is not None:
-                found.append(fault)
+    for fault in (
+        definition_fault(base, ours, theirs, merged),
+        parse_fault(ours, theirs, merged),
+        stale_names(base, ours, theirs, merged),
+    ):
+        if fault is not None:
+            found.append(fault)
     return found

@@ -62,6 +62,8 @@ LISTS = _set(
     "enumerator_list  enum_variant_list named_imports export_clause import_from_statement use_list "
     "import_spec_list array_initializer object_pattern"
 )
+#: Those of data, by lines.
+MAPPINGS = frozenset({"yaml mapping", "toml mapping"})
 PLACES = _set("argument_list arguments parameters formal_parameters tuple token_tree tuple_expression")
 CODE = _set("code")
 COMMAS = LISTS - {"import_spec_list"} | PLACES
@@ -198,6 +200,9 @@ def _call(node: Node) -> tuple[str, str]:
 def body_of(node: Node) -> Node | None:
     """Where the members of a container are; None for what has none (a function's statements are no members)."""
     node = inner(node)
+    if node.type == "pair":
+        value = node.child_by_field_name("value")
+        return value if value is not None and value.type == "object" else None
     if KINDS.get(node.type) != "class":
         return None
     if node.type == "type_declaration":  # Go: the body of its one type

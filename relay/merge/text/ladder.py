@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from relay.merge.text import guard
+from relay.merge.text.data_files import FORMATS, JsonSource, LinesSource, format_of
 from relay.merge.text.entities import by_entities
 from relay.merge.text.git_text import GitAnswer, GitText
 from relay.merge.text.hunks import Sources, by_lines, whole
@@ -71,8 +72,8 @@ def merge_text(
     if trivial is not None:
         return Merged(trivial, "trivial")
     answer = git.merge(*(_bytes(text) for text in (base, ours, theirs)))
-    language = language_of(path)
-    language = language if language in LANGUAGES else None
+    language = format_of(path) or language_of(path)
+    language = language if language in LANGUAGES or language in FORMATS.values() else None
     if answer.text is not None:
         text = _text(answer.text)
         return Merged(text, "git", warnings=suspicions(base, ours, theirs, text, language))
@@ -91,10 +92,20 @@ def git_alone(git: GitText, base: str, ours: str, theirs: str, labels: Labels | 
     return _as_git(answer, labels or Labels())
 
 
+def source_of(rows: Sequence[str], language: str | None) -> Source:
+    """A text as the steps read it."""
+    if language == "json":
+        return JsonSource(rows)
+    if language in ("yaml", "toml"):
+        return LinesSource(rows, language)
+    return Source(rows, language)
+
+
 def suspicions(base: str, ours: str, theirs: str, merged: str, language: str | None) -> tuple[str, ...]:
     """What the guard says of a clean merge of git's."""
     sources = [
-        Source(lines_of(text.replace("\r\n", "\n")).rows, language) for text in (base, ours, theirs, merged)
+        source_of(lines_of(text.replace("\r\n", "\n")).rows, language)
+        for text in (base, ours, theirs, merged)
     ]
     return tuple(fault.text for fault in guard.faults_of(*sources))
 
@@ -106,24 +117,29 @@ def _beyond(base: str, ours: str, theirs: str, language: str | None, labels: Lab
     plain = [lines_of(text.replace("\r\n", "\n")) for text in (base, first, second)]
     ended = three_way(*(lines.ended for lines in plain))
     assert ended is not None and end is not None
-    root = Source(plain[0].rows, language)
-    sources = (root, Source(plain[1].rows, language, root), Source(plain[2].rows, language, root))
+    root = source_of(plain[0].rows, language)
+    sources = (root, root.another(plain[1].rows), root.another(plain[2].rows))
     pieces = _pieces(sources)
     found = conflicts_of(pieces)
     if not found:
         text = Lines(tuple(rows_of(pieces)), ended).text()
         text = text.replace("\n", "\r\n") if end else text
-        steps = tuple(dict.fromkeys(piece.step for piece in pieces if piece.step))
+        steps = tuple(dict.fromkeys(_shown(piece.step, language) for piece in pieces if piece.step))
         return Merged(text, latest(steps, "adjacent"), steps=steps)
     return _marked(sources, pieces, ended, end, labels, swapped=first != ours)
+
+
+def _shown(step: str, language: str | None) -> str:
+    data = language is not None and language in FORMATS.values()
+    return language if language and data and step not in ("", "adjacent") else step
 
 
 def _pieces(sources: Sources) -> list[Piece]:
     """The best of the steps: with the fewest lines in conflict."""
     spans = whole(sources)
     best = _guarded(sources, by_lines(sources, spans))
-    if conflicts_of(best) and sources[0].language is not None:
-        entities = by_entities(sources, spans)
+    if conflicts_of(best):
+        entities = _by_entities(sources)
         if entities is not None:
             other = _guarded(sources, entities)
             if size_of(other) < size_of(best):
@@ -132,6 +148,20 @@ def _pieces(sources: Sources) -> list[Piece]:
                     for piece in other
                 ]
     return best
+
+
+def _by_entities(sources: Sources) -> list[Piece] | None:
+    if not all(isinstance(source, JsonSource) for source in sources):
+        return by_entities(sources, whole(sources))
+    # Of JSON, what stands between the braces of the one object.
+    inside = []
+    for source in sources:
+        rows = source.rows
+        if rows and (len(rows) < 2 or rows[0].strip() != "{" or rows[-1].strip() != "}"):
+            return None
+        inside.append((1, len(rows) - 1) if rows else (0, 0))
+    middle = by_entities(sources, (inside[0], inside[1], inside[2]))
+    return [Piece(("{",)), *middle, Piece(("}",))] if middle is not None else None
 
 
 def _guarded(sources: Sources, pieces: list[Piece]) -> list[Piece]:
@@ -151,10 +181,10 @@ def _faults(sources: Sources, pieces: Sequence[Piece]) -> list[guard.Fault]:
     them, the rest must do no harm."""
     base, ours, theirs = sources
     if not conflicts_of(pieces):
-        return guard.faults_of(base, ours, theirs, Source(rows_of(pieces), base.language, ours))
+        return guard.faults_of(base, ours, theirs, ours.another(rows_of(pieces)))
     found = []
     for at in (1, 2):
-        filled = Source(_filled(sources, pieces, at), base.language, sources[at])
+        filled = sources[at].another(_filled(sources, pieces, at))
         for fault in (
             guard.definition_fault(base, ours, theirs, filled),
             guard.parse_fault(ours, theirs, filled),

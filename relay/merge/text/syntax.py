@@ -68,6 +68,10 @@ class Source:
         self._names: dict[int, tuple[str, str]] = like._names if like is not None else {}
         self._trees: list[Tree] = like._trees if like is not None else []
 
+    def another(self, rows: Sequence[str]) -> Source:
+        """A text of this language that is much like this one."""
+        return Source(rows, self.language, self)
+
     @cached_property
     def tree(self) -> Tree | None:
         if self.language is None:
@@ -162,8 +166,11 @@ class Source:
             node = children[0]
         return self._divided(node, children, (span[0], first, last, span[1]))
 
-    def members(self, node: Node) -> tuple[Node, Span, Span] | None:
-        """The body of a container with the lines above its members and the lines of these."""
+    def members(self, unit: Unit) -> tuple[Span, Span] | None:
+        """The lines above a container's members, and the lines of these; None for what has none."""
+        if unit.node is None:
+            return None
+        node = unit.node
         body = kinds.body_of(node)
         if body is None:
             return None
@@ -184,7 +191,7 @@ class Source:
             high = body.children[-1].start_point.row
         if high < last:
             return None
-        return body, (start, low), (low, high)
+        return (unit.rows[0], low), (low, high)
 
     def _trimmed(self, span: Span) -> Span:
         first, last = span
@@ -228,7 +235,7 @@ class Source:
             behind = behind_comment
         if behind != last:
             return None
-        return Units(kinds.parent_of(parent), tuple(_numbered(units)), end - behind)
+        return Units(kinds.parent_of(parent), tuple(numbered(units)), end - behind)
 
     def _comment(self, low: int, high: int, behind: int) -> Unit:
         return Unit("comment", f"comment: {self._text(low, high)}", (low, high), low - behind, None)
@@ -237,7 +244,7 @@ class Source:
         return " ".join(" ".join(self.rows[low:high]).split()).rstrip(",; ")
 
 
-def _numbered(units: list[Unit]) -> Iterator[Unit]:
+def numbered(units: list[Unit]) -> Iterator[Unit]:
     """The units with keys of their own: the second of one key says so."""
     seen: Counter[str] = Counter()
     for unit in units:

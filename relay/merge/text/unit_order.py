@@ -168,7 +168,7 @@ def _both(first: list[str], second: list[str], before: Sequence[str]) -> list[st
 def _free(parent: str, first: Sequence[Unit], second: Sequence[Unit]) -> bool:
     """Does the order of these say nothing?"""
     units = [*first, *second]
-    if parent in kinds.LISTS:
+    if parent in kinds.LISTS or parent in kinds.MAPPINGS:
         return True
     if parent in kinds.PLACES:
         return all(unit.kind == "item" for unit in units)
@@ -199,7 +199,7 @@ def _written(
             lead = max(leads, default=0) if one.key in firsts else min(leads, default=0)
         elif one.key in firsts:
             lead = max([lead, *tails, *(kept[at - 1].lead for _ in (0,) if at > 1)])
-            if not lead and parent not in kinds.LISTS and len(rows_of(one.pieces)) > 1:
+            if not lead and parent not in kinds.LISTS | kinds.MAPPINGS and len(rows_of(one.pieces)) > 1:
                 lead = 2 if parent == "module" else 1  # as Python has it; elsewhere one
         if lead:
             pieces.append(Piece(("",) * lead))
