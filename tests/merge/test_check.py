@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import sys
 from pathlib import Path
@@ -10,7 +11,13 @@ from typing import Any
 import pytest
 
 from relay.app.merge import check
-from tests.git.repository import git, repository
+from relay.app.wiring.schema import SCHEMAS
+from relay.config.loading import load
+from relay.log.events import Lane
+from relay.model.touches import Kind, Source, Touch
+from relay.store.open import opened_store
+from relay.timeline.file_changes import record_changes
+from tests.git.repository import git, own_branch, repository
 
 PRICE = """def total(items, rate):
     amount = 0
@@ -158,3 +165,36 @@ def test_l4_that_cannot_end_or_start_was_not_run(repo: Path, capsys: pytest.Capt
     commit(repo, "c", {"price.py": "def limit():\n    return 1\n"})
     _, found = checked(capsys, "a", "c", "--config", slow, "--level", "4")
     assert found["not_run"] == [4] and "cannot merge" in found["why_not"]["4"]
+
+
+def test_a_room_says_whose_work_it_is(repo: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """By an agent's name or branch; its last recorded write of the file stands on its side."""
+    claude, codex = own_branch("CLAUDE"), own_branch("CODEX")
+    commit(repo, claude, {"price.py": PRICE.replace("amount = 0", "amount = 1")})
+    commit(repo, codex, {"price.py": PRICE.replace("amount += item", "amount += item or 0")})
+    path = repo.parent / "relay.json"
+    agents = [{"name": name, "cmd": "cat"} for name in ("CLAUDE", "CODEX")]
+    path.write_text(json.dumps({"agents": agents, "workspace": {"repo": str(repo)}}))
+    lane = Lane("s1", "CLAUDE")
+
+    async def record() -> str:
+        async with opened_store(load(path), SCHEMAS) as store:
+            touch = Touch("price.py", "1", "2", Kind.WRITE)
+            event = await store.write(
+                lambda tx: record_changes(
+                    tx, lane, [touch], source=Source.TREE, before="t", after="u", worktree="CLAUDE"
+                )
+            )
+            assert event is not None
+            return event.id
+
+    assert (
+        checked(capsys, "CLAUDE", "codex", "--config", str(path), "--level", "2")[0] == 1
+    )  # no room has run
+    event = asyncio.run(record())
+    for names in (("CLAUDE", "codex"), (claude, codex)):
+        code, found = checked(capsys, *names, "--config", str(path), "--level", "2")
+        (conflict,) = found["conflicts"]
+        assert (code, conflict["kind"]) == (1, "both_changed")
+        assert (conflict["a"]["lane"], conflict["a"]["event"]) == (lane.key, event)
+        assert (conflict["b"]["lane"], conflict["b"]["event"]) == (None, None)
