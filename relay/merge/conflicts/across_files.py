@@ -15,8 +15,8 @@ Invariants:
 | added a definition of a package | added the same in another file of it | added_twice | critical |
 | asks more of whoever implements a type | newly implements it without that | not_implemented | critical |
 | changed what it does | newly calls it, or what calls it | behaviour_and_call | medium, low |
+| changed what it does | did so too, and calls it as before, or what calls it | behaviour_and_change | low |
 | changed a value | newly uses it | value_and_use | medium |
-| changed how an object's state is set | newly uses that state | state_and_use | low |
 """
 
 from __future__ import annotations
@@ -46,6 +46,8 @@ _UNTOLD = frozenset(
     {"__init__", "main", "init", "constructor", "new", "setUp", "tearDown", "__repr__", "__str__"}
 )
 _SHORT = 3
+#: Calls between two definitions that both do something else than before, where none of the calls is new.
+NEAR = 2
 _CALLED = RUNS | {"declaration"}
 #: Kinds of definitions that are values.
 _VALUES = frozenset({"constant", "item", "macro"})
@@ -186,6 +188,7 @@ def _findings(writer: SideWork, reader: SideWork, tree: Reach) -> Iterator[Findi
         yield from _references(one, nodes, by_name, does, tree, called)
         if not both:
             yield from _far(one, nodes, does, tree, called)
+            yield from _both_changed(one, nodes, does, tree)
 
 
 def _is_own(reader: Reader, node: Node) -> bool:
@@ -315,6 +318,25 @@ def _far(
                     "behaviour_and_call", Severity.LOW, nodes[node], reader, _does(does[node]), whole
                 )
         yield from _values(reader, second, nodes, does, tree)
+
+
+def _both_changed(
+    reader: Reader, nodes: Mapping[Node, Definition], does: Mapping[Node, Difference], tree: Reach
+) -> Iterator[Finding]:
+    """A definition that does something else now, as does what it calls as before: each side relied on the other's
+    being as it was."""
+    if reader.entity is None or reader.before is None or reader.entity.kind not in RUNS:
+        return
+    if not difference(reader.before, reader.entity).tells:
+        return
+    for node, way in tree.paths(_start(reader), NEAR).items():
+        if len(way) < 2 or node not in nodes or any(step in nodes for step in way[1:-1]):
+            continue
+        if does.get(node, NOTHING).tells and nodes[node].entity.kind in RUNS:
+            use = "calls it as before, and does something else itself"
+            yield Finding(
+                "behaviour_and_change", Severity.LOW, nodes[node], reader, _does(does[node]), way, use
+            )
 
 
 def _entered(reader: Reader, tree: Reach) -> Iterator[Node]:

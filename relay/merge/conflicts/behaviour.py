@@ -79,23 +79,25 @@ _PATTERNS = frozenset(
     {"pattern_list", "tuple_pattern", "expression_list", "list_pattern", "array_pattern", "object_pattern"}
     | {"pointer_declarator", "mut_pattern", "tuple_struct_pattern"}
 )
-#: Names that an attribute hangs on when it is the object's own.
-OWN = frozenset({b"self", b"this", b"cls"})
 
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """What a definition does otherwise than before. `says`: in words, the weightiest first; `state`: attributes of
-    its own object and variables of the file that it sets otherwise."""
+    """What a definition does otherwise than before. `says`: in words, the weightiest first."""
 
     says: tuple[str, ...]
-    state: frozenset[str]
+
+    @property
+    def tells(self) -> bool:
+        """Whether it is known what is otherwise, and not only that something is."""
+        return bool(self.says) and self.says != _SOMETHING
 
     def __bool__(self) -> bool:
         return bool(self.says)
 
 
-NOTHING = Difference((), frozenset())
+_SOMETHING = ("does something else on its way",)
+NOTHING = Difference(())
 
 
 def difference(before: Entity, after: Entity, known: Mapping[bytes, bytes] = NONE_KNOWN) -> Difference:
@@ -125,7 +127,7 @@ def difference(before: Entity, after: Entity, known: Mapping[bytes, bytes] = NON
             says.append(words)
     if before.kind in ("constant", "item", "field", "macro"):
         says = ["has another value"]
-    return Difference(tuple(says or ["does something else on its way"]), _state(old, new))
+    return Difference(tuple(says) or _SOMETHING)
 
 
 def _plain(entity: Entity, known: Mapping[bytes, bytes]) -> list[bytes]:
@@ -289,15 +291,6 @@ def _last_expression(entity: Entity) -> Node | None:
 
 def _words(node: Node, data: bytes) -> bytes:
     return b" ".join(tokens(node, data))
-
-
-_OWN_STATE = re.compile(rb"^(?:self|this|cls) (?:\.|->) (\w+)")
-
-
-def _state(old: dict[str, Counter[bytes]], new: dict[str, Counter[bytes]]) -> frozenset[str]:
-    changed = (old["state"] - new["state"]) + (new["state"] - old["state"])
-    found = (_OWN_STATE.match(words) for words in changed)
-    return frozenset(match[1].decode() for match in found if match)
 
 
 def _only_under_new_parameters(before: Entity, after: Entity) -> bool:
