@@ -17,6 +17,8 @@ from relay.merge.text.syntax import Source
 from relay.merge.text.unit_order import joined_units
 
 Sources = tuple[Source, Source, Source]
+#: How a line begins that belongs to the one below it.
+_ABOVE = ("#", "//", "/*", "*", "@")
 
 
 def cut(sources: Sources, spans: Spans) -> tuple[Sequence[str], Sequence[str], Sequence[str]]:
@@ -34,7 +36,7 @@ def by_lines(sources: Sources, spans: Spans, entity: str = "") -> list[Piece]:
     else:
         keys = [keys_of(rows) for rows in texts]
         pairs = [match(keys[0], keys[at]) for at in (1, 2)]
-    found = regions(texts, keys, pairs)
+    found = _attached(regions(texts, keys, pairs), texts)
     pieces: list[Piece] = []
     for at, region in enumerate(found):
         place = _moved(region, spans)
@@ -51,6 +53,34 @@ def by_lines(sources: Sources, spans: Spans, entity: str = "") -> list[Piece]:
         else:
             pieces.append(Piece(tuple(rows), "adjacent" if region.touching else "", place))
     return pieces
+
+
+def _attached(found: Sequence[Region], texts: tuple[Sequence[str], ...]) -> list[Region]:
+    """The regions, where a comment or decorator that one side put above what the other changed is one region with
+    it."""
+    result: list[Region] = []
+    for region in found:
+        last = result[-1] if result else None
+        if last is not None and region.touching and _hangs(last, region, texts):
+            spans = [
+                (one[0], other[1])
+                for one, other in zip(
+                    (last.base, last.ours, last.theirs),
+                    (region.base, region.ours, region.theirs),
+                    strict=True,
+                )
+            ]
+            result[-1] = Region(spans[0], spans[1], spans[2], Change.BOTH, last.touching)
+        else:
+            result.append(region)
+    return result
+
+
+def _hangs(last: Region, region: Region, texts: tuple[Sequence[str], ...]) -> bool:
+    if last.change not in (Change.OURS, Change.THEIRS) or region.change not in (Change.OURS, Change.THEIRS):
+        return False
+    rows = texts[last.change.value][slice(*(last.ours if last.change is Change.OURS else last.theirs))]
+    return bool(rows) and rows[-1].lstrip().startswith(_ABOVE)
 
 
 def _moved(region: Region, spans: Spans) -> Spans:
