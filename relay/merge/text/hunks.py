@@ -40,6 +40,10 @@ def by_lines(sources: Sources, spans: Spans, entity: str = "") -> list[Piece]:
     pieces: list[Piece] = []
     for at, region in enumerate(found):
         place = _moved(region, spans)
+        if region.hanging:
+            why = "one side writes above what the other changed"
+            pieces.append(Piece(spans=place, entity=entity, why=why))
+            continue
         if region.change is Change.BOTH:
             rows, step = settle(sources, place)
             if rows is None:
@@ -70,14 +74,14 @@ def _attached(found: Sequence[Region], texts: tuple[Sequence[str], ...]) -> list
                     strict=True,
                 )
             ]
-            result[-1] = Region(spans[0], spans[1], spans[2], Change.BOTH, last.touching)
+            result[-1] = Region(spans[0], spans[1], spans[2], Change.BOTH, last.touching, True)
         else:
             result.append(region)
     return result
 
 
 def _hangs(last: Region, region: Region, texts: tuple[Sequence[str], ...]) -> bool:
-    if last.change not in (Change.OURS, Change.THEIRS) or region.change not in (Change.OURS, Change.THEIRS):
+    if last.change not in (Change.OURS, Change.THEIRS) or region.change is Change.NOBODY:
         return False
     rows = texts[last.change.value][slice(*(last.ours if last.change is Change.OURS else last.theirs))]
     return bool(rows) and rows[-1].lstrip().startswith(_ABOVE)
@@ -173,7 +177,8 @@ def _candidates(
         if blocks[0] is not None and blocks[1] is not None and blocks[2] is not None:
             yield "imports", imports.joined(blocks[0], blocks[1], blocks[2], language)
     yield "added", joined_units(sources, spans)
-    yield "arguments", tokens.joined(o, a, b)
+    if not any(row.lstrip().startswith(_ABOVE) and row not in o for row in (*a, *b)):
+        yield "arguments", tokens.joined(o, a, b)
 
 
 def _alike(a: Sequence[str], b: Sequence[str]) -> list[str] | None:

@@ -17,7 +17,7 @@ from relay.merge.text.data_files import FORMATS, JsonSource, LinesSource, format
 from relay.merge.text.entities import by_entities
 from relay.merge.text.git_text import GitAnswer, GitText
 from relay.merge.text.hunks import Sources, by_lines, whole
-from relay.merge.text.lines import Lines, lines_of, three_way
+from relay.merge.text.lines import Lines, common_ends, lines_of, three_way
 from relay.merge.text.pieces import Piece, conflicts_of, latest, rows_of, size_of
 from relay.merge.text.syntax import LANGUAGES, Source, language_of
 
@@ -151,8 +151,16 @@ def _pieces(sources: Sources) -> list[Piece]:
 
 
 def _by_entities(sources: Sources) -> list[Piece] | None:
-    if not all(isinstance(source, JsonSource) for source in sources):
+    if sources[0].language is None:
         return by_entities(sources, whole(sources))
+    if not all(isinstance(source, JsonSource) for source in sources):
+        low, tail = _frame(sources)
+        spans = [(low, len(source.rows) - tail) for source in sources]
+        found = by_entities(sources, (spans[0], spans[1], spans[2]))
+        if found is None:
+            return None
+        rows = sources[0].rows
+        return [Piece(tuple(rows[:low])), *found, Piece(tuple(rows[len(rows) - tail :]))]
     # Of JSON, what stands between the braces of the one object.
     inside = []
     for source in sources:
@@ -162,6 +170,17 @@ def _by_entities(sources: Sources) -> list[Piece] | None:
         inside.append((1, len(rows) - 1) if rows else (0, 0))
     middle = by_entities(sources, (inside[0], inside[1], inside[2]))
     return [Piece(("{",)), *middle, Piece(("}",))] if middle is not None else None
+
+
+def _frame(sources: Sources) -> tuple[int, int]:
+    """How many lines above and below stand in whole units that all three texts have."""
+    start, end = common_ends([source.rows for source in sources])
+    low, tail = start, end
+    for source in sources:
+        many = len(source.rows)
+        low = min(low, max((high for _, high, _ in source.top if high <= start), default=0))
+        tail = min(tail, max((many - first for first, _, _ in source.top if many - first <= end), default=0))
+    return low, tail
 
 
 def _guarded(sources: Sources, pieces: list[Piece]) -> list[Piece]:

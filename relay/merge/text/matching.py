@@ -40,13 +40,15 @@ class Change(Enum):
 @dataclass(frozen=True, slots=True)
 class Region:
     """A stretch of three texts, each as first line and the one after the last. `touching`: it has no unchanged line
-    between itself and the region before it, which the other side changed."""
+    between itself and the region before it, which the other side changed; `hanging`: one side put a comment or
+    decorator above what the other changed."""
 
     base: Span
     ours: Span
     theirs: Span
     change: Change
     touching: bool = False
+    hanging: bool = False
 
 
 def keys_of(rows: Sequence[str]) -> list[str]:

@@ -7,6 +7,7 @@ that stand directly above it.
 from __future__ import annotations
 
 import re
+from bisect import bisect_left
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -144,9 +145,16 @@ class Source:
             return None
         node = self.tree.root_node
         while True:
-            children = [
-                child for child in node.children if row_span(child)[1] > first and row_span(child)[0] < last
-            ]
+            if node.parent is None:
+                children = self._among_top(first, last)
+            else:
+                children = [
+                    child
+                    for child in node.children
+                    if child.start_point.row < last
+                    and child.end_point.row >= first
+                    and _reaches(child, first, last)
+                ]
             whole = [
                 child for child in children if row_span(child)[0] >= first and row_span(child)[1] <= last
             ]
@@ -165,6 +173,28 @@ class Source:
                 return None
             node = children[0]
         return self._divided(node, children, (span[0], first, last, span[1]))
+
+    @cached_property
+    def top(self) -> list[tuple[int, int, Node]]:
+        """The nodes that stand side by side in the whole text, with their lines."""
+        return (
+            [(*row_span(child), child) for child in self.tree.root_node.children]
+            if self.tree is not None
+            else []
+        )
+
+    def _among_top(self, first: int, last: int) -> list[Node]:
+        """Those that reach into some lines."""
+        at = max(0, bisect_left(self.top, last, key=lambda each: each[0]) - 1)
+        while at > 0 and self.top[at - 1][1] > first:
+            at -= 1
+        found = []
+        for low, high, node in self.top[at:]:
+            if low >= last:
+                break
+            if high > first:
+                found.append(node)
+        return found
 
     def members(self, unit: Unit) -> tuple[Span, Span] | None:
         """The lines above a container's members, and the lines of these; None for what has none."""
@@ -270,6 +300,11 @@ def _edited(old: Source, new: Source, pairs: Sequence[Pair]) -> Tree:
             new_end_point=(low + last - first, 0),
         )
     return tree
+
+
+def _reaches(node: Node, first: int, last: int) -> bool:
+    low, high = row_span(node)
+    return high > first and low < last
 
 
 def row_span(node: Node) -> Span:
