@@ -312,7 +312,7 @@ def _far(
         for node, way in tree.paths(second, STEPS - 1).items():
             if node in called or node not in nodes or len(way) < 2 or any(step in nodes for step in way[:-1]):
                 continue  # who changed a definition on the way knows what it calls
-            if does.get(node, NOTHING) and nodes[node].entity.kind in RUNS:
+            if does.get(node, NOTHING).tells and nodes[node].entity.kind in RUNS:
                 whole = (_start(reader), *way)
                 yield Finding(
                     "behaviour_and_call", Severity.LOW, nodes[node], reader, _does(does[node]), whole

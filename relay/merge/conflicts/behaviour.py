@@ -24,8 +24,8 @@ _LOGS = re.compile(
     rb"^(?:self\.|this\.)?_?(?:log|logger|logging|console|tracing|debug|LOG|LOGGER|slog)\b\s*(?:\.|!|::|\()"
 )
 NONE_KNOWN: Mapping[bytes, bytes] = MappingProxyType({})
-#: The share of a body's words below which it was written anew.
-REWRITTEN = 0.6
+#: The share of a body's words below which it was written anew, and the words that it must have for that.
+REWRITTEN, LONG_ENOUGH = 0.6, 15
 _RESULTS = frozenset({"return_statement", "return_expression", "yield", "yield_expression"})
 _ERRORS = frozenset({"raise_statement", "throw_statement", "throw_expression", "try_expression"})
 _BRANCHES = frozenset(
@@ -163,7 +163,7 @@ def _without_arguments(words: list[bytes], known: set[bytes]) -> list[bytes]:
 def _rewritten(before: list[bytes], after: list[bytes]) -> bool:
     """Whether a body was written anew to do the same, as far as one can tell: little of it is left, it has no more
     words than before, and it speaks of the same texts and fails in the same places."""
-    if len(after) > len(before) or _texts(before) != _texts(after):
+    if len(before) < LONG_ENOUGH or len(after) > len(before) or _texts(before) != _texts(after):
         return False
     return SequenceMatcher(None, before, after, autojunk=False).ratio() < REWRITTEN
 
