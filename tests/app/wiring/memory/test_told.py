@@ -140,6 +140,14 @@ async def test_unverified_stands_beside_the_name_at_every_door(doors: Doors) -> 
     assert (await doors.known("wombat burrow"))[0]["unverified"] is False
 
 
+async def test_a_forged_line_of_the_same_words_makes_no_proven_memory_unverified(doors: Doors) -> None:
+    await post(doors.store, "never mock the clock here", 1.0)
+    await doors.follow()
+    await doors.forge("never mock the clock here", by="ann")
+    told = {memory["number"]: memory["unverified"] for memory in await doors.recall("mock the clock")}
+    assert told == {1: False, 2: True}
+
+
 async def test_what_ended_a_decision_is_named_at_every_door(doors: Doors) -> None:
     await doors.say("/decide never deploy on Friday because nobody is here on Saturday")
     await doors.say("/decide deploy on Friday")
