@@ -168,10 +168,10 @@ async def test_what_ended_a_decision_is_named_at_every_door(doors: Doors) -> Non
     assert (entries[1]["replaced_by"], entries[2]["replaced_by"]) == ("r2", None)
     for id in (memory["memory_id"], entries[1]["id"]):
         assert (await doors.given(id))["replaced_by"] == "r2"
-    # What is forgotten is named nowhere.
+    # What is forgotten is named nowhere, and what it ended holds again.
     await doors.say("/forget r2")
     memory, text = await doors.shown("r1")
-    assert memory["replaced_by"] is None and "r2" not in text
+    assert (memory["is_valid"], memory["replaced_by"]) == (True, None) and "r2" not in text
 
 
 async def test_a_memory_names_the_message_that_it_comes_from(doors: Doors) -> None:
