@@ -34,11 +34,11 @@ trap stop_ticker EXIT
 
 # What the step that goes on said last, as one short line; its own name where it has said nothing.
 last_said() {
-  tail -n 1 "$SETUP_LOG" | tr -cd '[:print:]' | cut -c "1-70" | sed 's/^== //'
+  tail -n 20 "$SETUP_LOG" | tr -cd '[:print:]\n' | grep '[^ ]' | tail -n 1 | cut -c "1-70" | sed 's/^== //'
 }
 
 # step TEXT COMMAND...: run it with its output in the log; a dot every two seconds for people who watch, and where
-# nobody does a line every STEP_LINE_S seconds.
+# nobody does a line every STEP_LINE_S seconds, with what it said last where that is new.
 step() {
   local text="$1" code=0
   shift
@@ -51,10 +51,13 @@ step() {
     say "$text"
     # What bash says itself where it is ended is for nobody.
     { (
-      waited=0
+      waited=0 before="$text"
       while sleep 1 >/dev/null 3>&-; do
         waited=$((waited + 1))
-        [ $((waited % STEP_LINE_S)) -ne 0 ] || say "it goes on, $waited s: $(last_said)" 2>&3
+        [ $((waited % STEP_LINE_S)) -eq 0 ] || continue
+        said="$(last_said)" || said="$before"
+        if [ "$said" = "$before" ]; then say "it goes on, $waited s"; else say "it goes on, $waited s: $said"; fi 2>&3
+        before="$said"
       done
     ) & } 3>&2 2>/dev/null
     TICKER=$!

@@ -10,7 +10,7 @@ import json
 import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from relay.log import events
@@ -19,6 +19,7 @@ from relay.memory import skill_index
 from relay.memory.episodic import keeping, recalling
 from relay.memory.episodic.feedback import feedback_on
 from relay.memory.episodic.recalling import Wanted
+from relay.memory.episodic.showing import was_forgotten
 from relay.memory.found import Found, said_beside
 from relay.memory.given import memory_of_event, message_of
 from relay.memory.knowledge import service as knowledge
@@ -35,7 +36,7 @@ Json = dict[str, Any]
 MOST_SHOWN, MOST_CHOICES = 100, 1000
 #: Words of a memory that are looked at for marks.
 MOST_MARKED = 2000
-_SPOKEN = re.compile(r"\w+")
+_SPOKEN, _PIECE = re.compile(r"\w+"), re.compile(r"[^\W_]+")
 #: The word that is being typed: of so many letters it is taken for the beginning of so many others.
 _TYPED = re.compile(r"[^\W_]{2,64}$")
 BEGUN = 8
@@ -48,17 +49,20 @@ class MemoryLook:
         self._store = store
 
     async def search(self, caller: Caller, wanted: Wanted, limit: int) -> Json:
-        """`{memories, more, choices: {agents, kinds, tags}}`. A memory is `Found.as_json` with `marks` (words of it,
-        as they stand in it, that answer the question), `beside`, `source` and `feedback`. What is only `beside` a
-        memory with such words comes behind all that have one. A last word that nobody said is taken for the
-        beginning of one. `choices`: what the newest memories
-        have, the most frequent first; all empty = nothing is remembered."""
+        """`{memories, more, forgotten, choices: {agents, kinds, tags}}`. A memory is `Found.as_json` with `marks`
+        (words of it, as they stand in it, that answer the question), `beside`, `source` and `feedback`. What is only
+        `beside` a memory with such words comes behind all that have one. A last word that nobody said is taken for
+        the beginning of one. `choices`: what the newest memories
+        have, the most frequent first; all empty = nothing is remembered. `forgotten`: the number of a memory (`r14`)
+        that is asked for and is forgotten, to people."""
 
         async def work(tx: Tx) -> Json:
             asked = replace(wanted, text=await _typed(tx, wanted.text))
             found = await _found(tx, caller, asked, limit)
             memories = await _shown(tx, caller, found[:limit], asked.text)
-            return {"memories": memories, "more": len(found) > limit, "choices": await _choices(tx)}
+            gone = await _forgotten(tx, wanted.text) if caller.person and not found else None
+            more = {"more": len(found) > limit, "forgotten": gone}
+            return {"memories": memories, **more, "choices": await _choices(tx)}
 
         return await self._store.read(work, actor=caller)
 
@@ -93,8 +97,7 @@ async def _found(tx: Tx, caller: Caller, wanted: Wanted, limit: int) -> list[Fou
     the one that a text like `r14` names. Filters are about experiences alone."""
     reference = references.read(wanted.text)
     if reference is not None and reference[0] is Thing.MEMORY:
-        rows = await tx.all(keeping.Q.memories_of_numbers, numbers=json.dumps([reference[1]]))
-        return await knowledge.with_ended(tx, [recalling.as_found(row, 1.0, {}) for row in rows])
+        return await knowledge.with_ended(tx, await recalling.of_number(tx, reference[1]))
     if not wanted.text.strip():
         return await knowledge.with_ended(tx, await recalling.found(tx, wanted, limit + 1))
     # Twice as many, so that what was only said next to a hit pushes none with a word of its own behind the limit.
@@ -114,17 +117,24 @@ async def _found(tx: Tx, caller: Caller, wanted: Wanted, limit: int) -> list[Fou
     )
 
 
+async def _forgotten(tx: Tx, text: str) -> str | None:
+    reference = references.read(text)
+    if reference is None or reference[0] is not Thing.MEMORY:
+        return None
+    return references.memory(reference[1]) if await was_forgotten(tx, reference[1]) else None
+
+
 async def _shown(tx: Tx, caller: Caller, found: Sequence[Found], text: str) -> list[Json]:
     numbers = [memory.number for memory in found if memory.memory_type == keeping.KIND]
     feedback = await feedback_on(tx, numbers, caller.agent)
-    stems = frozenset(question(text).words)
+    asked = asked_for(text)
     shown = []
     for memory in found:
         episodic = memory.memory_type == keeping.KIND
         shown.append(
             {
                 **memory.as_json(),
-                "marks": marks(memory.content, stems),
+                "marks": marks(memory.content, asked),
                 "beside": said_beside(memory.why),
                 "source": await source_of(tx, memory.event_id),
                 "feedback": feedback[memory.number] if episodic else None,
@@ -133,14 +143,37 @@ async def _shown(tx: Tx, caller: Caller, found: Sequence[Found], text: str) -> l
     return shown
 
 
-def marks(text: str, stems: frozenset[str]) -> list[str]:
-    """The words of a text, as they stand in it, that have one of these stems; each once, small."""
-    if not stems:
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """The stems that a question looks for: `parts`, where words are parted at their humps, and `whole`."""
+
+    parts: frozenset[str]
+    whole: frozenset[str]
+
+    def has(self, word: str) -> bool:
+        """Is a word of a text one of these, or a part of one, or has it one as a part? Two that have only a part in
+        common, like PostgreSQL and MySQL, are two words."""
+        return any(
+            stems[-1] in self.parts or not self.whole.isdisjoint(stems)
+            for stems in filter(None, map(words, _PIECE.findall(word)))
+        )
+
+
+def asked_for(text: str) -> Asked:
+    """What a text asks for, as its hits are marked."""
+    parts = frozenset(question(text).words)
+    pieces = map(words, _PIECE.findall(text)[:MOST_MARKED])
+    return Asked(parts, frozenset(stems[-1] for stems in pieces if parts.intersection(stems)))
+
+
+def marks(text: str, asked: Asked) -> list[str]:
+    """The words of a text, as they stand in it, that answer a question; each once, small."""
+    if not asked.parts:
         return []
     spoken = dict.fromkeys(
         word.lower() if word.islower() else word for word in _SPOKEN.findall(text)[:MOST_MARKED]
     )
-    return sorted({word.lower() for word in spoken if stems.intersection(words(word))})
+    return sorted({word.lower() for word in spoken if asked.has(word)})
 
 
 async def _choices(tx: Tx) -> Json:

@@ -85,7 +85,7 @@ class Experience:
         lines = [self.summary]
         if self.outcome is not None:
             lines.append(f"Outcome: {self.outcome}")
-        lines += [f"Lesson: {lesson}" for lesson in self.lessons]
+        lines += map(_lesson, self.lessons)
         if self.details:
             lines.append(f"Details: {'; '.join(_shown(value) for value in self.details)}")
         return "\n".join(lines)
@@ -183,6 +183,12 @@ def as_details(value: Any) -> Sequence[Any]:
     if value is None:
         return ()
     return value if isinstance(value, list) else [value]
+
+
+def _lesson(lesson: str) -> str:
+    """What `/decide ... because ...` keeps is the reason of a decision."""
+    reason = lesson.removeprefix("because ")
+    return f"Lesson: {lesson}" if reason == lesson else f"Reason: {reason}"
 
 
 def _shown(value: Any) -> str:

@@ -2,9 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
+
+#: What the `meta` of a message has, and so a tag of its memory, where its line proves nobody.
+UNVERIFIED = "unverified"
+
+
+def is_unverified(marks: Container[str]) -> bool:
+    """Was it said by a line that proves nobody? `marks`: the `meta` of a message, the tags of a memory,
+    or what a record of knowledge says."""
+    return UNVERIFIED in marks
+
+
+def whose(more: Mapping[str, Any], author: str) -> str:
+    """An author as it is told, `ann, unverified` where nothing proves it. `more`: what is told of the memory."""
+    return f"{author}, {UNVERIFIED}" if more.get(UNVERIFIED) else author
 
 
 def said_beside(why: Mapping[str, Any]) -> bool:
@@ -40,6 +54,11 @@ class Found:
     def ended(self) -> bool:
         """Does it say only what holds no longer?"""
         return self.more.get("is_valid") is False
+
+    @property
+    def replaced_by(self) -> str | None:
+        """What ended it, `r14`; None: it holds, or that is not there any more."""
+        return self.more.get("replaced_by")
 
     @property
     def order(self) -> tuple[float, float, int]:

@@ -17,9 +17,11 @@ from relay.base.durations import iso
 from relay.log import events
 from relay.log.events import Event, Lane
 from relay.memory.experience import Experience
+from relay.memory.found import is_unverified
 from relay.memory.knowledge import queries as knowledge
+from relay.memory.knowledge.entry import Standing
 from relay.memory.knowledge.forgetting import is_forgotten
-from relay.memory.knowledge.service import ended_events
+from relay.memory.knowledge.service import ended_by, ended_events
 from relay.model import references
 from relay.store.ports import Queries, Row, Tx
 
@@ -103,32 +105,36 @@ async def _shown(tx: Tx, id: str, me: str) -> dict[str, Any]:
     memory = await memory_of(tx, id)
     if memory is not None:
         told = None if memory.forgotten else memory.experience
-        made_of = [] if memory.event_id is None else [memory.event_id]
+        ended = await ended_events(tx, [memory.event_id] if memory.event_id else [])
         return {
             "id": id,
             "memory_type": "episodic",
             "reference": references.memory(memory.number),
             "number": memory.number,
             "author": memory.author,
+            "unverified": is_unverified(memory.experience.tags),
             "at": iso(memory.at),
             "event_id": memory.event_id,
             "message": None if memory.event_id is None else await message_of(tx, memory.event_id),
             "forgotten": memory.forgotten,
             "text": told and "\n".join([told.summary, *told.lessons]),
             "outcome": told and told.outcome,
-            "is_valid": not await ended_events(tx, made_of),
+            "is_valid": memory.event_id not in ended,
+            "replaced_by": ended.get(memory.event_id),
             "tags": list(told.tags) if told else [],
         }
     entry = await knowledge.with_id(tx, me, id)
     # Knowledge is forgotten by the memory of the same event; its entry then has no readers.
     memory = None if entry is None else await memory_of_event(tx, entry["event_id"])
     forgotten = memory.forgotten if memory is not None else await is_forgotten(tx, id)
+    number = None if memory is None else memory.number
     return {
         "id": id,
         "memory_type": "procedural" if "/" in id else "knowledge",
-        "reference": id,
-        "number": memory and memory.number,
+        "reference": references.named(number, id) if entry else id,
+        "number": number,
         "author": entry and entry["agent_id"],
+        "unverified": entry is not None and entry["standing"] == Standing.UNVERIFIED,
         "at": iso(entry["valid_from"]) if entry else None,
         "event_id": entry and entry["event_id"],
         "message": None if entry is None else await message_of(tx, entry["event_id"]),
@@ -136,6 +142,7 @@ async def _shown(tx: Tx, id: str, me: str) -> dict[str, Any]:
         "text": None if entry is None or forgotten else entry["content"],
         "outcome": entry and entry["kind"],
         "is_valid": entry is None or entry["valid_to"] is None,
+        "replaced_by": (await ended_by(tx, [entry["id"]])).get(entry["id"]) if entry else None,
         "tags": [],
     }
 
@@ -147,6 +154,17 @@ async def message_of(tx: Tx, event_id: str) -> str | None:
         return None
     message = (event.outputs or {}).get("message") or (event.inputs or {}).get("message")
     return message["id"] if isinstance(message, dict) else message
+
+
+async def message_number(tx: Tx, event_id: str) -> int | None:
+    """The number of the message that an event records, or that ordered it."""
+    event = await events.get(tx, event_id)
+    causes = [] if event is None else [event, *[await events.get(tx, parent) for parent in event.parents]]
+    for cause in causes:
+        message = ((cause and cause.outputs) or {}).get("message")
+        if isinstance(message, dict) and "number" in message:
+            return int(message["number"])
+    return None
 
 
 def _given(row: Row) -> GivenMemory:

@@ -25,6 +25,7 @@ from relay.base.durations import parse_iso
 from relay.log.events import Event
 from relay.memory.episodic.keeping import NewMemory
 from relay.memory.experience import Experience
+from relay.memory.found import UNVERIFIED, is_unverified
 from relay.memory.knowledge.entry import PUBLIC
 from relay.memory.knowledge.line_forms import statements
 from relay.memory.prompt import SIGNS, cut, without_quotes
@@ -36,8 +37,6 @@ ADVISORY, CHANGESET = "advisory.changed", "changeset.recorded"
 EXPLORED = "exploration.ended"
 #: The events that are looked at.
 READS = frozenset({POSTED, TASK_CHANGED, FORCED, ADVISORY, CHANGESET, EXPLORED})
-#: The tag of what a line of the transcript says that proves nobody.
-UNVERIFIED = "unverified"
 #: Characters of a text that are its summary; a longer one is kept whole among the details.
 MOST_SUMMARY = 600
 #: Characters of a text, of a task's result, and files, that are kept; the event has all.
@@ -66,7 +65,8 @@ _EMPTY = frozenset(
     )
 )
 _DECISION = re.compile(
-    r"^[ \t>*_-]{0,20}(?:@[\w-]+[:,]? +){0,9}\[?[ \t]*DECISION\s*:[\s*_]*(?P<text>[^|\]\n]+)",
+    r"^[ \t>*_-]{0,20}(?:@[\w-]+[:,]? +){0,9}\[?[ \t]*DECISION[*_]{0,3}(?: ?[(\[][^)\]\n]{0,500}[)\]])?\s*:"
+    r"[\s*_]*(?P<text>[^|\]\n]+)",
     re.IGNORECASE | re.MULTILINE,
 )
 _ENDS = {"completed": "success", "failed": "failure", "dead": "failure"}
@@ -131,7 +131,7 @@ def _message(event: Event, message: Json, given: Sequence[str]) -> NewMemory | N
     decision = decision_in(text)
     event_type = "decision" if decision else "message" if kind == "human" else "answer"
     summary, details = _told(text, decision)
-    tags = (UNVERIFIED,) if UNVERIFIED in meta else ()
+    tags = (UNVERIFIED,) if is_unverified(meta) else ()
     experience = Experience(event_type, summary, details, tags=tags)
     return _new(event, experience, message["speaker"])
 

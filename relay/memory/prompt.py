@@ -47,7 +47,7 @@ NO_LONGER = "no longer holds"
 #: Characters without a width that join no others.
 _UNSEEN = re.compile("[\u00ad\u200b\u2060-\u2064]")
 _LINE = re.compile(
-    r"(?:>\s*)*(?:[a-z][\da-f]+|[a-z]+)\s[^\n]{0,80}, \d{4}-\d\d-\d\d \d\d:\d\d UTC(?: \([^\n]{0,40}\))?: [^\n]*"
+    r"(?:>\s*)*(?:[a-z][\da-f]+|[a-z]+)\s[^\n]{0,80}, \d{4}-\d\d-\d\d \d\d:\d\d UTC(?: \([^\n]{0,80}\))?: [^\n]*"
 )
 
 
@@ -56,7 +56,8 @@ class Quote:
     """Something that was found, as it can be told. `reference`: what a person names it by (`r14`); `author`, `at`
     (Unix seconds): who said it, and when; `event_id`: the event that it comes of; `words`: how many different words
     of what was asked it has; `weight`: what they weigh, in words that no other memory has; what stood beside it is
-    in the relevance only; `asks`: it only asks, which informs nobody; `ended`: it says only what holds no longer."""
+    in the relevance only; `asks`: it only asks, which informs nobody; `ended`: it says only what holds no longer;
+    `replaced_by`: since this (`r15`) replaced it."""
 
     id: str
     memory_type: str
@@ -71,6 +72,7 @@ class Quote:
     weight: float = 0.0
     asks: bool = False
     ended: bool = False
+    replaced_by: str | None = None
 
     @property
     def bears(self) -> bool:
@@ -85,9 +87,14 @@ class Quote:
         """The memory on one line."""
         when = datetime.fromtimestamp(self.at, UTC).strftime("%Y-%m-%d %H:%M UTC")
         outcome = f" ({_plain(self.outcome)[:40]})" if self.outcome else ""
-        outcome = f" ({NO_LONGER})" if self.ended else outcome
+        outcome = f" ({no_longer(self.replaced_by)})" if self.ended else outcome
         said = cut(on_one_line(self.text), MOST_CHARACTERS)
         return f"> {self.reference} {_plain(self.author)[:64]}, {when}{outcome}: {said}"
+
+
+def no_longer(replaced_by: str | None) -> str:
+    """That a statement was replaced or contradicted since, and by what, where that is known."""
+    return f"{NO_LONGER}: {replaced_by} replaced it" if replaced_by else NO_LONGER
 
 
 def weight_of(asked: Question, counts: Mapping[str, int]) -> float:

@@ -81,6 +81,12 @@ def memory(number: int) -> str:
     return ref(Thing.MEMORY, number)
 
 
+def named(number: int | None, id: str) -> str:
+    """What an entry of the knowledge is called: by the memory of the same event, `r14`, else by the beginning of its
+    id, which is enough to name it."""
+    return id[: LEAST_DIGITS + 1] if number is None else memory(number)
+
+
 def entry(text: str) -> str | None:
     """The id, or the beginning of it, that names an entry of the knowledge: `k1a2b3c4d`; None: another thing."""
     return text.lower() if _ENTRY.fullmatch(text) else None

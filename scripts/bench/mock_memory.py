@@ -165,7 +165,9 @@ class MockMemory:
             "kinds": sorted({each["event_type"] for each in stands if each.get("event_type")}),
             "tags": sorted({tag for each in stands for tag in each.get("tags", [])}),
         }
-        return web.json_response({"memories": found[:limit], "more": len(found) > limit, "choices": choices})
+        gone = query["q"] if named and int(named[1]) in self.forgotten else None
+        more = {"more": len(found) > limit, "forgotten": gone}
+        return web.json_response({"memories": found[:limit], **more, "choices": choices})
 
     async def _source(self, request: web.Request) -> web.Response:
         event = request.match_info["event"]

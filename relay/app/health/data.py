@@ -1,4 +1,5 @@
-"""What the database says: its soundness, the log, the queue, the breakers, the followers, the projections.
+"""What the database says: its soundness, the log, the queue, the breakers, the followers, the projections,
+the memory's index.
 
 Invariant: nothing here writes. A table that cannot be read is a failure with its reason.
 """
@@ -12,7 +13,7 @@ from relay.app.health.context import Check, CheckContext, Q, Status, failed, ok,
 from relay.app.health.files import mends
 from relay.app.wiring.schema import SCHEMAS
 from relay.base.durations import clock_time
-from relay.config.command_line import script
+from relay.config.command_line import command, script
 from relay.coordination.tasks.projection import TasksFile, strays
 from relay.log import events
 from relay.log.archived import archived_parts, cut_of
@@ -241,5 +242,22 @@ async def projections(context: CheckContext) -> Check:
     return worst("projections", seen, f"the board and {path.name} agree with the log")
 
 
+async def memory(context: CheckContext) -> Check:
+    """Each memory is in the index by which it is found, or waits to be."""
+    assert context.store is not None
+    row = await context.store.read(lambda tx: tx.one(Q.memory_index))
+    count, waiting, missing = (row["memories"], row["waiting"], row["missing"]) if row else (0, 0, 0)
+    seen = []
+    if missing:
+        text = f"{missing:,} of {count:,} memories are in no index, so no question finds them"
+        seen.append(failed("memory", text, f"{command('memory rebuild')} makes it anew."))
+    if waiting:
+        text = f"{waiting:,} of {count:,} memories wait to be indexed"
+        seen.append(warning("memory", text, f"The room does it; {command('memory rebuild')} does it now."))
+    return worst(
+        "memory", seen, f"each of {count:,} memories is in the index" if count else "none is kept yet"
+    )
+
+
 #: What needs the database, in the order of the report; each function has the name of its check.
-OF_THE_DATABASE = (log, queue, breakers, followers, projections)
+OF_THE_DATABASE = (log, queue, breakers, followers, projections, memory)

@@ -29,8 +29,9 @@ from relay.memory.episodic.importing import NOT_JSON, ImportResult, RefusedLine
 from relay.memory.episodic.indexing import index_anew
 from relay.memory.episodic.memory import MOST_RECALLED
 from relay.memory.episodic.showing import unknown_memory
-from relay.memory.found import said_beside
+from relay.memory.found import said_beside, whose
 from relay.memory.knowledge import ingest
+from relay.memory.prompt import no_longer
 from relay.model import Fault, Refusal, references
 
 #: Refused lines that are told to a person; characters of what was forgotten.
@@ -215,22 +216,29 @@ def _forgotten(answer: dict[str, Any]) -> str:
 
 
 def _shown(memory: dict[str, Any]) -> str:
+    imported = f", imported by {memory['imported_by']}" if memory["imported_by"] else ""
     about = [
-        (
-            "by",
-            memory["agent_id"] + (f", imported by {memory['imported_by']}" if memory["imported_by"] else ""),
-        ),
+        ("by", whose(memory, memory["agent_id"] + imported)),
         ("when", f"{ago(memory['created_at'])} ({memory['created_at']})"),
         ("type", memory["event_type"]),
         ("tags", ", ".join(memory["tags"])),
         ("keys", ", ".join(memory["keys"])),
         ("joined", f"{memory['merged']} more" if memory["merged"] else ""),
-        ("from", f"event {memory['event_id']}" if memory["event_id"] else ""),
+        ("from", _from(memory)),
         ("id", memory["memory_id"]),
         *(("feedback" if at == 0 else " ", _word(said)) for at, said in enumerate(memory["feedback"])),
     ]
-    lines = [f"{references.memory(memory['number'])} {memory['content']}", ""]
+    ended = "" if memory["is_valid"] else f"({no_longer(memory['replaced_by'])}) "
+    lines = [f"{references.memory(memory['number'])} {ended}{memory['content']}", ""]
     return "\n".join([*lines, table([[name, text] for name, text in about if text])])
+
+
+def _from(memory: dict[str, Any]) -> str:
+    """The message, and the event: `relay timeline show` takes the beginning of its id."""
+    event = f"event {memory['event_id'][:12]}" if memory["event_id"] else ""
+    if memory["message_number"] is None:
+        return event
+    return f"{references.message(memory['message_number'])} ({event})"
 
 
 def _word(said: dict[str, Any]) -> str:

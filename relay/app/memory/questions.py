@@ -16,8 +16,8 @@ from relay.app.memory.lines import Piece
 from relay.app.memory.room_operations import Perform
 from relay.base.terminal_text import safe, tame
 from relay.faces.operations.registry import OPERATIONS
-from relay.memory.found import said_beside
-from relay.memory.prompt import NO_LONGER, on_one_line, with_lessons
+from relay.memory.found import said_beside, whose
+from relay.memory.prompt import no_longer, on_one_line, with_lessons
 from relay.model import Fault, Refusal, references
 from relay.model.validation import malformed
 
@@ -109,12 +109,13 @@ def in_words(told: Json) -> str:
 
 
 def _row(memory: Json) -> list[str]:
-    name = references.memory(memory["number"]) if "number" in memory else memory["memory_id"]
+    episodic = memory["memory_type"] != "procedural"
+    name = references.named(memory.get("number"), memory["memory_id"]) if episodic else memory["memory_id"]
     # When it was last said: what has no text to be found by is told in that order.
     author, imported_by = memory.get("agent_id") or "", memory.get("imported_by")
     told = f"{author} (imported by {imported_by})" if imported_by and imported_by != author else author
-    about = [told, ago(memory.get("updated_at") or memory.get("created_at"))]
-    ended = f" ({NO_LONGER})" if memory.get("is_valid") is False else ""
-    said = (memory.get("summary") or memory["content"]) + ended
+    about = [whose(memory, told), ago(memory.get("updated_at") or memory.get("created_at"))]
+    ended = f"({no_longer(memory.get('replaced_by'))}) " if memory.get("is_valid") is False else ""
+    said = ended + (memory.get("summary") or memory["content"])
     reasons = [f"because {memory['rationale']}"] if memory.get("rationale") else memory.get("lessons", ())
     return [name, *about, on_one_line(with_lessons(said, reasons))]

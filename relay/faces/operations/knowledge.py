@@ -33,8 +33,10 @@ class KnowledgeEntry(Shown):
     knowledge_type: str
     content: str
     source_agent: str
+    unverified: bool
     source_event: str
     is_valid: bool
+    replaced_by: str | None = None
 
 
 class KnowledgeAnswer(Answer):

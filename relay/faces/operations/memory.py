@@ -36,6 +36,7 @@ class Remember(Request):
 
 class RememberAnswer(Answer):
     memory_id: str | None = None
+    number: int | None = None
     merged: bool | int | None = None
 
 
@@ -50,6 +51,7 @@ class Memory(Shown):
     content: Any
     relevance: float = Field(ge=0, le=1)
     memory_id: str | None = None
+    unverified: bool = Field(False, description="said by a line that proves nobody")
 
 
 class ImportMemories(Request):
@@ -80,6 +82,10 @@ class ShowMemory(Request):
 class MemoryAnswer(Answer):
     memory_id: str | None = None
     content: str | None = None
+    unverified: bool | None = None
+    is_valid: bool | None = None
+    replaced_by: str | None = Field(None, description="what ended it: r15")
+    message_number: int | None = Field(None, description="of the message that it comes from")
 
 
 class Feedback(Request):

@@ -23,6 +23,7 @@ from relay.base.durations import iso
 from relay.log import events
 from relay.log.events import Lane, NewEvent
 from relay.memory.experience import MOST_JOINED, Experience
+from relay.memory.found import is_unverified
 from relay.memory.ranking.counts import WordCounts
 from relay.memory.ranking.weights import outcome_of
 from relay.memory.ranking.words import filter_terms, spaced, term, words
@@ -165,7 +166,10 @@ async def _alike(tx: Tx, new: NewMemory, told: Experience) -> tuple[Row | None, 
     )
     if row is None:
         return None, told
-    whole = Experience.of_row(row).joined(told)
+    there = Experience.of_row(row)
+    if is_unverified(there.tags) != is_unverified(told.tags):
+        return None, told  # nobody's word makes a proven one unverified, nor is it proven by that
+    whole = there.joined(told)
     return (None, told) if whole.bytes() > MOST_JOINED else (row, whole)
 
 

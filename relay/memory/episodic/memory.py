@@ -201,4 +201,4 @@ async def _is_told(tx: Tx, entry: Found) -> bool:
 
 async def _remember(tx: Tx, caller: Caller, told: Experience) -> Json:
     kept = await keep(tx, NewMemory(told, caller.agent, caller.session, await tx.now()))
-    return {"success": True, "memory_id": kept.id, "merged": kept.merged}
+    return {"success": True, "memory_id": kept.id, "number": kept.number, "merged": kept.merged}

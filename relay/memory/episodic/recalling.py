@@ -20,7 +20,7 @@ from pathlib import Path
 from relay.base.durations import iso
 from relay.memory.episodic.keeping import KIND, OWN_KEY
 from relay.memory.experience import Experience
-from relay.memory.found import Found
+from relay.memory.found import Found, is_unverified
 from relay.memory.ranking import hops
 from relay.memory.ranking.counts import counts_of
 from relay.memory.ranking.weights import (
@@ -265,6 +265,7 @@ def as_found(row: Row, relevance: float, why: Mapping[str, object], *, beside: f
             "lessons": list(experience.lessons),
             "tags": list(experience.tags),
             "agent_id": row["agent_id"],
+            "unverified": is_unverified(experience.tags),
             "imported_by": row["imported_by"],
             "session_id": row["session_id"],
             "created_at": iso(row["created_at"]),
@@ -274,6 +275,11 @@ def as_found(row: Row, relevance: float, why: Mapping[str, object], *, beside: f
         asks=experience.only_asks,
         beside=beside,
     )
+
+
+async def of_number(tx: Tx, number: int) -> list[Found]:
+    """The memory of this number; none where there is none, or it is forgotten."""
+    return [as_found(row, 1.0, {}) for row in await _rows(tx, [number])]
 
 
 async def _newest(tx: Tx, wanted: Wanted, limit: int) -> list[Found]:

@@ -12,6 +12,8 @@ from typing import Any
 from relay.base.durations import iso
 from relay.config.command_line import command
 from relay.memory.episodic.recalling import as_found
+from relay.memory.given import message_number
+from relay.memory.knowledge.service import with_ended
 from relay.model import Caller, Fault, Refusal, references
 from relay.model.references import Thing
 from relay.store.ports import Queries, Row, Tx
@@ -43,6 +45,12 @@ async def memory_of(tx: Tx, caller: Caller, name: str) -> Row:
     return rows[0]
 
 
+async def was_forgotten(tx: Tx, number: int) -> bool:
+    """Is the memory of this number forgotten?"""
+    row = await tx.one(Q.memory_of_number, number=number)
+    return row is not None and row["forgotten_at"] is not None
+
+
 def unknown_memory(name: str) -> Refusal:
     """What is said of a name that no memory has."""
     named = name.strip()[:60]
@@ -54,12 +62,16 @@ def unknown_memory(name: str) -> Refusal:
 async def shown(tx: Tx, caller: Caller, name: str) -> dict[str, Any]:
     """The memory that this names, with all that is kept of it. Raises Refusal."""
     row = await memory_of(tx, caller, name)
-    found = as_found(row, 1.0, {}).as_json()
+    [memory] = await with_ended(tx, [as_found(row, 1.0, {})])
+    found = memory.as_json()
     del found["relevance"], found["why"]
     said = await tx.all(Q.feedback_on_one, number=row["number"])
     return {
         "success": True,
+        "is_valid": True,
+        "replaced_by": None,
         **found,
+        "message_number": None if memory.event_id is None else await message_number(tx, memory.event_id),
         "details": json.loads(row["details"]),
         "feedback": [
             {

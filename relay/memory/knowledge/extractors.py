@@ -20,6 +20,7 @@ from typing import Any
 from relay.base.durations import parse_iso
 from relay.base.secret_text import masked
 from relay.log.events import Event
+from relay.memory.found import is_unverified
 from relay.memory.knowledge.entry import (
     POSITIONS,
     PUBLIC,
@@ -50,8 +51,6 @@ _RATIONALE, _ALTERNATIVES = (
     ("instead-of", "alternative", "alternatives", "rejected"),
 )
 _SOLVED = ("fixes", "closes")
-#: What a message of a line that proves nobody has among its `meta`, and a record of what a model found in it.
-UNVERIFIED = "unverified"
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +80,7 @@ def is_trailer(name: str) -> bool:
 
 def standing_of(message: Mapping[str, Any]) -> Standing:
     """Of what a message says: `{kind, meta}`."""
-    if UNVERIFIED in (message.get("meta") or {}):
+    if is_unverified(message.get("meta") or {}):
         return Standing.UNVERIFIED
     return Standing.PERSON if message.get("kind") == "human" else Standing.AGENT
 
@@ -182,7 +181,7 @@ def _of_record(event: Event) -> Extracted:
     extractor = Extractor(outputs["extracted_by"])
     # What a model made of a person's words is not the person's word.
     standing = Standing.PERSON if extractor is Extractor.PERSON else Standing.AGENT
-    standing = Standing.UNVERIFIED if outputs.get(UNVERIFIED) else standing
+    standing = Standing.UNVERIFIED if is_unverified(outputs) else standing
     drafts = []
     for position, value in enumerate(outputs["entries"][:POSITIONS]):
         statement = Statement(

@@ -11,8 +11,9 @@ from typing import Any
 
 from relay.log import events
 from relay.log.events import Event, Lane, NewEvent
+from relay.memory.found import UNVERIFIED
 from relay.memory.knowledge.entry import Extractor
-from relay.memory.knowledge.extractors import RECORDED, UNVERIFIED
+from relay.memory.knowledge.extractors import RECORDED
 from relay.memory.knowledge.line_forms import Statement
 from relay.store.ports import Tx
 

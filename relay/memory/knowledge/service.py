@@ -16,11 +16,11 @@ from relay.log.encoding import dumps, loads
 from relay.memory.found import Found
 from relay.memory.knowledge import queries
 from relay.memory.knowledge.contradictions import COMPARED
-from relay.memory.knowledge.entry import Kind, Relation, entry_id
+from relay.memory.knowledge.entry import Kind, Relation, Standing, entry_id
 from relay.memory.knowledge.extractors import FILE_TOPIC
 from relay.memory.knowledge.queries import Hit, Look
 from relay.memory.knowledge.visibility import EVERYBODY, NOBODY, Q
-from relay.model import Caller
+from relay.model import Caller, references
 from relay.model.validation import malformed, text
 from relay.store.ports import Row, Store, Tx
 
@@ -112,28 +112,47 @@ async def _find(
 
 
 async def with_ended(tx: Tx, memories: Sequence[Found]) -> list[Found]:
-    """The same memories; one of which all that was decided or stated has ended since, has `is_valid` false."""
+    """The same memories; one of which all that was decided or stated has ended since, has `is_valid` false, and what
+    ended it as `replaced_by`."""
     ended = await ended_events(tx, [memory.event_id for memory in memories if memory.event_id is not None])
     return [
-        replace(memory, more={**memory.more, "is_valid": False}) if memory.event_id in ended else memory
+        replace(memory, more={**memory.more, "is_valid": False, "replaced_by": ended[memory.event_id]})
+        if memory.event_id in ended
+        else memory
         for memory in memories
     ]
 
 
-async def ended_events(tx: Tx, events: Sequence[str]) -> set[str]:
-    """Those of these events of which all that was decided or stated has ended since."""
+async def ended_events(tx: Tx, events: Sequence[str]) -> dict[str | None, str | None]:
+    """Those of these events of which all that was decided or stated has ended since, each with what ended the last of
+    it, as `ended_by` names that."""
     ids = [
         entry_id(event, position) for event in dict.fromkeys(events) for position in range(MOST_STATEMENTS)
     ]
-    holds: dict[str, bool] = {}
+    stated: dict[str, list[Row]] = {}
     for row in await tx.all(Q.entry_of_ids, ids=dumps(ids)) if ids else ():
         if row["kind"] in COMPARED and row["audience"] != NOBODY and FILE_TOPIC not in loads(row["topics"]):
-            holds[row["event_id"]] = holds.get(row["event_id"], False) or row["valid_to"] is None
-    return {event for event, held in holds.items() if not held}
+            stated.setdefault(row["event_id"], []).append(row)
+    over = {
+        event: max(rows, key=lambda row: (row["valid_to"], row["number"]))["id"]
+        for event, rows in stated.items()
+        if all(row["valid_to"] is not None for row in rows)
+    }
+    by = await ended_by(tx, list(over.values()))
+    return {event: by.get(last) for event, last in over.items()}
+
+
+async def ended_by(tx: Tx, ids: Sequence[str]) -> dict[str, str]:
+    """What ended these entries, by their ids: the number of the memory of its event (`r14`), else the beginning of
+    its id. What is forgotten is not named."""
+    rows = await tx.all(Q.entry_of_end, ids=dumps(list(ids))) if ids else ()
+    return {row["id"]: references.named(row["number"], row["ended_by"]) for row in rows}
 
 
 async def _answer(tx: Tx, look: Look, hits: Sequence[Hit]) -> Json:
     numbers = [hit.row["number"] for hit in hits]
+    memories = await _numbers(tx, [hit.row["event_id"] for hit in hits])
+    by = await ended_by(tx, [hit.row["id"] for hit in hits if hit.row["valid_to"] is not None])
     related = await queries.relations(tx, look, numbers) if numbers else []
     ids = dumps([hit.row["id"] for hit in hits])
     uses = await tx.all(Q.uses_of, me=look.me, ids=ids) if numbers else []
@@ -141,11 +160,21 @@ async def _answer(tx: Tx, look: Look, hits: Sequence[Hit]) -> Json:
         row["audience"]: row for row in await tx.all(Q.audiences_of, me=look.me, numbers=dumps(numbers))
     }
     return {
-        "entries": [_shown(hit, related, uses, audiences.get(hit.row["audience"])) for hit in hits],
+        "entries": [
+            _shown(hit, related, uses, audiences.get(hit.row["audience"]))
+            | {"number": memories.get(hit.row["event_id"]), "replaced_by": by.get(hit.row["id"])}
+            for hit in hits
+        ],
         "relations": [
             {"source": row["source"], "relation": row["relation"], "target": row["target"]} for row in related
         ],
     }
+
+
+async def _numbers(tx: Tx, events: Sequence[str]) -> dict[str, int]:
+    """The numbers of the memories that were made of these events."""
+    rows = await tx.all(Q.memories_of_events, events=dumps(list(dict.fromkeys(events)))) if events else ()
+    return {row["event_id"]: row["number"] for row in rows}
 
 
 def _shown(hit: Hit, related: Sequence[Row], uses: Sequence[Row], audience: Row | None) -> Json:
@@ -162,6 +191,7 @@ def _shown(hit: Hit, related: Sequence[Row], uses: Sequence[Row], audience: Row 
         "knowledge_type": row["kind"],
         "content": row["content"],
         "source_agent": row["agent_id"],
+        "unverified": row["standing"] == Standing.UNVERIFIED,
         "source_event": row["event_id"],
         "topics": loads(row["topics"]),
         "related_files": loads(row["files"]),

@@ -13,6 +13,8 @@ from relay.app.health.context import Status
 from relay.app.health.data import verify_newest
 from relay.log import events
 from relay.log.events import Lane, NewEvent
+from relay.memory.episodic.keeping import NewMemory, keep
+from relay.memory.experience import Experience
 from relay.room.journal import ledger
 from relay.store.ports import Tx
 from tests import engines
@@ -124,3 +126,21 @@ async def test_dead_jobs_and_open_circuits_of_agents_that_are_there_are_warnings
     assert f"/retry j{job}" in checks["queue"].fix
     assert "CODEX's circuit is open after 3" in checks["breakers"].detail
     assert "GEMINI is rate limited until" in checks["breakers"].detail
+
+
+@BOTH
+async def test_a_memory_that_no_question_finds_is_counted(room: Room) -> None:
+    async with room.store() as store:
+        for text in ("never mock the clock", "use tabs"):
+            new = NewMemory(Experience("lesson", text), "ann", "room", 1.0)
+            await store.write(lambda tx, new=new: keep(tx, new))  # type: ignore[misc]
+    check = (await room.look())["memory"]
+    assert (check.status, check.detail) == (Status.OK, "each of 2 memories is in the index")
+    change(room, "INSERT INTO memory_unindexed (number) VALUES (1)")
+    check = (await room.look())["memory"]
+    assert (check.status, check.detail) == (Status.WARNING, "1 of 2 memories wait to be indexed")
+    change(room, "DELETE FROM memory_unindexed")
+    change(room, "DELETE FROM memory_episodic_words WHERE number = 2")
+    check = (await room.look())["memory"]
+    assert check.status is Status.FAILED and "1 of 2 memories are in no index" in check.detail
+    assert "memory rebuild" in check.fix

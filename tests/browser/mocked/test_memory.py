@@ -458,3 +458,102 @@ async def test_the_graphs_library_is_no_part_of_what_is_loaded_first(built_page:
     (graph,) = STATIC.glob("graph-*.js")
     assert "alphaDecay" in graph.read_text()
     assert "alphaDecay" not in (STATIC / index[1]).read_text()
+
+
+async def test_unverified_and_what_replaced_it_stand_beside_the_name(
+    room: MockRoom, open_page: OpenPage
+) -> None:
+    forged = {"unverified": True, "tags": ["unverified"], "is_valid": False, "replaced_by": "r2"}
+    memory = room.memory.remember("mallory", "use XML logs", **forged)
+    room.memory.remember("ann", "use JSON logs")
+    old = room.memory.know("mallory", "decision", "use XML logs", unverified=True, number=1)
+    room.memory.relate(room.memory.know("ann", "decision", "use JSON logs", number=2), "supersedes", old)
+    old["replaced_by"] = "r2"
+    answer = room.say("CLAUDE", "XML.", "agent", meta={"memories": [{"id": memory["memory_id"]}]})
+    room.memory.given[answer["id"]] = [
+        given(memory, None) | {"unverified": True, "is_valid": False, "replaced_by": "r2"}
+    ]
+    page = await open_page()
+    await page.get_by_test_id("given-open").click()
+    head = page.locator(".given-head")
+    await expect(head).to_contain_text("malloryunverified")
+    await expect(head).to_contain_text("no longer holds: r2 replaced it")
+    await page.get_by_test_id("tab-memory").click()
+    hit = page.locator('[data-testid="memory"][data-number="1"]')
+    await expect(hit.locator("header")).to_contain_text("malloryunverified")
+    await expect(hit.locator(".mem-tag")).to_have_count(0)
+    await page.get_by_test_id("mem-as-graph").click()
+    row = page.locator(f'[data-testid="kg-row"][data-id="{old["id"]}"]')
+    await expect(row).to_contain_text("malloryunverified")
+    await row.click()
+    chosen = page.get_by_test_id("kg-chosen")
+    await expect(chosen).to_contain_text("malloryunverified")
+    await expect(chosen).to_contain_text("no longer holds: r2 replaced it")
+    assert await page.evaluate(UNNAMED) == []
+    # What replaced it is one click away.
+    await chosen.get_by_role("button", name="r2").click()
+    await expect(numbers(page)).to_have_text(re.compile("use JSON logs"))
+
+
+async def test_the_number_of_a_forgotten_memory_says_so(room: MockRoom, open_page: OpenPage) -> None:
+    lessons(room)
+    room.memory.forgotten.add(2)
+    page = await open_page(path="#/memory?q=r2")
+    await expect(page.get_by_test_id("mem-none")).to_contain_text("r2 is forgotten")
+    await page.get_by_test_id("mem-search").fill("r7")
+    await expect(page.get_by_test_id("mem-none")).to_contain_text("Nothing is remembered")
+
+
+async def test_what_opens_at_the_end_leaves_the_line_clicked_where_it_is(
+    room: MockRoom, open_page: OpenPage
+) -> None:
+    for at in range(30):
+        room.say("ann", f"the weather is fine on day {at}")
+    memories = [
+        room.memory.remember("ann", f"Lesson {at} about the clock. " + "It is so. " * 30) for at in range(8)
+    ]
+    names = [{"id": memory["memory_id"]} for memory in memories]
+    answer = room.say("CLAUDE", "No.", "agent", meta={"memories": names})
+    room.memory.given[answer["id"]] = [given(memory, None) for memory in memories]
+    page = await open_page()
+    opener = page.get_by_test_id("given-open")
+    await expect(page.get_by_test_id("transcript")).to_have_attribute("data-pinned", "true")
+    before = await opener.bounding_box()
+    await opener.click()
+    await expect(page.get_by_test_id("given-memory")).to_have_count(8)
+    await page.evaluate("new Promise((go) => requestAnimationFrame(() => requestAnimationFrame(go)))")
+    after = await opener.bounding_box()
+    assert before and after and abs(after["y"] - before["y"]) < 2
+    # What is said meanwhile moves it neither.
+    room.say("bob", "and on the last day")
+    await expect(page.get_by_test_id("jump-latest")).to_contain_text("1 new")
+    last = await opener.bounding_box()
+    assert last and abs(last["y"] - before["y"]) < 2
+
+
+async def test_the_message_that_was_opened_stays_marked_and_is_the_address(
+    room: MockRoom, open_page: OpenPage
+) -> None:
+    for at in range(60):
+        room.say("ann", f"the weather is fine on day {at}")
+    said = room.say("ann", "never mock the clock here")
+    for at in range(60):
+        room.say("ann", f"it rains on day {at}")
+    source = {"type": "message.posted", "event": 1, "message": said["id"], "task": None, "moment": 1}
+    room.memory.remember("ann", "never mock the clock here", source=source)
+    page = await open_page(path="#/memory?q=clock")
+    await page.get_by_test_id("from").click()
+    entry = page.locator(f'[data-testid="entry"][data-number="{said["number"]}"]')
+    await expect(entry).to_be_in_viewport()
+    await expect(page).to_have_url(re.compile(rf"#m{said['number']}$"))
+    # The light goes out, the mark stays.
+    await expect(entry).not_to_have_class(re.compile(r"\blit\b"))
+    await expect(entry).to_have_attribute("aria-current", "true")
+    await page.go_back()
+    await expect(page).to_have_url(re.compile(r"#/memory\?q=clock$"))
+    await page.go_forward()
+    await expect(entry).to_have_attribute("aria-current", "true")
+    # Who goes on leaves it.
+    await page.get_by_test_id("jump-latest").click()
+    await expect(page).to_have_url(re.compile("#/room$"))
+    await expect(page.locator("[aria-current=true][data-testid=entry]")).to_have_count(0)

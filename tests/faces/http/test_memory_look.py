@@ -51,6 +51,7 @@ async def test_words_filters_and_what_is_forgotten(tmp_path: Path) -> None:
         assert await looked(home) == {
             "memories": [],
             "more": False,
+            "forgotten": None,
             "choices": {"agents": [], "kinds": [], "tags": []},
         }
         now = home.clock()

@@ -64,12 +64,12 @@ async def test_the_same_within_an_hour_is_one_and_loses_nothing(
     first = await memory.remember(
         A, "bug", "Pru\u0308fe es", details={"n": 1}, outcome="failure", lessons=["x"], tags=["t"]
     )
-    assert first == {"success": True, "memory_id": first["memory_id"], "merged": False}
+    assert first == {"success": True, "memory_id": first["memory_id"], "number": 1, "merged": False}
     clock.now += MERGE_S - 1
     again = await memory.remember(
         A2, "bug", "Prüfe es", details=[{"n": 1}, "seen"], outcome="success", lessons=["y", "x"], tags=["u"]
     )
-    assert again == {"success": True, "memory_id": first["memory_id"], "merged": True}
+    assert again == {"success": True, "memory_id": first["memory_id"], "number": 1, "merged": True}
     [told] = await memory.recall(B, "prufe")
     assert (told["lessons"], told["tags"], told["outcome"]) == (["x", "y"], ["t", "u"], "success")
     assert told["content"] == (

@@ -15,7 +15,7 @@ from relay.model import Caller
 from relay.store.ports import Query, Store
 from tests import engines
 
-SCHEMAS = engines.wings("log", "knowledge")
+SCHEMAS = engines.wings("log", "memory", "knowledge")
 FOLDER = Path(__file__).parent
 #: Tables of the knowledge that a rebuild makes anew, and their order.
 MADE = {

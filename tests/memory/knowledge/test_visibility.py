@@ -390,7 +390,8 @@ def test_each_statement_that_a_question_runs_says_who_asks() -> None:
     """Of every statement that reads entries, words, counts, files, relations or uses for somebody."""
     room = (
         "put_ clear_ drop_ hide_ count_logged open_closed entries_known entries_of_event entry_of_ entry_numbered "
-        "named_by of_statement of_words close_ open_entry closed_by_entry enders_of superseding later_of"
+        "named_by of_statement of_words close_ open_entry closed_by_entry enders_of superseding later_of "
+        "memories_of"
     )
     for dialect in engines.ENGINES:
         for name, text in load_queries(FOLDER, dialect).items():

@@ -4,8 +4,10 @@ import { signal } from "@preact/signals";
 import type { ComponentChildren } from "preact";
 import { now } from "../state/room";
 import { full, moment } from "../text/format";
+import { ref } from "../text/reference";
 import { attempt, Icon } from "../ui/bits";
 import { Who } from "../ui/proximity";
+import { Ended, Unverified } from "./standing";
 import { openEvent } from "./state";
 import type { KnowledgeEntry, KnowledgeRelation } from "./types";
 import { fileOf, relationWords } from "./words";
@@ -19,11 +21,11 @@ function Kind({ entry }: { entry: KnowledgeEntry }) {
   return <span class={`mem-kind kg-kind kg-${entry.knowledge_type}`}>{entry.knowledge_type}</span>;
 }
 
-function When({ entry }: { entry: KnowledgeEntry }) {
+function When({ entry, plain = false }: { entry: KnowledgeEntry; plain?: boolean }) {
   return (
     <>
       <time dateTime={entry.valid_from} data-tip={full(entry.valid_from)}>{moment(entry.valid_from, now.value)}</time>
-      {entry.valid_to && <span class="kg-closed" data-tip={full(entry.valid_to)}>no longer holds</span>}
+      <Ended said={entry} class="kg-closed" plain={plain} />
     </>
   );
 }
@@ -33,7 +35,7 @@ export function Chosen({ entry, onForget }: { entry: KnowledgeEntry; onForget: (
   const topics = fileOf(entry) ? [] : entry.topics;
   return (
     <article class={`kg-chosen ${entry.is_valid ? "" : "closed"}`} aria-label="The chosen entry" data-testid="kg-chosen" data-id={entry.id} tabIndex={-1}>
-      <header><Kind entry={entry} /><Who name={entry.source_agent} /><When entry={entry} /></header>
+      <header><Kind entry={entry} /><Who name={entry.source_agent} /><Unverified said={entry} /><When entry={entry} />{entry.number && <span class="mem-number">{ref("r", entry.number)}</span>}</header>
       <p class="mem-text">{entry.content}</p>
       <dl>
         {entry.rationale && <><dt>Because</dt><dd>{entry.rationale}</dd></>}
@@ -68,7 +70,7 @@ export function Fold({ entries, row }: { entries: readonly KnowledgeEntry[]; row
   return (
     <li>
       <details class="kg-fold" data-testid="kg-fold">
-        <summary class="kg-row"><span class="kg-head"><Icon name="right" size={12} /><Kind entry={entries[0]!} /><code>{fileOf(entries[0]!)}</code> <span>{entries.length} changes, last <When entry={entries[0]!} /></span></span></summary>
+        <summary class="kg-row"><span class="kg-head"><Icon name="right" size={12} /><Kind entry={entries[0]!} /><code>{fileOf(entries[0]!)}</code> <span>{entries.length} changes, last <When entry={entries[0]!} plain /></span></span></summary>
         <ol>{entries.map(row)}</ol>
       </details>
     </li>
@@ -81,7 +83,7 @@ export function Row(props: { entry: KnowledgeEntry; chosen: KnowledgeEntry | und
   return (
     <li>
       <button type="button" class={`kg-row ${entry.is_valid ? "" : "closed"}`} onClick={props.onChoose} onMouseEnter={() => (pointed.value = entry.id)} onMouseLeave={() => (pointed.value = null)} onFocus={() => (pointed.value = entry.id)} onBlur={() => (pointed.value = null)} data-testid="kg-row" data-id={entry.id}>
-        <span class="kg-head">{relates && <b>{relates}</b>}<Kind entry={entry} /><Who name={entry.source_agent} /><When entry={entry} /></span>
+        <span class="kg-head">{relates && <b>{relates}</b>}<Kind entry={entry} /><Who name={entry.source_agent} /><Unverified said={entry} /><When entry={entry} plain /></span>
         <span class="kg-content">{entry.content}</span>
       </button>
     </li>

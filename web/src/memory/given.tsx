@@ -2,7 +2,7 @@
 
 import { useRef, useState } from "preact/hooks";
 import { api } from "../api";
-import { now } from "../state/room";
+import { now, stay } from "../state/room";
 import { showMemory } from "../state/view";
 import "../style/given.css";
 import { full, moment } from "../text/format";
@@ -11,6 +11,7 @@ import type { Entry } from "../types";
 import { attempt, hued, Icon } from "../ui/bits";
 import { ForgetDialog } from "./forget";
 import { Judge } from "./judge";
+import { Ended, Unverified } from "./standing";
 import { forgotten, nameOf, openSource } from "./state";
 import type { Feedback, GivenMemory } from "./types";
 import { sourceWords } from "./words";
@@ -21,7 +22,7 @@ function Row({ memory, onSaid, onForget }: { memory: GivenMemory; onSaid: (feedb
   const isKnowledge = memory.memory_type === "knowledge";
   const called = nameOf({ ...memory, memory_id: memory.id });
   const gone = memory.forgotten || (called !== null && forgotten.value.has(called));
-  const name = memory.number === null || isKnowledge ? (TYPES[memory.memory_type] ?? memory.memory_type) : ref("r", memory.number);
+  const name = memory.number === null ? (TYPES[memory.memory_type] ?? memory.memory_type) : ref("r", memory.number);
   const shown = isKnowledge ? { as: "graph", entry: memory.id } : memory.number === null ? null : { q: name };
   const opens = memory.source?.message || memory.source?.task != null ? sourceWords(memory.source) : "";
   if (gone) return <li class="given-gone" data-testid="given-memory" data-gone="true"><b>{name}</b> is forgotten since.</li>;
@@ -30,8 +31,9 @@ function Row({ memory, onSaid, onForget }: { memory: GivenMemory; onSaid: (feedb
       <p class="given-head">
         {shown ? <button type="button" class="link" onClick={() => showMemory(shown)} data-tip="Show it in the memory">{name}</button> : <b>{name}</b>}
         {memory.author && <b class="who" style={hued(memory.author)}>{memory.author}</b>}
+        <Unverified said={memory} />
         {memory.at && <time dateTime={memory.at} data-tip={full(memory.at)}>{moment(memory.at, now.peek())}</time>}
-        {memory.is_valid === false && <span class="given-outcome">no longer holds</span>}
+        <Ended said={memory} class="given-outcome" />
         {memory.outcome && <span class="given-outcome">{memory.outcome}</span>}
       </p>
       <p class="given-text">{memory.text ?? (memory.memory_type === "procedural" ? memory.id : "It is not there any more, or not for you to read.")}</p>
@@ -53,6 +55,7 @@ export function WasGiven({ entry }: { entry: Entry }) {
   const box = useRef<HTMLDivElement>(null);
   if (!given.length) return null;
   const turn = (): void => {
+    if (!open) stay();
     setOpen(!open);
     // What is forgotten meanwhile has no text any more, so each opening asks anew.
     if (!open) void attempt(api.givenMemories(entry.id).then(setList));

@@ -7,6 +7,7 @@ import { ref } from "../text/reference";
 import { Icon } from "../ui/bits";
 import { Who } from "../ui/proximity";
 import { Judge } from "./judge";
+import { Ended, Unverified } from "./standing";
 import { openSource, set } from "./state";
 import type { Memory } from "./types";
 import { asTyped, markedParts, sourceWords } from "./words";
@@ -47,7 +48,7 @@ function details(memory: Memory): string {
 
 export function Hit({ memory, onForget }: { memory: Memory; onForget: () => void }) {
   const episodic = memory.memory_type === "episodic";
-  const name = episodic && memory.number ? ref("r", memory.number) : memory.memory_type === "knowledge" ? "this knowledge" : "this skill";
+  const name = memory.number ? ref("r", memory.number) : memory.memory_type === "knowledge" ? "this knowledge" : "this skill";
   const kind = episodic ? memory.event_type : memory.memory_type === "knowledge" ? memory.knowledge_type : "skill";
   // An import was no moment of this room: the header says whose and when.
   const opens = memory.imported_by ? "" : sourceWords(memory.source);
@@ -59,18 +60,19 @@ export function Hit({ memory, onForget }: { memory: Memory; onForget: () => void
         <header>
           {kind && <span class="mem-kind">{kind}</span>}
           {memory.agent_id && <Who name={memory.agent_id} />}
+          <Unverified said={memory} />
           <When memory={memory} />
-          {memory.is_valid === false && <span class="mem-outcome bad">no longer holds</span>}
+          <Ended said={memory} class="mem-outcome bad" />
           {memory.outcome && <Outcome outcome={memory.outcome} />}
           {memory.imported_by && memory.imported_by !== memory.agent_id && <span class="muted">imported by {memory.imported_by}</span>}
-          {episodic && <span class="mem-number">{name}</span>}
+          {memory.number && <span class="mem-number">{name}</span>}
         </header>
         <p class="mem-text"><Marked text={memory.summary ?? memory.content} marks={memory.marks} /></p>
         {lessons.length > 0 && <ul class="mem-lessons" aria-label={memory.rationale ? "Reason" : "Lessons"}>{lessons.map((lesson, i) => <li key={i}><Marked text={lesson} marks={memory.marks} /></li>)}</ul>}
         {rest && <details class="mem-details"><summary>Details</summary><p><Marked text={rest} marks={memory.marks} /></p></details>}
         <Why memory={memory} />
         <footer>
-          {(memory.tags ?? []).map((tag) => <button key={tag} type="button" class="mem-tag" onClick={() => set({ tag })} aria-label={`Only with the tag ${tag}`}>{tag}</button>)}
+          {(memory.tags ?? []).filter((tag) => tag !== "unverified").map((tag) => <button key={tag} type="button" class="mem-tag" onClick={() => set({ tag })} aria-label={`Only with the tag ${tag}`}>{tag}</button>)}
           <span class="mem-acts">
             {opens && <button type="button" class="button small" onClick={() => void openSource(memory.source!)} data-testid="from"><Icon name="right" size={14} /> {opens}</button>}
             {memory.memory_type === "knowledge" && <button type="button" class="button small" onClick={() => set({ as: "graph", entry: memory.memory_id })} data-testid="to-graph"><Icon name="airspace" size={14} /> What relates to it</button>}

@@ -25,6 +25,8 @@ const MOST = 100;
 export const memories = signal<readonly Memory[] | null>(null);
 export const choices = signal<Choices>({ agents: [], kinds: [], tags: [] });
 export const more = signal(false);
+/** The memory that was asked for by its number, and is forgotten. */
+export const gone = signal<string | null>(null);
 export const reading = signal(false);
 export const problem = signal("");
 const limit = signal(FIRST);
@@ -70,6 +72,7 @@ async function read(words: MemoryWords): Promise<void> {
     if (mine !== asked) return;
     memories.value = found.memories;
     more.value = found.more;
+    gone.value = found.forgotten;
     choices.value = found.choices;
     problem.value = "";
   } catch (caught) {

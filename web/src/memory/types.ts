@@ -28,7 +28,8 @@ export interface Memory {
   feedback: Feedback | null;
   /** It has no word of the question, and was said next to one that has. */
   beside: boolean;
-  number?: number;
+  /** Of knowledge: that of the memory of the same event. */
+  number?: number | null;
   event_type?: string;
   summary?: string;
   outcome?: string | null;
@@ -44,6 +45,10 @@ export interface Memory {
   rationale?: string | null;
   /** false: it says only what was replaced or contradicted since. */
   is_valid?: boolean;
+  /** What did that: `r14`, or the beginning of an id of knowledge. */
+  replaced_by?: string | null;
+  /** A line of the transcript that proves nobody said it. */
+  unverified?: boolean;
 }
 
 export interface Choices {
@@ -55,6 +60,8 @@ export interface Choices {
 export interface Found {
   memories: Memory[];
   more: boolean;
+  /** The number that was asked for, where that memory is forgotten. */
+  forgotten: string | null;
   choices: Choices;
 }
 
@@ -74,6 +81,8 @@ export interface GivenMemory {
   outcome: string | null;
   /** false: nothing that was decided or stated in it holds any more. */
   is_valid?: boolean;
+  replaced_by?: string | null;
+  unverified?: boolean;
   tags: string[];
   feedback: Feedback | null;
 }
@@ -84,6 +93,9 @@ export interface KnowledgeEntry {
   content: string;
   source_agent: string;
   source_event: string;
+  number?: number | null;
+  replaced_by?: string | null;
+  unverified?: boolean;
   topics: string[];
   related_files: string[];
   rationale: string | null;

@@ -10,7 +10,7 @@ import { Lazy } from "../ui/lazy";
 import { ForgetDialog } from "./forget";
 import { Hit } from "./hit";
 import { toFirst } from "./keys";
-import { canShowMore, choices, follow, isFiltered, memories, more, nameOf, problem, reading, set, showMore } from "./state";
+import { canShowMore, choices, follow, gone, isFiltered, memories, more, nameOf, problem, reading, set, showMore } from "./state";
 import type { Memory } from "./types";
 import { TIMES } from "./words";
 
@@ -90,6 +90,7 @@ function Nothing() {
   const { agents } = choices.value;
   if (!agents.length && !words.q.trim() && !isFiltered(words)) return <HowItFills />;
   const asked = words.q.trim();
+  if (gone.value) return <div class="empty" data-testid="mem-none"><h2>{gone.value} is forgotten</h2><p>Nobody is told it any more. The message or work that it came from stays where it is.</p></div>;
   return (
     <div class="empty" data-testid="mem-none">
       <h2>{asked ? `Nothing is remembered that bears on “${asked.slice(0, 80)}”` : "Nothing fits these filters"}</h2>

@@ -2,10 +2,13 @@
  * What is looked at, as the address: `#/VIEW`, and behind a `?` what lies open over it or is picked in it.
  *
  * Invariant: whoever opens an address sees what its giver saw, as far as it is there; going back and forward never
- * makes an address of its own. Entries and cards have theirs beside these: `#m12`, `#t3`, `#j4`.
+ * makes an address of its own. Entries and cards have theirs beside these: `#m12`, which is the address of the room as
+ * long as that entry is marked in it, `#t3`, `#j4`.
  */
 
 import { batch, effect } from "@preact/signals";
+import { readRef, ref } from "../text/reference";
+import { marked } from "./room";
 import { agentPanel, memoryWords, NO_MEMORY_WORDS, NO_WORDS, picked, show, taskOpen, timelineWords, view, VIEWS, worktreeOf, type MemoryWords, type Picked, type TimelineWords, type View } from "./view";
 
 /** What the address says of a place in the airspace, by the field of `Picked`. */
@@ -43,6 +46,7 @@ export function addressNow(): string {
   if (taskOpen.value !== null) words.set("task", String(taskOpen.value));
   if (agentPanel.value) words.set("agent", agentPanel.value);
   const said = words.toString();
+  if (view.value === "room" && marked.value && !said) return `#${ref("m", marked.value.number)}`;
   return `#/${view.value}${said && `?${said}`}`;
 }
 
@@ -62,6 +66,7 @@ export function takeAddress(hash: string): boolean {
   const task = found.words.get("task");
   quietly(() => {
     show(found.view);
+    marked.value = null;
     taskOpen.value = task && /^\d{1,9}$/.test(task) ? Number(task) : null;
     agentPanel.value = found.words.get("agent");
     if (found.view === "worktrees") worktreeOf.value = found.words.get("of");
@@ -83,6 +88,8 @@ export function quietly<T>(change: () => T): T {
 
 /** An address without which event, or which moment, of the timeline is picked; and without what is asked of the memory. */
 function steady(address: string): string {
+  // An entry of the room is a place in it.
+  if (readRef(address)) return "#/room";
   if (address.startsWith("#/timeline")) return address.replace(/\b(event|at|with)=\d+/g, "$1=");
   if (!address.startsWith("#/memory")) return address;
   const [path, said] = address.split("?");

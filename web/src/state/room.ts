@@ -260,6 +260,7 @@ export async function pageDown(): Promise<void> {
 }
 
 export async function goToEnd(): Promise<void> {
+  marked.value = null;
   if (!timeline.value.moreAfter) {
     timeline.value = tl.pin(timeline.value, true);
     return;
@@ -268,6 +269,11 @@ export async function goToEnd(): Promise<void> {
   recall(page.entries);
   const stash = timeline.value.stash;
   timeline.value = tl.arrive(tl.load(page.entries, page.more), stash);
+}
+
+/** What opens in the transcript opens below where the reader looks, also at its end. */
+export function stay(): void {
+  timeline.value = tl.pin(timeline.value, false);
 }
 
 export interface Focus {
@@ -279,6 +285,9 @@ export interface Focus {
 /** The entry the reader jumped to. */
 export const focus = signal<Focus | null>(null);
 
+/** The same entry, marked until the reader goes on: to the end, to another entry, or to another view. */
+export const marked = signal<Entry | null>(null);
+
 /** Bring an entry into view, from wherever it is. `target`: an id, or a room number as text. */
 export async function jumpTo(target: string): Promise<boolean> {
   const matches = (e: Entry): boolean => e.id === target || String(e.number) === target;
@@ -288,6 +297,7 @@ export async function jumpTo(target: string): Promise<boolean> {
     batch(() => {
       timeline.value = at >= t.start && at < t.end ? { ...t, pinned: false } : tl.around(t, at);
       focus.value = { id: t.entries[at]!.id, at: Date.now() };
+      marked.value = t.entries[at]!;
     });
     return true;
   }
@@ -303,6 +313,7 @@ export async function jumpTo(target: string): Promise<boolean> {
     batch(() => {
       timeline.value = tl.arrive(tl.loadAround(page.entries, found.id, page.more, page.moreAfter), arrived);
       focus.value = { id: found.id, at: Date.now() };
+      marked.value = found;
     });
     return true;
   } catch (problem) {

@@ -1,10 +1,10 @@
 /** Which view is open, what lies over it, and what is being answered to. */
 
-import { signal } from "@preact/signals";
+import { effect, signal } from "@preact/signals";
 import type { Entry } from "../types";
 import { setReferences } from "../text/markdown";
 import { readRef, ref, THINGS } from "../text/reference";
-import { jobs, jumpTo, newestNumber, tasks, timeline } from "./room";
+import { jobs, jumpTo, marked, newestNumber, tasks, timeline } from "./room";
 
 export type View = "room" | "board" | "agents" | "queue" | "airspace" | "locks" | "worktrees" | "timeline" | "memory" | "explore";
 export const VIEWS: readonly View[] = ["room", "board", "agents", "queue", "airspace", "locks", "worktrees", "timeline", "memory", "explore"];
@@ -60,6 +60,10 @@ export const NO_MEMORY_WORDS: MemoryWords = { q: "", agent: "", kind: "", tag: "
 export const memoryWords = signal<MemoryWords>(NO_MEMORY_WORDS);
 /** Bumped to ask the composer for the focus. */
 export const composerCall = signal(0);
+
+effect(() => {
+  if (view.value !== "room") marked.value = null;
+});
 
 export function show(next: View): void {
   view.value = next;

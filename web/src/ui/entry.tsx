@@ -119,9 +119,11 @@ interface EntryProps {
   entry: Entry;
   previous: Entry | undefined;
   lit: boolean;
+  /** It is the one that the reader went to. */
+  found: boolean;
 }
 
-export const EntryRow = memo(function EntryRow({ entry, previous, lit }: EntryProps) {
+export const EntryRow = memo(function EntryRow({ entry, previous, lit, found }: EntryProps) {
   const together = continues(previous, entry);
   const mine = entry.kind === "human" && entry.speaker === personName.value;
   const marks = [
@@ -130,10 +132,11 @@ export const EntryRow = memo(function EntryRow({ entry, previous, lit }: EntryPr
   ].filter((m) => m !== null);
   return (
     <article
-      class={`entry kind-${entry.kind} ${together ? "together" : ""} ${lit ? "lit" : ""} ${mine ? "mine" : ""} ${entry.meta.history ? "is-history" : ""}`}
+      class={`entry kind-${entry.kind} ${together ? "together" : ""} ${lit ? "lit" : ""} ${found ? "found" : ""} ${mine ? "mine" : ""} ${entry.meta.history ? "is-history" : ""}`}
       id={`e-${entry.id}`}
       data-testid="entry"
       data-number={entry.number}
+      aria-current={found || undefined}
       tabIndex={-1}
       aria-label={`${entry.speaker}, ${clock(entry.ts)}`}
       style={{ "--h": String(hue(entry.speaker)) } as Record<string, string>}

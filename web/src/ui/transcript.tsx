@@ -8,7 +8,7 @@ import { Fragment } from "preact";
 import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
 import { outbox } from "../state/outbox";
 import { personName } from "../state/prefs";
-import { dispatcher, focus, goToEnd, loaded, pageDown, pageUp, streams, timeline, workers, ready } from "../state/room";
+import { dispatcher, focus, goToEnd, loaded, marked, pageDown, pageUp, streams, timeline, workers, ready } from "../state/room";
 import { clearMarker, marker, unread } from "../state/unread";
 import { callComposer } from "../state/view";
 import { showsEnd, pin } from "../state/timeline";
@@ -160,7 +160,7 @@ export function Transcript() {
               <Fragment key={entry.id}>
                 {newDay && <div class="day" role="separator"><span>{dayName(entry.ts, Date.now())}</span></div>}
                 {isNew && <div class="new-line" role="separator" data-testid="new-line"><span>new messages</span></div>}
-                <EntryRow entry={entry} previous={previous} lit={lit === entry.id} />
+                <EntryRow entry={entry} previous={previous} lit={lit === entry.id} found={marked.value?.id === entry.id} />
               </Fragment>
             );
           })}

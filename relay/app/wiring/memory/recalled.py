@@ -13,9 +13,10 @@ from typing import Any
 from relay.memory import skill_index
 from relay.memory.episodic import keeping, recalling
 from relay.memory.episodic.recalling import Wanted
-from relay.memory.found import Found
+from relay.memory.found import Found, whose
 from relay.memory.given import memory_of, memory_of_event
 from relay.memory.knowledge import service as knowledge
+from relay.memory.knowledge.entry import Kind
 from relay.memory.knowledge.extractors import FILE_TOPIC
 from relay.memory.knowledge.forgetting import is_forgotten
 from relay.memory.prompt import Quote, with_lessons
@@ -61,31 +62,37 @@ def quote_of(found: Found, weight: float = 0.0) -> Quote:
     more = found.more
     episodic = found.memory_type == keeping.KIND
     said = with_lessons(more["summary"], more.get("lessons", ())) if "summary" in more else found.content
-    unverified = ", unverified" if "unverified" in more.get("tags", ()) else ""
     skill = found.memory_type == skill_index.KIND
     return Quote(
         found.id,
         found.memory_type,
-        references.memory(found.number) if episodic else "skill" if skill else found.id,
-        "of this room" if skill else f"{_author(more)}{unverified}",
+        "skill" if skill else references.named(found.number if episodic else None, found.id),
+        "of this room" if skill else _author(more),
         found.at,
         said,
         found.relevance,
         found.event_id,
-        more.get("outcome") or more.get("knowledge_type"),
+        more.get("outcome") or more.get("knowledge_type") or _kind(more),
         len(found.why.get("words", ())),
         weight,
         asks=found.asks,
         ended=found.ended,
+        replaced_by=found.replaced_by,
     )
+
+
+def _kind(more: Mapping[str, Any]) -> str | None:
+    """A decision is told as one, whichever of its memory and its knowledge was found."""
+    kind = more.get("event_type")
+    return kind if kind == Kind.DECISION else None
 
 
 def _author(more: Mapping[str, Any]) -> str:
     """Whose it is. Of what was imported, its author is what somebody else says: so it is said who."""
     author, importer = str(more.get("agent_id", "")), more.get("imported_by")
     if importer is None or importer == author:
-        return author
-    return f"{author[:MOST_AUTHOR]}, imported by {importer[:MOST_AUTHOR]}"
+        return whose(more, author)
+    return whose(more, f"{author[:MOST_AUTHOR]}, imported by {importer[:MOST_AUTHOR]}")
 
 
 async def stands(tx: Tx, quote: Quote) -> bool:

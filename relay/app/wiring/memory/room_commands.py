@@ -14,7 +14,8 @@ from functools import partial
 from relay.app.wiring.memory.recalled import MOST_AUTHOR, quote_of, recalled
 from relay.memory.episodic.forgetting import forget
 from relay.memory.episodic.keeping import NewMemory, keep
-from relay.memory.episodic.recalling import HOP_DECAY
+from relay.memory.episodic.recalling import HOP_DECAY, of_number
+from relay.memory.episodic.showing import was_forgotten
 from relay.memory.experience import Experience
 from relay.memory.found import said_beside
 from relay.memory.given import memory_of_event
@@ -23,10 +24,12 @@ from relay.memory.knowledge.forgetting import ended_by, that_hold
 from relay.memory.knowledge.ingest import take_in_now
 from relay.memory.knowledge.line_forms import parse
 from relay.memory.knowledge.recording import record
+from relay.memory.knowledge.service import with_ended
 from relay.memory.prompt import cut, on_one_line
 from relay.model import Caller, Message, Refusal, references
 from relay.model.actions import Decide, Forget, Recall, Remember
 from relay.model.names import STEWARD
+from relay.model.references import Thing
 from relay.room.journal import ledger
 from relay.room.steward.markdown import listed
 from relay.store.ports import Row, Store, Tx
@@ -56,6 +59,9 @@ class MemoryActions:
         """What is remembered that bears on it, as markdown: it stands in the room, so nothing that is not for
         everybody, whoever asks. Raises Refusal."""
         caller = Caller(STEWARD, ledger.ROOM)
+        named = await self._store.read(partial(_of_number, text=action.text), actor=caller)
+        if named:
+            return named
         asking = partial(
             recalled, caller=caller, text=action.text, limit=MOST_FOUND, hop_decay=self._hop_decay()
         )
@@ -88,6 +94,9 @@ class MemoryActions:
                 await take_in_now(tx)
                 forgotten = await forget(tx, person, name, cause=cause)
                 names = " and ".join(forgotten.names)
+                if forgotten.content is None:
+                    was = "were" if " " in names else "was"
+                    return f"{names} {was} forgotten before: nobody is told it."
                 both = "are forgotten, with all else that is known of the same message: they are"
                 are = both if " " in names else "is forgotten: it is"
                 ended = [] if forgotten.event_id is None else await ended_by(tx, forgotten.event_id)
@@ -124,8 +133,21 @@ async def _named(tx: Tx, entries: Sequence[Row]) -> str:
     named = []
     for entry in entries[:MOST_NAMED]:
         memory = await memory_of_event(tx, entry["event_id"])
-        name = entry["id"][:9] if memory is None or memory.forgotten else references.memory(memory.number)
+        name = references.named(None if memory is None or memory.forgotten else memory.number, entry["id"])
         said = cut(on_one_line(entry["content"]), MOST_NAMED_CHARACTERS)
         named.append(f"{name} ({on_one_line(entry['agent_id'])[:MOST_AUTHOR]}: {said})")
     more = len(entries) - MOST_NAMED
     return listed([*named, f"{more} more"] if more > 0 else named) if named else ""
+
+
+async def _of_number(tx: Tx, *, text: str) -> str:
+    """What is said of the one memory that a text like `r14` names; empty where it names none."""
+    reference = references.read(text)
+    if reference is None or reference[0] is not Thing.MEMORY:
+        return ""
+    number = references.memory(reference[1])
+    if await was_forgotten(tx, reference[1]):
+        return f"{number} is forgotten: nobody is told it."
+    found = await of_number(tx, reference[1])
+    told = [quote_of(each).line() for each in await with_ended(tx, found)]
+    return "\n\n".join([f"{number}:", *told, TAKE_BACK]) if told else ""

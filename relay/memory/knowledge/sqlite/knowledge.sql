@@ -114,3 +114,14 @@ DELETE FROM knowledge_words WHERE word IN (SELECT value FROM json_each(:words)) 
 
 -- name: drop_files
 DELETE FROM knowledge_files WHERE path IN (SELECT value FROM json_each(:paths)) AND valid_from = :at AND number = :number
+
+-- What ended these entries, which whoever may read them may read. `number`: of the memory of its event.
+-- name: entry_of_end
+SELECT e.id, c.id AS ended_by, m.number FROM json_each(:ids) i JOIN knowledge_entries e ON e.id = i.value
+JOIN knowledge_entries c ON c.id = e.closed_by AND c.audience >= 0 AND c.audience IN (0, e.audience)
+LEFT JOIN memory_events v ON v.event_id = c.event_id
+LEFT JOIN memory_episodic m ON m.number = v.number AND m.forgotten_at IS NULL
+
+-- name: memories_of_events
+SELECT v.event_id, m.number FROM json_each(:events) i JOIN memory_events v ON v.event_id = i.value
+JOIN memory_episodic m ON m.number = v.number AND m.forgotten_at IS NULL

@@ -435,7 +435,10 @@ async def test_what_holds_no_longer_is_not_given_and_says_so(
             pass
     found = (await office.ask("/recall which message bus")).body
     lines = [line for line in found.split("\n") if line.startswith("> r")]
-    assert sorted((line[2:4], "(no longer holds)" in line) for line in lines) == [("r1", True), ("r2", False)]
+    ended = [(line[2:4], "(no longer holds: r2 replaced it): use Kafka" in line) for line in lines]
+    assert sorted(ended) == [("r1", True), ("r2", False)]
+    # A decision is told as one, whichever of its memory and its knowledge was found.
+    assert "(decision): use NATS" in next(line for line in lines if line.startswith("> r2"))
     for number in range(20):  # so that the turn reads it nowhere else
         await floor.ask(f"the weather is fine on day {number}" + ", and so it is" * 200)
     await floor.ask("@BETA connect the scheduler to the message bus")
@@ -451,7 +454,7 @@ async def test_what_holds_no_longer_is_not_given_and_says_so(
     while (await follow.step(room.store, KnowledgeFollower())).applied:
         pass
     [memory] = await room.store.read(lambda tx: given.shown(tx, answer, "ann"))
-    assert (memory["number"], memory["is_valid"]) == (2, False)
+    assert (memory["number"], memory["is_valid"], memory["replaced_by"]) == (2, False, "r3")
 
 
 async def test_the_name_of_its_kind_is_no_word_of_a_memory(office: Office, room: Remembering) -> None:
@@ -482,7 +485,8 @@ async def test_forgotten_is_told_nowhere(office: Office, room: Remembering, floo
     await until_done(room.store, 1)
     assert alpha.turns[0].memories
     assert (await office.ask("/forget r1")).body == "r1 is forgotten: it is told to nobody any more."
-    assert (await office.ask("/forget #1")).body.startswith("r1 is forgotten")
+    assert (await office.ask("/forget #1")).body == "r1 was forgotten before: nobody is told it."
+    assert (await office.ask("/recall r1")).body == "r1 is forgotten: nobody is told it."
     await floor.ask(ASKED.replace("ALPHA", "BETA"))
     await until_done(room.store, 2)
     assert not beta.turns[0].memories
