@@ -99,8 +99,8 @@ POST /locks/acquire, /locks/release, /locks/renew, /locks/check, /locks/explain,
 /locks/status/{path}; POST /work/claim, /work/complete, /work/submit, /work/release, /work/renew, /work/explain,
 /work/needs, GET /work/pending, GET /work/{task_id}; POST /memory/remember, /memory/recall, /memory/working,
 /memory/skills, /memory/feedback, /memory/import, /memory/forget, GET /memory/{memory_id}; POST or GET /knowledge;
-POST /timeline; POST /intents; POST /changesets, GET /changesets; GET /room/messages, POST /room/messages; GET /who,
-GET /sessions, POST /sessions/end; GET /help/{topic}.
+POST /timeline; POST /intents; POST /changesets, GET /changesets; GET /conflicts, POST /conflicts/answer; GET
+/room/messages, POST /room/messages; GET /who, GET /sessions, POST /sessions/end; GET /help/{topic}.
 GET /openapi.json describes all of it, GET /reference is a page of that."""
 
 _CLI = """\
@@ -112,6 +112,7 @@ _CLI = """\
   feedback N --useful | rebuild
 - the codebase: relay airspace, relay worktrees, relay guard install (git hooks), relay timeline [log | show EVENT |
   rewind LANE --to MOMENT | undo | redo] (who changed what, and taking it back)
+- merging: relay merge BASE OURS THEIRS | check A B | resolve CONFLICT | install (git's merge driver)
 - a task in several ways, the best kept: relay explore FILE | TASK | compare ID | take ID VARIANT | end ID
 - who may: relay keys create NAME | list | revoke ID, relay mcp, relay mcp install
 Each has --help, and --json where it prints data. Only a person can release, end and reopen."""

@@ -23,6 +23,7 @@ TOOLS = frozenset(
     {
         "acquire_lock",
         "release_lock",
+        "resolve",
         "check_locks",
         "get_work",
         "complete_work",
