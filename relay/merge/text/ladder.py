@@ -21,6 +21,8 @@ from relay.merge.text.lines import Lines, common_ends, lines_of, three_way
 from relay.merge.text.pieces import Piece, conflicts_of, latest, rows_of, size_of
 from relay.merge.text.syntax import LANGUAGES, Source, language_of
 
+#: Parts in conflict beyond which it is not tried by entities: one side was written anew.
+MOST_PARTS = 40
 #: How often parts that go wrong together are taken back.
 MOST_ROUNDS = 4
 #: Bytes of a file beyond which git alone merges it.
@@ -138,7 +140,7 @@ def _pieces(sources: Sources) -> list[Piece]:
     """The best of the steps: with the fewest lines in conflict."""
     spans = whole(sources)
     best = _guarded(sources, by_lines(sources, spans))
-    if conflicts_of(best):
+    if 0 < len(conflicts_of(best)) <= MOST_PARTS:
         entities = _by_entities(sources)
         if entities is not None:
             other = _guarded(sources, entities)
