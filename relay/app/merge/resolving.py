@@ -38,7 +38,7 @@ class ConflictService:
         """`/resolve`; the room's answer, as markdown. Raises Refusal."""
         assert isinstance(action, Resolve)
         if action.number is None:
-            return listed(await self._store.read(lambda tx: journal.newest(tx, state=journal.OPEN)))
+            return listed(await self._store.read(lambda tx: journal.newest(tx, only_open=True)))
         return await self.choose(action.number, action.choice, by=by, agent=action.agent)
 
     async def choose(self, number: int, choice: int, *, by: str, agent: str | None = None) -> str:
@@ -94,7 +94,7 @@ class ConflictService:
         parts, _, _ = await self._actions.resolvable(asked.question.agent)
         agent = asked.question.agent
         ids = {part.id for part in parts if not part.settled}
-        open_ = await self._store.read(lambda tx: journal.newest(tx, state=journal.OPEN))
+        open_ = await self._store.read(lambda tx: journal.newest(tx, only_open=True))
         left = [other.name for other in open_ if other.part.id in ids]
         whose = (
             f"{resolution.chosen}'s side stands"

@@ -75,7 +75,7 @@ async def list_changesets(services: Services, caller: Caller, request: ListChang
 
 
 class Conflicts(Request):
-    state: Literal["open", "resolved", "rejected", "gone"] | None = None
+    state: Literal["open"] | None = None
     limit: int = Field(100, ge=1, le=1000)
 
 
@@ -115,7 +115,7 @@ class Resolved(Answer):
 )
 async def conflicts(services: Services, caller: Caller, request: Conflicts) -> list[dict[str, Any]]:
     """The conflicts that were found at merges, newest first."""
-    return await services.conflicts.list(request.state or "", request.limit)
+    return await services.conflicts.list(only_open=request.state == "open", limit=request.limit)
 
 
 @operation("POST", "/conflicts/answer", Resolved, scope="room", tool=True, tag="conflicts")

@@ -278,9 +278,10 @@ async def conflict(tx: Tx, number: int) -> AskedConflict:
     return _of_row(row)
 
 
-async def newest(tx: Tx, *, state: str = "", limit: int = 100) -> list[AskedConflict]:
-    """The newest first. `state`: only such, empty = all."""
-    return [_of_row(row) for row in await tx.all(Q.newest_conflicts, state=state, limit=limit)]
+async def newest(tx: Tx, *, only_open: bool = False, limit: int = 100) -> list[AskedConflict]:
+    """The newest first."""
+    query = Q.open_conflicts if only_open else Q.newest_conflicts
+    return [_of_row(row) for row in await tx.all(query, limit=limit)]
 
 
 async def chosen(tx: Tx, ids: Sequence[str]) -> dict[str, str]:

@@ -15,9 +15,9 @@ class MergeConflicts:
     def __init__(self, store: Store) -> None:
         self._store = store
 
-    async def list(self, state: str = "", limit: int = 100) -> list[dict[str, Any]]:
-        """The newest first, as docs/landing.md has them. `state`: only such, empty = all."""
-        found = await self._store.read(lambda tx: journal.newest(tx, state=state, limit=limit))
+    async def list(self, *, only_open: bool = False, limit: int = 100) -> list[dict[str, Any]]:
+        """The newest first, as docs/landing.md has them."""
+        found = await self._store.read(lambda tx: journal.newest(tx, only_open=only_open, limit=limit))
         return [asked.as_json() for asked in found]
 
     async def answer(

@@ -11,7 +11,10 @@ ON CONFLICT (number) DO UPDATE SET ours = excluded.ours, theirs = excluded.their
 SELECT * FROM merge_conflicts WHERE number = :number
 
 -- name: newest_conflicts
-SELECT * FROM merge_conflicts WHERE (:state = '' OR state = :state) ORDER BY number DESC LIMIT :limit
+SELECT * FROM merge_conflicts ORDER BY number DESC LIMIT :limit
+
+-- name: open_conflicts
+SELECT * FROM merge_conflicts WHERE state = 'open' ORDER BY number DESC LIMIT :limit
 
 -- name: last_choice
 SELECT pos FROM events WHERE type = :type ORDER BY pos DESC LIMIT 1
