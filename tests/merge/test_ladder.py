@@ -81,3 +81,11 @@ def test_toml_by_keys(merge: Merge) -> None:
         base, base.replace("a = 1", "a = 1\nc = 2"), base.replace("a = 1", "a = 1\nd = 3"), "a.toml"
     )
     assert (merged.text, merged.by) == (base.replace("a = 1", "a = 1\nc = 2\nd = 3"), "toml")
+
+
+def test_no_name_is_imported_twice(merge: Merge) -> None:
+    base = 'import { z } from "z";\n\nuse();\n'
+    ours = base.replace('"z";\n', '"z";\nimport { a, b } from "m";\n')
+    theirs = base.replace('"z";\n', '"z";\nimport { a } from "m";\n')
+    merged = merge(base, ours, theirs, "a.js")
+    assert not merged.clean or merged.text.count('"m"') == 1

@@ -177,7 +177,8 @@ def _candidates(
         if blocks[0] is not None and blocks[1] is not None and blocks[2] is not None:
             yield "imports", imports.joined(blocks[0], blocks[1], blocks[2], language)
     yield "added", joined_units(sources, spans)
-    if not any(row.lstrip().startswith(_ABOVE) and row not in o for row in (*a, *b)):
+    notes, *others = (sum(row.lstrip().startswith(_ABOVE) for row in rows) for rows in (o, a, b))
+    if max(others) <= notes:
         yield "arguments", tokens.joined(o, a, b)
 
 

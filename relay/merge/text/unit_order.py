@@ -9,6 +9,7 @@ Invariants:
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
@@ -16,6 +17,7 @@ from relay.merge.text import kinds
 from relay.merge.text.pieces import Piece, Spans, conflicts_of, rows_of
 from relay.merge.text.syntax import Source, Unit, Units
 
+_FROM = re.compile(r"""\bfrom\s+['"]([^'"]+)['"]|^import: from\s+(\S+)\s+import|\buse\s+([\w:]+)::\{""")
 Versions = tuple[Unit | None, Unit | None, Unit | None]
 #: What merges a unit that both sides changed.
 Inner = Callable[[Versions], list[Piece]]
@@ -168,6 +170,11 @@ def _both(first: list[str], second: list[str], before: Sequence[str]) -> list[st
 def _free(parent: str, first: Sequence[Unit], second: Sequence[Unit]) -> bool:
     """Does the order of these say nothing?"""
     units = [*first, *second]
+    modules = [
+        {module_of(unit.key) for unit in side if unit.kind == "import"} - {""} for side in (first, second)
+    ]
+    if modules[0] & modules[1]:
+        return False  # a name would be imported twice
     if parent in kinds.LISTS or parent in kinds.MAPPINGS:
         return True
     if parent in kinds.PLACES:
@@ -178,6 +185,12 @@ def _free(parent: str, first: Sequence[Unit], second: Sequence[Unit]) -> bool:
     if parent in kinds.CODE:
         return all(unit.kind in ("def", "class", "import", "comment", "case") for unit in units)
     return all(unit.kind in kinds.FREE or unit.kind.startswith("call ") for unit in units)
+
+
+def module_of(key: str) -> str:
+    """Where an import with a list of names has them from; "" for one without."""
+    found = _FROM.search(key)
+    return next((part for part in found.groups() if part), "") if found is not None else ""
 
 
 def _written(
