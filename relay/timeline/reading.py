@@ -400,9 +400,7 @@ def words_of(type_: str, payload: Any) -> str:
         return f"{change} ({safe_line(outputs['branch'], 60)})"
     if type_ in _CONFLICTS:
         other = "the main branch" if outputs["sides"][1] == "main" else safe_line(outputs["sides"][1], 40)
-        return (
-            "conflicts with " if type_ == "conflict.found" else "does not conflict any more with "
-        ) + other
+        return ("conflicts with" if type_ == "conflict.found" else "conflicts no more with") + f" {other}"
     if type_ in HELPERS:
         return words_of_helper(type_, outputs)
     if type_ == "checkpoint.made":
