@@ -399,8 +399,8 @@ def words_of(type_: str, payload: Any) -> str:
         change = _WORKTREES.get(outputs["change"], safe_line(str(outputs["change"]), 40)).format(by=by)
         return f"{change} ({safe_line(outputs['branch'], 60)})"
     if type_ in _CONFLICTS:
-        other = "the main branch" if outputs["sides"][1] == "main" else safe_line(outputs["sides"][1], 40)
-        return ("conflicts with" if type_ == "conflict.found" else "conflicts no more with") + f" {other}"
+        now = "conflicts with" if type_ == "conflict.found" else "does not conflict any more with"
+        return f"{now} {safe_line({'main': 'the main branch'}.get(outputs['sides'][1], outputs['sides'][1]), 40)}"
     if type_ in HELPERS:
         return words_of_helper(type_, outputs)
     if type_ == "checkpoint.made":
