@@ -84,7 +84,30 @@ def _hangs(last: Region, region: Region, texts: tuple[Sequence[str], ...]) -> bo
     if last.change not in (Change.OURS, Change.THEIRS) or region.change is Change.NOBODY:
         return False
     rows = texts[last.change.value][slice(*(last.ours if last.change is Change.OURS else last.theirs))]
-    return bool(rows) and rows[-1].lstrip().startswith(_ABOVE)
+    return bool(rows) and _is_above(rows[-1]) and _notes(rows) > _notes(texts[0][slice(*last.base)])
+
+
+def _is_above(row: str) -> bool:
+    return row.lstrip().startswith(_ABOVE)
+
+
+def _notes(rows: Sequence[str]) -> int:
+    return sum(map(_is_above, rows))
+
+
+def _notes_on(base: Sequence[str], side: Sequence[str], other: Sequence[str]) -> bool:
+    """Does a side write a new comment or decorator above a line that the other side no longer has?"""
+    gone = {normal(row) for row in base} - {normal(row) for row in other}
+    known = {normal(row) for row in base}
+    above = False
+    for row in side:
+        if _is_above(row):
+            above = above or normal(row) not in known
+        else:
+            if above and normal(row) in gone:
+                return True
+            above = False
+    return False
 
 
 def _moved(region: Region, spans: Spans) -> Spans:
@@ -177,8 +200,7 @@ def _candidates(
         if blocks[0] is not None and blocks[1] is not None and blocks[2] is not None:
             yield "imports", imports.joined(blocks[0], blocks[1], blocks[2], language)
     yield "added", joined_units(sources, spans)
-    notes, *others = (sum(row.lstrip().startswith(_ABOVE) for row in rows) for rows in (o, a, b))
-    if max(others) <= notes:
+    if not _notes_on(o, a, b) and not _notes_on(o, b, a):
         yield "arguments", tokens.joined(o, a, b)
 
 
