@@ -1,4 +1,4 @@
-"""Three texts merged definition by definition, members inside classes, moved and renamed ones followed.
+"""Three texts merged definition by definition, members inside classes, moved ones followed.
 
 Invariant: a definition is merged with the one of its qualified name, wherever it stands; what cannot be merged in one
 is a conflict of that one alone.
