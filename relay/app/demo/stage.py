@@ -70,6 +70,8 @@ def build(
         "jitter": {"busy_s": 0, "medium_s": 0, "quiet_s": 0},
         "room": {"name": "demo"},
         "stop": {"drain_s": 2},
+        # What the story tells is what git's own merge would meet.
+        "merge": {"ladder": "git"},
         "airspace": {
             "enabled": airspace,
             "tick_s": 0.5,

@@ -492,6 +492,7 @@ async def test_unverified_and_what_replaced_it_stand_beside_the_name(
     assert await page.evaluate(UNNAMED) == []
     # What replaced it is one click away.
     await chosen.get_by_role("button", name="r2").click()
+    await expect(numbers(page)).to_have_count(1)
     await expect(numbers(page)).to_have_text(re.compile("use JSON logs"))
 
 
