@@ -148,7 +148,12 @@ async def test_every_operation_once_in_a_new_room(open_room: Open) -> None:
     assert (await ask("revoke_key", place=made["id"]))["state"] == "revoked"
     assert await ask("check_locks", file_paths=["src/of-the-key.py"]) == [], "its session ended with it"
     assert isinstance((await ask("timeline", what="log"))["events"], list)
-    assert visitor.used == set(OPERATIONS)
+    assert await ask("conflicts") == []
+    # A conflict comes of a merge (tests/merge); of one that is not there this says so.
+    answer = {"headers": session, "json": {"id": "c1", "text": "x = 1\n"}}
+    async with room.session.post(f"{room.url}/conflicts/answer", **answer) as response:
+        assert (response.status, (await response.json())["error"]["code"]) == (404, "not_found")
+    assert visitor.used == set(OPERATIONS) - {"resolve"}
     async with room.session.get(f"{room.url}/who", headers=key) as response:
         assert response.status == 401
 
