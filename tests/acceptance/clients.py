@@ -38,6 +38,7 @@ PLACES: Mapping[str, tuple[str, str]] = {
     "explain": ("POST", "/explain"),
     "read_room": ("GET", "/room/messages"),
     "who": ("GET", "/who"),
+    "resolve": ("POST", "/conflicts/answer"),
     "timeline": ("POST", "/timeline"),
     "help": ("GET", "/help"),
 }

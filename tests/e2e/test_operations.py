@@ -150,7 +150,7 @@ async def test_every_operation_once_in_a_new_room(open_room: Open) -> None:
     assert isinstance((await ask("timeline", what="log"))["events"], list)
     assert await ask("conflicts") == []
     # A conflict comes of a merge (tests/merge); of one that is not there this says so.
-    answer = {"headers": session, "json": {"id": "c1", "text": "x = 1\n"}}
+    answer = {"headers": {"X-API-Key": room.token}, "json": {"id": "c1", "text": "x = 1\n"}}
     async with room.session.post(f"{room.url}/conflicts/answer", **answer) as response:
         assert (response.status, (await response.json())["error"]["code"]) == (404, "not_found")
     assert visitor.used == set(OPERATIONS) - {"resolve"}

@@ -112,6 +112,8 @@ def test_the_fit_reproduces_the_constants() -> None:
     assert ran.returncode == 0, ran.stderr
     told = json.loads(ran.stdout)
     found = told["constants"]
-    assert found == {name: getattr(calibration, name) for name in found}
-    written = airspace.module(found, told["pairs"], told["repositories"])
+    kept = {name: getattr(calibration, name) for name in found}
+    # The last of four digits is the processor's: numpy adds in another order on another one.
+    assert found == pytest.approx(kept, abs=2e-4)
+    written = airspace.module(kept, told["pairs"], told["repositories"])
     assert airspace.TARGET.read_text("utf-8") == written
