@@ -57,10 +57,7 @@ class ConflictService:
                 return await self._ask(asked, agent or question.agent, by)
             case 4:
                 edit = command(f"merge resolve {asked.name}")
-                return (
-                    f"Write what is to stand there: {edit} opens your editor with both sides, and so does the page "
-                    f"(Worktrees, {asked.name})."
-                )
+                return f"Write what is to stand there: {edit} opens your editor with both sides."
         return await self._settle(
             asked, Resolution(ASKED, "rejected", by, None, reason=f"{by} keeps both branches apart")
         )

@@ -77,7 +77,7 @@ class StoredWorktreeRoom(WorktreeRoom):
                 journal.Behind(*wanted.ours),
                 journal.Behind(*wanted.theirs),
             )
-            asked = [each for each in await journal.ask(tx, question, parts)]
+            asked = await journal.ask(tx, question, parts)
             for each in asked:
                 if each.is_new:
                     meta = {"notice": "conflict", "conflict": each.number, "agent": wanted.agent}
