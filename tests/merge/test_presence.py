@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import subprocess
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
+from relay.app.wiring.merge_tools import MergeTools
+from relay.config.merge import MergeSettings
 from relay.git.run import Git
-from relay.git.trial_merge import merge_trees
+from relay.git.trial_merge import JoinedFile, merge_trees
 from relay.merge.trees.presence import Entry, Presence, presence
-from relay.merge.trees.tree_merge import JoinedTrees, join, join_trees
+from relay.merge.trees.tree_merge import conflicted_paths
 
 A, B, C = (Entry("100644", letter * 40) for letter in "abc")
 PROGRAM = Entry("100755", "a" * 40)
@@ -49,6 +52,38 @@ def test_presence(base: Entry | None, ours: Entry | None, theirs: Entry | None, 
         assert swapped == expected
 
 
+@dataclass(frozen=True, slots=True)
+class Conflict:
+    """A path that is not joined; `kind`: git's word for it."""
+
+    path: str
+    kind: str
+
+
+@dataclass(frozen=True, slots=True)
+class Done:
+    """What came of a merge, as landing and the airspace have it."""
+
+    tree: str
+    joined: tuple[JoinedFile, ...]
+    conflicts: tuple[Conflict, ...]
+
+
+async def joined_trees(git: Git, ours: str, theirs: str) -> Done:
+    tools = MergeTools(MergeSettings)
+    try:
+        merge = await merge_trees(git, ours, theirs, tools.join)
+    finally:
+        await tools.close()
+    assert merge is not None
+    told = await git.run("merge-tree", "--write-tree", "-z", "--messages", ours, theirs, ok=(0, 1))
+    paths = conflicted_paths(told.out)[1] if told.code else {}
+    kinds = {
+        name.decode(): [kind for kind in path.said if kind != "Auto-merging"] for name, path in paths.items()
+    }
+    return Done(merge.tree, merge.joined, tuple(Conflict(path, kinds[path][0]) for path in merge.conflicts))
+
+
 class Repository:
     """A repository of two branches, made by functions that change its files."""
 
@@ -81,13 +116,13 @@ class Repository:
         base: dict[str, bytes | None],
         ours: dict[str, bytes | None],
         theirs: dict[str, bytes | None],
-    ) -> JoinedTrees:
+    ) -> Done:
         root = self.commit(base)
         one = self.commit(ours)
         self.run("checkout", "-q", "-b", "theirs", root)
-        return await join_trees(Git(self.folder), one, self.commit(theirs))
+        return await joined_trees(Git(self.folder), one, self.commit(theirs))
 
-    def content(self, done: JoinedTrees, path: str) -> bytes:
+    def content(self, done: Done, path: str) -> bytes:
         words = ["git", "-C", str(self.folder), "cat-file", "blob", f"{done.tree}:{path}"]
         return subprocess.run(words, capture_output=True, check=True).stdout
 
@@ -121,8 +156,8 @@ async def test_it_joins_for_a_trial_merge(repository: Repository) -> None:
     repository.run("checkout", "-q", "-b", "theirs", root)
     theirs = repository.commit({"a.py": b"a = 1\nb = 2\n"})
     git = Git(repository.folder)
-    alone, joined = await merge_trees(git, ours, theirs), await merge_trees(git, ours, theirs, join)
-    assert alone is not None and joined is not None
+    alone, joined = await merge_trees(git, ours, theirs), await joined_trees(git, ours, theirs)
+    assert alone is not None
     assert (alone.conflicts, joined.conflicts) == (("a.py",), ())
     assert [file.by for file in joined.joined] == [("adjacent",)]
 
@@ -175,7 +210,7 @@ async def test_one_changes_the_mode(repository: Repository) -> None:
     ours = repository.commit({"a.py": b"a = 2\nb = 1\n"})
     repository.run("checkout", "-q", "-b", "theirs", root)
     theirs = repository.commit({"a.py": b"a = 1\nb = 2\n"})
-    done = await join_trees(Git(repository.folder), ours, theirs)
+    done = await joined_trees(Git(repository.folder), ours, theirs)
     assert done.conflicts == ()
     assert repository.run("ls-tree", done.tree).startswith("100755 blob")
     assert repository.content(done, "a.py") == b"a = 2\nb = 2\n"
@@ -195,7 +230,7 @@ async def test_symbolic_link(repository: Repository) -> None:
         (repository.folder / "a").unlink(missing_ok=True)
         (repository.folder / "a").symlink_to(target)
         commits.append(repository.commit({}))
-    done = await join_trees(Git(repository.folder), commits[1], commits[2])
+    done = await joined_trees(Git(repository.folder), commits[1], commits[2])
     assert [conflict.path for conflict in done.conflicts] == ["a"]
     assert (done.joined, repository.content(done, "a")) == ((), b"y")
 
@@ -208,7 +243,7 @@ async def test_submodule(repository: Repository) -> None:
         repository.run("update-index", "--add", "--cacheinfo", f"160000,{letter * 40},sub")
         repository.run("commit", "-q", "-m", "a step")
         commits.append(repository.run("rev-parse", "HEAD"))
-    done = await join_trees(Git(repository.folder), commits[1], commits[2])
+    done = await joined_trees(Git(repository.folder), commits[1], commits[2])
     assert ([conflict.path for conflict in done.conflicts], done.joined) == (["sub"], ())
 
 
