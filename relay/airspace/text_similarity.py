@@ -26,7 +26,7 @@ MOST_TEXT = 4000
 MOST_TERMS = 3
 
 _TRAILER = re.compile(r"^(?:[A-Za-z][A-Za-z-]*-[Bb]y|TimeWarp-[A-Za-z-]+): .*$", re.MULTILINE)
-_LINK = re.compile(r"https?://\S+|\S+@\S+\.\S+")
+_LINK = re.compile(r"https?://\S+|(?<![^\s@])[^\s@]++@[^\s@]+\.\S+")
 _WORD = re.compile(r"[^\W\d_]+")
 #: Where one name is several words: cartTotal, HTTPServer.
 _HUMP = re.compile(r"(?<=[a-z])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")

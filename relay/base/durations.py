@@ -16,7 +16,7 @@ from typing import overload
 _UNITS = (("days", 86_400), ("h", 3600), ("min", 60), ("s", 1))
 #: The seconds of a unit, by its first letter (two for milliseconds).
 UNIT_S = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86_400.0, "w": 604_800.0}
-_AMOUNT = re.compile(r"(\d+(?:\.\d+)?)\s*([a-z]+)", re.IGNORECASE)
+_AMOUNT = re.compile(r"(?<!\d)(\d++(?:\.\d++)?)\s*+([a-z]+)", re.IGNORECASE)
 
 
 @overload

@@ -24,10 +24,11 @@ SHORTENED, CUT = 0.3, 24
 #: Characters of a sentence; what has no end for longer is cut there.
 _MOST_SENTENCE = 600
 _GAP = "…"
-_ENDS = re.compile(r"(?<=[.!?;])\s+(?=\S)|\s*[\r\n\x0b\x0c\x85\u2028\u2029]+\s*")
+_LINE_ENDS = r"\r\n\x0b\x0c\x85\u2028\u2029"
+_ENDS = re.compile(rf"(?<=[.!?;])\s++(?=\S)|(?<!\s)(?=[^\S{_LINE_ENDS}]*+[{_LINE_ENDS}])\s++")
 _WORD = re.compile(r"[^\W_]{4,}")
 #: What a sentence says that others are looked up by: paths, names in code, numbers; and words that settle something.
-_EXACT = re.compile(r"[\w.-]+/[\w./-]+|\b\w+\.\w{1,5}\b|\w+_\w+|`[^`]+`|#?\d{2,}")
+_EXACT = re.compile(r"(?<![\w.-])[\w.-]++/[\w./-]+|\b\w++\.\w{1,5}\b|\b\w+_\w+|`[^`]+`|#?\d{2,}")
 _SETTLES = re.compile(
     r"\b(?:decid|decision|must|never|always|because|caus|fail|error|todo|next|open|blocked|fix|works?\b|agreed)",
     re.I,

@@ -47,7 +47,8 @@ NO_LONGER = "no longer holds"
 #: Characters without a width that join no others.
 _UNSEEN = re.compile("[\u00ad\u200b\u2060-\u2064]")
 _LINE = re.compile(
-    r"(?:>\s*)*(?:[a-z][\da-f]+|[a-z]+)\s[^\n]{0,80}, \d{4}-\d\d-\d\d \d\d:\d\d UTC(?: \([^\n]{0,80}\))?: [^\n]*"
+    r"(?:>\s{0,3}){0,9}\b(?:[a-z][\da-f]{1,40}|[a-z]{1,40})\s"
+    r"[^\n]{0,80}, \d{4}-\d\d-\d\d \d\d:\d\d UTC(?: \([^\n]{0,80}\))?: [^\n]*"
 )
 
 

@@ -158,7 +158,8 @@ async def test_two_windows_are_two_holders_wherever_they_write(
         first = await stack.enter_async_context(window(room, wrapped=wrapped, env=env))
         second = await stack.enter_async_context(window(room, wrapped=wrapped, env=env))
         shell = await stack.enter_async_context(window(room, server=False, env=env))
-        assert (await first.call("acquire_lock", file_path="notes.md"))["success"]
+        granted = await first.call("acquire_lock", file_path="notes.md")
+        assert granted["success"], granted
         assert (await second.call("acquire_lock", file_path="notes.md"))["reason"] == "locked"
 
         code, said = await second.commit("notes.md")

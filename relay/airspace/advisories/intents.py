@@ -28,7 +28,9 @@ MOST_PATHS = 40
 #: Characters of a path.
 MOST_LENGTH = 400
 
-_LINE = re.compile(r"^[\W_]*INTENT[\W_]*?:(?P<paths>.*)$", re.IGNORECASE | re.MULTILINE)
+#: A longer word is no path (PATH_MAX of Linux).
+_LONGEST_PATH = 4096
+_LINE = re.compile(r"^(?:[^\w\n]|_)*+INTENT[\W_]*?:(?P<paths>.*)$", re.IGNORECASE | re.MULTILINE)
 _NOTHING = frozenset({"none", "nothing", "no", "-", "n/a", "no files", "no file"})
 _MARKS = "`'\"*<>,;:!?"
 _BRACKETS = frozenset({"()", "[]", "{}"})
@@ -65,6 +67,8 @@ def clean(path: str) -> str | None:
 
 def _unwrapped(word: str) -> str:
     """A path as it stands in prose: without quotes, brackets around it, a full stop, or the lines it names."""
+    if len(word) > _LONGEST_PATH:
+        return ""
     text = word.strip(_MARKS)
     if text[:1] + text[-1:] in _BRACKETS:
         text = text[1:-1]
@@ -82,7 +86,7 @@ def parse(text: str) -> tuple[str, ...] | None:
     lines = [match["paths"] for match in _LINE.finditer(text)]
     if not lines:
         return None
-    named = [word for line in lines for word in re.split(r",|;|\s+and\s+", line)]
+    named = [word for line in lines for word in re.split(r",|;|(?<!\s)\s++and\s+", line)]
     named = [piece for piece in named if piece.strip().strip("*_`. ").lower() not in _NOTHING]
     return tuple(dict.fromkeys(path for piece in named for path in _paths(piece)))[:MOST_PATHS]
 

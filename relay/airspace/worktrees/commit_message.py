@@ -31,7 +31,7 @@ _POLITE = re.compile(
     r"^(?:please|pls|(?:can|could|would|will) you(?: please)?|(?:hi|hey|hello)\b[,!]?)\s+", re.IGNORECASE
 )
 #: Where a text turns to somebody: at its start, or behind the end of a sentence or of its part.
-_TURNS = re.compile(r"(?:\A|(?<=[,;.!?\n]))\s*(?:(?:and|then)\s+)?@([\w-]+)(?=[\s,:])", re.IGNORECASE)
+_TURNS = re.compile(r"(?:\A|(?<=[,;.!?\n]))[^\S\n]*+(?:(?:and|then)\s+)?@([\w-]+)(?=[\s,:])", re.IGNORECASE)
 _MENTION = re.compile(r"(?<![\w@])@(?=[A-Za-z])")
 _SENTENCE = re.compile(r"(?<=[.!?])\s|[.!?:]$")
 #: What names those who contributed, or an event of the log: each commit gets its own.

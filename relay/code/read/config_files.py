@@ -15,8 +15,8 @@ from typing import Any
 #: Strings as they are, then what JSON with comments has beside JSON.
 _JSONC = re.compile(r'("(?:\\.|[^"\\])*")|//[^\n]*|/\*.*?\*/|,(?=\s*[}\]])', re.S)
 _COMMENT = re.compile(r'("(?:\\.|[^"\\])*")|//[^\n]*|/\*.*?\*/', re.S)
-_GO_MODULE = re.compile(r"^\s*module\s+\"?([^\s\"]+)", re.M)
-_GO_REPLACE = re.compile(r"^\s*(?:replace\s+)?([^\s(]+)(?:\s+v\S+)?\s+=>\s+(\.{1,2}/\S*)", re.M)
+_GO_MODULE = re.compile(r"^[^\S\n]*+module\s+\"?([^\s\"]+)", re.M)
+_GO_REPLACE = re.compile(r"^[^\S\n]*+(?:replace\s+)?([^\s(]++)(?:\s+v\S+)?\s+=>\s+(\.{1,2}/\S*)", re.M)
 
 
 def read(kind: str, data: bytes) -> tuple[Mapping[str, Any] | None, str]:

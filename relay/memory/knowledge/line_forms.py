@@ -44,7 +44,7 @@ _CONTINUED = re.compile(
     re.IGNORECASE,
 )
 _OPTION = re.compile(r"(roles?|shared with|shared|topics?|files?|severity)\s*[:= ]\s*(.+)", re.IGNORECASE)
-_BECAUSE = re.compile(r"[,;]?\s*\bbecause\b:?\s*", re.IGNORECASE)
+_BECAUSE = re.compile(r"(?:[,;]\s*+|(?<!\s)\s++)?\bbecause\b:?\s*", re.IGNORECASE)
 _INSTEAD = re.compile(
     r"\b(?:instead of|rather than)\s+(.+?)\s*(?=[,;](?:\s|$)|\.(?:\s|$)|\(|$)", re.IGNORECASE
 )
@@ -52,8 +52,8 @@ _INSTEAD = re.compile(
 _RESTRICTED = re.compile(
     r"\b(?:priva\w*|roles?|shared?|only|visib\w*|secret|confiden\w*|intern\w*)(?![\w-])", re.IGNORECASE
 )
-_NAMES = re.compile(r"\s*(?:,|&|\band\b)\s*", re.IGNORECASE)
-_EITHER = re.compile(r"\s*(?:,|\bor\b|\band\b|\bnor\b)\s*", re.IGNORECASE)
+_NAMES = re.compile(r"(?:(?<!\s)\s++)?(?:,|&|\band\b)\s*", re.IGNORECASE)
+_EITHER = re.compile(r"(?:(?<!\s)\s++)?(?:,|\bor\b|\band\b|\bnor\b)\s*", re.IGNORECASE)
 _ID = rf"k[0-9a-f]{{{LEAST_DIGITS},{DIGITS}}}"
 _IDS = rf"(?:{_ID})(?:(?:\s*,\s*|\s+and\s+)(?:{_ID}))*"
 _VERBS = {
@@ -72,7 +72,7 @@ _VERB = rf"({'|'.join(_VERBS)})(?:s|d|es|ed)?(?: on| from)?:?\s+"
 #: behind a sign and at the end.
 _RELATION = re.compile(
     rf"[(\[]?\b{_VERB}({_IDS})\b[)\]]?|"
-    rf"[(\[;,.\n]\s*{_VERB}[\"\u201c]([^\"\u201c\u201d]{{3,500}})[\"\u201d](?:[)\]]|(?=\s*(?:[;,.\n]|$)))",
+    rf"[(\[;,.\n][^\S\n]*+{_VERB}[\"\u201c]([^\"\u201c\u201d]{{3,500}})[\"\u201d](?:[)\]]|(?=\s*(?:[;,.\n]|$)))",
     re.IGNORECASE,
 )
 _MENTION = re.compile(rf"(?<![\w/.-]){_ID}(?![\w-])")

@@ -14,10 +14,10 @@ from pathlib import PurePosixPath
 from typing import Any
 
 _NAME = re.compile(r"^\s*([A-Za-z0-9][A-Za-z0-9._-]*)")
-_GO = re.compile(r"^\s*(?:require\s+)?([\w.~-]+\.[\w.~-]+/\S+|[\w.-]+\.[a-z]+)\s+v\d", re.MULTILINE)
+_GO = re.compile(r"^[^\S\n]*+(?:require\s+)?((?=[^\s./]*\.)[\w.~-]++(?:/\S++)?)\s+v\d", re.MULTILINE)
 _MAVEN = re.compile(r"<dependency>.*?<groupId>(.*?)</groupId>.*?<artifactId>(.*?)</artifactId>", re.DOTALL)
 _GRADLE = re.compile(
-    r"^\s*(?:\w*[iI]mplementation|api|\w*[cC]ompileOnly|\w*[rR]untimeOnly|kapt|annotationProcessor)\b"
+    r"^[^\S\n]*+(?:\w*[iI]mplementation|api|\w*[cC]ompileOnly|\w*[rR]untimeOnly|kapt|annotationProcessor)\b"
     r"[\s(]*['\"]([^'\":]+:[^'\":]+)",
     re.MULTILINE,
 )

@@ -12,7 +12,9 @@ from relay.merge.exploration.journal import Exploration, State, Status, VariantR
 #: Characters of a task in a line of the room, and of one variant's difference that a reviewer is shown.
 MOST_TITLE, MOST_DIFF = 120, 12_000
 _SHOWN = re.compile(r"The merged tree is ([0-9a-f]{40,64})\.")
-_WINNER = re.compile(r"^[\s*_>`#-]*WINNER\s*:[\s*_`]*([A-Za-z0-9._-]+)", re.IGNORECASE | re.MULTILINE)
+_WINNER = re.compile(
+    r"^(?:[^\S\n]|[*_>`#-])*+WINNER\s*:[\s*_`]*+([A-Za-z0-9._-]+)", re.IGNORECASE | re.MULTILINE
+)
 
 
 def variant_prompt(config: ExplorationConfig, variant: Variant) -> str:

@@ -20,7 +20,7 @@ from relay.merge.text.syntax import Source, Unit, Units, numbered
 
 FORMATS = {".json": "json", ".yaml": "yaml", ".yml": "yaml", ".toml": "toml"}
 _YAML_KEY = re.compile(r"""(?P<key>"[^"]*"|'[^']*'|[^\s#'"{}\[\]&*!|>%@`:-][^#:]*|-[^\s#:][^#:]*):(\s|$)""")
-_TOML_KEY = re.compile(r"""\s*(?P<key>[\w.\-"' ]+?)\s*=""")
+_TOML_KEY = re.compile(r"""\s*+(?P<key>[\w.\-"' ]++)\s*=""")
 _TOML_TABLE = re.compile(r"\s*(?P<key>\[\[?[^\[\]]+\]\]?)\s*(#.*)?$")
 
 
@@ -155,7 +155,7 @@ class LinesSource(Source):
                 key = _TOML_KEY.match(line)
                 if key is None:
                     return None
-                heads.append((row, f"key {key['key']}"))
+                heads.append((row, f"key {key['key'].rstrip()}"))
         return heads
 
 

@@ -244,7 +244,7 @@ def _with_names(ours: Import, theirs: Import, names: Sequence[str], language: st
         return Import((*above, line), normal(line), model.key, tuple(names))
     first, last = body[0], body[-1]
     inside = body[1:-1]
-    if not inside or not all(re.fullmatch(r"\s*[\w$*. ]+,?\s*", row) for row in inside):
+    if not inside or not all(re.fullmatch(r"\s*+[\w$*. ]++,?\s*", row) for row in inside):
         width = indent_of(body[1])
         return Import((*above, first, f"{width}{', '.join(names)},", last), code, model.key, tuple(names))
     width = indent_of(inside[0])

@@ -20,7 +20,7 @@ _FENCE = re.compile(r"`{3,}|~{3,}")
 _MARKER = re.compile(r"(?:[-+*]|([0-9]{1,9})[.)])(?=[ \t]|$)", re.MULTILINE)
 _HEADING = re.compile(r"#{1,6}(?=[ \t]|$)", re.MULTILINE)
 _RULE = re.compile(r"(?:(?:-[ \t]*+){3,}+|(?:\*[ \t]*+){3,}+|(?:_[ \t]*+){3,}+)$", re.MULTILINE)
-_TICKS = re.compile(r"(\\*)(`+)")
+_TICKS = re.compile(r"((?:(?<!\\)\\++)?)(`+)")
 _BREAK = re.compile(r"\r\n|\n|\r")
 
 #: Deeper nesting than any person writes is text, so a line of a million markers costs no more than others.

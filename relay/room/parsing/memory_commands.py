@@ -15,7 +15,7 @@ from relay.room.parsing.arguments import WrongArguments, number_of
 
 #: Characters of what a command keeps: a paragraph. What is longer is a document, which stands in a file.
 MOST_TEXT = 4096
-_BECAUSE = re.compile(r"(?:^|\s+)because(?:\s+|$)", re.IGNORECASE)
+_BECAUSE = re.compile(r"(?:^|(?<!\s)\s++)because(?:\s+|$)", re.IGNORECASE)
 
 
 def parse_recall(rest: str, _agents: Sequence[str]) -> Action:

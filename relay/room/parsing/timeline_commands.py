@@ -13,11 +13,11 @@ from relay.model.actions import Action, MakeCheckpoint, RedoRewind, Rewind, Undo
 from relay.room.parsing.arguments import WrongArguments
 
 _PLACES = ("new", "worktree", "main")
-_LANE = re.compile(r"(?:\"(?P<quoted>[^\"]+)\"|(?P<plain>.+?)) +to(?: +|$)", re.IGNORECASE)
+_LANE = re.compile(r"(?:\"(?P<quoted>[^\"]+)\"|(?P<plain>.+?(?<! ))) ++to(?: +|$)", re.IGNORECASE)
 _TO = re.compile(r"\"(?P<quoted>[^\"]*)\"(?P<rest>.*)")
 #: An option at the end, which has a word before it.
 _OPTION = re.compile(r"(?:^| )(?:(?P<flag>preview|partial)|into +(?P<into>\S+))$", re.IGNORECASE)
-_OF = re.compile(r"(?P<name>\"[^\"]*\"|[^\"]+?) +of +@(?P<agent>\S+)", re.IGNORECASE)
+_OF = re.compile(r"(?P<name>\"[^\"]*\"|[^\"]+?(?<! )) ++of +@(?P<agent>\S+)", re.IGNORECASE)
 
 
 def parse_rewind(rest: str, agents: Sequence[str]) -> Action:
