@@ -14,6 +14,8 @@ from relay.merge.text.matching import Change, divided, match
 _TOKEN = re.compile(r"\w+|[^\S\n]+|\n|[^\w\s]")
 #: Lines of a side beyond which nobody would see what was merged into what.
 MOST_LINES = 40
+#: Words and signs of a side beyond which it was made by a program, and is no line that people wrote.
+MOST_TOKENS = 4_000
 #: The least share of the base that both sides left alone.
 LEAST_KEPT = 0.4
 
@@ -27,6 +29,8 @@ def joined(base: Sequence[str], ours: Sequence[str], theirs: Sequence[str]) -> l
     if not base or not ours or not theirs or max(len(base), len(ours), len(theirs)) > MOST_LINES:
         return None
     o, a, b = split(base), split(ours), split(theirs)
+    if max(len(o), len(a), len(b)) > MOST_TOKENS:
+        return None
     keys = [[" " if token.isspace() and token != "\n" else token for token in side] for side in (o, a, b)]
     found = divided(match(keys[0], keys[1]), match(keys[0], keys[2]), (len(o), len(a), len(b)))
     kept = sum(region.base[1] - region.base[0] for region in found if region.change is Change.NOBODY)
