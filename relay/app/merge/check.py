@@ -14,7 +14,7 @@ import re
 import tempfile
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -25,8 +25,8 @@ from relay.checks.tree_command import TreeCommand
 from relay.config.loading import load_for_command
 from relay.config.locate import add_config_option, find
 from relay.config.settings import Settings
-from relay.git.branch_names import agent_branch, branch_user
-from relay.git.checkout import Checkout, UnusableCheckout, open_checkout
+from relay.faces.merge_look import NamedCommit, named_commit
+from relay.git.checkout import UnusableCheckout, open_checkout
 from relay.git.run import GitError
 from relay.git.scratch_repository import ScratchRepository
 from relay.merge.conflicts.commits import Checked, RunTests, Unrelated, check_commits
@@ -40,25 +40,13 @@ from relay.timeline.reading import Filter, page
 TESTS = "merge.test"
 
 
-class WrongUse(Exception):
-    """What was asked for makes no sense; the message says what to do."""
-
-
-@dataclass(frozen=True, slots=True)
-class Asked:
-    """One side as it was named: its commit, and the agent whose branch it is, None = nobody's that is known."""
-
-    commit: str
-    agent: str | None
-
-
 def main(argv: Sequence[str]) -> int:
     """The command with these words; gives its exit code."""
     args = _parser().parse_args(argv)
     try:
-        settings = _settings(args.config, args.repo)
+        settings = room_settings(args.config, args.repo)
         checked = asyncio.run(_check(args.a, args.b, args.level, args.repo, settings))
-    except (WrongUse, UnusableCheckout, Unrelated, GitError) as error:
+    except (Refusal, UnusableCheckout, Unrelated, GitError) as error:
         return fail(str(error), 2)
     if args.json:
         print(json.dumps(as_json(checked)))
@@ -93,7 +81,7 @@ def _levels(text: str) -> tuple[int, ...]:
     return tuple(range(int(match[1]), int(match[2] or match[1]) + 1))
 
 
-def _settings(option: str | None, repo: Path | None) -> Settings | None:
+def room_settings(option: str | None, repo: Path | None) -> Settings | None:
     """The configuration that was named, or that of the room that the repository lies in; None: there is none. Raises
     ConfigError."""
     path = find(option, folder=repo.absolute() if repo is not None else None)
@@ -116,7 +104,7 @@ async def _check(
 ) -> Checked:
     folder = repo or (settings.repo if settings is not None else Path())
     checkout = await open_checkout(folder)
-    sides = [await _asked(checkout, name, settings) for name in (a, b)]
+    sides = [await named_commit(checkout, name, settings) for name in (a, b)]
     with tempfile.TemporaryDirectory(prefix="relay-check-") as made:
         scratch = ScratchRepository(Path(made) / "git")
         await scratch.empty(checkout.hash)
@@ -135,38 +123,7 @@ async def _check(
     return await _with_lanes(checked, sides, settings)
 
 
-async def _asked(checkout: Checkout, name: str, settings: Settings | None) -> Asked:
-    """The commit of a name that was given. Raises WrongUse."""
-    branches = await _branches(checkout, settings)
-    agent = next(
-        (one for one, branch in branches.items() if name.casefold() in (one.casefold(), branch)), None
-    )
-    for revision in (name, branches.get(agent or "", "")):
-        if revision and not revision.startswith("-"):
-            commit = await checkout.git.maybe(
-                "rev-parse", "-q", "--verify", "--end-of-options", f"{revision}^{{commit}}"
-            )
-            if commit is not None:
-                return Asked(commit, agent)
-    raise WrongUse(
-        f"{safe_line(name)[:80]} is no branch, commit or agent here: `git branch -a` lists the branches"
-    )
-
-
-async def _branches(checkout: Checkout, settings: Settings | None) -> dict[str, str]:
-    """The branch of each agent of the room, by its name."""
-    if settings is None:
-        return {}
-    user = await branch_user(checkout)
-    return {
-        agent.name: agent_branch(user, agent.role, agent.name)
-        if agent.role
-        else agent_branch(user, agent.name)
-        for agent in settings.agents
-    }
-
-
-async def _with_lanes(checked: Checked, sides: Sequence[Asked], settings: Settings | None) -> Checked:
+async def _with_lanes(checked: Checked, sides: Sequence[NamedCommit], settings: Settings | None) -> Checked:
     """The conflicts with each side's lane and its last recorded write of the file, as far as the room has them."""
     known = [side.agent for side in sides]
     if settings is None or not any(known) or not checked.conflicts:

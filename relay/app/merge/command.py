@@ -25,6 +25,7 @@ from relay.merge.text.pieces import shown_step
 #: What has a module of its own in this folder, with `main(words)`.
 ACTIONS = {
     "check": "relay.app.merge.check",
+    "blame": "relay.app.merge.blame",
     "resolve": "relay.app.resolution.command",
     "install": "relay.app.merge.install",
     "uninstall": "relay.app.merge.install",
@@ -53,8 +54,8 @@ def _parser() -> argparse.ArgumentParser:
         prog="relay merge",
         description="Merge three versions of a file: as git does, and where git conflicts by imports, added "
         "definitions and entities.",
-        epilog="Also: relay merge check A B, relay merge resolve, relay merge install [--global], relay merge "
-        "uninstall [--global] (each with --help).",
+        epilog="Also: relay merge check A B, relay merge blame PATH, relay merge resolve, relay merge "
+        "install [--global], relay merge uninstall [--global] (each with --help).",
     )
     parser.add_argument("versions", nargs="*", metavar="BASE OURS THEIRS", help="the three versions")
     parser.add_argument("-o", "--out", metavar="OUT", help="where the result goes (standard output)")

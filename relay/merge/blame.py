@@ -1,0 +1,341 @@
+"""Who is behind each line of a file: an agent, a person, both sides of a merge, or an agent that settled a conflict
+(docs/merge.md).
+
+Invariants:
+- `blame` is the one place that decides this: the command, HTTP and the page show what it says;
+- git says which commit a line comes from (`git blame`), through merges, renames, and the squashes of which the work
+  is kept. Only a line that none of a merge's parents has is the merge's own, and only such a line is `merged` or
+  `ai_resolved`;
+- reads only; what a merge is tried anew with stands in the scratch of `git`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from enum import StrEnum
+from typing import Any
+
+from relay.git.run import Git, name_of
+from relay.git.signing import of_relay
+from relay.git.trial_merge import Join, merge_trees
+from relay.log.commit_trailers import AGENT
+
+#: Commits of the branch, along first parents, among which merges of agents' work are looked for, newest first.
+MOST_LANDINGS = 5000
+_GROUP = re.compile(r"([0-9a-f]{40,64}) (\d+) (\d+)(?: (\d+))?")
+_FORMAT = f"%H%x00%P%x00%an%x00%ae%x00%cn%x00%at%x00%s%x00%(trailers:key={AGENT},valueonly,separator=%x2C)"
+
+
+class Kind(StrEnum):
+    """Whose a line is. MERGED: made of both sides by the ladder; AI_RESOLVED: written by an agent where both sides
+    had changed the same."""
+
+    AGENT = "agent"
+    PERSON = "person"
+    MERGED = "merged"
+    AI_RESOLVED = "ai_resolved"
+
+
+@dataclass(frozen=True, slots=True)
+class Landing:
+    """What the room recorded of a commit that merged an agent's work. `joined`: the steps by which the ladder joined
+    a file, by path; `work`: the commit that a squash made one commit of, empty = it was none, or it is not kept."""
+
+    agent: str
+    joined: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    work: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What somebody wrote in the place of a conflict. `ai`: an agent did."""
+
+    path: str
+    text: str
+    by: str
+    ai: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """What a room knows beyond git, as far as there is one. `agents`: their names; `landings`: by commit; `brought`:
+    contents of the file (blob ids) that are an agent's work and that a person brought onto the main branch by hand,
+    with the agent; `unlanded`: the agent whose branch is looked at, and the main branch's commit."""
+
+    agents: frozenset[str] = frozenset()
+    landings: Mapping[str, Landing] = field(default_factory=dict)
+    answers: Sequence[Answer] = ()
+    brought: Mapping[str, str] = field(default_factory=dict)
+    unlanded: tuple[str, str] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class BlamedLines:
+    """Lines of the file that follow each other and are alike, from 1. `who`: the agent or the person; of merged lines
+    the agent whose work was merged in. `at`: when the commit's author made it, in UTC."""
+
+    first: int
+    last: int
+    kind: Kind
+    who: str
+    commit: str
+    at: str
+    subject: str
+
+    def as_json(self) -> dict[str, Any]:
+        """`{first, last, kind, who, commit, at, subject}`."""
+        return {
+            "first": self.first,
+            "last": self.last,
+            "kind": str(self.kind),
+            "who": self.who,
+            "commit": self.commit,
+            "at": self.at,
+            "subject": self.subject,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class _Commit:
+    id: str
+    parents: tuple[str, ...]
+    author: str
+    email: str
+    committer: str
+    at: int
+    subject: str
+    #: Whose work it is, as relay's trailer says; empty: it has none.
+    agent: str
+
+
+@dataclass(frozen=True, slots=True)
+class _Group:
+    """Lines that git says come from one commit. `was`: the first one's number in the file `path` of that commit."""
+
+    commit: str
+    path: str
+    was: int
+    first: int
+    last: int
+
+
+async def blame(
+    git: Git, commit: str, path: str, known: Known | None = None, join: Join | None = None
+) -> list[BlamedLines]:
+    """Who is behind each line of the file `path` (relative to the top) as `commit` has it. `join`: tries anew a merge
+    of which nothing is recorded; without one its own lines are of who made it. Raises GitError."""
+    known = known or Known()
+    squashes = await _squashes(git, known)
+    groups = await _groups(git, commit, path, squashes)
+    commits = await _commits(git, {group.commit for group in groups})
+    commits |= {id: replace(commits[id], parents=squashes[id]) for id in squashes if id in commits}
+    behind = await _on_agents_branches(git, commit, path, known, squashes)
+    by_hand = await _brought(git, [(group.commit, group.path) for group in groups], known)
+    found: list[BlamedLines] = []
+    looked: dict[tuple[str, str], _MergedFile | None] = {}
+    for group in groups:
+        made = commits[group.commit]
+        place = group.commit, group.path
+        if place not in looked:
+            looked[place] = await _merged_file(git, made, group.path, known, join)
+        kind, who = _behind(made, known, behind, by_hand.get(place, ""))
+        own = [(kind, who)] * (group.last - group.first + 1)
+        if (merged := looked[place]) is not None:
+            numbers = range(group.was, group.was + len(own))
+            own = [merged.whose(number, (kind, who)) for number in numbers]
+        for line, (kind, who) in enumerate(own, group.first):
+            at = datetime.fromtimestamp(made.at, UTC).isoformat()
+            _add(found, BlamedLines(line, line, kind, who, made.id, at, made.subject))
+    return found
+
+
+def _add(found: list[BlamedLines], line: BlamedLines) -> None:
+    last = found[-1] if found else None
+    if last is not None and replace(last, first=line.first, last=line.last) == line:
+        found[-1] = replace(last, last=line.last)
+    else:
+        found.append(line)
+
+
+# -- what git says
+
+
+async def _groups(git: Git, commit: str, path: str, squashes: Mapping[str, tuple[str, ...]]) -> list[_Group]:
+    """The lines of the file by the commits that they come from, in order. `squashes`: commits that are taken for
+    merges of these parents."""
+    grafts = "".join(f"{id} {' '.join(parents)}\n" for id, parents in squashes.items())
+    named = ("-S", "/dev/stdin") if grafts else ()
+    done = await git.run("blame", "--porcelain", *named, commit, "--", path, stdin=grafts.encode())
+    groups, paths = list[_Group](), dict[str, str]()
+    at: re.Match[str] | None = None
+    for row in done.out.split(b"\n"):
+        if row.startswith(b"\t"):
+            at = None
+        elif at is None:
+            at = _GROUP.fullmatch(name_of(row))
+            if at is not None and at[4]:
+                first = int(at[3])
+                groups.append(_Group(at[1], "", int(at[2]), first, first + int(at[4]) - 1))
+        elif row.startswith(b"filename "):
+            # git names it with every group whose file it has not named yet.
+            paths[at[1]] = _unquoted(row.removeprefix(b"filename "))
+            groups[-1] = replace(groups[-1], path=paths[at[1]])
+    return [group if group.path else replace(group, path=paths[group.commit]) for group in groups]
+
+
+def _unquoted(name: bytes) -> str:
+    """A path as git writes it into a line: one with unusual bytes stands in quotes, as in C."""
+    if not name.startswith(b'"'):
+        return name_of(name)
+    return name_of(name[1:-1].decode("unicode_escape").encode("latin-1"))
+
+
+async def _commits(git: Git, ids: Iterable[str]) -> dict[str, _Commit]:
+    wanted = "".join(f"{id}\n" for id in ids)
+    if not wanted:
+        return {}
+    asked = ("log", "--no-walk=unsorted", f"--format={_FORMAT}", "--stdin")
+    done = await git.run(*asked, stdin=wanted.encode())
+    return {made.id: made for made in map(_commit, done.text.split("\n")) if made is not None}
+
+
+def _commit(line: str) -> _Commit | None:
+    parts = line.split("\0")
+    if len(parts) != 8:
+        return None
+    id, parents, author, email, committer, at, subject, agent = parts
+    return _Commit(id, tuple(parents.split()), author, email, committer, int(at), subject, agent.strip())
+
+
+async def _squashes(git: Git, known: Known) -> dict[str, tuple[str, ...]]:
+    """The squashes of which the work is kept: the main branch's commit before, and the work."""
+    asked = {id: landing.work for id, landing in known.landings.items() if landing.work}
+    there = dict[str, tuple[str, ...]]()
+    for id, work in asked.items():
+        before = await git.maybe("rev-parse", "-q", "--verify", f"{id}^1")
+        if before and await git.maybe("cat-file", "-t", work) == "commit":
+            there[id] = before, work
+    return there
+
+
+async def _on_agents_branches(
+    git: Git, commit: str, path: str, known: Known, squashes: Mapping[str, tuple[str, ...]]
+) -> dict[str, str]:
+    """Whose branch the commits were made on that agents' branches have brought, by commit. An agent's own commits are
+    signed by the person whose git it runs."""
+    walk = ("log", "--first-parent", "--merges", f"--max-count={MOST_LANDINGS}", f"--format={_FORMAT}")
+    done = await git.run(*walk, commit, "--")
+    merges = {made.id: made for made in map(_commit, done.text.split("\n")) if made is not None}
+    by_hand = await _brought(git, [(made.id, path) for made in merges.values() if not made.agent], known)
+    tips = {made.parents[1]: made.agent or by_hand.get((made.id, path), "") for made in merges.values()}
+    tips |= {work: known.landings[id].agent for id, (_, work) in squashes.items()}
+    tips = {tip: agent for tip, agent in tips.items() if agent}
+    main = commit
+    if known.unlanded is not None:
+        tips[commit], main = known.unlanded
+    if not tips:
+        return {}
+    # Along first parents: what `main` reaches by its merges is what is looked for.
+    asked = "".join(f"{tip}\n" for tip in tips) + f"^{main}\n"
+    way = ("--first-parent", "--exclude-first-parent-only", "--format=%H %P", "--stdin")
+    brought = await git.run("log", *way, stdin=asked.encode())
+    before = {id: parents[:1] for id, *parents in map(str.split, filter(None, brought.text.split("\n")))}
+    behind = dict[str, str]()
+    for tip, agent in tips.items():
+        at: str | None = tip
+        while at in before and at not in behind:
+            behind[at] = agent
+            at = next(iter(before[at]), None)
+    return behind
+
+
+async def _brought(git: Git, places: Sequence[tuple[str, str]], known: Known) -> dict[tuple[str, str], str]:
+    """Of these files (commit, path), whose work they are that a person has brought by hand."""
+    places = [place for place in dict.fromkeys(places) if "\n" not in place[1]]
+    if not known.brought or not places:
+        return {}
+    asked = "".join(f"{commit}:{path}\n" for commit, path in places).encode("utf-8", "surrogateescape")
+    found = await git.run("cat-file", "--batch-check=%(objectname)", stdin=asked)
+    blobs = zip(places, found.text.split("\n"), strict=True)
+    return {place: known.brought[blob] for place, blob in blobs if blob in known.brought}
+
+
+# -- who is behind it
+
+
+def _behind(made: _Commit, known: Known, branches: Mapping[str, str], brought: str) -> tuple[Kind, str]:
+    """Who made a commit: an agent by its name, by relay's trailer, by the branch it was made on, or by what the room
+    recorded of the file (`brought`); else the person who signed it."""
+    if made.author in known.agents or (
+        made.agent == made.author and of_relay(made.author).email == made.email
+    ):
+        return Kind.AGENT, made.author
+    # What was made elsewhere and picked (a rebase, a cherry-pick) keeps its author.
+    if made.id in branches and made.author == made.committer:
+        return Kind.AGENT, branches[made.id]
+    if brought and len(made.parents) < 2:
+        return Kind.AGENT, brought
+    return Kind.PERSON, made.author
+
+
+@dataclass(frozen=True, slots=True)
+class _MergedFile:
+    """A file in which git's merge conflicts, at the commit that merged it. `agent`: whose work was merged; `joined`:
+    the ladder made it; `answers`: by line of that file, who wrote it in the place of a conflict."""
+
+    agent: str
+    joined: bool
+    answers: Mapping[int, tuple[Kind, str]]
+
+    def whose(self, line: int, maker: tuple[Kind, str]) -> tuple[Kind, str]:
+        """Of a line that no parent has."""
+        if line in self.answers:
+            return self.answers[line]
+        if self.joined:
+            return Kind.MERGED, self.agent
+        # Nothing joined it: who committed it settled it by hand.
+        return (Kind.AI_RESOLVED, maker[1]) if maker[0] is Kind.AGENT else maker
+
+
+async def _merged_file(
+    git: Git, made: _Commit, path: str, known: Known, join: Join | None
+) -> _MergedFile | None:
+    """None: no merge, or one in which this file did not conflict. Raises GitError."""
+    if len(made.parents) != 2:
+        return None
+    landing = known.landings.get(made.id)
+    agent = landing.agent if landing is not None else made.agent or made.author
+    if landing is not None and path in landing.joined:
+        answered = "resolved" in landing.joined[path]
+        return _MergedFile(agent, True, await _answered(git, made.id, path, known) if answered else {})
+    merge = await merge_trees(git, *made.parents, join)
+    if merge is None:
+        return None
+    if path in {file.path for file in merge.joined}:
+        ids = [await git.maybe("rev-parse", "-q", "--verify", f"{at}:{path}") for at in (merge.tree, made.id)]
+        return _MergedFile(agent, ids[0] == ids[1], {})
+    return _MergedFile(agent, False, {}) if path in merge.conflicts else None
+
+
+async def _answered(git: Git, commit: str, path: str, known: Known) -> dict[int, tuple[Kind, str]]:
+    """By line of the file, who wrote it in the place of a conflict."""
+    rows = name_of((await git.run("cat-file", "blob", f"{commit}:{path}")).out).split("\n")
+    whose = dict[int, tuple[Kind, str]]()
+    for answer in known.answers:
+        wanted = answer.text.removesuffix("\n").split("\n")
+        if answer.path == path and answer.text:
+            who = (Kind.AI_RESOLVED if answer.ai else Kind.PERSON, answer.by)
+            whose |= {
+                line: who for first in _places(rows, wanted) for line in range(first, first + len(wanted))
+            }
+    return whose
+
+
+def _places(rows: Sequence[str], wanted: Sequence[str]) -> Iterator[int]:
+    """The lines, from 1, at which these rows stand."""
+    for at in range(len(rows) - len(wanted) + 1):
+        if rows[at] == wanted[0] and rows[at : at + len(wanted)] == list(wanted):
+            yield at + 1
