@@ -11,6 +11,7 @@ from typing import Any
 
 import psutil
 
+from relay.app.demo.collide_scene import BOTH, PRICES
 from tests.outside import REPO
 
 #: Longer than a demo takes on a loaded machine of 2 cores; it has its own limits inside.
@@ -95,11 +96,18 @@ async def test_the_rewind_takes_one_agents_work_back_and_a_handoff_is_retried(tm
     assert left_over(folder) == []
 
 
-async def test_three_variants_race_one_is_stopped_and_in_memory_is_merged(tmp_path: Path) -> None:
-    """The source's cache example (003, section 5.2), with real processes, tests and a benchmark."""
+async def test_two_agents_collide_and_three_variants_race(tmp_path: Path) -> None:
+    """A join and a question, then the source's cache example (003, section 5.2): real processes, merges and tests."""
     folder = tmp_path / "demo"
     code, told, story = await play(folder, "--merge")
     assert (code, told["ok"]) == (0, True), story
+    collision = told["collision"]
+    assert collision["joined"] == ["imports", "added"]
+    assert (collision["asked"], collision["answered"]) == ("c1", "resolved")
+    assert collision["stands"] and collision["green"]
+    assert "relay joined shop/prices.py by imports and additions." in story
+    prices = (folder / "code" / PRICES).read_text()
+    assert BOTH in prices and "import json\nimport math\nimport statistics\n" in prices
     race = told["race"]
     assert race["statuses"] == {
         "redis": "completed",

@@ -10,6 +10,7 @@ out.
 from __future__ import annotations
 
 import argparse
+import asyncio
 import json
 import os
 import re
@@ -19,14 +20,20 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
+from mcp import ClientSession
+from mcp.client.stdio import StdioServerParameters, stdio_client
+
+from relay.app.demo.collide_scene import COLLIDE
 from relay.app.demo.rewind_scene import REWIND
 from relay.app.demo.scene import APPROACH, Edit, Job, job_for
 
-SCENES = {"approach": APPROACH, "rewind": REWIND}
+SCENES = {"approach": APPROACH, "rewind": REWIND, "collide": COLLIDE}
 
 #: What an advisory says to the one that has to give way.
 _STEER = re.compile(r"STEER: ([A-Z0-9_, -]+)")
 _ASKED = re.compile(r"The message to answer:\n(.*)", re.DOTALL)
+#: What an agent is asked that is to settle a conflict.
+_SETTLE = re.compile(r"Answer with the tool `resolve` \(id (c\d+),")
 #: What the room tells an agent whose handoff has to be tried again.
 NOT_PASSED = "did not pass"
 #: How often a stubborn agent tries an edit that was refused.
@@ -47,12 +54,29 @@ def main() -> int:
     if "[RELAY]" in asked and ("HOLD" in asked or "INTENT" in asked):
         print(turn.answer(asked))
         return 0
+    settle = _SETTLE.search(asked)
+    settles = next((job.settles for job in jobs if job.agent == me and job.settles), "")
+    if settle and settles:
+        print(asyncio.run(resolve(settle[1], settles)))
+        return 0
     job = job_for(me, asked, jobs)
     if job and job.instead and NOT_PASSED in asked:
         print(turn.mend(job))
         return 0
     print(turn.do(job) if job else f"I do not know about that. I am {me}, of the demo.")
     return 0
+
+
+async def resolve(conflict: str, text: str) -> str:
+    """Answer a conflict by the room's tool, as a coding agent does."""
+    words = ["-P", "-m", "relay.cli", "mcp"]
+    server = StdioServerParameters(command=sys.executable, args=words, env=dict(os.environ))
+    async with stdio_client(server) as (reading, writing), ClientSession(reading, writing) as session:
+        await session.initialize()
+        given = {"id": conflict, "text": text, "reasoning": "It shows the currency and parts the thousands."}
+        answer = await session.call_tool("resolve", given)
+    told = answer.structured_content or {}
+    return f"{conflict} is settled." if told.get("success") else f"{conflict} was not settled: {told}"
 
 
 class Work:

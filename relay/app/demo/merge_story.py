@@ -1,5 +1,5 @@
-"""The story of `relay demo --merge`: three variants of one task race, one is stopped at its budget, the best is
-merged.
+"""The story of `relay demo --merge`: two agents collide, which is joined where both added something and asked where
+both changed one statement; then three variants of one task race, one is stopped at its budget, the best is merged.
 
 Invariant: every word it prints about the outcome was read from the running room or from git; an act that did not go
 as it should is a failure of the demo, not a sentence less.
@@ -16,11 +16,30 @@ from pathlib import Path
 from typing import Any
 
 from relay.app.demo import race_scene
+from relay.app.demo.collide_scene import BOTH, COLLIDE, PRICES
 from relay.app.demo.narrator import Narrator, beside, until_interrupted
-from relay.app.demo.stage import SCENE_S, DemoError, Json, Stage, build, open_stage
+from relay.app.demo.stage import LOOK_S, SCENE_S, YOU, DemoError, Json, Stage, build, open_stage, player
 
 #: What the race must come to.
 WINNER, STOPPED = "in-memory", "memcached"
+#: How the codebase tests itself: on what is merged, before it lands.
+TESTS = (sys.executable, "-B", "-m", "unittest", "discover", "-q", "-s", "tests", "-t", ".")
+
+
+@dataclass(slots=True)
+class Collision:
+    """What came of two agents that collide. `joined`: the steps by which PRICES was joined; `asked`: the conflict;
+    `answered`: its state after the answer; `stands`: is the work of both there; `green`: do main's tests pass?"""
+
+    joined: list[str] = field(default_factory=list)
+    asked: str = ""
+    answered: str = ""
+    stands: bool = False
+    green: bool = False
+
+    def went_well(self) -> bool:
+        joined = {"imports", "added"} <= set(self.joined)
+        return joined and bool(self.asked) and self.answered == "resolved" and self.stands and self.green
 
 
 @dataclass(slots=True)
@@ -60,22 +79,86 @@ def agents(folder: Path) -> list[Json]:
     ]
 
 
-async def play(folder: Path, port: int, narrator: Narrator, *, stay: bool) -> tuple[dict[str, Any], str]:
+async def play(
+    folder: Path, pace_s: float, port: int, narrator: Narrator, *, stay: bool
+) -> tuple[dict[str, Any], str]:
     """Play it; gives the outcome as JSON, and what it means. Raises DemoError."""
     try:
         racing = await asyncio.to_thread(agents, folder)
-        path = await asyncio.to_thread(build, folder, race_scene.FILES, racing, airspace=False, port=port)
+        colliding = [player(name, pace_s, "--scene", "collide") for name in ("AVA", "BEN")]
+        path = await asyncio.to_thread(
+            build,
+            folder,
+            {**COLLIDE.files, **race_scene.FILES},
+            [*colliding, *racing],
+            airspace=False,
+            port=port,
+            merge={"test": list(TESTS)},
+        )
     except OSError as error:
         raise DemoError(f"{folder} cannot be made: {error.strerror}") from None
     async with open_stage(path) as stage:
         await narrator.link(stage)
         async with beside(narrator.follow(stage)):
+            collision = await _collide(stage, narrator, folder / "code")
             race = await _race(stage, narrator, folder, path)
             if stay:
                 narrator.scene("The room stays open: look at its page Explore. Ctrl-C ends the demo.")
                 await until_interrupted()
-    ok = race.went_well()
-    return {"ok": ok, "race": asdict(race)}, _verdict(race, ok)
+    ok = collision.went_well() and race.went_well()
+    return {"ok": ok, "collision": asdict(collision), "race": asdict(race)}, _verdict(collision, race, ok)
+
+
+async def _collide(stage: Stage, narrator: Narrator, code: Path) -> Collision:
+    """AVA and BEN collide twice in one file: once relay joins it, once it asks."""
+    collision = Collision()
+    narrator.scene(f"AVA and BEN each add an import and a function to {PRICES}, at the same places.")
+    await _work(stage, "discount", "average")
+    await _merge(stage, narrator, "AVA")
+    joined = (await _merge(stage, narrator, "BEN"))["joined"]
+    collision.joined = [step for file in joined if file["path"] == PRICES for step in file["by"]]
+    narrator.scene("Both change one statement. relay does not choose: it asks.")
+    await _work(stage, "currency", "thousands")
+    await _merge(stage, narrator, "AVA")
+    await _merge(stage, narrator, "BEN", lands=False)
+    waiting = await stage.listed("/api/conflicts?state=open")
+    if not waiting:
+        raise DemoError("the room asks nothing about the statement that both changed")
+    collision.asked = str(waiting[0]["reference"])
+    narrator.scene("You let BEN write what has both.")
+    await stage.order(f"/resolve {collision.asked} 3")
+    async with stage.limit("BEN's answer"):
+        while collision.answered in ("", "open"):
+            found = await stage.listed("/api/conflicts?limit=20")
+            state = [each["state"] for each in found if each["reference"] == collision.asked]
+            collision.answered = str(state[0]) if state else "gone"
+            await asyncio.sleep(LOOK_S)
+    await stage.quiet()
+    await _merge(stage, narrator, "BEN")
+    text = (code / PRICES).read_text()
+    collision.stands = BOTH in text and "def discounted(" in text and "def average(" in text
+    tested = await asyncio.to_thread(subprocess.run, TESTS, cwd=code, capture_output=True, check=False)
+    collision.green = tested.returncode == 0
+    narrator.note(f"  The tests on main {'pass' if collision.green else 'FAIL'}.")
+    return collision
+
+
+async def _work(stage: Stage, *words: str) -> None:
+    """Let agents do these jobs, side by side."""
+    for job in COLLIDE.jobs:
+        if job.word in words:
+            await stage.ask(f"@{job.agent} {job.ask}")
+    await stage.quiet()
+
+
+async def _merge(stage: Stage, narrator: Narrator, agent: str, *, lands: bool = True) -> Json:
+    """Merge an agent's branch. Raises DemoError where it should land and does not, or should not and does."""
+    answer = await stage.post(f"/api/worktrees/{agent}/merge", {"name": YOU})
+    if answer["success"] is not lands:
+        raise DemoError(f"the branch of {agent}: {'merged' if answer['success'] else answer['reason']}")
+    narrator.note(f"  {agent}: {'merged' if lands else answer['reason']}")
+    await asyncio.sleep(3 * LOOK_S)  # what the room says of it is printed before the story goes on
+    return answer
 
 
 async def _race(stage: Stage, narrator: Narrator, folder: Path, config: Path) -> Race:
@@ -134,9 +217,13 @@ async def _git(code: Path, *words: str) -> list[str]:
     return [line for line in done.stdout.decode().splitlines() if line]
 
 
-def _verdict(race: Race, ok: bool) -> str:
+def _verdict(collision: Collision, race: Race, ok: bool) -> str:
     """What the outcome means, for people."""
-    lines = []
+    tests = "the tests pass" if collision.green else "the tests FAIL"
+    lines = [
+        f"{PRICES}: joined by {' and '.join(collision.joined) or 'nothing'}; {collision.asked or 'nothing'} was "
+        f"asked and is {collision.answered or 'open'}; {tests} on main"
+    ]
     for name, status in race.statuses.items():
         score = race.scores[name]
         told = f"score {score:.3f}" if score is not None else f"stopped: {race.which}" if race.which else ""

@@ -109,7 +109,8 @@ class Edit:
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """What an agent does when it is asked for `word`. `instead`: the way round, when it has to steer."""
+    """What an agent does when it is asked for `word`. `instead`: the way round, when it has to steer; `settles`: what
+    it writes when it is asked to settle a conflict of that work."""
 
     agent: str
     word: str
@@ -119,6 +120,7 @@ class Job:
     commit: str = ""
     instead: tuple[Edit, ...] = ()
     instead_say: str = ""
+    settles: str = ""
 
 
 JOBS = (

@@ -100,17 +100,23 @@ class Stage:
         self.settings, self.url, self._http = settings, url, http
 
     async def get(self, path: str) -> Json:
-        return await self._request("GET", path)
+        reply: Json = await self._request("GET", path)
+        return reply
+
+    async def listed(self, path: str) -> list[Json]:
+        """What is answered as a list."""
+        reply: list[Json] = await self._request("GET", path)
+        return reply
 
     async def post(self, path: str, body: Json | None = None) -> Json:
-        return await self._request("POST", path, body or {})
+        reply: Json = await self._request("POST", path, body or {})
+        return reply
 
-    async def _request(self, method: str, path: str, body: Json | None = None) -> Json:
+    async def _request(self, method: str, path: str, body: Json | None = None) -> Any:
         async with self._http.request(method, self.url + path, json=body) as answer:
             reply = await answer.json()
         if answer.status >= 400:
             raise DemoError(f"{path}: {reply.get('error', {}).get('message', answer.status)}")
-        assert isinstance(reply, dict)
         return reply
 
     async def ask(self, text: str) -> str:

@@ -84,7 +84,7 @@ async def play(options: Options, console: Console) -> tuple[dict[str, Any], str]
         raise DemoError(f"{folder} is not empty; give a new folder")
     try:
         if options.merge:
-            return await merge_story.play(folder, options.port, narrator, stay=options.stay)
+            return await merge_story.play(folder, options.pace_s, options.port, narrator, stay=options.stay)
         if options.rewind:
             return await rewind_story.play(folder, options.pace_s, options.port, narrator, stay=options.stay)
         return await _approach(folder, options, narrator)
@@ -254,7 +254,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--merge",
         action="store_true",
-        help="merging instead: three variants of one task race, and the best is merged",
+        help="merging instead: what is joined, what is asked, and three variants of one task that race",
     )
     parser.add_argument("--json", dest="as_json", action="store_true", help="print the outcome as JSON")
 
