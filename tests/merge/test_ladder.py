@@ -89,3 +89,37 @@ def test_no_name_is_imported_twice(merge: Merge) -> None:
     theirs = base.replace('"z";\n', '"z";\nimport { a } from "m";\n')
     merged = merge(base, ours, theirs, "a.js")
     assert not merged.clean or merged.text.count('"m"') == 1
+
+
+_RENAMED = """\
+def first(rows):
+    found = []
+    for row in rows:
+        found.append(row)
+    return found
+
+
+def second(rows):
+    rows = [row for row in rows if row]
+    rows = sorted(rows)
+    rows.reverse()
+    count = len(rows)
+    print(count)
+    return rows
+"""
+
+
+def test_a_definition_that_one_side_renamed_and_moved_is_followed(merge: Merge) -> None:
+    head, _, tail = _RENAMED.partition("\n\n\n")
+    ours = tail + "\n\n" + head.replace("first", "collected") + "\n"
+    theirs = _RENAMED.replace("found.append(row)", "found.append(row.strip())")
+    merged = merge(_RENAMED, ours, theirs)
+    assert (merged.clean, merged.by) == (True, "entity"), merged.text
+    assert merged.text == ours.replace("found.append(row)", "found.append(row.strip())")
+
+
+def test_the_old_name_that_the_other_side_newly_uses_is_a_conflict(merge: Merge) -> None:
+    head, _, tail = _RENAMED.partition("\n\n\n")
+    ours = tail + "\n\n" + head.replace("first", "collected") + "\n"
+    theirs = _RENAMED.replace("found.append(row)", "found.append(first(row))")
+    assert not merge(_RENAMED, ours, theirs).clean

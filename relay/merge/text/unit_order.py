@@ -3,6 +3,8 @@
 Invariants:
 - a unit that one side added, changed or removed alone is as that side has it; for one that both changed, the caller
   is asked;
+- a definition that one side renamed is followed only where the other side changed it, and where nothing else is as
+  much like it;
 - the order is that of both sides where they agree; what both add at one place is joined only where the order of such
   units says nothing, and then stands in an order that does not depend on the side.
 """
@@ -10,14 +12,18 @@ Invariants:
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from relay.merge.text import kinds
+from relay.merge.text.lines import normal, telling
 from relay.merge.text.pieces import Piece, Spans, conflicts_of, rows_of
 from relay.merge.text.syntax import Source, Unit, Units
 
 _FROM = re.compile(r"""\bfrom\s+['"]([^'"]+)['"]|^import: from\s+(\S+)\s+import|\buse\s+([\w:]+)::\{""")
+#: Share of its lines, its name left out, that a definition keeps when it is renamed; and how many at least.
+ALIKE, LEAST_LINES = 0.6, 2
 Versions = tuple[Unit | None, Unit | None, Unit | None]
 #: What merges a unit that both sides changed.
 Inner = Callable[[Versions], list[Piece]]
@@ -51,6 +57,8 @@ def merged_units(
     parents = {units.parent for units in (o, a, b) if units.parent}
     if len(parents) > 1:
         return None
+    if inner is not None:
+        o, a, b = _followed(sources, (o, a, b))
     parent = next(iter(parents), "")
     tables = [{unit.key: unit for unit in units.units} for units in (o, a, b)]
     kept: dict[str, _Kept] = {}
@@ -242,3 +250,54 @@ def _last_comma(sources: tuple[Source, Source, Source], units: tuple[Units, Unit
         if each.units and source.rows[each.units[-1].rows[1] - 1].rstrip().endswith(","):
             return ","
     return ""
+
+
+def _followed(sources: Sequence[Source], found: tuple[Units, Units, Units]) -> tuple[Units, Units, Units]:
+    """The units of three texts, those that one side renamed and the other changed by the key that they had."""
+    o, a, b = found
+    first, second = ({unit.key for unit in each.units} for each in (a, b))
+    known = {unit.key for unit in o.units}
+    sides = []
+    for at, side, mine, others in ((1, a, first, second), (2, b, second, first)):
+        gone = [unit for unit in o.units if unit.key not in mine and unit.key in others]
+        come = [unit for unit in side.units if unit.key not in known and unit.key not in others]
+        names = _renamed(sources[0], gone, sources[at], come)
+        units = tuple(replace(unit, key=names.get(unit.key, unit.key)) for unit in side.units)
+        sides.append(replace(side, units=units) if names else side)
+    return o, sides[0], sides[1]
+
+
+def _renamed(base: Source, gone: Sequence[Unit], side: Source, come: Sequence[Unit]) -> dict[str, str]:
+    """The old keys by the new ones."""
+    gone = [unit for unit in gone if unit.kind in kinds.DEFINITIONS - {"value"}]
+    come = [unit for unit in come if unit.kind in kinds.DEFINITIONS - {"value"}]
+    if not gone or not come:
+        return {}
+    bodies = [_body(base, unit) for unit in gone]
+    alike = sorted(
+        (
+            (share, old.key, new.key)
+            for new in come
+            for old, body in zip(gone, bodies, strict=True)
+            if old.kind == new.kind and (share := _share(body, _body(side, new))) >= ALIKE
+        ),
+        reverse=True,
+    )
+    found: dict[str, str] = {}
+    for share, old, new in alike:
+        rivals = [each for each in alike if each[0] == share and (each[1] == old) != (each[2] == new)]
+        if new not in found and old not in found.values() and not rivals:
+            found[new] = old
+    return found
+
+
+def _body(source: Source, unit: Unit) -> Counter[str]:
+    """The lines of a definition without its name."""
+    name = re.escape(unit.key.rpartition(" ")[2])
+    text = re.sub(rf"(?<!\w){name}(?!\w)", "", "\n".join(source.rows[slice(*unit.rows)]))
+    return Counter(line for row in text.split("\n") if telling(line := normal(row)))
+
+
+def _share(one: Counter[str], other: Counter[str]) -> float:
+    both = (one & other).total()
+    return 2 * both / (one.total() + other.total()) if both >= LEAST_LINES else 0.0
