@@ -7,7 +7,9 @@ the same as nothing found.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from relay.git.trial_merge import Merge
 
@@ -79,6 +81,34 @@ class Likeness:
     cosine: float
     terms: tuple[str, ...] = ()
     declared: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class SemanticConflict:
+    """What one side changes and the other comes to rely on, though git merges the two (003, section 6.1, level 3).
+
+    `said`: what each side did and how the one definition reaches the other, in sentences that name the two. `path`,
+    `lines`: of the definition that is changed; `other_path`: of the one that relies on it. `value`: the conflict as
+    docs/conflicts.md has it.
+    """
+
+    said: tuple[str, ...]
+    path: str
+    other_path: str
+    lines: tuple[int, int]
+    symbol: str
+    severity: str
+    value: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class SemanticCheck:
+    """What is known of a pair across files. `why`: why the two as they stand could not be looked at, empty = they
+    were, or will be; `pending`: they were not looked at yet. Then `conflicts` are those of the last look."""
+
+    conflicts: tuple[SemanticConflict, ...] = ()
+    why: str = ""
+    pending: bool = False
 
 
 @dataclass(frozen=True, slots=True)

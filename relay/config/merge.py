@@ -25,6 +25,12 @@ class MergeSettings:
         low=1,
         high=600_000,
     )
+    check_timeout_s: float = setting(
+        "seconds for a look at what one agent changes and another relies on across files, while both work; "
+        "0 = nobody looks",
+        20.0,
+        high=600,
+    )
     test: tuple[str, ...] = setting(
         "the program with its arguments that tests a merged tree, in an export of it; no shell reads it. "
         "[] = nothing is tested, and that is said",
@@ -33,4 +39,10 @@ class MergeSettings:
     )
     test_timeout_s: float = setting(
         "seconds until the tests of a merged tree and all they started are ended", 600.0, low=1, high=86400
+    )
+    test_every_s: float = setting(
+        "seconds between two rounds in which each two agents' work is merged and tested by `merge.test` while both "
+        "work; 0 = never",
+        0.0,
+        high=86400,
     )

@@ -16,7 +16,7 @@ from relay.airspace.live.observer import Observer
 from relay.airspace.live.picture import Picture
 from relay.airspace.live.scanner import Scanner
 from relay.airspace.live.service import AirspaceService
-from relay.airspace.pair_facts import Likeness
+from relay.airspace.pair_facts import Likeness, SemanticCheck
 from relay.airspace.readings import Assessment, Evidence, Level, Reading, Thresholds, assess
 from relay.airspace.text_similarity import Vocabulary
 from relay.git.trial_merge import Merge, Target, Trial
@@ -51,6 +51,7 @@ class PlayedTrees:
         self.why = ""
         self.tried: dict[str, Trial] = {}
         self.commits: dict[str, Sequence[str]] = {}
+        self.checks: dict[Pair, SemanticCheck] = {}
 
     async def working_sets(self) -> Sequence[WorkingSet]:
         return list(self.sets)
@@ -75,6 +76,9 @@ class PlayedTrees:
 
     def pairs(self) -> Sequence[Pair]:
         return could_collide({one.agent: all_paths(one.files) for one in self.sets})
+
+    def semantic(self, risks: Mapping[Pair, float], but: Collection[str]) -> Mapping[Pair, SemanticCheck]:
+        return self.checks
 
     def branches(self) -> Mapping[str, str]:
         return {one.agent: f"relay/{one.agent.lower()}" for one in self.sets}

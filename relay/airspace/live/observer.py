@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 
 from relay.airspace.advisories import intents
@@ -26,6 +26,8 @@ from relay.airspace.globs import matches
 from relay.airspace.live.likeness import WorkLikeness
 from relay.airspace.live.measure import LiveMeasure
 from relay.airspace.live.picture import Picture
+from relay.airspace.pair_facts import SemanticCheck
+from relay.airspace.profiles.semantic import with_conflicts
 from relay.airspace.worktrees.working_sets import WorkingSetSource
 from relay.config.airspace import AirspaceSettings
 from relay.git.trial_merge import JoinedFile, Merge, Target, Trial, Verdict
@@ -76,6 +78,8 @@ class Observer:
         self.joined: dict[Pair, tuple[JoinedFile, ...]] = {}
         self.target: Target | None = None
         self.trials: Mapping[str, Trial] = {}
+        #: Of each pair with changed code, what is known of it across files.
+        self.semantic: Mapping[Pair, SemanticCheck] = {}
         self._merges: dict[Pair, Merge] = {}
         self._declared: Declared = {}
         self._trails: dict[Pair, deque[tuple[float, float]]] = {}
@@ -103,6 +107,22 @@ class Observer:
         self.picture = await asyncio.to_thread(self._measure.scan, measured, self._merges, words)
         if await self._try_merges(measured, settings):
             self.picture = await asyncio.to_thread(self._measure.scan, measured, self._merges, words)
+        self._look_across_files(working, settings)
+
+    def _look_across_files(self, working: Collection[str], settings: AirspaceSettings) -> None:
+        """Add what is known across files to the picture; nothing waits for it."""
+        links = self.picture.links
+        done = {agent for agent, trial in self.trials.items() if trial.verdict is Verdict.NOTHING}
+        risks = {pair: assessment.risk for pair, assessment in links.items()}
+        self.semantic = self.worktrees.semantic(risks, done)
+        found = {
+            pair: counted
+            for pair, check in self.semantic.items()
+            if set(pair) <= set(working) and (counted := _counted(check, settings.muted)).conflicts
+        }
+        if found:
+            more = {pair: with_conflicts(links.get(pair), check) for pair, check in found.items()}
+            self.picture = replace(self.picture, links={**links, **more})
 
     async def _try_merges(self, measured: Sequence[WorkingSet], settings: AirspaceSettings) -> bool:
         """Ask git about the pairs of an advisory, then about those that could collide, the riskiest first; True
@@ -208,6 +228,16 @@ def with_intents(sets: Mapping[str, WorkingSet], declared: Declared) -> dict[str
         touches = (FileTouch(path, locked=Source.LOCK in paths[path]) for path in paths if path in new)
         made[agent] = replace(before, intent=(*before.intent, *touches))
     return dict(sorted(made.items()))
+
+
+def _counted(check: SemanticCheck, muted: Sequence[str]) -> SemanticCheck:
+    """The look without the conflicts that are all in muted files. Pure."""
+    conflicts = tuple(
+        each
+        for each in check.conflicts
+        if not all(matches(path, muted) for path in (each.path, each.other_path))
+    )
+    return replace(check, conflicts=conflicts)
 
 
 def without(working_set: WorkingSet, globs: Sequence[str]) -> WorkingSet:

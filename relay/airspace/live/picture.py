@@ -11,7 +11,9 @@ from typing import Any
 
 from relay.airspace.advisories import wording
 from relay.airspace.advisories.rules.advisory import Advisory
+from relay.airspace.pair_facts import SemanticCheck
 from relay.airspace.readings import Assessment, Level
+from relay.airspace.worktrees.merging.wording import flat
 from relay.base.durations import iso
 from relay.model.working_set import FileTouch, Pair, WorkingSet
 
@@ -124,6 +126,15 @@ def picture_json(
     }
 
 
+def unchecked_json(semantic: Mapping[Pair, SemanticCheck]) -> list[dict[str, Any]]:
+    """The pairs that were not looked at across files as they stand. `why` it could not be done; None = not yet."""
+    return [
+        {"a": a, "b": b, "why": check.why or None}
+        for (a, b), check in sorted(semantic.items())
+        if check.why or check.pending
+    ]
+
+
 @dataclass(frozen=True, slots=True)
 class PictureSample:
     """What the history keeps of one moment. `ahead`: the clear pairs of which a collision is foretold."""
@@ -178,9 +189,11 @@ def near_text(
     advisories: Sequence[Advisory],
     agents: Sequence[str],
     conflicts: Mapping[Pair, Sequence[str]] | None = None,
+    semantic: Mapping[Pair, SemanticCheck] | None = None,
 ) -> str:
     """The near pairs, as markdown for the room: first the open advisories, as they are now and not as they were
-    said, then the nearest other pairs. `conflicts`: by pair, the files that git cannot merge: these are not clear."""
+    said, then the nearest other pairs. `conflicts`: by pair, the files that git cannot merge: these are not clear;
+    nor are those that conflict across files (`semantic`), and nobody knows of those that could not be looked at."""
     if not agents:
         return "Nobody has anything in hand."
     lines = [f"- {_level(advisory.level)} {wording.line(advisory)}" for advisory in advisories]
@@ -190,22 +203,45 @@ def near_text(
         for (a, b), paths in sorted((conflicts or {}).items())
         if paths and (a, b) not in in_advisories
     ]
+    checks = sorted((semantic or {}).items())
+    lines += [
+        f"- {a} and {b}: {flat(' '.join(check.conflicts[0].said))}"
+        for (a, b), check in checks
+        if check.conflicts and (a, b) not in in_advisories
+    ]
+    lines += [
+        f"- {a} and {b}: what the one changes and the other relies on is not known: {flat(check.why)}"
+        for (a, b), check in checks
+        if check.why
+    ]
     clear = sorted(
         (-assessment.risk, pair, assessment)
         for pair, (assessment, level) in links.items()
-        if level is Level.CLEAR and not (conflicts or {}).get(pair)
+        if level is Level.CLEAR and not (conflicts or {}).get(pair) and not _unclear(pair, semantic)
     )
     lines += [
         f"- {a} and {b}: risk {near.risk:.2f}, {'clear, but may collide later' if near.ahead else 'clear'}"
         + (f" ({near.evidence[0].text})" if near.evidence else "")
         for _, (a, b), near in clear[:8]
     ]
-    if not lines:
-        named = ", ".join(agents)
-        return (
-            f"All is clear: {named} are apart." if len(agents) > 1 else f"All is clear: only {named} works."
-        )
-    return "**In the airspace:**\n" + "\n".join(lines)
+    pending = sum(check.pending for _, check in checks)
+    waiting = (
+        f"{pending} pair{' is' if pending == 1 else 's are'} still to be compared across files."
+        if pending
+        else ""
+    )
+    if lines:
+        near = "**In the airspace:**\n" + "\n".join(lines)
+        return f"{near}\n\n{waiting}" if waiting else near
+    named = ", ".join(agents)
+    if waiting:
+        return f"So far {named} are apart. {waiting}"
+    return f"All is clear: {named} are apart." if len(agents) > 1 else f"All is clear: only {named} works."
+
+
+def _unclear(pair: Pair, semantic: Mapping[Pair, SemanticCheck] | None) -> bool:
+    check = (semantic or {}).get(pair)
+    return check is not None and bool(check.conflicts or check.why)
 
 
 def _level(level: Level) -> str:

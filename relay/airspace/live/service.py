@@ -88,6 +88,7 @@ class AirspaceService:
             "enabled": settings.enabled,
             "thresholds": asdict(thresholds),
             **picture.picture_json(seen.picture, seen.sets, levels, advisories, agents, branches),
+            "unchecked": picture.unchecked_json(seen.semantic),
             "graph": self._graph.state(),
             "precision": self._scanner.precision,
             "at": iso(self._scanner.looked_at or None),
@@ -150,7 +151,9 @@ class AirspaceService:
             return "The airspace is switched off (`airspace.enabled`)."
         standing = sorted(self._protocol.state.advisories.values(), key=lambda advisory: advisory.opened_at)
         seen = self._scanner.observer
-        near = picture.near_text(self._scanner.links(), standing, sorted(seen.sets), seen.conflicts)
+        near = picture.near_text(
+            self._scanner.links(), standing, sorted(seen.sets), seen.conflicts, seen.semantic
+        )
         no_main = seen.worktrees.no_main()
         if no_main and not seen.sets:
             near = ""  # nothing could be looked at

@@ -23,6 +23,7 @@ from relay.airspace.text_similarity import Vocabulary
 from relay.airspace.worktrees.change_feed import ChangeFeed
 from relay.airspace.worktrees.lifecycle import WorktreeChange, WorktreeLifecycle
 from relay.airspace.worktrees.merge_trials import MergeTrials
+from relay.airspace.worktrees.merging.semantic_checks import SemanticChecks
 from relay.airspace.worktrees.room import MergeTest, WorktreeRoom
 from relay.airspace.worktrees.survey import Surveyor, Work, messages
 from relay.airspace.worktrees.tracked_worktree import TrackedWorktree, WorktreeGone
@@ -85,6 +86,7 @@ class WorktreeRegistry:
         self.turn_trees: dict[str, str] = {}
         self._make = make
         self.merge_trials = MergeTrials(self.scratch, self.differ, self.worktrees, room)
+        self.semantic = SemanticChecks(self.scratch, self.worktrees, room)
         self._surveyor = self._surveyor_of(settings)
         self._main_commit: str | None = None
         #: The branch that the main checkout was on when it last was on one.
@@ -120,6 +122,7 @@ class WorktreeRegistry:
         before, self.settings = self.settings, settings
         if before.merge != settings.merge:
             self.merge_trials.forget()
+            self.semantic.forget()
         if before.airspace.ignored != settings.airspace.ignored:
             self._surveyor = self._surveyor_of(settings)
             for worktree in self.worktrees.values():
@@ -142,7 +145,7 @@ class WorktreeRegistry:
         except (UnusableCheckout, GitError, OSError) as error:
             self.trouble = f"Agents have no worktrees, and only read: {error}."
             return
-        self.main = self.merge_trials.main = main
+        self.main = self.merge_trials.main = self.semantic.main = main
         self._main_commit, self._main_branch = head.commit, head.branch
         self.lifecycle = WorktreeLifecycle(main, self.settings.worktrees_dir, self.scratch)
 
@@ -251,6 +254,7 @@ class WorktreeRegistry:
                 await stack.enter_async_context(worktree.lock)
             await self.scratch.empty(self.main.hash)
             self.merge_trials.forget()
+            self.semantic.forget()
             for worktree in self.worktrees.values():
                 worktree.snapshotter.forget()
                 worktree.mark_stale(None)

@@ -8,10 +8,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from relay.airspace.pair_facts import SemanticConflict
 from relay.airspace.worktrees.commit_message import WorkSummary
 from relay.airspace.worktrees.lifecycle import WorktreeChange
 from relay.git.run import Git
 from relay.git.trial_merge import ConflictPart, Merge
+
+
+class Unchecked(Exception):
+    """Two sides could not be looked at across files; the message says why."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +49,13 @@ class WorktreeRoom:
 
     async def test(self, git: Git, tree: str) -> MergeTest | None:
         """Run the configured tests on a tree, outside of every checkout; None: none are configured."""
+        return None
+
+    async def across_files(
+        self, git: Git, sides: Sequence[tuple[str, str]]
+    ) -> Sequence[SemanticConflict] | None:
+        """What the one of two sides changes and the other relies on; a side is its agent and its commit. None: nobody
+        looks. Raises Unchecked."""
         return None
 
     async def ask(self, wanted: WantedMerge, parts: Sequence[ConflictPart]) -> Sequence[str]:

@@ -12,6 +12,7 @@ from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
+from relay.airspace.pair_facts import SemanticCheck
 from relay.airspace.text_similarity import Vocabulary
 from relay.airspace.worktrees.registry import WorktreeRegistry
 from relay.git.merge_state import is_binary
@@ -99,6 +100,13 @@ class WorkingSetSource:
         self, pairs: Sequence[Pair], trials: Mapping[str, Trial], *, most: int
     ) -> Mapping[Pair, Merge | None]:
         return await self._registry.merge_trials.merges(pairs, trials, most=most)
+
+    def semantic(self, risks: Mapping[Pair, float], but: Collection[str]) -> Mapping[Pair, SemanticCheck]:
+        """What is known across files of all pairs with changed code but those of the agents `but`, the riskiest
+        first; what is not known is looked at."""
+        checks = self._registry.semantic
+        able = [pair for pair in checks.able() if not set(but) & set(pair)]
+        return checks.of(sorted(able, key=lambda pair: (-risks.get(pair, 0.0), pair)))
 
     def branches(self) -> Mapping[str, str]:
         seen = {

@@ -173,6 +173,7 @@ class AirspaceParts:
         self.scanner = Scanner(context, self.protocol, observer, self.interrupter)
         self.graph_keeper = GraphKeeper(store, measure, self.working_sets, self.scanner)
         worktrees.watcher.code.append(self.graph_keeper.changed)
+        worktrees.registry.semantic.changed = self._poke
         self.live = AirspaceService(context, self.protocol, self.scanner, self.graph_keeper)
         self.guard = AirspaceGuard(context, self.protocol, self.scanner)
         self.followers: tuple[follow.Follower, ...] = (
@@ -185,6 +186,7 @@ class AirspaceParts:
         start("airspace", self._scan)
         start("airspace-show", self._show)
         start("airspace-changes", self._listen)
+        start("airspace-semantic", self._worktrees.registry.semantic.run)
         start("airspace-graph", self._keep_graph)
         start("airspace-interrupts", self.interrupter.run)
         for follower in self.followers:

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from relay.airspace.worktrees.room import MergeTest, WorktreeRoom
+from relay.airspace.pair_facts import SemanticConflict
+from relay.airspace.worktrees.room import MergeTest, Unchecked, WorktreeRoom
 from relay.checks.results import Check, CheckResult, State
 from relay.checks.runner import CheckRunner
 from relay.config.merge import MergeSettings
 from relay.git.run import Git, GitError
 from relay.git.trial_merge import Merge
+from relay.merge.conflicts import checker
+from relay.merge.conflicts.checker import ConflictChecker
+from relay.merge.conflicts.conflict import Conflict
 from relay.merge.joining import Chosen, Joiner, nothing_chosen
 from relay.store.ports import Store
 
@@ -24,10 +28,13 @@ class MergeTools:
     def __init__(self, settings: Callable[[], MergeSettings]) -> None:
         self._settings = settings
         self._joiner: Joiner | None = None
+        self._checker: ConflictChecker | None = None
 
     async def close(self) -> None:
         if self._joiner is not None:
             await self._joiner.close()
+        if self._checker is not None:
+            await self._checker.close()
 
     async def join(
         self, git: Git, ours: str, theirs: str, merge: Merge, chosen: Chosen = nothing_chosen
@@ -40,6 +47,22 @@ class MergeTools:
         if self._joiner is None:
             self._joiner = Joiner()
         return await self._joiner.join(git, ours, theirs, merge, chosen, timeout_s=settings.timeout_ms / 1000)
+
+    async def across_files(
+        self, git: Git, sides: Sequence[tuple[str, str]]
+    ) -> Sequence[SemanticConflict] | None:
+        """As of `WorktreeRoom`."""
+        timeout_s = self._settings().check_timeout_s
+        if not timeout_s:
+            return None
+        if self._checker is None:
+            self._checker = ConflictChecker()
+        (a, ours), (b, theirs) = sides
+        try:
+            found = await self._checker.across_files(git, ours, theirs, timeout_s=timeout_s)
+        except checker.Unchecked as error:
+            raise Unchecked(str(error)) from error
+        return [_semantic(conflict.named(a, b)) for conflict in found]
 
     async def test(self, store: Store, git: Git, folder: Path, tree: str) -> MergeTest | None:
         """The configured tests on a tree that `git` has, exported below `folder`; a tree is tested once. None: none
@@ -63,6 +86,25 @@ class JoiningRoom(WorktreeRoom):
 
     async def join(self, git: Git, ours: str, theirs: str, merge: Merge) -> Merge:
         return await self._tools.join(git, ours, theirs, merge)
+
+    async def across_files(
+        self, git: Git, sides: Sequence[tuple[str, str]]
+    ) -> Sequence[SemanticConflict] | None:
+        return await self._tools.across_files(git, sides)
+
+
+def _semantic(conflict: Conflict) -> SemanticConflict:
+    places = conflict.places or ((conflict.path or "", 0, 0),)
+    path, first, last = places[0]
+    return SemanticConflict(
+        conflict.evidence,
+        path,
+        places[-1][0],
+        (first, last),
+        conflict.entity or "",
+        str(conflict.severity),
+        conflict.as_json(),
+    )
 
 
 def _said(result: CheckResult) -> str:

@@ -19,6 +19,7 @@ from pathlib import Path
 import structlog
 
 from relay.airspace.advisories import table
+from relay.airspace.pair_facts import SemanticConflict
 from relay.airspace.worktrees.commit_message import WorkSummary, asked_of
 from relay.airspace.worktrees.lifecycle import CHANGED, WorktreeChange
 from relay.airspace.worktrees.room import MergeTest, WantedMerge, WorktreeRoom
@@ -66,6 +67,11 @@ class StoredWorktreeRoom(WorktreeRoom):
             return await self._store.read(lambda tx: journal.chosen(tx, ids))
 
         return await self._tools.join(git, ours, theirs, merge, chosen)
+
+    async def across_files(
+        self, git: Git, sides: Sequence[tuple[str, str]]
+    ) -> Sequence[SemanticConflict] | None:
+        return None if self._tools is None else await self._tools.across_files(git, sides)
 
     async def ask(self, wanted: WantedMerge, parts: Sequence[ConflictPart]) -> Sequence[str]:
         async def work(tx: Tx) -> list[str]:

@@ -399,7 +399,12 @@ def _conflict(findings: list[Finding], letters: str) -> Conflict:
         side,
         other,
         tuple(evidence),
+        places=(_place(definition.path, definition.entity), _place(reader.path, entity)),
     )
+
+
+def _place(path: str, entity: Entity | None) -> tuple[str, int, int]:
+    return (path, 0, 0) if entity is None else (path, entity.start, entity.end)
 
 
 def at_base(conflicts: Iterable[Conflict], base: str) -> list[Conflict]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any
@@ -30,6 +30,8 @@ class Severity(StrEnum):
 
 SEVERITIES = tuple(Severity)
 
+Place = tuple[str, int, int]
+
 
 @dataclass(frozen=True, slots=True)
 class Side:
@@ -44,6 +46,10 @@ class Side:
 
     def as_json(self) -> dict[str, Any]:
         return {"lane": self.lane, "event": self.event, "before": self.before, "after": self.after}
+
+    @classmethod
+    def of_json(cls, value: Mapping[str, Any]) -> Side:
+        return cls(value["before"], value["after"], value["lane"], value["event"])
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +68,8 @@ class Conflict:
     evidence: tuple[str, ...] = ()
     base: str | None = None
     state: str = "open"
+    #: Level 3: the path, first and last line of the definition that is changed, then of the one that relies on it.
+    places: tuple[Place, ...] = ()
 
     @property
     def id(self) -> str:
@@ -84,6 +92,30 @@ class Conflict:
             "evidence": list(self.evidence),
             "state": self.state,
         }
+
+    @classmethod
+    def of_json(cls, value: Mapping[str, Any], places: Iterable[Sequence[Any]] = ()) -> Conflict:
+        """From the form of `as_json`, which has no `places`."""
+        return cls(
+            value["level"],
+            value["kind"],
+            Severity(value["severity"]),
+            value["path"],
+            value["entity"],
+            Side.of_json(value["a"]),
+            Side.of_json(value["b"]),
+            tuple(value["evidence"]),
+            value["base"],
+            value["state"],
+            tuple((str(path), int(first), int(last)) for path, first, last in places),
+        )
+
+    def named(self, a: str, b: str) -> Conflict:
+        """With these names in place of A and B, with which each sentence of the evidence begins."""
+        names = {"A": a, "B": b}
+        said = (line.partition(" ") for line in self.evidence)
+        evidence = (f"{names.get(first, first)}{gap}{rest}" for first, gap, rest in said)
+        return replace(self, evidence=tuple(evidence))
 
     def swapped(self) -> Conflict:
         """As if the sides had been named the other way round."""

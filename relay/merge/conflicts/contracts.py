@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
+from dataclasses import replace
 
 from tree_sitter import Node as SyntaxNode
 
@@ -342,7 +343,9 @@ def added_twice(a: SideWork, b: SideWork) -> Iterator[Conflict]:
         sides = (Side(None, quoted(mine.text)), Side(None, quoted(other.text)))
         first, second = sorted((path, other_path))
         place = f"{first}, {second}"
-        yield Conflict(3, "added_twice", Severity.CRITICAL, place, mine.qualified, *sides, evidence)
+        found = Conflict(3, "added_twice", Severity.CRITICAL, place, mine.qualified, *sides, evidence)
+        places = ((path, mine.start, mine.end), (other_path, other.start, other.end))
+        yield replace(found, places=places)
 
 
 def _added_names(side: SideWork) -> dict[tuple[str, str], tuple[str, Entity]]:

@@ -67,7 +67,7 @@ async def test_two_in_one_file_are_seen_told_and_shown(house: House) -> None:
     assert [one["steer"] for one in state["advisories"]] == [["CODEX"]]
     assert set(state) == {
         *("profile", "enabled", "thresholds", "agents", "links", "advisories", "positions"),
-        *("fileCoordinates", "counts", "graph", "precision", "at", "text"),
+        *("fileCoordinates", "counts", "graph", "precision", "at", "text", "unchecked"),
     }
     assert "**resolution:**" in house.live.who_is_near() == state["text"]
     house.trees.why = "It is not known what is merged into."
