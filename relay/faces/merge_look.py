@@ -1,74 +1,25 @@
-"""Merges as interfaces look at them: who is behind the lines of a file, and whether two branches conflict.
+"""Merges for callers of an operation: who is behind the lines of a file, and whether two branches conflict.
 
-Invariants: the repository is only read; what git has to write stands in a scratch folder that is removed. It is the
-same with a room that runs, with its database alone, and with neither.
+Invariant: nothing changes, and nothing heavy is imported before it is asked for.
 """
 
 from __future__ import annotations
 
-import tempfile
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
-from dataclasses import dataclass
-from pathlib import Path
+import asyncio
+import json
+import os
+import sys
 from typing import Any
 
-from relay.airspace.worktrees.lifecycle import CHANGED, MERGED
-from relay.base.terminal_text import safe_line
-from relay.config.settings import LiveSettings, Settings
-from relay.git.branch_names import agent_branch, branch_user
-from relay.git.checkout import Checkout, UnusableCheckout, open_checkout
-from relay.git.run import Git, GitError
-from relay.git.scratch_repository import ScratchRepository
-from relay.git.trial_merge import Merge
-from relay.merge.blame import Answer, BlamedLines, Known, Landing, blame
-from relay.merge.joining import Joiner, nothing_chosen
-from relay.merge.resolution import journal
+from relay.config.settings import LiveSettings
 from relay.model import Caller, Fault, Refusal
-from relay.store.ports import Store, Tx
-from relay.timeline import compare, moments, reading
-from relay.timeline.projection import CHANGED as FILES_CHANGED
-from relay.timeline.projection import last_tree
-from relay.timeline.reading import MOST_PAGE, Filter
+from relay.store.ports import Store
 
 Json = dict[str, Any]
-#: Conflicts, the newest, among whose answers those of a file are looked for.
-MOST_ANSWERS = 1000
-#: Seconds that one file of a merge of which nothing is recorded may take, when it is tried anew.
-JOIN_S = 2.0
-
-
-@dataclass(frozen=True, slots=True)
-class NamedCommit:
-    """What a name stands for: its commit, and the agent whose branch it is, None = nobody's that is known."""
-
-    commit: str
-    agent: str | None
-
-
-@dataclass(frozen=True, slots=True)
-class BlamedFile:
-    """Who is behind the lines of a file, and its text."""
-
-    path: str
-    commit: str
-    text: str
-    lines: tuple[BlamedLines, ...]
-
-    def as_json(self) -> Json:
-        """`{path, commit, lines: [{first, last, kind, who, commit, at, subject}], shares: [{kind, who, lines}]}`;
-        `shares`: the most lines first."""
-        counts: dict[tuple[str, str], int] = {}
-        for each in self.lines:
-            key = str(each.kind), each.who
-            counts[key] = counts.get(key, 0) + each.last - each.first + 1
-        shares = sorted(counts.items(), key=lambda share: (-share[1], share[0]))
-        return {
-            "path": self.path,
-            "commit": self.commit,
-            "lines": [each.as_json() for each in self.lines],
-            "shares": [{"kind": kind, "who": who, "lines": count} for (kind, who), count in shares],
-        }
+#: Seconds that a check takes at most, beside the tests that it runs: three times, on both sides and on the merge.
+CHECK_S = 300.0
+#: Characters of an error that are quoted.
+QUOTED = 600
 
 
 class MergeLook:
@@ -79,161 +30,38 @@ class MergeLook:
 
     async def blame(self, caller: Caller, path: str, at: str | None) -> Json:
         """`BlamedFile.as_json`. Raises Refusal."""
+        from relay.faces.blamed_file import blamed_file
+
         settings = self._settings.current
         found = await blamed_file(settings.repo, path, at, settings=settings, store=self._store)
         return found.as_json()
 
+    async def check(self, caller: Caller, a: str, b: str, level: str | None) -> Json:
+        """What `relay merge check A B --json` prints, in a process of its own: reading two branches takes a while,
+        and nothing may hold the room. Raises Refusal."""
+        from relay.base.child_process import STDOUT, ChildProcess
 
-async def blamed_file(
-    repo: Path,
-    path: str,
-    at: str | None = None,
-    *,
-    settings: Settings | None = None,
-    store: Store | None = None,
-) -> BlamedFile:
-    """Who is behind the lines of the file `path` (relative to the top of the checkout `repo`) as it is committed.
-    `at`: a branch, a commit, an agent, or a moment of the timeline (#12); None = what the checkout stands on. Raises
-    Refusal."""
-    joiner = Joiner()
-
-    async def join(git: Git, ours: str, theirs: str, merge: Merge) -> Merge:
-        return await joiner.join(git, ours, theirs, merge, nothing_chosen, timeout_s=JOIN_S)
-
-    try:
-        async with scratch_of(repo) as (checkout, git):
-            named = await _at(checkout, at, settings, store)
-            file = await compare.file(git, named.commit, path)
-            if file["binary"] or file["kind"] != "file":
-                raise Refusal(
-                    f"{path[:200]!r} has no lines of text.", "Name a file of text.", Fault.MALFORMED
-                )
-            known = await _known(checkout, file["path"], named, settings, store)
-            lines = await blame(git, named.commit, file["path"], known, join)
-            return BlamedFile(file["path"], named.commit, file["text"], tuple(lines))
-    except (GitError, UnusableCheckout, OSError) as error:
-        raise Refusal(f"git could not do it: {error}.", "", Fault.UNAVAILABLE) from error
-    finally:
-        await joiner.close()
-
-
-@asynccontextmanager
-async def scratch_of(repo: Path) -> AsyncIterator[tuple[Checkout, Git]]:
-    """The checkout, and git over its objects that writes to a scratch. Raises UnusableCheckout, GitError."""
-    checkout = await open_checkout(repo)
-    with tempfile.TemporaryDirectory(prefix="relay-look-") as made:
-        scratch = ScratchRepository(Path(made) / "git")
-        await scratch.empty(checkout.hash)
-        await scratch.borrow([checkout])
-        yield checkout, scratch.git(checkout)
-
-
-async def named_commit(checkout: Checkout, name: str, settings: Settings | None) -> NamedCommit:
-    """The commit of a branch, a commit or an agent of the room. Raises Refusal (UNKNOWN)."""
-    branches = await _branches(checkout, settings)
-    agent = next(
-        (one for one, branch in branches.items() if name.casefold() in (one.casefold(), branch)), None
-    )
-    for revision in (name, branches.get(agent or "", "")):
-        if revision and not revision.startswith("-"):
-            commit = await checkout.git.maybe(
-                "rev-parse", "-q", "--verify", "--end-of-options", f"{revision}^{{commit}}"
-            )
-            if commit is not None:
-                return NamedCommit(commit, agent)
-    raise Refusal(
-        f"{safe_line(name)[:80]} is no branch, commit or agent here.",
-        "`git branch -a` lists the branches.",
-        Fault.UNKNOWN,
-        "not_found",
-    )
-
-
-async def _branches(checkout: Checkout, settings: Settings | None) -> dict[str, str]:
-    """The branch of each agent of the room, by its name."""
-    if settings is None:
-        return {}
-    user = await branch_user(checkout)
-    return {
-        agent.name: agent_branch(user, agent.role, agent.name)
-        if agent.role
-        else agent_branch(user, agent.name)
-        for agent in settings.agents
-    }
-
-
-async def _at(
-    checkout: Checkout, at: str | None, settings: Settings | None, store: Store | None
-) -> NamedCommit:
-    if at is None or not at.startswith("#") or store is None:
-        return await named_commit(checkout, at or "HEAD", settings)
-
-    async def work(tx: Tx) -> str | None:
-        moment = await moments.resolve(tx, at)
-        known = await last_tree(tx, compare.MAIN, moment.pos)
-        same = known is not None and moment.tree in (None, known.tree, known.commit)
-        return known.commit if known is not None and same else None
-
-    commit = await store.read(work)
-    if commit is None:
-        raise Refusal(
-            f"What stood at {at[:40]} is no commit of the main branch.",
-            "Lines are told apart in what is committed.",
-            Fault.UNKNOWN,
-            "unknown_moment",
-        )
-    return NamedCommit(commit, None)
-
-
-async def _known(
-    checkout: Checkout, path: str, named: NamedCommit, settings: Settings | None, store: Store | None
-) -> Known:
-    """What the room knows of the commits that a file may come from."""
-    agents = frozenset(settings.agent_names if settings is not None else ())
-    unlanded = None
-    if named.agent is not None and (head := await checkout.git.maybe("rev-parse", "-q", "--verify", "HEAD")):
-        unlanded = named.agent, head
-    if store is None:
-        return Known(agents, unlanded=unlanded)
-
-    async def work(tx: Tx) -> tuple[list[Json], list[Answer], dict[str, str]]:
-        changes = await reading.page(tx, Filter(types=(CHANGED,)), MOST_PAGE)
-        merges = [event.outputs for event in changes if event.outputs["change"] == MERGED]
-        answers = [
-            Answer(
-                path, text, str(kind.get("resolver_agent") or kind.get("user_id")), "resolver_agent" in kind
-            )
-            for asked in await journal.newest(tx, limit=MOST_ANSWERS)
-            if asked.part.path == path and asked.resolution is not None
-            for kind in [asked.resolution["resolution_type"]]
-            for text in [asked.resolution["merged_content"]]
-            if text and kind["type"] in ("agent_resolved", "human_resolved")
-        ]
-        writes = await reading.page(tx, Filter(path=path, types=(FILES_CHANGED,)), MOST_PAGE)
-        brought = {
-            touch["after"]: event.outputs["merged"]["of"][0]
-            for event in writes
-            if event.outputs.get("worktree") == compare.MAIN and event.outputs.get("merged")
-            for touch in event.outputs["touches"]
-            if touch["after"] and event.outputs["merged"]["of"][0] in agents
-        }
-        return merges, answers, brought
-
-    merges, answers, brought = await store.read(work)
-    landings = {
-        merge["commit"]: Landing(
-            merge["agent"],
-            {file["path"]: file["by"] for file in merge.get("joined") or ()},
-            await _kept(checkout, merge),
-        )
-        for merge in merges
-        if merge["commit"]
-    }
-    return Known(agents, landings, answers, brought, unlanded)
-
-
-async def _kept(checkout: Checkout, merge: Json) -> str:
-    """The commit that a squash made one commit of, as far as it is kept; "" = it was none."""
-    if merge.get("method") != "squash" or not merge.get("kept"):
-        return ""
-    return await checkout.git.maybe("rev-parse", "-q", "--verify", f"{merge['kept']}^{{commit}}") or ""
+        settings = self._settings.current
+        words = [sys.executable, "-P", "-m", "relay.cli", "merge", "check", "--json"]
+        words += ["--config", str(settings.path), *(["--level", level] if level else []), "--", a, b]
+        said: dict[int, bytes] = {}
+        try:
+            async with (
+                asyncio.timeout(CHECK_S + 3 * settings.merge.test_timeout_s),
+                await ChildProcess.start(words, env=os.environ, cwd=settings.repo) as child,
+            ):
+                async for pipe, piece in child.output():
+                    said[pipe] = said.get(pipe, b"") + piece
+                code = child.exit.code if child.exit is not None else None
+        except TimeoutError:
+            raise Refusal("The check took too long.", "Ask for fewer levels: 1-3.", Fault.BUSY) from None
+        except OSError as error:
+            raise Refusal(f"The check could not be started: {error}.", "", Fault.UNAVAILABLE) from error
+        if code in (0, 1) and (out := said.get(STDOUT)):
+            found: Json = json.loads(out)
+            return found
+        lines = b"".join(text for pipe, text in said.items() if pipe != STDOUT).decode("utf-8", "replace")
+        last = lines.strip().split("\n")[-1].removeprefix("relay: ")[-QUOTED:]
+        if code == 2:
+            raise Refusal(last, "Name two branches, commits or agents.", Fault.UNKNOWN, "not_found")
+        raise Refusal(last or "The check ended without an answer.", "", Fault.UNAVAILABLE)

@@ -25,6 +25,7 @@ from relay.coordination.tasks.claims import working_on
 from relay.coordination.tasks.service import WorkQueue
 from relay.coordination.writes.changesets import Changesets
 from relay.coordination.writes.fencing import LockCheck
+from relay.faces.merge_look import MergeLook
 from relay.faces.room import IntentService, RoomService, roster_of
 from relay.faces.timeline_look import TimelineLook
 from relay.memory.embedding import EmbeddingModel
@@ -58,6 +59,7 @@ class Services:
     keys: Keys
     timeline: TimelineLook
     conflicts: MergeConflicts
+    merges: MergeLook
 
     async def revoke_key(self, caller: Caller, key_id: str) -> dict[str, Any]:
         """Revoke a key and end the session that is its own, so that what it held is free now; a session that it named
@@ -122,6 +124,7 @@ def services_of(
         keys=keys,
         timeline=TimelineLook(store, settings),
         conflicts=MergeConflicts(store),
+        merges=MergeLook(store, settings),
     )
 
 

@@ -39,6 +39,7 @@ PLACES: Mapping[str, tuple[str, str]] = {
     "read_room": ("GET", "/room/messages"),
     "who": ("GET", "/who"),
     "resolve": ("POST", "/conflicts/answer"),
+    "check_merge": ("POST", "/merge/check"),
     "timeline": ("POST", "/timeline"),
     "help": ("GET", "/help"),
 }

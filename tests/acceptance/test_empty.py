@@ -33,6 +33,7 @@ ASKED: list[tuple[str, dict[str, Any], dict[str, Any] | list[Any]]] = [
     ("complete_work", {"task_id": NOBODYS, "success": True}, {"success": False, "reason": "unknown_task"}),
     ("release_work", {"task_id": NOBODYS}, {"success": False, "reason": "unknown_task"}),
     ("resolve", {"id": "c1", "text": "x = 1"}, {"success": False, "reason": "not_found"}),
+    ("check_merge", {"a": "one", "b": "other"}, {"success": False, "reason": "not_found"}),
     ("read_room", {}, {}),
     ("who", {}, {}),
     ("acquire_lock", {"file_path": "a.py"}, {"success": True, "action": "acquired", "fencing_token": 1}),

@@ -13,6 +13,7 @@ from urllib.parse import quote
 from relay.faces.http.reference.openapi import document
 from relay.faces.operations.registry import OPERATIONS
 from tests.e2e.conftest import Open
+from tests.git.repository import repository
 from tests.outside import ECHO, Outside, agent
 
 
@@ -149,6 +150,11 @@ async def test_every_operation_once_in_a_new_room(open_room: Open) -> None:
     assert await ask("check_locks", file_paths=["src/of-the-key.py"]) == [], "its session ended with it"
     assert isinstance((await ask("timeline", what="log"))["events"], list)
     assert await ask("conflicts") == []
+    repository(room.folder, {"kept.txt": "one\ntwo\n"})
+    checked = await ask("check_merge", a="main", b="HEAD")
+    assert (checked["conflicts"], checked["not_run"]) == ([], [4])
+    blamed = await ask("blame", path="kept.txt")
+    assert blamed["shares"] == [{"kind": "person", "who": "Ann", "lines": 2}]
     # A conflict comes of a merge (tests/merge); of one that is not there this says so.
     answer = {"headers": {"X-API-Key": room.token}, "json": {"id": "c1", "text": "x = 1\n"}}
     async with room.session.post(f"{room.url}/conflicts/answer", **answer) as response:

@@ -14,7 +14,7 @@ from relay.app.merge.command import main
 from relay.app.wiring.merge_tools import MergeTools
 from relay.app.wiring.schema import SCHEMAS
 from relay.config.merge import MergeSettings
-from relay.faces.merge_look import BlamedFile, blamed_file
+from relay.faces.blamed_file import BlamedFile, blamed_file
 from relay.model import Refusal
 from relay.model.actions import Resolve
 from tests.engines import BOTH, open_store

@@ -13,7 +13,10 @@ import pytest
 from relay.app.merge import check
 from relay.app.wiring.schema import SCHEMAS
 from relay.config.loading import load
+from relay.config.settings import LiveSettings
+from relay.faces.merge_look import MergeLook
 from relay.log.events import Lane
+from relay.model import Caller, Refusal
 from relay.model.touches import Kind, Source, Touch
 from relay.store.open import opened_store
 from relay.timeline.file_changes import record_changes
@@ -198,3 +201,18 @@ def test_a_room_says_whose_work_it_is(repo: Path, capsys: pytest.CaptureFixture[
         assert (code, conflict["kind"]) == (1, "both_changed")
         assert (conflict["a"]["lane"], conflict["a"]["event"]) == (lane.key, event)
         assert (conflict["b"]["lane"], conflict["b"]["event"]) == (None, None)
+
+
+async def test_the_tool_answers_as_the_command(repo: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    together(repo)
+    path = configured(repo, sys.executable, "check.py")
+    look: Any = MergeLook(None, LiveSettings(load(Path(path))))  # type: ignore[arg-type]
+    for level in (None, "1-3"):
+        words = ["--level", level] if level else []
+        said = await look.check(Caller("BOT", "s1"), "a", "b", level)
+        code, told = await asyncio.to_thread(checked, capsys, "a", "b", "--config", path, *words)
+        assert said == told and bool(told["conflicts"]) == (level is None) == bool(code)
+    for a in ("nowhere", "-o", "--repo=/"):
+        with pytest.raises(Refusal, match=r"is no branch, commit or agent here") as refused:
+            await look.check(Caller("BOT", "s1"), a, "b", None)
+        assert refused.value.code == "not_found"

@@ -17,7 +17,7 @@ from relay.app.wiring.schema import SCHEMAS
 from relay.base.terminal_text import fail, safe, safe_line
 from relay.config.locate import add_config_option
 from relay.config.settings import Settings
-from relay.faces.merge_look import BlamedFile, blamed_file
+from relay.faces.blamed_file import BlamedFile, blamed_file
 from relay.git.checkout import UnusableCheckout, open_checkout
 from relay.merge.blame import Kind
 from relay.model import Fault, Refusal

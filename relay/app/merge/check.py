@@ -25,7 +25,7 @@ from relay.checks.tree_command import TreeCommand
 from relay.config.loading import load_for_command
 from relay.config.locate import add_config_option, find
 from relay.config.settings import Settings
-from relay.faces.merge_look import NamedCommit, named_commit
+from relay.faces.named_commits import NamedCommit, named_commit
 from relay.git.checkout import UnusableCheckout, open_checkout
 from relay.git.run import GitError
 from relay.git.scratch_repository import ScratchRepository

@@ -1,5 +1,5 @@
 """The operations on changesets: what a session says it changed, beside what it did (docs/coordination.md); and on
-conflicts of merges (docs/landing.md)."""
+merges: conflicts (docs/landing.md, docs/conflicts.md), and who is behind a file's lines (docs/merge.md)."""
 
 from __future__ import annotations
 
@@ -128,3 +128,58 @@ async def resolve(services: Services, caller: Caller, request: Resolve) -> dict[
         caller, request.id, request.text, confidence=request.confidence, reasoning=request.reasoning
     )
     return {"success": True, "reference": done["reference"], "state": done["state"]}
+
+
+class CheckMerge(Request):
+    a: Revision = Field(description="a branch, a commit or an agent")
+    b: Revision = Field(description="another")
+    level: str | None = Field(None, pattern=r"^[1-4](-[1-4])?$", description="only these, like 1-3")
+
+
+class Checked(Answer):
+    conflicts: list[Any] | None = None
+    not_run: list[int] | None = None
+
+
+@operation(
+    "POST",
+    "/merge/check",
+    Checked,
+    scope="read",
+    tool=True,
+    read_only=True,
+    tag="conflicts",
+)
+async def check_merge(services: Services, caller: Caller, request: CheckMerge) -> Json:
+    """Would two branches conflict, also where git merges them clean?
+
+    Look before you build on another's work. Levels: 1 files, 2 definitions, 3 what one changes and the other uses, 4
+    tests of the merge.
+    """
+    return {"success": True, **await services.merges.check(caller, request.a, request.b, request.level)}
+
+
+class Blame(Request):
+    path: Name = Field(description="relative to the top of the repository")
+    at: Revision | None = Field(None, description="a branch, commit, agent or #number (what main is on)")
+
+
+class Blamed(Answer):
+    path: str | None = None
+    commit: str | None = None
+    lines: list[Any] | None = None
+    shares: list[Any] | None = None
+
+
+@operation(
+    "GET",
+    "/blame",
+    Blamed,
+    aliases=(("GET", "/api/blame"),),
+    scope="read",
+    read_only=True,
+    tag="conflicts",
+)
+async def blame(services: Services, caller: Caller, request: Blame) -> Json:
+    """Who is behind each line of a file: an agent, a person, both sides of a merge, or an agent that settled one."""
+    return {"success": True, **await services.merges.blame(caller, request.path, request.at)}

@@ -41,6 +41,7 @@ TOOLS = [
         "feedback",
         "knowledge",
         "resolve",
+        "check_merge",
         "timeline",
         "help",
     ),

@@ -24,6 +24,7 @@ TOOLS = frozenset(
         "acquire_lock",
         "release_lock",
         "resolve",
+        "check_merge",
         "check_locks",
         "get_work",
         "complete_work",
