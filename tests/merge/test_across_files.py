@@ -234,7 +234,7 @@ GO = {
 def test_a_package_has_a_name_once() -> None:
     ours = {**GO, "b.go": "package a\n\nfunc help() int {\n\treturn 1\n}\n"}
     (twice,) = found(GO, ours, {**GO, "c.go": "package a\n\nfunc help() int {\n\treturn 2\n}\n"})
-    assert (twice.kind, twice.path, twice.entity) == ("added_twice", "b.go, c.go", "help")
+    assert (twice.kind, twice.path, twice.entity) == ("added_twice", "b.go", "help")
     assert found(GO, ours, {**GO, "x/c.go": "package x\n\nfunc help() int {\n\treturn 2\n}\n"}) == []
 
 

@@ -181,6 +181,7 @@ class Daemon:
         start("timeline-tools", parts.timeline.tools.run)
         start("timeline-edits", parts.timeline.edits.run)
         start("timeline-conflicts", parts.conflicts.run)
+        start("behaviour-checks", parts.behaviour.run)
         parts.airspace.start(start)
         parts.coordination.start(start)
         start(

@@ -20,11 +20,13 @@ from relay.app.daemon.recovery import Recovery
 from relay.app.daemon.supervisor import Supervisor
 from relay.app.daemon.trouble import Trouble
 from relay.app.daemon.turn_hooks import DaemonHooks
+from relay.app.merge.behaviour_checks import BehaviourChecks
 from relay.app.merge.exploration.room_actions import ExplorationActions
 from relay.app.merge.exploration.worker import ExplorationWorker
 from relay.app.merge.resolving import ConflictService
 from relay.app.runtime.instance import InstanceRecord
-from relay.app.wiring.conflict_log import ConflictLog
+from relay.app.wiring.conflicts.conflict_log import ConflictLog
+from relay.app.wiring.conflicts.finding_log import FindingLog
 from relay.app.wiring.handoffs.checks import HandoffChecks
 from relay.app.wiring.handoffs.orders import HandoffOrders
 from relay.app.wiring.handoffs.steps import HandoffSteps
@@ -113,7 +115,9 @@ class Parts:
         self.services = replace(services, intents=IntentService(store, settings, self.airspace.live))
         self.timeline = TimelineRecording(store, self.worktrees.registry, settings)
         self.worktrees.watcher.code.append(self.timeline.edits.changed)
-        self.conflicts = ConflictLog(store, self.airspace.scanner)
+        findings = FindingLog(store)
+        self.conflicts = ConflictLog(store, self.airspace.scanner, findings)
+        self.behaviour = BehaviourChecks(store, settings, self.worktrees.registry, findings)
         self.journal = TimelineJournal(store, self.worktrees.registry)
         self.rewinds = RewindService(store, self.worktrees.registry, self.timeline)
         self.moments = TimelineService(store, self.worktrees.registry)
@@ -164,7 +168,7 @@ class Parts:
         checks = HandoffChecks(store, settings, registry)
         self.handoffs = HandoffSteps(store, settings, registry, voice, checks)
         self.explorations = ExplorationWorker(store, settings, registry)
-        self.conflict_service = ConflictService(store, self.worktrees.actions, voice)
+        self.conflict_service = ConflictService(store, self.worktrees.actions, voice, self.behaviour.not_run)
         handlers = ActionHandlers(
             board,
             self.roster,

@@ -18,6 +18,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from relay.app.wiring.conflicts.sides import with_lanes
 from relay.app.wiring.schema import SCHEMAS
 from relay.base.terminal_text import fail, indented, safe_line
 from relay.checks.results import Check, CheckResult
@@ -30,12 +31,10 @@ from relay.git.checkout import UnusableCheckout, open_checkout
 from relay.git.run import GitError
 from relay.git.scratch_repository import ScratchRepository
 from relay.merge.conflicts.commits import Checked, RunTests, Unrelated, check_commits
-from relay.merge.conflicts.conflict import LEVELS, Conflict, Side
+from relay.merge.conflicts.conflict import LEVELS, Conflict
 from relay.model import Refusal
 from relay.store.open import opened_store
 from relay.store.ports import StoreError, Tx
-from relay.timeline.projection import CHANGED
-from relay.timeline.reading import Filter, page
 
 TESTS = "merge.test"
 
@@ -130,27 +129,12 @@ async def _with_lanes(checked: Checked, sides: Sequence[NamedCommit], settings: 
         return checked
 
     async def work(tx: Tx) -> list[Conflict]:
-        return [
-            replace(
-                one, a=await _written(tx, one.a, known[0], one), b=await _written(tx, one.b, known[1], one)
-            )
-            for one in checked.conflicts
-        ]
+        return [await with_lanes(tx, one, known) for one in checked.conflicts]
 
     with suppress(StoreError):  # no room has run yet: nothing is recorded
         async with opened_store(settings, SCHEMAS, create=False) as store:
             return replace(checked, conflicts=tuple(await store.read(work)))
     return checked
-
-
-async def _written(tx: Tx, side: Side, agent: str | None, conflict: Conflict) -> Side:
-    if agent is None:
-        return side
-    try:
-        writes = await page(tx, Filter(name=agent, path=conflict.path, types=(CHANGED,)), 1)
-    except Refusal:
-        return side  # the agent has not had a turn yet
-    return replace(side, lane=writes[-1].lane_key, event=writes[-1].id) if writes else side
 
 
 def _show(checked: Checked, levels: Sequence[int]) -> None:

@@ -9,6 +9,7 @@ Invariants:
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from typing import Any
 
 from relay.airspace.worktrees.actions import WorktreeActions
@@ -16,6 +17,7 @@ from relay.config.command_line import command
 from relay.log.events import Lane
 from relay.merge.resolution import journal
 from relay.merge.resolution.journal import AskedConflict, Resolution
+from relay.merge.resolution.service import found
 from relay.merge.resolution.wording import asked_to_write, listed, side_name
 from relay.model import Refusal
 from relay.model.actions import Resolve
@@ -27,10 +29,16 @@ ASKED = "auto_merge_first"
 
 
 class ConflictService:
-    """The conflicts of one room."""
+    """The conflicts of one room. `not_run`: why nobody looks for those of level 4, empty = somebody does."""
 
-    def __init__(self, store: Store, actions: WorktreeActions, voice: Voice) -> None:
-        self._store, self._actions, self._voice = store, actions, voice
+    def __init__(
+        self,
+        store: Store,
+        actions: WorktreeActions,
+        voice: Voice,
+        not_run: Callable[[], str] = lambda: "",
+    ) -> None:
+        self._store, self._actions, self._voice, self._not_run = store, actions, voice, not_run
 
     # -- what the room's people say
 
@@ -38,7 +46,8 @@ class ConflictService:
         """`/resolve`; the room's answer, as markdown. Raises Refusal."""
         assert isinstance(action, Resolve)
         if action.number is None:
-            return listed(await self._store.read(lambda tx: journal.newest(tx, only_open=True)))
+            open_ = await self._store.read(lambda tx: found(tx, only_open=True))
+            return listed(open_, self._not_run())
         return await self.choose(action.number, action.choice, by=by, agent=action.agent)
 
     async def choose(self, number: int, choice: int, *, by: str, agent: str | None = None) -> str:

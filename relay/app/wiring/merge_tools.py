@@ -70,12 +70,17 @@ class MergeTools:
         settings = self._settings()
         if not settings.test:
             return None
-        check = Check("the tests of a merged tree", settings.test, settings.test_timeout_s)
+        check = merge_check(settings)
         try:
             result = await CheckRunner(store, git, folder).run(check, tree)
         except GitError as error:
             return MergeTest(False, f"git could not export it: {error}.")
         return MergeTest(result.state is State.PASSED, _said(result))
+
+
+def merge_check(settings: MergeSettings) -> Check:
+    """The configured tests: the same check wherever a merged tree is tested, so that a tree is tested once."""
+    return Check("the tests of a merged tree", settings.test, settings.test_timeout_s)
 
 
 class JoiningRoom(WorktreeRoom):

@@ -252,8 +252,9 @@ async def level_4(
             return [], _unfinished(name, alone)
     said = (together.head + together.tail)[-QUOTED:].strip()
     evidence = (
-        "The tests pass on A, and on B, and fail on the merged tree.",
-        f"Exit code {together.exit_code}: {said}" if said else f"Exit code {together.exit_code}.",
+        "A passes the tests.",
+        "B passes the tests.",
+        f"The merged tree fails them with exit code {together.exit_code}{f': {said}' if said else '.'}",
     )
     return [
         Conflict(4, TESTS_KIND, Severity.CRITICAL, None, None, Side(base, a), Side(base, b), evidence, base)

@@ -341,8 +341,7 @@ def added_twice(a: SideWork, b: SideWork) -> Iterator[Conflict]:
             f"B adds another of its name to the same package ({other_path}:{other.start}-{other.end}).",
         )
         sides = (Side(None, quoted(mine.text)), Side(None, quoted(other.text)))
-        first, second = sorted((path, other_path))
-        place = f"{first}, {second}"
+        place = min(path, other_path)
         found = Conflict(3, "added_twice", Severity.CRITICAL, place, mine.qualified, *sides, evidence)
         places = ((path, mine.start, mine.end), (other_path, other.start, other.end))
         yield replace(found, places=places)

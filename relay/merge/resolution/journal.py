@@ -268,6 +268,13 @@ async def gone(tx: Tx, asked: AskedConflict) -> None:
 async def conflict(tx: Tx, number: int) -> AskedConflict:
     """Raises Refusal: there is none."""
     row = await tx.one(Q.conflict, number=number)
+    if row is None and (other := await tx.one(Q.finding, number=number)) is not None:
+        raise Refusal(
+            f"{references.conflict(number)} is of level {other['level']}: git merges both, so there is nothing to "
+            "choose.",
+            f"{other['a']} and {other['b']} have to agree; it ends when their work no longer conflicts.",
+            code="no_choice",
+        )
     if row is None:
         raise Refusal(
             f"There is no conflict {references.conflict(number)}.",

@@ -2,11 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
-from relay.merge.resolution import journal
+from relay.merge.resolution import findings, journal
+from relay.merge.resolution.journal import AskedConflict
 from relay.model import Caller
 from relay.store.ports import Store, Tx
+
+
+async def found(
+    tx: Tx, only_open: bool = False, limit: int = 100
+) -> Sequence[AskedConflict | findings.Finding]:
+    """The conflicts of levels 2, 3 and 4 that the room has found, the newest first."""
+    asked = await journal.newest(tx, only_open=only_open, limit=limit)
+    more = await findings.newest(tx, only_open=only_open, limit=limit)
+    both: list[AskedConflict | findings.Finding] = [*asked, *more]
+    return sorted(both, key=lambda each: -each.number)[:limit]
 
 
 class MergeConflicts:
@@ -16,9 +28,8 @@ class MergeConflicts:
         self._store = store
 
     async def list(self, *, only_open: bool = False, limit: int = 100) -> list[dict[str, Any]]:
-        """The newest first, as docs/landing.md has them."""
-        found = await self._store.read(lambda tx: journal.newest(tx, only_open=only_open, limit=limit))
-        return [asked.as_json() for asked in found]
+        """All that `found` gives, as docs/conflicts.md has it."""
+        return [each.as_json() for each in await self._store.read(lambda tx: found(tx, only_open, limit))]
 
     async def answer(
         self,

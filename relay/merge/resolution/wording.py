@@ -10,10 +10,13 @@ import re
 from collections.abc import Sequence
 
 from relay.base.terminal_text import flat, safe
+from relay.merge.resolution.findings import Finding
 from relay.merge.resolution.journal import AskedConflict, Behind
 
 #: Changed lines of a side that the question shows; characters of an intent.
 MOST_LINES, MOST_INTENT = 8, 160
+#: Characters of a finding's evidence in a list.
+MOST_EVIDENCE = 400
 
 
 def question_text(asked: AskedConflict) -> str:
@@ -41,16 +44,38 @@ def question_text(asked: AskedConflict) -> str:
     )
 
 
-def listed(open_: Sequence[AskedConflict]) -> str:
-    """The open conflicts, for `/resolve`."""
-    if not open_:
-        return "No conflict waits for a decision."
-    return "\n".join(
-        f"{each.name} `{_plain(each.part.path)}`"
-        + (f", `{_plain(each.part.entity)}`" if each.part.entity else "")
-        + f": {_plain(each.part.kind)} ({each.question.agent} into {_plain(each.question.into_name)}). "
+def listed(open_: Sequence[AskedConflict | Finding], not_run: str = "") -> str:
+    """The open conflicts of levels 2 to 4, for `/resolve`. `not_run`: why nobody looks for those of level 4."""
+    lines = [_listed(each) for each in reversed(open_)] or ["No conflict waits for a decision."]
+    if not_run:
+        lines.append(f"Level 4 (tests of the merged tree) is not run: {not_run}.")
+    return "\n".join(lines)
+
+
+def finding_text(found: Finding) -> str:
+    """What the room is told of a finding of level 4, as markdown."""
+    a, b = (_plain(name) for name in found.pair)
+    said = _fenced("\n".join(safe(line) for line in found.conflict.evidence))
+    return (
+        f"**Conflict {found.name}**: git merges the work of {a} and of {b}, and the tests fail on the merged tree."
+        f"\n\n{said}\n\nNothing is blocked by this. It ends when the tests pass on both together."
+    )
+
+
+def _listed(each: AskedConflict | Finding) -> str:
+    if isinstance(each, Finding):
+        conflict = each.conflict
+        where = ", ".join(f"`{_plain(part)}`" for part in (conflict.path, conflict.entity) if part)
+        said = _plain(" ".join(conflict.evidence))[:MOST_EVIDENCE]
+        return (
+            f"{each.name} {where or 'the merged tree'}: level {conflict.level}, {conflict.severity}. {said}"
+        )
+    part, question = each.part, each.question
+    return (
+        f"{each.name} `{_plain(part.path)}`"
+        + (f", `{_plain(part.entity)}`" if part.entity else "")
+        + f": {_plain(part.kind)} ({question.agent} into {_plain(question.into_name)}). "
         f"`/resolve {each.name} 1` to `5`"
-        for each in reversed(open_)
     )
 
 

@@ -8,7 +8,8 @@ from typing import Any, cast
 
 import pytest
 
-from relay.app.wiring.conflict_log import ConflictLog
+from relay.app.wiring.conflicts.conflict_log import ConflictLog
+from relay.app.wiring.conflicts.finding_log import FindingLog
 from relay.log.events import Event, Lane
 from relay.log.verify import verify
 from relay.model.touches import Kind, Source, Touch
@@ -32,7 +33,7 @@ async def store(tmp_path: Path) -> AsyncIterator[Store]:
 
 
 def log_of(store: Store) -> ConflictLog:
-    return ConflictLog(store, cast(Any, None))
+    return ConflictLog(store, cast(Any, None), FindingLog(store))
 
 
 async def write(store: Store, lane: Lane, path: str, worktree: str) -> Event:

@@ -18,3 +18,18 @@ SELECT * FROM merge_conflicts WHERE state = 'open' ORDER BY number DESC LIMIT :l
 
 -- name: last_choice
 SELECT pos FROM events WHERE type = :type ORDER BY pos DESC LIMIT 1
+
+-- name: put_finding
+INSERT INTO merge_findings (number, id, level, kind, severity, path, entity, a, b, side_a, side_b, base, evidence, state, event, at)
+VALUES (:number, :id, :level, :kind, :severity, :path, :entity, :a, :b, :side_a, :side_b, :base, :evidence, :state, :event, :at)
+ON CONFLICT (number) DO UPDATE SET severity = excluded.severity, side_a = excluded.side_a, side_b = excluded.side_b,
+  base = excluded.base, evidence = excluded.evidence, state = excluded.state, event = excluded.event, at = excluded.at
+
+-- name: finding
+SELECT * FROM merge_findings WHERE number = :number
+
+-- name: newest_findings
+SELECT * FROM merge_findings ORDER BY number DESC LIMIT :limit
+
+-- name: open_findings
+SELECT * FROM merge_findings WHERE state = 'open' ORDER BY number DESC LIMIT :limit

@@ -6,22 +6,28 @@ cannot tell, stays as it was.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import structlog
 
 from relay.airspace.live.scanner import Scanner
+from relay.app.wiring.conflicts.finding_log import FindingLog
+from relay.merge.conflicts.conflict import Conflict
+from relay.merge.resolution.findings import Pair
 from relay.store.ports import Store, StoreError, Tx
 from relay.timeline.conflicts import MAIN, StandingConflict, record_conflict, settle, standing
 
 log = structlog.get_logger(__name__)
+ACROSS_FILES = 3
 #: Of two sides, the files in conflict; None = not known.
 Seen = dict[tuple[str, str], tuple[str, ...] | None]
 
 
 class ConflictLog:
-    """Follows the looks of `scanner`."""
+    """Follows the looks of `scanner`. `findings`: keeps those of level 3."""
 
-    def __init__(self, store: Store, scanner: Scanner) -> None:
-        self._store, self._scanner = store, scanner
+    def __init__(self, store: Store, scanner: Scanner, findings: FindingLog) -> None:
+        self._store, self._scanner, self._findings = store, scanner, findings
         self._standing: list[StandingConflict] | None = None
 
     async def run(self) -> None:
@@ -31,6 +37,7 @@ class ConflictLog:
             self._scanner.looked.clear()
             try:
                 await self.record(self.seen())
+                await self._findings.record(ACROSS_FILES, self.across_files())
             except (StoreError, self._store.transient, self._store.errors) as error:
                 self._standing = None  # read anew
                 log.warning("conflicts not recorded", reason=str(error))
@@ -44,6 +51,15 @@ class ConflictLog:
             paths = tuple(sorted(trial.paths)) if trial.conflicts else ()
             seen[agent, MAIN] = None if trial.verdict is None else paths
         return seen
+
+    def across_files(self) -> dict[Pair, Sequence[Conflict] | None]:
+        """What is known of each two across files (level 3); None: not as they stand."""
+        return {
+            pair: None
+            if check.pending or check.why
+            else [Conflict.of_json(each.value) for each in check.conflicts]
+            for pair, check in self._scanner.observer.semantic.items()
+        }
 
     async def record(self, seen: Seen) -> None:
         """Record what is new in it, and what is gone. Raises the store's errors."""
