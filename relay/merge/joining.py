@@ -10,13 +10,15 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import structlog
 
 from relay.code.workers.process import WorkerDied, WorkerProcess
+from relay.git.diff import changed_files
 from relay.git.run import Git, GitError, name_of
 from relay.git.trial_merge import ConflictPart, JoinedFile, Merge
-from relay.merge.text.file_merge import is_binary
+from relay.merge.text.file_merge import GITS_OWN, is_binary
 from relay.merge.text.ladder import MOST_BYTES
 from relay.merge.text.lines import rows_with_ends
 from relay.merge.trees.presence import Entry, presence
@@ -105,6 +107,25 @@ class Joiner:
         parts = tuple(replace(part, settled=part.id in known) for text in texts for part in text.parts)
         return Merge(left, tree, files, parts)
 
+    async def warnings(self, git: Git, ours: str, theirs: str, *, timeout_s: float) -> Sequence[str]:
+        """What the guard has against git's own merges of two commits that merge cleanly: each with its path."""
+        found: list[str] = []
+        try:
+            base = await git.line("merge-base", ours, theirs)
+            sides = [await changed_files(git, base, side, renames=False) for side in (ours, theirs)]
+            first, second = (
+                {record.path: record for record in side if record.letter == "M"} for side in sides
+            )
+            both = [path for path in first if path in second]
+            for path in both[:MOST_FILES]:
+                ids = [first[path].old, first[path].new, second[path].new]
+                answer = await self._asked(git, name_of(path), ids, timeout_s)
+                said = answer[0]["warnings"] if answer is not None and not answer[0]["parts"] else []
+                found += [f"{name_of(path)}: {each}" for each in said if not each.startswith(GITS_OWN)]
+        except (GitError, OSError) as error:
+            log.warning("a merge is not looked at", reason=str(error))
+        return found
+
     async def _merged(
         self, git: Git, name: bytes, path: ConflictedPath, timeout_s: float
     ) -> _MergedText | None:
@@ -113,24 +134,11 @@ class Joiner:
         if found.entry is None or not found.text or not {*path.said} <= OF_CONTENT:
             return None
         ids = [entry.id if entry is not None else "" for entry in path.stages]
-        blobs = await git.blobs([id for id in ids if id], most=3 * MOST_BYTES)
-        texts = [blobs.get(id) if id else b"" for id in ids]
-        known = [
-            text for text in texts if text is not None and len(text) <= MOST_BYTES and not is_binary(text)
-        ]
-        if len(known) != len(texts):
-            return None
-        if self._idle is not None:
-            self._idle.cancel()
         shown = name_of(name)
-        try:
-            message = {"path": shown, "timeout_s": timeout_s}
-            said, data = await self._worker.ask(message, known, timeout_s=timeout_s + GRACE_S)
-        except WorkerDied as error:
-            log.warning("a file is not joined", path=shown, reason=str(error))
+        answer = await self._asked(git, shown, ids, timeout_s)
+        if answer is None:
             return None
-        finally:
-            self._rest()
+        said, data = answer
         places = tuple((first, last) for first, last in (part.pop("lines") for part in said["parts"]))
         parts = tuple(ConflictPart(shown, **part) for part in said["parts"])
         return _MergedText(
@@ -141,6 +149,29 @@ class Joiner:
             parts,
             places,
         )
+
+    async def _asked(
+        self, git: Git, path: str, ids: Sequence[str], timeout_s: float
+    ) -> tuple[dict[str, Any], list[bytes]] | None:
+        """What the worker makes of three blobs, an empty id being no file; None where they are no texts to merge, or
+        where it does not answer."""
+        blobs = await git.blobs([id for id in ids if id], most=3 * MOST_BYTES)
+        texts = [blobs.get(id) if id else b"" for id in ids]
+        known = [
+            text for text in texts if text is not None and len(text) <= MOST_BYTES and not is_binary(text)
+        ]
+        if len(known) != len(texts):
+            return None
+        if self._idle is not None:
+            self._idle.cancel()
+        try:
+            message = {"path": path, "timeout_s": timeout_s}
+            return await self._worker.ask(message, known, timeout_s=timeout_s + GRACE_S)
+        except WorkerDied as error:
+            log.warning("a file is not merged by relay", path=path, reason=str(error))
+            return None
+        finally:
+            self._rest()
 
     def _rest(self) -> None:
         if self._idle is not None:

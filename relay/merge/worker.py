@@ -25,9 +25,9 @@ MARKER = 61
 
 
 def main(role: str) -> None:
-    """Serve requests until the input ends: `{path, timeout_s}` with the base, ours and theirs -> `{steps, parts}`
-    with the merged text; `parts`: its conflicts, `{lines, entity, kind, severity, base, ours, theirs}`, whose `lines`
-    (first and last, 1-based) stand for them in the text."""
+    """Serve requests until the input ends: `{path, timeout_s}` with the base, ours and theirs -> `{steps, parts,
+    warnings}` with the merged text; `parts`: its conflicts, `{lines, entity, kind, severity, base, ours, theirs}`,
+    whose `lines` (first and last, 1-based) stand for them in the text."""
     os.nice(NICENESS)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     stdin, stdout = sys.stdin.buffer, sys.stdout.buffer
@@ -49,7 +49,8 @@ def _answer(git: GitText, message: dict[str, Any], parts: list[bytes]) -> tuple[
     merged = merge_file(git, base, ours, theirs, path, labels, message["timeout_s"])
     rows = rows_with_ends(merged.data.decode("utf-8", "surrogateescape"))
     found = [_part(rows, conflict) for conflict in merged.conflicts]
-    return {"steps": list(merged.steps) or [merged.by], "parts": found}, [merged.data]
+    said = {"steps": list(merged.steps) or [merged.by], "parts": found, "warnings": list(merged.warnings)}
+    return said, [merged.data]
 
 
 def _part(rows: list[str], conflict: Conflict) -> dict[str, Any]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -53,6 +53,9 @@ class JoiningRoom(Room):
 
     async def join(self, git: Git, ours: str, theirs: str, merge: Merge) -> Merge:
         return await self.tools.join(git, ours, theirs, merge)
+
+    async def warnings(self, git: Git, ours: str, theirs: str) -> Sequence[str]:
+        return await self.tools.warnings(git, ours, theirs)
 
     async def test(self, git: Git, tree: str) -> MergeTest | None:
         return await self.tools.test(self.store, git, self.folder / ".relay" / "checks", tree)
@@ -259,3 +262,28 @@ async def test_a_merge_on_which_later_work_stands_is_not_taken_back(open_joining
     with pytest.raises(Refusal, match=r"Later work stands on what the merge brought: tool\.py"):
         await one.actions.take_back("AVA", "ann", done["commit"])
     assert git(one.folder, "rev-parse", "main") == head
+
+
+#: Both add one method, far from each other: git sees two additions.
+DOUBLED = (
+    "class Cart:\n    def first(self):\n        return 1\n{}\n    def middle(self):\n        return 2\n\n"
+)
+DOUBLED += "    def last(self):\n        return 3\n{}"
+METHOD = "\n    def size(self):\n        return {}\n"
+
+
+async def test_what_git_merges_cleanly_and_wrongly_is_a_hazard_on_landing(open_joining: Open) -> None:
+    one = await open_joining()
+    commit(one.folder, {"cart.py": DOUBLED.format("", "")})
+    for agent, spots in (("AVA", (METHOD.format(0), "")), ("BEN", ("", METHOD.format(1)))):
+        git(one.at(agent), "merge", "-q", "main")
+        commit(one.at(agent), {"cart.py": DOUBLED.format(*spots)}, f"{agent}'s size")
+    await one.look()
+    assert (await one.actions.merge("AVA", "ann"))["warnings"] == []
+    await one.look()
+    assert (await row(one, "BEN"))["merges"] == "clean", "git's answer stands"
+    shown = await one.actions.propose("BEN", "ann", MergeOptions())
+    assert shown["warnings"] == ["cart.py: defined more often than on either side: class Cart / def size"]
+    done = await one.actions.merge("BEN", "ann")
+    assert done["warnings"] == shown["warnings"]
+    assert "yet look at cart.py: defined more often than on either side" in done["reason"]

@@ -78,6 +78,8 @@ export interface MergeProposal {
   diff?: string;
   /** The merged tree: what is sent when the joined files are wanted. */
   tree?: string;
+  /** What looks wrong in what git merged by itself, each with its path. */
+  warnings?: string[];
 }
 
 /** A file in which git conflicts, and the steps by which relay joins it. */

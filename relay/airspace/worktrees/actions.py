@@ -29,7 +29,7 @@ from relay.airspace.worktrees.merging.proposal import (
     last_change,
 )
 from relay.airspace.worktrees.merging.take_back import MergeTakeBack
-from relay.airspace.worktrees.merging.wording import joined_words, some_paths
+from relay.airspace.worktrees.merging.wording import joined_words, some_paths, warned
 from relay.airspace.worktrees.registry import WorktreeRegistry
 from relay.airspace.worktrees.room import WantedMerge
 from relay.airspace.worktrees.tracked_worktree import TrackedWorktree, WorktreeGone
@@ -107,6 +107,8 @@ class WorktreeActions:
             )
             if merged.joined:
                 text += f" relay joined {joined_words(merged.joined)}."
+            if merged.warnings:
+                text += f" {warned(merged.warnings)}"
             if kept:
                 text += f" {merged.branch} as it was is kept in `{kept}`."
             elif options.squash:
@@ -124,6 +126,8 @@ class WorktreeActions:
             }
             if merged.joined:
                 details["joined"] = [file.as_json() for file in merged.joined]
+            if merged.warnings:
+                details["warnings"] = list(merged.warnings)
             details |= {"method": "squash" if options.squash else "merge", "kept": kept or None}
             change = WorktreeChange(MERGED, worktree.name, merged.branch, by, text, result.commit, details)
             await self._record(worktree, change)
@@ -134,6 +138,7 @@ class WorktreeActions:
             "commit": result.commit,
             "kept": kept or None,
             "joined": joined,
+            "warnings": list(merged.warnings),
         }
 
     async def _ask(self, worktree: TrackedWorktree, source: MergeSource, refusal: Conflict) -> Sequence[str]:

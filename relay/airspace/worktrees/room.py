@@ -47,6 +47,10 @@ class WorktreeRoom:
         """The merge with what can be joined of the files in which git conflicts (`relay.git.trial_merge.Join`)."""
         return merge
 
+    async def warnings(self, git: Git, ours: str, theirs: str) -> Sequence[str]:
+        """What looks wrong in git's own clean merge of two commits: each with its path."""
+        return ()
+
     async def test(self, git: Git, tree: str) -> MergeTest | None:
         """Run the configured tests on a tree, outside of every checkout; None: none are configured."""
         return None

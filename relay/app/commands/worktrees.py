@@ -267,6 +267,8 @@ def _text(action: str, answer: dict[str, Any]) -> str:
 
 
 def _preview(proposal: dict[str, Any]) -> str:
+    from relay.airspace.worktrees.merging.wording import warned
+
     how = "as one commit" if proposal["method"] == "squash" else "with a merge commit"
     lines = [
         f"{proposal['branch']} into {proposal['into']} {how}: {_count(proposal['commits'], 'commit')}, "
@@ -275,6 +277,7 @@ def _preview(proposal: dict[str, Any]) -> str:
         f"Committer: {proposal['committer']}",
         *([f"{proposal['decided']}."] if proposal["decided"] else []),
         *([proposal["note"]] if proposal["note"] else []),
+        *([warned(proposal["warnings"])] if proposal["warnings"] else []),
     ]
     message = (f"    {line}".rstrip() for line in safe(proposal["message"]).rstrip().split("\n"))
     if not proposal["joined"]:

@@ -48,6 +48,15 @@ class MergeTools:
             self._joiner = Joiner()
         return await self._joiner.join(git, ours, theirs, merge, chosen, timeout_s=settings.timeout_ms / 1000)
 
+    async def warnings(self, git: Git, ours: str, theirs: str) -> Sequence[str]:
+        """As of `WorktreeRoom`; nothing where the configuration wants git alone."""
+        settings = self._settings()
+        if settings.ladder == "git":
+            return ()
+        if self._joiner is None:
+            self._joiner = Joiner()
+        return await self._joiner.warnings(git, ours, theirs, timeout_s=settings.timeout_ms / 1000)
+
     async def across_files(
         self, git: Git, sides: Sequence[tuple[str, str]]
     ) -> Sequence[SemanticConflict] | None:
@@ -91,6 +100,9 @@ class JoiningRoom(WorktreeRoom):
 
     async def join(self, git: Git, ours: str, theirs: str, merge: Merge) -> Merge:
         return await self._tools.join(git, ours, theirs, merge)
+
+    async def warnings(self, git: Git, ours: str, theirs: str) -> Sequence[str]:
+        return await self._tools.warnings(git, ours, theirs)
 
     async def across_files(
         self, git: Git, sides: Sequence[tuple[str, str]]

@@ -68,6 +68,9 @@ class StoredWorktreeRoom(WorktreeRoom):
 
         return await self._tools.join(git, ours, theirs, merge, chosen)
 
+    async def warnings(self, git: Git, ours: str, theirs: str) -> Sequence[str]:
+        return () if self._tools is None else await self._tools.warnings(git, ours, theirs)
+
     async def across_files(
         self, git: Git, sides: Sequence[tuple[str, str]]
     ) -> Sequence[SemanticConflict] | None:

@@ -18,6 +18,8 @@ from relay.merge.text.lines import three_way
 
 #: Bytes at a file's beginning in which git looks for a zero byte.
 LOOKED_AT = 8000
+#: How a warning begins that says nothing of the merge but that git alone made it.
+GITS_OWN = "git's own answer"
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +70,7 @@ def merge_file(
     except (TooLong, RecursionError, ValueError, LookupError, TypeError, AssertionError) as error:
         merged = git_alone(git, texts[0], texts[1], texts[2], labels)
         why = "it took too long" if isinstance(error, TooLong) else f"{type(error).__name__}: {error}"
-        merged = Merged(merged.text, merged.by, merged.conflicts, (f"git's own answer: {why}",))
+        merged = Merged(merged.text, merged.by, merged.conflicts, (f"{GITS_OWN}: {why}",))
     data = merged.text.encode("utf-8", "surrogateescape")
     return MergedFile(data, merged.by, merged.conflicts, merged.warnings, merged.steps)
 

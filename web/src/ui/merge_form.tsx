@@ -78,6 +78,12 @@ export function MergeForm({ agent, onChange }: { agent: string; onChange: (choic
               <DiffFiles text={told.diff ?? ""} />
             </section>
           )}
+          {!!told.warnings?.length && (
+            <div class="notice notice-warn" data-testid="merge-warnings">
+              <p>git merges this without a conflict. Look at it all the same:</p>
+              <ul>{told.warnings.map((each) => <li key={each}><Words text={each} /></li>)}</ul>
+            </div>
+          )}
           {told.decided && <p class="notice notice-warn" data-testid="merge-decided"><Words text={`${told.decided}.`} /></p>}
           {told.note && <p class="notice notice-warn" data-testid="merge-note"><Words text={told.note} /></p>}
         </>

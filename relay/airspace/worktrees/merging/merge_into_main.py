@@ -302,6 +302,7 @@ class BranchMerger:
             joined=merged.joined,
             diff=await self._diff(merged),
             tree=merged.tree,
+            warnings=tuple(await self.room.warnings(merged.git, merged.main, side.snapshot.commit)),
         )
         return proposal, proposed_message(merged.branch, True, about, [], paths, dirty=True)
 

@@ -53,7 +53,7 @@ class Proposal:
     that name everybody else who contributed. `note` says whose name stands
     in for one that git does not know; empty when git knows. `decided`: a person's word that another goes first.
     `joined`: the files that relay joins and git could not; `diff`: what the merge changes in them; `tree`: the merged
-    tree."""
+    tree; `warnings`: what looks wrong in what git merged by itself, each with its path."""
 
     branch: str
     into: str
@@ -71,6 +71,7 @@ class Proposal:
     joined: tuple[JoinedFile, ...] = ()
     diff: str = ""
     tree: str = ""
+    warnings: tuple[str, ...] = ()
 
     def is_accepted(self, seen: str) -> bool:
         """Is this merge the one that somebody saw? `seen`: as of `MergeOptions.joined`."""
@@ -94,6 +95,7 @@ class Proposal:
             "joined": [file.as_json() for file in self.joined],
             "diff": self.diff,
             "tree": self.tree,
+            "warnings": list(self.warnings),
         }
 
 

@@ -44,6 +44,11 @@ def joined_words(files: Sequence[JoinedFile], most: int = MOST_FILES) -> str:
     return some([flat(str(file)) for file in files], most)
 
 
+def warned(warnings: Sequence[str]) -> str:
+    """What looks wrong in what git merged by itself."""
+    return f"git merged it without a conflict, and yet look at {some([flat(each) for each in warnings])}."
+
+
 def some_paths(paths: Sequence[str]) -> str:
     """Some of these paths, for a refusal."""
     return some(paths, MOST_NAMED)
