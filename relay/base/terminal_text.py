@@ -88,3 +88,9 @@ def fail(text: str, code: int = 1) -> int:
     """Say on standard error what went wrong with a command; gives its exit code."""
     print(f"relay: {indented(text)}", file=sys.stderr)
     return code
+
+
+def fenced(text: str, language: str = "") -> str:
+    """A text as a block of markdown: nothing in it ends the block. An empty one has no line."""
+    fence = "`" * max(3, 1 + max(map(len, re.findall("`+", text)), default=0))
+    return f"{fence}{language}\n{text}{'' if text.endswith(chr(10)) or not text else chr(10)}{fence}"

@@ -9,6 +9,7 @@ Invariants:
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -39,7 +40,8 @@ from relay.merge.resolution.service import MergeConflicts
 from relay.model import Caller, ChangedFiles
 from relay.model.ports import Checkouts
 from relay.room.dispatch.roster import Roster
-from relay.store.ports import Store
+from relay.room.journal import ledger
+from relay.store.ports import Store, Tx
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,9 +125,13 @@ def services_of(
         room=RoomService(store, settings, sessions, roster or roster_of(now)),
         keys=keys,
         timeline=TimelineLook(store, settings),
-        conflicts=MergeConflicts(store),
+        conflicts=MergeConflicts(store, _tell),
         merges=MergeLook(store, settings),
     )
+
+
+async def _tell(tx: Tx, text: str, parents: list[str], meta: dict[str, Any]) -> None:
+    await ledger.say(tx, text, now=time.time(), parents=parents, meta=meta)
 
 
 def folds(settings: Settings) -> bool:

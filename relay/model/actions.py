@@ -17,6 +17,7 @@ from dataclasses import asdict, dataclass
 from enum import StrEnum
 from typing import Any, ClassVar
 
+from relay.base.terminal_text import fenced
 from relay.model import references
 
 #: A slash and a word of letters, with which a command begins.
@@ -336,16 +337,13 @@ class Rewind(Action, word="/rewind"):
 
 @dataclass(frozen=True)
 class Resolve(Action, word="/resolve"):
-    """Answer a conflict by one of its five choices (docs/landing.md); without a number: say which are open. `agent`:
-    who is to write it (choice 3)."""
+    """Answer a conflict by one of its five choices (docs/landing.md); without one: say which are open. `agent`: who
+    is to write it (choice 3); `lines`: what is to stand there (choice 4), empty or with a line end."""
 
-    number: int | None = None
-    choice: int = 0
+    conflict: int | None = None
+    choice: int | None = None
     agent: str | None = None
-
-    def line(self) -> str:
-        words = [] if self.number is None else [references.conflict(self.number), str(self.choice)]
-        return " ".join([self.word, *words, *([f"@{self.agent}"] if self.agent else [])])
+    lines: str | None = None
 
 
 @dataclass(frozen=True)
@@ -428,6 +426,8 @@ def _mentioned(agents: Sequence[str]) -> str:
 _WRITTEN: dict[str, Callable[[Any], str]] = {
     "agent": "@{}".format,
     "agents": _mentioned,
+    "conflict": references.conflict,
+    "lines": lambda lines: "\n" + fenced(lines),
     "path": shlex.quote,
     "paths": lambda paths: " ".join(map(shlex.quote, paths)) or "-",
     "task": references.task,

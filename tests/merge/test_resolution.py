@@ -82,7 +82,9 @@ class Place:
             await self.actions.merge("BEN", "ann")
         return refused.value
 
-    async def say(self, number: int | None = None, choice: int = 0, agent: str | None = None) -> str:
+    async def say(
+        self, number: int | None = None, choice: int | None = None, agent: str | None = None
+    ) -> str:
         return await self.conflicts.carry_out(Resolve(number, choice, agent), by="ann", source_key="k")
 
     async def land(self) -> str:
@@ -212,7 +214,8 @@ async def test_what_a_person_writes_stands_and_lands_when_the_tests_pass(open_pl
     code = "import store, inspect; assert 'loads' in inspect.getsource(store.load), 'no loads'"
     place = await open_place(test=(sys.executable, "-c", code))
     await place.collide()
-    assert "merge resolve c1` opens your editor" in await place.say(1, 4)
+    how = await place.say(1, 4)
+    assert "merge resolve c1` opens your own editor" in how and "the page has both sides" in how
     await place.say(1, 2)
     # The tests are asked before it lands, whoever chose.
     with pytest.raises(Refusal, match="the tests fail on the merged tree"):
@@ -220,6 +223,28 @@ async def test_what_a_person_writes_stands_and_lands_when_the_tests_pass(open_pl
     await place.open.answer(ANN, "c1", BOTH_SIDES)
     assert (await place.actions.merge("BEN", "ann"))["success"]
     assert BOTH_SIDES in git(place.folder, "show", "main:store.py")
+
+
+@BOTH
+async def test_what_is_written_in_the_room_stands_and_is_closed_everywhere(open_place: Open) -> None:
+    place = await open_place()
+    place.open.standing = place.conflicts.standing
+    await place.collide()
+    written = Resolve(1, 4, None, BOTH_SIDES)
+    said = await place.conflicts.carry_out(written, by="ann", source_key="k")
+    assert said.startswith("c1 is settled: what ann wrote stands. Nothing of BEN's is left to decide")
+    assert await place.conflicts.carry_out(written, by="ann", source_key="k") == said, "twice the same is one"
+    assert len(await all_events(place.store, "conflict.resolved")) == 1
+    assert await place.open.list(only_open=True) == []
+    # The other door: what comes after the sides moved on is refused there too.
+    write(place.at("BEN"), {"store.py": BEN.replace("utf-8", "utf-16")})
+    await place.look()
+    with pytest.raises(Refusal, match="c1 is gone"):
+        await place.open.answer(ANN, "c1", BOTH_SIDES + "    # late\n")
+    with pytest.raises(Refusal, match="Conflict markers are left"):
+        await place.refused()
+        await place.conflicts.choose(2, 4, by="ann", text="<<<<<<< ours\n")
+    assert len(await all_events(place.store, "conflict.resolved")) == 1
 
 
 async def test_branches_that_are_kept_apart_do_not_merge(open_place: Open) -> None:

@@ -6,6 +6,7 @@ import type {
   Advisory, Agent, AirspaceState, Choice, Entry, Held, Hit, Job, PermissionRequest, Precision, RoomState, Sample, Task, TaskDetail,
 } from "./types";
 import type { Checkpoint, FileView, HandoffAnswer, Heads, MomentDiff, OpenHandoff, Rewound, TakenBack, TreeView, WholeEvent } from "./timeline_types";
+import type { Conflict, PlacedConflict } from "./conflicts/types";
 import type { Exploration, VariantDiff } from "./explore/types";
 import type { Found, GivenMemory, Knowledge, Source } from "./memory/types";
 import type { MergeMethod, MergeProposal, WorktreeDiff, Worktrees } from "./worktree_types";
@@ -211,6 +212,11 @@ export const api = {
   takeVariant: (number: number, variant: string, files: readonly string[]) =>
     call<{ reason?: string }>("POST", `/api/explorations/x${number}`, signed({ answer: "take", variant, files })),
   endExploration: (number: number) => call<{ reason?: string }>("POST", `/api/explorations/x${number}`, signed({ answer: "end" })),
+  conflicts: (limit: number) => call<Conflict[]>("GET", `/api/conflicts${query({ limit })}`),
+  conflict: (number: number) => call<PlacedConflict>("GET", `/api/conflicts/c${number}`),
+  /** `text`: what is to stand there, with choice 4. It waits for git. */
+  resolve: (number: number, choice: number, text?: string) =>
+    call<{ reason?: string }>("POST", `/api/conflicts/c${number}`, signed({ choice, text })),
   checkpoints: async () => (await call<{ checkpoints: Checkpoint[] }>("GET", "/api/timeline/checkpoints")).checkpoints,
   /** `lane`: whose files; null = the main branch's. */
   makeCheckpoint: (checkpoint: string, lane: string | null) => call<object>("POST", "/api/timeline/checkpoint", signed({ checkpoint, lane })),

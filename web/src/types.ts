@@ -30,6 +30,8 @@ export interface Meta {
   notice?: string;
   /** The number of the handoff that it is about. */
   handoff?: number;
+  /** The number of the conflict that it is about. */
+  conflict?: number;
   /** The number of the exploration that it is about. */
   exploration?: number;
   /** The type of the event that a notice of what agents did tells of. */

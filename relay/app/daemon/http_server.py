@@ -23,6 +23,7 @@ from relay.faces.http.routes.guard import GuardRoutes
 from relay.faces.http.routes.handoffs import HandoffRoutes
 from relay.faces.http.routes.locks import LockRoutes
 from relay.faces.http.routes.memories import MemoryRoutes
+from relay.faces.http.routes.merge.conflicts import ConflictRoutes
 from relay.faces.http.routes.merge.explorations import ExplorationRoutes
 from relay.faces.http.routes.moments import MomentRoutes
 from relay.faces.http.routes.permissions import PermissionRoutes
@@ -102,6 +103,7 @@ def _app(parts: Parts) -> web.Application:
     app.add_routes(MemoryRoutes(parts.store, actions, reader).table())
     app.add_routes(HandoffRoutes(parts.store, actions, parts.settings, reader).table())
     app.add_routes(ExplorationRoutes(parts.store, actions, worktrees.registry, reader).table())
+    app.add_routes(ConflictRoutes(parts.store, actions, worktrees.registry, reader).table())
     app.add_routes(LockRoutes(parts.room, reader).table())
     app.add_routes(WorktreeRoutes(service, reader).table())
     app.add_routes(TimelineRoutes(parts.store, parts.rewinds, reader, parts.services.locks).table())

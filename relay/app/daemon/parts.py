@@ -169,6 +169,7 @@ class Parts:
         self.handoffs = HandoffSteps(store, settings, registry, voice, checks)
         self.explorations = ExplorationWorker(store, settings, registry)
         self.conflict_service = ConflictService(store, self.worktrees.actions, voice, self.behaviour.not_run)
+        self.services.conflicts.standing = self.conflict_service.standing
         handlers = ActionHandlers(
             board,
             self.roster,

@@ -45,35 +45,46 @@ class ConflictService:
     async def carry_out(self, action: Any, *, by: str, source_key: str) -> str:
         """`/resolve`; the room's answer, as markdown. Raises Refusal."""
         assert isinstance(action, Resolve)
-        if action.number is None:
+        if action.conflict is None or action.choice is None:
             open_ = await self._store.read(lambda tx: found(tx, only_open=True))
             return listed(open_, self._not_run())
-        return await self.choose(action.number, action.choice, by=by, agent=action.agent)
+        who, lines = action.agent, action.lines
+        return await self.choose(action.conflict, action.choice, by=by, agent=who, text=lines)
 
-    async def choose(self, number: int, choice: int, *, by: str, agent: str | None = None) -> str:
-        """One of the five choices of the source (003, section 6.5), for a person. Raises Refusal."""
-        asked = await self._standing(number)
+    async def choose(
+        self, number: int, choice: int, *, by: str, agent: str | None = None, text: str | None = None
+    ) -> str:
+        """One of the five choices of the source (003, section 6.5), for a person. `text`: what is to stand there, as
+        they wrote it (choice 4). Raises Refusal."""
+        asked = await self.standing(number)
         part, question = asked.part, asked.question
         ours = side_name(question.ours, question.into_name)
         match choice:
             case 1 | 2:
-                whose, text = ((ours, part.ours), (question.agent, part.theirs))[choice - 1]
+                whose, side = ((ours, part.ours), (question.agent, part.theirs))[choice - 1]
                 reason = f"{by} chose it"
                 return await self._settle(
-                    asked, Resolution(ASKED, "side_chosen", by, text, chosen=whose, reason=reason)
+                    asked, Resolution(ASKED, "side_chosen", by, side, chosen=whose, reason=reason)
                 )
             case 3:
                 return await self._ask(asked, agent or question.agent, by)
+            case 4 if text is not None:
+                return await self._settle(
+                    asked, Resolution(ASKED, "human_resolved", by, journal.checked(text))
+                )
             case 4:
                 edit = command(f"merge resolve {asked.name}")
-                return f"Write what is to stand there: {edit} opens your editor with both sides."
+                return (
+                    f"Write what is to stand there: the page has both sides and an editor under Conflicts; {edit} "
+                    f"opens your own editor; or write the lines below `/resolve {asked.name} 4`."
+                )
         return await self._settle(
             asked, Resolution(ASKED, "rejected", by, None, reason=f"{by} keeps both branches apart")
         )
 
     # -- the steps
 
-    async def _standing(self, number: int) -> AskedConflict:
+    async def standing(self, number: int) -> AskedConflict:
         """The conflict, where both sides still say the same there. Raises Refusal with how they stand."""
         asked = await self._store.read(lambda tx: journal.conflict(tx, number))
         parts, main, work = await self._actions.resolvable(asked.question.agent)

@@ -92,7 +92,7 @@ class Resolution:
 @dataclass(frozen=True, slots=True)
 class AskedConflict:
     """A row of `merge_conflicts`. `askees`: the agents that were asked to write what is to stand there; `is_new`: it
-    was recorded just now."""
+    was recorded, or decided, just now."""
 
     number: int
     part: ConflictPart
@@ -192,7 +192,9 @@ async def resolve(
         file_touches=[asked.part.path],
     )
     event = await events.append(tx, new)
-    made = replace(asked, state=state, event=event.id, at=event.at, text=resolution.text, resolution=value)
+    made = replace(
+        asked, state=state, event=event.id, at=event.at, text=resolution.text, resolution=value, is_new=True
+    )
     await _put(tx, made)
     return made
 
@@ -208,13 +210,7 @@ async def answer(
 ) -> AskedConflict:
     """What a person, or an agent that was asked, wants to stand there. It counts as long as both sides say the same
     there. Raises Refusal."""
-    agent = caller.agent
-    found = references.read(name, bare=Thing.CONFLICT)
-    if found is None or found[0] is not Thing.CONFLICT:
-        raise Refusal(
-            f"{name[:40]!r} is no conflict: they are named like c3.", "", Fault.MALFORMED, "malformed"
-        )
-    asked = await conflict(tx, found[1])
+    agent, asked = caller.agent, await conflict(tx, number_of(name))
     if caller.person:
         return await resolve(
             tx,
@@ -242,6 +238,16 @@ async def answer(
             confidence=confidence,
         ),
     )
+
+
+def number_of(name: str) -> int:
+    """The number of `c3`. Raises Refusal."""
+    found = references.read(name, bare=Thing.CONFLICT)
+    if found is None or found[0] is not Thing.CONFLICT:
+        raise Refusal(
+            f"{name[:40]!r} is no conflict: they are named like c3.", "", Fault.MALFORMED, "malformed"
+        )
+    return found[1]
 
 
 def checked(text: str) -> str:

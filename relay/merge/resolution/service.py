@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
 from relay.merge.resolution import findings, journal
 from relay.merge.resolution.journal import AskedConflict
+from relay.merge.resolution.wording import answered
 from relay.model import Caller
 from relay.store.ports import Store, Tx
+
+#: Says a text in the room, in the caller's transaction: given the text, the events behind it, and what it is about.
+Tell = Callable[[Tx, str, list[str], dict[str, Any]], Awaitable[None]]
 
 
 async def found(
@@ -22,10 +26,13 @@ async def found(
 
 
 class MergeConflicts:
-    """The conflicts of one room."""
+    """The conflicts of one room. `tell`: says in the room what was answered."""
 
-    def __init__(self, store: Store) -> None:
-        self._store = store
+    def __init__(self, store: Store, tell: Tell | None = None) -> None:
+        self._store, self._tell = store, tell
+        #: Raises Refusal when the sides of a conflict moved on; set where git can be asked, which is in the daemon.
+        #: Elsewhere what comes late is recorded, and does not count.
+        self.standing: Callable[[int], Awaitable[AskedConflict]] | None = None
 
     async def list(self, *, only_open: bool = False, limit: int = 100) -> list[dict[str, Any]]:
         """All that `found` gives, as docs/conflicts.md has it."""
@@ -41,9 +48,15 @@ class MergeConflicts:
         reasoning: str | None = None,
     ) -> dict[str, Any]:
         """What a person, or an agent that was asked, wants to stand there. Raises Refusal."""
+        number = journal.number_of(name)
+        if self.standing is not None:
+            await self.standing(number)
 
         async def work(tx: Tx) -> dict[str, Any]:
             made = await journal.answer(tx, caller, name, text, confidence=confidence, reasoning=reasoning)
+            if made.is_new and self._tell is not None:
+                meta = {"notice": "conflict_answered", "conflict": made.number}
+                await self._tell(tx, answered(made), [made.event], meta)
             return made.as_json()
 
         return await self._store.write(work, durable=True)

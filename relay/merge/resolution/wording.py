@@ -6,10 +6,9 @@ Invariant: texts of files and commits come from outside: they stand in a fenced 
 from __future__ import annotations
 
 import difflib
-import re
 from collections.abc import Sequence
 
-from relay.base.terminal_text import flat, safe
+from relay.base.terminal_text import fenced, flat, safe
 from relay.merge.resolution.findings import Finding
 from relay.merge.resolution.journal import AskedConflict, Behind
 
@@ -38,7 +37,7 @@ def question_text(asked: AskedConflict) -> str:
             f"`/resolve {asked.name} 1` keep {ours}'s",
             f"`/resolve {asked.name} 2` keep {theirs}'s",
             f"`/resolve {asked.name} 3` let {theirs} write what has both (`3 @AGENT`: another)",
-            f"`/resolve {asked.name} 4` write it yourself",
+            f"`/resolve {asked.name} 4` write it yourself: in the page, or in the lines below this command",
             f"`/resolve {asked.name} 5` keep both branches apart: nothing is merged",
         ]
     )
@@ -55,7 +54,7 @@ def listed(open_: Sequence[AskedConflict | Finding], not_run: str = "") -> str:
 def finding_text(found: Finding) -> str:
     """What the room is told of a finding of level 4, as markdown."""
     a, b = (_plain(name) for name in found.pair)
-    said = _fenced("\n".join(safe(line) for line in found.conflict.evidence))
+    said = fenced("\n".join(safe(line) for line in found.conflict.evidence))
     return (
         f"**Conflict {found.name}**: git merges the work of {a} and of {b}, and the tests fail on the merged tree."
         f"\n\n{said}\n\nNothing is blocked by this. It ends when the tests pass on both together."
@@ -87,7 +86,7 @@ def asked_to_write(asked: AskedConflict, agent: str, by: str) -> str:
         (f"{side_name(question.ours, question.into_name)} made of it", part.ours),
         (f"{question.agent} made of it", part.theirs),
     )
-    blocks = [f"{title}:\n\n{_fenced(text)}" for title, text in texts]
+    blocks = [f"{title}:\n\n{fenced(text)}" for title, text in texts]
     where = f"`{_plain(part.path)}`" + (f", `{_plain(part.entity)}`" if part.entity else "")
     return "\n\n".join(
         [
@@ -97,6 +96,15 @@ def asked_to_write(asked: AskedConflict, agent: str, by: str) -> str:
             *blocks,
         ]
     )
+
+
+def answered(asked: AskedConflict) -> str:
+    """What the room is told when an agent, or somebody elsewhere, has written what is to stand there."""
+    by = (asked.resolution or {}).get("resolution_type", {})
+    confidence = (asked.resolution or {}).get("confidence")
+    sure = "" if confidence is None else f" (confidence {confidence:g})"
+    who = _plain(by.get("resolver_agent") or by.get("user_id") or "Somebody")
+    return f"{asked.name} is settled: what {who} wrote stands in `{_plain(asked.part.path)}`{sure}."
 
 
 def side_name(behind: Behind, name: str) -> str:
@@ -119,13 +127,7 @@ def _changes(before: str, after: str) -> list[str]:
     ]
     shown = [safe(row) for row in rows[:MOST_LINES]]
     more = [f"({len(rows) - MOST_LINES} more lines)"] * (len(rows) > MOST_LINES)
-    return [_fenced("\n".join(shown) or "(nothing stands there)", "diff"), *more]
-
-
-def _fenced(text: str, language: str = "") -> str:
-    runs = [len(run) for run in re.findall(r"`+", text)]
-    fence = "`" * max(3, max(runs, default=0) + 1)
-    return f"{fence}{language}\n{text.rstrip(chr(10))}\n{fence}"
+    return [fenced("\n".join(shown) or "(nothing stands there)", "diff"), *more]
 
 
 def _plain(text: str) -> str:

@@ -301,7 +301,8 @@ COMMANDS: tuple[Command, ...] = (
     ),
     Command(
         "/resolve [c<number> 1-5]",
-        "decide what stands where two branches conflict; without a number: show what is open",
+        "decide what stands where two branches conflict; below `4` stand the lines that you want there; without a "
+        "number: show what is open",
         "/resolve c3 1",
         merge_commands.parse_resolve,
     ),

@@ -13,8 +13,10 @@ CHOICES = "`1` or `2` keeps a side, `3` lets an agent write it, `4` is by hand, 
 
 
 def parse_resolve(rest: str, agents: Sequence[str]) -> Action:
-    """Nothing, or `c3 1` to `c3 5`, for `3` with an agent behind it. Raises WrongArguments."""
-    name, *words = rest.split()[:4] if rest.strip() else [""]
+    """Nothing, or `c3 1` to `c3 5`, for `3` with an agent behind it, for `4` with what is to stand there in the lines
+    below, in a fenced block or without one. Raises WrongArguments."""
+    head, _, below = rest.partition("\n")
+    name, *words = head.split()[:4] if head.strip() else [""]
     if not name:
         return Resolve()
     found = references.read(name, bare=Thing.CONFLICT)
@@ -30,4 +32,16 @@ def parse_resolve(rest: str, agents: Sequence[str]) -> Action:
             raise WrongArguments(
                 f"Behind `3` may stand an agent, else nothing; the agents are {', '.join(agents) or 'none'}."
             )
-    return Resolve(found[1], int(words[0]), agent)
+    if below.strip() and words[0] != "4":
+        raise WrongArguments("Only below `4` may lines stand: what you write yourself.")
+    return Resolve(found[1], int(words[0]), agent, _written(below) if below.strip() else None)
+
+
+def _written(below: str) -> str:
+    """The lines of a message below its command: what a fenced block holds, or all of them."""
+    rows = below.rstrip().split("\n")
+    fence = rows[0].rstrip()
+    marks = fence[: len(fence) - len(fence.lstrip("`"))]
+    if len(marks) >= 3 and len(rows) > 1 and rows[-1] == marks:
+        rows = rows[1:-1]
+    return "".join(f"{row}\n" for row in rows)

@@ -31,6 +31,7 @@ from relay.model.actions import (
     Recall,
     RedoRewind,
     Remember,
+    Resolve,
     Resume,
     Retry,
     Rewind,
@@ -370,3 +371,28 @@ def test_an_action_is_its_line_and_its_json(action: Action) -> None:
 )
 def test_what_looks_like_a_command_is_parsed_as_one(name: str, rest: str) -> None:
     assert is_command(name + rest) == (parse(name + rest, AGENTS) is not None)
+
+
+@pytest.mark.parametrize(
+    ("body", "text"),
+    [
+        ("/resolve c3 4", None),
+        ("/resolve c3 4\n```\nx = 1\n```", "x = 1\n"),
+        ("/resolve c3 4\n````python\na = 1\n```\n````\n", "a = 1\n```\n"),
+        ("/resolve #3 4\n    return 1\n    # more", "    return 1\n    # more\n"),
+        ("/resolve c3 4\n```\n```", ""),
+    ],
+)
+def test_what_a_person_writes_below_a_choice_is_its_text(body: str, text: str | None) -> None:
+    assert parse(body) == Resolve(3, 4, None, text)
+
+
+@pytest.mark.parametrize("text", ["", "x = 1\n", "```\n````\n", "\n\n  a\n\n"])
+def test_a_written_choice_reads_as_it_was_written(text: str) -> None:
+    action = Resolve(3, 4, None, text)
+    assert parse(action.line()) == action
+
+
+def test_lines_stand_below_no_other_choice() -> None:
+    problem = parse("/resolve c3 2\nx = 1")
+    assert isinstance(problem, Problem) and "Only below `4`" in problem.text

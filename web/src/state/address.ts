@@ -9,7 +9,7 @@
 import { batch, effect } from "@preact/signals";
 import { readRef, ref } from "../text/reference";
 import { marked } from "./room";
-import { agentPanel, memoryWords, NO_MEMORY_WORDS, NO_WORDS, picked, show, taskOpen, timelineWords, view, VIEWS, worktreeOf, type MemoryWords, type Picked, type TimelineWords, type View } from "./view";
+import { agentPanel, conflictOf, memoryWords, NO_MEMORY_WORDS, NO_WORDS, picked, show, taskOpen, timelineWords, view, VIEWS, worktreeOf, type MemoryWords, type Picked, type TimelineWords, type View } from "./view";
 
 /** What the address says of a place in the airspace, by the field of `Picked`. */
 const PICKS = { agent: "near", link: "link", advisory: "advisory" } as const;
@@ -37,6 +37,7 @@ function memoryOf(words: URLSearchParams): MemoryWords {
 export function addressNow(): string {
   const words = new URLSearchParams();
   if (view.value === "worktrees" && worktreeOf.value) words.set("of", worktreeOf.value);
+  if (view.value === "conflicts" && conflictOf.value !== null) words.set("of", ref("c", conflictOf.value));
   if (view.value === "airspace" && picked.value)
     for (const [field, what] of Object.entries(picked.value)) words.set(PICKS[field as keyof typeof PICKS], what);
   if (view.value === "timeline")
@@ -70,6 +71,7 @@ export function takeAddress(hash: string): boolean {
     taskOpen.value = task && /^\d{1,9}$/.test(task) ? Number(task) : null;
     agentPanel.value = found.words.get("agent");
     if (found.view === "worktrees") worktreeOf.value = found.words.get("of");
+    if (found.view === "conflicts") conflictOf.value = readRef(found.words.get("of") ?? "", "c")?.number ?? null;
     if (found.view === "timeline") timelineWords.value = timelineOf(found.words);
     if (found.view === "memory") memoryWords.value = memoryOf(found.words);
     if (found.view === "airspace") picked.value = pickOf(found.words);

@@ -6,8 +6,8 @@ import { setReferences } from "../text/markdown";
 import { readRef, ref, THINGS } from "../text/reference";
 import { jobs, jumpTo, marked, newestNumber, tasks, timeline } from "./room";
 
-export type View = "room" | "board" | "agents" | "queue" | "airspace" | "locks" | "worktrees" | "timeline" | "memory" | "explore";
-export const VIEWS: readonly View[] = ["room", "board", "agents", "queue", "airspace", "locks", "worktrees", "timeline", "memory", "explore"];
+export type View = "room" | "board" | "agents" | "queue" | "airspace" | "locks" | "worktrees" | "timeline" | "memory" | "explore" | "conflicts";
+export const VIEWS: readonly View[] = ["room", "board", "agents", "queue", "airspace", "locks", "worktrees", "timeline", "memory", "explore", "conflicts"];
 
 export const view = signal<View>("room");
 export const overlay = signal<"none" | "search" | "help">("none");
@@ -25,6 +25,8 @@ export type Picked = { agent: string } | { link: string } | { advisory: string }
 export const picked = signal<Picked>(null);
 /** The agent whose diff the worktrees view shows. */
 export const worktreeOf = signal<string | null>(null);
+/** The number of the conflict that is shown; null = the first that is open. */
+export const conflictOf = signal<number | null>(null);
 /** What the timeline shows: the filters, and what is picked. `event`, `at` and `with` are numbers of events, as text. */
 export interface TimelineWords {
   agent: string;
@@ -80,6 +82,11 @@ export function showWorktree(agent: string): void {
   show("worktrees");
 }
 
+export function showConflict(number: number): void {
+  conflictOf.value = number;
+  show("conflicts");
+}
+
 export function showMemory(words: Partial<MemoryWords>): void {
   memoryWords.value = { ...NO_MEMORY_WORDS, ...words };
   show("memory");
@@ -123,6 +130,11 @@ export async function follow(target: string): Promise<boolean> {
     show("timeline");
     return true;
   }
+  if (found.thing === "c") {
+    if (!isConflict(found.number)) return false;
+    showConflict(found.number);
+    return true;
+  }
   if (found.thing === "r") {
     showMemory({ q: ref("r", found.number) });
     return true;
@@ -130,10 +142,17 @@ export async function follow(target: string): Promise<boolean> {
   return false;
 }
 
+/** Says whether there is a conflict of this number; `state/conflicts.ts` knows them. */
+let isConflict: (number: number) => boolean = () => false;
+export function knowConflicts(knows: typeof isConflict): void {
+  isConflict = knows;
+}
+
 setReferences(({ thing, number }) => {
   if (thing === "m") return number > 0 && number <= newestNumber();
   if (thing === "h") return saidOfHandoff(number) !== undefined;
   if (thing === "r") return false;
+  if (thing === "c") return isConflict(number);
   return thing === "t" ? tasks.peek().some((task) => task.number === number) : jobs.peek().has(number);
 });
 

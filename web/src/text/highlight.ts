@@ -33,3 +33,14 @@ export function colour(code: HTMLElement, language: string): void {
   if (!hljs.getLanguage(language)) return;
   code.innerHTML = hljs.highlight(code.textContent ?? "", { language, ignoreIllegals: true }).value;
 }
+
+/** The lines of a text as coloured markup, each whole in itself; null for an unknown language. */
+export function colouredLines(text: string, language: string): string[] | null {
+  if (!hljs.getLanguage(language)) return null;
+  const open: string[] = [];
+  return hljs.highlight(text, { language, ignoreIllegals: true }).value.split("\n").map((line) => {
+    const before = open.join("");
+    for (const tag of line.match(/<span[^>]*>|<\/span>/g) ?? []) tag === "</span>" ? open.pop() : open.push(tag);
+    return before + line + "</span>".repeat(open.length);
+  });
+}

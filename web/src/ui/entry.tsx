@@ -12,6 +12,7 @@ import { ref } from "../text/reference";
 import { WasGiven } from "../memory/given";
 import type { Entry, Usage } from "../types";
 import { Avatar, hued, Icon, IconButton, toast } from "./bits";
+import { ConflictAsked } from "./conflict_asked";
 import { HandoffAsked } from "./handoff_answers";
 import { Markdown } from "./markdown";
 import { AdvisoryEntry, Changed } from "./proximity";
@@ -160,6 +161,7 @@ export const EntryRow = memo(function EntryRow({ entry, previous, lit, found }: 
         )}
         {needsQuote(entry, previous) && <Quote id={entry.in_reply_to!} />}
         {entry.kind === "advisory" ? <AdvisoryEntry entry={entry} /> : <Markdown text={withoutFooter(entry)} numbers={aboutTasks(entry, entryOf(entry.in_reply_to ?? "")) ? "tasks" : "messages"} own={entry.kind === "system" && "memories"} />}
+        {entry.meta.notice === "conflict" && entry.meta.conflict !== undefined && <ConflictAsked number={entry.meta.conflict} />}
         {entry.meta.notice === "handoff" && <HandoffAsked entry={entry.id} />}
         <Changed entry={entry} />
         <Footer entry={entry} />

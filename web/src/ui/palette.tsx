@@ -158,11 +158,12 @@ export function Palette() {
 }
 
 const KEYS: readonly [string, readonly [string, string][]][] = [
-  ["Everywhere", [["/ or c", "write a message"], ["Ctrl K", "search, or go anywhere"], ["g r", "room"], ["g b", "board"], ["g a", "agents"], ["g q", "queue"], ["g s", "airspace"], ["g l", "locks"], ["g w", "worktrees"], ["g t", "timeline"], ["g m", "memory"], ["g x", "explore"], ["t", "theme: system, light, dark"], ["?", "these keys"], ["Esc", "close, or leave the field"]]],
+  ["Everywhere", [["/ or c", "write a message"], ["Ctrl K", "search, or go anywhere"], ["g r", "room"], ["g b", "board"], ["g a", "agents"], ["g q", "queue"], ["g s", "airspace"], ["g l", "locks"], ["g w", "worktrees"], ["g t", "timeline"], ["g m", "memory"], ["g c", "conflicts"], ["g x", "explore"], ["t", "theme: system, light, dark"], ["?", "these keys"], ["Esc", "close, or leave the field"]]],
   ["Room", [["j  k", "next, previous entry"], ["r", "reply to the entry in focus"], ["End", "go to the newest"]]],
   ["Writing", [["Enter", "send"], ["Shift Enter", "new line"], ["@", "name an agent, @all for everyone"], ["/", "a command, at the start"], ["Tab", "take the completion"]]],
   ["Airspace", [["← → ↑ ↓", "turn it, or move the plan"], ["Shift ←", "move it in 3D"], ["+ or -", "nearer, farther"], ["0", "all of it, as at first"], ["Tab", "from agent to agent"]]],
   ["Timeline", [["← →", "the event before, the next one"], ["↑ ↓", "another row"], ["Shift ← →", "move along"], ["+ or -", "nearer, farther"], ["0", "all of it"], ["Home", "the row's first"], ["End", "its newest"]]],
+  ["Conflicts", [["j  k", "the next conflict, the one before"], ["1 or 2", "keep a side"], ["3", "let an agent write both"], ["4", "write it yourself"], ["5", "keep the branches apart"], ["Ctrl Enter", "send what you wrote"]]],
   ["Memory", [["/", "search"], ["↓", "from the search to what it found"], ["↑ ↓", "the one before, the next one"]]],
   ["Board", [["Shift → ←", "move the card on, or back"], ["↑ ↓", "other cards"], ["Enter", "rename"], ["Space", "everything about it"]]],
 ];

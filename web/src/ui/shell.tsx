@@ -2,6 +2,7 @@
 
 import { useEffect } from "preact/hooks";
 import { openAdvisories } from "../state/airspace";
+import { openConflicts } from "../state/conflicts";
 import { explorations } from "../state/explorations";
 import { line, outdated, reconnectNow } from "../state/live";
 import { askName, nextTheme, personName, theme } from "../state/prefs";
@@ -35,10 +36,13 @@ const TABS: readonly { view: View; name: string; icon: IconName; keys: string }[
   { view: "worktrees", name: "Worktrees", icon: "branch", keys: "g w" },
   { view: "timeline", name: "Timeline", icon: "timeline", keys: "g t" },
   { view: "memory", name: "Memory", icon: "memory", keys: "g m" },
+  { view: "conflicts", name: "Conflicts", icon: "merge", keys: "g c" },
   { view: "explore", name: "Explore", icon: "route", keys: "g x" },
 ];
-/** A room that explored nothing has no need of the tab; its keys and its address lead there all the same. */
-const tabsNow = () => TABS.filter((tab) => tab.view !== "explore" || view.value === "explore" || explorations.value.length > 0);
+/** A room that explored nothing, or in which nothing conflicts, has no need of the tab; its keys and its address lead there all
+ * the same. */
+const needed = (tab: View): boolean => tab === view.value || (tab === "explore" ? explorations.value.length > 0 : tab === "conflicts" ? openConflicts.value.length > 0 : true);
+const tabsNow = () => TABS.filter((tab) => needed(tab.view));
 
 function count(tab: View): number {
   switch (tab) {
@@ -57,6 +61,8 @@ function count(tab: View): number {
     case "timeline":
     case "memory":
       return 0;
+    case "conflicts":
+      return openConflicts.value.length;
     case "explore":
       return explorations.value.filter((one) => one.state === "waiting").length;
     case "worktrees":
@@ -64,13 +70,14 @@ function count(tab: View): number {
   }
 }
 
-const alarms = (tab: View): boolean => tab === "agents" || (tab === "airspace" && openAdvisories.value[0]?.level === "resolution");
+const alarms = (tab: View): boolean => tab === "agents" || tab === "conflicts" || (tab === "airspace" && openAdvisories.value[0]?.level === "resolution");
 const airspaceView = () => import("../airspace/view");
 const locksView = () => import("./locks");
 const taskPanel = () => import("./task");
 const worktreesView = () => import("./worktrees");
 const memoryView = () => import("../memory/view");
 const exploreView = () => import("../explore/view");
+const conflictsView = () => import("../conflicts/view");
 const timelineView = () => import("../timeline/view");
 
 function Tabs() {
@@ -279,6 +286,7 @@ export function Shell() {
         {view.value === "worktrees" && <Lazy load={worktreesView} />}
         {view.value === "timeline" && <Lazy load={timelineView} />}
         {view.value === "memory" && <Lazy load={memoryView} />}
+        {view.value === "conflicts" && <Lazy load={conflictsView} />}
         {view.value === "explore" && <Lazy load={exploreView} />}
       </main>
       <AgentPanel />

@@ -1,0 +1,191 @@
+"""Two agents change one statement, and a person writes in the page what is to stand there."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import sys
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+import pytest_asyncio
+from playwright.async_api import Page, expect
+
+from tests.browser.conftest import Come
+from tests.e2e.test_worktrees import in_git
+from tests.git.repository import commit, git
+from tests.outside import Outside, agent, eventually, room, settings
+
+pytestmark = [pytest.mark.browser, pytest.mark.asyncio(loop_scope="session")]
+
+BASE = '''"""Carts and their prices."""
+
+import json
+
+
+def load(path):
+    """The cart of a file."""
+    return json.load(open(path))
+
+
+def total(cart):
+    """What a cart costs, in cents."""
+    return sum(item["price"] for item in cart)
+'''
+AVA_LOADS = "    return json.loads(open(path).read())\n"
+BEN_LOADS = '    return json.load(open(path, encoding="utf-8"))\n'
+BOTH_LOAD = '    return json.loads(open(path, encoding="utf-8").read())\n'
+AVA_SUMS = "    return sum(map(price_of, cart))\n"
+BEN_SUMS = '    return sum(item["net"] + item["tax"] for item in cart)\n'
+LOADS = "    return json.load(open(path))\n"
+SUMS = '    return sum(item["price"] for item in cart)\n'
+
+
+def script(text: str, later: str) -> str:
+    """An agent that writes the file so, and later otherwise."""
+    return (
+        f"- match: later\n  write: {{src/cart.py: {json.dumps(later)}}}\n  say: Changed.\n"
+        f"- match: please\n  write: {{src/cart.py: {json.dumps(text)}}}\n  say: Done.\n"
+        '- say: "heard"\n'
+    )
+
+
+@pytest_asyncio.fixture(loop_scope="session")
+async def collided(tmp_path: Path) -> AsyncIterator[Outside]:
+    """AVA's work has landed, and BEN's conflicts with it in two places: the room has asked about c1 and c2."""
+    config = settings(agent("AVA", "a.yaml"), agent("BEN", "b.yaml"), airspace={"enabled": False})
+    async with room(tmp_path / "conflicts", config) as one:
+        ava = BASE.replace(LOADS, AVA_LOADS).replace(SUMS, AVA_SUMS)
+        ben = BASE.replace(LOADS, BEN_LOADS).replace(SUMS, BEN_SUMS)
+        (one.folder / "a.yaml").write_text(script(ava, ava))
+        (one.folder / "b.yaml").write_text(script(ben, ben.replace("tax", "duty")))
+        in_git(one.folder)
+        ignored = (one.folder / ".gitignore").read_text().replace("*.py", "/*.py")
+        commit(one.folder, {".gitignore": ignored, "src/cart.py": BASE})
+        await one.start()
+        for text in (
+            "@AVA please take the prices from one function",
+            "@BEN please add the tax, and read UTF-8",
+        ):
+            posted = await one.post(text)
+            await one.reply_to(posted["id"], text[1:4])
+        status, done = await one.ask("POST", "/api/worktrees/AVA/merge", json={"name": "ann"})
+        assert (status, done["success"]) == (200, True), done
+        status, done = await one.ask("POST", "/api/worktrees/BEN/merge", json={"name": "ann"})
+        assert "The room is asked about c1, c2" in done["fix"], done["fix"]
+        yield one
+
+
+async def shot(page: Page, name: str) -> None:
+    """For whoever wants to look: RELAY_SHOTS names a folder."""
+    if folder := os.environ.get("RELAY_SHOTS"):
+        await page.wait_for_timeout(300)
+        await page.screenshot(path=Path(folder) / f"{name}.png")
+
+
+async def test_a_person_compares_edits_and_sends(collided: Outside, come: Come) -> None:
+    ann = await come("ann", collided)
+    page = ann.page
+    asked = page.locator('[data-testid="conflict-asked"][data-conflict="c1"]')
+    await expect(asked).to_have_attribute("data-state", "open")
+    await shot(page, "room-1280-light")
+    await asked.get_by_role("button", name="Compare and edit").click()
+    view = page.get_by_test_id("conflict")
+    await expect(view).to_have_attribute("data-conflict", "c1")
+    assert page.url.endswith("#/conflicts?of=c1")
+    await expect(page.get_by_test_id("pane-base")).to_contain_text("return json.load(open(path))")
+    await expect(page.get_by_test_id("pane-ours")).to_contain_text("json.loads(open(path).read())")
+    theirs = page.get_by_test_id("pane-theirs")
+    await expect(theirs).to_contain_text("BEN")
+    await expect(theirs).to_contain_text("add the tax, and read UTF-8")
+    await expect(theirs).to_contain_text('encoding="utf-8"')
+    # The lines around it are there, with their numbers in the file.
+    await expect(theirs).to_contain_text('"""The cart of a file."""')
+    for scheme in ("light", "dark"):
+        await page.emulate_media(color_scheme=scheme)  # type: ignore[arg-type]
+        await shot(page, f"conflict-1280-{scheme}")
+    await page.set_viewport_size({"width": 390, "height": 844})
+    for scheme in ("light", "dark"):
+        await page.emulate_media(color_scheme=scheme)  # type: ignore[arg-type]
+        await shot(page, f"conflict-390-{scheme}")
+        await page.get_by_test_id("conflict-text").scroll_into_view_if_needed()
+        await shot(page, f"conflict-390-{scheme}-below")
+    wide = await page.evaluate("document.querySelector('.conflict-box').scrollWidth")
+    assert wide <= 390, "nothing stands out of the page"
+    await page.emulate_media(color_scheme="light")
+    await page.set_viewport_size({"width": 1280, "height": 800})
+    # By keyboard: the next conflict and back, then to the text.
+    await page.keyboard.press("j")
+    await expect(view).to_have_attribute("data-conflict", "c2")
+    await page.keyboard.press("k")
+    await expect(view).to_have_attribute("data-conflict", "c1")
+    await page.keyboard.press("4")
+    text = page.get_by_test_id("conflict-text")
+    await expect(text).to_be_focused()
+    await page.get_by_test_id("begin-theirs").click()
+    await expect(text).to_have_value(BEN_LOADS)
+    await text.fill(BOTH_LOAD)
+    await text.press("Control+Enter")
+    await expect(view).to_have_attribute("data-state", "resolved")
+    await expect(page.get_by_test_id("conflict-state")).to_contain_text("what ann wrote stands")
+    await shot(page, "conflict-settled-1280-light")
+    # Closed at every door: the list, the command line, the room.
+    [two, one] = await collided.get("/api/conflicts")
+    assert (one["reference"], one["state"], two["state"]) == ("c1", "resolved", "open")
+    assert one["resolution"]["resolution_type"] == {"type": "human_resolved", "user_id": "ann"}
+    assert one["resolution"]["merged_content"] == BOTH_LOAD
+    words = (sys.executable, "-m", "relay.cli", "merge", "resolve", "--config", os.fspath(collided.path))
+    listed = await collided.run(*words)
+    assert "c2" in listed.out and "c1" not in listed.out, listed.all
+    await page.keyboard.press("Escape")
+    await ann.go("room")
+    await expect(asked).to_have_attribute("data-state", "resolved")
+    await ann.sees("c1 is settled: what ann wrote stands. Left: c2.", "RELAY")
+    # The other one by its number key; then all of BEN's merges.
+    await page.goto(f"{collided.url}/#/conflicts?of=c2")
+    await expect(view).to_have_attribute("data-conflict", "c2")
+    await page.keyboard.press("2")
+    await expect(view).to_have_attribute("data-state", "resolved")
+    await expect(page.get_by_test_id("choose-2")).to_have_attribute("aria-pressed", "true")
+    await page.get_by_test_id("conflict-merge").click()
+    await expect(page.get_by_test_id("tab-conflicts")).to_have_count(0)
+    status, shown = await collided.ask("GET", "/api/worktrees/BEN/merge?method=merge&name=ann")
+    assert status == 200, shown
+    status, done = await collided.ask(
+        "POST", "/api/worktrees/BEN/merge", json={"name": "ann", "joined": shown["tree"]}
+    )
+    assert (status, done["success"]) == (200, True), done
+    landed = git(collided.folder, "show", "main:src/cart.py") + "\n"
+    assert landed == BASE.replace(LOADS, BOTH_LOAD).replace(SUMS, BEN_SUMS)
+
+
+async def test_a_choice_that_comes_late_is_refused_with_how_it_stands_now(
+    collided: Outside, come: Come
+) -> None:
+    ann = await come("ann", collided)
+    page = ann.page
+    await page.goto(f"{collided.url}/#/conflicts?of=c2")
+    view = page.get_by_test_id("conflict")
+    await expect(view).to_have_attribute("data-conflict", "c2")
+    # BEN goes on in those lines while ann looks.
+    posted = await collided.post("@BEN later")
+    await collided.reply_to(posted["id"], "BEN")
+
+    async def seen() -> bool:
+        diff = (await collided.get("/api/worktrees/BEN/diff"))["diff"]
+        return "duty" in diff
+
+    await eventually(seen, "what BEN wrote since")
+    await page.get_by_test_id("choose-1").click()
+    await expect(page.get_by_test_id("conflict-refused")).to_contain_text(
+        "c2 is gone: BEN or main has changed"
+    )
+    await expect(page.get_by_test_id("conflict-refused")).to_contain_text(
+        re.compile(r"They conflict in src/cart\.py now")
+    )
+    await expect(view).to_have_attribute("data-state", "gone")
+    await expect(page.get_by_test_id("choose-2")).to_be_disabled()
+    await shot(page, "conflict-late-1280-light")
+    assert [one["state"] for one in await collided.get("/api/conflicts")] == ["gone", "open"]

@@ -1,0 +1,45 @@
+/** Conflicts of merges, as `GET /api/conflicts` has them (docs/landing.md). */
+
+export interface ConflictSide {
+  /** Whose it is: an agent, a person; null = not known. */
+  lane: string | null;
+  /** What they said that it is for. */
+  intent: string | null;
+  before: string;
+  after: string;
+}
+
+export interface ConflictResolution {
+  resolution_type: { type: "agent_resolved" | "human_resolved" | "side_chosen" | "rejected"; resolver_agent?: string; user_id?: string; chosen?: string; reason?: string };
+  merged_content: string | null;
+  agent_reasoning: string | null;
+  confidence: number | null;
+  validated: boolean;
+}
+
+export interface Conflict {
+  id: string;
+  number: number;
+  /** As people write it: `c3`. */
+  reference: string;
+  /** 2: both changed the same; 3 and 4 merge, and there is nothing to choose. */
+  level: number;
+  kind: string;
+  severity: "low" | "medium" | "high" | "critical";
+  path: string;
+  entity: string | null;
+  /** What it is merged into, and the branch of `agent`. */
+  a: ConflictSide;
+  b: ConflictSide;
+  base: string;
+  state: "open" | "resolved" | "rejected" | "gone";
+  agent: string;
+  into: string;
+  resolution: ConflictResolution | null;
+  at: string;
+}
+
+/** With the lines around it in the file. */
+export interface PlacedConflict extends Conflict {
+  around: { line: number; above: string[]; below: string[] } | null;
+}

@@ -1,0 +1,250 @@
+/**
+ * A conflict of a merge, three ways: what both began from, and what each side made of it, with whose it is and what it is for.
+ * Below: the five choices of `/resolve`, and what is to stand there as a text of one's own.
+ *
+ * Invariant: each choice goes to the room by the same function as `/resolve`. What the room refuses changes nothing, and how the
+ * two stand now is shown instead.
+ */
+
+import { useEffect, useMemo, useRef, useState } from "preact/hooks";
+import { api } from "../api";
+import { choose, conflicts, conflictsProblem, loadConflicts, openConflicts } from "../state/conflicts";
+import { conflictOf, overlay, showConflict, showWorktree } from "../state/view";
+import "../style/conflicts.css";
+import { attempt, hued, Icon, IconButton, Path, toast, Words } from "../ui/bits";
+import { CodeField } from "./editor";
+import { beginWith, compared, languageOf, oursName, rowsOf, standing, steps, theirsName, type Beginning, type Row } from "./lines";
+import type { Conflict, PlacedConflict } from "./types";
+
+type Around = PlacedConflict["around"];
+
+/** Coloured lines, once the colours are there; null before that. */
+function useColours(text: string, language: string): readonly string[] | null {
+  const [lines, setLines] = useState<readonly string[] | null>(null);
+  useEffect(() => {
+    let gone = false;
+    setLines(null);
+    if (language && text.length < 60_000)
+      void import("../text/highlight").then(({ colouredLines }) => { if (!gone) setLines(colouredLines(text, language)); });
+    return () => { gone = true; };
+  }, [text, language]);
+  return lines;
+}
+
+/** Marks characters of lines without touching their markup; where the browser cannot, the whole line is marked anyway. */
+function useMarks(box: { current: HTMLElement | null }, rows: readonly Row[], name: string, coloured: unknown): void {
+  useEffect(() => {
+    if (!("highlights" in CSS) || !box.current) return;
+    const ranges: Range[] = [];
+    box.current.querySelectorAll<HTMLElement>("[data-row]").forEach((line) => {
+      const mark = rows[Number(line.dataset.row)]?.mark;
+      if (!mark) return;
+      const range = document.createRange();
+      const walk = document.createTreeWalker(line, NodeFilter.SHOW_TEXT);
+      let at = 0;
+      while (walk.nextNode()) {
+        const node = walk.currentNode as Text;
+        if (mark[0] >= at && mark[0] < at + node.length) range.setStart(node, mark[0] - at);
+        if (mark[1] > at && mark[1] <= at + node.length) range.setEnd(node, mark[1] - at);
+        at += node.length;
+      }
+      ranges.push(range);
+    });
+    CSS.highlights.set(name, new Highlight(...ranges));
+    return () => void CSS.highlights.delete(name);
+  }, [rows, name, coloured]);
+}
+
+function Pane(props: { side: "base" | "ours" | "theirs"; title: string; who: string | null; intent: string | null; text: string; rows: readonly Row[]; around: Around; language: string }) {
+  const box = useRef<HTMLDivElement>(null);
+  const colours = useColours(props.text, props.language);
+  useMarks(box, props.rows, `conflict-${props.side}`, colours);
+  const { around } = props;
+  const first = around?.line ?? 1;
+  const context = (lines: readonly string[], from: number) =>
+    lines.map((text, i) => <div key={`${from}-${i}`} class="pane-line pane-context"><span class="no">{around ? from + i : ""}</span><code>{text || " "}</code></div>);
+  return (
+    <section class={`pane pane-${props.side}`} aria-label={`${props.title}${props.who ? `, ${props.who}` : ""}`} data-testid={`pane-${props.side}`}>
+      <header>
+        <h3>{props.title}{props.who && <> <b class="agent-name" style={hued(props.who)}>{props.who}</b></>}</h3>
+        {props.side !== "base" && <p class={props.intent ? "" : "muted"}>{props.intent ?? "What it is for was not said."}</p>}
+      </header>
+      <div class="pane-lines" ref={box} tabIndex={0}>
+        {around && context(around.above, first - around.above.length)}
+        {props.rows.map((row, i) => (
+          <div key={i} class={`pane-line ${row.changed ? "pane-changed" : ""}`}>
+            <span class="no">{props.side === "theirs" || !around ? "" : first + i}</span>
+            {colours?.[i] !== undefined ? <code data-row={i} dangerouslySetInnerHTML={{ __html: colours[i] || " " }} /> : <code data-row={i}>{row.text || " "}</code>}
+          </div>
+        ))}
+        {!props.rows.length && <p class="pane-nothing">Nothing stands here.</p>}
+        {around && context(around.below, first + props.rows.length).map((line) => line)}
+      </div>
+    </section>
+  );
+}
+
+const BEGINNINGS: readonly Beginning[] = ["ours", "theirs", "both", "base"];
+
+function One({ conflict }: { conflict: Conflict }) {
+  const [placed, setPlaced] = useState<Around>(null);
+  const [text, setText] = useState<string | null>(null);
+  const [busy, setBusy] = useState(false);
+  const [refused, setRefused] = useState("");
+  const field = useRef<HTMLTextAreaElement>(null);
+  useEffect(() => {
+    let gone = false;
+    void attempt(api.conflict(conflict.number).then((found) => { if (!gone) setPlaced(found.around); }));
+    return () => { gone = true; };
+  }, [conflict.number]);
+  const [ours, theirs] = useMemo(() => {
+    const base = rowsOf(conflict.base);
+    return [compared(base, rowsOf(conflict.a.after)), compared(base, rowsOf(conflict.b.after))];
+  }, [conflict.id]);
+  const baseRows = useMemo(() => rowsOf(conflict.base).map((row, i): Row => ({ text: row, changed: Boolean(ours.gone[i] || theirs.gone[i]), mark: null })), [ours, theirs]);
+  const language = languageOf(conflict.path);
+  const written = text ?? conflict.resolution?.merged_content ?? beginWith(conflict, "ours");
+  const decided = conflict.state !== "open";
+  const over = conflict.state === "gone";
+  const newer = over ? openConflicts.value.find((one) => one.path === conflict.path && one.agent === conflict.agent) : undefined;
+  const left = openConflicts.value.some((one) => one.agent === conflict.agent);
+  const names: Record<Beginning, string> = { ours: `${oursName(conflict)}'s`, theirs: `${theirsName(conflict)}'s`, both: "both", base: "the base" };
+
+  const decide = async (choice: number, own?: string): Promise<void> => {
+    if (busy || over) return;
+    setBusy(true);
+    const done = await choose(conflict.number, choice, own);
+    setRefused(done.refused);
+    if (done.said) toast(done.said.replace(/`/g, ""));
+    setBusy(false);
+  };
+  const send = (): void => void decide(4, written);
+  const write = (): void => {
+    field.current?.focus();
+    field.current?.scrollIntoView({ block: "nearest" });
+  };
+  const act = useRef<(choice: number) => void>(() => {});
+  act.current = (choice) => (choice === 4 ? write() : void decide(choice));
+  useEffect(() => {
+    const onKey = (event: KeyboardEvent): void => {
+      const target = event.target as HTMLElement;
+      if (event.ctrlKey || event.metaKey || event.altKey || overlay.value !== "none" || document.querySelector("dialog[open]")) return;
+      if (target.isContentEditable || /^(INPUT|TEXTAREA|SELECT)$/.test(target.tagName)) return;
+      if (!/^[1-5]$/.test(event.key)) return;
+      event.preventDefault();
+      act.current(Number(event.key));
+    };
+    document.addEventListener("keydown", onKey);
+    return () => document.removeEventListener("keydown", onKey);
+  }, []);
+
+  const buttons: readonly [number, string, string][] = [
+    [1, `Keep ${oursName(conflict)}'s`, `What ${conflict.into} has stands`],
+    [2, `Keep ${theirsName(conflict)}'s`, `What ${conflict.agent}'s branch has stands`],
+    [3, `Let ${theirsName(conflict)} write both`, `${conflict.agent} is asked for lines with the work of both`],
+    [4, "Write it yourself", "What stands below is what you want"],
+    [5, "Keep both apart", `Nothing of ${conflict.agent}'s is merged`],
+  ];
+  const chosen = conflict.resolution?.resolution_type;
+  const current = conflict.state === "rejected" ? 5 : chosen?.type === "human_resolved" ? 4 : chosen?.type === "agent_resolved" ? 3 : chosen?.type === "side_chosen" ? (chosen.chosen === conflict.agent ? 2 : 1) : 0;
+  return (
+    <div class="conflict" data-testid="conflict" data-conflict={conflict.reference} data-state={conflict.state}>
+      <div class="conflict-what">
+        <h2><Path path={conflict.path} />{conflict.entity && <span class="conflict-entity"> <code>{conflict.entity}</code></span>}</h2>
+        <p>{conflict.kind[0]?.toUpperCase()}{conflict.kind.slice(1)}. {conflict.agent}'s work goes into {conflict.into} when somebody has decided.</p>
+      </div>
+      {refused && (
+        <p class="problem" role="alert" data-testid="conflict-refused">
+          <Words text={refused} />
+        </p>
+      )}
+      {decided && (
+        <p class={`conflict-state conflict-state-${conflict.state}`} role="status" data-testid="conflict-state">
+          <Icon name={conflict.state === "resolved" ? "check" : "close"} size={15} />
+          <span>{standing(conflict)}{conflict.state === "resolved" && (conflict.resolution?.validated ? " The tests pass with it." : " Another choice takes its place until the work is merged.")}</span>
+          {newer && <button type="button" class="link" onClick={() => showConflict(newer.number)}>{newer.reference} asks about it now</button>}
+          {conflict.state === "resolved" && !left && <button type="button" class="link" onClick={() => showWorktree(conflict.agent)} data-testid="conflict-merge">Merge {conflict.agent}'s work</button>}
+        </p>
+      )}
+      <div class="panes">
+        <Pane side="base" title="Both began from" who={null} intent={null} text={conflict.base} rows={baseRows} around={placed} language={language} />
+        <Pane side="ours" title={conflict.a.lane && conflict.a.lane !== conflict.into ? `${conflict.into}, by` : conflict.into} who={conflict.a.lane !== conflict.into ? conflict.a.lane : null} intent={conflict.a.intent} text={conflict.a.after} rows={ours.rows} around={placed} language={language} />
+        <Pane side="theirs" title="The branch of" who={conflict.agent} intent={conflict.b.intent} text={conflict.b.after} rows={theirs.rows} around={placed} language={language} />
+      </div>
+      <div class="conflict-choices" role="group" aria-label="What is to stand there">
+        {buttons.map(([choice, name, tip]) => (
+          <button key={choice} type="button" class="button" aria-pressed={current === choice} disabled={busy || over} data-tip={tip} onClick={() => act.current(choice)} data-testid={`choose-${choice}`}>
+            <kbd>{choice}</kbd> {name}
+          </button>
+        ))}
+      </div>
+      <section class="conflict-result" aria-label="Result">
+        <header>
+          <h3>Result</h3>
+          <div class="segments" role="group" aria-label="Begin with">
+            {BEGINNINGS.map((what) => (
+              <button key={what} type="button" aria-pressed={written === beginWith(conflict, what)} disabled={over} onClick={() => { setText(beginWith(conflict, what)); write(); }} data-testid={`begin-${what}`}>{names[what]}</button>
+            ))}
+          </div>
+          <button type="button" class="button small primary" disabled={busy || over} onClick={send} data-tip="Ctrl Enter" data-testid="conflict-send">Use what stands here</button>
+        </header>
+        <CodeField value={written} language={language} label={`What is to stand in ${conflict.path}`} onChange={setText} onSend={send} field={field} disabled={over} />
+      </section>
+    </div>
+  );
+}
+
+export default function ConflictsView() {
+  useEffect(() => void loadConflicts(), []);
+  const all = conflicts.value;
+  const listed = steps(all, conflictOf.value);
+  const shown = all.find((one) => one.number === conflictOf.value) ?? listed[0];
+  const at = listed.findIndex((one) => one === shown);
+  // What is shown stays when it is decided: going on is the person's step.
+  useEffect(() => {
+    if (shown && conflictOf.value === null) conflictOf.value = shown.number;
+  }, [shown?.number]);
+  const step = (by: number): void => {
+    const next = listed[(at + by + listed.length) % listed.length];
+    if (next) conflictOf.value = next.number;
+  };
+  const move = useRef(step);
+  move.current = step;
+  useEffect(() => {
+    const onKey = (event: KeyboardEvent): void => {
+      const target = event.target as HTMLElement;
+      if (event.ctrlKey || event.metaKey || event.altKey || overlay.value !== "none" || document.querySelector("dialog[open]")) return;
+      if (target.isContentEditable || /^(INPUT|TEXTAREA|SELECT)$/.test(target.tagName)) return;
+      if (event.key === "j") move.current(1);
+      if (event.key === "k") move.current(-1);
+    };
+    document.addEventListener("keydown", onKey);
+    return () => document.removeEventListener("keydown", onKey);
+  }, []);
+  return (
+    <section class="view conflicts-view" aria-label="Conflicts">
+      <header class="view-head">
+        <h1>Conflicts</h1>
+        <p data-testid="conflicts-count">{openConflicts.value.length ? `${openConflicts.value.length} open` : "none open"}</p>
+        {shown && (
+          <nav class="conflict-steps" aria-label="Conflicts">
+            <IconButton icon="left" label="The conflict before" keys="K" disabled={listed.length < 2} onClick={() => step(-1)} testid="conflict-previous" />
+            <span><b>{shown.reference}</b>{listed.length > 1 && <span class="muted"> {at + 1} of {listed.length}</span>}</span>
+            <IconButton icon="right" label="The next conflict" keys="J" disabled={listed.length < 2} onClick={() => step(1)} testid="conflict-next" />
+          </nav>
+        )}
+      </header>
+      {conflictsProblem.value && <p class="problem" role="alert">{conflictsProblem.value}</p>}
+      <div class="conflict-box">
+        {shown && <One key={shown.number} conflict={shown} />}
+        {!shown && !conflictsProblem.value && (
+          <div class="empty">
+            <Icon name="merge" size={28} />
+            <h2>Nothing conflicts</h2>
+            <p>When two agents changed the same lines, the room asks here what is to stand there.</p>
+          </div>
+        )}
+      </div>
+    </section>
+  );
+}

@@ -1,0 +1,53 @@
+/** The newest conflicts of merges, in which there is something to choose: those of level 2. Read when the room says something of one. */
+
+import { computed, signal } from "@preact/signals";
+import { api, ApiError } from "../api";
+import type { Conflict } from "../conflicts/types";
+import { onLive } from "./live";
+import { onEntries } from "./room";
+import { knowConflicts } from "./view";
+
+const MOST = 200;
+export const conflicts = signal<readonly Conflict[]>([]);
+export const conflictsProblem = signal("");
+export const openConflicts = computed(() => conflicts.value.filter((one) => one.state === "open"));
+let busy: Promise<void> | null = null;
+let again = false;
+
+async function read(): Promise<void> {
+  try {
+    do {
+      again = false;
+      conflicts.value = (await api.conflicts(MOST)).filter((one) => one.level === 2);
+    } while (again);
+    conflictsProblem.value = "";
+  } catch (problem) {
+    if (!(problem instanceof ApiError)) throw problem;
+    conflictsProblem.value = [problem.message, problem.fix].filter(Boolean).join(" ");
+  }
+}
+
+export function loadConflicts(): Promise<void> {
+  again = true;
+  return (busy ??= read().finally(() => (busy = null)));
+}
+
+// A merge may end what is open, and so may any answer to `/resolve`.
+onEntries((entries) => {
+  if (openConflicts.peek().length || entries.some((entry) => entry.meta.conflict !== undefined || entry.meta.command === "/resolve")) void loadConflicts();
+});
+onLive(() => void loadConflicts());
+knowConflicts((number) => conflicts.peek().some((one) => one.number === number));
+
+/** One of the five choices, as `/resolve` has them. What the room refuses is given back in its words, "" = it is done. */
+export async function choose(number: number, choice: number, text?: string): Promise<{ said: string; refused: string }> {
+  try {
+    const done = await api.resolve(number, choice, text);
+    return { said: done.reason ?? "", refused: "" };
+  } catch (problem) {
+    if (!(problem instanceof ApiError)) throw problem;
+    return { said: "", refused: [problem.message, problem.fix].filter(Boolean).join(" ") };
+  } finally {
+    await loadConflicts();
+  }
+}
