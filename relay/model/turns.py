@@ -77,13 +77,14 @@ class Location:
     `path` as the tool named it: absolute, or relative to the turn's folder. `lines`: the first and the last
     one, 1-based, both included, as the file is now; None = the whole file, as far as anybody knows. `writes`:
     the tool changes it (False: it only reads), None = unknown. `made`: the change was made unasked, and stands in the
-    file.
+    file. `text`: the whole file as it would stand then, None = unknown.
     """
 
     path: str
     lines: tuple[int, int] | None = None
     writes: bool | None = None
     made: bool = False
+    text: bytes | None = field(default=None, compare=False)
 
 
 @dataclass(frozen=True, slots=True)

@@ -234,7 +234,8 @@ class AcpClient:
             )
         if len(asked.content) > MOST_FILE:
             raise RequestError(REFUSED, f"A file of more than {MOST_FILE} bytes is not written this way.")
-        decision = await self._guard.decide(self._spec.name, Location(path, None, True), self._session)
+        asked_about = Location(path, None, True, text=asked.content.encode("utf-8", "replace"))
+        decision = await self._guard.decide(self._spec.name, asked_about, self._session)
         if decision.refused:
             self._note(f"write {path}: {decision.reason}")
             raise RequestError(REFUSED, decision.reason)

@@ -285,6 +285,12 @@ class AdvisoryProtocol:
         """The resolution advisory that tells this agent to keep off this file, if one stands."""
         return next((steer for steer in self.steers(agent) if path in steer.files), None)
 
+    def ahead(self, agent: str, advisory: str) -> list[str]:
+        """The agents that have the right of way over this one in an advisory."""
+        standing = self.state.advisories.get(advisory)
+        names = standing.roles.agents if standing is not None else ()
+        return list(names[: names.index(agent)]) if agent in names else []
+
     def settles(self, agent: str) -> set[str]:
         """The files in which this agent has the conflicts of a merge to settle."""
         backs = (advisory.set_back.get(agent) for advisory in self.state.advisories.values())

@@ -200,6 +200,14 @@ def steer_off(reason: str, path: str) -> str:
     )
 
 
+def would_join(path: str, others: Sequence[str], how: str) -> str:
+    """To an agent whose edit collides with what others have, and would be joined with it."""
+    return (
+        f"{' and '.join(others)} changed {flat(path)} where you do; relay would join both ({flat(how)}) when they "
+        "are merged. This edit is allowed: change nothing more there than you need."
+    )
+
+
 def entering(other: str, path: str, theirs: FileTouch | None, about: str, ahead: Sequence[Evidence]) -> str:
     """To an agent that changes a file next, which it may: who has it in hand, and what is foretold."""
     parts = []

@@ -16,6 +16,7 @@ from relay.airspace.advisories.protocol import AdvisoryProtocol
 from relay.airspace.context import LiveContext
 from relay.airspace.live.answers import AnswerFollower
 from relay.airspace.live.edit_guard import AirspaceGuard
+from relay.airspace.live.edit_joins import EditJoins
 from relay.airspace.live.graph_keeper import GraphKeeper, outline
 from relay.airspace.live.interrupter import Interrupter
 from relay.airspace.live.likeness import WorkLikeness
@@ -175,7 +176,7 @@ class AirspaceParts:
         worktrees.watcher.code.append(self.graph_keeper.changed)
         worktrees.registry.semantic.changed = self._poke
         self.live = AirspaceService(context, self.protocol, self.scanner, self.graph_keeper)
-        self.guard = AirspaceGuard(context, self.protocol, self.scanner)
+        self.guard = AirspaceGuard(context, self.protocol, self.scanner, EditJoins(worktrees.registry))
         self.followers: tuple[follow.Follower, ...] = (
             AnswerFollower(voice, self.live),
             MergeOutcomes(self.protocol, self.scanner),

@@ -36,6 +36,8 @@ FORMATS = ("claude", "codex", "gemini")
 AT_ONCE = 200
 #: Bytes of a file that is searched for the lines of an edit.
 SEARCHED = 4_000_000
+#: Characters of an edit that are sent with the question: as much as a merge is joined of.
+SENT = 1_000_000
 USAGE = """usage: relay guard hook [--format claude|codex|gemini] [--agent NAME] [--config PATH]
        relay guard install|uninstall|status [--repo PATH] [--config PATH] [--json]"""
 #: What the room answers when an edit must not be.
@@ -192,8 +194,16 @@ def answers(
     """What a running room says of each of these. Raises CannotAsk, OSError, ValueError."""
     if len(places) > 1:
         return list(post(address, "/api/guard", {**about, "paths": places}, give_up).get("decisions") or ())
+    question, change = {**about, "path": places[0]}, change_of(given)
     lines = lines_of(places[0], given)
-    question = {**about, "path": places[0]} if lines is None else {**about, "path": places[0], "lines": lines}
+    if lines is not None:
+        question["lines"] = lines
+    try:
+        return [post(address, "/api/guard", {**question, **change}, give_up)]
+    except CannotAsk as refused:
+        # A room of before does not know them, and no room takes half a character.
+        if refused.status != 400 or not change:
+            raise
     return [post(address, "/api/guard", question, give_up)]
 
 
@@ -231,6 +241,27 @@ def patched(lines: Iterable[str]) -> list[str]:
     """The files that a patch in Codex's form adds, changes, deletes or moves to."""
     marks = ("*** Add File: ", "*** Update File: ", "*** Delete File: ", "*** Move to: ")
     return [line[len(mark) :].strip() for line in lines for mark in marks if line.startswith(mark)]
+
+
+def change_of(given: dict[str, Any]) -> dict[str, Any]:
+    """What the edit makes of the file, as the room asks for it: `content`, the whole text, or `edits`, each {old,
+    new, all}; nothing where the call does not say it, and where it is long."""
+    if isinstance(given.get("content"), str):
+        change: dict[str, Any] = {"content": given["content"]}
+    else:
+        parts = given["edits"] if isinstance(given.get("edits"), list) else [given]
+        edits = [
+            {
+                "old": part.get("old_string"),
+                "new": part.get("new_string"),
+                "all": part.get("replace_all") is True,
+            }
+            for part in parts
+            if isinstance(part, dict)
+        ]
+        whole = all(isinstance(edit[key], str) for edit in edits for key in ("old", "new"))
+        change = {"edits": edits} if edits and whole and len(edits) == len(parts) else {}
+    return change if len(json.dumps(change)) <= SENT else {}
 
 
 def _at_once(path: str, flags: int) -> int:

@@ -178,6 +178,20 @@ ROOM_ROUTES = (
                 "maxItems": 2,
                 "description": "first and last, both included",
             },
+            "content": {**_MAYBE, "description": "the whole file as it would stand"},
+            "edits": {
+                "type": ["array", "null"],
+                "items": {
+                    "type": "object",
+                    "properties": {
+                        "old": {"type": "string"},
+                        "new": {"type": "string"},
+                        "all": {"type": "boolean"},
+                    },
+                    "required": ["old", "new"],
+                },
+                "description": "exchanges of texts, one after the other",
+            },
             "tool": _MAYBE,
             "session": _MAYBE,
         },

@@ -20,7 +20,7 @@ from typing import Protocol
 import structlog
 from aiohttp import web
 
-from relay.base.files import inside
+from relay.base.files import inside, reading
 from relay.base.git_checkouts import within
 from relay.coordination.writes.lock_guard import LockGuard, caller_of
 from relay.faces.http.requests.errors import answer
@@ -37,6 +37,8 @@ GUARD_S = 1.5
 MOST_PATH = 4096
 #: Bytes of a question with many paths: some 100,000 paths, more than a commit has.
 MOST_WRITE = 16 * 1_048_576
+#: Bytes of a file whose edit is tried in a merge.
+MOST_EDITED = 1_048_576
 ACTS = ("commit", "merge", "push")
 
 
@@ -65,10 +67,11 @@ class GuardRoutes:
         return [web.post("/api/guard", self.ask), web.post("/api/guard/write", self.write)]
 
     async def ask(self, request: web.Request) -> web.Response:
-        """`{agent, path, session?, lines?: [first, last], tool?}` -> `{decision: allow|locked|stale|steer, reason,
-        advisory, code, locked_by, session, file_path, expires_at, fencing_token}`; with `paths` instead of `path`,
-        for an edit of several files, `{decisions: [...]}`, such an answer on each in their order."""
-        fields = ("agent", "path", "paths", "lines", "tool", "session")
+        """`{agent, path, session?, lines?: [first, last], content?, edits?: [{old, new, all?}], tool?}` ->
+        `{decision: allow|locked|stale|steer, reason, advisory, code, locked_by, session, file_path, expires_at,
+        fencing_token}`; with `paths` instead of `path`, for an edit of several files, `{decisions: [...]}`, such an
+        answer on each in their order."""
+        fields = ("agent", "path", "paths", "lines", "content", "edits", "tool", "session")
         body = await self._reader.exact_body(request, *fields, limit=MOST_WRITE)
         agent, session = self._name(body.text("agent")), body.maybe_text("session")
         body.maybe_text("tool")
@@ -80,7 +83,7 @@ class GuardRoutes:
             )
         paths = _paths(body) if many else [body.text("path")]
         _check_names(paths)
-        lines = _lines(body)
+        lines, change = _lines(body), _change(body)
         _own(request, agent)
         root = self._checkouts.root_of(agent)
         if root is None:
@@ -88,11 +91,14 @@ class GuardRoutes:
             root, lines = self._checkouts.home(), None
         checkouts = (root, *self._checkouts.checkouts())
         places = await asyncio.to_thread(lambda: [_place(checkouts, path) for path in paths])
+        text = None
+        if change is not None and not many and places[0] is not None:
+            text = await asyncio.to_thread(_edited, root, places[0], paths[0], change)
         decisions: list[GuardDecision] = []
         try:
             async with asyncio.timeout(GUARD_S):
                 for place in places:
-                    decisions.append(await self._decide(agent, place, lines, session))
+                    decisions.append(await self._decide(agent, place, lines, text, session))
         except Refusal as error:
             raise bad(error.message, error.fix) from None
         except TimeoutError:
@@ -103,11 +109,16 @@ class GuardRoutes:
         return answer({"decisions": answers} if many else answers[0])
 
     async def _decide(
-        self, agent: str, place: str | None, lines: tuple[int, int] | None, session: str | None
+        self,
+        agent: str,
+        place: str | None,
+        lines: tuple[int, int] | None,
+        text: bytes | None,
+        session: str | None,
     ) -> GuardDecision:
         if place is None:
             return GuardDecision(reason="The path is outside the codebase.")
-        return await self._guard.decide(agent, Location(place, lines, True), session)
+        return await self._guard.decide(agent, Location(place, lines, True, text=text), session)
 
     async def write(self, request: web.Request) -> web.Response:
         """`{agent?, session?, paths: [...], act: commit|merge|push, override?}` -> `{decision: allow|locked|stale|
@@ -189,3 +200,45 @@ def _lines(body: Body) -> tuple[int, int] | None:
     ):
         raise bad("lines is not a range of lines.", "lines is [first, last], both included, from 1.")
     return value[0], value[1]
+
+
+#: The whole new text of a file, or exchanges (old, new, of every place) one after the other.
+_Change = str | list[tuple[str, str, bool]]
+
+
+def _change(body: Body) -> _Change | None:
+    """What an edit makes of the file; None: the question does not say it."""
+    content, edits = body.maybe_text("content"), body.values.get("edits")
+    if content is not None:
+        return content
+    if edits is None:
+        return None
+    if not isinstance(edits, list) or not all(_is_exchange(edit) for edit in edits):
+        raise bad("edits is not a list of exchanges.", 'Send {"edits": [{"old": "a", "new": "b"}]}.')
+    return [(edit["old"], edit["new"], edit.get("all") is True) for edit in edits]
+
+
+def _is_exchange(edit: object) -> bool:
+    return isinstance(edit, dict) and all(isinstance(edit.get(key), str) for key in ("old", "new"))
+
+
+def _edited(root: Path, place: str, path: str, change: _Change) -> bytes | None:
+    """The file `place` of the agent's checkout `root` as it would stand; None: it stands elsewhere, cannot be read,
+    or has not what is exchanged. Blocking."""
+    if inside(root, str(root / path)) != place:
+        return None
+    if isinstance(change, str):
+        return change.encode("utf-8", "replace")
+    try:
+        with reading(root / place) as file:
+            text = file.read(MOST_EDITED + 1)
+    except FileNotFoundError:
+        text = b""
+    except OSError:
+        return None
+    for old, new, every in change:
+        before = old.encode("utf-8", "replace")
+        if before not in text or (text and not before):
+            return None
+        text = text.replace(before, new.encode("utf-8", "replace"), -1 if every and before else 1)
+    return text if len(text) <= MOST_EDITED else None
