@@ -1,4 +1,4 @@
-"""Level 3: what one side changes and the other comes to rely on, on small programs in six languages."""
+"""Level 3: what one side changes and the other comes to rely on, on small programs in seven languages."""
 
 from __future__ import annotations
 
@@ -34,6 +34,10 @@ def found(base: Mapping[str, str], ours: Mapping[str, str], theirs: Mapping[str,
             search.add(
                 {path: text.encode() for path, text in base.items() if any(name in text for name in names)}
             )
+        while headers := search.headers():
+            search.add(
+                {path: text.encode() for path, text in base.items() if path.rpartition("/")[2] in headers}
+            )
         both.append(search.conflicts())
     conflicts, mirrored = both
     assert {(one.id, one.severity, one.a.after) for one in conflicts} == {
@@ -61,6 +65,63 @@ def of_edits(program: Program, one: str, other: str) -> list[Conflict]:
             "whole_units",
         ),
         ("billing", "counts in cents", "sums two baskets", "behaviour_and_call", "medium", "total", "both"),
+        (
+            "fleet",
+            "asks for a factor",
+            "measures a round",
+            "signature_and_call",
+            "critical",
+            "distance",
+            "round_trip",
+        ),
+        ("fleet", "renames label", "makes a headline", "renamed_and_used", "critical", "label", "headline"),
+        ("fleet", "removes label", "makes a headline", "removed_and_used", "critical", "label", "headline"),
+        (
+            "fleet",
+            "renames size",
+            "knows whether it is empty",
+            "renamed_and_used",
+            "critical",
+            "Depot.size",
+            "is_empty",
+        ),
+        (
+            "fleet",
+            "asks the cost for a load",
+            "adds a bike",
+            "signature_and_override",
+            "critical",
+            "Vehicle.cost",
+            "Bike",
+        ),
+        (
+            "fleet",
+            "makes a vehicle say its wheels",
+            "adds a bike",
+            "not_implemented",
+            "critical",
+            "Vehicle.wheels",
+            "Bike",
+        ),
+        (
+            "fleet",
+            "counts in metres",
+            "measures a round",
+            "behaviour_and_call",
+            "medium",
+            "distance",
+            "round_trip",
+        ),
+        ("fleet", "drives faster", "knows the limit", "value_and_use", "medium", "units.SPEED", "limit"),
+        (
+            "fleet",
+            "names the kinds otherwise",
+            "knows a van",
+            "removed_and_used",
+            "critical",
+            "units.Kind.Van",
+            "is_small",
+        ),
         (
             "billing",
             "sorts the names",
@@ -219,6 +280,11 @@ def test_what_breaks_together(
         ("words", "renames is_break", "counts two texts"),
         ("bank", "takes the larger", "charges twice"),
         ("stock", "streams", "weighs all"),
+        ("fleet", "may be given a factor", "measures a round"),
+        ("fleet", "gives a stop a third place", "measures a round"),
+        ("fleet", "takes the smallest", "knows whether it is empty"),
+        ("fleet", "says what it counts", "knows whether it is empty"),
+        ("fleet", "renames label", "greets"),
     ],
 )
 def test_what_works_together(program: str, one: str, other: str) -> None:

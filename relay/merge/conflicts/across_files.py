@@ -30,13 +30,13 @@ from relay.code.call_graph import HUB, Node
 from relay.code.code_graph import Variants
 from relay.code.read.extract import extract, unfit
 from relay.code.read.facts import Extract
-from relay.code.read.grammar import language_of
+from relay.code.read.grammar import C_FAMILY, language_of
 from relay.merge.conflicts import contracts
 from relay.merge.conflicts.behaviour import NOTHING, Difference, difference
 from relay.merge.conflicts.conflict import Conflict, Severity, Side, quoted
 from relay.merge.conflicts.entities import Entity
 from relay.merge.conflicts.finding import VALUE, Finding, said_of, way_in_words
-from relay.merge.conflicts.parameters import CallShape, head_of, misfit, other_default
+from relay.merge.conflicts.parameters import CallShape, head_of, misfit, other_default, with_defaults
 from relay.merge.conflicts.reach import STEPS, Reach
 from relay.merge.conflicts.same_entity import Change
 from relay.merge.conflicts.side import RUNS, Definition, Reader, SideWork
@@ -62,6 +62,7 @@ class AcrossFiles:
         changes = [file.change for side in (a, b) for file in side.files]
         self._files = {change.path: change.before for change in changes if change.before is not None}
         self._asked: set[str] = set()
+        self._headers: set[str] = set()
         self._rings = 0
 
     # -- which files matter
@@ -77,6 +78,20 @@ class AcrossFiles:
             return frozenset()
         new = {name for name in wanted - self._asked if len(name) >= _SHORT and name not in _UNTOLD}
         self._asked |= new
+        return frozenset(new)
+
+    def headers(self) -> frozenset[str]:
+        """The file names of the headers to look for next (C, C++): those that are included by what is known. Through
+        them a file sees what it does not include itself."""
+        included = {
+            one.module.rpartition("/")[2]
+            for path, read in self._extracts.items()
+            if language_of(path) in C_FAMILY
+            for one in read.facts.imports
+            if one.kind != "angle"
+        }
+        new = included - self._headers
+        self._headers |= new
         return frozenset(new)
 
     def add(self, files: Mapping[str, bytes]) -> None:
@@ -146,7 +161,10 @@ class AcrossFiles:
         tree = self._tree_of(reader)
         best: dict[tuple[str, str], list[Finding]] = {}
         for finding in [*_findings(writer, reader, tree), *contracts.findings(writer, reader, tree)]:
-            place = (finding.definition.path, finding.definition.entity.qualified)
+            entity = finding.definition.entity
+            # A declaration in a header and its definition are one thing.
+            file = "" if entity.language in C_FAMILY else finding.definition.path
+            place = (file, entity.qualified)
             best.setdefault(place, []).append(finding)
         for findings in best.values():
             findings.sort(key=lambda one: one.rank)
@@ -155,11 +173,13 @@ class AcrossFiles:
 
 def _findings(writer: SideWork, reader: SideWork, tree: Reach) -> Iterator[Finding]:
     moved = {file.change.path: file.change.new_path for file in reader.files}
-    known = {
+    callables = {
         one.entity.name.encode(): (one.changed.after or one.entity).name.encode()
         for one in writer.definitions
         if one.entity.kind in _CALLED
     }
+    known = {**writer.renamed_values, **callables}
+    declared = writer.declared
     nodes: dict[Node, Definition] = {}
     does: dict[Node, Difference] = {}
     for definition in writer.definitions:
@@ -169,7 +189,8 @@ def _findings(writer: SideWork, reader: SideWork, tree: Reach) -> Iterator[Findi
         node = (moved.get(definition.path, definition.path), changed.before.qualified)
         nodes[node] = definition
         if changed.what in (Change.BODY, Change.SIGNATURE) and changed.after is not None:
-            does[node] = difference(changed.before, changed.after, known)
+            names = declared.get(changed.after.name, ())
+            does[node] = difference(changed.before, changed.after, known, names)
     by_name: dict[str, list[Node]] = {}
     for node, definition in nodes.items():
         by_name.setdefault(definition.entity.name, []).append(node)
@@ -184,7 +205,8 @@ def _findings(writer: SideWork, reader: SideWork, tree: Reach) -> Iterator[Findi
                     continue
                 called.add(met)
                 if new:
-                    yield from _call(nodes[met], NOTHING if both else does.get(met, NOTHING), one, shape, met)
+                    done = NOTHING if both else does.get(met, NOTHING)
+                    yield from _call(nodes[met], done, one, shape, met, declared)
         yield from _references(one, nodes, by_name, does, tree, called)
         if not both:
             yield from _far(one, nodes, does, tree, called)
@@ -197,7 +219,12 @@ def _is_own(reader: Reader, node: Node) -> bool:
 
 
 def _call(
-    definition: Definition, does: Difference, reader: Reader, shape: CallShape | None, node: Node
+    definition: Definition,
+    does: Difference,
+    reader: Reader,
+    shape: CallShape | None,
+    node: Node,
+    declared: Mapping[str, list[Entity]],
 ) -> Iterator[Finding]:
     """A new call of a definition that the other side changed."""
     before, after = definition.changed.before, definition.changed.after
@@ -210,6 +237,8 @@ def _call(
     if shape is not None and definition.changed.what is Change.SIGNATURE:
         old, new = head_of(before), head_of(after)
         if old is not None and new is not None:
+            for one in declared.get(after.name, ()):
+                new = with_defaults(new, head_of(one))
             why = misfit(shape, old, new, before.language)
             if why and not misfit(shape, old, old, before.language):
                 yield Finding("signature_and_call", Severity.CRITICAL, definition, reader, why, way)

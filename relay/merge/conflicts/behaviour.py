@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import SequenceMatcher
 from types import MappingProxyType
@@ -16,7 +16,7 @@ from types import MappingProxyType
 from tree_sitter import Node
 
 from relay.merge.conflicts.entities import Entity
-from relay.merge.conflicts.parameters import head_of
+from relay.merge.conflicts.parameters import head_of, with_defaults
 from relay.merge.conflicts.tokens import COMMENTS, is_docstring, tokens
 
 #: A statement that only tells somebody what happens.
@@ -100,17 +100,22 @@ _SOMETHING = ("does something else on its way",)
 NOTHING = Difference(())
 
 
-def difference(before: Entity, after: Entity, known: Mapping[bytes, bytes] = NONE_KNOWN) -> Difference:
+def difference(
+    before: Entity,
+    after: Entity,
+    known: Mapping[bytes, bytes] = NONE_KNOWN,
+    declared: Sequence[Entity] = (),
+) -> Difference:
     """What `after` does otherwise than `before`; empty where only the text differs. `known`: names of definitions
     that the same side changes, each with its name now: who calls them by it, with other arguments, is adapted to
-    that, and does nothing else."""
+    that, and does nothing else. `declared`: declarations of `after` (C++), which have its defaults."""
     if before.raw == after.raw:
         return NOTHING
     plain, now = _plain(before, known), _plain(after, known)
     if (
         plain == now
-        or _only_under_new_parameters(before, after)
-        or _only_by_new_parameters(before, after, plain, now)
+        or _only_under_new_parameters(before, after, declared)
+        or _only_by_new_parameters(_new_parameters(before, after, declared), plain, now)
     ):
         return NOTHING
     if before.kind in ("function", "method") and _rewritten(plain, now):
@@ -173,10 +178,9 @@ def _texts(words: list[bytes]) -> set[bytes]:
     return {word for word in words if word[:1] in b"\"'`" or word in (b"raise", b"throw", b"panic")}
 
 
-def _only_by_new_parameters(before: Entity, after: Entity, old: list[bytes], new: list[bytes]) -> bool:
+def _only_by_new_parameters(added: Mapping[bytes, bytes], old: list[bytes], new: list[bytes]) -> bool:
     """Whether all that came into the body has a parameter that is new and optional in it, and all that went was the
     default of one."""
-    added = _new_parameters(before, after)
     if not added:
         return False
     for what, first, last, start, end in SequenceMatcher(None, old, new, autojunk=False).get_opcodes():
@@ -190,11 +194,13 @@ def _only_by_new_parameters(before: Entity, after: Entity, old: list[bytes], new
     return True
 
 
-def _new_parameters(before: Entity, after: Entity) -> dict[bytes, bytes]:
+def _new_parameters(before: Entity, after: Entity, declared: Sequence[Entity]) -> dict[bytes, bytes]:
     """The optional parameters that are new, each with its default."""
     old, new = head_of(before), head_of(after)
     if old is None or new is None:
         return {}
+    for one in declared:
+        new = with_defaults(new, head_of(one))
     known = {one.name for one in old.parameters}
     return {
         one.name.encode(): one.default.encode()
@@ -293,10 +299,10 @@ def _words(node: Node, data: bytes) -> bytes:
     return b" ".join(tokens(node, data))
 
 
-def _only_under_new_parameters(before: Entity, after: Entity) -> bool:
+def _only_under_new_parameters(before: Entity, after: Entity, declared: Sequence[Entity]) -> bool:
     """Whether all that was added stands in branches that ask for a parameter that is new and optional, and nothing
     went."""
-    added = _new_parameters(before, after).keys()
+    added = _new_parameters(before, after, declared).keys()
     if not added:
         return False
     guarded = tuple(

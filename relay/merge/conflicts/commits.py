@@ -167,9 +167,16 @@ async def level_3(git: Git, base: str, a: Sequence[FileChange], b: Sequence[File
     if not a or not b:
         return []
     search = await asyncio.to_thread(_search, a, b)
-    search.add(await _around(git, base, {change.path for change in (*a, *b)}))
+    listed = await _listed(git, base)
+    around = _around(listed, {change.path for change in (*a, *b)})
+    search.add(await _contents(git, base, around[:MOST_FILES]))
     while names := await asyncio.to_thread(search.names):
         search.add(await files_naming(git, base, names))
+    left = MOST_FILES
+    while left > 0 and (names := await asyncio.to_thread(search.headers)):
+        headers = [path for path in listed if path.rpartition("/")[2] in names and wanted(path)][:left]
+        left -= len(headers)
+        search.add(await _contents(git, base, headers))
     return await asyncio.to_thread(search.conflicts)
 
 
@@ -177,13 +184,15 @@ def _search(a: Sequence[FileChange], b: Sequence[FileChange]) -> AcrossFiles:
     return AcrossFiles(SideWork(a), SideWork(b))
 
 
-async def _around(git: Git, tree: str, paths: Collection[str]) -> dict[str, bytes]:
+async def _listed(git: Git, tree: str) -> list[str]:
+    done = await git.run("ls-tree", "-r", "-z", "--name-only", "--full-tree", tree)
+    return [name_of(line) for line in done.out.split(b"\0") if line]
+
+
+def _around(listed: Sequence[str], paths: Collection[str]) -> list[str]:
     """What imports are resolved by: configuration files and packages' own files, in the folders above these paths."""
-    listed = await git.run("ls-tree", "-r", "-z", "--name-only", "--full-tree", tree)
     folders = {folder for path in paths for folder in ancestors(parent(path))}
-    found = [name_of(line) for line in listed.out.split(b"\0") if line]
-    wanted_ones = [path for path in found if parent(path) in folders and _says_where(path)]
-    return await _contents(git, tree, wanted_ones[:MOST_FILES])
+    return [path for path in listed if parent(path) in folders and _says_where(path)]
 
 
 def _says_where(path: str) -> bool:

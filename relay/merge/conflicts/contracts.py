@@ -185,6 +185,8 @@ def _types(file: ChangedFile, changed: Changed, reader: SideWork, tree: Reach) -
     owner = file.keyed[0][entity.scope]
     if owner.kind not in ("class", "type"):
         return
+    if owner.language == "go":
+        yield from _go_methods(file, changed, owner, reader, tree)
     for one in reader.readers:
         if one.entity is None or not tree.sees(one.path, file.change.path):
             continue
@@ -194,7 +196,11 @@ def _types(file: ChangedFile, changed: Changed, reader: SideWork, tree: Reach) -
                     why = f"whoever implements {owner.qualified} must have it"
                     use = f"newly implements {owner.qualified} without it"
                     yield _added(file, changed.after, one, "not_implemented", why, use)
-            elif _is_required(changed.after, owner) and _makes(one, owner, changed.after.name):
+            elif (
+                _is_required(changed.after, owner)
+                and _makes(one, owner, changed.after.name)
+                and (owner.language != "go" or _has_more(file, owner))
+            ):
                 why = f"each {owner.qualified} must be given it"
                 use = f"newly makes a {owner.qualified} without it"
                 yield _added(file, changed.after, one, "not_implemented", why, use)
@@ -214,6 +220,47 @@ def _types(file: ChangedFile, changed: Changed, reader: SideWork, tree: Reach) -
             why = "it is gone" if changed.after is None else "it takes or gives something else"
             use = f"newly overrides it as it was ({mine.qualified})"
             yield Finding("signature_and_override", Severity.CRITICAL, definition, one, why, (), use)
+
+
+def _go_methods(
+    file: ChangedFile, changed: Changed, owner: Entity, reader: SideWork, tree: Reach
+) -> Iterator[Finding]:
+    """Go: a new type has all methods that an interface asked for, and this side newly names the interface; so it
+    implements it, though nothing says so."""
+    asked = {
+        one.name for one in file.keyed[0].values() if one.scope == owner.qualified and _is_go_method(one)
+    }
+    entity = changed.after if changed.what is Change.ADD else changed.before
+    if not asked or entity is None or not _is_go_method(entity):
+        return
+    if not any(one.added[owner.name.encode()] > 0 for one in reader.readers):
+        return
+    for one in reader.readers:
+        if one.entity is None or not one.is_new or one.entity.kind not in ("class", "type"):
+            continue
+        has = {
+            each.name: each
+            for each in one.entity.version.found
+            if each.kind == "method" and each.scope == one.entity.qualified
+        }
+        if not asked <= has.keys() or not tree.sees(one.path, file.change.path):
+            continue
+        if changed.what is Change.ADD:
+            if entity.name not in has:
+                why = f"whoever implements {owner.qualified} must have it"
+                use = f"newly implements {owner.qualified} without it"
+                yield _added(file, entity, one, "not_implemented", why, use)
+            continue
+        before, after = head_of(entity), head_of(changed.after) if changed.after is not None else None
+        if before is not None and after is not None and _differs(before, after):
+            definition = Definition(file.change.path, changed)
+            why = "it takes or gives something else"
+            use = f"newly implements it as it was ({has[entity.name].qualified})"
+            yield Finding("signature_and_override", Severity.CRITICAL, definition, one, why, (), use)
+
+
+def _is_go_method(entity: Entity) -> bool:
+    return entity.node.type in ("method_elem", "method_spec")
 
 
 def _added(file: ChangedFile, entity: Entity, reader: Reader, kind: str, why: str, use: str) -> Finding:
@@ -281,7 +328,7 @@ def _is_required(entity: Entity, owner: Entity) -> bool:
         return False
     if entity.language == "python":
         return b"dataclass" in owner.head and b"=" not in entity.raw
-    return entity.language == "rust" and entity.node.type == "field_declaration"
+    return entity.language in ("rust", "go") and entity.node.type == "field_declaration"
 
 
 def _makes(reader: Reader, owner: Entity, field: str) -> bool:
@@ -296,6 +343,10 @@ def _makes(reader: Reader, owner: Entity, field: str) -> bool:
             and not shape.spread
             for call, shape, new in reader.calls
         )
+    if owner.language == "go":
+        return reader.added[owner.name.encode()] > 0 and any(
+            _is_unkeyed(made, owner.name) for made in _below(reader.entity.node, "composite_literal")
+        )
     for made in _below(reader.entity.node, "struct_expression"):
         name = text_of(made.child_by_field_name("name")).rpartition("::")[2]
         body = made.child_by_field_name("body")
@@ -306,6 +357,21 @@ def _makes(reader: Reader, owner: Entity, field: str) -> bool:
         if field not in given and not rest:
             return True
     return False
+
+
+def _has_more(file: ChangedFile, owner: Entity) -> bool:
+    """Whether a type has more fields than before: one that only has another name keeps its place."""
+    old, new = (sum(one.scope == owner.qualified for one in side.values()) for side in file.keyed)
+    return new > old
+
+
+def _is_unkeyed(literal: SyntaxNode, name: str) -> bool:
+    """Go: a value of this type that gives its fields by their places, and so all of them."""
+    body = literal.child_by_field_name("body")
+    if body is None or text_of(literal.child_by_field_name("type")).rpartition(".")[2] != name:
+        return False
+    values = [child for child in body.named_children if child.type != "comment"]
+    return bool(values) and all(child.type != "keyed_element" for child in values)
 
 
 def _is_variant(entity: Entity) -> bool:

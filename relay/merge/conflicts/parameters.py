@@ -8,7 +8,7 @@ not fit before is nobody's conflict.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from tree_sitter import Node
 
@@ -111,6 +111,17 @@ def head_of(entity: Entity) -> Head | None:
     if result is None and language in ("java", "c", "cpp"):
         result = _outer(node).child_by_field_name("type")
     return Head(tuple(parameters), _said(result), _marks(entity, node))
+
+
+def with_defaults(head: Head, declared: Head | None) -> Head:
+    """The head with the defaults of a declaration of the same parameters (C++)."""
+    if declared is None or [one.type for one in declared.parameters] != [one.type for one in head.parameters]:
+        return head
+    merged = tuple(
+        replace(one, optional=True, default=other.default) if other.optional and not one.optional else one
+        for one, other in zip(head.parameters, declared.parameters, strict=True)
+    )
+    return replace(head, parameters=merged)
 
 
 def _callable(entity: Entity) -> Node | None:

@@ -173,7 +173,24 @@ class Reach:
 
     def sees(self, path: str, other: str) -> bool:
         """Whether the names of `other` can be used in `path` by themselves."""
-        return path == other or other in self.calls.visible(path)
+        return path == other or other in self.calls.visible(path) or other in self._included(path)
+
+    def _included(self, path: str) -> frozenset[str]:
+        """C, C++: the headers that a file includes, and those that these include."""
+        known = self._headers.get(path)
+        if known is None:
+            seen: set[str] = set()
+            waiting = [path] if language_of(path) in C_FAMILY else []
+            while waiting:
+                new = set(self.graph.imports(waiting.pop())) - seen
+                seen |= new
+                waiting += new
+            known = self._headers[path] = frozenset(seen)
+        return known
+
+    @cached_property
+    def _headers(self) -> dict[str, frozenset[str]]:
+        return {}
 
     def is_alone(self, name: str) -> bool:
         """Whether only one definition in all files has this name."""

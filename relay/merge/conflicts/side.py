@@ -13,11 +13,14 @@ from functools import cached_property
 
 from relay.code.read.extract import extract
 from relay.code.read.facts import Call, Extract
+from relay.code.read.grammar import C_FAMILY
 from relay.merge.conflicts.entities import Entity, FileVersion, keyed, read_version
 from relay.merge.conflicts.parameters import CallShape, shapes
 from relay.merge.conflicts.reach import types_said
 from relay.merge.conflicts.same_entity import Change, Changed, changes
 
+#: Kinds of definitions that are values or have one.
+VALUES = frozenset({"field", "constant", "item"})
 #: Kinds of definitions that run.
 RUNS = frozenset({"function", "method", "macro"})
 
@@ -147,6 +150,38 @@ class SideWork:
     @cached_property
     def readers(self) -> tuple[Reader, ...]:
         return tuple(reader for file in self.files for reader in file.readers)
+
+    @cached_property
+    def renamed_values(self) -> Mapping[bytes, bytes]:
+        """The fields and constants that have another name now, by their old one: of one scope one went and one came
+        that says the same but for its name. Who only follows that does nothing else."""
+        found: dict[bytes, bytes] = {}
+        for file in self.files:
+            gone: dict[tuple[str, str, tuple[bytes, ...]], list[str]] = {}
+            come: dict[tuple[str, str, tuple[bytes, ...]], list[str]] = {}
+            for changed in file.changes.values():
+                for entity, into in ((changed.before, gone), (changed.after, come)):
+                    if entity is None or (changed.before is None) == (changed.after is None):
+                        continue
+                    if entity.kind in VALUES:
+                        into.setdefault((entity.scope, entity.kind, entity.whole), []).append(entity.name)
+            for key in gone.keys() & come.keys():
+                if len(gone[key]) == len(come[key]) == 1:
+                    found[gone[key][0].encode()] = come[key][0].encode()
+        return found
+
+    @cached_property
+    def declared(self) -> Mapping[str, list[Entity]]:
+        """C, C++: what this side declares or changes the declaration of, by name: a default argument stands there."""
+        found: dict[str, list[Entity]] = {}
+        for file in self.files:
+            for changed in file.changes.values():
+                after = changed.after
+                if after is None or after.language not in C_FAMILY:
+                    continue
+                if after.kind in ("declaration", "field"):
+                    found.setdefault(after.name, []).append(after)
+        return found
 
     @cached_property
     def names(self) -> frozenset[str]:
