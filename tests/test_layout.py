@@ -18,7 +18,7 @@ FLOORS = (
     "cli | guard_cli | demo",
     "app",
     "faces",
-    "access | room | agents | airspace | coordination | memory | timeline | merge",
+    "access | room | agents | airspace | coordination | memory | timeline | merge | verification",
     "code | checks",
     "git",
     "log",

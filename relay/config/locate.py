@@ -41,6 +41,7 @@ SECTIONS = frozenset(
         "handoffs",
         "memory",
         "merge",
+        "verification",
     ]
 )
 #: Bytes of a file that is looked into: a configuration has a few thousand.

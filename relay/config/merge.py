@@ -29,6 +29,7 @@ class MergeSettings:
         "seconds for a look at what one agent changes and another relies on across files, while both work; "
         "0 = nobody looks",
         20.0,
+        low=0,
         high=600,
     )
     test: tuple[str, ...] = setting(
@@ -44,5 +45,6 @@ class MergeSettings:
         "seconds between two rounds in which each two agents' work is merged and tested by `merge.test` while both "
         "work; 0 = never",
         0.0,
+        low=0,
         high=86400,
     )

@@ -21,6 +21,7 @@ from relay.config.coordination import CoordinationSettings, PostgresSettings
 from relay.config.handoffs import HandoffSettings
 from relay.config.memory import MemorySettings
 from relay.config.merge import MergeSettings
+from relay.config.verification import VerificationSettings
 
 AgentKind = Literal["command", "acp", "ollama", "scripted"]
 Preset = Literal["claude", "codex", "gemini", "agy"]
@@ -236,6 +237,7 @@ class Settings:
     handoffs: HandoffSettings = setting("", HandoffSettings)
     memory: MemorySettings = setting("", MemorySettings)
     merge: MergeSettings = setting("", MergeSettings)
+    verification: VerificationSettings = setting("", VerificationSettings)
 
     @property
     def folder(self) -> Path:
@@ -281,6 +283,11 @@ class Settings:
         return self.runtime_dir / "state.json"
 
     @property
+    def policies_dir(self) -> Path:
+        """The folder of the verification policies."""
+        return self.folder / Path(self.verification.policies).expanduser()
+
+    @property
     def worktrees_dir(self) -> Path:
         return self.runtime_dir / "worktrees"
 
@@ -302,7 +309,7 @@ class Settings:
 
 
 #: Sections that the daemon takes over while it runs.
-LIVE = ("agents", "jitter", "dispatcher", "airspace", "handoffs", "memory", "merge")
+LIVE = ("agents", "jitter", "dispatcher", "airspace", "handoffs", "memory", "merge", "verification")
 
 
 @dataclass(slots=True)

@@ -16,6 +16,7 @@ from typing import TypeVar
 import yaml
 
 from relay.base.files import read_regular
+from relay.config.yaml_section import Section, kind_of, scalar_of
 from relay.merge.exploration.config import (
     DEFAULT_METRICS,
     DEFAULT_S,
@@ -32,7 +33,6 @@ from relay.merge.exploration.config import (
     Variant,
 )
 from relay.merge.exploration.scoring import weights_problem
-from relay.merge.exploration.yaml_section import Section, kind_of, scalar_of
 
 #: Bytes of a file.
 MOST_BYTES = 1_048_576

@@ -208,7 +208,7 @@ async def test_help_names_only_what_exists() -> None:
         assert {one.rstrip(".") for one in named} <= paths, topic
     actions = cli.parser()._actions
     (commands,) = (one for one in actions if isinstance(one, argparse._SubParsersAction))
-    assert set(commands.choices) == set(re.findall(r"\brelay ([a-z]+)", help_text("cli") or ""))
+    assert set(commands.choices) == set(re.findall(r"\brelay ([a-z-]+)", help_text("cli") or ""))
     told = await perform(Recorder().services(), BOT, OPERATIONS["help"], {})
     assert told["topics"] == list(TOPICS)
     with pytest.raises(Refusal, match="There is no help"):

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from relay.config.yaml_section import named_pattern
 from relay.merge.exploration.config import (
     Budget,
     Metric,
@@ -19,7 +20,6 @@ from relay.merge.exploration.config import (
     of_task,
 )
 from relay.merge.exploration.config_file import BadFile, load_exploration, read_exploration
-from relay.merge.exploration.yaml_section import named_pattern
 
 WHOLE = """\
 task: Cache the answers of lookup()
