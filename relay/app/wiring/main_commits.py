@@ -1,6 +1,7 @@
 """The commits that came onto the main branch, and what of each a merge by hand has brought.
 
-Invariant: what git's own merge makes of the two sides is brought; what a commit has besides is of who made it.
+Invariant: what git's own merge makes of the two sides is brought, and what relay's joins of them; what a commit has
+besides is of who made it.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from pathlib import Path
 from relay.airspace.worktrees.lifecycle import CHANGED, MERGED
 from relay.git.run import Git, GitError, name_of
 from relay.git.signing import Signature
-from relay.git.trial_merge import merge_trees
+from relay.git.trial_merge import Join, merge_trees
 from relay.log import events
 from relay.log.commit_trailers import EVENT
 from relay.log.events import Event
@@ -53,7 +54,7 @@ class MainCommit:
 @dataclass(frozen=True, slots=True)
 class MergedSide:
     """What a merge commit had from the side that was merged in, by path (blob ids, None = deleted). `clean`: of the
-    paths that the commit has as git's own merge makes them."""
+    paths that the commit has as git's own merge makes them, or relay's."""
 
     had: Mapping[str, str | None] = field(default_factory=dict)
     clean: Mapping[str, str | None] = field(default_factory=dict)
@@ -141,14 +142,15 @@ async def _said(git: Git, way: str) -> dict[str, tuple[tuple[str, str], ...]]:
     return found
 
 
-async def merged_side(git: Git, made: MainCommit) -> MergedSide:
-    """Of a merge of two commits what the second one brought. Raises GitError."""
+async def merged_side(git: Git, made: MainCommit, join: Join | None = None) -> MergedSide:
+    """Of a merge of two commits what the second one brought. `join`: joins where git conflicts, as it may have been
+    done. Raises GitError."""
     if len(made.parents) != 2:
         return MergedSide()
     ours, theirs = made.parents
     trees = [await git.line("rev-parse", f"{name}^{{tree}}") for name in made.parents]
     had = await _contents(git, trees[0], trees[1])
-    merge = await merge_trees(git, ours, theirs)
+    merge = await merge_trees(git, ours, theirs, join)
     if merge is None:
         return MergedSide(had)
     edited = {*merge.conflicts, *await _contents(git, str(merge.tree), made.tree)}

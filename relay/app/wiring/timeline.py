@@ -285,7 +285,7 @@ class TimelineRecording:
     async def _record_commit(
         self, made: MainCommit, before: str, person: Lane | None, by: str, trailers: Trailers
     ) -> None:
-        side = await merged_side(self._git, made)
+        side = await merged_side(self._git, made, self._registry.room.join)
         touches = await self._touches(before, made.tree)
         parts = await self._store.read(lambda tx: parts_of(tx, made, person, touches, side, by))
         tree = made.tree

@@ -361,14 +361,14 @@ class ToolTouches:
         self, turn: RunningTurn, before: str, head: str, base: str | None
     ) -> tuple[str, dict[str, str | None]]:
         """Record of each merge between these commits first what this agent had done, then what came of another's
-        branch; gives the commit up to where, and the files that git's own merge made of this agent's work and of the
-        main branch's. `base`: see `RunningTurn`."""
+        branch; gives the commit up to where, and the files that git's own merge, or relay's, made of this agent's
+        work and of the main branch's. `base`: see `RunningTurn`."""
         git, joined = self._git, dict[str, str | None]()
         for made in await commits_between(git, before, head):
             if base is not None and await is_ancestor(git, made.commit, base):
                 before = made.commit  # of the main branch itself
                 continue
-            side = await merged_side(git, made)
+            side = await merged_side(git, made, self._registry.room.join)
             if not side.had:
                 continue
             ours, theirs = made.parents

@@ -5,9 +5,13 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from itertools import pairwise
 from pathlib import Path
+from subprocess import CalledProcessError
+from typing import Literal
 
 import pytest
 
+from relay.app.wiring.merge_tools import MergeTools
+from relay.config.merge import MergeSettings
 from relay.faces.rewinds import RewindOrder, RewindService
 from relay.log.events import Event
 from relay.model import Refusal
@@ -236,3 +240,30 @@ async def test_a_conflict_that_relay_began_is_nobodys_write(desk: RecordedRoom) 
     assert len([event for event in await desk.changed() if event.lane != "AVA"]) + 1 == count
     read = (await all_events(desk.store, "files.read"))[-1]
     assert (read.lane, read.outputs["paths"], read.outputs["source"]) == ("AVA", ["a.py"], "merge")
+
+
+@pytest.mark.parametrize("ladder", ["on", "git"])
+async def test_a_file_that_relay_joins_in_a_merge_by_hand_stays_the_agents(
+    desk: RecordedRoom, ladder: Literal["on", "git"]
+) -> None:
+    """As git's merge driver does it (`relay merge install`); without the ladder it is of who merged."""
+    base = "import os\n\n\ndef one():\n    return os.name\n"
+    commit(desk.repo, {"j.py": base})
+    write = await work(desk, "AVA", j=base.replace("import os\n", "import ast\nimport os\n"))
+    commit(desk.repo, {"j.py": base.replace("import os\n", "import json\nimport os\n")})
+    await on_main(desk)
+    tools = MergeTools(lambda: MergeSettings(ladder=ladder))
+    desk.room.join = tools.join  # type: ignore[method-assign]
+    with pytest.raises(CalledProcessError):
+        git(desk.repo, "merge", "-q", branch(desk, "AVA"))
+    both = base.replace("import os\n", "import ast\nimport json\nimport os\n")
+    commit(desk.repo, {"j.py": both}, "merged")
+    try:
+        last = (await on_main(desk))[-1]
+    finally:
+        await tools.close()
+    assert [touch["path"] for touch in last.outputs["touches"]] == ["j.py"]
+    if ladder == "on":
+        assert (last.outputs["merged"], write.id in last.parents) == ({"of": ["AVA"], "by": "Ann"}, True)
+    else:
+        assert "merged" not in last.outputs and last.lane == "human:Ann"
