@@ -14,7 +14,8 @@ from pathlib import Path
 from typing import Any
 
 from relay.code.workers.frames import encoded, read_frame
-from relay.merge.text.file_merge import merge_file
+from relay.merge.conflicts.part_names import PartNames
+from relay.merge.text.file_merge import TooLong, merge_file, time_limit
 from relay.merge.text.git_text import GitText
 from relay.merge.text.ladder import Conflict, Labels
 from relay.merge.text.lines import rows_with_ends
@@ -49,8 +50,26 @@ def _answer(git: GitText, message: dict[str, Any], parts: list[bytes]) -> tuple[
     merged = merge_file(git, base, ours, theirs, path, labels, message["timeout_s"])
     rows = rows_with_ends(merged.data.decode("utf-8", "surrogateescape"))
     found = [_part(rows, conflict) for conflict in merged.conflicts]
+    _name(found, path, (base, ours, theirs), message["timeout_s"])
     said = {"steps": list(merged.steps) or [merged.by], "parts": found, "warnings": list(merged.warnings)}
     return said, [merged.data]
+
+
+def _name(
+    found: list[dict[str, Any]], path: str, texts: tuple[bytes, bytes, bytes], timeout_s: float
+) -> None:
+    """Say of each conflict in which definition it is, and how bad that is. What takes too long stays as it was."""
+    if not found:
+        return
+    try:
+        with time_limit(timeout_s):
+            names = PartNames(path, texts)
+            said = [names.of((part["base"], part["ours"], part["theirs"])) for part in found]
+    except (TooLong, RecursionError, ValueError, LookupError, AssertionError):
+        return
+    for part, (entity, severity) in zip(found, said, strict=True):
+        part["entity"] = entity or part["entity"]
+        part["severity"] = severity or part["severity"]
 
 
 def _part(rows: list[str], conflict: Conflict) -> dict[str, Any]:

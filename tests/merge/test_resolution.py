@@ -126,7 +126,7 @@ async def test_the_room_is_asked_and_a_side_is_kept(open_place: Open) -> None:
     refusal = await place.collide()
     assert "The room is asked about c1: `/resolve c1 1` to `5`." in refusal.fix
     [question] = [body for body in await place.messages() if "Conflict c1" in body]
-    for words in ("in `store.py`", "-    return json.load(open(path))", "`/resolve c1 5` keep both"):
+    for words in ("in `store.py`, `load`", "-    return json.load(open(path))", "`/resolve c1 5` keep both"):
         assert words in question, question
     assert "+    return json.loads(open(path).read())" in question
     assert "+    return json.load(open(path, encoding='utf-8'))" in question
@@ -145,6 +145,7 @@ async def test_the_room_is_asked_and_a_side_is_kept(open_place: Open) -> None:
     text = await place.land()
     assert text == BEN
     [conflict] = await place.open.list()
+    assert (conflict["entity"], conflict["severity"]) == ("load", "high")
     assert (conflict["state"], conflict["level"], conflict["reference"]) == ("resolved", 2, "c1")
     resolution = conflict["resolution"]
     assert resolution["resolution_type"] == {

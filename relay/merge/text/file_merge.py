@@ -65,7 +65,7 @@ def merge_file(
         return MergedFile(ours, "git", (Conflict(lines, "", "both changed a binary file", "high"),))
     texts = [data.decode("utf-8", "surrogateescape") for data in (base, ours, theirs)]
     try:
-        with _alarm(timeout_s):
+        with time_limit(timeout_s):
             merged = merge_text(git, texts[0], texts[1], texts[2], path, labels)
     except (TooLong, RecursionError, ValueError, LookupError, TypeError, AssertionError) as error:
         merged = git_alone(git, texts[0], texts[1], texts[2], labels)
@@ -76,7 +76,8 @@ def merge_file(
 
 
 @contextmanager
-def _alarm(seconds: float) -> Iterator[None]:
+def time_limit(seconds: float) -> Iterator[None]:
+    """Raise TooLong in what runs longer; 0 = it may. The caller must be the main thread."""
     if not seconds:
         yield
         return

@@ -32,7 +32,7 @@ MOST_BYTES = 1_000_000
 @dataclass(frozen=True, slots=True)
 class Conflict:
     """What could not be merged. `lines`: first and last in the text with markers, 1-based; `entity`: the definition,
-    "" outside of one; `kind`: what happened, in words; `severity`: low, medium or high."""
+    "" outside of one; `kind`: what happened, in words; `severity`: low, medium, high or critical."""
 
     lines: tuple[int, int]
     entity: str
@@ -268,7 +268,7 @@ def _marked(
         rows += ["<" * labels.size + f" {labels.ours}", *first]
         rows += ["|" * labels.size + f" {labels.base}", *parts[0]]
         rows += ["=" * labels.size, *second, ">" * labels.size + f" {labels.theirs}"]
-        conflicts.append(Conflict((start, len(rows)), piece.entity, piece.why, "medium"))
+        conflicts.append(Conflict((start, len(rows)), piece.entity, piece.why, severity_of(*parts)))
     steps = tuple(dict.fromkeys(piece.step for piece in pieces if piece.step))
     text = Lines(tuple(rows), ended).text()
     return Merged(
@@ -276,15 +276,30 @@ def _marked(
     )
 
 
+def severity_of(base: Sequence[str], ours: Sequence[str], theirs: Sequence[str]) -> str:
+    """How bad a conflict is by what both did to its lines (003, `assess_severity`): one removed what the other
+    changed, both changed it, or both added something."""
+    if not base:
+        return "medium"
+    return "high" if ours and theirs else "critical"
+
+
 def _as_git(answer: GitAnswer, labels: Labels) -> Merged:
     text = _text(answer.marked((labels.ours, labels.base, labels.theirs), labels.size))
     conflicts = []
-    start = 0
+    start, part = 0, 0
+    parts: list[list[str]] = [[], [], []]
     for at, line in enumerate(text.split("\n"), 1):
-        if line.startswith("<" * labels.size):
-            start = at
-        if line.startswith(">" * labels.size):
-            conflicts.append(Conflict((start, at), "", "both changed it differently", "medium"))
+        if start and line.startswith(">" * labels.size):
+            said = severity_of(parts[1], parts[0], parts[2])
+            conflicts.append(Conflict((start, at), "", "both changed it differently", said))
+            start = 0
+        elif line.startswith("<" * labels.size):
+            start, part, parts = at, 0, [[], [], []]
+        elif start and line.startswith(("|" * labels.size, "=" * labels.size)):
+            part = 1 if line.startswith("|") else 2
+        elif start:
+            parts[part].append(line)
     return Merged(text, "git", tuple(conflicts))
 
 
