@@ -80,6 +80,8 @@ WALKS = {
     ("knowledge", "later_of_words"): "what its inner query found by the key, as far as its limit",
     ("resolution", "newest_conflicts"): "backwards by its key, as far as its limit",
     ("resolution", "open_conflicts"): "an index of what is open, as far as its limit",
+    ("resolution", "newest_findings"): "backwards by its key, as far as its limit",
+    ("resolution", "open_findings"): "an index of what is open, as far as its limit",
     ("knowledge", "relations_of"): "what its inner query found by indexes, as far as its limit",
     ("knowledge", "entry_of_archive"): "a rebuild",
     ("knowledge", "clear_mentions"): "a rebuild",

@@ -379,6 +379,8 @@ export interface AirspaceState {
   /** All files when it was read; in a frame those that somebody works on, or left out = as before. */
   fileCoordinates?: Record<string, Point>;
   counts: { agents: number; pairs: number; clear: number; advisory: number; resolution: number; files: number };
+  /** Pairs that nobody knows of across files as they stand; `why` that could not be done, null = not yet. */
+  unchecked?: { a: string; b: string; why: string | null }[];
   graph: { files: number; edges: number; failed: string[]; building: boolean };
   precision: Precision;
   at: Time;

@@ -86,7 +86,7 @@ class ConflictShown(Shown):
     level: int
     kind: str
     severity: str
-    path: str
+    path: str | None
     entity: str | None
     state: str
 
@@ -114,7 +114,7 @@ class Resolved(Answer):
     tag="conflicts",
 )
 async def conflicts(services: Services, caller: Caller, request: Conflicts) -> list[dict[str, Any]]:
-    """The conflicts that were found at merges, newest first."""
+    """The conflicts that were found, of levels 2 to 4, newest first."""
     return await services.conflicts.list(only_open=request.state == "open", limit=request.limit)
 
 

@@ -120,6 +120,8 @@ function Counts() {
   const state = flying.value;
   if (!state) return null;
   const { counts } = state;
+  const unchecked = state.unchecked ?? [];
+  const failed = unchecked.filter((pair) => pair.why);
   const setBack = new Set(state.advisories.flatMap((one) => (one.set_back ?? []).map((back) => back.agent)));
   return (
     <p class="air-counts" data-testid="air-counts">
@@ -127,6 +129,12 @@ function Counts() {
       {counts.advisory > 0 && <b class="said-advisory-count"> · {counts.advisory} traffic</b>}
       {counts.resolution > 0 && <b class="said-resolution-count"> · {counts.resolution} resolution</b>}
       {setBack.size > 0 && <b class="said-resolution-count"> · {setBack.size} set back</b>}
+      {failed.length > 0 && (
+        <b class="said-advisory-count" data-tip={failed.map((pair) => `${pair.a} and ${pair.b}: ${pair.why}`).join("; ")} data-testid="air-unchecked">
+          {` · ${counted(failed.length, "pair")} not compared across files`}
+        </b>
+      )}
+      {unchecked.length > failed.length && ` · ${counted(unchecked.length - failed.length, "pair")} still to be compared`}
       {counts.files > 0 && ` · ${counted(counts.files, "file")} touched`}
     </p>
   );
