@@ -139,6 +139,9 @@ apt_install() {
 command -v tmux >/dev/null 2>&1 || apt_install tmux ||
   fail "the terminal's tests need tmux, and there is none." "install it: apt install tmux, or brew install tmux"
 
+# What an agent wrote runs in a sandbox where there is one; a kernel may forbid it. Its tests say when they are left out.
+command -v bwrap >/dev/null 2>&1 || apt_install bubblewrap || say "bubblewrap is not there, and could not be installed"
+
 # The fault tests step the daemon's clock.
 command -v faketime >/dev/null 2>&1 || apt_install faketime ||
   fail "the fault tests need libfaketime, and there is none." "install it: apt install faketime, or brew install libfaketime"
