@@ -9,7 +9,7 @@ import type { Checkpoint, FileView, HandoffAnswer, Heads, MomentDiff, OpenHandof
 import type { Conflict, PlacedConflict } from "./conflicts/types";
 import type { Exploration, VariantDiff } from "./explore/types";
 import type { Found, GivenMemory, Knowledge, Source } from "./memory/types";
-import type { MergeMethod, MergeProposal, WorktreeDiff, Worktrees } from "./worktree_types";
+import type { BlamedLines, MergeMethod, MergeProposal, WorktreeDiff, Worktrees } from "./worktree_types";
 
 export class ApiError extends Error {
   constructor(
@@ -198,6 +198,7 @@ export const api = {
   /** Moments as the room names them; `lane`: whose files, "" = those of the moment itself. */
   timelineTree: (at: string, lane: string, path: string) => call<TreeView>("GET", `/api/timeline/tree${query({ at, lane, path })}`),
   timelineFile: (at: string, lane: string, path: string) => call<FileView>("GET", `/api/timeline/file${query({ at, lane, path })}`),
+  blame: (path: string, at: string) => call<{ lines: BlamedLines[] }>("GET", `/api/blame${query({ path, at })}`),
   timelineDiff: (a: string, b: string, lane = "", path = "") => call<MomentDiff>("GET", `/api/timeline/diff${query({ a, b, lane, path })}`),
   takenBack: () => call<TakenBack>("GET", "/api/timeline/rewinds"),
   handoffs: async () => (await call<{ handoffs: OpenHandoff[] }>("GET", "/api/handoffs")).handoffs,

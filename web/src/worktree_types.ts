@@ -98,3 +98,14 @@ export interface WorktreeDiff {
   files: { path: string; change: string; insertions: number; deletions: number; binary: boolean }[];
   truncated: boolean;
 }
+
+/** Lines of a file that follow each other, and who is behind them (docs/merge.md). */
+export interface BlamedLines {
+  first: number;
+  last: number;
+  kind: "agent" | "person" | "merged" | "ai_resolved";
+  who: string;
+  commit: string;
+  at: string;
+  subject: string;
+}

@@ -21,7 +21,8 @@ function asDiff(found: MomentDiff): WorktreeDiff {
   };
 }
 
-export function Between({ a, b, lane = "", name, open: atFirst = false }: { a: string; b: string; lane?: string; name: string; open?: boolean }) {
+/** `at`: the commit, or the moment of the main branch, that `b` is; empty: it is none. */
+export function Between({ a, b, lane = "", name, at = "", open: atFirst = false }: { a: string; b: string; lane?: string; name: string; at?: string; open?: boolean }) {
   const [open, setOpen] = useState(atFirst);
   const { found, problem } = useAnswer(() => (open ? api.timelineDiff(a, b, lane) : null), [a, b, lane, open]);
   return (
@@ -29,7 +30,7 @@ export function Between({ a, b, lane = "", name, open: atFirst = false }: { a: s
       {!atFirst && <button type="button" class="link" aria-expanded={open} onClick={() => setOpen(!open)} data-testid="tl-lines"><Icon name={open ? "down_small" : "right"} size={13} /> {open ? "Hide the lines" : name}</button>}
       {problem && <p class="problem" role="alert">{problem}</p>}
       {open && !found && !problem && <p class="muted" role="status">Reading the difference…</p>}
-      {open && found && (found.files.length ? <DiffView key={`${a} ${b} ${lane}`} told={asDiff(found)} conflicts={[]} /> : <p class="muted">Nothing differs.</p>)}
+      {open && found && (found.files.length ? <DiffView key={`${a} ${b} ${lane}`} told={asDiff(found)} conflicts={[]} at={at} /> : <p class="muted">Nothing differs.</p>)}
     </div>
   );
 }

@@ -70,6 +70,7 @@ const TOUCHED: Readonly<Record<string, string>> = { write: "changed", delete: "d
 function Touches({ event }: { event: WholeEvent }) {
   const touches = event.outputs?.touches ?? [];
   if (!touches.length) return null;
+  const commit = typeof event.outputs?.commit === "string" ? event.outputs.commit : "";
   const before = typeof event.inputs?.tree === "string" ? event.inputs.tree : null;
   return (
     <section>
@@ -84,7 +85,7 @@ function Touches({ event }: { event: WholeEvent }) {
         ))}
         {touches.length > 200 && <li class="muted">and {touches.length - 200} more</li>}
       </ul>
-      {before && event.snapshot && <Between a={before} b={event.snapshot} name="Show the lines" />}
+      {before && event.snapshot && <Between a={before} b={event.snapshot} name="Show the lines" at={commit} />}
     </section>
   );
 }

@@ -4,6 +4,7 @@ import { useEffect, useState } from "preact/hooks";
 import { api } from "../api";
 import { bytes } from "../text/format";
 import type { TreeEntry } from "../timeline_types";
+import { Behind, useBehind } from "../ui/behind";
 import { hued, Icon, IconButton } from "../ui/bits";
 import { useAnswer } from "./answer";
 import { Between } from "./between";
@@ -50,6 +51,24 @@ function Folder({ at, lane, path, depth, onFile }: { at: string; lane: string; p
   );
 }
 
+/** The file's lines, each with who is behind it as far as that is known. */
+function Text({ text, path, at }: { text: string; path: string; at: string }) {
+  const behind = useBehind(path, at);
+  if (!behind.size) return <pre tabIndex={0}>{text}</pre>;
+  const rows = text.replace(/\n$/, "").split("\n");
+  return (
+    <div class="diff-lines diff-told tl-told" role="table" aria-label={path} tabIndex={0}>
+      {rows.map((row, i) => (
+        <div key={i} class="diff-line" role="row">
+          <span class="no" role="cell">{i + 1}</span>
+          <Behind of={behind.get(i + 1)} before={behind.get(i)} />
+          <code role="cell">{row}</code>
+        </div>
+      ))}
+    </div>
+  );
+}
+
 function OneFile({ at, lane, path, onClose }: { at: string; lane: string; path: string; onClose: () => void }) {
   const { found, problem } = useAnswer(() => api.timelineFile(at, lane, path), [at, lane, path]);
   return (
@@ -57,7 +76,7 @@ function OneFile({ at, lane, path, onClose }: { at: string; lane: string; path: 
       <header><code>{path}</code>{found && <span class="muted">{bytes(found.size)}</span>}{found && <Writer entry={found} />}<IconButton icon="close" label="Close the file" onClick={onClose} /></header>
       {problem && <p class="problem" role="alert">{problem}</p>}
       {found?.binary && <p class="muted">A binary file; its bytes are not shown.</p>}
-      {found?.text !== null && found !== null && <pre tabIndex={0}>{found.text.slice(0, MOST)}</pre>}
+      {found?.text !== null && found !== null && <Text text={found.text.slice(0, MOST)} path={path} at={lane ? "" : at} />}
       {found && (found.cut || (found.text?.length ?? 0) > MOST) && <p class="muted">It goes on; this is its beginning.</p>}
       {found && <button type="button" class="link" onClick={() => set({ file: path })}>Who changed it, and when</button>}
     </div>
@@ -131,7 +150,7 @@ export function MomentPanel() {
         {other && <button type="button" class="button small" onClick={() => set({ with: "" })} data-testid="tl-compare-end">End comparison</button>}
       </div>
       {other && a === b && <p class="notice" data-testid="tl-compare-hint">Now choose the other moment: move the slider, click into the picture, or pick an event and “Files at this moment”.</p>}
-      {other && a !== b && <Between a={`#${a}`} b={`#${b}`} lane={lane} name="" open />}
+      {other && a !== b && <Between a={`#${a}`} b={`#${b}`} lane={lane} name="" at={lane ? "" : `#${b}`} open />}
       {!other && (file ? <OneFile at={`#${at}`} lane={lane} path={file} onClose={() => setFile("")} /> : <ul class="tl-tree" aria-label="Files"><Folder key={`${at} ${lane}`} at={`#${at}`} lane={lane} path="" depth={0} onFile={setFile} /></ul>)}
     </section>
   );

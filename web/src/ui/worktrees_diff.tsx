@@ -8,6 +8,7 @@
 import { useMemo, useRef, useState } from "preact/hooks";
 import { lineCount, parseDiff, type FileDiff } from "../text/diff";
 import type { WorktreeDiff } from "../worktree_types";
+import { Behind, useBehind } from "./behind";
 import { Icon } from "./bits";
 import { Diffstat } from "./diffstat";
 
@@ -21,13 +22,24 @@ const CHANGE: Readonly<Record<string, string>> = { added: "new", deleted: "delet
 
 type Row = { head: string; within: string } | FileDiff["hunks"][number]["lines"][number];
 
-function Lines({ file }: { file: FileDiff }) {
+/** The number of the line above that stands in the new file; 0: there is none in this hunk. */
+function newAbove(rows: readonly Row[], i: number): number {
+  for (let at = i - 1; at >= 0; at--) {
+    const row = rows[at]!;
+    if ("head" in row) return 0;
+    if (row.new !== null) return row.new;
+  }
+  return 0;
+}
+
+function Lines({ file, at }: { file: FileDiff; at: string }) {
   const [shown, setShown] = useState(LINES_FILE);
+  const behind = useBehind(file.path, file.binary || file.change === "deleted" ? "" : at);
   const rows = useMemo(() => file.hunks.flatMap((h): Row[] => [{ head: h.head, within: h.within }, ...h.lines]), [file]);
   if (file.binary) return <p class="diff-note">A binary file; its bytes are not shown.</p>;
   if (!rows.length) return <p class="diff-note">{file.change === "renamed" ? "Renamed, with the same content." : "No line changed."}</p>;
   return (
-    <div class="diff-lines" role="table" aria-label={`Changes of ${file.path}`}>
+    <div class={`diff-lines ${behind.size ? "diff-told" : ""}`} role="table" aria-label={`Changes of ${file.path}`}>
       {rows.slice(0, shown).map((row, i) =>
         "head" in row ? (
           <div key={i} class="diff-hunk" role="row"><span role="cell">{row.head}</span> <b>{row.within}</b></div>
@@ -35,6 +47,7 @@ function Lines({ file }: { file: FileDiff }) {
           <div key={i} class={`diff-line diff-${row.kind}`} role="row">
             <span class="no" role="cell">{row.old ?? ""}</span>
             <span class="no" role="cell">{row.new ?? ""}</span>
+            {behind.size > 0 && <Behind of={behind.get(row.new ?? 0)} before={behind.get(newAbove(rows, i))} />}
             <span class="sign" role="cell">{SIGN[row.kind]}</span>
             <code role="cell">{row.text}</code>
           </div>
@@ -47,7 +60,7 @@ function Lines({ file }: { file: FileDiff }) {
   );
 }
 
-function File({ file, open, onToggle, conflict }: { file: FileDiff; open: boolean; onToggle: () => void; conflict: boolean }) {
+function File({ file, open, onToggle, conflict, at = "" }: { file: FileDiff; open: boolean; onToggle: () => void; conflict: boolean; at?: string }) {
   return (
     <section class="diff-file" data-path={file.path} data-testid="diff-file" aria-label={file.path}>
       <button type="button" class="diff-file-head" aria-expanded={open} onClick={onToggle}>
@@ -58,7 +71,7 @@ function File({ file, open, onToggle, conflict }: { file: FileDiff; open: boolea
         {conflict && <span class="tag tag-bad">conflicts</span>}
         {!file.binary && <Diffstat of={{ files: 1, insertions: file.insertions, deletions: file.deletions }} />}
       </button>
-      {open && <Lines file={file} />}
+      {open && <Lines file={file} at={at} />}
     </section>
   );
 }
@@ -88,7 +101,8 @@ export function openAtFirst(files: readonly FileDiff[]): Set<string> {
   return open;
 }
 
-export function DiffView({ told, conflicts }: { told: WorktreeDiff; conflicts: readonly string[] }) {
+/** `at`: the commit that the difference leads to, of whose lines is told who is behind them; empty: nobody is named. */
+export function DiffView({ told, conflicts, at = "" }: { told: WorktreeDiff; conflicts: readonly string[]; at?: string }) {
   const files = useMemo(() => parseDiff(told.diff), [told]);
   const [open, setOpen] = useState(() => openAtFirst(files));
   const [wrap, setWrap] = useState(true);
@@ -126,7 +140,7 @@ export function DiffView({ told, conflicts }: { told: WorktreeDiff; conflicts: r
           <label><input type="checkbox" checked={wrap} onChange={(e) => setWrap(e.currentTarget.checked)} /> Wrap lines</label>
         </div>
         {told.truncated && <p class="diff-note diff-note-warn">The diff is longer than the room sends; the rest is in the worktree.</p>}
-        {files.map((file) => <File key={file.path} file={file} open={open.has(file.path)} conflict={conflicts.includes(file.path)} onToggle={() => toggle(file.path)} />)}
+        {files.map((file) => <File key={file.path} file={file} open={open.has(file.path)} conflict={conflicts.includes(file.path)} onToggle={() => toggle(file.path)} at={at} />)}
       </div>
     </div>
   );
