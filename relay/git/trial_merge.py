@@ -41,7 +41,8 @@ class Verdict(StrEnum):
 class ConflictPart:
     """A place of one file in which two sides conflict. `entity`: the definition it is in, empty outside of one;
     `kind`: what happened, in words; `severity`: low, medium, high or critical; `base`, `ours`, `theirs`: the lines,
-    with their line ends. `settled`: somebody has said what is to stand there."""
+    with their line ends. `settled`: somebody has said what is to stand there; `fault`: why what an agent said there
+    counts for nothing."""
 
     path: str
     entity: str
@@ -51,12 +52,21 @@ class ConflictPart:
     ours: str
     theirs: str
     settled: bool = False
+    fault: str = ""
 
     @property
     def id(self) -> str:
         """16 hexadecimal digits of a hash of the file and the three texts: the same whichever side is ours."""
         said = dumps([self.path, self.base, *sorted((self.ours, self.theirs))])
         return hashlib.sha256(said.encode("utf-8", "surrogatepass")).hexdigest()[:16]
+
+
+@dataclass(frozen=True, slots=True)
+class ChosenText:
+    """What somebody said is to stand in a place. `guarded`: an agent did, so the whole file is looked at."""
+
+    text: str
+    guarded: bool = False
 
 
 #: The steps of the ladder (docs/merge.md) in words.

@@ -17,7 +17,7 @@ import structlog
 from relay.code.workers.process import WorkerDied, WorkerProcess
 from relay.git.diff import changed_files
 from relay.git.run import Git, GitError, name_of
-from relay.git.trial_merge import ConflictPart, JoinedFile, Merge
+from relay.git.trial_merge import ChosenText, ConflictPart, JoinedFile, Merge
 from relay.merge.text.file_merge import GITS_OWN, is_binary
 from relay.merge.text.ladder import MOST_BYTES
 from relay.merge.text.lines import rows_with_ends
@@ -34,10 +34,10 @@ IDLE_S = 60.0
 
 
 #: What is to stand in places where both sides changed the same, by the ids of these (`ConflictPart.id`).
-Chosen = Callable[[Sequence[str]], Awaitable[Mapping[str, str]]]
+Chosen = Callable[[Sequence[str]], Awaitable[Mapping[str, ChosenText]]]
 
 
-async def nothing_chosen(ids: Sequence[str]) -> Mapping[str, str]:
+async def nothing_chosen(ids: Sequence[str]) -> Mapping[str, ChosenText]:
     """Nobody has said anything."""
     return {}
 
@@ -45,7 +45,7 @@ async def nothing_chosen(ids: Sequence[str]) -> Mapping[str, str]:
 @dataclass(frozen=True, slots=True)
 class _MergedText:
     """A file that was merged as text. `name`: its path as git has it; `text`: with markers at `places`, the first and
-    last lines of the `parts` in conflict, in their order."""
+    last lines of the `parts` in conflict, in their order; `ids`: of the blobs of base, ours and theirs."""
 
     name: bytes
     mode: str
@@ -53,12 +53,13 @@ class _MergedText:
     text: str
     parts: tuple[ConflictPart, ...]
     places: tuple[tuple[int, int], ...]
+    ids: tuple[str, ...]
 
-    def settled(self, chosen: Mapping[str, str]) -> str:
+    def settled(self, chosen: Mapping[str, ChosenText]) -> str:
         """The text with what was chosen in place of each conflict."""
         rows = rows_with_ends(self.text)
         for part, (first, last) in reversed(list(zip(self.parts, self.places, strict=True))):
-            rows[first - 1 : last] = [chosen[part.id]]
+            rows[first - 1 : last] = [chosen[part.id].text]
         return "".join(rows)
 
 
@@ -77,10 +78,18 @@ class Joiner:
         await self._worker.close()
 
     async def join(
-        self, git: Git, ours: str, theirs: str, merge: Merge, chosen: Chosen, *, timeout_s: float
+        self,
+        git: Git,
+        ours: str,
+        theirs: str,
+        merge: Merge,
+        chosen: Chosen,
+        *,
+        timeout_s: float,
+        whole: Callable[[str], bool] = lambda path: False,
     ) -> Merge:
         """As `relay.git.trial_merge.Join` has it. `chosen`: what is to stand where both changed the same, as far as
-        somebody has said; `timeout_s`: for one file."""
+        somebody has said; `timeout_s`: for one file; `whole`: of a path, do people decide on all of it?"""
         if len(merge.conflicts) > MOST_FILES:
             return merge
         try:
@@ -89,9 +98,12 @@ class Joiner:
             texts = [
                 text
                 for name, path in paths.items()
-                if (text := await self._merged(git, name, path, timeout_s)) is not None
+                if (text := await self._merged(git, name, path, timeout_s, not whole(name_of(name))))
+                is not None
             ]
-            known = await chosen([part.id for text in texts for part in text.parts])
+            said = await chosen([part.id for text in texts for part in text.parts])
+            faults = await self._refused(git, texts, said, timeout_s)
+            known = {id: text for id, text in said.items() if id not in faults}
             entries = [
                 await _entry(git, text, known)
                 for text in texts
@@ -104,7 +116,11 @@ class Joiner:
             return merge
         files = tuple(file for _, _, file in entries)
         left = tuple(path for path in merge.conflicts if path not in {file.path for file in files})
-        parts = tuple(replace(part, settled=part.id in known) for text in texts for part in text.parts)
+        parts = tuple(
+            replace(part, settled=part.id in known, fault=faults.get(part.id, ""))
+            for text in texts
+            for part in text.parts
+        )
         return Merge(left, tree, files, parts)
 
     async def warnings(self, git: Git, ours: str, theirs: str, *, timeout_s: float) -> Sequence[str]:
@@ -127,15 +143,16 @@ class Joiner:
         return found
 
     async def _merged(
-        self, git: Git, name: bytes, path: ConflictedPath, timeout_s: float
+        self, git: Git, name: bytes, path: ConflictedPath, timeout_s: float, ladder: bool
     ) -> _MergedText | None:
-        """The file with both sides' work, and where they conflict; None: more than its lines conflicts."""
+        """The file with both sides' work, and where they conflict; None: more than its lines conflicts. `ladder`: go
+        on where git's own merge conflicts."""
         found = presence(*path.stages)
         if found.entry is None or not found.text or not {*path.said} <= OF_CONTENT:
             return None
         ids = [entry.id if entry is not None else "" for entry in path.stages]
         shown = name_of(name)
-        answer = await self._asked(git, shown, ids, timeout_s)
+        answer = await self._asked(git, shown, ids, timeout_s, ladder)
         if answer is None:
             return None
         said, data = answer
@@ -148,10 +165,35 @@ class Joiner:
             data[0].decode("utf-8", "surrogateescape"),
             parts,
             places,
+            tuple(ids),
         )
 
+    async def _refused(
+        self, git: Git, texts: Sequence[_MergedText], said: Mapping[str, ChosenText], timeout_s: float
+    ) -> dict[str, str]:
+        """The answers of agents that count for nothing, and why: with them a file breaks outside of the conflict."""
+        faults: dict[str, str] = {}
+        for text in texts:
+            guarded = [part.id for part in text.parts if part.id in said and said[part.id].guarded]
+            if not guarded or any(part.id not in said for part in text.parts):
+                continue
+            blobs = await git.blobs([id for id in text.ids if id], most=3 * MOST_BYTES)
+            data = [(blobs.get(id) or b"") if id else b"" for id in text.ids]
+            inside = "\n".join(side for part in text.parts for side in (part.base, part.ours, part.theirs))
+            message = {"path": name_of(text.name), "inside": inside}
+            merged = text.settled(said).encode("utf-8", "surrogateescape")
+            try:
+                answer, _ = await self._worker.ask(message, [*data, merged], timeout_s=timeout_s + GRACE_S)
+                found = answer["faults"]
+            except WorkerDied as error:
+                found = [f"it could not be looked at ({error})"]
+            finally:
+                self._rest()
+            faults |= {id: "; ".join(found) for id in guarded} if found else {}
+        return faults
+
     async def _asked(
-        self, git: Git, path: str, ids: Sequence[str], timeout_s: float
+        self, git: Git, path: str, ids: Sequence[str], timeout_s: float, ladder: bool = True
     ) -> tuple[dict[str, Any], list[bytes]] | None:
         """What the worker makes of three blobs, an empty id being no file; None where they are no texts to merge, or
         where it does not answer."""
@@ -165,7 +207,7 @@ class Joiner:
         if self._idle is not None:
             self._idle.cancel()
         try:
-            message = {"path": path, "timeout_s": timeout_s}
+            message = {"path": path, "timeout_s": timeout_s, "ladder": ladder}
             return await self._worker.ask(message, known, timeout_s=timeout_s + GRACE_S)
         except WorkerDied as error:
             log.warning("a file is not merged by relay", path=path, reason=str(error))
@@ -182,7 +224,9 @@ class Joiner:
         self._ending = asyncio.create_task(self._worker.close(), name="merge-worker-idle")
 
 
-async def _entry(git: Git, text: _MergedText, chosen: Mapping[str, str]) -> tuple[bytes, Entry, JoinedFile]:
+async def _entry(
+    git: Git, text: _MergedText, chosen: Mapping[str, ChosenText]
+) -> tuple[bytes, Entry, JoinedFile]:
     """The file as the merged tree has it, all of whose conflicts are settled. Raises GitError."""
     data = text.settled(chosen).encode("utf-8", "surrogateescape")
     id = (await git.run("hash-object", "-w", "--no-filters", "--stdin", stdin=data)).text

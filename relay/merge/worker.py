@@ -15,10 +15,13 @@ from typing import Any
 
 from relay.code.workers.frames import encoded, read_frame
 from relay.merge.conflicts.part_names import PartNames
+from relay.merge.text.data_files import format_of
 from relay.merge.text.file_merge import TooLong, merge_file, time_limit
 from relay.merge.text.git_text import GitText
-from relay.merge.text.ladder import Conflict, Labels
-from relay.merge.text.lines import rows_with_ends
+from relay.merge.text.guard import answer_faults
+from relay.merge.text.ladder import Conflict, Labels, source_of
+from relay.merge.text.lines import lines_of, rows_with_ends
+from relay.merge.text.syntax import language_of
 
 NICENESS = 5
 #: Letters of a conflict marker: none that a text has.
@@ -26,7 +29,8 @@ MARKER = 61
 
 
 def main(role: str) -> None:
-    """Serve requests until the input ends: `{path, timeout_s}` with the base, ours and theirs -> `{steps, parts,
+    """Serve requests until the input ends: `{path, inside}` with base, ours, theirs and the text with what an agent
+    answered -> `{faults}`; `{path, timeout_s, ladder}` with the base, ours and theirs -> `{steps, parts,
     warnings}` with the merged text; `parts`: its conflicts, `{lines, entity, kind, severity, base, ours, theirs}`,
     whose `lines` (first and last, 1-based) stand for them in the text."""
     os.nice(NICENESS)
@@ -45,9 +49,11 @@ def main(role: str) -> None:
 
 
 def _answer(git: GitText, message: dict[str, Any], parts: list[bytes]) -> tuple[dict[str, Any], list[bytes]]:
+    if "inside" in message:
+        return {"faults": _faults(message["path"], parts, message["inside"])}, []
     base, ours, theirs = parts
-    labels, path = Labels(size=MARKER), message["path"]
-    merged = merge_file(git, base, ours, theirs, path, labels, message["timeout_s"])
+    labels, path, ladder = Labels(size=MARKER), message["path"], message["ladder"]
+    merged = merge_file(git, base, ours, theirs, path, labels, message["timeout_s"], ladder=ladder)
     rows = rows_with_ends(merged.data.decode("utf-8", "surrogateescape"))
     found = [_part(rows, conflict) for conflict in merged.conflicts]
     _name(found, path, (base, ours, theirs), message["timeout_s"])
@@ -70,6 +76,15 @@ def _name(
     for part, (entity, severity) in zip(found, said, strict=True):
         part["entity"] = entity or part["entity"]
         part["severity"] = severity or part["severity"]
+
+
+def _faults(path: str, parts: list[bytes], inside: str) -> list[str]:
+    """What the guard has against a file with an agent's answer in it: what that may not touch. `inside`: the lines
+    that were in conflict."""
+    language = format_of(path) or language_of(path)
+    texts = [part.decode("utf-8", "surrogateescape").replace("\r\n", "\n") for part in parts]
+    base, ours, theirs, merged = (source_of(lines_of(text).rows, language) for text in texts)
+    return [fault.text for fault in answer_faults(base, ours, theirs, merged, inside.split("\n"))]
 
 
 def _part(rows: list[str], conflict: Conflict) -> dict[str, Any]:

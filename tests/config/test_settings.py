@@ -458,6 +458,12 @@ def test_the_table_in_the_docs_is_current() -> None:
         ({"timeout_ms": 0}, "merge.timeout_ms: found 0"),
         ({"test": ["pytest", 3]}, "merge.test[1]: found 3"),
         ({"tests": ["pytest"]}, "merge.tests: unknown key"),
+        ({"strategies": [{"paths": ["*"], "use": "guess"}]}, 'merge.strategies[0].use: found "guess"'),
+        ({"strategies": [{"use": "ask"}]}, "merge.strategies[0].paths: is missing"),
+        (
+            {"strategies": [{"paths": ["*"], "use": "agent", "agent": "ZOE"}]},
+            'merge.strategies[0].agent: found "ZOE"; allowed: a configured agent',
+        ),
     ],
 )
 def test_what_merging_is_refused(merge: dict[str, Any], said: str) -> None:

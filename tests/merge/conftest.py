@@ -9,6 +9,9 @@ import pytest
 
 from relay.merge.text.git_text import GitText, git_text
 from relay.merge.text.ladder import Merged, merge_text
+from tests.merge.place import open_place
+
+__all__ = ["open_place"]
 
 Merge = Callable[..., Merged]
 

@@ -74,10 +74,12 @@ class WorktreeActions:
         tested = await self._registry.test(proposal.tree)
         if tested is None:
             raise NotAccepted(proposal, options.joined)
+        again = await self._registry.room.tested(proposal.settled, tested)
         if not tested.passed:
+            asked = f"The room is asked again about {', '.join(again)}. " if again else ""
             raise Refusal(
                 f"relay joins {joined_words(proposal.joined)}, and the tests fail on the merged tree: {tested.said}",
-                f"{command(f'worktrees merge {agent} --dry-run')} shows what is joined. "
+                f"{asked}{command(f'worktrees merge {agent} --dry-run')} shows what is joined. "
                 f"`/update @{agent}` asks {agent} to merge {proposal.into} into its branch.",
             )
         return await self._merge(agent, by, replace(options, joined=proposal.tree))

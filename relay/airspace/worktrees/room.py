@@ -66,6 +66,12 @@ class WorktreeRoom:
         """Ask people what is to stand where both sides changed the same; the names of these conflicts in the room."""
         return ()
 
+    async def tested(self, places: Sequence[str], test: MergeTest) -> Sequence[str]:
+        """The configured tests were run on a merge with what was chosen in these places (ids of
+        `ConflictPart`). The names
+        of the conflicts that are open again by that."""
+        return ()
+
     async def choices(self) -> int:
         """Another number when somebody has decided something in a conflict since."""
         return 0

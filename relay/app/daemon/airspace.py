@@ -58,7 +58,7 @@ class WorktreeParts:
         self._settings, self._roster = settings, roster
         self.merge_tools = MergeTools(lambda: settings.current.merge)
         folder = settings.current.runtime_dir / "checks-merge"
-        room = StoredWorktreeRoom(store, judge, self.merge_tools, folder)
+        room = StoredWorktreeRoom(store, judge, self.merge_tools, folder, RoomVoice(roster))
         self.registry = WorktreeRegistry(settings.current, room, outline=outline)
         self.branch_updates = BranchUpdates(self.registry)
         self.actions = WorktreeActions(self.registry, self.branch_updates)

@@ -8,24 +8,20 @@ Invariants:
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from typing import Any
 
 from relay.airspace.worktrees.actions import WorktreeActions
+from relay.app.wiring.conflicts.asking import say_to
 from relay.config.command_line import command
-from relay.log.events import Lane
-from relay.merge.resolution import journal
+from relay.merge.resolution import answers, journal
 from relay.merge.resolution.journal import AskedConflict, Resolution
 from relay.merge.resolution.service import found
-from relay.merge.resolution.wording import asked_to_write, listed, side_name
+from relay.merge.resolution.wording import listed, side_name
 from relay.model import Refusal
 from relay.model.actions import Resolve
 from relay.model.ports import Voice
 from relay.store.ports import Store
-
-#: The strategy of the source (003, `ResolutionStrategy`) that leads to a person's choice.
-ASKED = "auto_merge_first"
 
 
 class ConflictService:
@@ -57,21 +53,19 @@ class ConflictService:
         """One of the five choices of the source (003, section 6.5), for a person. `text`: what is to stand there, as
         they wrote it (choice 4). Raises Refusal."""
         asked = await self.standing(number)
-        part, question = asked.part, asked.question
+        part, question, how = asked.part, asked.question, journal.STRATEGIES[asked.use]
         ours = side_name(question.ours, question.into_name)
         match choice:
             case 1 | 2:
                 whose, side = ((ours, part.ours), (question.agent, part.theirs))[choice - 1]
                 reason = f"{by} chose it"
                 return await self._settle(
-                    asked, Resolution(ASKED, "side_chosen", by, side, chosen=whose, reason=reason)
+                    asked, Resolution(how, "side_chosen", by, side, chosen=whose, reason=reason)
                 )
             case 3:
                 return await self._ask(asked, agent or question.agent, by)
             case 4 if text is not None:
-                return await self._settle(
-                    asked, Resolution(ASKED, "human_resolved", by, journal.checked(text))
-                )
+                return await self._settle(asked, Resolution(how, "human_resolved", by, answers.checked(text)))
             case 4:
                 edit = command(f"merge resolve {asked.name}")
                 return (
@@ -79,7 +73,7 @@ class ConflictService:
                     f"opens your own editor; or write the lines below `/resolve {asked.name} 4`."
                 )
         return await self._settle(
-            asked, Resolution(ASKED, "rejected", by, None, reason=f"{by} keeps both branches apart")
+            asked, Resolution(how, "rejected", by, None, reason=f"{by} keeps both branches apart")
         )
 
     # -- the steps
@@ -130,17 +124,7 @@ class ConflictService:
                 reason = why or "no agent of this room"
                 raise Refusal(f"{agent} cannot be asked: it is {reason}.", "Name another: `3 @AGENT`.")
             await journal.ask_agent(tx, asked, agent)
-            lane = Lane("room", f"merge-conflict:{asked.number}", short=True)
-            await self._voice.say(
-                tx,
-                asked_to_write(asked, agent, by),
-                now=time.time(),
-                lane=lane,
-                to=[agent],
-                ask=[agent],
-                cause=[asked.event],
-                meta={"conflict": asked.number},
-            )
+            await say_to(tx, self._voice, asked, agent, by)
 
         await self._store.write(work)
         return f"{by} asked {agent} to write what has both sides of {asked.name}."

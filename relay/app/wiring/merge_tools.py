@@ -9,7 +9,7 @@ from relay.airspace.pair_facts import SemanticConflict
 from relay.airspace.worktrees.room import MergeTest, Unchecked, WorktreeRoom
 from relay.checks.results import Check, CheckResult, State
 from relay.checks.runner import CheckRunner
-from relay.config.merge import MergeSettings
+from relay.config.merge import MergeSettings, MergeStrategy
 from relay.git.run import Git, GitError
 from relay.git.trial_merge import Merge
 from relay.merge.conflicts import checker
@@ -46,7 +46,24 @@ class MergeTools:
             return merge
         if self._joiner is None:
             self._joiner = Joiner()
-        return await self._joiner.join(git, ours, theirs, merge, chosen, timeout_s=settings.timeout_ms / 1000)
+        return await self._joiner.join(
+            git,
+            ours,
+            theirs,
+            merge,
+            chosen,
+            timeout_s=settings.timeout_ms / 1000,
+            whole=lambda path: settings.strategy(path).use == "ask",
+        )
+
+    def strategy(self, path: str) -> MergeStrategy:
+        """What becomes of a file that git cannot merge."""
+        return self._settings().strategy(path)
+
+    def ways(self) -> int:
+        """Another number when the configuration says another thing of how files are merged."""
+        settings = self._settings()
+        return hash((settings.ladder, settings.strategies))
 
     async def warnings(self, git: Git, ours: str, theirs: str) -> Sequence[str]:
         """As of `WorktreeRoom`; nothing where the configuration wants git alone."""

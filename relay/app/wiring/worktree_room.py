@@ -23,18 +23,20 @@ from relay.airspace.pair_facts import SemanticConflict
 from relay.airspace.worktrees.commit_message import WorkSummary, asked_of
 from relay.airspace.worktrees.lifecycle import CHANGED, WorktreeChange
 from relay.airspace.worktrees.room import MergeTest, WantedMerge, WorktreeRoom
+from relay.app.wiring.conflicts.asking import ask_about
 from relay.app.wiring.merge_tools import MergeTools
+from relay.config.merge import JOIN, MergeStrategy
 from relay.coordination.tasks import claims
 from relay.coordination.writes.fencing import LockCheck
 from relay.coordination.writes.lock_guard import caller_of
 from relay.git.run import Git
-from relay.git.trial_merge import ConflictPart, Merge
+from relay.git.trial_merge import ChosenText, ConflictPart, Merge
 from relay.log import events
 from relay.log.commit_trailers import commit_trailers
 from relay.log.events import Event, Lane, NewEvent
 from relay.merge.resolution import journal
-from relay.merge.resolution.wording import question_text
 from relay.model import LOCKED, Kind, Refusal
+from relay.model.ports import Voice
 from relay.room.journal import ledger
 from relay.store.ports import Store, StoreBusy, StoreError, Tx
 from relay.timeline.projection import last_tree
@@ -51,19 +53,24 @@ _COARSE_S = 2.0
 
 class StoredWorktreeRoom(WorktreeRoom):
     """The room of this store; `judge` knows its locks. `tools`: what joins and tests merges, None = git alone merges;
-    `folder`: where merged trees are exported."""
+    `folder`: where merged trees are exported; `voice`: asks agents, None = people alone are asked."""
 
     def __init__(
-        self, store: Store, judge: LockCheck, tools: MergeTools | None = None, folder: Path | None = None
+        self,
+        store: Store,
+        judge: LockCheck,
+        tools: MergeTools | None = None,
+        folder: Path | None = None,
+        voice: Voice | None = None,
     ) -> None:
         self._store, self._judge = store, judge
-        self._tools, self._folder = tools, folder
+        self._tools, self._folder, self._voice = tools, folder, voice
 
     async def join(self, git: Git, ours: str, theirs: str, merge: Merge) -> Merge:
         if self._tools is None:
             return merge
 
-        async def chosen(ids: Sequence[str]) -> Mapping[str, str]:
+        async def chosen(ids: Sequence[str]) -> Mapping[str, ChosenText]:
             return await self._store.read(lambda tx: journal.chosen(tx, ids))
 
         return await self._tools.join(git, ours, theirs, merge, chosen)
@@ -86,16 +93,29 @@ class StoredWorktreeRoom(WorktreeRoom):
                 journal.Behind(*wanted.ours),
                 journal.Behind(*wanted.theirs),
             )
-            asked = await journal.ask(tx, question, parts)
+            asked = await journal.ask(tx, question, parts, lambda path: self._strategy(path).use)
             for each in asked:
                 if each.is_new:
-                    meta = {"notice": "conflict", "conflict": each.number, "agent": wanted.agent}
-                    await ledger.say(
-                        tx, question_text(each), now=time.time(), parents=[each.event], meta=meta
-                    )
+                    await ask_about(tx, each, self._strategy(each.part.path), self._voice)
             return [each.name for each in asked]
 
         return await self._store.write(work, durable=True)
+
+    async def tested(self, places: Sequence[str], test: MergeTest) -> Sequence[str]:
+        async def work(tx: Tx) -> list[str]:
+            if test.passed:
+                await journal.validated(tx, places)
+                return []
+            why = f"the tests fail with it: {test.said}"
+            opened = await journal.failed(tx, places, why, lambda path: self._strategy(path).tests)
+            for each in opened:
+                await ask_about(tx, each, self._strategy(each.part.path), self._voice)
+            return [each.name for each in opened]
+
+        return await self._store.write(work, durable=True) if places else ()
+
+    def _strategy(self, path: str) -> MergeStrategy:
+        return JOIN if self._tools is None else self._tools.strategy(path)
 
     async def test(self, git: Git, tree: str) -> MergeTest | None:
         if self._tools is None or self._folder is None:
@@ -104,7 +124,8 @@ class StoredWorktreeRoom(WorktreeRoom):
 
     async def choices(self) -> int:
         try:
-            return await self._store.read(journal.choices)
+            choices = await self._store.read(journal.choices)
+            return choices if self._tools is None else hash((choices, self._tools.ways()))
         except (StoreError, self._store.transient, self._store.errors):
             return 0
 

@@ -12,17 +12,16 @@ Everything here runs in the caller's transaction.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from relay.git.trial_merge import ConflictPart
+from relay.git.trial_merge import ChosenText, ConflictPart
 from relay.log import events
 from relay.log.encoding import dumps
-from relay.log.events import Lane, NewEvent
-from relay.model import Caller, Fault, Refusal, references
-from relay.model.references import Thing
+from relay.log.events import Event, Lane, NewEvent
+from relay.model import Fault, Refusal, references
 from relay.store.ports import Queries, Row, Tx
 
 FOLDER = Path(__file__).parent
@@ -30,8 +29,14 @@ Q = Queries(FOLDER)
 FOUND, RESOLVED = "conflict.found", "conflict.resolved"
 OPEN, SETTLED, REJECTED, GONE = "open", "resolved", "rejected", "gone"
 LEVEL = 2
-#: Bytes of a text that stands in a conflict's place.
-MOST_TEXT = 1_000_000
+#: 003, `ResolutionStrategy`, by what `merge.strategies` calls them; those by which agents are asked first.
+STRATEGIES = {
+    "join": "auto_merge_first",
+    "ask": "always_escalate",
+    "agent": "agent_resolve",
+    "confidence": "prefer_higher_confidence",
+}
+BY_AGENTS = ("agent", "confidence")
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +97,9 @@ class Resolution:
 @dataclass(frozen=True, slots=True)
 class AskedConflict:
     """A row of `merge_conflicts`. `askees`: the agents that were asked to write what is to stand there; `is_new`: it
-    was recorded, or decided, just now."""
+    was recorded, or decided, just now; `use`: the strategy of its path (`relay.config.merge`); `attempts`: how often
+    agents were asked by it; `answers`: what they answered, `{agent, text, reasoning, confidence}`, while more are
+    waited for."""
 
     number: int
     part: ConflictPart
@@ -104,6 +111,9 @@ class AskedConflict:
     resolution: Mapping[str, Any] | None = None
     askees: tuple[str, ...] = ()
     is_new: bool = False
+    use: str = "join"
+    attempts: int = 0
+    answers: tuple[Mapping[str, Any], ...] = ()
 
     @property
     def name(self) -> str:
@@ -146,8 +156,11 @@ class AskedConflict:
         }
 
 
-async def ask(tx: Tx, question: Question, parts: Sequence[ConflictPart]) -> list[AskedConflict]:
-    """Record what conflicts in a merge that was wanted; each place once, also when it is found again."""
+async def ask(
+    tx: Tx, question: Question, parts: Sequence[ConflictPart], use: Callable[[str], str] = lambda path: "join"
+) -> list[AskedConflict]:
+    """Record what conflicts in a merge that was wanted; each place once, also when it is found again. `use`: the
+    strategy of a path."""
     known = {
         row["id"]: row for row in await tx.all(Q.conflicts_of_ids, ids=dumps([part.id for part in parts]))
     }
@@ -165,12 +178,23 @@ async def ask(tx: Tx, question: Question, parts: Sequence[ConflictPart]) -> list
             "conflict": part.id,
             "sides": [question.agent, "main"],
             "paths": [part.path],
-            **{name: value for name, value in asdict(part).items() if name != "settled"},
+            **_texts(part),
             **asdict(question),
         }
         event = await events.append(tx, NewEvent(FOUND, lane, outputs=outputs, file_touches=[part.path]))
-        asked = AskedConflict(number, part, question, OPEN, event.id, event.at, is_new=True)
-        await _put(tx, asked)
+        attempts = 0 if row is None else _of_row(row).attempts
+        asked = AskedConflict(
+            number,
+            part,
+            question,
+            OPEN,
+            event.id,
+            event.at,
+            is_new=True,
+            use=use(part.path),
+            attempts=attempts,
+        )
+        await put(tx, asked)
         found.append(asked)
     return found
 
@@ -195,80 +219,85 @@ async def resolve(
     made = replace(
         asked, state=state, event=event.id, at=event.at, text=resolution.text, resolution=value, is_new=True
     )
-    await _put(tx, made)
+    await put(tx, made)
     return made
 
 
-async def answer(
-    tx: Tx,
-    caller: Caller,
-    name: str,
-    text: str,
-    *,
-    confidence: float | None = None,
-    reasoning: str | None = None,
+async def ask_agent(
+    tx: Tx, asked: AskedConflict, agent: str, *, attempts: int | None = None
 ) -> AskedConflict:
-    """What a person, or an agent that was asked, wants to stand there. It counts as long as both sides say the same
-    there. Raises Refusal."""
-    agent, asked = caller.agent, await conflict(tx, number_of(name))
-    if caller.person:
-        return await resolve(
-            tx,
+    """This agent is asked to write what is to stand there. `attempts`: how often the strategy has asked by now."""
+    askees = tuple(dict.fromkeys((*asked.askees, agent)))
+    made = replace(asked, askees=askees, attempts=asked.attempts if attempts is None else attempts)
+    await put(tx, made)
+    return made
+
+
+async def validated(tx: Tx, ids: Sequence[str]) -> None:
+    """The tests have passed on a merge with what was chosen in these places."""
+    for row in await tx.all(Q.conflicts_of_ids, ids=dumps(list(ids))) if ids else ():
+        asked = _of_row(row)
+        if asked.state != SETTLED or asked.resolution is None or asked.resolution["validated"]:
+            continue
+        value = {**asked.resolution, "validated": True}
+        event = await _record(tx, RESOLVED, asked, {"resolution": value})
+        await put(tx, replace(asked, event=event.id, at=event.at, resolution=value))
+
+
+async def failed(
+    tx: Tx, ids: Sequence[str], why: str, counts: Callable[[str], bool] = lambda path: True
+) -> list[AskedConflict]:
+    """The tests fail on a merge with what was chosen in these places: what an agent answered there by a strategy is
+    taken back, where the tests count for that path. The conflicts that this opens, with `why` as their fault."""
+    opened = []
+    for row in await tx.all(Q.conflicts_of_ids, ids=dumps(list(ids))) if ids else ():
+        asked = _of_row(row)
+        resolved = (asked.resolution or {}).get("resolution_type", {}).get("type")
+        if asked.state != SETTLED or resolved != "agent_resolved":
+            continue
+        if asked.use not in BY_AGENTS or not counts(asked.part.path):
+            continue
+        event = await _record(
+            tx, FOUND, asked, {**_texts(asked.part), **asdict(asked.question), "fault": why}
+        )
+        made = replace(
             asked,
-            Resolution("auto_merge_first", "human_resolved", agent, checked(text), reasoning=reasoning),
+            state=OPEN,
+            event=event.id,
+            at=event.at,
+            text=None,
+            resolution=None,
+            answers=(),
+            is_new=True,
         )
-    if agent not in asked.askees:
-        raise Refusal(
-            f"{agent} was not asked about {asked.name}.",
-            f"A person asks with `/resolve {asked.name} 3 @{agent}`.",
-            Fault.FORBIDDEN,
-            "not_yours",
-        )
-    if asked.state != OPEN and not (asked.resolution or {}).get("resolution_type", {}).get("resolver_agent"):
-        raise Refusal(f"{asked.name} is {asked.state} already.", "Leave it as it is.", code="moved_on")
-    return await resolve(
-        tx,
-        asked,
-        Resolution(
-            "agent_resolve",
-            "agent_resolved",
-            agent,
-            checked(text),
-            reasoning=reasoning,
-            confidence=confidence,
-        ),
+        await put(tx, made)
+        opened.append(replace(made, part=replace(asked.part, fault=why)))
+    return opened
+
+
+async def _record(tx: Tx, type: str, asked: AskedConflict, outputs: dict[str, Any]) -> Event:
+    said = {
+        "level": LEVEL,
+        "number": asked.number,
+        "conflict": asked.part.id,
+        "sides": [asked.question.agent, "main"],
+        "paths": [asked.part.path],
+        **outputs,
+    }
+    new = NewEvent(
+        type, _lane(asked.number), outputs=said, parents=[asked.event], file_touches=[asked.part.path]
     )
+    return await events.append(tx, new)
 
 
-def number_of(name: str) -> int:
-    """The number of `c3`. Raises Refusal."""
-    found = references.read(name, bare=Thing.CONFLICT)
-    if found is None or found[0] is not Thing.CONFLICT:
-        raise Refusal(
-            f"{name[:40]!r} is no conflict: they are named like c3.", "", Fault.MALFORMED, "malformed"
-        )
-    return found[1]
-
-
-def checked(text: str) -> str:
-    """A text that may stand in a conflict's place, with its line end. Raises Refusal."""
-    if len(text.encode("utf-8", "surrogatepass")) > MOST_TEXT:
-        raise Refusal(f"The text is longer than {MOST_TEXT:,} bytes.", "", Fault.MALFORMED, "too_large")
-    if any(line.startswith(("<<<<<<<", ">>>>>>>", "|||||||")) for line in text.split("\n")):
-        raise Refusal(
-            "Conflict markers are left in the text.", "Write what is to stand there.", Fault.MALFORMED
-        )
-    return text if text.endswith("\n") or not text else text + "\n"
-
-
-async def ask_agent(tx: Tx, asked: AskedConflict, agent: str) -> None:
-    """This agent is asked to write what is to stand there."""
-    await _put(tx, replace(asked, askees=tuple(dict.fromkeys((*asked.askees, agent)))))
+def _texts(part: ConflictPart) -> dict[str, Any]:
+    """What of a place is kept."""
+    return {name: value for name, value in asdict(part).items() if name not in ("settled", "fault")}
 
 
 async def gone(tx: Tx, asked: AskedConflict) -> None:
     """The sides moved on: there is nothing to choose any more."""
-    await _put(tx, replace(asked, state=GONE, text=None))
+    await put(tx, replace(asked, state=GONE, text=None))
 
 
 async def conflict(tx: Tx, number: int) -> AskedConflict:
@@ -297,12 +326,18 @@ async def newest(tx: Tx, *, only_open: bool = False, limit: int = 100) -> list[A
     return [_of_row(row) for row in await tx.all(query, limit=limit)]
 
 
-async def chosen(tx: Tx, ids: Sequence[str]) -> dict[str, str]:
+async def chosen(tx: Tx, ids: Sequence[str]) -> dict[str, ChosenText]:
     """What is to stand in those of these places of which somebody has said it."""
     if not ids:
         return {}
     rows = await tx.all(Q.conflicts_of_ids, ids=dumps(list(ids)))
-    return {row["id"]: row["text"] for row in rows if row["state"] == SETTLED}
+    found = [_of_row(row) for row in rows if row["state"] == SETTLED]
+    return {
+        asked.part.id: ChosenText(
+            asked.text or "", (asked.resolution or {})["resolution_type"]["type"] == "agent_resolved"
+        )
+        for asked in found
+    }
 
 
 async def choices(tx: Tx) -> int:
@@ -322,14 +357,14 @@ def _lane(number: int) -> Lane:
     return Lane("room", f"merge-conflict:{number}", short=True)
 
 
-async def _put(tx: Tx, asked: AskedConflict) -> None:
+async def put(tx: Tx, asked: AskedConflict) -> None:
+    """Write its row. What changes by it is recorded in the same transaction."""
     part, question = asked.part, asked.question
-    texts = {name: value for name, value in asdict(part).items() if name != "settled"}
     await tx.execute(
         Q.put_conflict,
         number=asked.number,
         id=part.id,
-        **texts,
+        **_texts(part),
         agent=question.agent,
         into_name=question.into_name,
         ours_at=question.ours_at,
@@ -339,6 +374,9 @@ async def _put(tx: Tx, asked: AskedConflict) -> None:
                 "ours": asdict(question.ours),
                 "theirs": asdict(question.theirs),
                 "askees": list(asked.askees),
+                "use": asked.use,
+                "attempts": asked.attempts,
+                "answers": list(asked.answers),
             }
         ),
         state=asked.state,
@@ -372,4 +410,7 @@ def _of_row(row: Row) -> AskedConflict:
         row["text"],
         resolution,
         tuple(about["askees"]),
+        use=about.get("use", "join"),
+        attempts=about.get("attempts", 0),
+        answers=tuple(about.get("answers", ())),
     )

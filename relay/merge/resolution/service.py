@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
-from relay.merge.resolution import findings, journal
+from relay.merge.resolution import answers, findings, journal
 from relay.merge.resolution.journal import AskedConflict
-from relay.merge.resolution.wording import answered
+from relay.merge.resolution.wording import answered, question_text
 from relay.model import Caller
 from relay.store.ports import Store, Tx
 
@@ -23,6 +23,11 @@ async def found(
     more = await findings.newest(tx, only_open=only_open, limit=limit)
     both: list[AskedConflict | findings.Finding] = [*asked, *more]
     return sorted(both, key=lambda each: -each.number)[:limit]
+
+
+def undecided(asked: AskedConflict) -> bool:
+    """Have all agents answered that a strategy asked, and none is surer than the others?"""
+    return asked.state == journal.OPEN and bool(asked.askees) and len(asked.answers) == len(asked.askees)
 
 
 class MergeConflicts:
@@ -48,15 +53,16 @@ class MergeConflicts:
         reasoning: str | None = None,
     ) -> dict[str, Any]:
         """What a person, or an agent that was asked, wants to stand there. Raises Refusal."""
-        number = journal.number_of(name)
+        number = answers.number_of(name)
         if self.standing is not None:
             await self.standing(number)
 
         async def work(tx: Tx) -> dict[str, Any]:
-            made = await journal.answer(tx, caller, name, text, confidence=confidence, reasoning=reasoning)
-            if made.is_new and self._tell is not None:
-                meta = {"notice": "conflict_answered", "conflict": made.number}
-                await self._tell(tx, answered(made), [made.event], meta)
+            made = await answers.answer(tx, caller, name, text, confidence=confidence, reasoning=reasoning)
+            if self._tell is not None and (made.is_new or undecided(made)):
+                meta = {"notice": "conflict_answered" if made.is_new else "conflict", "conflict": made.number}
+                said = answered(made) if made.is_new else question_text(made)
+                await self._tell(tx, said, [made.event], meta)
             return made.as_json()
 
         return await self._store.write(work, durable=True)

@@ -39,6 +39,7 @@ def question_text(asked: AskedConflict) -> str:
             f"`/resolve {asked.name} 3` let {theirs} write what has both (`3 @AGENT`: another)",
             f"`/resolve {asked.name} 4` write it yourself: in the page, or in the lines below this command",
             f"`/resolve {asked.name} 5` keep both branches apart: nothing is merged",
+            *_answers(asked),
         ]
     )
 
@@ -88,14 +89,25 @@ def asked_to_write(asked: AskedConflict, agent: str, by: str) -> str:
     )
     blocks = [f"{title}:\n\n{fenced(text)}" for title, text in texts]
     where = f"`{_plain(part.path)}`" + (f", `{_plain(part.entity)}`" if part.entity else "")
+    refused = [f"What it answered before counts for nothing: {_plain(part.fault)}."] if part.fault else []
     return "\n\n".join(
         [
             f"{by} asks {agent} to settle conflict {asked.name} in {where}: write the lines that have the work of "
             f"both. Change nothing else. Answer with the tool `resolve` (id {asked.name}, text: the lines as they "
             "are to stand there; reasoning; confidence from 0 to 1 if you have one).",
+            *refused,
             *blocks,
         ]
     )
+
+
+def _answers(asked: AskedConflict) -> list[str]:
+    """What agents wrote, of whom none is surer."""
+    said = ["", "Agents were asked, and none is surer than the others:"] if asked.answers else []
+    for each in asked.answers:
+        figure = "no figure" if each["confidence"] is None else f"confidence {each['confidence']:g}"
+        said += ["", f"{_plain(each['agent'])} ({figure})", fenced(safe(each["text"]))]
+    return said
 
 
 def answered(asked: AskedConflict) -> str:

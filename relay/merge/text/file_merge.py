@@ -10,6 +10,7 @@ import signal
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from types import FrameType
 
 from relay.merge.text.git_text import GitText
@@ -54,9 +55,11 @@ def merge_file(
     path: str = "",
     labels: Labels | None = None,
     timeout_s: float = 0.0,
+    *,
+    ladder: bool = True,
 ) -> MergedFile:
     """Merge three versions of a file. `path` gives the language; `timeout_s` 0 = none, else the caller must be the
-    main thread. Raises GitTextError where git itself does not answer."""
+    main thread; `ladder`: go on where git conflicts. Raises GitTextError where git itself does not answer."""
     trivial = three_way(base, ours, theirs)
     if trivial is not None:
         return MergedFile(trivial, "trivial")
@@ -66,7 +69,8 @@ def merge_file(
     texts = [data.decode("utf-8", "surrogateescape") for data in (base, ours, theirs)]
     try:
         with time_limit(timeout_s):
-            merged = merge_text(git, texts[0], texts[1], texts[2], path, labels)
+            merge = partial(merge_text, path=path) if ladder else git_alone
+            merged = merge(git, texts[0], texts[1], texts[2], labels=labels)
     except (TooLong, RecursionError, ValueError, LookupError, TypeError, AssertionError) as error:
         merged = git_alone(git, texts[0], texts[1], texts[2], labels)
         why = "it took too long" if isinstance(error, TooLong) else f"{type(error).__name__}: {error}"

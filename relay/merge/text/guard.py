@@ -185,6 +185,35 @@ def mentions(row: str, fault: Fault) -> bool:
     return normal(row) in fault.lines or not fault.lines.isdisjoint(words(row))
 
 
+def answer_faults(
+    base: Source, ours: Source, theirs: Source, merged: Source, inside: Sequence[str]
+) -> list[Fault]:
+    """Rules 1 to 3 for what an answer in a conflict's place may not touch: what stands outside of it. `inside`: the
+    lines that were in conflict, of the base and both sides."""
+    o, a, b, m = (counted(source.rows) for source in (base, ours, theirs, merged))
+    asked = counted(inside)
+    again = [
+        line for line in {*o, *a, *b} if not asked[line] and m[line] > allowed(o[line], a[line], b[line])[1]
+    ]
+    faults = (
+        [Fault(1, f"it repeats a line outside of the conflict: {min(again)}", frozenset(again))]
+        if again
+        else []
+    )
+    sides = [source.definitions(0, len(source.rows)) for source in (ours, theirs)]
+    most = {name: max(side[name] for side in sides) for name in {*sides[0], *sides[1]}}
+    doubled = [
+        name for name, many in merged.definitions(0, len(merged.rows)).items() if many > most.get(name, many)
+    ]
+    if doubled:
+        names = ", ".join(map(_last, sorted(doubled)[:3]))
+        faults.append(
+            Fault(2, f"defined more often than on either side: {names}", frozenset(map(_last, doubled)))
+        )
+    broken = parse_fault(ours, theirs, merged)
+    return [*faults, broken] if broken is not None else faults
+
+
 def faults_of(base: Source, ours: Source, theirs: Source, merged: Source) -> list[Fault]:
     """All that a merge breaks."""
     found = line_faults(base.rows, ours.rows, theirs.rows, merged.rows)

@@ -119,6 +119,7 @@ class _MergedTree:
     tree: str
     changed: list[Record]
     joined: tuple[JoinedFile, ...] = ()
+    settled: tuple[str, ...] = ()
 
 
 class BranchMerger:
@@ -258,7 +259,8 @@ class BranchMerger:
                 f"{self._main.top} has untracked files where the merge would write: {some_paths(there)}.",
                 "Move them away first.",
             )
-        tree = _MergedTree(git, branch, into, main, merged.tree, changed, merged.joined)
+        settled = tuple(part.id for part in merged.parts if part.settled)
+        tree = _MergedTree(git, branch, into, main, merged.tree, changed, merged.joined, settled)
         return tree, *await self._worded(side, by, options, tree)
 
     async def _worded(
@@ -302,6 +304,7 @@ class BranchMerger:
             joined=merged.joined,
             diff=await self._diff(merged),
             tree=merged.tree,
+            settled=merged.settled,
             warnings=tuple(await self.room.warnings(merged.git, merged.main, side.snapshot.commit)),
         )
         return proposal, proposed_message(merged.branch, True, about, [], paths, dirty=True)

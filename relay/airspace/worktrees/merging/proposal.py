@@ -53,7 +53,8 @@ class Proposal:
     that name everybody else who contributed. `note` says whose name stands
     in for one that git does not know; empty when git knows. `decided`: a person's word that another goes first.
     `joined`: the files that relay joins and git could not; `diff`: what the merge changes in them; `tree`: the merged
-    tree; `warnings`: what looks wrong in what git merged by itself, each with its path."""
+    tree; `warnings`: what looks wrong in what git merged by itself, each with its path;
+    `settled`: the places of which somebody has said what stands there (`ConflictPart.id`)."""
 
     branch: str
     into: str
@@ -71,6 +72,7 @@ class Proposal:
     joined: tuple[JoinedFile, ...] = ()
     diff: str = ""
     tree: str = ""
+    settled: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
 
     def is_accepted(self, seen: str) -> bool:

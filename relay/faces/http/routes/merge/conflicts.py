@@ -16,7 +16,7 @@ from relay.faces.http.requests.middleware import CREDENTIAL
 from relay.faces.http.requests.parsing import Query, bad
 from relay.faces.http.requests.reader import RequestReader
 from relay.git.run import GitError
-from relay.merge.resolution import journal
+from relay.merge.resolution import answers, journal
 from relay.merge.resolution.journal import AskedConflict
 from relay.model import Fault, Refusal
 from relay.model.actions import Resolve
@@ -67,7 +67,7 @@ class ConflictRoutes:
             raise bad("text goes with choice 4, and with no other.", 'Send {"choice": 4, "text": "..."}.')
         if agent is not None and choice != 3:
             raise bad("agent goes with choice 3.", 'Send {"choice": 3, "agent": "NAME"}.')
-        checked = None if text is None else journal.checked(text)
+        checked = None if text is None else answers.checked(text)
         action = Resolve(int(request.match_info["number"].lstrip("cC")), choice, agent, checked)
         return answer((await self._actions.act(action, by=self._reader.speaker(request, body))).as_json())
 
