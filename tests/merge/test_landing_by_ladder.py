@@ -175,9 +175,13 @@ async def test_with_tests_it_lands_by_itself_when_they_pass(open_joining: Open, 
     ):
         await one.actions.merge("BEN", "ann")
     assert git(one.folder, "rev-parse", "main") == before
-    # A person who looked at it may still want it.
+    # To have looked at it is no test; a person may want it all the same, and says so.
     shown = await one.actions.propose("BEN", "ann", MergeOptions())
-    assert (await one.actions.merge("BEN", "ann", MergeOptions(joined=shown["tree"])))["success"]
+    with pytest.raises(Refusal, match="the tests fail on the merged tree") as failing:
+        await one.actions.merge("BEN", "ann", MergeOptions(joined=shown["tree"]))
+    assert failing.value.code == "tests_failed" and "--untested" in failing.value.fix
+    wanted = MergeOptions(joined=shown["tree"], untested=True)
+    assert (await one.actions.merge("BEN", "ann", wanted))["success"]
 
 
 async def test_two_edits_of_one_statement_stay_a_conflict(open_joining: Open) -> None:
@@ -251,6 +255,23 @@ async def test_a_merge_is_taken_back_as_one_and_can_land_again(open_joining: Ope
     assert "def names(text):" in landed(one) and "def rows(path):" in landed(one)
     with pytest.raises(Refusal, match="There is no commit 1234567"):
         await one.actions.take_back("BEN", "ann", "1234567")
+
+
+async def test_only_a_merge_of_that_agents_work_is_taken_back(open_joining: Open) -> None:
+    one = await open_joining()
+    await both(one, AVA, BASE)
+    write(one.at("BEN"), {"other.py": "x = 3\n"})
+    await one.look()
+    merged = (await one.actions.merge("AVA", "ann"))["commit"]
+    mine = commit(one.folder, {"mine.py": "y = 1\n"})
+    work = git(one.folder, "rev-parse", f"{merged}^2")
+    for agent, wrong in (("BEN", merged), ("AVA", mine), ("AVA", work)):
+        with pytest.raises(Refusal, match=rf"{wrong[:9]} is no merge of {agent}'s work into main"):
+            await one.actions.take_back(agent, "ann", wrong)
+    back = await one.actions.take_back("AVA", "ann", merged)
+    with pytest.raises(Refusal, match="is no merge of AVA's work"):
+        await one.actions.take_back("AVA", "ann", back["commit"])
+    assert git(one.folder, "show", "main:mine.py") == "y = 1"
 
 
 async def test_a_merge_on_which_later_work_stands_is_not_taken_back(open_joining: Open) -> None:

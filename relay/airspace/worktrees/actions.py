@@ -66,21 +66,28 @@ class WorktreeActions:
         """Merge a worktree into the main branch. What relay joins is merged when the configured tests pass on it;
         where there are none, when it was shown. Raises Refusal, and then nothing was merged."""
         options = options or MergeOptions()
+        accepted = options.joined
         try:
-            return await self._merge(agent, by, options)
+            # Where there are tests, a person's look at a joined merge does not stand in for them.
+            wanted = options if options.untested else replace(options, joined="")
+            return await self._merge(agent, by, wanted)
         except NotAccepted as refusal:
             proposal = refusal.proposal
+        if options.untested:
+            raise NotAccepted(agent, proposal, accepted)
         # While nothing is locked: the tests take their time. What has moved meanwhile is refused.
         tested = await self._registry.test(proposal.tree)
         if tested is None:
-            raise NotAccepted(proposal, options.joined)
+            return await self._merge(agent, by, options)
         again = await self._registry.room.tested(proposal.settled, tested)
         if not tested.passed:
             asked = f"The room is asked again about {', '.join(again)}. " if again else ""
             raise Refusal(
                 f"relay joins {joined_words(proposal.joined)}, and the tests fail on the merged tree: {tested.said}",
                 f"{asked}{command(f'worktrees merge {agent} --dry-run')} shows what is joined. "
-                f"`/update @{agent}` asks {agent} to merge {proposal.into} into its branch.",
+                f"`/update @{agent}` asks {agent} to merge {proposal.into} into its branch. To merge it all the "
+                f"same: `--joined {proposal.tree[:12]} --untested`.",
+                code="tests_failed",
             )
         return await self._merge(agent, by, replace(options, joined=proposal.tree))
 

@@ -67,6 +67,9 @@ def arguments(parser: argparse.ArgumentParser) -> None:
         metavar="TREE",
         help="merge what relay joins, as --dry-run showed it (a merged tree)",
     )
+    merging.add_argument(
+        "--untested", action="store_true", help="with --joined: merge it although the tests fail on it"
+    )
     parser.add_argument("--commit", metavar="COMMIT", help="takeback: the merge, on the main branch")
     parser.add_argument("--kept", metavar="REF", help="restore: which work (what was discarded last)")
     parser.set_defaults(head="")
@@ -81,6 +84,8 @@ def run(args: argparse.Namespace) -> int:
     if args.action != "merge" and (args.message or args.edit or args.squash or args.dry_run or args.joined):
         options = "--message, --edit, --squash, --dry-run or --joined"
         return fail(f"worktrees {args.action} takes no {options}: merge does", 2)
+    if args.untested and not (args.action == "merge" and args.joined):
+        return fail("--untested goes with `merge --joined TREE`", 2)
     if (args.action == "takeback") != bool(args.commit):
         return fail(
             "worktrees takeback AGENT --commit COMMIT takes a merge back; nothing else takes --commit", 2
@@ -152,7 +157,7 @@ async def _do(settings: Settings, args: argparse.Namespace, *, preview: bool = F
             if preview:
                 return await actions.propose(args.agent, by, MergeOptions(args.squash))
             return await actions.merge(
-                args.agent, by, MergeOptions(args.squash, text, args.head, args.joined)
+                args.agent, by, MergeOptions(args.squash, text, args.head, args.joined, args.untested)
             )
         if args.action == "takeback":
             return await actions.take_back(args.agent, by, args.commit)
@@ -208,6 +213,7 @@ async def _ask_room(
         case "merge":
             verb, path = "POST", f"{base}/merge"
             body = {"method": method, "message": text, "head": args.head, "joined": args.joined}
+            body |= {"untested": True} if args.untested else {}
         case "takeback":
             verb, path, body = "POST", f"{base}/takeback", {"commit": args.commit}
         case "restore":

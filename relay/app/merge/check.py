@@ -83,7 +83,9 @@ def _levels(text: str) -> tuple[int, ...]:
 def room_settings(option: str | None, repo: Path | None) -> Settings | None:
     """The configuration that was named, or that of the room that the repository lies in; None: there is none. Raises
     ConfigError."""
-    path = find(option, folder=repo.absolute() if repo is not None else None)
+    # What a person names is from where they stand.
+    named = Path(option).expanduser().absolute() if option is not None else None
+    path = find(named, folder=repo.absolute() if repo is not None else None)
     if option is None and not path.is_file():
         return None
     return load_for_command(path)

@@ -29,6 +29,12 @@ async def answer(
     """What a person, or an agent that was asked, wants to stand there. It counts as long as both sides say the same
     there. Raises Refusal."""
     agent, asked = caller.agent, await journal.conflict(tx, number_of(name))
+    if asked.state == journal.GONE:
+        raise Refusal(
+            f"{asked.name} is gone: a side has changed {asked.part.path} since, or the work is merged.",
+            "Merge again: what conflicts now is asked anew.",
+            code="moved_on",
+        )
     if caller.person:
         return await journal.resolve(
             tx,

@@ -74,16 +74,19 @@ function MergeDialog({ tree, onClose }: { tree: Worktree; onClose: () => void })
   const [state, setState] = useState<"asks" | "merging" | "refused">("asks");
   const [words, setWords] = useState("");
   const [choice, setChoice] = useState<MergeChoice | null>(null);
-  const merge = async (): Promise<void> => {
+  const [failed, setFailed] = useState(false);
+  const merge = async (untested = false): Promise<void> => {
     if (!choice) return;
     setState("merging");
+    setFailed(false);
     try {
-      const told = await api.merge(tree.agent, choice);
+      const told = await api.merge(tree.agent, untested ? { ...choice, untested } : choice);
       toast(`${told.reason || `${tree.branch} is merged.`}${told.commit ? ` (${told.commit.slice(0, 10)})` : ""}`);
       onClose();
     } catch (problem) {
       if (!(problem instanceof ApiError)) throw problem;
       setWords([problem.message, problem.fix].filter(Boolean).join(" "));
+      setFailed(problem.code === "tests_failed");
       setState("refused");
     }
     void loadWorktrees();
@@ -103,6 +106,7 @@ function MergeDialog({ tree, onClose }: { tree: Worktree; onClose: () => void })
       <div class="dialog-act">
         <button type="button" class="button" onClick={onClose}>{state === "refused" ? "Close" : "Not now"}</button>
         {state === "refused" && <button type="button" class="button" onClick={() => { setChoice(null); setState("asks"); }} data-testid="merge-again">Look again</button>}
+        {state === "refused" && failed && <button type="button" class="button danger" onClick={() => void merge(true)} data-testid="merge-untested">Merge although the tests fail</button>}
         {state !== "refused" && <button type="button" class="button primary" disabled={state === "merging" || !choice} onClick={() => void merge()} data-testid="merge-now">{state === "merging" ? "Merging…" : "Merge"}</button>}
       </div>
     </Layer>

@@ -147,7 +147,7 @@ class BranchMerger:
         """Raises Refusal, and then the main branch and its files are as they were; GitError."""
         merged, proposal, text = await self._prepare(side, by, options)
         if not proposal.is_accepted(options.joined):
-            raise NotAccepted(proposal, options.joined)
+            raise NotAccepted(side.agent, proposal, options.joined)
         main = merged.main
         head = await self.commit_work(side, proposal.branch, text, proposal.committer)
         parents = [main] if proposal.squash else [main, head]

@@ -8,6 +8,7 @@ from typing import Any
 
 from relay.airspace.worktrees.commit_message import BranchCommit
 from relay.airspace.worktrees.merging.wording import joined_words
+from relay.config.command_line import command
 from relay.git.checkout import Checkout
 from relay.git.run import Git, name_of
 from relay.git.signing import Signature
@@ -38,12 +39,14 @@ class MergeSource:
 class MergeOptions:
     """How somebody wants it merged. `squash`: as one commit; `text`: the message, empty = the proposed one; `head`:
     the work as it was shown, empty = as it is now; `joined`: the merged tree that they were shown and want, although
-    relay joined some of its files: its id or the first digits of that; empty = none was shown."""
+    relay joined some of its files: its id or the first digits of that; empty = none was shown; `untested`: they
+    want it although the tests fail on it."""
 
     squash: bool = False
     text: str = ""
     head: str = ""
     joined: str = ""
+    untested: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,13 +107,14 @@ class Proposal:
 class NotAccepted(Refusal):
     """relay joins files in which git conflicts, and nobody has seen what comes of it, or it has changed since."""
 
-    def __init__(self, proposal: Proposal, seen: str) -> None:
+    def __init__(self, agent: str, proposal: Proposal, seen: str) -> None:
         count = len(proposal.joined)
         files = f"{count} file{'s' * (count != 1)} in which git conflicts ({joined_words(proposal.joined)})"
         since = "what relay joins has changed since it was shown; now it is " if seen else "relay joins "
         super().__init__(
             f"Nothing is merged yet: {since}{files}.",
-            f"Look at it, then merge: `merge` with `--joined {proposal.tree[:12]}`.",
+            f"{command(f'worktrees merge {agent} --dry-run')} shows it. `--joined {proposal.tree[:12]}` instead of "
+            "`--dry-run` merges it so.",
         )
         self.proposal = proposal
 

@@ -51,6 +51,11 @@ class MergeTakeBack:
         git = self._scratch.git(self._main)
         if not await is_ancestor(git, merge, head):
             raise Refusal(f"{into} has not the merge {merge[:9]}.", "Nothing is to be taken back.")
+        if not await self._brought(git, side, merge, head):
+            raise Refusal(
+                f"{merge[:9]} is no merge of {side.agent}'s work into {into}.",
+                f"`git log --first-parent --author={of_relay(side.agent).email} {into}` lists these.",
+            )
         tree = await self._without(git, head, merge)
         changed = await changed_files(git, head, tree, renames=False)
         if not changed:
@@ -71,6 +76,16 @@ class MergeTakeBack:
         await self._merger.move_main(into, head, commit)
         again = await self._again(side, git, head, commit, subject)
         return TakenBack(merge, commit, into, len(changed), again, kept)
+
+    async def _brought(self, git: Git, side: MergeSource, merge: str, head: str) -> bool:
+        """Is it a commit by which the side's work came onto the main branch? relay makes it in the side's name."""
+        first = await git.maybe("rev-parse", "-q", "--verify", f"{merge}^1")
+        if first is None:
+            return False
+        line = (await git.run("rev-list", "--first-parent", f"{first}..{head}")).text.splitlines()
+        person = await of_person(side.checkout) if side.person else None
+        author = await git.line("log", "-1", "--format=%ae", merge)
+        return merge in line and author.casefold() == (person or of_relay(side.agent)).email.casefold()
 
     async def _without(self, git: Git, head: str, merge: str) -> str:
         """The tree of the main branch without what the merge brought. Raises Refusal: later work stands on it."""

@@ -64,9 +64,10 @@ class WorktreeRoutes:
         return await self._act(lambda actions: actions.propose(agent, by, options))
 
     async def merge(self, request: web.Request) -> web.Response:
-        agent, by, body = await self._order(request, "method", "message", "head", "joined")
+        agent, by, body = await self._order(request, "method", "message", "head", "joined", "untested")
         text, head, joined = (body.maybe_text(field) or "" for field in ("message", "head", "joined"))
-        options = MergeOptions(_squash(body.maybe_text("method")), text, head, joined)
+        untested = "untested" in body and body.flag("untested")
+        options = MergeOptions(_squash(body.maybe_text("method")), text, head, joined, untested)
         return await self._act(lambda actions: actions.merge(agent, by, options))
 
     async def discard(self, request: web.Request) -> web.Response:
