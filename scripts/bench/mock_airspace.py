@@ -363,6 +363,8 @@ class MockAirspace:
         agent = request.match_info["agent"]
         self.asked.append(await request.json())
         answer = self.merge_answers.get(agent, {"success": True, "reason": "", "commit": "9b1c2d3e4f5a"})
+        if "error" in answer:
+            return web.json_response(answer, status=409)
         if answer["success"]:
             self.merged.append(agent)
             self.trees = [

@@ -68,12 +68,21 @@ def folder(tmp_path: Path) -> Iterator[Path]:
 
 
 @pytest.fixture
-def made(real_programs: Path, tmp_path: Path, project: Path, service: FakeService, folder: Path):
+def codex_home() -> Iterator[Path]:
+    """Codex makes its helper programs in no folder below /tmp, and finds no sandbox then."""
+    with tempfile.TemporaryDirectory(prefix=".relay-test-", dir=Path.home()) as one:
+        yield Path(one)
+
+
+@pytest.fixture
+def made(
+    real_programs: Path, tmp_path: Path, project: Path, service: FakeService, folder: Path, codex_home: Path
+):
     settings = {"security": {"auth": {"selectedType": "gemini-api-key"}}}
     (tmp_path / "home" / ".gemini" / "settings.json").write_text(json.dumps(settings))
     env = {
         "claude": {"ANTHROPIC_BASE_URL": service.url, "ANTHROPIC_API_KEY": "sk-none"},
-        "codex": {"CODEX_API_KEY": "sk-none"},
+        "codex": {"CODEX_API_KEY": "sk-none", "CODEX_HOME": str(codex_home)},
         "gemini": {"GOOGLE_GEMINI_BASE_URL": service.url, "GEMINI_API_KEY": "none"},
     }
     args = {"codex": ("--config", f'openai_base_url="{service.url}/v1"')}
@@ -98,11 +107,19 @@ def made(real_programs: Path, tmp_path: Path, project: Path, service: FakeServic
 Make = Callable[[str], CommandAgent]
 
 
-def skip_without_sandbox(preset: str, real_programs: Path) -> None:
-    """Codex writes by a sandbox that not every machine allows."""
+def skip_without_sandbox(preset: str, real_programs: Path, home: Path) -> None:
+    """Codex writes by a sandbox that not every machine allows, nor every home."""
     if preset == "codex":
-        words = [str(real_programs / "codex"), "sandbox", "--", "true"]
-        if subprocess.run(words, capture_output=True, check=False).returncode:
+        words = [
+            str(real_programs / "codex"),
+            "sandbox",
+            "-c",
+            'sandbox_mode="workspace-write"',
+            "--",
+            "true",
+        ]
+        env = os.environ | {"CODEX_HOME": str(home)}
+        if subprocess.run(words, capture_output=True, check=False, env=env).returncode:
             pytest.skip("this machine allows no sandbox to codex")
 
 
@@ -130,8 +147,9 @@ async def test_a_clear_edit_goes_on(
     service: FakeService,
     project: Path,
     real_programs: Path,
+    codex_home: Path,
 ) -> None:
-    skip_without_sandbox(preset, real_programs)
+    skip_without_sandbox(preset, real_programs, codex_home)
     service.write = str(project / "new.txt")
     parts = await collect(made(preset), Turn("BOT", "hi", may_edit=True, limits=LIMITS))
     assert end(parts).failure is None, parts
@@ -145,9 +163,9 @@ async def test_a_clear_edit_goes_on(
 
 @pytest.mark.parametrize("preset", PRESETS)
 async def test_without_a_room_the_edit_goes_on(
-    preset: str, made: Make, service: FakeService, project: Path, real_programs: Path
+    preset: str, made: Make, service: FakeService, project: Path, real_programs: Path, codex_home: Path
 ) -> None:
-    skip_without_sandbox(preset, real_programs)
+    skip_without_sandbox(preset, real_programs, codex_home)
     service.write = str(project / "new.txt")
     parts = await collect(made(preset), Turn("BOT", "hi", may_edit=True, limits=LIMITS))
     assert end(parts).failure is None, parts

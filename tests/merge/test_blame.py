@@ -19,8 +19,8 @@ from relay.model import Refusal
 from relay.model.actions import Resolve
 from tests.engines import BOTH, open_store
 from tests.git.repository import commit, git, repository, write
+from tests.merge.place import BEN_IS, Place
 from tests.merge.test_landing_by_ladder import AVA, BASE, BEN, CEY, DAN
-from tests.merge.test_resolution import BEN_IS, Place
 
 #: Both agents import on one statement, so that one line has both.
 ONE = "from os import path\n\n\ndef here():\n    return path\n"

@@ -152,6 +152,8 @@ async def test_a_file_of_another_checkout_is_the_same_file(tmp_path: Path, guard
         ({"agent": "BOT", "paths": ["b", "x" * 5000]}, 400),
         ({"agent": "x" * 65, "path": "a"}, 400),
         ({"agent": "@BOT", "path": "a"}, 400),
+        ({"agent": "BOT", "path": "a", "edits": [{"old": "", "new": "", "all": {}}]}, 400),
+        ({"agent": "BOT", "path": "a", "content": "b", "edits": [{"old": "a"}]}, 400),
     ],
 )
 async def test_a_wrong_question_is_refused(home: House, body: dict[str, Any], status: int) -> None:

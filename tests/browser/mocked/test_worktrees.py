@@ -34,7 +34,7 @@ async def test_the_list_says_how_each_stands(room: MockRoom, open_page: OpenPage
     await expect(row(page, "CODEX").get_by_test_id("merges")).to_contain_text(
         f"conflicts with main in {scenes.SESSION} (lines 40-58)"
     )
-    await expect(row(page, "CODEX").get_by_test_id("merge")).to_be_disabled()
+    await expect(row(page, "GEMINI").get_by_test_id("merge")).to_be_disabled()
     await expect(row(page, "GEMINI")).to_contain_text("nothing to merge: main has all of it")
     await expect(row(page, "GEMINI").get_by_test_id("diff-open")).to_be_disabled()
     await expect(row(page, "ann")).to_contain_text("own checkout")
@@ -206,7 +206,28 @@ async def test_a_refused_merge_names_what_is_in_the_way(room: MockRoom, open_pag
     await expect(dialog.get_by_test_id("merge-refused")).to_contain_text("Not merged: git found conflicts")
     await expect(dialog).to_contain_text("src/money.py")
     await dialog.get_by_role("button", name="Close").click()
-    await expect(row(page, "CLAUDE").get_by_test_id("merge")).to_be_disabled()
+    # What conflicts is merged by no click; the room asks about it.
+    await row(page, "CLAUDE").get_by_test_id("merge").click()
+    await expect(dialog.get_by_test_id("merge-now")).to_have_count(0)
+    await dialog.get_by_test_id("merge-ask").click()
+    await expect(dialog.get_by_test_id("merge-refused")).to_contain_text("Not merged: git found conflicts")
+
+
+async def test_a_merge_whose_tests_fail_takes_another_click(room: MockRoom, open_page: OpenPage) -> None:
+    scenes.trees(room.air)
+    page = await open_page()
+    await page.get_by_test_id("tab-worktrees").click()
+    await row(page, "CLAUDE").get_by_test_id("merge").click()
+    reason = "relay joins src/money.py, and the tests fail on the merged tree: exit code 1."
+    refused = {"code": "tests_failed", "message": reason, "fix": "relay worktrees merge CLAUDE --dry-run"}
+    room.air.merge_answers["CLAUDE"] = {"error": refused}
+    dialog = page.get_by_test_id("merge-dialog")
+    await dialog.get_by_test_id("merge-now").click()
+    await expect(dialog.get_by_test_id("merge-refused")).to_contain_text("the tests fail on the merged tree")
+    del room.air.merge_answers["CLAUDE"]
+    await dialog.get_by_test_id("merge-untested").click()
+    await expect(page.get_by_test_id("toast")).to_contain_text("is merged")
+    assert room.air.asked[-1]["untested"] is True
 
 
 async def test_no_worktree_says_how_to_get_one(room: MockRoom, open_page: OpenPage) -> None:

@@ -3,7 +3,8 @@
 import { useEffect, useState } from "preact/hooks";
 import { api, ApiError } from "../api";
 import { room } from "../state/room";
-import { showAirspace, worktreeOf } from "../state/view";
+import { showAirspace, showConflict, worktreeOf } from "../state/view";
+import { loadConflicts, openConflicts } from "../state/conflicts";
 import { betterFirst, fewPaths, mergeWords, place, setsBack } from "../state/merging";
 import { loadWorktrees, order, troubles, worktrees, worktreesProblem } from "../state/worktrees";
 import type { MergeTurn, Worktree, WorktreeDiff } from "../worktree_types";
@@ -70,6 +71,11 @@ export function plan(tree: Worktree, turns: readonly MergeTurn[] = []): string[]
   ].filter(Boolean);
 }
 
+/** Does it conflict with the main branch, so that the room asks what is to stand there? */
+function asks(tree: Worktree): boolean {
+  return tree.merges === "conflicts" && !tree.unsettled && !tree.merging;
+}
+
 function MergeDialog({ tree, onClose }: { tree: Worktree; onClose: () => void }) {
   const [state, setState] = useState<"asks" | "merging" | "refused">("asks");
   const [words, setWords] = useState("");
@@ -91,6 +97,26 @@ function MergeDialog({ tree, onClose }: { tree: Worktree; onClose: () => void })
     }
     void loadWorktrees();
   };
+  // A merge that conflicts is refused, and then the room asks about each place.
+  const ask = async (): Promise<void> => {
+    setState("merging");
+    try {
+      const told = await api.merge(tree.agent, { method: "merge", message: "", head: "", joined: "" });
+      toast(told.reason || `${tree.branch} is merged.`);
+    } catch (problem) {
+      if (!(problem instanceof ApiError)) throw problem;
+      await loadConflicts();
+      const asked = openConflicts.value.find((one) => one.agent === tree.agent);
+      if (!asked) {
+        setWords([problem.message, problem.fix].filter(Boolean).join(" "));
+        setState("refused");
+        return;
+      }
+      showConflict(asked.number);
+    }
+    onClose();
+    void loadWorktrees();
+  };
   const now = worktrees.value?.find((w) => w.agent === tree.agent) ?? tree;
   return (
     <Layer label={`Merge ${tree.branch}`} class="merge-dialog" onClose={onClose} testid="merge-dialog">
@@ -107,7 +133,8 @@ function MergeDialog({ tree, onClose }: { tree: Worktree; onClose: () => void })
         <button type="button" class="button" onClick={onClose}>{state === "refused" ? "Close" : "Not now"}</button>
         {state === "refused" && <button type="button" class="button" onClick={() => { setChoice(null); setState("asks"); }} data-testid="merge-again">Look again</button>}
         {state === "refused" && failed && <button type="button" class="button danger" onClick={() => void merge(true)} data-testid="merge-untested">Merge although the tests fail</button>}
-        {state !== "refused" && <button type="button" class="button primary" disabled={state === "merging" || !choice} onClick={() => void merge()} data-testid="merge-now">{state === "merging" ? "Merging…" : "Merge"}</button>}
+        {state !== "refused" && asks(tree) && <button type="button" class="button primary" disabled={state === "merging"} onClick={() => void ask()} data-testid="merge-ask">Settle the conflict</button>}
+        {state !== "refused" && !asks(tree) && <button type="button" class="button primary" disabled={state === "merging" || !choice} onClick={() => void merge()} data-testid="merge-now">{state === "merging" ? "Merging…" : "Merge"}</button>}
       </div>
     </Layer>
   );
@@ -129,7 +156,7 @@ function Row({ tree, onMerge, onDiscard }: { tree: Worktree; onMerge: () => void
       <td><Merges tree={tree} /></td>
       <td class="act">
         <button type="button" class="button small" aria-pressed={open} disabled={!tree.files} onClick={() => (worktreeOf.value = open ? null : tree.agent)} data-testid="diff-open">{open ? "Hide diff" : "Diff"}</button>
-        <button type="button" class="button small" disabled={tree.working === true || !["clean", "joins", "unknown"].includes(tree.merges ?? "")} onClick={onMerge} data-testid="merge">Merge…</button>
+        <button type="button" class="button small" disabled={tree.working === true || !(["clean", "joins", "unknown"].includes(tree.merges ?? "") || asks(tree))} onClick={onMerge} data-testid="merge">Merge…</button>
         {tree.own && tree.merging && <button type="button" class="button small" disabled={tree.working === true} onClick={() => void abort(tree.agent)} data-tip="Its files go back to the state before the merge. Git keeps what stands in them." data-testid="abort">Give the merge up</button>}
         {tree.own && <button type="button" class="button small" disabled={tree.working === true || (!tree.files && !tree.ahead)} onClick={onDiscard} data-testid="discard">Discard…</button>}
       </td>

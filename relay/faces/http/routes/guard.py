@@ -209,17 +209,21 @@ _Change = str | list[tuple[str, str, bool]]
 def _change(body: Body) -> _Change | None:
     """What an edit makes of the file; None: the question does not say it."""
     content, edits = body.maybe_text("content"), body.values.get("edits")
-    if content is not None:
+    if edits is not None and not (isinstance(edits, list) and all(_is_exchange(edit) for edit in edits)):
+        raise bad(
+            "edits is not a list of exchanges.", 'Send {"edits": [{"old": "a", "new": "b", "all": true}]}.'
+        )
+    if content is not None or edits is None:
         return content
-    if edits is None:
-        return None
-    if not isinstance(edits, list) or not all(_is_exchange(edit) for edit in edits):
-        raise bad("edits is not a list of exchanges.", 'Send {"edits": [{"old": "a", "new": "b"}]}.')
-    return [(edit["old"], edit["new"], edit.get("all") is True) for edit in edits]
+    return [(edit["old"], edit["new"], edit.get("all", False)) for edit in edits]
 
 
 def _is_exchange(edit: object) -> bool:
-    return isinstance(edit, dict) and all(isinstance(edit.get(key), str) for key in ("old", "new"))
+    return (
+        isinstance(edit, dict)
+        and all(isinstance(edit.get(key), str) for key in ("old", "new"))
+        and isinstance(edit.get("all", False), bool)
+    )
 
 
 def _edited(root: Path, place: str, path: str, change: _Change) -> bytes | None:
