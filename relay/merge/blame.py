@@ -12,7 +12,7 @@ Invariants:
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from enum import StrEnum
@@ -121,6 +121,10 @@ class _Group:
     first: int
     last: int
 
+    @property
+    def lines(self) -> range:
+        return range(self.first, self.last + 1)
+
 
 async def blame(
     git: Git, commit: str, path: str, known: Known | None = None, join: Join | None = None
@@ -129,51 +133,64 @@ async def blame(
     of which nothing is recorded; without one its own lines are of who made it. Raises GitError."""
     known = known or Known()
     squashes = await _squashes(git, known)
-    groups = await _groups(git, commit, path, squashes)
+    groups, texts = await _groups(git, commit, path, squashes)
     commits = await _commits(git, {group.commit for group in groups})
     commits |= {id: replace(commits[id], parents=squashes[id]) for id in squashes if id in commits}
     behind = await _on_agents_branches(git, commit, path, known, squashes)
     by_hand = await _brought(git, [(group.commit, group.path) for group in groups], known)
-    found: list[BlamedLines] = []
+    told: list[BlamedLines] = []
     looked: dict[tuple[str, str], _MergedFile | None] = {}
     for group in groups:
         made = commits[group.commit]
         place = group.commit, group.path
+        maker = _behind(made, known, behind, by_hand.get(place, ""))
         if place not in looked:
-            looked[place] = await _merged_file(git, made, group.path, known, join)
-        kind, who = _behind(made, known, behind, by_hand.get(place, ""))
-        own = [(kind, who)] * (group.last - group.first + 1)
-        if (merged := looked[place]) is not None:
-            numbers = range(group.was, group.was + len(own))
-            own = [merged.whose(number, (kind, who)) for number in numbers]
-        for line, (kind, who) in enumerate(own, group.first):
-            at = datetime.fromtimestamp(made.at, UTC).isoformat()
-            _add(found, BlamedLines(line, line, kind, who, made.id, at, made.subject))
-    return found
+            own = {
+                texts[line - 1] for each in groups if place == (each.commit, each.path) for line in each.lines
+            }
+            looked[place] = await _merged_file(git, made, group.path, own, known, join)
+        merged, at = looked[place], datetime.fromtimestamp(made.at, UTC).isoformat()
+        for line in group.lines:
+            kind, who = maker if merged is None else merged.whose(line - group.first + group.was, maker)
+            stem = merged.stems.get(texts[line - 1]) if merged is not None and kind is Kind.MERGED else None
+            made_so = BlamedLines(line, line, kind, who, made.id, at, made.subject)
+            told.append(made_so if stem is None else replace(stem, first=line, last=line))
+    return _together(told, texts)
 
 
-def _add(found: list[BlamedLines], line: BlamedLines) -> None:
-    last = found[-1] if found else None
-    if last is not None and replace(last, first=line.first, last=line.last) == line:
-        found[-1] = replace(last, last=line.last)
-    else:
-        found.append(line)
+def _together(told: Sequence[BlamedLines], texts: Sequence[str]) -> list[BlamedLines]:
+    """Lines that are alike as one. A blank line that a merge set between its parts goes with what follows."""
+    after: BlamedLines | None = None
+    found: list[BlamedLines] = []
+    for line in reversed(told):
+        if after is not None and line.kind is Kind.MERGED and not texts[line.first - 1].strip():
+            after = replace(after, first=line.first, last=line.last)
+        else:
+            after = line
+        if found and replace(found[-1], first=after.first, last=after.last) == after:
+            found[-1] = replace(found[-1], first=after.first)
+        else:
+            found.append(after)
+    return found[::-1]
 
 
 # -- what git says
 
 
-async def _groups(git: Git, commit: str, path: str, squashes: Mapping[str, tuple[str, ...]]) -> list[_Group]:
-    """The lines of the file by the commits that they come from, in order. `squashes`: commits that are taken for
-    merges of these parents."""
+async def _groups(
+    git: Git, commit: str, path: str, squashes: Mapping[str, tuple[str, ...]]
+) -> tuple[list[_Group], list[str]]:
+    """The lines of the file by the commits that they come from, in order, and the texts of all. `squashes`: commits
+    that are taken for merges of these parents."""
     grafts = "".join(f"{id} {' '.join(parents)}\n" for id, parents in squashes.items())
     named = ("-S", "/dev/stdin") if grafts else ()
     done = await git.run("blame", "--porcelain", *named, commit, "--", path, stdin=grafts.encode())
-    groups, paths = list[_Group](), dict[str, str]()
+    groups, paths, texts = list[_Group](), dict[str, str](), list[str]()
     at: re.Match[str] | None = None
     for row in done.out.split(b"\n"):
         if row.startswith(b"\t"):
             at = None
+            texts.append(name_of(row[1:]))
         elif at is None:
             at = _GROUP.fullmatch(name_of(row))
             if at is not None and at[4]:
@@ -183,7 +200,7 @@ async def _groups(git: Git, commit: str, path: str, squashes: Mapping[str, tuple
             # git names it with every group whose file it has not named yet.
             paths[at[1]] = _unquoted(row.removeprefix(b"filename "))
             groups[-1] = replace(groups[-1], path=paths[at[1]])
-    return [group if group.path else replace(group, path=paths[group.commit]) for group in groups]
+    return [group if group.path else replace(group, path=paths[group.commit]) for group in groups], texts
 
 
 def _unquoted(name: bytes) -> str:
@@ -284,11 +301,13 @@ def _behind(made: _Commit, known: Known, branches: Mapping[str, str], brought: s
 @dataclass(frozen=True, slots=True)
 class _MergedFile:
     """A file in which git's merge conflicts, at the commit that merged it. `agent`: whose work was merged; `joined`:
-    the ladder made it; `answers`: by line of that file, who wrote it in the place of a conflict."""
+    the ladder made it; `answers`: by line of that file, who wrote it in the place of a conflict; `stems`: by its
+    text, who is behind a line that a parent has in another place."""
 
     agent: str
     joined: bool
-    answers: Mapping[int, tuple[Kind, str]]
+    answers: Mapping[int, tuple[Kind, str]] = field(default_factory=dict)
+    stems: Mapping[str, BlamedLines] = field(default_factory=dict)
 
     def whose(self, line: int, maker: tuple[Kind, str]) -> tuple[Kind, str]:
         """Of a line that no parent has."""
@@ -301,23 +320,45 @@ class _MergedFile:
 
 
 async def _merged_file(
-    git: Git, made: _Commit, path: str, known: Known, join: Join | None
+    git: Git, made: _Commit, path: str, own: Collection[str], known: Known, join: Join | None
 ) -> _MergedFile | None:
-    """None: no merge, or one in which this file did not conflict. Raises GitError."""
+    """None: no merge, or one in which this file did not conflict. `own`: the texts of its lines that git found in no
+    parent. Raises GitError."""
     if len(made.parents) != 2:
         return None
     landing = known.landings.get(made.id)
     agent = landing.agent if landing is not None else made.agent or made.author
     if landing is not None and path in landing.joined:
         answered = "resolved" in landing.joined[path]
-        return _MergedFile(agent, True, await _answered(git, made.id, path, known) if answered else {})
+        answers = await _answered(git, made.id, path, known) if answered else {}
+        return _MergedFile(agent, True, answers, await _stems(git, made, path, agent, own, known, join))
     merge = await merge_trees(git, *made.parents, join)
     if merge is None:
         return None
     if path in {file.path for file in merge.joined}:
         ids = [await git.maybe("rev-parse", "-q", "--verify", f"{at}:{path}") for at in (merge.tree, made.id)]
-        return _MergedFile(agent, ids[0] == ids[1], {})
-    return _MergedFile(agent, False, {}) if path in merge.conflicts else None
+        if ids[0] == ids[1]:
+            return _MergedFile(agent, True, {}, await _stems(git, made, path, agent, own, known, join))
+        return _MergedFile(agent, False)
+    return _MergedFile(agent, False) if path in merge.conflicts else None
+
+
+async def _stems(
+    git: Git, made: _Commit, path: str, agent: str, own: Collection[str], known: Known, join: Join | None
+) -> dict[str, BlamedLines]:
+    """Of these lines, those that a parent has, whose order the ladder changed: who is behind them there."""
+    found = dict[str, BlamedLines]()
+    sides = [None, (agent, made.parents[0]) if agent in known.agents or made.agent else None]
+    for parent, unlanded in zip(made.parents, sides, strict=True):
+        data = await git.run("cat-file", "blob", f"{parent}:{path}", ok=(0, 128))
+        rows = name_of(data.out).split("\n")
+        if not {row for row in rows if row.strip()} & ({*own} - {*found}):
+            continue
+        for each in await blame(git, parent, path, replace(known, unlanded=unlanded), join):
+            for line in range(each.first, each.last + 1):
+                if rows[line - 1].strip() and rows[line - 1] in own:
+                    found.setdefault(rows[line - 1], each)
+    return found
 
 
 async def _answered(git: Git, commit: str, path: str, known: Known) -> dict[int, tuple[Kind, str]]:

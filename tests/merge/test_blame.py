@@ -108,6 +108,19 @@ async def test_additions_of_both_stay_each_ones(open_place: Open) -> None:
     assert sum(shares.values()) == len(found.text.splitlines()) and set(shares) >= {("agent", "AVA")}
 
 
+async def test_what_the_ladder_put_in_another_order_is_still_of_its_side(open_place: Open) -> None:
+    """Both add a definition at one place, with a line that the other has too."""
+    base = "import sys\n"
+    one, two = (f"\n\ndef {name}(x):\n    y = x\n    return y  # {name}\n" for name in ("alpha", "beta"))
+    place = await open_place(base)
+    await join(place, base + two, base + one)
+    found = await told(place)
+    by = whose(found)
+    assert by["def beta(x):"] == by["return y  # beta"] == ("agent", "AVA")
+    assert by["def alpha(x):"] == by["return y  # alpha"] == ("agent", "BEN")
+    assert "merged" not in {kind for kind, _ in by.values()}
+
+
 @BOTH
 async def test_what_stands_in_a_conflicts_place_is_of_who_wrote_it(open_place: Open) -> None:
     both = "    return json.loads(open(path, encoding='utf-8').read())\n"
