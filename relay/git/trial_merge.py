@@ -42,7 +42,8 @@ class ConflictPart:
     """A place of one file in which two sides conflict. `entity`: the definition it is in, empty outside of one;
     `kind`: what happened, in words; `severity`: low, medium, high or critical; `base`, `ours`, `theirs`: the lines,
     with their line ends. `settled`: somebody has said what is to stand there; `fault`: why what an agent said there
-    counts for nothing."""
+    counts for nothing; `whole`: it is about the path as a whole (there or not, mode, link, binary); the texts
+    then say what stands there, empty = nothing."""
 
     path: str
     entity: str
@@ -53,6 +54,7 @@ class ConflictPart:
     theirs: str
     settled: bool = False
     fault: str = ""
+    whole: bool = False
 
     @property
     def id(self) -> str:

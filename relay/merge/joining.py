@@ -21,8 +21,15 @@ from relay.git.trial_merge import ChosenText, ConflictPart, JoinedFile, Merge
 from relay.merge.text.file_merge import GITS_OWN, is_binary
 from relay.merge.text.ladder import MOST_BYTES
 from relay.merge.text.lines import rows_with_ends
-from relay.merge.trees.presence import Entry, presence
-from relay.merge.trees.tree_merge import OF_CONTENT, ConflictedPath, conflicted_paths, tree_with
+from relay.merge.trees.presence import LINK, PROGRAM, SUBMODULE, Entry, presence
+from relay.merge.trees.tree_merge import (
+    BINARY,
+    OF_CONTENT,
+    OF_PATH,
+    ConflictedPath,
+    conflicted_paths,
+    tree_with,
+)
 
 log = structlog.get_logger(__name__)
 #: Seconds beyond a merge's own time limit after which its process is taken for dead; it may have to start first.
@@ -101,7 +108,9 @@ class Joiner:
                 if (text := await self._merged(git, name, path, timeout_s, not whole(name_of(name))))
                 is not None
             ]
-            said = await chosen([part.id for text in texts for part in text.parts])
+            wholes = {name: part for name, path in paths.items() if (part := _whole(name, path)) is not None}
+            places = [*(part for text in texts for part in text.parts), *wholes.values()]
+            said = await chosen([part.id for part in places])
             faults = await self._refused(git, texts, said, timeout_s)
             known = {id: text for id, text in said.items() if id not in faults}
             entries = [
@@ -109,17 +118,21 @@ class Joiner:
                 for text in texts
                 if {part.id for part in text.parts} <= {*known}
             ]
-            written = [(name, entry) for name, entry, _ in entries]
-            tree = await tree_with(git, merge.tree, written) if entries else merge.tree
+            taken = {
+                name: paths[name].stages[1 if known[part.id].text == part.ours else 2]
+                for name, part in wholes.items()
+                if part.id in known
+            }
+            written = [*((name, entry) for name, entry, _ in entries), *taken.items()]
+            tree = await tree_with(git, merge.tree, written) if written else merge.tree
         except (GitError, OSError) as error:
             log.warning("a merge is not joined", reason=str(error))
             return merge
         files = tuple(file for _, _, file in entries)
+        files += tuple(JoinedFile(name_of(name), ("resolved",)) for name in taken)
         left = tuple(path for path in merge.conflicts if path not in {file.path for file in files})
         parts = tuple(
-            replace(part, settled=part.id in known, fault=faults.get(part.id, ""))
-            for text in texts
-            for part in text.parts
+            replace(part, settled=part.id in known, fault=faults.get(part.id, "")) for part in places
         )
         return Merge(left, tree, files, parts)
 
@@ -222,6 +235,20 @@ class Joiner:
 
     def _end(self) -> None:
         self._ending = asyncio.create_task(self._worker.close(), name="merge-worker-idle")
+
+
+def _whole(name: bytes, path: ConflictedPath) -> ConflictPart | None:
+    """The conflict of a path of which one side can be taken as a whole; None: it is of lines, or of several paths."""
+    found = presence(*path.stages)
+    kind = found.conflict or ("both changed a binary file" if BINARY in path.said else "")
+    if not kind or not {*path.said} <= OF_PATH or any(e and e.mode == SUBMODULE for e in path.stages):
+        return None
+    base, ours, theirs = ("" if entry is None else f"{_called(entry)} {entry.id}\n" for entry in path.stages)
+    return ConflictPart(name_of(name), "", kind, "high", base, ours, theirs, whole=True)
+
+
+def _called(entry: Entry) -> str:
+    return {LINK: "symbolic link", PROGRAM: "program"}.get(entry.mode, "file")
 
 
 async def _entry(

@@ -4,7 +4,7 @@ import type { Conflict } from "../src/conflicts/types";
 
 const side = (lane: string | null, after: string) => ({ lane, intent: null, before: "x = 1\n", after });
 const conflict = (more: Partial<Conflict> = {}): Conflict => ({
-  id: "1", number: 1, reference: "c1", level: 2, kind: "both changed it differently", severity: "medium", path: "a.py", entity: null,
+  id: "1", number: 1, reference: "c1", level: 2, kind: "both changed it differently", severity: "medium", path: "a.py", whole: false, entity: null,
   a: side("AVA", "x = 2"), b: side("BEN", "x = 3\n"), base: "x = 1\n", state: "open", agent: "BEN", into: "main", resolution: null, at: "", ...more,
 });
 

@@ -55,6 +55,8 @@ class ConflictService:
         asked = await self.standing(number)
         part, question, how = asked.part, asked.question, journal.STRATEGIES[asked.use]
         ours = side_name(question.ours, question.into_name)
+        if choice in (3, 4):
+            answers.lines_only(asked)
         match choice:
             case 1 | 2:
                 whose, side = ((ours, part.ours), (question.agent, part.theirs))[choice - 1]

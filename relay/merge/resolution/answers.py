@@ -35,6 +35,7 @@ async def answer(
             "Merge again: what conflicts now is asked anew.",
             code="moved_on",
         )
+    lines_only(asked)
     if caller.person:
         return await journal.resolve(
             tx,
@@ -68,6 +69,17 @@ async def answer(
             confidence=confidence,
         ),
     )
+
+
+def lines_only(asked: AskedConflict) -> None:
+    """Raises Refusal where no lines can stand: the conflict is about a path as a whole."""
+    if asked.part.whole:
+        raise Refusal(
+            f"{asked.name} is about all of {asked.part.path} ({asked.part.kind}): there are no lines to write.",
+            f"Choose a side, or none: `/resolve {asked.name} 1`, `2` or `5`.",
+            Fault.MALFORMED,
+            "no_lines",
+        )
 
 
 async def _more_sure(

@@ -141,6 +141,7 @@ class AskedConflict:
             "kind": part.kind,
             "severity": part.severity,
             "path": part.path,
+            "whole": part.whole,
             "entity": part.entity or None,
             "a": a,
             "b": b,
@@ -292,7 +293,7 @@ async def _record(tx: Tx, type: str, asked: AskedConflict, outputs: dict[str, An
 
 def _texts(part: ConflictPart) -> dict[str, Any]:
     """What of a place is kept."""
-    return {name: value for name, value in asdict(part).items() if name not in ("settled", "fault")}
+    return {name: value for name, value in asdict(part).items() if name not in ("settled", "fault", "whole")}
 
 
 async def gone(tx: Tx, asked: AskedConflict) -> None:
@@ -375,6 +376,7 @@ async def put(tx: Tx, asked: AskedConflict) -> None:
                 "theirs": asdict(question.theirs),
                 "askees": list(asked.askees),
                 "use": asked.use,
+                "whole": part.whole,
                 "attempts": asked.attempts,
                 "answers": list(asked.answers),
             }
@@ -389,8 +391,8 @@ async def put(tx: Tx, asked: AskedConflict) -> None:
 
 def _of_row(row: Row) -> AskedConflict:
     names = ("path", "entity", "kind", "severity", "base", "ours", "theirs")
-    part = ConflictPart(**{name: row[name] for name in names})
     about = json.loads(row["about"])
+    part = ConflictPart(**{name: row[name] for name in names}, whole=about.get("whole", False))
     question = Question(
         row["agent"],
         row["into_name"],

@@ -36,8 +36,7 @@ def question_text(asked: AskedConflict) -> str:
             "",
             f"`/resolve {asked.name} 1` keep {ours}'s",
             f"`/resolve {asked.name} 2` keep {theirs}'s",
-            f"`/resolve {asked.name} 3` let {theirs} write what has both (`3 @AGENT`: another)",
-            f"`/resolve {asked.name} 4` write it yourself: in the page, or in the lines below this command",
+            *([] if part.whole else _written(asked)),
             f"`/resolve {asked.name} 5` keep both branches apart: nothing is merged",
             *_answers(asked),
         ]
@@ -99,6 +98,15 @@ def asked_to_write(asked: AskedConflict, agent: str, by: str) -> str:
             *blocks,
         ]
     )
+
+
+def _written(asked: AskedConflict) -> list[str]:
+    """The choices by which somebody writes lines."""
+    theirs = asked.question.agent
+    return [
+        f"`/resolve {asked.name} 3` let {theirs} write what has both (`3 @AGENT`: another)",
+        f"`/resolve {asked.name} 4` write it yourself: in the page, or in the lines below this command",
+    ]
 
 
 def _answers(asked: AskedConflict) -> list[str]:

@@ -13,8 +13,12 @@ from pathlib import Path
 from relay.git.run import Git
 from relay.merge.trees.presence import Entry
 
+BINARY = "CONFLICT (binary)"
 #: What git may say of a path whose content alone conflicts.
 OF_CONTENT = frozenset({"Auto-merging", "CONFLICT (contents)", "CONFLICT (add/add)"})
+
+#: What git may say of a path of which one side can be taken as a whole.
+OF_PATH = OF_CONTENT | {"CONFLICT (modify/delete)", BINARY}
 
 
 @dataclass(slots=True)
@@ -47,11 +51,15 @@ def conflicted_paths(out: bytes) -> tuple[str, dict[bytes, ConflictedPath]]:
     return tree.decode("ascii"), paths
 
 
-async def tree_with(git: Git, tree: str, entries: Sequence[tuple[bytes, Entry]]) -> str:
-    """The tree with these paths in it."""
+async def tree_with(git: Git, tree: str, entries: Sequence[tuple[bytes, Entry | None]]) -> str:
+    """The tree with these paths in it; None: without that one."""
     with tempfile.TemporaryDirectory(prefix="relay-merge-") as folder:
         index = Git(git.folder, {**git.env, "GIT_INDEX_FILE": str(Path(folder) / "index")}, git.config)
         await index.run("read-tree", tree)
-        lines = b"".join(f"{entry.mode} {entry.id}\t".encode() + name + b"\0" for name, entry in entries)
+        gone = Entry("0", "0" * len(tree))
+        lines = b"".join(
+            f"{(entry or gone).mode} {(entry or gone).id}\t".encode() + name + b"\0"
+            for name, entry in entries
+        )
         await index.run("update-index", "-z", "--index-info", stdin=lines)
         return await index.line("write-tree")

@@ -27,6 +27,8 @@ export interface Conflict {
   kind: string;
   severity: "low" | "medium" | "high" | "critical";
   path: string;
+  /** It is about the path as a whole: there are no lines to write, and the texts describe what stands there. */
+  whole: boolean;
   entity: string | null;
   /** What it is merged into, and the branch of `agent`. */
   a: ConflictSide;

@@ -124,7 +124,6 @@ function One({ conflict }: { conflict: Conflict }) {
     field.current?.scrollIntoView({ block: "nearest" });
   };
   const act = useRef<(choice: number) => void>(() => {});
-  act.current = (choice) => (choice === 4 ? write() : void decide(choice));
   useEffect(() => {
     const onKey = (event: KeyboardEvent): void => {
       const target = event.target as HTMLElement;
@@ -138,13 +137,18 @@ function One({ conflict }: { conflict: Conflict }) {
     return () => document.removeEventListener("keydown", onKey);
   }, []);
 
-  const buttons: readonly [number, string, string][] = [
+  const all: readonly [number, string, string][] = [
     [1, `Keep ${oursName(conflict)}'s`, `What ${conflict.into} has stands`],
     [2, `Keep ${theirsName(conflict)}'s`, `What ${conflict.agent}'s branch has stands`],
     [3, `Let ${theirsName(conflict)} write both`, `${conflict.agent} is asked for lines with the work of both`],
     [4, "Write it yourself", "What stands below is what you want"],
     [5, "Keep both apart", `Nothing of ${conflict.agent}'s is merged`],
   ];
+  const buttons = all.filter(([choice]) => !conflict.whole || (choice !== 3 && choice !== 4));
+  act.current = (choice) => {
+    if (choice === 4 && !conflict.whole) write();
+    else if (buttons.some(([one]) => one === choice)) void decide(choice);
+  };
   const chosen = conflict.resolution?.resolution_type;
   const current = conflict.state === "rejected" ? 5 : chosen?.type === "human_resolved" ? 4 : chosen?.type === "agent_resolved" ? 3 : chosen?.type === "side_chosen" ? (chosen.chosen === conflict.agent ? 2 : 1) : 0;
   return (
@@ -178,7 +182,7 @@ function One({ conflict }: { conflict: Conflict }) {
           </button>
         ))}
       </div>
-      <section class="conflict-result" aria-label="Result">
+      {!conflict.whole && <section class="conflict-result" aria-label="Result">
         <header>
           <h3>Result</h3>
           <div class="segments" role="group" aria-label="Begin with">
@@ -189,7 +193,7 @@ function One({ conflict }: { conflict: Conflict }) {
           <button type="button" class="button small primary" disabled={busy || over} onClick={send} data-tip="Ctrl Enter" data-testid="conflict-send">Use what stands here</button>
         </header>
         <CodeField value={written} language={language} label={`What is to stand in ${conflict.path}`} onChange={setText} onSend={send} field={field} disabled={over} />
-      </section>
+      </section>}
     </div>
   );
 }

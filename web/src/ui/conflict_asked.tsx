@@ -20,12 +20,12 @@ export function ConflictAsked({ number }: { number: number }) {
   const open = conflict.state === "open";
   return (
     <div class="choices" role="group" aria-label={`What is to stand in ${conflict.reference}`} data-testid="conflict-asked" data-conflict={conflict.reference} data-state={conflict.state}>
-      <button type="button" class={`button small ${open ? "primary" : ""}`} onClick={() => showConflict(number)} data-testid="conflict-open">{open ? "Compare and edit" : "Show it"}</button>
+      <button type="button" class={`button small ${open ? "primary" : ""}`} onClick={() => showConflict(number)} data-testid="conflict-open">{open ? conflict.whole ? "Compare" : "Compare and edit" : "Show it"}</button>
       {open ? (
         <>
           <button type="button" class="button small" disabled={busy} onClick={() => void decide(1)}>Keep {oursName(conflict)}'s</button>
           <button type="button" class="button small" disabled={busy} onClick={() => void decide(2)}>Keep {theirsName(conflict)}'s</button>
-          <button type="button" class="button small" disabled={busy} onClick={() => void decide(3)}>Let {theirsName(conflict)} write both</button>
+          {!conflict.whole && <button type="button" class="button small" disabled={busy} onClick={() => void decide(3)}>Let {theirsName(conflict)} write both</button>}
           <button type="button" class="button small" disabled={busy} onClick={() => void decide(5)}>Keep apart</button>
         </>
       ) : <span class="muted choices-state">{standing(conflict)}</span>}

@@ -45,7 +45,12 @@ async def say_to(tx: Tx, voice: Voice, asked: AskedConflict, agent: str, by: str
 
 async def _reached(tx: Tx, asked: AskedConflict, strategy: MergeStrategy, voice: Voice | None) -> list[str]:
     """The agents that are asked now; empty: people are."""
-    if voice is None or strategy.use not in journal.BY_AGENTS or asked.attempts >= strategy.attempts:
+    if (
+        asked.part.whole
+        or voice is None
+        or strategy.use not in journal.BY_AGENTS
+        or asked.attempts >= strategy.attempts
+    ):
         return []
     question = asked.question
     both = strategy.use == "confidence"
