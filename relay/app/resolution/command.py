@@ -17,7 +17,7 @@ from typing import Any
 
 from relay.app.memory.room_operations import room_operations
 from relay.app.runtime.identity import WrongUse
-from relay.base.terminal_text import fail, safe, safe_line
+from relay.base.terminal_text import fail, flat, safe, safe_line
 from relay.config.loading import load_for_command
 from relay.config.locate import add_config_option
 from relay.config.settings import Settings
@@ -107,8 +107,14 @@ def _in_editor(text: str, suffix: str) -> str:
 
 
 def _listed(waiting: Sequence[dict[str, Any]]) -> str:
-    rows = (
-        f"{one['reference']}  {one['path']}  {one['entity'] or ''}  {one['agent']} into {one['into']}: {one['kind']}"
-        for one in waiting
-    )
-    return "\n".join(rows) or "No conflict waits for a decision."
+    return "\n".join(map(_row, waiting)) or "No conflict waits for a decision."
+
+
+def _row(one: dict[str, Any]) -> str:
+    where = ", ".join(part for part in (one["path"], one["entity"]) if part) or "the merged tree"
+    if one["agent"] is not None:
+        return f"{one['reference']}  {where}: {one['kind']} ({one['agent']} into {one['into']})"
+    # Of levels 3 and 4: git merges it, so there is nothing to write.
+    said = flat(" ".join(one["evidence"]))
+    about = f"{' and '.join(one['agents'])}, level {one['level']}, {one['severity']}"
+    return f"{one['reference']}  {where}: {about}. {said}"
