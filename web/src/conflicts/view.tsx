@@ -6,7 +6,7 @@
  * two stand now is shown instead.
  */
 
-import { useEffect, useMemo, useRef, useState } from "preact/hooks";
+import { useEffect, useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
 import { api } from "../api";
 import { choose, conflicts, conflictsProblem, loadConflicts, openConflicts } from "../state/conflicts";
 import { conflictOf, overlay, showConflict, showWorktree } from "../state/view";
@@ -124,7 +124,8 @@ function One({ conflict }: { conflict: Conflict }) {
     field.current?.scrollIntoView({ block: "nearest" });
   };
   const act = useRef<(choice: number) => void>(() => {});
-  useEffect(() => {
+  // With what is shown: a key that is pressed at once counts.
+  useLayoutEffect(() => {
     const onKey = (event: KeyboardEvent): void => {
       const target = event.target as HTMLElement;
       if (event.ctrlKey || event.metaKey || event.altKey || overlay.value !== "none" || document.querySelector("dialog[open]")) return;
