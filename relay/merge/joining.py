@@ -18,7 +18,7 @@ from relay.code.workers.process import WorkerDied, WorkerProcess
 from relay.git.diff import changed_files
 from relay.git.run import Git, GitError, name_of
 from relay.git.trial_merge import ChosenText, ConflictPart, JoinedFile, Merge
-from relay.merge.text.file_merge import GITS_OWN, is_binary
+from relay.merge.text.file_merge import BINARY_KIND, GITS_OWN, is_binary
 from relay.merge.text.ladder import MOST_BYTES
 from relay.merge.text.lines import rows_with_ends
 from relay.merge.trees.presence import LINK, PROGRAM, SUBMODULE, Entry, presence
@@ -240,7 +240,7 @@ class Joiner:
 def _whole(name: bytes, path: ConflictedPath) -> ConflictPart | None:
     """The conflict of a path of which one side can be taken as a whole; None: it is of lines, or of several paths."""
     found = presence(*path.stages)
-    kind = found.conflict or ("both changed a binary file" if BINARY in path.said else "")
+    kind = found.conflict or (BINARY_KIND if BINARY in path.said else "")
     if not kind or not {*path.said} <= OF_PATH or any(e and e.mode == SUBMODULE for e in path.stages):
         return None
     base, ours, theirs = ("" if entry is None else f"{_called(entry)} {entry.id}\n" for entry in path.stages)

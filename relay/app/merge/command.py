@@ -11,13 +11,15 @@ import json
 import sys
 import time
 from collections.abc import Sequence
+from contextlib import ExitStack
 from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+from relay.app.merge.driver import milliseconds
 from relay.base.terminal_text import fail, safe_line
 from relay.config.merge import MergeSettings
-from relay.merge.text.file_merge import MergedFile, merge_file
+from relay.merge.text.file_merge import BINARY_KIND, MergedFile, merge_file
 from relay.merge.text.git_text import GitText, GitTextError, git_text
 from relay.merge.text.ladder import Labels
 from relay.merge.text.pieces import shown_step
@@ -41,7 +43,7 @@ def main(words: Sequence[str]) -> int:
     args = _parser().parse_args(words)
     if (args.batch is None) == (not args.versions):
         return fail("give three files, BASE OURS THEIRS, or --batch FILE.jsonl", 2)
-    timeout_s = (args.timeout_ms or MergeSettings().timeout_ms) / 1000
+    timeout_s = args.timeout_ms / 1000
     if args.batch is not None:
         return _batch(args.batch, timeout_s)
     if len(args.versions) != 3:
@@ -54,7 +56,10 @@ def _parser() -> argparse.ArgumentParser:
         prog="relay merge",
         description="Merge three versions of a file: as git does, and where git conflicts by imports, added "
         "definitions and entities.",
-        epilog="Also: relay merge check A B, relay merge blame PATH, relay merge resolve, relay merge "
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        epilog="Exit code: 0 = merged, 1 = conflicts, which stand between markers, 2 = wrong use, and nothing is\n"
+        "written. With --batch: 0 = each line has an answer (merged, conflict or error), 2 = the lines cannot be "
+        "read.\n\nAlso: relay merge check A B, relay merge blame PATH, relay merge resolve, relay merge "
         "install [--global], relay merge uninstall [--global] (each with --help).",
     )
     parser.add_argument("versions", nargs="*", metavar="BASE OURS THEIRS", help="the three versions")
@@ -64,9 +69,17 @@ def _parser() -> argparse.ArgumentParser:
         "--json", action="store_true", help="print status, steps, conflicts and warnings as JSON"
     )
     parser.add_argument(
-        "--batch", metavar="FILE.jsonl", help="lines {id, base, ours, theirs, path, out} of files"
+        "--batch",
+        metavar="FILE.jsonl",
+        help="lines {id, base, ours, theirs, path, out} of files, - = standard input; one answer for each, as JSON",
     )
-    parser.add_argument("--timeout-ms", type=int, metavar="N", help="milliseconds for one file (2000)")
+    parser.add_argument(
+        "--timeout-ms",
+        type=milliseconds,
+        metavar="N",
+        default=MergeSettings().timeout_ms,
+        help="milliseconds for one file (%(default)s)",
+    )
     return parser
 
 
@@ -98,6 +111,10 @@ def _one(args: argparse.Namespace, timeout_s: float) -> int:
             answer["text"] = merged.data.decode("utf-8", "replace")
         print(json.dumps(answer, ensure_ascii=False))
     else:
+        for line in [
+            f"{name}: {conflict.kind}" for conflict in merged.conflicts if conflict.kind == BINARY_KIND
+        ]:
+            print(safe_line(f"{line}; ours stands there"), file=sys.stderr)
         for warning in merged.warnings:
             print(f"{safe_line(name)}: {safe_line(warning)}", file=sys.stderr)
     return 0 if merged.clean else 1
@@ -124,12 +141,13 @@ def as_json(merged: MergedFile, took_s: float) -> dict[str, Any]:
 
 
 def _batch(path: str, timeout_s: float) -> int:
-    """One answer for each line, in order."""
-    try:
-        lines = Path(path).read_bytes().split(b"\n")
-    except OSError as error:
-        return fail(f"{path} cannot be read: {error.strerror}", 2)
-    with git_text() as git:
+    """One answer for each line, in order, as soon as the line is there. `path`: `-` = standard input."""
+    with ExitStack() as held:
+        try:
+            lines = sys.stdin.buffer if path == "-" else held.enter_context(Path(path).open("rb"))
+        except OSError as error:
+            return fail(f"{path} cannot be read: {error.strerror}", 2)
+        git = held.enter_context(git_text())
         for number, line in enumerate(lines, 1):
             if line.strip():
                 print(json.dumps(_answer(git, number, line, timeout_s), ensure_ascii=False), flush=True)

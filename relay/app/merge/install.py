@@ -46,6 +46,10 @@ def main(words: Sequence[str]) -> int:
             print(
                 f"git asks relay for files that both sides changed. {file} and `git config {scope}` say so."
             )
+            if not args.everywhere:
+                print(
+                    "What .gitattributes says of merging was copied to there: install again when that changes."
+                )
         else:
             uninstall(folder, scope, file)
             print("git merges files by itself.")
@@ -56,10 +60,11 @@ def main(words: Sequence[str]) -> int:
 
 
 def command() -> str:
-    """What git runs. Quoted for the shell that git gives it to."""
+    """What git runs. Quoted for the shell that git gives it to, which quotes path and labels itself; git before 2.44
+    leaves the labels `%S %X %Y` as they stand."""
     words = [sys.executable, "-m", "relay.cli", "merge", "driver"]
     timeout = MergeSettings().timeout_ms
-    return f"{shlex.join(words)} --timeout-ms {timeout} %O %A %B %L %P"
+    return f"{shlex.join(words)} --timeout-ms {timeout} -- %O %A %B %L %P %S %X %Y"
 
 
 def install(folder: Path, scope: str, file: Path) -> None:

@@ -19,6 +19,8 @@ from relay.merge.text.lines import three_way
 
 #: Bytes at a file's beginning in which git looks for a zero byte.
 LOOKED_AT = 8000
+#: What a conflict of a file says that is no text.
+BINARY_KIND = "both changed a binary file"
 #: How a warning begins that says nothing of the merge but that git alone made it.
 GITS_OWN = "git's own answer"
 
@@ -65,7 +67,7 @@ def merge_file(
         return MergedFile(trivial, "trivial")
     if any(map(is_binary, (base, ours, theirs))):
         lines = (1, ours.count(b"\n") + 1)
-        return MergedFile(ours, "git", (Conflict(lines, "", "both changed a binary file", "high"),))
+        return MergedFile(ours, "git", (Conflict(lines, "", BINARY_KIND, "high"),))
     texts = [data.decode("utf-8", "surrogateescape") for data in (base, ours, theirs)]
     try:
         with time_limit(timeout_s):

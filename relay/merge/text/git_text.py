@@ -17,9 +17,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from relay.git.environment import ENVIRONMENT, OVERRIDES
+from relay.merge.text.lines import common_ends
 
 #: Letters in a conflict marker: none that a text has.
 MARKER = 47
+#: How git shows conflicts (`merge.conflictStyle`), and the one that shows all of both sides and the base.
+STYLES, STYLE = ("merge", "diff3", "zdiff3"), "diff3"
 #: Seconds for one merge.
 TIMEOUT_S = 20.0
 _NAME = b"text"
@@ -46,8 +49,8 @@ class GitAnswer:
     text: bytes | None
     hunks: tuple[Hunk, ...] = ()
 
-    def marked(self, labels: tuple[str, str, str], size: int = 7) -> bytes:
-        """The text with conflict markers and the base. `labels`: of ours, the base and theirs."""
+    def marked(self, labels: tuple[str, str, str], size: int = 7, *, base: bool = True) -> bytes:
+        """The text with conflict markers. `labels`: of ours, the base and theirs; `base`: it stands there too."""
         if self.text is not None:
             return self.text
         out = bytearray()
@@ -55,12 +58,13 @@ class GitAnswer:
             if hunk.merged is not None:
                 out += hunk.merged
                 continue
-            signs = (b"<", b"|", b"=", b">")
-            lines = [sign * size for sign in signs]
-            for at, label in ((0, labels[0]), (1, labels[1]), (3, labels[2])):
-                lines[at] += b" " + label.encode() if label else b""
-            for line, part in zip(lines, (hunk.ours, hunk.base, hunk.theirs, b""), strict=True):
-                out += line + b"\n" + part + (b"\n" if part and not part.endswith(b"\n") else b"")
+            parts = [(b"<", labels[0], hunk.ours), (b"=", "", hunk.theirs), (b">", labels[2], b"")]
+            if base:
+                parts.insert(1, (b"|", labels[1], hunk.base))
+            for sign, label, part in parts:
+                named = b" " + label.encode("utf-8", "surrogateescape") if label else b""
+                out += sign * size + named + b"\n" + part
+                out += b"\n" if part and not part.endswith(b"\n") else b""
         return bytes(out)
 
 
@@ -74,20 +78,19 @@ class GitText:
         (folder / "refs").mkdir(exist_ok=True)
         (folder / "info").mkdir(exist_ok=True)
         (folder / "HEAD").write_text("ref: refs/heads/main\n")
-        (folder / "config").write_text(
-            "[core]\n\trepositoryformatversion = 0\n\tbare = true\n[merge]\n\tconflictStyle = diff3\n"
-        )
+        (folder / "config").write_text("[core]\n\trepositoryformatversion = 0\n\tbare = true\n")
         (folder / "info" / "attributes").write_text(f"* -text merge=text conflict-marker-size={MARKER}\n")
         self._objects = objects
         self._written: set[str] = set()
 
-    def merge(self, base: bytes, ours: bytes, theirs: bytes) -> GitAnswer:
-        """Raises GitTextError."""
+    def merge(self, base: bytes, ours: bytes, theirs: bytes, *, style: str = STYLE) -> GitAnswer:
+        """`style`: one of STYLES, how conflicts are shown. Raises GitTextError."""
         root = self._commit(base)
         sides = [self._commit(text, root) for text in (ours, theirs)]
         words = ["git"]
         for setting in OVERRIDES:
             words += ["-c", setting]
+        words += ["-c", f"merge.conflictStyle={style}"]
         words += ["merge-tree", "--write-tree", "-z", "--no-messages", *sides]
         env = {"PATH": os.environ.get("PATH", os.defpath), **ENVIRONMENT, "GIT_DIR": str(self.folder)}
         try:
@@ -103,6 +106,24 @@ class GitText:
         if done.returncode == 0:
             return GitAnswer(merged)
         return GitAnswer(None, tuple(_hunks(merged)))
+
+    def shown(self, hunk: Hunk, style: str) -> tuple[Hunk, ...]:
+        """A conflict that others than git found, as git shows one: `zdiff3` takes the lines out of it that both sides
+        begin or end with, `merge` all that both have. Raises GitTextError."""
+        if style == "zdiff3":
+            ours, theirs = _split(hunk.ours), _split(hunk.theirs)
+            start, end = common_ends([ours, theirs])
+            if start + end < max(len(ours), len(theirs)):
+                first, last = ours[:start], ours[len(ours) - end :]
+                inside = [b"".join(side[start : len(side) - end]) for side in (ours, theirs)]
+                around = (b"".join(first), b"".join(last))
+                parts = (Hunk(around[0]), Hunk(None, hunk.base, *inside), Hunk(around[1]))
+                return tuple(part for part in parts if part.merged != b"")
+        elif style == "merge" and hunk.ours and hunk.theirs:
+            answer = self.merge(b"", hunk.ours, hunk.theirs, style=style)
+            if answer.text is None:
+                return answer.hunks
+        return (hunk,)
 
     def _commit(self, text: bytes, parent: str = "") -> str:
         blob = self._write("blob", text)
@@ -160,7 +181,8 @@ def _split(text: bytes) -> list[bytes]:
 
 
 def _follows(at: bytes, sign: bytes) -> bool:
-    return {b"<": b"", b"|": b"<", b"=": b"|", b">": b"="}[sign] == at
+    """`merge` shows no base, so the second side may come right behind the first."""
+    return at in {b"<": (b"",), b"|": (b"<",), b"=": (b"|", b"<"), b">": (b"=",)}[sign]
 
 
 @contextmanager

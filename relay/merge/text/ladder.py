@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, replace
 from relay.merge.text import guard
 from relay.merge.text.data_files import FORMATS, JsonSource, LinesSource, format_of
 from relay.merge.text.entities import by_entities
-from relay.merge.text.git_text import GitAnswer, GitText
+from relay.merge.text.git_text import STYLE, GitAnswer, GitText, Hunk
 from relay.merge.text.hunks import Sources, by_lines, whole
 from relay.merge.text.lines import Lines, common_ends, lines_of, three_way
 from relay.merge.text.pieces import Piece, conflicts_of, latest, rows_of, size_of
@@ -57,12 +57,13 @@ class Merged:
 
 @dataclass(frozen=True, slots=True)
 class Labels:
-    """What stands behind the markers."""
+    """What stands behind the markers, how long they are, and how git shows conflicts (`git_text.STYLES`)."""
 
     ours: str = "ours"
     base: str = "base"
     theirs: str = "theirs"
     size: int = 7
+    style: str = STYLE
 
 
 def merge_text(
@@ -80,18 +81,21 @@ def merge_text(
         text = _text(answer.text)
         return Merged(text, "git", warnings=suspicions(base, ours, theirs, text, language))
     if max(len(base), len(ours), len(theirs)) <= MOST_BYTES:
-        merged = _beyond(base, ours, theirs, language, labels)
+        merged = _beyond(git, (base, ours, theirs), language, labels)
         if merged is not None:
             return merged
+    if labels.style != STYLE:
+        answer = git.merge(*(_bytes(text) for text in (base, ours, theirs)), style=labels.style)
     return _as_git(answer, labels)
 
 
 def git_alone(git: GitText, base: str, ours: str, theirs: str, labels: Labels | None = None) -> Merged:
     """git's own answer. Raises GitTextError."""
-    answer = git.merge(*(_bytes(text) for text in (base, ours, theirs)))
+    labels = labels or Labels()
+    answer = git.merge(*(_bytes(text) for text in (base, ours, theirs)), style=labels.style)
     if answer.text is not None:
         return Merged(_text(answer.text), "git")
-    return _as_git(answer, labels or Labels())
+    return _as_git(answer, labels)
 
 
 def source_of(rows: Sequence[str], language: str | None) -> Source:
@@ -112,8 +116,9 @@ def suspicions(base: str, ours: str, theirs: str, merged: str, language: str | N
     return tuple(fault.text for fault in guard.faults_of(*sources))
 
 
-def _beyond(base: str, ours: str, theirs: str, language: str | None, labels: Labels) -> Merged | None:
+def _beyond(git: GitText, texts: tuple[str, str, str], language: str | None, labels: Labels) -> Merged | None:
     """The steps beyond git's; None where they are no better than git's."""
+    base, ours, theirs = texts
     first, second = sorted((ours, theirs))
     end = three_way(*("\r\n" in text for text in (base, first, second)))
     plain = [lines_of(text.replace("\r\n", "\n")) for text in (base, first, second)]
@@ -128,7 +133,7 @@ def _beyond(base: str, ours: str, theirs: str, language: str | None, labels: Lab
         text = text.replace("\n", "\r\n") if end else text
         steps = tuple(dict.fromkeys(_shown(piece.step, language) for piece in pieces if piece.step))
         return Merged(text, latest(steps, "adjacent"), steps=steps)
-    return _marked(sources, pieces, ended, end, labels, swapped=first != ours)
+    return _marked(git, sources, pieces, ended, end, labels, swapped=first != ours)
 
 
 def _shown(step: str, language: str | None) -> str:
@@ -254,7 +259,13 @@ def _all(sources: Sources, piece: Piece) -> list[str]:
 
 
 def _marked(
-    sources: Sources, pieces: Sequence[Piece], ended: bool, windows: bool, labels: Labels, swapped: bool
+    git: GitText,
+    sources: Sources,
+    pieces: Sequence[Piece],
+    ended: bool,
+    windows: bool,
+    labels: Labels,
+    swapped: bool,
 ) -> Merged:
     rows: list[str] = []
     conflicts = []
@@ -265,9 +276,9 @@ def _marked(
         start = len(rows) + 1
         parts = [source.rows[span[0] : span[1]] for source, span in zip(sources, piece.spans, strict=True)]
         first, second = (parts[2], parts[1]) if swapped else (parts[1], parts[2])
-        rows += ["<" * labels.size + f" {labels.ours}", *first]
-        rows += ["|" * labels.size + f" {labels.base}", *parts[0]]
-        rows += ["=" * labels.size, *second, ">" * labels.size + f" {labels.theirs}"]
+        texts = (_bytes("".join(f"{row}\n" for row in part)) for part in (parts[0], first, second))
+        shown = git.shown(Hunk(None, *texts), labels.style)
+        rows += _text(_between(GitAnswer(None, shown), labels)).split("\n")[:-1]
         conflicts.append(Conflict((start, len(rows)), piece.entity, piece.why, severity_of(*parts)))
     steps = tuple(dict.fromkeys(piece.step for piece in pieces if piece.step))
     text = Lines(tuple(rows), ended).text()
@@ -285,7 +296,7 @@ def severity_of(base: Sequence[str], ours: Sequence[str], theirs: Sequence[str])
 
 
 def _as_git(answer: GitAnswer, labels: Labels) -> Merged:
-    text = _text(answer.marked((labels.ours, labels.base, labels.theirs), labels.size))
+    text = _text(_between(answer, labels))
     conflicts = []
     start, part = 0, 0
     parts: list[list[str]] = [[], [], []]
@@ -301,6 +312,12 @@ def _as_git(answer: GitAnswer, labels: Labels) -> Merged:
         elif start:
             parts[part].append(line)
     return Merged(text, "git", tuple(conflicts))
+
+
+def _between(answer: GitAnswer, labels: Labels) -> bytes:
+    """An answer with its conflicts between markers."""
+    names = (labels.ours, labels.base, labels.theirs)
+    return answer.marked(names, labels.size, base=labels.style != "merge")
 
 
 def _bytes(text: str) -> bytes:

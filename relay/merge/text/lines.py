@@ -69,7 +69,7 @@ def blank(rows: tuple[str, ...] | list[str]) -> bool:
     return not any(row.strip() for row in rows)
 
 
-def common_ends(texts: Sequence[Sequence[str]]) -> tuple[int, int]:
+def common_ends(texts: Sequence[Sequence[T]]) -> tuple[int, int]:
     """How many lines all texts begin with, and how many of the rest they end with."""
     least = min(map(len, texts))
     first = texts[0]
