@@ -80,17 +80,21 @@ def test_levels_1_to_3(repo: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert third["a"]["before"] == PRICE.rstrip("\n") and "total(items, 3)" in third["b"]["after"]
     assert all(one["state"] == "open" and one["a"]["lane"] is None for one in found["conflicts"])
 
+    said = [line for one in found["conflicts"] for line in one["evidence"]]
+    assert any(line.startswith(("a ", "b ")) for line in said)
+    assert not any(line.startswith(("A ", "B ")) for line in said)
+
     code, only = checked(capsys, "b", "a", "--repo", str(repo), "--level", "3")
     assert code == 1 and only["not_run"] == []
     mirrored, other = only["conflicts"]
     assert (other["kind"], other["severity"]) == ("behaviour_and_call", "medium")
     assert (mirrored["b"]["before"], mirrored["id"]) == (third["a"]["before"], third["id"])
     assert check.main(["a", "b", "--repo", str(repo), "--level", "1-2"]) == 1
-    said = capsys.readouterr().out
-    assert (
-        "level 2, critical: signature_changed, price.py total" in said
-        and "2 conflicts on level 1, 2." in said
-    )
+    shown = capsys.readouterr().out
+    assert "level 2, critical: signature_changed, price.py total" in shown
+    assert "2 conflicts on level 1, 2." in shown
+    assert check.main(["a", "b", "--repo", str(repo), "--level", "1"]) == 1
+    assert "1 conflict on level 1." in capsys.readouterr().out
 
 
 def test_none_and_wrong_use(repo: Path, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:

@@ -159,7 +159,7 @@ async def test_what_was_seen_and_is_another_now_does_not_land(open_joining: Open
 @pytest.mark.parametrize("passes", [True, False])
 async def test_with_tests_it_lands_by_itself_when_they_pass(open_joining: Open, passes: bool) -> None:
     code = "import tool; tool.names('1'); tool.rows" + (
-        "" if passes else "; raise SystemExit('rows is broken')"
+        "" if passes else "; raise SystemExit('rows is broken\\nno row is whole')"
     )
     one = await open_joining(test=(sys.executable, "-c", code))
     await both(one, AVA, BEN)
@@ -171,7 +171,7 @@ async def test_with_tests_it_lands_by_itself_when_they_pass(open_joining: Open, 
         assert done["joined"] and "def names(text):" in landed(one)
         return
     with pytest.raises(
-        Refusal, match="the tests fail on the merged tree: exit code 1; they said last: rows is broken"
+        Refusal, match="the tests fail on the merged tree: exit code 1\nrows is broken\nno row is whole\n"
     ):
         await one.actions.merge("BEN", "ann")
     assert git(one.folder, "rev-parse", "main") == before

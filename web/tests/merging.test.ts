@@ -1,5 +1,6 @@
 import { describe, expect, it } from "vitest";
-import { betterFirst, fewPaths, mergeWords, place, setsBack } from "../src/state/merging";
+import { betterFirst, fewPaths, mergeSentence, mergeWords, place, plan, setsBack } from "../src/state/merging";
+import type { Worktree } from "../src/worktree_types";
 
 const tree = { agent: "AVA", merges: "clean" as const, into: "main", conflicts: [] as string[] };
 const back = (agent: string, ...others: string[]) => ({ agent, first: "", sets_back: others.map((name) => ({ agent: name, paths: ["a.py"] })) });
@@ -15,6 +16,20 @@ describe("what a merge would do", () => {
     expect(mergeWords({ ...tree, merges: "nothing" })).toBe("nothing to merge: main has all of it");
     expect(mergeWords({ ...tree, merges: null, into: null })).toBe("git cannot tell whether it merges into the main branch");
     expect(fewPaths([])).toBe("");
+  });
+
+  it("is told in the dialog in the same words, and calls nothing merged that conflicts or only joins", () => {
+    const behind = { branch: "b", ahead: 1, behind: 2, files: 1, insertions: 1, deletions: 0, dirty: false, own: true, path: "p" };
+    const told = (more: object) => plan({ ...tree, ...behind, ...more } as unknown as Worktree);
+    const joined = [{ path: "a.py", by: ["imports"], how: "imports" }];
+    expect(told({})).toContain("Merges clean into main.");
+    expect(told({ merges: "joins", joined })).toContain("Merges into main; relay joins a.py by imports.");
+    const torn = told({ merges: "conflicts", conflicts: ["a.py"] });
+    expect(torn).toContain("Conflicts with main in a.py.");
+    expect(torn).toContain("Nothing is merged before that is settled.");
+    expect(told({ merges: null })).toContain("git cannot tell whether it merges into main.");
+    for (const line of [...torn, ...told({ merges: "joins", joined })]) expect(line).not.toMatch(/git merges|merges clean/i);
+    expect(mergeSentence({ ...tree, merges: "nothing" })).toBe("Nothing to merge: main has all of it.");
   });
 
   it("names whom it sets back", () => {

@@ -21,10 +21,17 @@ class Unchecked(Exception):
 
 @dataclass(frozen=True, slots=True)
 class MergeTest:
-    """What the configured tests say of a merged tree. `said`: of tests that fail, in one line."""
+    """What the configured tests say of a merged tree. `said`: of tests that fail, in one line; `output`: the last
+    lines that they wrote, "" = none."""
 
     passed: bool
     said: str = ""
+    output: str = ""
+
+    @property
+    def told(self) -> str:
+        """Both, each line of the output a line."""
+        return f"{self.said}\n{self.output}" if self.output else f"{self.said}."
 
 
 @dataclass(frozen=True, slots=True)

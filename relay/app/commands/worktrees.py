@@ -290,7 +290,7 @@ def _preview(proposal: dict[str, Any]) -> str:
         return "\n".join([*map(indented, lines), "", *message])
     files = [f"  {file['path']} by {file['how']}" for file in proposal["joined"]]
     ask = command(f"worktrees merge {proposal['agent']} --joined {proposal['tree'][:12]}")
-    joined = ["git cannot merge these files. relay joins them:", *files, f"To merge it so: {ask}"]
+    joined = ["git alone conflicts in these files; relay joins them:", *files, f"To merge it so: {ask}"]
     changes = proposal["diff"].rstrip().split("\n")
     return "\n".join([*map(indented, lines), "", *message, "", *map(indented, [*joined, "", *changes])])
 

@@ -118,7 +118,7 @@ class BehaviourChecks:
             return None
         merged = await merge_trees(git, *commits)
         tree = "" if merged is None or merged.conflicts else merged.tree
-        found, why = await level_4(*commits, tree, run_tests, base)
+        found, why = await level_4(*commits, tree, run_tests, base, names=pair)
         if why:
             self.why[pair] = why
             return None

@@ -120,7 +120,7 @@ async def _check(
                 return await command.run(check, tree)
 
             tests = run
-        checked = await check_commits(git, sides[0].commit, sides[1].commit, levels, tests)
+        checked = await check_commits(git, sides[0].commit, sides[1].commit, levels, tests, names=(a, b))
     return await _with_lanes(checked, sides, settings)
 
 
@@ -149,4 +149,5 @@ def _show(checked: Checked, levels: Sequence[int]) -> None:
         print(safe_line(f"level {level} was not run: {why}"))
     run = [str(level) for level in levels if level not in checked.not_run]
     if run:
-        print(f"{len(checked.conflicts) or 'No'} conflicts on level {', '.join(run)}.")
+        many = len(checked.conflicts)
+        print(f"{many or 'No'} conflict{'s' * (many != 1)} on level {', '.join(run)}.")

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from relay.airspace.pair_facts import SemanticConflict
 from relay.airspace.worktrees.room import MergeTest, Unchecked, WorktreeRoom
+from relay.base.terminal_text import safe
 from relay.checks.results import Check, CheckResult, State
 from relay.checks.runner import CheckRunner
 from relay.config.merge import MergeSettings, MergeStrategy
@@ -18,8 +19,8 @@ from relay.merge.conflicts.conflict import Conflict
 from relay.merge.joining import Chosen, Joiner, nothing_chosen
 from relay.store.ports import Store
 
-#: Characters of a failed test's output that a refusal quotes.
-MOST_SAID = 300
+#: Lines of a failed test's output that a refusal quotes, and their characters in all.
+MOST_LINES, MOST_SAID = 12, 1_500
 
 
 class MergeTools:
@@ -100,8 +101,8 @@ class MergeTools:
         try:
             result = await CheckRunner(store, git, folder).run(check, tree)
         except GitError as error:
-            return MergeTest(False, f"git could not export it: {error}.")
-        return MergeTest(result.state is State.PASSED, _said(result))
+            return MergeTest(False, f"git could not export it: {error}")
+        return MergeTest(result.state is State.PASSED, _said(result), last_lines(result))
 
 
 def merge_check(settings: MergeSettings) -> Check:
@@ -146,9 +147,16 @@ def _said(result: CheckResult) -> str:
         case State.PASSED:
             return ""
         case State.NOT_RUN:
-            return f"they could not be run: {result.reason}."
+            return f"they could not be run: {result.reason}"
         case State.TIMED_OUT:
-            return f"{result.reason}."
-    output = (result.head + result.tail).strip()
-    last = " ".join(output[-MOST_SAID:].split())
-    return f"exit code {result.exit_code}" + (f"; they said last: {last}" if last else ".")
+            return result.reason
+    return f"exit code {result.exit_code}"
+
+
+def last_lines(result: CheckResult) -> str:
+    """The last lines that tests wrote which did not pass."""
+    if result.passed:
+        return ""
+    rows = [row.rstrip() for row in safe((result.head + result.tail)[-4 * MOST_SAID :]).split("\n")]
+    text = "\n".join([row for row in rows if row][-MOST_LINES:])
+    return text if len(text) <= MOST_SAID else f"... {text[-MOST_SAID:]}"

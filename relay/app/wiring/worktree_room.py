@@ -106,7 +106,7 @@ class StoredWorktreeRoom(WorktreeRoom):
             if test.passed:
                 await journal.validated(tx, places)
                 return []
-            why = f"the tests fail with it: {test.said}"
+            why = f"the tests fail with it: {test.told}"
             opened = await journal.failed(tx, places, why, lambda path: self._strategy(path).tests)
             for each in opened:
                 await ask_about(tx, each, self._strategy(each.part.path), self._voice)

@@ -55,10 +55,16 @@ class Checked:
 
 
 async def check_commits(
-    git: Git, a: str, b: str, levels: Collection[int] = LEVELS, run_tests: RunTests | None = None
+    git: Git,
+    a: str,
+    b: str,
+    levels: Collection[int] = LEVELS,
+    run_tests: RunTests | None = None,
+    *,
+    names: tuple[str, str] = ("A", "B"),
 ) -> Checked:
-    """The conflicts between the commits `a` and `b`. `run_tests` None: there is no command, so level 4 is not run.
-    Raises Unrelated, GitError."""
+    """The conflicts between the commits `a` and `b`, in words with these names. `run_tests` None: there is no
+    command, so level 4 is not run. Raises Unrelated, GitError."""
     base = await merge_base(git, a, b)
     found: list[Conflict] = []
     not_run: dict[int, str] = {}
@@ -74,7 +80,7 @@ async def check_commits(
                 found += level_1(paths, records_a, records_b, base)
         if 4 in levels:
             tree = "" if merged is None or merged.conflicts else merged.tree
-            conflict, why = await level_4(a, b, tree, run_tests, base)
+            conflict, why = await level_4(a, b, tree, run_tests, base, names=names)
             found += conflict
             if why:
                 not_run[4] = why
@@ -84,7 +90,7 @@ async def check_commits(
             found += at_base(await asyncio.to_thread(level_2, *sides), base)
         if 3 in levels:
             found += at_base(await level_3(git, base, *sides), base)
-    return Checked(worst_first(found), not_run)
+    return Checked(worst_first(conflict.named(*names) for conflict in found), not_run)
 
 
 async def merge_base(git: Git, a: str, b: str) -> str:
@@ -240,7 +246,13 @@ async def _contents(git: Git, tree: str, paths: Sequence[str]) -> dict[str, byte
 
 
 async def level_4(
-    a: str, b: str, merged: str, run_tests: RunTests | None, base: str | None = None
+    a: str,
+    b: str,
+    merged: str,
+    run_tests: RunTests | None,
+    base: str | None = None,
+    *,
+    names: tuple[str, str] = ("A", "B"),
 ) -> tuple[list[Conflict], str]:
     """(the conflict, if there is one; why it was not run, "" = it was). `merged`: the merged tree, "" = git cannot
     merge the two. The tests of each side run only where those of the merged tree fail. Raises GitError."""
@@ -253,7 +265,7 @@ async def level_4(
         return [], ""
     if together.state is not State.FAILED:
         return [], _unfinished("the merged tree", together)
-    for name, commit in (("A", a), ("B", b)):
+    for name, commit in zip(names, (a, b), strict=True):
         alone = await run_tests(commit)
         if alone.state is State.FAILED:
             return [], ""  # what fails alone is no conflict of the two

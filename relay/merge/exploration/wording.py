@@ -162,8 +162,8 @@ def reviewed(answer: str, able: Sequence[str]) -> str | None:
     return by_name.get(found[-1].rstrip(".").casefold()) if found else None
 
 
-def fenced(text: str) -> str:
-    """A difference as a block of markdown, of bounded length."""
+def fenced(text: str, language: str = "diff") -> str:
+    """A text as a block of markdown, of bounded length."""
     cut = (
         text
         if len(text) <= MOST_DIFF
@@ -171,7 +171,7 @@ def fenced(text: str) -> str:
     )
     longest = max((len(run) for run in re.findall(r"`+", cut)), default=0)
     fence = "`" * max(3, longest + 1)
-    return f"{fence}diff\n{cut}\n{fence}"
+    return f"{fence}{language}\n{cut}\n{fence}"
 
 
 def missing(run: VariantRun) -> str:

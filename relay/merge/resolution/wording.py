@@ -88,7 +88,9 @@ def asked_to_write(asked: AskedConflict, agent: str, by: str) -> str:
     )
     blocks = [f"{title}:\n\n{fenced(text)}" for title, text in texts]
     where = f"`{_plain(part.path)}`" + (f", `{_plain(part.entity)}`" if part.entity else "")
-    refused = [f"What it answered before counts for nothing: {_plain(part.fault)}."] if part.fault else []
+    fault, _, lines = part.fault.partition("\n")
+    refused = [f"What it answered before counts for nothing: {_plain(fault.rstrip('.'))}."] if fault else []
+    refused += [fenced(safe(lines))] if lines else []
     return "\n\n".join(
         [
             f"{by} asks {agent} to settle conflict {asked.name} in {where}: write the lines that have the work of "

@@ -182,7 +182,7 @@ async def test_what_relay_joins_is_shown_before_it_lands(
     await expect(told).to_contain_text("joins with CLAUDE in src/cart.py")
     await row(page, "CLAUDE").get_by_test_id("merge").click()
     joined = page.get_by_test_id("merge-joined")
-    await expect(joined).to_contain_text("git cannot merge 2 files. relay joins src/cart.py by imports")
+    await expect(joined).to_contain_text("git alone conflicts in 2 files; relay joins src/cart.py by imports")
     await expect(joined.get_by_test_id("diff-file")).to_have_count(2)
     await expect(joined).to_contain_text("import decimal")
     assert await page.evaluate(PALE) == []

@@ -1,5 +1,6 @@
 /** What a merge would do, in words, from what the room says of the worktrees. Pure. */
 
+import { counted } from "../text/format";
 import type { JoinedFile, MergeTurn, Worktree } from "../worktree_types";
 
 type Told = Pick<Worktree, "agent" | "merges" | "conflicts"> & Partial<Pick<Worktree, "into" | "joined" | "lines" | "collides" | "unsettled">>;
@@ -34,6 +35,12 @@ export function mergeWords(tree: Told): string {
   }
 }
 
+/** The same, as a sentence. */
+export function mergeSentence(tree: Told): string {
+  const words = mergeWords(tree);
+  return `${words.startsWith("git ") ? words : words[0]!.toUpperCase() + words.slice(1)}.`;
+}
+
 /** Whom a merge of it sets back. */
 export function setsBack(tree: Told): string[] {
   const into = tree.into ?? "the main branch";
@@ -47,4 +54,20 @@ export function betterFirst(tree: Told, turns: readonly MergeTurn[]): string {
   const fewer = before.every((turn) => turn.sets_back.length < (tree.collides ?? []).length);
   if (!before.length || !fewer) return "";
   return `Better merge ${before.map((turn) => turn.agent).join(", then ")} first: then fewer are set back.`;
+}
+
+/** What a merge will do, from what is known of the worktree; the room has the last word. */
+export function plan(tree: Worktree, turns: readonly MergeTurn[] = []): string[] {
+  const commits = `${tree.ahead} ${tree.ahead === 1 ? "commit" : "commits"}`;
+  return [
+    `${tree.ahead ? `${commits} of` : "The work on"} \`${tree.branch}\` ${tree.ahead > 1 ? "come" : "comes"} into the main branch: ${counted(tree.files, "file")}, ${counted(tree.insertions, "line")} added, ${tree.deletions} removed.`,
+    tree.dirty && tree.own ? "What is not committed yet is committed onto this branch first." : "",
+    tree.dirty && !tree.own ? "This checkout has uncommitted work. The room commits only in worktrees that it made: commit it yourself first." : "",
+    tree.behind ? `The main branch has ${counted(tree.behind, "new commit")} since then.` : "",
+    mergeSentence(tree),
+    tree.own && tree.merges !== "conflicts" ? "The agent's worktree then moves to the merged state." : "",
+    ...setsBack(tree),
+    betterFirst(tree, turns),
+    tree.merges === "conflicts" ? "Nothing is merged before that is settled." : "If there is a conflict, or uncommitted work is in the way, nothing is merged.",
+  ].filter(Boolean);
 }

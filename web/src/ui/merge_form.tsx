@@ -74,13 +74,13 @@ export function MergeForm({ agent, onChange }: { agent: string; onChange: (choic
           </dl>
           {!!told.joined?.length && (
             <section class="merge-joined" data-testid="merge-joined" aria-label="What relay joins">
-              <p class="notice notice-warn">git cannot merge {counted(told.joined.length, "file")}. relay joins {joinedWords(told.joined)}. Look at {told.joined.length === 1 ? "it" : "them"} before you merge.</p>
+              <p class="notice notice-warn">git alone conflicts in {counted(told.joined.length, "file")}; relay joins {joinedWords(told.joined)}. Look at {told.joined.length === 1 ? "it" : "them"} before you merge.</p>
               <DiffFiles text={told.diff ?? ""} />
             </section>
           )}
           {!!told.warnings?.length && (
             <div class="notice notice-warn" data-testid="merge-warnings">
-              <p>git merges this without a conflict. Look at it all the same:</p>
+              <p>git finds no conflict here. Look at it all the same:</p>
               <ul>{told.warnings.map((each) => <li key={each}><Words text={each} /></li>)}</ul>
             </div>
           )}

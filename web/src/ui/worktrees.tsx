@@ -5,9 +5,9 @@ import { api, ApiError } from "../api";
 import { room } from "../state/room";
 import { showAirspace, showConflict, worktreeOf } from "../state/view";
 import { loadConflicts, openConflicts } from "../state/conflicts";
-import { betterFirst, fewPaths, mergeWords, place, setsBack } from "../state/merging";
+import { fewPaths, mergeWords, place, plan } from "../state/merging";
 import { loadWorktrees, order, troubles, worktrees, worktreesProblem } from "../state/worktrees";
-import type { MergeTurn, Worktree, WorktreeDiff } from "../worktree_types";
+import type { Worktree, WorktreeDiff } from "../worktree_types";
 import "../style/worktrees.css";
 import { counted } from "../text/format";
 import { attempt, Copyable, Icon, IconButton, Layer, toast, Words } from "./bits";
@@ -24,7 +24,7 @@ const main = (tree: Worktree): string => tree.into ?? "the main branch";
 
 function Merges({ tree }: { tree: Worktree }) {
   const told = tree.merges ?? "unknown";
-  const tip = { clean: "A trial merge found no conflict.", joins: "git alone finds conflicts. You see what relay makes of them before you merge.", conflicts: tree.unsettled ? "Conflict markers stand in its files." : "A trial merge found conflicts.", nothing: `${main(tree)} already has all of this branch.`, unknown: "git cannot tell whether it merges." }[told];
+  const tip = { clean: "git found no conflict in a trial merge.", joins: "git alone finds conflicts. You see what relay makes of them before you merge.", conflicts: tree.unsettled ? "Conflict markers stand in its files." : "A trial merge found conflicts.", nothing: `${main(tree)} already has all of this branch.`, unknown: "git cannot tell whether it merges." }[told];
   return (
     <span class="merge-state" data-testid="merges">
       <span class={`merges merges-${told}`} data-tip={[tip, ...tree.conflicts.map((path) => place(tree, path)).slice(0, 10)].join("\n")} tabIndex={0}>
@@ -54,21 +54,6 @@ function Commits({ tree }: { tree: Worktree }) {
       {tree.dirty && <span class="tag" data-tip="It holds changes that are not committed yet.">uncommitted</span>}
     </span>
   );
-}
-
-/** What a merge will do, from what is known of the worktree; the room has the last word. */
-export function plan(tree: Worktree, turns: readonly MergeTurn[] = []): string[] {
-  const commits = `${tree.ahead} ${tree.ahead === 1 ? "commit" : "commits"}`;
-  return [
-    `${tree.ahead ? `${commits} of` : "The work on"} \`${tree.branch}\` ${tree.ahead > 1 ? "come" : "comes"} into the main branch: ${counted(tree.files, "file")}, ${counted(tree.insertions, "line")} added, ${tree.deletions} removed.`,
-    tree.dirty && tree.own ? "What is not committed yet is committed onto this branch first." : "",
-    tree.dirty && !tree.own ? "This checkout has uncommitted work. The room commits only in worktrees that it made: commit it yourself first." : "",
-    tree.behind ? `The main branch has ${counted(tree.behind, "new commit")} since then; git merges both.` : "",
-    tree.own ? "The agent's worktree then moves to the merged state." : "",
-    ...setsBack(tree),
-    betterFirst(tree, turns),
-    "If there is a conflict, or uncommitted work is in the way, nothing is merged.",
-  ].filter(Boolean);
 }
 
 /** Does it conflict with the main branch, so that the room asks what is to stand there? */

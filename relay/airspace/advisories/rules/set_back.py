@@ -18,6 +18,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from relay.airspace.globs import matches
+from relay.airspace.worktrees.merging.wording import joined_words
 from relay.git.merge_state import Lines
 from relay.git.trial_merge import Target, Trial, Verdict
 
@@ -106,7 +107,7 @@ def _within(lines: Lines, known: Lines) -> bool:
 
 
 def merges_again(agents: Iterable[str], trials: Mapping[str, Trial]) -> bool:
-    """Does git merge the work of one of those who were set back?"""
+    """Does the work of one of those who were set back merge, by git or as relay joins it?"""
     return any(agent in trials and trials[agent].verdict is Verdict.CLEAN for agent in agents)
 
 
@@ -120,6 +121,8 @@ def why_ended(agent: str, trials: Mapping[str, Trial], merged: frozenset[str], b
             return f"the work of {agent} is in {branch}"
         return f"{agent} has nothing left to merge"
     if trial.verdict is Verdict.CLEAN:
+        if trial.joined:
+            return f"{agent} merges into {branch} again; relay joins {joined_words(trial.joined)}"
         return f"{agent} merges clean into {branch} again"
     if trial.verdict is None:
         return f"git cannot tell whether {agent} merges into {branch}: they have no common history"

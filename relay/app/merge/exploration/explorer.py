@@ -339,7 +339,8 @@ class Explorer:
         why = wording.joined(error.tree, str(error)) if isinstance(error, NotSeen) else str(error)
         waiting = replace(exploration, state=State.WAITING, trouble=why)
         parts = [wording.not_merged(waiting, why)]
-        parts += [wording.fenced(error.diff)] if isinstance(error, NotSeen) else []
+        if isinstance(error, NotSeen):
+            parts += [wording.fenced(error.output, "")] * bool(error.output) + [wording.fenced(error.diff)]
         text = "\n\n".join([*parts, wording.how_to_choose(waiting, list(runs.values()))])
 
         async def work(tx: Tx) -> None:

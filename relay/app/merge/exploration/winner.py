@@ -24,13 +24,13 @@ MergeWinner = Callable[[VariantRun, str, str, str, str], Awaitable[tuple[str, st
 
 class NotSeen(Refusal):
     """relay joins files in which git conflicts, and nobody has seen the merged `tree`. `diff`: what it changes in
-    them."""
+    them; `output`: the last lines of tests that fail on it."""
 
-    def __init__(self, tree: str, diff: str, why: str) -> None:
+    def __init__(self, tree: str, diff: str, why: str, output: str = "") -> None:
         super().__init__(
             f"relay joins files in which git conflicts, and {why}.", "Look at it, then take it again."
         )
-        self.tree, self.diff = tree, diff
+        self.tree, self.diff, self.output = tree, diff, output
 
 
 def merge_by_git(registry: WorktreeRegistry) -> MergeWinner:
@@ -55,7 +55,8 @@ def merge_by_git(registry: WorktreeRegistry) -> MergeWinner:
                 tested = await registry.test(proposal.tree)
                 if tested is None or not tested.passed:
                     said = "no test is configured" if tested is None else f"its tests fail: {tested.said}"
-                    raise NotSeen(proposal.tree, proposal.diff, said) from joined
+                    output = "" if tested is None else tested.output
+                    raise NotSeen(proposal.tree, proposal.diff, said, output) from joined
                 options = MergeOptions(text=text, joined=proposal.tree)
                 result = await merger.merge(source, by, options)
         registry.wake.set()
