@@ -21,6 +21,7 @@ from relay.airspace.worktrees.lifecycle import ABORTED, RESTORED, TAKEN_IN
 from relay.airspace.worktrees.lifecycle import CHANGED as WORKTREE_CHANGED
 from relay.airspace.worktrees.registry import WorktreeRegistry
 from relay.app.wiring.commit_parts import parts_of
+from relay.app.wiring.kept_variants import prune_variants
 from relay.app.wiring.main_commits import (
     MAIN,
     MainCommit,
@@ -356,8 +357,8 @@ class TimelineRecording:
     # -- snapshots
 
     async def prune(self) -> None:
-        """Let go of the snapshots that the configuration does not keep, and of results of checks that are as old, now
-        and then. Runs for ever."""
+        """Let go of the snapshots that the configuration does not keep, and of results of checks and variants of
+        explorations that are as old, now and then. Runs for ever."""
         while True:
             await asyncio.sleep(PRUNE_EVERY_S)
             if (kept := self.kept) is not None:
@@ -366,7 +367,11 @@ class TimelineRecording:
                     await check_results.forget(self._store, oldest)
                     held = await self._store.read(checkpoints.trees) | await self._store.read(held_trees)
                     gone = await kept.prune(self._settings.current.timeline, time.time(), held)
-                    log.info("snapshots let go", count=len(gone))
+                    assert self._registry.main is not None
+                    variants = await prune_variants(
+                        self._registry.main.git, self._store, self._settings.current.timeline
+                    )
+                    log.info("snapshots let go", count=len(gone), variants=len(variants))
                 except (GitError, StoreError, self._store.transient, self._store.errors) as error:
                     log.warning("snapshots not looked at", reason=str(error))
 

@@ -32,6 +32,9 @@ BEGUN, VARIANT_ENDED = "exploration.begun", "exploration.variant_ended"
 COMPARED, CHOSEN, ENDED = "exploration.compared", "exploration.chosen", "exploration.ended"
 TYPES = (BEGUN, VARIANT_ENDED, COMPARED, CHOSEN, ENDED)
 
+#: Where the work of variants is kept: each is `refs/relay/explorations/x<number>/<variant>`.
+REFS = "refs/relay/explorations/"
+
 
 class State(StrEnum):
     """What is next: variants are at work; they are measured and compared; an agent chooses; people choose; the winner

@@ -25,11 +25,8 @@ from relay.git.kept_snapshots import ref_component
 from relay.git.run import Git
 from relay.git.signing import of_person, of_relay, signed
 from relay.git.snapshot import Snapshotter, commit_tree
-from relay.merge.exploration.journal import Exploration, VariantRun
+from relay.merge.exploration.journal import REFS, Exploration, VariantRun
 from relay.model import Refusal
-
-#: Each is `refs/relay/explorations/x<number>/<variant>`.
-REFS = "refs/relay/explorations/"
 
 
 @dataclass(frozen=True, slots=True)
