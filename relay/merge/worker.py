@@ -17,14 +17,14 @@ from relay.code.workers.frames import encoded, read_frame
 from relay.merge.conflicts.part_names import PartNames
 from relay.merge.text.data_files import format_of
 from relay.merge.text.file_merge import TooLong, merge_file, time_limit
-from relay.merge.text.git_text import GitText
+from relay.merge.text.git_text import GitText, marker_size
 from relay.merge.text.guard import answer_faults
 from relay.merge.text.ladder import Conflict, Labels, source_of
 from relay.merge.text.lines import lines_of, rows_with_ends
 from relay.merge.text.syntax import language_of
 
 NICENESS = 5
-#: Letters of a conflict marker: none that a text has.
+#: Letters of a conflict marker, at the least.
 MARKER = 61
 
 
@@ -52,10 +52,11 @@ def _answer(git: GitText, message: dict[str, Any], parts: list[bytes]) -> tuple[
     if "inside" in message:
         return {"faults": _faults(message["path"], parts, message["inside"])}, []
     base, ours, theirs = parts
-    labels, path, ladder = Labels(size=MARKER), message["path"], message["ladder"]
+    size = marker_size(parts, MARKER)
+    labels, path, ladder = Labels(size=size), message["path"], message["ladder"]
     merged = merge_file(git, base, ours, theirs, path, labels, message["timeout_s"], ladder=ladder)
     rows = rows_with_ends(merged.data.decode("utf-8", "surrogateescape"))
-    found = [_part(rows, conflict) for conflict in merged.conflicts]
+    found = [_part(rows, conflict, size) for conflict in merged.conflicts]
     _name(found, path, (base, ours, theirs), message["timeout_s"])
     said = {"steps": list(merged.steps) or [merged.by], "parts": found, "warnings": list(merged.warnings)}
     return said, [merged.data]
@@ -87,13 +88,14 @@ def _faults(path: str, parts: list[bytes], inside: str) -> list[str]:
     return [fault.text for fault in answer_faults(base, ours, theirs, merged, inside.split("\n"))]
 
 
-def _part(rows: list[str], conflict: Conflict) -> dict[str, Any]:
-    """A conflict with its three texts, which stand between the markers."""
+def _part(rows: list[str], conflict: Conflict, size: int) -> dict[str, Any]:
+    """A conflict with its three texts, which stand between the markers of that size."""
     first, last = conflict.lines
     texts: dict[str, list[str]] = {"<": [], "|": [], "=": []}
     at = ""
     for row in rows[first - 1 : last]:
-        if row[:1] in "<|=>" and row.startswith(row[:1] * MARKER):
+        run = row[:1] * size
+        if row[:1] in "<|=>" and row.startswith(run) and not row.startswith(run + row[0]):
             at = row[0]
         else:
             texts[at].append(row)

@@ -8,24 +8,27 @@ from __future__ import annotations
 
 import hashlib
 import os
+import re
 import subprocess
 import tempfile
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import count
 from pathlib import Path
 
 from relay.git.environment import ENVIRONMENT, OVERRIDES
 from relay.merge.text.lines import common_ends
 
-#: Letters in a conflict marker: none that a text has.
+#: Letters in a conflict marker, at the least; more where a text has a line that begins with so many.
 MARKER = 47
 #: How git shows conflicts (`merge.conflictStyle`), and the one that shows all of both sides and the base.
 STYLES, STYLE = ("merge", "diff3", "zdiff3"), "diff3"
 #: Seconds for one merge.
 TIMEOUT_S = 20.0
 _NAME = b"text"
+_RUN = re.compile(rb"^(?:<++|\|++|=++|>++)", re.MULTILINE)
 
 
 class GitTextError(Exception):
@@ -79,12 +82,17 @@ class GitText:
         (folder / "info").mkdir(exist_ok=True)
         (folder / "HEAD").write_text("ref: refs/heads/main\n")
         (folder / "config").write_text("[core]\n\trepositoryformatversion = 0\n\tbare = true\n")
-        (folder / "info" / "attributes").write_text(f"* -text merge=text conflict-marker-size={MARKER}\n")
+        self._size = 0
         self._objects = objects
         self._written: set[str] = set()
 
     def merge(self, base: bytes, ours: bytes, theirs: bytes, *, style: str = STYLE) -> GitAnswer:
         """`style`: one of STYLES, how conflicts are shown. Raises GitTextError."""
+        size = marker_size((base, ours, theirs))
+        if size != self._size:
+            attributes = f"* -text merge=text conflict-marker-size={size}\n"
+            (self.folder / "info" / "attributes").write_text(attributes)
+            self._size = size
         root = self._commit(base)
         sides = [self._commit(text, root) for text in (ours, theirs)]
         words = ["git"]
@@ -105,7 +113,7 @@ class GitText:
         merged = self._read(tree[tree.index(b"\0") + 1 :][:20].hex())
         if done.returncode == 0:
             return GitAnswer(merged)
-        return GitAnswer(None, tuple(_hunks(merged)))
+        return GitAnswer(None, tuple(_hunks(merged, size)))
 
     def shown(self, hunk: Hunk, style: str) -> tuple[Hunk, ...]:
         """A conflict that others than git found, as git shows one: `zdiff3` takes the lines out of it that both sides
@@ -151,14 +159,26 @@ class GitText:
         return content[content.index(b"\0") + 1 :]
 
 
-def _hunks(text: bytes) -> Iterator[Hunk]:
-    """The parts of a text with markers."""
+def marker_size(texts: Iterable[bytes], least: int = MARKER) -> int:
+    """How many letters a marker has so that no line of the texts begins with as many and no more."""
+    long = b"=" * least
+    many = {
+        len(run)
+        for text in texts
+        if any(long.replace(b"=", sign) in text for sign in (b"<", b"|", b"=", b">"))
+        for run in _RUN.findall(text)
+    }
+    return next(size for size in count(least) if size not in many)
+
+
+def _hunks(text: bytes, size: int) -> Iterator[Hunk]:
+    """The parts of a text with markers of that size."""
     parts: dict[bytes, bytearray] = {}
     at = b""
     merged = bytearray()
     for line in _split(text):
         sign = line[:1]
-        if line.startswith(sign * MARKER) and sign in (b"<", b"|", b"=", b">") and _follows(at, sign):
+        if _is_marker(line, sign, size) and _follows(at, sign):
             if sign == b"<":
                 if merged:
                     yield Hunk(bytes(merged))
@@ -173,6 +193,11 @@ def _hunks(text: bytes) -> Iterator[Hunk]:
             merged += line
     if merged:
         yield Hunk(bytes(merged))
+
+
+def _is_marker(line: bytes, sign: bytes, size: int) -> bool:
+    run = sign * size
+    return sign in (b"<", b"|", b"=", b">") and line.startswith(run) and not line.startswith(run + sign)
 
 
 def _split(text: bytes) -> list[bytes]:

@@ -17,6 +17,7 @@ from relay.merge.text.data_files import FORMATS, JsonSource, LinesSource, format
 from relay.merge.text.entities import by_entities
 from relay.merge.text.git_text import STYLE, GitAnswer, GitText, Hunk
 from relay.merge.text.hunks import Sources, by_lines, whole
+from relay.merge.text.kinds import attaches
 from relay.merge.text.lines import Lines, common_ends, lines_of, three_way
 from relay.merge.text.pieces import Piece, conflicts_of, latest, rows_of, size_of
 from relay.merge.text.syntax import LANGUAGES, Source, language_of
@@ -120,8 +121,11 @@ def _beyond(git: GitText, texts: tuple[str, str, str], language: str | None, lab
     """The steps beyond git's; None where they are no better than git's."""
     base, ours, theirs = texts
     first, second = sorted((ours, theirs))
-    end = three_way(*("\r\n" in text for text in (base, first, second)))
-    plain = [lines_of(text.replace("\r\n", "\n")) for text in (base, first, second)]
+    texts = (base, first, second)
+    # Where a text has line ends of both kinds, each line keeps its own.
+    mixed = any(0 < text.count("\r\n") < text.count("\n") for text in texts)
+    end = False if mixed else three_way(*("\r\n" in text for text in texts))
+    plain = [lines_of(text if mixed else text.replace("\r\n", "\n")) for text in texts]
     ended = three_way(*(lines.ended for lines in plain))
     assert ended is not None and end is not None
     root = source_of(plain[0].rows, language)
@@ -180,13 +184,15 @@ def _by_entities(sources: Sources) -> list[Piece] | None:
 
 
 def _frame(sources: Sources) -> tuple[int, int]:
-    """How many lines above and below stand in whole units that all three texts have."""
+    """How many lines above and below stand in whole units that all three texts have, with the comments above them."""
     start, end = common_ends([source.rows for source in sources])
     low, tail = start, end
     for source in sources:
         many = len(source.rows)
-        low = min(low, max((high for _, high, _ in source.top if high <= start), default=0))
-        tail = min(tail, max((many - first for first, _, _ in source.top if many - first <= end), default=0))
+        above = {high for _, high, node in source.top if attaches(node)}
+        lows = (high for _, high, _ in source.top if high <= start and high not in above)
+        tails = (many - first for first, _, _ in source.top if many - first <= end and first not in above)
+        low, tail = min(low, max(lows, default=0)), min(tail, max(tails, default=0))
     return low, tail
 
 
@@ -298,19 +304,15 @@ def severity_of(base: Sequence[str], ours: Sequence[str], theirs: Sequence[str])
 def _as_git(answer: GitAnswer, labels: Labels) -> Merged:
     text = _text(_between(answer, labels))
     conflicts = []
-    start, part = 0, 0
-    parts: list[list[str]] = [[], [], []]
-    for at, line in enumerate(text.split("\n"), 1):
-        if start and line.startswith(">" * labels.size):
-            said = severity_of(parts[1], parts[0], parts[2])
-            conflicts.append(Conflict((start, at), "", "both changed it differently", said))
-            start = 0
-        elif line.startswith("<" * labels.size):
-            start, part, parts = at, 0, [[], [], []]
-        elif start and line.startswith(("|" * labels.size, "=" * labels.size)):
-            part = 1 if line.startswith("|") else 2
-        elif start:
-            parts[part].append(line)
+    line, markers = 1, 3 if labels.style == "merge" else 4
+    for hunk in answer.hunks:
+        if hunk.merged is not None:
+            line += hunk.merged.count(b"\n")
+            continue
+        base, ours, theirs = (lines_of(_text(part)).rows for part in (hunk.base, hunk.ours, hunk.theirs))
+        first, line = line, line + markers + len(base) + len(ours) + len(theirs)
+        said = severity_of(base, ours, theirs)
+        conflicts.append(Conflict((first, line - 1), "", "both changed it differently", said))
     return Merged(text, "git", tuple(conflicts))
 
 
