@@ -2,9 +2,130 @@
 
 from __future__ import annotations
 
+import json
+
+import pytest
+
 from relay.merge import worker
 from relay.merge.text.file_merge import merge_file
 from relay.merge.text.git_text import GitText, marker_size
+from tests.merge.conftest import Merge
+
+TOML = "[a]\nx = 1\n"
+LINKED = '{\n  "home": "https://relay.example",\n  "a": 1,\n  "b": 2\n}\n'
+
+
+def test_keys_of_toml_stay_in_their_table(merge: Merge) -> None:
+    merged = merge(TOML, TOML + "y = 2\n", TOML + "[b]\nz = 3\n", "a.toml")
+    assert merged.text == TOML + "y = 2\n[b]\nz = 3\n"
+    assert not merge(TOML, TOML + "[[b]]\nz = 3\n", TOML + "[b.c]\nz = 3\n", "a.toml").clean
+
+
+def test_keys_of_yaml_stay_in_their_mapping(merge: Merge) -> None:
+    base = "x:\n  a: 1\n"
+    merged = merge(base, base + "  q: 3\n", base + "b:\n  y: 1\n", "a.yaml")
+    assert merged.text == base + "  q: 3\nb:\n  y: 1\n"
+
+
+def test_json_with_an_address_stays_json(merge: Merge) -> None:
+    merged = merge(LINKED, LINKED.replace('1,\n  "b": 2', "1"), LINKED.replace('"a": 1', '"a": 7'), "p.json")
+    assert merged.clean
+    assert json.loads(merged.text) == {"home": "https://relay.example", "a": 7}
+
+
+def test_json_with_an_address_has_each_key_once(merge: Merge) -> None:
+    ours = LINKED.replace('  "a"', '  "k": 1,\n  "a"')
+    theirs = LINKED.replace('  "home"', '  "k": 2,\n  "home"').replace("2\n}", "3\n}")
+    merged = merge(LINKED, ours, theirs, "p.json")
+    assert not merged.clean or merged.warnings  # git's own clean answer is warned of
+
+
+def test_json_with_comments_is_read(merge: Merge) -> None:
+    base = '{\n  // about a, "b"\n  "a": 1,\n  /* , ] */\n  "u": ", ]",\n}\n'
+    sides = [base.replace('  "u"', f'  "{key}": 2,\n  "u"') for key in "cd"]
+    merged = merge(base, sides[0], sides[1], "tsconfig.json")
+    assert merged.text == base.replace('  "u"', '  "c": 2,\n  "d": 2,\n  "u"')
+    far = [base.replace('  "a"', '  "k": 1,\n  "a"'), base.replace('",\n}', '",\n  "k": 2,\n}')]
+    assert merge(base, far[0], far[1], "tsconfig.json").warnings
+
+
+def test_python_takes_what_is_merged(merge: Merge) -> None:
+    base = "import os\n\nx = 1\n"
+    merged = merge(base, f"from __future__ import annotations\n{base}", f"from Crypto import AES\n{base}")
+    assert merged.text.startswith("from __future__ import annotations\nfrom Crypto import AES\nimport os\n")
+    base = "if x:\n    import a\n\nf()\n"
+    ours = base.replace("    import a\n", "    import a\n    import zz\n")
+    theirs = base.replace("    import a\n", "    import a\nimport bb\n")
+    merged = merge(base, ours, theirs)
+    assert not merged.clean
+    assert "    import zz\n" in merged.text and "\nimport bb\n" in merged.text
+
+
+@pytest.mark.parametrize(
+    ("path", "base", "one", "other"),
+    [
+        (
+            "a.py",
+            "try:\n    x()\nexcept A:\n    a()\n",
+            "except Exception:\n    b()\n",
+            "except ValueError:\n    c()\n",
+        ),
+        (
+            "a.py",
+            "match x:\n    case 1:\n        a()\n",
+            "    case _:\n        b()\n",
+            "    case f():\n        c()\n",
+        ),
+        (
+            "a.js",
+            "switch (x) {\n  case 1:\n    a();\n    break;\n}\n",
+            "  case 2:\n    b();\n    break;\n",
+            "  case 0:\n    c();\n",
+        ),
+        (
+            "a.rs",
+            "fn f() {\n    match x {\n        1 => a(),\n    }\n}\n",
+            "        _ => b(),\n",
+            "        2 => c(),\n",
+        ),
+    ],
+)
+def test_cases_whose_order_counts(merge: Merge, path: str, base: str, one: str, other: str) -> None:
+    end = (
+        "\n".join(base.rstrip("\n").split("\n")[-2:]) + "\n"
+        if path == "a.rs"
+        else "}\n" * path.endswith("js")
+    )
+    sides = [base.removesuffix(end) + added + end for added in (one, other)]
+    assert not merge(base, sides[0], sides[1], path).clean
+
+
+def test_cases_that_end_are_joined(merge: Merge) -> None:
+    base = "switch (x) {\n  case 1:\n    a();\n    break;\n}\n"
+    sides = [base.removesuffix("}\n") + f"  case {at}:\n    b{at}();\n    break;\n}}\n" for at in (2, 3)]
+    assert merge(base, sides[0], sides[1], "a.js").text == (
+        base.removesuffix("}\n") + "  case 2:\n    b2();\n    break;\n  case 3:\n    b3();\n    break;\n}\n"
+    )
+
+
+def test_a_comment_stays_on_what_it_is_about(merge: Merge) -> None:
+    base = "def f():\n    return 1\n\n\ndef g():\n    return 2\n"
+    ours = base.replace("def g", "# about g\ndef g")
+    theirs = base.replace("def g", "# about h\ndef h():\n    return 3\n\n\ndef g")
+    merged = merge(base, ours, theirs)
+    assert not merged.clean or merged.text == theirs.replace("def g", "# about g\ndef g")
+    base = "package x\n\nfunc A() {}\n"
+    merged = merge(base, f"//go:build linux\n\n{base}", f"// Package x does.\n{base}", "a.go")
+    assert not merged.clean or merged.text == f"//go:build linux\n\n// Package x does.\n{base}"
+
+
+@pytest.mark.parametrize("form", ['__version__ = "{}"\n', "v = {}\n", "at: {}\n"])
+def test_no_version_or_date_that_nobody_wrote(merge: Merge, form: str) -> None:
+    for base, ours, theirs in (
+        ("1.2.3", "2.2.3", "1.2.4"),
+        ("2024-01-02", "2025-01-02", "2024-01-09"),
+    ):
+        assert not merge(form.format(base), form.format(ours), form.format(theirs), "a.yaml").clean
 
 
 def test_each_line_keeps_its_end_where_a_file_has_both(git: GitText) -> None:

@@ -18,6 +18,9 @@ import yaml
 from relay.merge.text.matching import Span
 from relay.merge.text.syntax import Source, Unit, Units, numbered
 
+_STRING = r'"(?:[^"\\\n]|\\.)*+"'
+_COMMENT = re.compile(_STRING + r"|//.*|/\*(?:[^*]|\*(?!/))*+\*/")
+_CLOSING_COMMA = re.compile(_STRING + r"|,(?=\s*+[\]}])")
 FORMATS = {".json": "json", ".yaml": "yaml", ".yml": "yaml", ".toml": "toml"}
 _YAML_KEY = re.compile(r"""(?P<key>"[^"]*"|'[^']*'|[^\s#'"{}\[\]&*!|>%@`:-][^#:]*|-[^\s#:][^#:]*):(\s|$)""")
 _TOML_KEY = re.compile(r"""\s*+(?P<key>[\w.\-"' ]++)\s*=""")
@@ -44,11 +47,15 @@ class JsonSource(Source):
         return JsonSource(rows, self)
 
     @cached_property
-    def parses(self) -> bool:
+    def parses(self) -> int:
+        """3: it is JSON, each key once; 2: it is without comments and closing commas; 1: JavaScript; 0: neither."""
         text = "\n".join(self.rows)
-        if "//" in text or "/*" in text:
-            return self.tree is not None and not self.tree.root_node.has_error
-        return _reads(lambda: json.loads(text, object_pairs_hook=_once))
+        bare = _CLOSING_COMMA.sub(_string_or_nothing, _COMMENT.sub(_string_or_nothing, text))
+        if _reads(lambda: json.loads(text, object_pairs_hook=_once)):
+            return 3
+        if _reads(lambda: json.loads(bare, object_pairs_hook=_once)):
+            return 2
+        return int(self.tree is not None and not self.tree.root_node.has_error)
 
     def definitions(self, low: int = 0, high: int | None = None) -> Counter[str]:
         return Counter()
@@ -78,7 +85,8 @@ class LinesSource(Source):
         first, last = self._trimmed(span)
         if first == last:
             return Units("", (), 0)
-        heads = self._toml_heads(first, last) if self.form == "toml" else self._yaml_heads(first, last)
+        toml = self.form == "toml"
+        heads = self._toml_heads(first, last) if toml else self._yaml_heads(first, last)
         if heads is None or not heads:
             return None
         units: list[Unit] = []
@@ -94,7 +102,9 @@ class LinesSource(Source):
                 return None
             units.append(Unit("item", key, (top, high), top - behind, None))
             behind = high
-        return Units(f"{self.form} mapping", tuple(numbered(units)), span[1] - behind)
+        row = self.rows[heads[0][0]]
+        depth = "" if toml else f"{len(row) - len(row.lstrip())} {heads[0][1][:2]}"
+        return Units(f"{self.form} mapping", tuple(numbered(units)), span[1] - behind, depth)
 
     def members(self, unit: Unit) -> tuple[Span, Span] | None:
         low, high = unit.rows
@@ -184,6 +194,10 @@ def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     if len({key for key, _ in pairs}) < len(pairs):
         raise ValueError("a key stands twice")
     return dict(pairs)
+
+
+def _string_or_nothing(found: re.Match[str]) -> str:
+    return found[0] if found[0].startswith('"') else " "
 
 
 def _reads(read: Any) -> bool:

@@ -18,7 +18,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from relay.merge.text.lines import common_ends, normal, telling, words
-from relay.merge.text.syntax import Source
+from relay.merge.text.syntax import Source, compiles
 
 #: Share of words and signs from which one line is an edit of another.
 ALIKE = 0.6
@@ -146,9 +146,30 @@ def _last(qualified: str) -> str:
 
 def parse_fault(ours: Source, theirs: Source, merged: Source) -> Fault | None:
     """Rule 3."""
-    if ours.parses and theirs.parses and not merged.parses:
+    if merged.parses < min(ours.parses, theirs.parses):
         return Fault(3, "it does not parse, and both sides do")
+    if merged.language == "python" and _refused(ours, theirs, merged) and ours.compiles and theirs.compiles:
+        return Fault(3, "Python does not take it, and takes both sides")
     return None
+
+
+def _refused(ours: Source, theirs: Source, merged: Source) -> bool:
+    """Does Python refuse the statements that neither side has all of? The whole text would take its time."""
+    start, end = common_ends((ours.rows, theirs.rows, merged.rows))
+    high = len(merged.rows) - end
+    changed = [(low, top) for low, top, _ in merged.top if top > start and low < high]
+    if not changed:
+        return False
+    first = min(low for low, _ in changed)
+    late = first > 0 and any(
+        node.type == "future_import_statement" for _, top, node in merged.top if top > start
+    )
+    rows = (
+        merged.rows[: max(top for _, top in changed)]
+        if late
+        else merged.rows[first : max(top for _, top in changed)]
+    )
+    return not compiles("\n".join(rows))
 
 
 def stale_names(base: Source, ours: Source, theirs: Source, merged: Source) -> Fault | None:

@@ -53,9 +53,10 @@ class Import:
 
 @dataclass(frozen=True, slots=True)
 class _Block:
-    """Imports, `None` for a gap of blank lines between them."""
+    """Imports, `None` for a gap of blank lines between them. `depths`: the indentations of their first lines."""
 
     parts: tuple[Import | None, ...]
+    depths: frozenset[str]
 
     @property
     def imports(self) -> tuple[Import, ...]:
@@ -68,6 +69,7 @@ def read(rows: Sequence[str], language: str) -> _Block | None:
     if start is None:
         return None
     parts: list[Import | None] = []
+    depths: set[str] = set()
     above: list[str] = []
     at = 0
     while at < len(rows):
@@ -89,8 +91,9 @@ def read(rows: Sequence[str], language: str) -> _Block | None:
         if end is None:
             return None
         parts.append(_import(tuple(above), tuple(rows[at:end]), language))
+        depths.add(indent_of(row))
         above, at = [], end
-    return None if above else _Block(tuple(parts))
+    return None if above else _Block(tuple(parts), frozenset(depths))
 
 
 def _end(rows: Sequence[str], at: int, language: str) -> int | None:
@@ -126,6 +129,8 @@ def _import(above: tuple[str, ...], rows: tuple[str, ...], language: str) -> Imp
 def joined(base: _Block, ours: _Block, theirs: _Block, language: str) -> list[str] | None:
     """The imports of all three by the three-way rule; None where the two disagree."""
     blocks = (base, ours, theirs)
+    if language == "python" and len(base.depths | ours.depths | theirs.depths) > 1:
+        return None
     tables = []
     for block in blocks:
         table: dict[str, Import] = {}
@@ -315,5 +320,8 @@ def _ordered(first: Sequence[str], second: Sequence[str], kept: dict[str, Import
     order = sorting(texts)
     if order is not None:
         names = {kept[key].text: key for key in kept}
-        return [names[text] for text in sorted({*texts[0], *texts[1]}, key=order)]
-    return interleaved(first, second)
+        keys = [names[text] for text in sorted({*texts[0], *texts[1]}, key=order)]
+    else:
+        keys = interleaved(first, second)
+    # Python takes nothing before it.
+    return sorted(keys, key=lambda key: not key.startswith("from __future__ "))

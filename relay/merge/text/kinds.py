@@ -69,6 +69,15 @@ CODE = _set("code")
 COMMAS = LISTS - {"import_spec_list"} | PLACES
 #: Kinds that stand in any order in a file or a class.
 FREE = frozenset({"def", "class", "value", "import", "comment", "item", "case"})
+#: Cases of which the first that fits counts, whatever stands below.
+IN_ORDER = _set("except_clause")
+#: Cases that go on with the next one, unless one of these statements ends them.
+FALLING = _set("switch_case switch_default case_statement default_case switch_block_statement_group")
+LEAVING = _set(
+    "break_statement return_statement throw_statement continue_statement goto_statement yield_statement"
+)
+#: How a case begins that takes everything, in a language where cases are tried in their order.
+ANYTHING = ("_", "case _")
 #: Tokens without a name that are items.
 NAMELESS_UNITS = frozenset({"..."})
 _COMMENTS = _set("comment line_comment block_comment")

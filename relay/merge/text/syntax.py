@@ -7,6 +7,7 @@ that stand directly above it.
 from __future__ import annotations
 
 import re
+import warnings
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -50,11 +51,12 @@ class Unit:
 @dataclass(frozen=True, slots=True)
 class Units:
     """What stands side by side in some lines. `parent`: the type of the node that holds it ("" = nothing there);
-    `tail`: blank lines at the end."""
+    `tail`: blank lines at the end; `depth`: how deep it stands, where nothing but the lines says that."""
 
     parent: str
     units: tuple[Unit, ...]
     tail: int
+    depth: str = ""
 
 
 class Source:
@@ -116,9 +118,15 @@ class Source:
         """The text as it is parsed."""
         return ("\n".join(self.rows) + "\n").encode("utf-8", "surrogatepass")
 
-    @property
-    def parses(self) -> bool:
-        return self.tree is not None and not self.tree.root_node.has_error
+    @cached_property
+    def parses(self) -> int:
+        """Does it parse, and how strictly it is read (0 = it does not)?"""
+        return int(self.tree is not None and not self.tree.root_node.has_error)
+
+    @cached_property
+    def compiles(self) -> bool:
+        """Python: does this Python take it?"""
+        return compiles("\n".join(self.rows))
 
     def definitions(self, low: int = 0, high: int | None = None) -> Counter[str]:
         """How often each qualified definition stands in it, of those that reach into the lines from `low` to before
@@ -272,6 +280,20 @@ class Source:
 
     def _text(self, low: int, high: int) -> str:
         return " ".join(" ".join(self.rows[low:high]).split()).rstrip(",; ")
+
+
+def compiles(text: str) -> bool:
+    """Does Python take a text? The grammar knows neither of a line that is too deep nor of an import from
+    `__future__` that comes too late."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            compile(text, "text", "exec", dont_inherit=True)
+        except SyntaxError:
+            return False
+        except (ValueError, RecursionError, MemoryError):
+            return True  # not for what is wrong with its statements
+    return True
 
 
 def numbered(units: list[Unit]) -> Iterator[Unit]:

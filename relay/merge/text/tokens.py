@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from relay.merge.text.matching import Change, divided, match
 
 _TOKEN = re.compile(r"\w+|[^\S\n]+|\n|[^\w\s]")
+_BETWEEN = ".:-/"
 #: Lines of a side beyond which nobody would see what was merged into what.
 MOST_LINES = 40
 #: Words and signs of a side beyond which it was made by a program, and is no line that people wrote.
@@ -21,7 +22,16 @@ LEAST_KEPT = 0.4
 
 
 def split(rows: Sequence[str]) -> list[str]:
-    return _TOKEN.findall("\n".join(rows))
+    """The words, signs and white space; one token where digits stand together, as in a date or a version."""
+    found: list[str] = []
+    for token in _TOKEN.findall("\n".join(rows)):
+        last = found[-1] if found else ""
+        digits = len(last) > 1 and last[-1] in _BETWEEN and token[0].isdigit()
+        if digits or (token in _BETWEEN and last[-1:].isdigit()):
+            found[-1] += token
+        else:
+            found.append(token)
+    return found
 
 
 def joined(base: Sequence[str], ours: Sequence[str], theirs: Sequence[str]) -> list[str] | None:

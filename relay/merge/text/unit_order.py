@@ -40,6 +40,8 @@ class _Kept:
 
 def joined_units(sources: tuple[Source, Source, Source], spans: Spans) -> list[str] | None:
     """The lines, where no unit was changed by both; None where one was, or where the lines are not whole units."""
+    if _hanging(sources, spans):
+        return None
     pieces = merged_units(sources, spans, None)
     if pieces is None or conflicts_of(pieces):
         return None
@@ -54,12 +56,12 @@ def merged_units(
     o, a, b = found
     if o is None or a is None or b is None:
         return None
-    parents = {units.parent for units in (o, a, b) if units.parent}
+    parents = {(units.parent, units.depth) for units in (o, a, b) if units.parent}
     if len(parents) > 1:
         return None
     if inner is not None:
         o, a, b = _followed(sources, (o, a, b))
-    parent = next(iter(parents), "")
+    parent, _ = next(iter(parents), ("", ""))
     tables = [{unit.key: unit for unit in units.units} for units in (o, a, b)]
     kept: dict[str, _Kept] = {}
     for key in dict.fromkeys([*tables[0], *tables[1], *tables[2]]):
@@ -75,6 +77,19 @@ def merged_units(
     if order is None:
         return None
     return _written(sources, (o, a, b), [kept[key] for key in order], parent)
+
+
+def _hanging(sources: tuple[Source, Source, Source], spans: Spans) -> bool:
+    """Does a side end with a comment on the line below, where the other side adds more than comments on it?"""
+    ends = []
+    for source, span in zip(sources[1:], spans[1:], strict=True):
+        found = source.units(span)
+        if found is None or not found.units:
+            return False
+        below = span[1] < len(source.rows) and source.rows[span[1]].strip()
+        ends.append(bool(below) and not found.tail and found.units[-1].kind == "comment")
+        ends.append(all(unit.kind == "comment" for unit in found.units))
+    return (ends[0] or ends[2]) and not all(ends)
 
 
 def _both_replaced(tables: Sequence[dict[str, Unit]]) -> bool:
@@ -160,7 +175,7 @@ def _order(units: tuple[Units, Units, Units], kept: dict[str, _Kept], parent: st
         if first and second:
             if not _free(parent, [by_key[key] for key in first], [by_key[key] for key in second]):
                 return None
-            result += _both(first, second, [*result[-3:]])
+            result += _keys_first(first, second) or _both(first, second, [*result[-3:]])
         else:
             result += first or second
     return result
@@ -175,6 +190,14 @@ def _both(first: list[str], second: list[str], before: Sequence[str]) -> list[st
     return [key for keys in sorted((first, second)) for key in keys]
 
 
+def _keys_first(first: list[str], second: list[str]) -> list[str]:
+    """Where one side adds keys to TOML and the other tables: the keys first, or they would be a table's."""
+    tables = [any(key.startswith("[") for key in keys) for keys in (first, second)]
+    if tables[0] == tables[1]:
+        return []
+    return [*first, *second] if tables[1] else [*second, *first]
+
+
 def _free(parent: str, first: Sequence[Unit], second: Sequence[Unit]) -> bool:
     """Does the order of these say nothing?"""
     units = [*first, *second]
@@ -183,8 +206,13 @@ def _free(parent: str, first: Sequence[Unit], second: Sequence[Unit]) -> bool:
     ]
     if modules[0] & modules[1]:
         return False  # a name would be imported twice
+    if parent == "toml mapping":
+        heads = [{unit.key[:1] for unit in side} for side in (first, second)]
+        return all(len(head) == 1 for head in heads) and not any(unit.key.startswith("[[") for unit in units)
     if parent in kinds.LISTS or parent in kinds.MAPPINGS:
         return True
+    if any(unit.kind == "case" for unit in units) and not (_ends(first) and _ends(second)):
+        return False
     if parent in kinds.PLACES:
         return all(unit.kind == "item" for unit in units)
     calls = {unit.kind for unit in units}
@@ -193,6 +221,26 @@ def _free(parent: str, first: Sequence[Unit], second: Sequence[Unit]) -> bool:
     if parent in kinds.CODE:
         return all(unit.kind in ("def", "class", "import", "comment", "case") for unit in units)
     return all(unit.kind in kinds.FREE or unit.kind.startswith("call ") for unit in units)
+
+
+def _ends(cases: Sequence[Unit]) -> bool:
+    """May other cases stand before these and after them? Not where one takes what others are for, and not where one
+    goes on with the next."""
+    for case in cases:
+        node = case.node
+        if (
+            node is None
+            or node.type in kinds.IN_ORDER
+            or case.key.partition(" ")[2].startswith(kinds.ANYTHING)
+        ):
+            return False
+        if node.type in kinds.FALLING:
+            inside = [child for child in node.named_children if not kinds.is_comment(child)]
+            if inside and inside[-1].type in ("compound_statement", "statement_block", "block"):
+                inside = [child for child in inside[-1].named_children if not kinds.is_comment(child)]
+            if not inside or inside[-1].type not in kinds.LEAVING:
+                return False
+    return True
 
 
 def module_of(key: str) -> str:
@@ -220,7 +268,8 @@ def _written(
             lead = max(leads, default=0) if one.key in firsts else min(leads, default=0)
         elif one.key in firsts:
             lead = max([lead, *tails, *(kept[at - 1].lead for _ in (0,) if at > 1)])
-            if not lead and parent not in kinds.LISTS | kinds.MAPPINGS and len(rows_of(one.pieces)) > 1:
+            beside = parent in kinds.LISTS | kinds.MAPPINGS or one.key.startswith("case ")
+            if not lead and not beside and len(rows_of(one.pieces)) > 1:
                 lead = 2 if parent == "module" else 1  # as Python has it; elsewhere one
         if lead:
             pieces.append(Piece(("",) * lead))
