@@ -9,6 +9,7 @@ import pytest
 from relay.merge import worker
 from relay.merge.text.file_merge import merge_file
 from relay.merge.text.git_text import GitText, marker_size
+from relay.merge.text.imports import local_names
 from tests.merge.conftest import Merge
 
 TOML = "[a]\nx = 1\n"
@@ -152,3 +153,51 @@ def test_lines_that_look_like_markers_are_text(git: GitText) -> None:
             b"<<<<<<< ours\n" + ours + b"||||||| base\n" + base + b"=======\n" + theirs + b">>>>>>> theirs\n"
         )
         assert alone.conflicts[0].lines == (1, 13)
+
+
+def test_a_name_is_not_made_part_of_a_comment(merge: Merge) -> None:
+    base = "from a import b  # noqa\n"
+    assert not merge(base, base.replace("b", "b, c"), base.replace("b", "b, d")).clean
+    assert not merge("from a import b\n", "from a import b, c  # noqa\n", "from a import b, d\n").clean
+
+
+@pytest.mark.parametrize(
+    ("path", "base", "one", "other"),
+    [
+        ("a.py", "x = 1\n", "\n\nclass F:\n    pass\n", "\n\ndef F():\n    return 1\n"),
+        ("a.py", "x = 1\n", "\n\nf = 3\n", "\n\ndef f():\n    return 1\n"),
+        ("a.py", "import os\n", "from a import z\n", "from b import z\n"),
+        ("a.py", "import os\n", "import re\n", "import regex as re\n"),
+        ("a.ts", "import x from 'x';\n", "import z from 'a';\n", "import { z } from 'b';\n"),
+        ("a.js", "x();\n", "const a = 1;\n", "function a() {}\n"),
+        ("a.rs", "use a::B;\n", "use b::Result;\n", "use c::{D, E as Result};\n"),
+        ("A.java", "import a.B;\n", "import a.C;\n", "import x.C;\n"),
+        ("a.go", 'package a\n\nimport "fmt"\n', 'import "log"\n', 'import "x/log"\n'),
+    ],
+)
+def test_a_name_is_not_two_things(merge: Merge, path: str, base: str, one: str, other: str) -> None:
+    assert not merge(base, base + one, base + other, path).clean
+
+
+def test_a_key_in_other_quotes_is_the_same(merge: Merge) -> None:
+    base = "d = {\n    'a': 1,\n}\n"
+    sides = [base.replace("}", f"    {key}: {at},\n}}") for at, key in enumerate(("'b'", '"b"'))]
+    assert not merge(base, sides[0], sides[1]).clean
+
+
+@pytest.mark.parametrize(
+    ("text", "language", "names"),
+    [
+        ("from a import (\n    b,  # why\n    c as d,\n)", "python", ["b", "d"]),
+        ("import a.b, c as e, f", "python", ["e", "f"]),
+        ("from a import *", "python", []),
+        ("import z, { a as b, type C } from 'https://x/y';", "typescript", ["z", "b", "C"]),
+        ('_ "a/b"', "go", []),
+        ('"a/b"', "go", ["b"]),
+        ("pub use a::b::{self, c, d as e};", "rust", ["c", "e"]),
+        ("import static a.b.C;", "java", ["C"]),
+        ("#include <a.h>", "c", []),
+    ],
+)
+def test_names_that_an_import_brings(text: str, language: str, names: list[str]) -> None:
+    assert local_names(text, language) == names

@@ -17,6 +17,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from relay.merge.text.imports import local_names
 from relay.merge.text.lines import common_ends, normal, telling, words
 from relay.merge.text.syntax import Source, compiles
 
@@ -131,13 +132,28 @@ def similar(one: str, other: str) -> bool:
 def definition_fault(base: Source, ours: Source, theirs: Source, merged: Source) -> Fault | None:
     """Rule 2."""
     start, end = common_ends((base.rows, ours.rows, theirs.rows, merged.rows))
-    sides = [source.definitions(start, len(source.rows) - end) for source in (ours, theirs)]
-    found = merged.definitions(start, len(merged.rows) - end)
+    sides = [_names(source, start, len(source.rows) - end) for source in (ours, theirs)]
+    found = _names(merged, start, len(merged.rows) - end)
     doubled = sorted(name for name, many in found.items() if many > max(side[name] for side in sides))
     if not doubled:
         return None
     names = ", ".join(name.replace("/", " / ") for name in doubled[:3])
     return Fault(2, f"defined more often than on either side: {names}", frozenset(map(_last, doubled)))
+
+
+def _names(source: Source, low: int, high: int) -> Counter[str]:
+    """How often each qualified definition stands in some lines, and how many different things each name is: a
+    class, a function, or what an import brings."""
+    found = source.definitions(low, high)
+    meant: dict[str, set[str]] = {}
+    for qualified in found:
+        path, _, last = qualified.rpartition("/")
+        kind, _, name = last.partition(" ")
+        meant.setdefault(f"{path}/{name}" if path else name, set()).add(kind)
+    for text in source.imported(low, high):
+        for name in local_names(text, source.language or ""):
+            meant.setdefault(name, set()).add(f"import {text}")
+    return found + Counter({name: len(kinds) for name, kinds in meant.items()})
 
 
 def _last(qualified: str) -> str:

@@ -112,7 +112,8 @@ def _end(rows: Sequence[str], at: int, language: str) -> int | None:
 def _import(above: tuple[str, ...], rows: tuple[str, ...], language: str) -> Import:
     code = " ".join(" ".join(rows).split())
     pattern = _LIST.get(language)
-    bare = len(rows) > 1 and any(("#" in row or "//" in row) for row in rows)
+    # Names that are written behind a comment would be part of it.
+    bare = any(sign in row for row in rows for sign in ("#", "//", "/*"))
     found = pattern.match(code.rstrip(";") if language != "rust" else code) if pattern and not bare else None
     key, names = normal(code), None
     if found is not None:
@@ -124,6 +125,39 @@ def _import(above: tuple[str, ...], rows: tuple[str, ...], language: str) -> Imp
             names = tuple(listed)
             key = f"{parts['head'].strip()} {{}}{(parts.get('tail') or '').rstrip(';')}"
     return Import((*above, *rows), normal(code), key, names)
+
+
+_LOCAL = {
+    "python": re.compile(r"^(?:from\s+\S+\s+import\s+\(?(?P<names>[^()]*)\)?|import\s+(?P<modules>.*))$"),
+    "javascript": re.compile(
+        r"^(?:import|const|let|var)\s+(?:type\s+)?(?P<default>[\w$]+)?[\s,]*(?:\*\s*as\s+(?P<all>[\w$]+))?"
+        r"(?:\{(?P<names>[^{}]*)\})?\s*(?:from|=)"
+    ),
+    "go": re.compile(r"""^(?:import\s+)?(?:(?P<default>[\w.]+)\s+)?"(?:[^"]*/)?(?P<last>[^"/]+)"$"""),
+    "rust": re.compile(
+        r"^(?:pub(?:\([^)]*\))?\s+)?use\s+(?:[\w:]*::)?(?:\{(?P<names>[^{}]*)\}|(?P<default>[\w ]+))$"
+    ),
+    "java": re.compile(r"^import\s+(?:static\s+)?(?:[\w.]+\.)?(?P<default>\w+)$"),
+}
+for _name in ("typescript", "tsx"):
+    _LOCAL[_name] = _LOCAL["javascript"]
+
+
+def local_names(text: str, language: str) -> list[str]:
+    """The names that a statement brings into the file; none of what cannot be read."""
+    code = normal(" ".join(re.sub(r"(?<!:)(#|//).*", "", row) for row in text.split("\n")))
+    found = _LOCAL[language].match(" ".join(code.split())) if language in _LOCAL else None
+    if found is None:
+        return []
+    parts = {key: value for key, value in found.groupdict().items() if value}
+    if "modules" in parts:
+        listed = [each for each in parts["modules"].split(",") if "." not in each or " as " in each]
+    elif "last" in parts:
+        listed = [parts.get("default", parts["last"])]
+    else:
+        listed = ",".join(parts.values()).split(",")
+    names = [re.split(r"\s+as\s+|\s*:\s*", each.strip().removeprefix("type "))[-1].strip() for each in listed]
+    return [name for name in names if name not in ("", "*", "_", ".", "self")]
 
 
 def joined(base: _Block, ours: _Block, theirs: _Block, language: str) -> list[str] | None:

@@ -139,7 +139,9 @@ def name_of(node: Node) -> tuple[str, str]:
     if kind in ("import", ""):
         return kind or node.type, ""
     if kind in ("item", "case"):
-        return kind, _item(node)
+        name = _item(node)
+        quoted = kind == "item" and len(name) > 1 and name[0] == name[-1] == "'"
+        return kind, f'"{name[1:-1]}"' if quoted else name
     name = text_of(node.child_by_field_name("name"))
     if node.type == "method_declaration" and node.child_by_field_name("receiver") is not None:
         receiver = text_of(node.child_by_field_name("receiver")).strip("()").split(" ")[-1].lstrip("*")

@@ -136,6 +136,23 @@ class Source:
             _define(self, self.tree.root_node, "", found, 0, (low, len(self.rows) if high is None else high))
         return found
 
+    def imported(self, low: int, high: int) -> list[str]:
+        """The import statements at the top that reach into the lines from `low` to before `high`."""
+        nodes = [node for first, last, node in self.top if last > low and first < high]
+        nodes += [
+            child
+            for node in nodes
+            if node.type == "import_declaration"
+            for each in node.named_children
+            for child in ([each] if each.type == "import_spec" else each.named_children)
+            if child.type == "import_spec"
+        ]
+        return [
+            (node.text or b"").decode("utf-8", "replace")
+            for node in nodes
+            if kinds.KINDS.get(node.type) == "import"
+        ]
+
     def names(self, low: int, high: int) -> frozenset[str]:
         """The names in some lines, without keywords and without what stands in comments and strings."""
         if self.language is None:
