@@ -21,7 +21,7 @@ from relay.merge.resolution.wording import listed, side_name
 from relay.model import Refusal
 from relay.model.actions import Resolve
 from relay.model.ports import Voice
-from relay.store.ports import Store
+from relay.store.ports import Store, Tx
 
 
 class ConflictService:
@@ -86,7 +86,11 @@ class ConflictService:
         parts, main, work = await self._actions.resolvable(asked.question.agent)
         if asked.part.id in {part.id for part in parts}:
             return asked
-        await self._store.write(lambda tx: journal.gone(tx, asked))
+
+        async def gone(tx: Tx) -> None:
+            await journal.gone(tx, await journal.conflict(tx, number))
+
+        await self._store.write(gone)
         left = sorted({part.path for part in parts if not part.settled})
         agent, into = asked.question.agent, asked.question.into_name
         now = (
@@ -101,7 +105,11 @@ class ConflictService:
         )
 
     async def _settle(self, asked: AskedConflict, resolution: Resolution) -> str:
-        made = await self._store.write(lambda tx: journal.resolve(tx, asked, resolution), durable=True)
+        async def work(tx: Tx) -> AskedConflict:
+            # git was asked in between, and somebody else may have chosen meanwhile.
+            return await journal.resolve(tx, await journal.conflict(tx, asked.number), resolution)
+
+        made = await self._store.write(work, durable=True)
         if made.state == journal.REJECTED:
             return f"{made.name}: both branches stay apart. Nothing of {asked.question.agent}'s is merged."
         parts, _, _ = await self._actions.resolvable(asked.question.agent)
@@ -120,13 +128,20 @@ class ConflictService:
         return f"{made.name} is settled: {whose}. Nothing of {agent}'s is left to decide: {merge} merges it."
 
     async def _ask(self, asked: AskedConflict, agent: str, by: str) -> str:
-        async def work(tx: Any) -> None:
+        async def work(tx: Tx) -> None:
+            now = await journal.conflict(tx, asked.number)
+            if now.state != asked.state:
+                raise Refusal(
+                    f"{now.name} is {now.state} already: somebody has decided it just now.",
+                    f"`/resolve {now.name}` with another choice takes the place of that one.",
+                    code="moved_on",
+                )
             why = (await self._voice.reach(tx, [agent])).get(agent)
             if why or why is None:
                 reason = why or "no agent of this room"
                 raise Refusal(f"{agent} cannot be asked: it is {reason}.", "Name another: `3 @AGENT`.")
-            await journal.ask_agent(tx, asked, agent)
-            await say_to(tx, self._voice, asked, agent, by)
+            await journal.ask_agent(tx, now, agent)
+            await say_to(tx, self._voice, now, agent, by)
 
         await self._store.write(work)
         return f"{by} asked {agent} to write what has both sides of {asked.name}."
