@@ -46,6 +46,8 @@ SECTIONS = frozenset(
 )
 #: Bytes of a file that is looked into: a configuration has a few thousand.
 MOST_BYTES = 200_000
+#: Characters of a worktree's `.git` file.
+MOST_LINK = 8_192
 #: Files of a folder that are looked into for a configuration, in the order of their names.
 MOST_FILES = 50
 
@@ -110,7 +112,29 @@ def advice(folder: Path) -> str:
     room = room_of(folder)
     if (room / RUNTIME).is_dir():
         return f"{room} has a room, but its configuration is missing: give --config PATH, or write {CONFIG} there"
+    if (main := _main_checkout(folder)) is not None and (paths := others(main)):
+        return f"this is a worktree of {main}: use --config {' or '.join(shlex.quote(str(path)) for path in paths)}"
     return 'give --config PATH or RELAY_CONFIG; the smallest configuration is {"agents": []}'
+
+
+def _main_checkout(folder: Path) -> Path | None:
+    """The folder of the repository that `folder` lies in a linked worktree of (git-worktree(1), `.git` as a file);
+    None: it lies in none."""
+    for place in (folder, *folder.parents):
+        link = place / ".git"
+        try:
+            if not link.is_file():
+                if link.exists():
+                    return None
+                continue
+            with link.open(encoding="utf-8") as file:
+                said = file.read(MOST_LINK)
+        except (OSError, ValueError):
+            return None
+        # PATH/.git/worktrees/NAME; a submodule's is elsewhere.
+        own = place / said.removeprefix("gitdir:").strip()
+        return own.parents[2] if own.parts[-3:-1] == (".git", "worktrees") else None
+    return None
 
 
 def add_config_option(parser: ArgumentParser) -> None:

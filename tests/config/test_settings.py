@@ -17,6 +17,7 @@ from relay.config.changes import diff
 from relay.config.loading import ConfigError, load, parse, update_agent
 from relay.config.locate import find
 from relay.config.settings import AgentSettings, Settings
+from tests.git.repository import git, repository
 
 HERE = Path("/room/config.json")
 REPO = Path(__file__).parents[2]
@@ -319,6 +320,28 @@ def test_every_command_finds_the_room_upwards(tmp_path: Path, monkeypatch: pytes
     with pytest.raises(ConfigError, match="but its configuration is missing"):
         load()
     assert {each.name for each in fields(Settings)} - {"path"} == locate.SECTIONS
+
+
+def test_a_worktree_elsewhere_is_told_of_the_room_of_its_repository(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    code, away = tmp_path / "code", tmp_path / "away"
+    repository(code, {"a.py": "1\n"})
+    git(code, "worktree", "add", "-q", str(away), "-b", "other")
+    (away / "src").mkdir()
+    for name in ("config.json", "relay.json"):
+        (code / name).write_text('{"agents": []}')
+        for folder in (away, away / "src"):
+            monkeypatch.chdir(folder)
+            with pytest.raises(ConfigError, match=f"worktree of {code}: use --config {code / name}"):
+                load()
+        (code / name).unlink()
+    monkeypatch.chdir(away)
+    with pytest.raises(ConfigError, match="the smallest configuration is"):
+        load()
+    monkeypatch.chdir(code)
+    with pytest.raises(ConfigError, match="the smallest configuration is"):
+        load()
 
 
 @pytest.mark.parametrize(
