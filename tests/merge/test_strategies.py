@@ -146,7 +146,12 @@ async def test_an_answer_that_fails_the_tests_is_asked_for_again(open_place: Ope
     with pytest.raises(Refusal, match="the tests fail on the merged tree") as failed:
         await place.actions.merge("BEN", "ann")
     assert "The room is asked again about c1." in failed.value.fix
-    assert "the tests fail with it: exit code 1" in (await place.messages())[-1]
+    asked = (await place.messages())[-1]
+    said, _, block = asked.partition("the tests fail with it: exit code 1.\n\n```\n")
+    assert said and "\nAssertionError: no encoding\n```" in block
+    assert (
+        "exit code 1\n" in failed.value.message and "\nAssertionError: no encoding\n" in failed.value.message
+    )
     [conflict] = await place.open.list()
     assert (conflict["state"], conflict["resolution"]) == ("open", None)
     await place.open.answer(BEN_IS, "c1", BOTH_SIDES, confidence=0.8)

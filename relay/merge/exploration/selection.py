@@ -14,6 +14,8 @@ from relay.merge.exploration.config import Policy
 
 #: Scores and shares that differ by less are equal.
 _EQUAL = 1e-9
+#: What three digits of a score show.
+_SHOWN = 0.0005
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,18 +39,18 @@ class Choice:
     reason: str
 
 
-def choose(policy: Policy, candidates: Sequence[Candidate]) -> Choice:
-    """The winner by this policy."""
+def choose(policy: Policy, candidates: Sequence[Candidate], noise: float = 0.0) -> Choice:
+    """The winner by this policy. `noise`: scores that differ by no more are a tie."""
     if not candidates:
         return Choice(None, "No variant has finished, so there is no winner.")
     tested = [candidate for candidate in candidates if candidate.passing is not None]
     able = [candidate for candidate in candidates if candidate.passing] if tested else list(candidates)
     if policy in (Policy.HUMAN_REVIEW, Policy.AGENT_REVIEW):
-        return Choice(None, _recommended(candidates, able, tested=bool(tested)))
+        return Choice(None, _recommended(candidates, able, noise, tested=bool(tested)))
     if not able:
         return Choice(None, "No variant passes its tests, so there is no automatic winner.")
     if policy is Policy.HIGHEST_SCORE:
-        return _highest(able, tested=bool(tested))
+        return _highest(able, noise, tested=bool(tested))
     if not tested:
         return Choice(
             None,
@@ -57,10 +59,19 @@ def choose(policy: Policy, candidates: Sequence[Candidate]) -> Choice:
     return _cheapest(able) if policy is Policy.CHEAPEST_PASSING else _best_tested(able)
 
 
-def _highest(able: Sequence[Candidate], *, tested: bool) -> Choice:
+def _highest(able: Sequence[Candidate], noise: float, *, tested: bool) -> Choice:
     best = max(candidate.score for candidate in able)
-    winner = first(candidate for candidate in able if candidate.score >= best - _EQUAL)
+    tied = [candidate for candidate in able if candidate.score >= best - max(_EQUAL, noise)]
+    winner = first(tied)
     note = "" if tested else " No test has run."
+    if len(tied) > 1:
+        others = " and ".join(sorted(candidate.name for candidate in tied if candidate is not winner))
+        about = f"{best:.3f} within {noise:.3f}" if noise >= _SHOWN else f"{best:.3f}"
+        return Choice(
+            winner.name,
+            f"{winner.name} and {others} are a tie: their score, {about}, is the same as far as can be measured, "
+            f"and {winner.name} comes first by cost, then duration, then name.{note}",
+        )
     return Choice(winner.name, f"{winner.name} has the highest score, {winner.score:.3f}.{note}")
 
 
@@ -89,11 +100,13 @@ def _rate(candidate: Candidate) -> float:
     return -1.0 if candidate.test_rate is None else candidate.test_rate
 
 
-def _recommended(candidates: Sequence[Candidate], able: Sequence[Candidate], *, tested: bool) -> str:
+def _recommended(
+    candidates: Sequence[Candidate], able: Sequence[Candidate], noise: float, *, tested: bool
+) -> str:
     """What is said to whoever chooses."""
     if tested and not able:
         return "No variant passes its tests."
-    choice = _highest(able or candidates, tested=tested)
+    choice = _highest(able or candidates, noise, tested=tested)
     return f"{choice.reason.rstrip('.')}{', among those that pass' if tested else ''}."
 
 

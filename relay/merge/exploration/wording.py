@@ -11,6 +11,8 @@ from relay.merge.exploration.journal import Exploration, State, Status, VariantR
 
 #: Characters of a task in a line of the room, and of one variant's difference that a reviewer is shown.
 MOST_TITLE, MOST_DIFF = 120, 12_000
+#: A part of a score that three digits show.
+_LEAST = 0.0005
 _SHOWN = re.compile(r"The merged tree is ([0-9a-f]{40,64})\.")
 _WINNER = re.compile(
     r"^(?:[^\S\n]|[*_>`#-])*+WINNER\s*:[\s*_`]*+([A-Za-z0-9._-]+)", re.IGNORECASE | re.MULTILINE
@@ -59,6 +61,7 @@ def begun(exploration: Exploration, runs: Sequence[VariantRun]) -> str:
 def compared(exploration: Exploration, runs: Sequence[VariantRun]) -> str:
     """What the room says when they were compared: the table, who leads, and what a person can do."""
     lines = [f"{exploration.name}: `{_title(exploration)}`", "", *table(exploration, runs), ""]
+    lines += [*(f"- {part}" for part in parts(exploration, runs)), ""]
     lines += [note for run in runs if (note := missing(run))]
     lines.append(exploration.recommendation)
     if exploration.state is State.WAITING:
@@ -90,6 +93,22 @@ def table(exploration: Exploration, runs: Sequence[VariantRun]) -> list[str]:
         score = "-" if run.score is None else f"{run.score:.3f}"
         mark = " (winner)" if run.name == exploration.winner else ""
         lines.append(f"| {' | '.join([run.name + mark, standing(run), tests, *figures, score])} |")
+    return lines
+
+
+def parts(exploration: Exploration, runs: Sequence[VariantRun]) -> list[str]:
+    """What each score is made of: "redis 0.550 = 0.400 test_pass_rate + 0.150 agent_cost", a weight times a share."""
+    config, lines = exploration.config, []
+    for run in runs:
+        if run.score is None or run.name not in exploration.matrix:
+            continue
+        shares = exploration.matrix[run.name]
+        each = [
+            (weight * share, metric.name)
+            for weight, share, metric in zip(config.weights, shares, config.metrics, strict=True)
+        ]
+        said = " + ".join(f"{part:.3f} {name}" for part, name in each if part >= _LEAST)
+        lines.append(f"{run.name} {run.score:.3f} = {said or 'nothing'}")
     return lines
 
 

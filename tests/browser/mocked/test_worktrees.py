@@ -183,6 +183,9 @@ async def test_what_relay_joins_is_shown_before_it_lands(
     await row(page, "CLAUDE").get_by_test_id("merge").click()
     joined = page.get_by_test_id("merge-joined")
     await expect(joined).to_contain_text("git alone conflicts in 2 files; relay joins src/cart.py by imports")
+    planned = page.get_by_test_id("merge-dialog").locator(".plan")
+    await expect(planned).to_contain_text(words.replace("merges", "Merges", 1))
+    await expect(planned).not_to_contain_text("git merges")
     await expect(joined.get_by_test_id("diff-file")).to_have_count(2)
     await expect(joined).to_contain_text("import decimal")
     assert await page.evaluate(PALE) == []
@@ -218,12 +221,15 @@ async def test_a_merge_whose_tests_fail_takes_another_click(room: MockRoom, open
     page = await open_page()
     await page.get_by_test_id("tab-worktrees").click()
     await row(page, "CLAUDE").get_by_test_id("merge").click()
-    reason = "relay joins src/money.py, and the tests fail on the merged tree: exit code 1."
+    reason = "relay joins src/money.py, and the tests fail on the merged tree: exit code 1\nrows is broken\nno row\n"
     refused = {"code": "tests_failed", "message": reason, "fix": "relay worktrees merge CLAUDE --dry-run"}
     room.air.merge_answers["CLAUDE"] = {"error": refused}
     dialog = page.get_by_test_id("merge-dialog")
     await dialog.get_by_test_id("merge-now").click()
-    await expect(dialog.get_by_test_id("merge-refused")).to_contain_text("the tests fail on the merged tree")
+    told = dialog.get_by_test_id("merge-refused")
+    await expect(told).to_contain_text("the tests fail on the merged tree")
+    # What the tests said last stands there in its own lines.
+    assert "exit code 1\nrows is broken\nno row\n" in await told.inner_text()
     del room.air.merge_answers["CLAUDE"]
     await dialog.get_by_test_id("merge-untested").click()
     await expect(page.get_by_test_id("toast")).to_contain_text("is merged")

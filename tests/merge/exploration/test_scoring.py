@@ -67,6 +67,37 @@ def test_a_figure_that_all_share_is_1_and_a_missing_one_is_0() -> None:
     assert compared.scores == {"a": 1.0, "b": 1.0, "c": 0.0, "d": 0.0}
 
 
+TIME = Metric(MetricKind.AGENT_DURATION, "agent_duration", True)
+
+
+def test_what_differs_by_chance_only_is_no_difference() -> None:
+    """A benchmark's figures that a table shows alike, and turns between which the room sees no difference."""
+    figures = {
+        "a": {"performance": 100.0001, "agent_duration": 12.0},
+        "b": {"performance": 100.0, "agent_duration": 12.9},
+    }
+    compared = compare((SPEED, TIME), (0.5, 0.5), figures)
+    assert compared.rows == {"a": (1.0, 1.0), "b": (1.0, 1.0)} and compared.noise == 0.0
+
+
+def test_scores_within_the_noise_are_a_tie_and_are_called_one() -> None:
+    """Of turns of 10, 10.5 and 20 s a second is a tenth of the score, and may be chance."""
+    figures = {name: {"agent_duration": took} for name, took in (("a", 10.5), ("b", 10.0), ("c", 20.0))}
+    compared = compare((TIME,), (1.0,), figures)
+    assert compared.scores == {"a": 0.95, "b": 1.0, "c": 0.0} and compared.noise == pytest.approx(0.1)
+    able = [Candidate(name, score, True, 1.0, 0.5, 1.0) for name, score in compared.scores.items()]
+    choice = choose(Policy.HIGHEST_SCORE, able, compared.noise)
+    assert choice.winner == "a"
+    assert choice.reason.startswith("a and b are a tie: their score, 1.000 within 0.100, is the same")
+    clear = choose(Policy.HIGHEST_SCORE, able)
+    assert (clear.winner, clear.reason) == ("b", "b has the highest score, 1.000.")
+
+
+def test_scores_are_as_exact_as_they_are_shown() -> None:
+    thirds = {"a": {"lines_of_code": 1.0}, "b": {"lines_of_code": 2.0}, "c": {"lines_of_code": 4.0}}
+    assert compare((LINES,), (1.0,), thirds).scores["b"] == 0.666667
+
+
 def test_what_is_no_number_is_missing() -> None:
     compared = compare((SPEED,), (1.0,), {"a": {"performance": math.nan}, "b": {"performance": 1.0}})
     assert compared.scores == {"a": 0.0, "b": 1.0}

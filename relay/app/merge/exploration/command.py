@@ -288,6 +288,7 @@ def _shown(exploration: Exploration, runs: list[VariantRun]) -> str:
     widths = [max(len(row[at]) for row in rows) for at in range(len(head))]
     lines = [f"{exploration.name}  {exploration.state}  {safe_line(exploration.config.task, 100)}", ""]
     lines += ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)) for row in rows]
+    lines += ["", *wording.parts(exploration, runs)]
     lines += ["", *(note for run in runs if (note := wording.missing(run)))]
     lines += [text for text in (exploration.recommendation, exploration.trouble) if text]
     if exploration.merged:

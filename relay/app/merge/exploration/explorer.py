@@ -254,7 +254,8 @@ class Explorer:
         finished = [run for run in measured if run.status is Status.COMPLETED]
         compared = compare(config.metrics, config.weights, {run.name: run.metrics for run in finished})
         measured = [replace(run, score=compared.scores.get(run.name)) for run in measured]
-        choice = choose(config.policy, [_candidate(run) for run in measured if run.score is not None])
+        candidates = [_candidate(run) for run in measured if run.score is not None]
+        choice = choose(config.policy, candidates, compared.noise)
         state = State.WAITING
         if choice.winner is not None:
             state = State.MERGING
