@@ -171,7 +171,7 @@ async def test_with_tests_it_lands_by_itself_when_they_pass(open_joining: Open, 
         assert done["joined"] and "def names(text):" in landed(one)
         return
     with pytest.raises(
-        Refusal, match="the tests fail on the merged tree: exit code 1\nrows is broken\nno row is whole\n"
+        Refusal, match="the tests fail on the merged tree: exit code 1\nrows is broken\nno row is whole"
     ):
         await one.actions.merge("BEN", "ann")
     assert git(one.folder, "rev-parse", "main") == before

@@ -149,8 +149,8 @@ async def test_an_answer_that_fails_the_tests_is_asked_for_again(open_place: Ope
     asked = (await place.messages())[-1]
     said, _, block = asked.partition("the tests fail with it: exit code 1.\n\n```\n")
     assert said and "\nAssertionError: no encoding\n```" in block
-    assert (
-        "exit code 1\n" in failed.value.message and "\nAssertionError: no encoding\n" in failed.value.message
+    assert "exit code 1\n" in failed.value.message and failed.value.message.endswith(
+        "\nAssertionError: no encoding"
     )
     [conflict] = await place.open.list()
     assert (conflict["state"], conflict["resolution"]) == ("open", None)

@@ -84,8 +84,10 @@ class WorktreeActions:
             asked = f"The room is asked again about {', '.join(again)}. " if again else ""
             raise Refusal(
                 f"relay joins {joined_words(proposal.joined)}, and the tests fail on the merged tree: "
-                f"{tested.told}\n",
-                f"{asked}{command(f'worktrees merge {agent} --dry-run')} shows what is joined. "
+                f"{tested.told}",
+                # On a line of its own, below what the tests said.
+                f"{chr(10) * bool(tested.output)}{asked}"
+                f"{command(f'worktrees merge {agent} --dry-run')} shows what is joined. "
                 f"`/update @{agent}` asks {agent} to merge {proposal.into} into its branch. To merge it all the "
                 f"same: `--joined {proposal.tree[:12]} --untested`.",
                 code="tests_failed",

@@ -221,15 +221,17 @@ async def test_a_merge_whose_tests_fail_takes_another_click(room: MockRoom, open
     page = await open_page()
     await page.get_by_test_id("tab-worktrees").click()
     await row(page, "CLAUDE").get_by_test_id("merge").click()
-    reason = "relay joins src/money.py, and the tests fail on the merged tree: exit code 1\nrows is broken\nno row\n"
-    refused = {"code": "tests_failed", "message": reason, "fix": "relay worktrees merge CLAUDE --dry-run"}
+    reason = (
+        "relay joins src/money.py, and the tests fail on the merged tree: exit code 1\nrows is broken\nno row"
+    )
+    refused = {"code": "tests_failed", "message": reason, "fix": "\nrelay worktrees merge CLAUDE --dry-run"}
     room.air.merge_answers["CLAUDE"] = {"error": refused}
     dialog = page.get_by_test_id("merge-dialog")
     await dialog.get_by_test_id("merge-now").click()
     told = dialog.get_by_test_id("merge-refused")
     await expect(told).to_contain_text("the tests fail on the merged tree")
     # What the tests said last stands there in its own lines.
-    assert "exit code 1\nrows is broken\nno row\n" in await told.inner_text()
+    assert "exit code 1\nrows is broken\nno row \nrelay worktrees" in await told.inner_text()
     del room.air.merge_answers["CLAUDE"]
     await dialog.get_by_test_id("merge-untested").click()
     await expect(page.get_by_test_id("toast")).to_contain_text("is merged")
