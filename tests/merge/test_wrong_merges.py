@@ -201,3 +201,26 @@ def test_a_key_in_other_quotes_is_the_same(merge: Merge) -> None:
 )
 def test_names_that_an_import_brings(text: str, language: str, names: list[str]) -> None:
     assert local_names(text, language) == names
+
+
+@pytest.mark.parametrize(
+    ("path", "base", "gone", "added"),
+    [
+        ("a.toml", 'b = "s"\n\n[g]\nd = true\n', "\n[g]\nd = true\n", "e = 8\n"),
+        ("a.yaml", "b: 1\ng:\n  d: 1\n", "g:\n  d: 1\n", "  e: 8\n"),
+        ("a.py", "def f():\n    a()\n\n\ndef g():\n    b()\n", "\n\ndef g():\n    b()\n", "    c()\n"),
+    ],
+)
+def test_lines_added_to_what_the_other_side_took_away(
+    merge: Merge, path: str, base: str, gone: str, added: str
+) -> None:
+    assert not merge(base, base.removesuffix(gone), base + added, path).clean
+
+
+def test_lines_added_below_a_head_that_the_other_side_wrote_anew(merge: Merge) -> None:
+    base = "def f(\n    a,\n    b,\n):\n    return a\n"
+    ours, theirs = (
+        base.replace("(\n    a,\n    b,\n)", "(a, b)"),
+        base.replace("    return", "    go()\n    return"),
+    )
+    assert merge(base, ours, theirs).text == "def f(a, b):\n    go()\n    return a\n"

@@ -6,17 +6,20 @@ conflict of that region alone.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 
 from relay.merge.text import imports, tokens
-from relay.merge.text.guard import line_faults
+from relay.merge.text.guard import line_faults, similar
 from relay.merge.text.lines import indent_of, normal, three_way
-from relay.merge.text.matching import Change, Region, Span, keys_of, match, regions
+from relay.merge.text.matching import Change, Region, Span, depth_of, keys_of, match, regions
 from relay.merge.text.pieces import Piece, Spans
 from relay.merge.text.syntax import Source
 from relay.merge.text.unit_order import joined_units
 
 Sources = tuple[Source, Source, Source]
+#: A heading of TOML, below which lines stand as deep as it does.
+_TABLE = re.compile(r"\s*+\[\[?[\w.\-\"' ]++\]\]?\s*+$")
 #: How a line begins that belongs to the one below it.
 _ABOVE = ("#", "//", "/*", "*", "@")
 
@@ -41,7 +44,7 @@ def by_lines(sources: Sources, spans: Spans, entity: str = "") -> list[Piece]:
     for at, region in enumerate(found):
         place = _moved(region, spans)
         if region.hanging:
-            why = "one side writes above what the other changed"
+            why = "one side writes above or below what the other changed"
             pieces.append(Piece(spans=place, entity=entity, why=why))
             continue
         if region.change is Change.BOTH:
@@ -65,7 +68,9 @@ def _attached(found: Sequence[Region], texts: tuple[Sequence[str], ...]) -> list
     result: list[Region] = []
     for region in found:
         last = result[-1] if result else None
-        if last is not None and region.touching and _hangs(last, region, texts):
+        if last is None or not region.touching:
+            result.append(region)
+        elif _hangs(last, region, texts) or _orphaned(last, region, texts):
             spans = [
                 (one[0], other[1])
                 for one, other in zip(
@@ -85,6 +90,24 @@ def _hangs(last: Region, region: Region, texts: tuple[Sequence[str], ...]) -> bo
         return False
     rows = texts[last.change.value][slice(*(last.ours if last.change is Change.OURS else last.theirs))]
     return bool(rows) and _is_above(rows[-1]) and _notes(rows) > _notes(texts[0][slice(*last.base)])
+
+
+def _orphaned(last: Region, region: Region, texts: tuple[Sequence[str], ...]) -> bool:
+    """Does a side add lines to a block whose head the other side took away, right above?"""
+    added = region.change in (Change.OURS, Change.THEIRS) and region.base[0] == region.base[1]
+    if not added or last.change not in (Change.OURS, Change.THEIRS) or last.change is region.change:
+        return False
+    spans = (region.base, region.ours, region.theirs)
+    new = [row for row in texts[region.change.value][slice(*spans[region.change.value])] if row.strip()]
+    spans = (last.base, last.ours, last.theirs)
+    kept = [row for row in texts[last.change.value][slice(*spans[last.change.value])] if row.strip()]
+    gone = [row for row in texts[0][slice(*last.base)] if row.strip()]
+    if not new or len(kept) >= len(gone):
+        return False
+    heads = [row for row in gone if _TABLE.match(row) or depth_of(row) < depth_of(new[0])]
+    if not heads or _TABLE.match(new[0]):
+        return False
+    return not kept or not similar("\n".join(gone), "\n".join(kept))
 
 
 def _is_above(row: str) -> bool:

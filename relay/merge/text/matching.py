@@ -238,12 +238,12 @@ def _split(rows: Sequence[str], first: int, last: int) -> tuple[int, int]:
         line = at
         while line < len(rows) and not rows[line].strip():
             line += 1
-        ends.append(_depth(rows[line]) if line < len(rows) else 0)
+        ends.append(depth_of(rows[line]) if line < len(rows) else 0)
     closes = 0 if last == len(rows) or not rows[last - 1].strip() or not rows[last].strip() else 1
     return sum(ends), closes
 
 
-def _depth(row: str) -> int:
+def depth_of(row: str) -> int:
     """The width of a line's indentation (a tab is 8)."""
     flat = row.expandtabs(8)
     return len(flat) - len(flat.lstrip())
