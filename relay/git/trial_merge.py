@@ -43,7 +43,8 @@ class ConflictPart:
     `kind`: what happened, in words; `severity`: low, medium, high or critical; `base`, `ours`, `theirs`: the lines,
     with their line ends. `settled`: somebody has said what is to stand there; `fault`: why what an agent said there
     counts for nothing; `whole`: it is about the path as a whole (there or not, mode, link, binary); the texts
-    then say what stands there, empty = nothing."""
+    then say what stands there, empty = nothing. `places`: first and last line (from 1) in the files of base, ours and
+    theirs, no line where the last is before the first; None = not known."""
 
     path: str
     entity: str
@@ -55,12 +56,18 @@ class ConflictPart:
     settled: bool = False
     fault: str = ""
     whole: bool = False
+    places: tuple[tuple[int, int] | None, ...] = (None, None, None)
 
     @property
     def id(self) -> str:
         """16 hexadecimal digits of a hash of the file and the three texts: the same whichever side is ours."""
         said = dumps([self.path, self.base, *sorted((self.ours, self.theirs))])
         return hashlib.sha256(said.encode("utf-8", "surrogatepass")).hexdigest()[:16]
+
+
+def as_places(value: Sequence[Sequence[int] | None]) -> tuple[tuple[int, int] | None, ...]:
+    """From JSON: as of `ConflictPart.places`."""
+    return tuple(None if each is None else (each[0], each[1]) for each in value)
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,7 +138,8 @@ class Trial:
 
     `verdict` None: git cannot tell; `unrelated`: because the two have no common history. `paths`: the files in
     conflict; `lines`: of each, first and last lines in the file of the side that is merged, where they are known.
-    `unsettled`: the conflicts stand in the side's own files, with their markers. `joined`: as of a `Merge`.
+    `unsettled`: the conflicts stand in the side's own files, with their markers. `joined`: as of a `Merge`; where it
+    has nothing, files of which what was chosen or joined is what stands there.
     """
 
     verdict: Verdict | None
@@ -214,7 +222,7 @@ class TrialMerges:
         if merged.clean:
             # Commits whose changes came another way, as by a squash, bring nothing.
             same = merged.tree == await self._tree_of(git, into)
-            return Trial(Verdict.NOTHING) if same else Trial(Verdict.CLEAN, joined=merged.joined)
+            return Trial(Verdict.NOTHING if same else Verdict.CLEAN, joined=merged.joined)
         places = await self._lines_of(git, side, into, merged.conflicts) if lines else {}
         return Trial(Verdict.CONFLICTS, merged.conflicts, places, joined=merged.joined)
 

@@ -17,7 +17,7 @@ import structlog
 from relay.code.workers.process import WorkerDied, WorkerProcess
 from relay.git.diff import changed_files
 from relay.git.run import Git, GitError, name_of
-from relay.git.trial_merge import ChosenText, ConflictPart, JoinedFile, Merge
+from relay.git.trial_merge import ChosenText, ConflictPart, JoinedFile, Merge, as_places
 from relay.merge.text.file_merge import BINARY_KIND, GITS_OWN, is_binary
 from relay.merge.text.ladder import MOST_BYTES
 from relay.merge.text.lines import rows_with_ends
@@ -170,7 +170,9 @@ class Joiner:
             return None
         said, data = answer
         places = tuple((first, last) for first, last in (part.pop("lines") for part in said["parts"]))
-        parts = tuple(ConflictPart(shown, **part) for part in said["parts"])
+        parts = tuple(
+            ConflictPart(shown, **{**part, "places": as_places(part["places"])}) for part in said["parts"]
+        )
         return _MergedText(
             name,
             found.entry.mode,

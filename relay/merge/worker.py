@@ -10,6 +10,7 @@ import os
 import signal
 import sys
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +21,7 @@ from relay.merge.text.file_merge import TooLong, merge_file, time_limit
 from relay.merge.text.git_text import GitText, marker_size
 from relay.merge.text.guard import answer_faults
 from relay.merge.text.ladder import Conflict, Labels, source_of
-from relay.merge.text.lines import lines_of, rows_with_ends
+from relay.merge.text.lines import lines_of, place_of, rows_with_ends
 from relay.merge.text.syntax import language_of
 
 NICENESS = 5
@@ -31,8 +32,9 @@ MARKER = 61
 def main(role: str) -> None:
     """Serve requests until the input ends: `{path, inside}` with base, ours, theirs and the text with what an agent
     answered -> `{faults}`; `{path, timeout_s, ladder}` with the base, ours and theirs -> `{steps, parts,
-    warnings}` with the merged text; `parts`: its conflicts, `{lines, entity, kind, severity, base, ours, theirs}`,
-    whose `lines` (first and last, 1-based) stand for them in the text."""
+    warnings}` with the merged text; `parts`: its conflicts, `{lines, entity, kind, severity, base, ours, theirs,
+    places}`, whose `lines` (first and last, 1-based) stand for them in the text; `places`: their lines in base, ours
+    and theirs, as of `ConflictPart`."""
     os.nice(NICENESS)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     stdin, stdout = sys.stdin.buffer, sys.stdout.buffer
@@ -57,9 +59,33 @@ def _answer(git: GitText, message: dict[str, Any], parts: list[bytes]) -> tuple[
     merged = merge_file(git, base, ours, theirs, path, labels, message["timeout_s"], ladder=ladder)
     rows = rows_with_ends(merged.data.decode("utf-8", "surrogateescape"))
     found = [_part(rows, conflict, size) for conflict in merged.conflicts]
+    _place(found, rows, merged.conflicts, (base, ours, theirs))
     _name(found, path, (base, ours, theirs), message["timeout_s"])
     said = {"steps": list(merged.steps) or [merged.by], "parts": found, "warnings": list(merged.warnings)}
     return said, [merged.data]
+
+
+def _place(
+    found: list[dict[str, Any]],
+    rows: Sequence[str],
+    conflicts: Sequence[Conflict],
+    texts: tuple[bytes, bytes, bytes],
+) -> None:
+    """Say of each conflict which lines of the three files it is. `rows`: the text with markers."""
+    files = [rows_with_ends(text.decode("utf-8", "surrogateescape")) for text in texts]
+    for at, (part, conflict) in enumerate(zip(found, conflicts, strict=True)):
+        spans: Sequence[tuple[int, int] | None]
+        if conflict.spans is not None:
+            spans = conflict.spans
+        else:
+            first = conflicts[at - 1].lines[1] if at else 0
+            last = conflicts[at + 1].lines[0] - 1 if at + 1 < len(conflicts) else len(rows)
+            above, below = rows[first : conflict.lines[0] - 1], rows[conflict.lines[1] : last]
+            spans = [
+                place_of(file, rows_with_ends(part[side]), above, below)
+                for file, side in zip(files, ("base", "ours", "theirs"), strict=True)
+            ]
+        part["places"] = [None if span is None else [span[0] + 1, span[1]] for span in spans]
 
 
 def _name(
@@ -71,7 +97,7 @@ def _name(
     try:
         with time_limit(timeout_s):
             names = PartNames(path, texts)
-            said = [names.of((part["base"], part["ours"], part["theirs"])) for part in found]
+            said = [names.of(part["places"]) for part in found]
     except (TooLong, RecursionError, ValueError, LookupError, AssertionError):
         return
     for part, (entity, severity) in zip(found, said, strict=True):

@@ -6,6 +6,7 @@ import pytest
 
 from relay.merge.conflicts.part_names import PartNames
 from relay.merge.text.ladder import severity_of
+from relay.merge.text.lines import place_of, rows_with_ends
 
 BASE = """import json
 
@@ -22,8 +23,17 @@ class Store:
 LOAD = "        return json.load(path)\n"
 
 
+def place(file: str, part: str) -> tuple[int, int] | None:
+    """First and last line of a part that stands once in a file."""
+    found = place_of(rows_with_ends(file), rows_with_ends(part), (), ())
+    return None if found is None else (found[0] + 1, found[1])
+
+
 def of(ours: str, theirs: str, *parts: str) -> tuple[str, str | None]:
-    entity, severity = PartNames("store.py", (BASE.encode(), ours.encode(), theirs.encode())).of(parts)
+    files = BASE, ours, theirs
+    places = [place(file, part) for file, part in zip(files, parts, strict=True)]
+    names = PartNames("store.py", (BASE.encode(), ours.encode(), theirs.encode()))
+    entity, severity = names.of(places)
     return entity, None if severity is None else str(severity)
 
 
@@ -60,11 +70,34 @@ def test_a_value_and_what_is_in_no_definition() -> None:
     assert imports == ("", None)
 
 
-def test_a_place_that_stands_twice_is_not_guessed() -> None:
+def test_lines_that_stand_twice_are_told_apart_by_where_they_are() -> None:
     twice = "def one():\n    return 1\n\n\ndef two():\n    return 1\n"
     texts = tuple(twice.encode() for _ in range(3))
     names = PartNames("a.py", (texts[0], texts[1], texts[2]))
-    assert names.of(["    return 1\n"] * 3) == ("", None)
+    assert names.of([(2, 2)] * 3) == ("one", None)
+    assert names.of([(6, 6)] * 3) == ("two", None)
+    assert names.of([None] * 3) == ("", None), "nothing is guessed"
+    assert names.of([(2, 5)] * 3) == ("", None), "of both"
+    assert names.of([(2, 4)] * 3) == ("one", None), "blank lines are of nothing"
+    # Nothing stands there in the base: both have added lines inside of a function, or between two.
+    assert names.of([(6, 5), None, None]) == ("two", None)
+    assert names.of([(4, 3), None, None]) == ("", None)
+
+
+def test_of_several_definitions_the_one_that_both_change() -> None:
+    base = "def one():\n    return 1\n\n\ndef two():\n    return 2\n"
+    ours, theirs = base.replace("return 1", "return 3"), base.replace("return 1", "return 4")
+    names = PartNames("a.py", (base.encode(), ours.encode(), theirs.encode()))
+    entity, severity = names.of([(2, 6)] * 3)
+    assert (entity, str(severity)) == ("one", "high")
+
+
+def test_a_place_is_known_by_what_stands_around_it() -> None:
+    rows = ["a", "x", "b", "a", "x", "c"]
+    assert place_of(rows, ["x"], ["a"], ["c"]) == (4, 5)
+    assert place_of(rows, ["x"], ["a"], []) is None
+    assert place_of(rows, [], ["x"], ["b"]) == (2, 2)
+    assert place_of(rows, ["b"], ["other"], ["other"]) == (2, 3), "it stands once"
 
 
 @pytest.mark.parametrize(

@@ -17,7 +17,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from relay.git.trial_merge import ChosenText, ConflictPart
+from relay.git.trial_merge import ChosenText, ConflictPart, as_places
 from relay.log import events
 from relay.log.encoding import dumps
 from relay.log.events import Event, Lane, NewEvent
@@ -143,6 +143,7 @@ class AskedConflict:
             "path": part.path,
             "whole": part.whole,
             "entity": part.entity or None,
+            "lines": dict(zip(("base", "a", "b"), part.places, strict=True)),
             "a": a,
             "b": b,
             "base": part.base,
@@ -153,6 +154,7 @@ class AskedConflict:
             "ours_at": question.ours_at,
             "theirs_at": question.theirs_at,
             "resolution": self.resolution,
+            "answers": list(self.answers),
             "at": self.at,
         }
 
@@ -293,7 +295,11 @@ async def _record(tx: Tx, type: str, asked: AskedConflict, outputs: dict[str, An
 
 def _texts(part: ConflictPart) -> dict[str, Any]:
     """What of a place is kept."""
-    return {name: value for name, value in asdict(part).items() if name not in ("settled", "fault", "whole")}
+    return {
+        name: value
+        for name, value in asdict(part).items()
+        if name not in ("settled", "fault", "whole", "places")
+    }
 
 
 async def gone(tx: Tx, asked: AskedConflict) -> None:
@@ -377,6 +383,7 @@ async def put(tx: Tx, asked: AskedConflict) -> None:
                 "askees": list(asked.askees),
                 "use": asked.use,
                 "whole": part.whole,
+                "places": part.places,
                 "attempts": asked.attempts,
                 "answers": list(asked.answers),
             }
@@ -392,7 +399,11 @@ async def put(tx: Tx, asked: AskedConflict) -> None:
 def _of_row(row: Row) -> AskedConflict:
     names = ("path", "entity", "kind", "severity", "base", "ours", "theirs")
     about = json.loads(row["about"])
-    part = ConflictPart(**{name: row[name] for name in names}, whole=about.get("whole", False))
+    part = ConflictPart(
+        **{name: row[name] for name in names},
+        whole=about.get("whole", False),
+        places=as_places(about.get("places", (None, None, None))),
+    )
     question = Question(
         row["agent"],
         row["into_name"],

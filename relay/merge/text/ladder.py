@@ -19,7 +19,7 @@ from relay.merge.text.git_text import STYLE, GitAnswer, GitText, Hunk
 from relay.merge.text.hunks import Sources, by_lines, whole
 from relay.merge.text.kinds import attaches
 from relay.merge.text.lines import Lines, common_ends, lines_of, three_way
-from relay.merge.text.pieces import Piece, conflicts_of, latest, rows_of, size_of
+from relay.merge.text.pieces import Piece, Spans, conflicts_of, latest, rows_of, size_of
 from relay.merge.text.syntax import LANGUAGES, Source, language_of
 
 #: Parts in conflict beyond which it is not tried by entities: one side was written anew.
@@ -33,12 +33,14 @@ MOST_BYTES = 1_000_000
 @dataclass(frozen=True, slots=True)
 class Conflict:
     """What could not be merged. `lines`: first and last in the text with markers, 1-based; `entity`: the definition,
-    "" outside of one; `kind`: what happened, in words; `severity`: low, medium, high or critical."""
+    "" outside of one; `kind`: what happened, in words; `severity`: low, medium, high or critical; `spans`: its lines
+    in the base, ours and theirs (from 0, without the last), None = not known."""
 
     lines: tuple[int, int]
     entity: str
     kind: str
     severity: str
+    spans: Spans | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -285,7 +287,9 @@ def _marked(
         texts = (_bytes("".join(f"{row}\n" for row in part)) for part in (parts[0], first, second))
         shown = git.shown(Hunk(None, *texts), labels.style)
         rows += _text(_between(GitAnswer(None, shown), labels)).split("\n")[:-1]
-        conflicts.append(Conflict((start, len(rows)), piece.entity, piece.why, severity_of(*parts)))
+        one, other = (piece.spans[2], piece.spans[1]) if swapped else (piece.spans[1], piece.spans[2])
+        spans = piece.spans[0], one, other
+        conflicts.append(Conflict((start, len(rows)), piece.entity, piece.why, severity_of(*parts), spans))
     steps = tuple(dict.fromkeys(piece.step for piece in pieces if piece.step))
     text = Lines(tuple(rows), ended).text()
     return Merged(

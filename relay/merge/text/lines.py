@@ -16,6 +16,8 @@ T = TypeVar("T")
 WORD = re.compile(r"\w+")
 #: Lines whose forms are remembered.
 REMEMBERED = 65_536
+#: Lines above and below a place that are compared, to tell it from others.
+MOST_AROUND = 20
 _LETTER = re.compile(r"[^\W_]")
 
 
@@ -67,6 +69,25 @@ def indent_of(line: str) -> str:
 
 def blank(rows: tuple[str, ...] | list[str]) -> bool:
     return not any(row.strip() for row in rows)
+
+
+def place_of(
+    rows: Sequence[str], part: Sequence[str], above: Sequence[str], below: Sequence[str]
+) -> tuple[int, int] | None:
+    """Where `part` stands in `rows`: from 0, without the last; None = not known. `above`, `below`: what stands around
+    it in a text that was made of `rows`, of which as much is compared as tells its places apart."""
+    found = [at for at in range(len(rows) - len(part) + 1) if list(rows[at : at + len(part)]) == list(part)]
+    for many in range(1, MOST_AROUND + 1):
+        if len(found) < 2:
+            break
+        over, under = list(above[max(0, len(above) - many) :]), list(below[:many])
+        found = [
+            at
+            for at in found
+            if list(rows[max(0, at - len(over)) : at]) == over
+            and list(rows[at + len(part) : at + len(part) + len(under)]) == under
+        ]
+    return (found[0], found[0] + len(part)) if len(found) == 1 else None
 
 
 def common_ends(texts: Sequence[Sequence[T]]) -> tuple[int, int]:

@@ -73,9 +73,12 @@ class ConflictRoutes:
 
     async def _around(self, asked: AskedConflict) -> dict[str, Any] | None:
         part, question = asked.part, asked.question
-        sides = ((question.ours_at, part.ours), (question.theirs_at, part.theirs))
+        sides = (
+            (question.ours_at, part.ours, part.places[1]),
+            (question.theirs_at, part.theirs, part.places[2]),
+        )
         main = self._registry.main
-        commit, lines = next((side for side in sides if side[1]), ("", ""))
+        commit, lines, place = next((side for side in sides if side[1]), ("", "", None))
         if main is None or not lines:
             return None
         git = self._registry.scratch.git(main)
@@ -84,6 +87,8 @@ class ConflictRoutes:
         except (GitError, UnicodeDecodeError):
             return None
         found = [at for at in _starts(text) if text.startswith(lines, at)]
+        if place is not None:
+            found = [at for at in found if text.count("\n", 0, at) + 1 == place[0]]
         if len(found) != 1:
             return None
         above, below = text[: found[0]].split("\n")[:-1], text[found[0] + len(lines) :].split("\n")
