@@ -68,6 +68,18 @@ async def test_two_are_told_while_both_work_and_it_ends(open_room: Open) -> None
     )
     listed = await room.relay("merge", "resolve")
     assert "price.py" in listed.out and "AVA" in listed.out and "BEN" in listed.out, listed
+    # Looked at again, at both doors: what it is, and how it ends; nothing is to be written.
+    for level, words in ((3, "does not find it any more"), (4, "the tests pass on both together")):
+        name = found[level]["reference"]
+        typed = await room.reply_to((await room.post(f"/resolve {name}"))["id"], "RELAY")
+        ran = await room.relay("merge", "resolve", name)
+        for said in (typed["body"], ran.out):
+            assert f"Conflict {name}" in said and f"level {level}" in said and words in said, said
+            assert "there is nothing to choose or to write" in said
+        assert ran.code == 0, ran.all
+        (room.folder / "lines.txt").write_text("x = 1\n")
+        written = await room.relay("merge", "resolve", name, "--text", str(room.folder / "lines.txt"))
+        assert written.code == 1 and "there is nothing to write" in written.all, written.all
 
     (ava / "price.py").write_text(RATE.replace("rate)", "rate=1)"))
 

@@ -1,4 +1,4 @@
-"""`relay merge resolve`: write by hand what is to stand in a conflict that the room asked about.
+"""`relay merge resolve`: look at a conflict that the room asked about, and write by hand what is to stand there.
 
 Invariant: the same with a running room and without one. Exit code 0 = done, 1 = could not, 2 = wrong use.
 """
@@ -9,7 +9,9 @@ import argparse
 import asyncio
 import json
 import os
+import shutil
 import subprocess
+import sys
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
@@ -22,6 +24,9 @@ from relay.config.loading import load_for_command
 from relay.config.locate import add_config_option
 from relay.config.settings import Settings
 from relay.faces.operations.registry import OPERATIONS
+from relay.merge.resolution.journal import LEVEL
+from relay.merge.resolution.service import of_json
+from relay.merge.resolution.wording import shown
 from relay.model import Fault, Refusal
 
 MARKS = ("<<<<<<<", "|||||||", "=======", ">>>>>>>")
@@ -35,6 +40,7 @@ def main(words: Sequence[str]) -> int:
     )
     add_config_option(parser)
     parser.add_argument("conflict", nargs="?", metavar="CONFLICT", help="its number, like c3")
+    parser.add_argument("--show", action="store_true", help="print it, and write nothing")
     parser.add_argument("--text", metavar="FILE", help="the lines, instead of your editor")
     parser.add_argument("--name", help="your name in the room (the one that git has for you)")
     parser.add_argument("--json", action="store_true", help="print the result as JSON")
@@ -64,10 +70,16 @@ async def _run(settings: Settings, args: argparse.Namespace) -> int:
             return fail(
                 f"there is no conflict {safe_line(args.conflict, 40)}; without one its list is printed"
             )
+        editor = _editor()
+        if args.text is None and (args.show or editor is None or asked["level"] != LEVEL or asked["whole"]):
+            print(json.dumps(asked) if args.json else safe(_shown(asked, args.show)))
+            return 0
+        if asked["level"] != LEVEL:
+            return fail(f"there is nothing to write: {asked['reference']} is of level {asked['level']}")
         if args.text is not None:
             text = await asyncio.to_thread(Path(args.text).read_text, "utf-8", "surrogateescape")
         else:
-            text = await asyncio.to_thread(_in_editor, marked(asked), Path(asked["path"]).suffix)
+            text = await asyncio.to_thread(_in_editor, editor, marked(asked), Path(asked["path"]).suffix)
         done = await perform(OPERATIONS["resolve"], {"id": asked["reference"], "text": text})
     merges = f"When nothing else conflicts, {asked['agent']}'s work merges with it."
     print(json.dumps(done) if args.json else safe(f"{asked['reference']} is settled. {merges}"))
@@ -92,8 +104,24 @@ def marked(asked: dict[str, Any]) -> str:
     )
 
 
-def _in_editor(text: str, suffix: str) -> str:
-    editor = os.environ.get("VISUAL") or os.environ.get("EDITOR") or "vi"
+def _shown(asked: dict[str, Any], only: bool) -> str:
+    """The conflict as the room shows it; unless that was asked for, why there is nothing to write here."""
+    text = shown(of_json(asked))
+    if only or asked["level"] != LEVEL:
+        return text
+    if asked["whole"]:
+        return f"{text}\n\nThere are no lines to write: choose in the room, or in the page."
+    return f"{text}\n\nNo editor is here: set EDITOR, or give the lines by `--text FILE`."
+
+
+def _editor() -> str | None:
+    """What opens a text; None: there is nothing here."""
+    wanted = os.environ.get("VISUAL") or os.environ.get("EDITOR")
+    return wanted or ("vi" if sys.stdin.isatty() and sys.stdout.isatty() and shutil.which("vi") else None)
+
+
+def _in_editor(editor: str | None, text: str, suffix: str) -> str:
+    assert editor is not None
     with tempfile.TemporaryDirectory(prefix="relay-resolve-") as made:
         path = Path(made) / f"CONFLICT{suffix}"
         path.write_text(text, "utf-8", "surrogateescape")

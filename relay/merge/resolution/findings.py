@@ -61,6 +61,8 @@ class Finding:
             "number": self.number,
             "reference": self.name,
             "agents": list(self.pair),
+            "lines": dict.fromkeys(("base", "a", "b")),
+            "answers": [],
             "agent": None,
             "into": None,
             "ours_at": None,
@@ -68,6 +70,13 @@ class Finding:
             "resolution": None,
             "at": self.at,
         }
+
+    @classmethod
+    def of_json(cls, value: Mapping[str, Any]) -> Finding:
+        """From the form of `as_json`, which has no event."""
+        first, second = value["agents"]
+        conflict = Conflict.of_json(value)
+        return cls(value["number"], value["id"], (first, second), conflict, "", value["at"])
 
 
 def key_of(pair: Pair, conflict: Conflict) -> tuple[Pair, int, str, str | None, str | None]:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any
 
+from relay.git.trial_merge import ConflictPart, as_places
 from relay.merge.resolution import answers, findings, journal
-from relay.merge.resolution.journal import AskedConflict
+from relay.merge.resolution.journal import AskedConflict, Behind, Question
 from relay.merge.resolution.wording import answered, question_text
 from relay.model import Caller
 from relay.store.ports import Store, Tx
@@ -23,6 +24,41 @@ async def found(
     more = await findings.newest(tx, only_open=only_open, limit=limit)
     both: list[AskedConflict | findings.Finding] = [*asked, *more]
     return sorted(both, key=lambda each: -each.number)[:limit]
+
+
+async def of_number(tx: Tx, number: int) -> AskedConflict | findings.Finding:
+    """The one of this number. Raises Refusal."""
+    return await findings.finding(tx, number) or await journal.conflict(tx, number)
+
+
+def of_json(value: Mapping[str, Any]) -> AskedConflict | findings.Finding:
+    """From the form of `as_json` of either, which does not say who was asked, nor by which strategy."""
+    if value["level"] != journal.LEVEL:
+        return findings.Finding.of_json(value)
+    a, b = value["a"], value["b"]
+    part = ConflictPart(
+        value["path"],
+        value["entity"] or "",
+        value["kind"],
+        value["severity"],
+        value["base"],
+        a["after"],
+        b["after"],
+        whole=value["whole"],
+        places=as_places([value["lines"][side] for side in ("base", "a", "b")]),
+    )
+    ours, theirs = (Behind(side["lane"] or "", side["intent"] or "") for side in (a, b))
+    question = Question(value["agent"], value["into"], value["ours_at"], value["theirs_at"], ours, theirs)
+    return AskedConflict(
+        value["number"],
+        part,
+        question,
+        value["state"],
+        "",
+        value["at"],
+        resolution=value["resolution"],
+        answers=tuple(value["answers"]),
+    )
 
 
 def undecided(asked: AskedConflict) -> bool:

@@ -9,38 +9,75 @@ import difflib
 from collections.abc import Sequence
 
 from relay.base.terminal_text import fenced, flat, safe
+from relay.git.merge_state import line_ranges
+from relay.merge.resolution import journal
 from relay.merge.resolution.findings import Finding
 from relay.merge.resolution.journal import AskedConflict, Behind
+from relay.merge.text.lines import lines_of
 
-#: Changed lines of a side that the question shows; characters of an intent.
-MOST_LINES, MOST_INTENT = 8, 160
+#: Changed lines of a side that the question shows, and that are shown to who looks at it again; characters of an
+#: intent.
+MOST_LINES, MOST_SHOWN, MOST_INTENT = 8, 200, 160
+Place = tuple[int, int] | None
 #: Characters of a finding's evidence in a list.
 MOST_EVIDENCE = 400
 
 
-def question_text(asked: AskedConflict) -> str:
-    """The question with its five choices, as markdown."""
+def question_text(asked: AskedConflict, most: int = MOST_LINES) -> str:
+    """The question with its five choices, as markdown. `most`: changed lines of a side."""
     part, question = asked.part, asked.question
     ours, theirs = side_name(question.ours, question.into_name), question.agent
+    base_at, ours_at, theirs_at = part.places
     where = f"`{_plain(part.path)}`" + (f", `{_plain(part.entity)}`" if part.entity else "")
     return "\n".join(
         [
-            f"**Conflict {asked.name}** in {where}: {_plain(part.kind)}. {theirs} cannot be merged into "
-            f"{_plain(question.into_name)} before somebody decides.",
+            f"**Conflict {asked.name}** in {where}: {_plain(part.kind)}. {_state(asked)}",
             "",
-            _side(question.into_name, question.ours),
-            *_changes(part.base, part.ours),
+            _side(question.into_name, question.ours, ours_at),
+            *_changes(part.base, part.ours, (base_at, ours_at), most),
             "",
-            _side(theirs, question.theirs),
-            *_changes(part.base, part.theirs),
-            "",
-            f"`/resolve {asked.name} 1` keep {ours}'s",
-            f"`/resolve {asked.name} 2` keep {theirs}'s",
-            *([] if part.whole else _written(asked)),
-            f"`/resolve {asked.name} 5` keep both branches apart: nothing is merged",
-            *_answers(asked),
+            _side(theirs, question.theirs, theirs_at),
+            *_changes(part.base, part.theirs, (base_at, theirs_at), most),
+            *_choices(asked, ours, theirs),
         ]
     )
+
+
+def _choices(asked: AskedConflict, ours: str, theirs: str) -> list[str]:
+    if asked.state == journal.GONE:
+        return []
+    return [
+        "",
+        f"`/resolve {asked.name} 1` keep {ours}'s",
+        f"`/resolve {asked.name} 2` keep {theirs}'s",
+        *([] if asked.part.whole else _written(asked)),
+        f"`/resolve {asked.name} 5` keep both branches apart: nothing is merged",
+        *_answers(asked),
+    ]
+
+
+def _state(asked: AskedConflict) -> str:
+    """How far it is."""
+    question = asked.question
+    apart = f"{question.agent} cannot be merged into {_plain(question.into_name)}"
+    match asked.state:
+        case journal.OPEN:
+            return f"{apart} before somebody decides."
+        case journal.GONE:
+            return (
+                "It is gone: a side has changed these lines since, or the work is merged. Merging asks anew."
+            )
+    how = (asked.resolution or {}).get("resolution_type", {})
+    by = _plain(how.get("resolver_agent") or how.get("user_id") or "Somebody")
+    if asked.state == journal.REJECTED:
+        return f"{by} keeps both branches apart: {apart}."
+    what = f"{_plain(how['chosen'])}'s side" if how.get("chosen") else f"what {by} wrote"
+    return f"It is settled: {what} stands ({by}). Until the work is merged, another choice takes its place."
+
+
+def shown(found: AskedConflict | Finding) -> str:
+    """A conflict for who looks at it again: the question with all of its lines, or the finding, as markdown."""
+    return finding_text(found) if isinstance(found, Finding) else question_text(found, MOST_SHOWN)
 
 
 def listed(open_: Sequence[AskedConflict | Finding], not_run: str = "") -> str:
@@ -52,12 +89,30 @@ def listed(open_: Sequence[AskedConflict | Finding], not_run: str = "") -> str:
 
 
 def finding_text(found: Finding) -> str:
-    """What the room is told of a finding of level 4, as markdown."""
+    """What a finding of level 3 or 4 is, and how it ends, as markdown."""
     a, b = (_plain(name) for name in found.pair)
-    said = fenced("\n".join(safe(line) for line in found.conflict.evidence))
+    conflict = found.conflict
+    where = ", ".join(f"`{_plain(part)}`" for part in (conflict.path, conflict.entity) if part)
+    what = "the tests fail on the merged tree" if conflict.level == 4 else "the two do not go together"
+    said = fenced("\n".join(safe(line) for line in conflict.evidence))
+    over = "" if conflict.state == journal.OPEN else " It is over."
     return (
-        f"**Conflict {found.name}**: git merges the work of {a} and of {b}, and the tests fail on the merged tree."
-        f"\n\n{said}\n\nNothing is blocked by this. It ends when the tests pass on both together."
+        f"**Conflict {found.name}**{f' in {where}' if where else ''} (level {conflict.level}, {conflict.severity}): "
+        f"git merges the work of {a} and of {b}, and {what}.{over}\n\n{said}\n\n{how_it_ends(found)}"
+    )
+
+
+def how_it_ends(found: Finding) -> str:
+    """What is to be done about a conflict that git does not see."""
+    a, b = (_plain(name) for name in found.pair)
+    ends = (
+        "the tests pass on both together"
+        if found.conflict.level == 4
+        else "a look at the two as they stand does not find it any more"
+    )
+    return (
+        "Nothing is blocked by this, and there is nothing to choose or to write: git merges both. "
+        f"{a} and {b} have to agree. It ends when {ends}, or when one of them has nothing in hand."
     )
 
 
@@ -134,22 +189,47 @@ def side_name(behind: Behind, name: str) -> str:
     return _plain(behind.name or name)
 
 
-def _side(name: str, behind: Behind) -> str:
+def _side(name: str, behind: Behind, place: Place) -> str:
     who = f" ({_plain(behind.name)})" if behind.name and behind.name != name else ""
     intent = f": {_plain(behind.intent)[:MOST_INTENT]}" if behind.intent else ""
-    return f"**{_plain(name)}**{who}{intent}"
+    return f"**{_plain(name)}**{who}{_at(place)}{intent}"
 
 
-def _changes(before: str, after: str) -> list[str]:
-    """What a side made of the base, fenced."""
-    rows = [
-        row
-        for row in difflib.unified_diff(before.split("\n"), after.split("\n"), lineterm="", n=1)
-        if row.strip() and not row.startswith(("---", "+++", "@@"))
-    ]
-    shown = [safe(row) for row in rows[:MOST_LINES]]
-    more = [f"({len(rows) - MOST_LINES} more lines)"] * (len(rows) > MOST_LINES)
-    return [fenced("\n".join(shown) or "(nothing stands there)", "diff"), *more]
+def _at(place: Place) -> str:
+    """The lines of a place in words, behind a name."""
+    if place is None:
+        return ""
+    first, last = place
+    return f", {line_ranges([place])}" if first <= last else f", no line (below line {last})"
+
+
+def _changes(before: str, after: str, places: tuple[Place, Place], most: int) -> list[str]:
+    """What a side made of the base, fenced, with the numbers of the lines in both files as git gives them."""
+    old, new = lines_of(before).rows, lines_of(after).rows
+    rows: list[str] = []
+    for group in difflib.SequenceMatcher(None, old, new, autojunk=False).get_grouped_opcodes(1):
+        spans = (group[0][1], group[-1][2]), (group[0][3], group[-1][4])
+        rows += _numbers(spans, places)
+        for tag, first, last, start, end in group:
+            if tag == "equal":
+                rows += [f" {row}" for row in old[first:last]]
+                continue
+            rows += [f"-{row}" for row in old[first:last]] + [f"+{row}" for row in new[start:end]]
+    said = [safe(row) for row in rows[:most]]
+    more = [f"({len(rows) - most} more lines)"] * (len(rows) > most)
+    return [fenced("\n".join(said) or "(nothing stands there)", "diff"), *more]
+
+
+def _numbers(spans: tuple[tuple[int, int], tuple[int, int]], places: tuple[Place, Place]) -> list[str]:
+    """The head of a part of a difference, as git writes it; none where a place is not known."""
+    said = []
+    for (first, last), place in zip(spans, places, strict=True):
+        if place is None:
+            return []
+        # Of no lines git names the one above.
+        at = place[0] + first - (first == last)
+        said.append(f"{at}" if last - first == 1 else f"{at},{last - first}")
+    return [f"@@ -{said[0]} +{said[1]} @@"]
 
 
 def _plain(text: str) -> str:

@@ -300,9 +300,9 @@ COMMANDS: tuple[Command, ...] = (
         _of_agents(actions.TakeMain, "Say which agent should merge the main branch."),
     ),
     Command(
-        "/resolve [c<number> 1-5]",
+        "/resolve [c<number> [1-5]]",
         "decide what stands where two branches conflict; below `4` stand the lines that you want there; without a "
-        "number: show what is open",
+        "choice: show it again; without a number: show what is open",
         "/resolve c3 1",
         merge_commands.parse_resolve,
     ),

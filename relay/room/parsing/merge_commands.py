@@ -13,8 +13,8 @@ CHOICES = "`1` or `2` keeps a side, `3` lets an agent write it, `4` is by hand, 
 
 
 def parse_resolve(rest: str, agents: Sequence[str]) -> Action:
-    """Nothing, or `c3 1` to `c3 5`, for `3` with an agent behind it, for `4` with what is to stand there in the lines
-    below, in a fenced block or without one. Raises WrongArguments."""
+    """Nothing, `c3` alone, or `c3 1` to `c3 5`, for `3` with an agent behind it, for `4` with what is to stand there
+    in the lines below, in a fenced block or without one. Raises WrongArguments."""
     head, _, below = rest.partition("\n")
     name, *words = head.split()[:4] if head.strip() else [""]
     if not name:
@@ -22,6 +22,8 @@ def parse_resolve(rest: str, agents: Sequence[str]) -> Action:
     found = references.read(name, bare=Thing.CONFLICT)
     if found is None or found[0] is not Thing.CONFLICT:
         raise WrongArguments(f"`{shown(name)}` is no conflict: they are named like `c3`.")
+    if not words and not below.strip():
+        return Resolve(found[1])
     if not words or words[0] not in ("1", "2", "3", "4", "5"):
         raise WrongArguments(f"Say which choice: {CHOICES}.")
     agent = None
