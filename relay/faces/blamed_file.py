@@ -86,7 +86,11 @@ async def blamed_file(
                 raise Refusal(
                     f"{path[:200]!r} has no lines of text.", "Name a file of text.", Fault.MALFORMED
                 )
-            known = await _known(checkout, file["path"], named, settings, store)
+            agents, unlanded = frozenset(settings.agent_names if settings is not None else ()), None
+            if named.agent is not None:
+                head = await checkout.git.maybe("rev-parse", "-q", "--verify", "HEAD")
+                unlanded = (named.agent, head) if head else None
+            known = await known_of(checkout, file["path"], agents, store, unlanded)
             lines = await blame(git, named.commit, file["path"], known, join)
             return BlamedFile(file["path"], named.commit, file["text"], tuple(lines))
     except UnusableCheckout as error:
@@ -133,14 +137,15 @@ async def _at(
     return NamedCommit(commit, None)
 
 
-async def _known(
-    checkout: Checkout, path: str, named: NamedCommit, settings: Settings | None, store: Store | None
+async def known_of(
+    checkout: Checkout,
+    path: str,
+    agents: frozenset[str],
+    store: Store | None,
+    unlanded: tuple[str, str] | None = None,
 ) -> Known:
-    """What the room knows of the commits that a file may come from."""
-    agents = frozenset(settings.agent_names if settings is not None else ())
-    unlanded = None
-    if named.agent is not None and (head := await checkout.git.maybe("rev-parse", "-q", "--verify", "HEAD")):
-        unlanded = named.agent, head
+    """What the room knows of the commits that a file may come from. `agents`: their names; `unlanded`: as of
+    `Known`."""
     if store is None:
         return Known(agents, unlanded=unlanded)
 

@@ -2,7 +2,8 @@
 (docs/merge.md).
 
 Invariants:
-- `blame` is the one place that decides this: the command, HTTP and the page show what it says;
+- `blame` is the one place that decides this: the command, HTTP and the page show what it says. Whose a commit is,
+  `_behind` decides for it and for `made_by`, by which the room says whose a side of a conflict is;
 - git says which commit a line comes from (`git blame`), through merges, renames, and the squashes of which the work
   is kept. Only a line that none of a merge's parents has is the merge's own, and only such a line is `merged` or
   `ai_resolved`;
@@ -156,6 +157,16 @@ async def blame(
             made_so = BlamedLines(line, line, kind, who, made.id, at, made.subject)
             told.append(made_so if stem is None else replace(stem, first=line, last=line))
     return _together(told, texts)
+
+
+async def made_by(
+    git: Git, commit: str, change: str, path: str, known: Known | None = None
+) -> tuple[Kind, str]:
+    """Who made the commit `change`, one that `commit` has, as far as the file `path` goes. Raises GitError."""
+    known = known or Known()
+    behind = await _on_agents_branches(git, commit, path, known, await _squashes(git, known))
+    by_hand = await _brought(git, [(change, path)], known)
+    return _behind((await _commits(git, [change]))[change], known, behind, by_hand.get((change, path), ""))
 
 
 def _together(told: Sequence[BlamedLines], texts: Sequence[str]) -> list[BlamedLines]:

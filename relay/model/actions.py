@@ -337,9 +337,8 @@ class Rewind(Action, word="/rewind"):
 
 @dataclass(frozen=True)
 class Resolve(Action, word="/resolve"):
-    """Answer a conflict by one of its five choices (docs/landing.md); without one: show it; without a conflict: say
-    which are open. `agent`: who is to write it (choice 3); `lines`: what is to stand there (choice 4), empty or with
-    a line end."""
+    """Answer a conflict by one of its five choices (docs/landing.md); without one: show it; without a conflict: list
+    those that are open. `agent`: who is to write it (choice 3); `lines`: what is to stand there (choice 4)."""
 
     conflict: int | None = None
     choice: int | None = None

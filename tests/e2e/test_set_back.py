@@ -218,6 +218,32 @@ async def test_an_agent_that_may_not_run_git_takes_main_in_by_editing(started: S
     )
 
 
+async def test_the_room_decides_what_an_agent_that_is_set_back_does_not(started: Started) -> None:
+    room = await started("AVA", "BEN")
+    await merge(room, "AVA")
+    told = await room.until_said("BEN does not merge into main now", speaker="RELAY")
+    await room.reply_to(told["id"], "BEN")
+    await room.until_said(r"BEN has not settled src/cart\.py", speaker="RELAY")
+    _, done = await room.ask("POST", "/api/worktrees/BEN/merge", json={"name": "ann"})
+    assert not done["success"] and "a merge is under way. The room is asked about c1" in done["reason"], done
+    asked = await room.until_said(r"\*\*Conflict c1\*\* in `src/cart\.py`, `total`", speaker="RELAY")
+    assert "**main** (AVA), line 2" in asked["body"] and "**BEN**, line 2" in asked["body"], asked["body"]
+    again = await room.reply_to((await room.post("/resolve c1"))["id"], "RELAY")
+    shown = await room.relay("merge", "resolve", "c1", "--show")
+    assert again["body"] == asked["body"] == shown.out.rstrip("\n"), shown.all
+    said = await room.reply_to((await room.post("/resolve c1 2"))["id"], "RELAY")
+    assert "gives up the merge of main that relay has begun there" in said["body"], said["body"]
+    _, done = await room.ask("POST", "/api/worktrees/BEN/merge", json={"name": "ann"})
+    assert "Nothing is merged yet: relay joins 1 file" in done["reason"], done
+    dry = await room.relay("worktrees", "merge", "BEN", "--dry-run", "--json", "--name", "ann")
+    tree = json.loads(dry.out)["tree"]
+    landed = await room.relay("worktrees", "merge", "BEN", "--joined", tree, "--name", "ann")
+    assert landed.code == 0, landed.all
+    assert (room.folder / "src" / "cart.py").read_text() == CART.replace("sum(items)", "sum(items)  # BEN")
+    over = await until(room, lambda one: bool(one["closed_at"]), "the end of the advisory")
+    assert over["closed_why"] == "BEN merges into main again; relay joins src/cart.py by what was chosen"
+
+
 async def test_a_second_landing_while_a_merge_is_under_way_is_told(started: Started) -> None:
     room = await started("AVA", "BEN")
     cart = room.runtime / "worktrees" / "ben" / "src" / "cart.py"

@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
+import json
 import sys
+from subprocess import CalledProcessError
 
 import pytest
 
+from relay.airspace.advisories.rules.set_back import why_ended
+from relay.airspace.worktrees.branch_updates import BranchUpdates
+from relay.airspace.worktrees.merging.proposal import MergeOptions
 from relay.airspace.worktrees.view import rows
+from relay.merge.resolution.service import of_json
+from relay.merge.resolution.wording import shown
 from relay.model import Refusal
 from relay.model.actions import Resolve
 from relay.room.journal.ledger import QUEUED
 from tests.engines import BOTH, all_events
 from tests.git.repository import commit, git, write
-from tests.merge.place import ANN, BASE, BEN, BEN_IS, BOTH_SIDES, Open
+from tests.merge.place import ANN, AVA, BASE, BEN, BEN_IS, BOTH_SIDES, Open, Place
 
 
 @BOTH
@@ -158,3 +165,181 @@ async def test_branches_that_are_kept_apart_do_not_merge(open_place: Open) -> No
     await place.refused()
     # Who wants it all the same is asked again.
     assert (await place.say()).startswith("c1 `store.py`")
+
+
+@BOTH
+async def test_a_conflict_is_looked_at_again(open_place: Open) -> None:
+    place = await open_place()
+    await place.collide("# A\n" + AVA, "# B\n\n" + BEN)
+    [question] = [body for body in await place.messages() if "Conflict c" in body and "`load`" in body]
+    number = int(question.split("**Conflict c")[1].split("*")[0])
+    # What was asked, at any time: both sides with their lines in the file, and the choices.
+    again = await place.say(number)
+    assert again == question
+    for words in ("**main** (AVA), line 6", "**BEN**, line 7", "@@ -5 +6 @@", "@@ -5 +7 @@", "`load`"):
+        assert words in again, again
+    [asked] = [each for each in await place.open.list() if each["number"] == number]
+    assert asked["lines"] == {"base": (5, 5), "a": (6, 6), "b": (7, 7)}
+    assert shown(of_json(json.loads(json.dumps(asked)))) == again, "the terminal says the same"
+    # Work elsewhere in the file moves its lines.
+    write(place.at("BEN"), {"store.py": "# B\n\n# C\n" + BEN})
+    assert "**BEN**, line 8" in await place.say(number)
+    await place.say(number, 2)
+    settled = await place.say(number)
+    assert "It is settled: BEN's side stands (ann)." in settled and f"`/resolve c{number} 1`" in settled
+    write(place.at("BEN"), {"store.py": BASE})
+    gone = await place.say(number)
+    assert f"c{number} is gone" in gone and "It is gone" in gone and f"`/resolve c{number} 1`" not in gone
+    with pytest.raises(Refusal, match="There is no conflict c9"):
+        await place.say(9)
+
+
+async def test_lines_that_stand_twice_are_in_the_function_that_they_are_in(open_place: Open) -> None:
+    place = await open_place()
+    twice = "def one(x):\n    return x\n\n\ndef two(x):\n    return x\n"
+    commit(place.folder, {"twice.py": twice})
+    await place.look()
+    for agent, text in (("AVA", "x + 1"), ("BEN", "x + 2")):
+        git(place.at(agent), "merge", "-q", "main")
+        changed = text.join(twice.rsplit("x", 1))
+        write(place.at(agent), {"twice.py": changed})
+    await place.look()
+    await place.actions.merge("AVA", "ann")
+    await place.look()
+    await place.refused()
+    [conflict] = await place.open.list()
+    assert (conflict["entity"], conflict["lines"]["a"], conflict["lines"]["b"]) == ("two", (6, 6), (6, 6))
+
+
+@BOTH
+@pytest.mark.parametrize("squash", [False, True])
+async def test_an_agents_commit_under_its_owners_name_is_the_agents(open_place: Open, squash: bool) -> None:
+    place = await open_place()
+    top = place.at("AVA")
+    commit(top, {"store.py": AVA})
+    assert git(top, "log", "-1", "--format=%an") not in ("AVA", "BEN"), "as the owner's git signs it"
+    await place.look()
+    await place.actions.merge("AVA", "ann", MergeOptions(squash=squash))
+    write(place.at("BEN"), {"store.py": BEN})
+    await place.look()
+    await place.refused()
+    [question] = [body for body in await place.messages() if "Conflict c1" in body]
+    assert "**main** (AVA)" in question and "`/resolve c1 1` keep AVA's" in question, question
+    assert "AVA's side stands" in await place.say(1, 1)
+
+
+async def test_each_file_has_its_own_side(open_place: Open) -> None:
+    place = await open_place()
+    # A person's commit in the main checkout, to another file than AVA's.
+    commit(place.folder, {"other.py": "x = 1\n"})
+    for agent in ("AVA", "BEN"):
+        git(place.at(agent), "merge", "-q", "main")
+    commit(place.folder, {"other.py": "x = 2\n"})
+    write(place.at("AVA"), {"store.py": AVA})
+    await place.look()
+    await place.actions.merge("AVA", "ann")
+    write(place.at("BEN"), {"store.py": BEN, "other.py": "x = 3\n"})
+    await place.look()
+    await place.refused()
+    who = git(place.folder, "log", "-1", "--format=%an", "--", "other.py")
+    found = {each["path"]: each["a"]["lane"] for each in await place.open.list()}
+    assert found == {"store.py": "AVA", "other.py": who} and who != "AVA"
+
+
+async def test_a_merge_that_somebody_began_with_git_is_said(open_place: Open) -> None:
+    place = await open_place()
+    await place.collide()
+    top = place.at("BEN")
+    git(top, "commit", "-qam", "mine")
+    with pytest.raises(CalledProcessError):
+        git(top, "merge", "main")
+    with pytest.raises(Refusal, match=r"c1 waits\. In BEN's worktree a merge is under way") as waits:
+        await place.say(1, 2)
+    assert f"git -C {top} merge --abort`. Then choose." in waits.value.fix
+    again = await place.say(1)
+    assert "a merge is under way" in again and "`/resolve c1 2`" in again
+    assert (await place.say()).startswith("c1 `store.py`"), "it still waits"
+    git(top, "merge", "--abort")
+    assert "c1 is settled: BEN's side stands" in await place.say(1, 2)
+    assert await place.land() == BEN
+
+
+async def under_way(place: Place) -> str:
+    """BEN is asked by `/update`, and does nothing; what it was told."""
+    worktree = place.registry.worktrees["BEN"]
+    updates = BranchUpdates(place.registry)
+    told = await updates.take(worktree, await worktree.take_snapshot(everything=True), begin=True)
+    await place.look()
+    return told
+
+
+@BOTH
+async def test_the_room_decides_while_an_update_is_under_way(open_place: Open) -> None:
+    place = await open_place()
+    for agent, text in (("AVA", AVA), ("BEN", BEN)):
+        write(place.at(agent), {"store.py": text})
+    await place.look()
+    await place.actions.merge("AVA", "ann")
+    await place.look()
+    assert "relay has begun to merge main" in await under_way(place)
+    refusal = await place.refused()
+    assert "a merge is under way. The room is asked about c1 all the same." in refusal.message
+    assert "merging gives that merge up" in refusal.fix
+    said = await place.say(1, 2)
+    assert "merges it, and gives up the merge of main that relay has begun there" in said, said
+    with pytest.raises(Refusal, match="Nothing is merged yet: relay joins 1 file"):
+        await place.actions.merge("BEN", "ann")
+    assert not (place.at("BEN") / "store.py").read_text().startswith("<") and any(
+        "relay gave up the merge of main" in body for body in await place.messages()
+    )
+    assert await place.land() == BEN
+
+
+async def test_an_update_that_was_edited_is_not_given_up_by_itself(open_place: Open) -> None:
+    place = await open_place()
+    await place.collide()
+    await under_way(place)
+    store = place.at("BEN") / "store.py"
+    begun = store.read_text() + "# half\n"
+    store.write_text(begun)
+    refusal = await place.refused()
+    assert "BEN has edited its files since" in refusal.fix and "worktrees abort BEN" in refusal.fix
+    said = await place.say(1, 2)
+    assert "its files were edited" in said and "worktrees abort BEN" in said
+    with pytest.raises(Refusal, match="a merge is under way"):
+        await place.actions.merge("BEN", "ann")
+    assert store.read_text() == begun
+    await place.actions.abort("BEN", "ann")
+    assert await place.land() == BEN
+
+
+async def test_a_question_ends_when_the_agent_settles_it_in_its_worktree(open_place: Open) -> None:
+    place = await open_place()
+    await place.collide()
+    await under_way(place)
+    worktree = place.registry.worktrees["BEN"]
+    write(place.at("BEN"), {"store.py": BASE.replace("    return json.load(open(path))\n", BOTH_SIDES)})
+    updates = BranchUpdates(place.registry)
+    await updates.conclude(worktree, await worktree.take_snapshot(everything=True))
+    assert await place.say() == "No conflict waits for a decision."
+    assert "It is gone" in await place.say(1)
+    await place.look()
+    assert (await place.actions.merge("BEN", "ann"))["success"]
+
+
+@BOTH
+async def test_nothing_is_left_of_what_was_not_chosen(open_place: Open) -> None:
+    place = await open_place()
+    await place.collide()
+    said = await place.say(1, 1)
+    assert said.startswith("c1 is settled: AVA's side stands.") and "nothing is left to merge" in said
+    assert "worktrees discard BEN" in said and "worktrees merge" not in said
+    with pytest.raises(Refusal, match="by what was chosen in its conflicts, main stays as it is") as refused:
+        await place.actions.merge("BEN", "ann")
+    assert "worktrees discard BEN" in refused.value.fix
+    await place.look()
+    trials = await place.registry.merge_trials.trials(await place.registry.target())
+    why = why_ended("BEN", trials, frozenset({"BEN"}), "main")
+    assert "nothing left to merge by what was chosen" in why and "is in main" not in why
+    gone = await place.actions.discard("BEN", "ann")
+    assert gone["success"] and "refs/relay/kept/ben/" in gone["kept"]

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from relay.airspace.worktrees.branch_updates import BranchUpdates
@@ -24,19 +24,37 @@ from relay.airspace.worktrees.lifecycle import (
 from relay.airspace.worktrees.merging.merge_into_main import Conflict
 from relay.airspace.worktrees.merging.proposal import (
     MergeOptions,
-    MergeSource,
     NotAccepted,
     last_change,
 )
 from relay.airspace.worktrees.merging.take_back import MergeTakeBack
+from relay.airspace.worktrees.merging.under_way import UnderWay, begun_by_relay, under_way
 from relay.airspace.worktrees.merging.wording import joined_words, some_paths, warned
 from relay.airspace.worktrees.registry import WorktreeRegistry
 from relay.airspace.worktrees.room import WantedMerge
 from relay.airspace.worktrees.tracked_worktree import TrackedWorktree, WorktreeGone
 from relay.config.command_line import command
 from relay.git.run import GitError
-from relay.git.trial_merge import ConflictPart, merge_trees
+from relay.git.trial_merge import ConflictPart, Merge, merge_trees
 from relay.model import Refusal
+
+
+@dataclass(frozen=True, slots=True)
+class Resolvable:
+    """An agent's work (at `commit`) against the main branch (at `into_at`). `merge`: what comes of merging it now,
+    None = git cannot tell; `nothing`: that leaves the main branch as it is; `begun`: relay has begun to merge the
+    main branch into the agent's; `edited`: somebody has changed its files since."""
+
+    merge: Merge | None
+    into_at: str
+    commit: str
+    nothing: bool = False
+    begun: bool = False
+    edited: bool = False
+
+    @property
+    def parts(self) -> Sequence[ConflictPart]:
+        return () if self.merge is None else self.merge.parts
 
 
 @contextmanager
@@ -98,6 +116,7 @@ class WorktreeActions:
         async with self._changing(self._idle(agent, "merged"), "merged") as worktree:
             try:
                 with _refusing("git could not merge it"):
+                    await self._make_way(worktree)
                     merger, source = await self._branch_updates.merger(worktree)
                     result = await merger.merge(source, by, options)
             except Conflict as refusal:
@@ -105,7 +124,7 @@ class WorktreeActions:
                 branch, conflicts = branch or worktree.branch, {"conflicts": list(refusal.paths)}
                 tried = WorktreeChange(CONFLICTED, worktree.name, branch, by, details=conflicts)
                 await self._registry.room.record(tried)
-                if asked := await self._ask(worktree, source, refusal):
+                if asked := await self._ask(worktree, source.snapshot.commit, refusal):
                     names = ", ".join(asked)
                     raise Refusal(
                         refusal.message,
@@ -153,33 +172,88 @@ class WorktreeActions:
             "warnings": list(merged.warnings),
         }
 
-    async def _ask(self, worktree: TrackedWorktree, source: MergeSource, refusal: Conflict) -> Sequence[str]:
-        """Ask the room about what conflicts; the names of these conflicts."""
+    async def _make_way(self, worktree: TrackedWorktree) -> None:
+        """Where relay has begun to merge the main branch into the agent's own: give that up, when the work merges
+        without it by what was chosen, and nobody has edited its files. Else raises Refusal, and asks the room."""
+        if not worktree.own or (began := await begun_by_relay(worktree.checkout)) is None:
+            return
+        work = await self._resolvable(worktree)
+        agent, main = worktree.name, self._registry.main
+        assert main is not None
+        if work.merge is not None and work.merge.clean and not work.edited:
+            update, source = await self._branch_updates.update_of(worktree)
+            if started := await update.resume(agent, worktree.checkout, source.snapshot):
+                await self._branch_updates.give_up(worktree, update, started, "relay")
+            return
+        refusal = await under_way(agent, worktree.checkout, own=True)
+        assert refusal is not None
+        if work.merge is None or work.merge.clean:
+            raise refusal
+        found = Conflict(work.merge.conflicts, "", "", work.merge, (began.into, work.into_at))
+        if not (asked := await self._ask(worktree, work.commit, found)):
+            raise refusal
+        then = (
+            f"{agent} has edited its files since: when the room has decided, {command(f'worktrees abort {agent}')} "
+            "gives the merge up (what stands in the files is kept), and merging goes by what was chosen."
+            if work.edited
+            else "When the room has decided, merging gives that merge up, and goes by what was chosen."
+        )
+        raise UnderWay(
+            f"{refusal.message} The room is asked about {', '.join(asked)} all the same.",
+            f"`/resolve {asked[0]} 1` to `5`. {then} Or {agent} settles it: `/update @{agent}` asks.",
+        )
+
+    async def _ask(self, worktree: TrackedWorktree, work: str, refusal: Conflict) -> Sequence[str]:
+        """Ask the room about what conflicts between the main branch and the commit `work`; the names of these
+        conflicts."""
         parts = [] if refusal.merge is None else [part for part in refusal.merge.parts if not part.settled]
         if not parts or self._registry.main is None:
             return ()
         git, room = self._registry.scratch.git(self._registry.main), self._registry.room
-        about = await room.summary(worktree.name, source.since)
+        about = await room.summary(worktree.name, worktree.work.started_at if worktree.work else 0.0)
         intent = (about.requests or about.tasks or ("",))[-1]
-        ours = await last_change(git, refusal.main, source.snapshot.commit, [part.path for part in parts])
-        wanted = WantedMerge(
-            worktree.name, refusal.into, refusal.main, source.snapshot.commit, ours, (worktree.name, intent)
-        )
+        ours = dict[str, tuple[str, str]]()
+        for path in dict.fromkeys(part.path for part in parts):
+            commit, signed, subject = await last_change(git, refusal.main, work, path)
+            if commit:
+                agents = frozenset(self._registry.settings.agent_names)
+                maker = await room.maker(self._registry.main, git, agents, refusal.main, commit, path)
+                ours[path] = maker or signed, subject
+        wanted = WantedMerge(worktree.name, refusal.into, refusal.main, work, ours, (worktree.name, intent))
         return await room.ask(wanted, parts)
 
-    async def resolvable(self, agent: str) -> tuple[Sequence[ConflictPart], str, str]:
-        """Where the agent's work as it stands conflicts with the main branch, settled or not; the commits of that
-        branch and of the work. Raises Refusal."""
+    async def resolvable(self, agent: str) -> Resolvable:
+        """The agent's work as it stands against the main branch, with what was chosen. Raises Refusal: there is none,
+        or something else than a merge of relay's is under way there."""
         worktree = self._registry.find(agent)
-        target, main = await self._registry.target(), self._registry.main
-        if worktree is None or target is None or main is None:
+        if worktree is None:
             raise Refusal(f"There is no worktree of {agent} any more.", f"{command('worktrees')} lists them.")
         with _refusing("git could not try the merge"):
-            snapshot = await worktree.take_snapshot(everything=True)
-            merged = await merge_trees(
-                self._registry.scratch.git(main), target.commit, snapshot.commit, self._registry.room.join
-            )
-        return () if merged is None else merged.parts, target.commit, snapshot.commit
+            return await self._resolvable(worktree)
+
+    async def _resolvable(self, worktree: TrackedWorktree) -> Resolvable:
+        target, main = await self._registry.target(), self._registry.main
+        if target is None or main is None:
+            raise Refusal("It is not known what work is merged into.", f"{command('worktrees')} says why.")
+        began = await begun_by_relay(worktree.checkout) if worktree.own else None
+        refusal = await under_way(worktree.name, worktree.checkout, own=worktree.own)
+        if began is None and refusal is not None:
+            raise refusal
+        snapshot = await worktree.take_snapshot(everything=True)
+        git = self._registry.scratch.git(main)
+        # What relay merges into its branch is given up for what the room decides: the work is what it was before.
+        commit = began.head if began is not None else snapshot.commit
+        merged = await merge_trees(git, target.commit, commit, self._registry.room.join)
+        before = await git.line("rev-parse", f"{target.commit}^{{tree}}")
+        left = await worktree.checkout.git.line("rev-parse", f"{began.commit}^{{tree}}") if began else ""
+        return Resolvable(
+            merged,
+            target.commit,
+            commit,
+            nothing=merged is not None and merged.clean and merged.tree == before,
+            begun=began is not None,
+            edited=began is not None and snapshot.tree != left,
+        )
 
     async def discard(self, agent: str, by: str) -> dict[str, Any]:
         """Take an agent's work back: its branch and its files are the main branch's again, and all of it is held by a

@@ -5,12 +5,13 @@ Invariant: a change that git has made is not undone because the room could not r
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 
 from relay.airspace.pair_facts import SemanticConflict
 from relay.airspace.worktrees.commit_message import WorkSummary
 from relay.airspace.worktrees.lifecycle import WorktreeChange
+from relay.git.checkout import Checkout
 from relay.git.run import Git
 from relay.git.trial_merge import ConflictPart, Merge
 
@@ -36,14 +37,14 @@ class MergeTest:
 
 @dataclass(frozen=True, slots=True)
 class WantedMerge:
-    """A merge that conflicts: the work of `agent` at the commit `theirs_at` into `into` at `ours_at`. `ours`,
-    `theirs`: who is behind each side and what it is for, as far as that is known."""
+    """A merge that conflicts: the work of `agent` at the commit `theirs_at` into `into` at `ours_at`. `ours`
+    (by path), `theirs`: who is behind each side and what it is for, as far as that is known."""
 
     agent: str
     into: str
     ours_at: str
     theirs_at: str
-    ours: tuple[str, str] = ("", "")
+    ours: Mapping[str, tuple[str, str]] = field(default_factory=dict)
     theirs: tuple[str, str] = ("", "")
 
 
@@ -72,6 +73,13 @@ class WorktreeRoom:
     async def ask(self, wanted: WantedMerge, parts: Sequence[ConflictPart]) -> Sequence[str]:
         """Ask people what is to stand where both sides changed the same; the names of these conflicts in the room."""
         return ()
+
+    async def maker(
+        self, checkout: Checkout, git: Git, agents: frozenset[str], main: str, commit: str, path: str
+    ) -> str:
+        """Who made a commit that the main branch `main` of `checkout` has, as far as this path goes: one of `agents`,
+        or a person; empty: nobody knows more than git. `git`: in the scratch."""
+        return ""
 
     async def tested(self, places: Sequence[str], test: MergeTest) -> Sequence[str]:
         """The configured tests were run on a merge with what was chosen in these places (ids of

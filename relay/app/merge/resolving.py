@@ -9,15 +9,19 @@ Invariants:
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 from relay.airspace.worktrees.actions import WorktreeActions
+from relay.airspace.worktrees.merging.under_way import UnderWay
 from relay.app.wiring.conflicts.asking import say_to
 from relay.config.command_line import command
+from relay.git.trial_merge import ConflictPart
 from relay.merge.resolution import answers, journal
+from relay.merge.resolution.findings import Finding
 from relay.merge.resolution.journal import AskedConflict, Resolution
-from relay.merge.resolution.service import found
-from relay.merge.resolution.wording import listed, side_name
+from relay.merge.resolution.service import found, of_number
+from relay.merge.resolution.wording import listed, shown, side_name
 from relay.model import Refusal
 from relay.model.actions import Resolve
 from relay.model.ports import Voice
@@ -41,11 +45,25 @@ class ConflictService:
     async def carry_out(self, action: Any, *, by: str, source_key: str) -> str:
         """`/resolve`; the room's answer, as markdown. Raises Refusal."""
         assert isinstance(action, Resolve)
+        if action.conflict is not None and action.choice is None:
+            return await self.show(action.conflict)
         if action.conflict is None or action.choice is None:
             open_ = await self._store.read(lambda tx: found(tx, only_open=True))
             return listed(open_, self._not_run())
         who, lines = action.agent, action.lines
         return await self.choose(action.conflict, action.choice, by=by, agent=who, text=lines)
+
+    async def show(self, number: int) -> str:
+        """The conflict for who looks at it again, with its lines as they stand now, as markdown. Raises Refusal:
+        there is none."""
+        found = await self._store.read(lambda tx: of_number(tx, number))
+        if isinstance(found, Finding) or found.state == journal.GONE:
+            return shown(found)
+        try:
+            _, part = await self._standing(number)
+        except Refusal as refusal:
+            return f"{shown(await self._store.read(lambda tx: of_number(tx, number)))}\n\n{refusal}"
+        return shown(replace(found, part=part))
 
     async def choose(
         self, number: int, choice: int, *, by: str, agent: str | None = None, text: str | None = None
@@ -82,39 +100,49 @@ class ConflictService:
 
     async def standing(self, number: int) -> AskedConflict:
         """The conflict, where both sides still say the same there. Raises Refusal with how they stand."""
+        return (await self._standing(number))[0]
+
+    async def _standing(self, number: int) -> tuple[AskedConflict, ConflictPart]:
+        """As `standing`, and its place as it is now."""
         asked = await self._store.read(lambda tx: journal.conflict(tx, number))
-        parts, main, work = await self._actions.resolvable(asked.question.agent)
-        if asked.part.id in {part.id for part in parts}:
-            return asked
+        agent, into = asked.question.agent, asked.question.into_name
+        try:
+            work = await self._actions.resolvable(agent)
+        except UnderWay as refusal:
+            raise UnderWay(
+                f"{asked.name} waits. {refusal.message}", f"{refusal.fix} Then choose."
+            ) from refusal
+        parts = work.parts
+        if now := next((part for part in parts if part.id == asked.part.id), None):
+            return asked, now
 
         async def gone(tx: Tx) -> None:
             await journal.gone(tx, await journal.conflict(tx, number))
 
         await self._store.write(gone)
         left = sorted({part.path for part in parts if not part.settled})
-        agent, into = asked.question.agent, asked.question.into_name
-        now = (
+        stand = (
             f"They conflict in {', '.join(left[:5])} now: merging asks about that."
             if left
             else f"{agent}'s branch does not conflict with {into} any more."
         )
         raise Refusal(
             f"{asked.name} is gone: {agent} or {into} has changed {asked.part.path} since.",
-            f"{now} ({into} is at {main[:9]}, {agent}'s work at {work[:9]}.)",
+            f"{stand} ({into} is at {work.into_at[:9]}, {agent}'s work at {work.commit[:9]}.)",
             code="moved_on",
         )
 
     async def _settle(self, asked: AskedConflict, resolution: Resolution) -> str:
-        async def work(tx: Tx) -> AskedConflict:
+        async def decide(tx: Tx) -> AskedConflict:
             # git was asked in between, and somebody else may have chosen meanwhile.
             return await journal.resolve(tx, await journal.conflict(tx, asked.number), resolution)
 
-        made = await self._store.write(work, durable=True)
+        made = await self._store.write(decide, durable=True)
         if made.state == journal.REJECTED:
             return f"{made.name}: both branches stay apart. Nothing of {asked.question.agent}'s is merged."
-        parts, _, _ = await self._actions.resolvable(asked.question.agent)
-        agent = asked.question.agent
-        ids = {part.id for part in parts if not part.settled}
+        agent, into = asked.question.agent, asked.question.into_name
+        work = await self._actions.resolvable(agent)
+        ids = {part.id for part in work.parts if not part.settled}
         open_ = await self._store.read(lambda tx: journal.newest(tx, only_open=True))
         left = [other.name for other in open_ if other.part.id in ids]
         whose = (
@@ -124,8 +152,22 @@ class ConflictService:
         )
         if left:
             return f"{made.name} is settled: {whose}. Left: {', '.join(left)}."
-        merge = command(f"worktrees merge {agent}")
-        return f"{made.name} is settled: {whose}. Nothing of {agent}'s is left to decide: {merge} merges it."
+        merge, discard = command(f"worktrees merge {agent}"), command(f"worktrees discard {agent}")
+        settled = f"{made.name} is settled: {whose}. Nothing of {agent}'s is left to decide"
+        if work.nothing:
+            return (
+                f"{settled}, and nothing is left to merge: {into} has all that is to stand. {discard} takes "
+                f"{agent}'s work off its branch, and keeps it."
+            )
+        if work.edited:
+            abort = command(f"worktrees abort {agent}")
+            return (
+                f"{settled}. A merge of {into} is under way in {agent}'s worktree, and its files were edited: "
+                f"{abort} gives that up (what stands in the files is kept), then {merge} merges what was chosen. "
+                f"When {agent} settles it instead, that counts."
+            )
+        ended = f", and gives up the merge of {into} that relay has begun there" if work.begun else ""
+        return f"{settled}: {merge} merges it{ended}."
 
     async def _ask(self, asked: AskedConflict, agent: str, by: str) -> str:
         async def work(tx: Tx) -> None:

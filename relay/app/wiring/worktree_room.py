@@ -21,7 +21,7 @@ import structlog
 from relay.airspace.advisories import table
 from relay.airspace.pair_facts import SemanticConflict
 from relay.airspace.worktrees.commit_message import WorkSummary, asked_of
-from relay.airspace.worktrees.lifecycle import CHANGED, WorktreeChange
+from relay.airspace.worktrees.lifecycle import CHANGED, MERGED, TAKEN_IN, WorktreeChange
 from relay.airspace.worktrees.room import MergeTest, WantedMerge, WorktreeRoom
 from relay.app.wiring.conflicts.asking import ask_about
 from relay.app.wiring.merge_tools import MergeTools
@@ -29,11 +29,14 @@ from relay.config.merge import JOIN, MergeStrategy
 from relay.coordination.tasks import claims
 from relay.coordination.writes.fencing import LockCheck
 from relay.coordination.writes.lock_guard import caller_of
-from relay.git.run import Git
+from relay.faces.blamed_file import known_of
+from relay.git.checkout import Checkout
+from relay.git.run import Git, GitError
 from relay.git.trial_merge import ChosenText, ConflictPart, Merge
 from relay.log import events
 from relay.log.commit_trailers import commit_trailers
 from relay.log.events import Event, Lane, NewEvent
+from relay.merge.blame import made_by
 from relay.merge.resolution import journal
 from relay.model import LOCKED, Kind, Refusal
 from relay.model.ports import Voice
@@ -85,21 +88,34 @@ class StoredWorktreeRoom(WorktreeRoom):
 
     async def ask(self, wanted: WantedMerge, parts: Sequence[ConflictPart]) -> Sequence[str]:
         async def work(tx: Tx) -> list[str]:
-            question = journal.Question(
-                wanted.agent,
-                wanted.into,
-                wanted.ours_at,
-                wanted.theirs_at,
-                journal.Behind(*wanted.ours),
-                journal.Behind(*wanted.theirs),
-            )
-            asked = await journal.ask(tx, question, parts, lambda path: self._strategy(path).use)
+            asked = list[journal.AskedConflict]()
+            for path in dict.fromkeys(part.path for part in parts):
+                question = journal.Question(
+                    wanted.agent,
+                    wanted.into,
+                    wanted.ours_at,
+                    wanted.theirs_at,
+                    journal.Behind(*wanted.ours.get(path, ())),
+                    journal.Behind(*wanted.theirs),
+                )
+                here = [part for part in parts if part.path == path]
+                asked += await journal.ask(tx, question, here, lambda path: self._strategy(path).use)
             for each in asked:
                 if each.is_new:
                     await ask_about(tx, each, self._strategy(each.part.path), self._voice)
             return [each.name for each in asked]
 
         return await self._store.write(work, durable=True)
+
+    async def maker(
+        self, checkout: Checkout, git: Git, agents: frozenset[str], main: str, commit: str, path: str
+    ) -> str:
+        try:
+            known = await known_of(checkout, path, agents, self._store)
+            return (await made_by(git, main, commit, path, known))[1]
+        except (GitError, StoreError, self._store.transient, self._store.errors) as error:
+            log.warning("who made a commit is not known", commit=commit, reason=str(error))
+            return ""
 
     async def tested(self, places: Sequence[str], test: MergeTest) -> Sequence[str]:
         async def work(tx: Tx) -> list[str]:
@@ -181,6 +197,11 @@ class StoredWorktreeRoom(WorktreeRoom):
                 CHANGED, lane, outputs=change.as_json(), branch=change.branch, snapshot=change.commit
             )
             event = await events.append(tx, new)
+            if change.what in (MERGED, TAKEN_IN):
+                # What it was asked about is decided, in one way or the other.
+                for asked in await journal.newest(tx, only_open=True, limit=_MOST):
+                    if asked.question.agent == change.agent:
+                        await journal.gone(tx, asked)
             if change.text:
                 meta = {"notice": "worktree", "agent": change.agent, "change": change.what}
                 await ledger.say(tx, change.text, now=time.time(), parents=[event.id], meta=meta)

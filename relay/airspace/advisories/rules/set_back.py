@@ -117,6 +117,8 @@ def why_ended(agent: str, trials: Mapping[str, Trial], merged: frozenset[str], b
     if trial is None:
         return f"{agent} no longer has a worktree"
     if trial.verdict is Verdict.NOTHING:
+        if any("resolved" in file.by for file in trial.joined):
+            return f"{agent} has nothing left to merge by what was chosen in its conflicts: {branch} stays as it is"
         if agent in merged:
             return f"the work of {agent} is in {branch}"
         return f"{agent} has nothing left to merge"

@@ -9,7 +9,6 @@ leaves a branch is held by another ref first. No hook and no filter runs.
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -25,12 +24,13 @@ from relay.airspace.worktrees.merging.proposal import (
     unknown_person_note,
     with_trailers,
 )
+from relay.airspace.worktrees.merging.under_way import under_way, way_out
 from relay.airspace.worktrees.merging.wording import some_paths
 from relay.airspace.worktrees.room import WorktreeRoom
 from relay.config.command_line import command
 from relay.git.checkout import Checkout, Head, head_of
 from relay.git.diff import Differ, Record, attributes, changed_files, filtered, left_markers, unified
-from relay.git.merge_state import located, merge_heads, operation_under_way, started_merge
+from relay.git.merge_state import located, operation_under_way
 from relay.git.run import LONG_S, Git, GitError, name_of
 from relay.git.scratch_repository import ScratchRepository
 from relay.git.signing import Signature, of_person, of_relay, signed
@@ -66,12 +66,6 @@ class DiscardResult:
     files: int
 
 
-def _way_out(checkout: Checkout, doing: str) -> str:
-    """What ends it, for the person in whose checkout it is."""
-    git = f"git -C {shlex.quote(str(checkout.top))} {doing.removeprefix('a ')}"
-    return f"Settle it, then `{git} --continue`. Or give it up: `{git} --abort`."
-
-
 async def refuse_filtered(git: Git, before: str, tree: str, what: str, fix: str) -> None:
     """Raise Refusal where a filter belongs to a file that `tree` changes: it would be committed as it is on disk, and
     that is not what is wanted."""
@@ -89,6 +83,15 @@ async def refuse_to_filter(
     if paths := await filtered(scratch, checkout, tree, [record.path for record in changed]):
         message = "The merge writes files that go through a git filter, which relay does not run: "
         raise Refusal(f"{message}{some_paths(paths)}.", fix)
+
+
+def nothing_left(agent: str, branch: str, into: str) -> Refusal:
+    """Of work whose conflicts were decided, all for the branch that it was to be merged into."""
+    return Refusal(
+        f"{branch} of {agent} has nothing left to merge: by what was chosen in its conflicts, {into} stays as it is.",
+        f"Choose otherwise (`/resolve c<number>` shows a conflict), or {command(f'worktrees discard {agent}')} takes "
+        "the work off its branch, and keeps it.",
+    )
 
 
 class Conflict(Refusal):
@@ -236,6 +239,8 @@ class BranchMerger:
                 (into, main),
             )
         changed = await changed_files(git, main, merged.tree, renames=False)
+        if not changed and any(part.settled for part in merged.parts):
+            raise nothing_left(side.agent, branch, into)
         if not changed:
             raise nothing
         hunks = await Differ().hunks(git, main, merged.tree, changed)
@@ -332,7 +337,7 @@ class BranchMerger:
                 "Make its first commit, or check out the branch to merge into.",
             )
         if doing := await operation_under_way(self._main):
-            raise Refusal(f"In {self._main.top} {doing} is under way.", _way_out(self._main, doing))
+            raise Refusal(f"In {self._main.top} {doing} is under way.", way_out(self._main, doing))
         return head.branch, head.commit
 
     async def source(self, side: MergeSource) -> str:
@@ -342,12 +347,8 @@ class BranchMerger:
             raise Refusal(
                 f"{side.agent}'s worktree is on no branch.", f"Check out its branch in {side.checkout.top}."
             )
-        if doing := await operation_under_way(side.checkout):
-            begun, fix = await started_merge(side.checkout), _way_out(side.checkout, doing)
-            if side.own and begun and (begun.other,) == await merge_heads(side.checkout):
-                gives_up = command(f"worktrees abort {side.agent}")
-                fix = f"`/update @{side.agent}` asks to settle it; {gives_up} gives it up."
-            raise Refusal(f"In {side.agent}'s worktree {doing} is under way.", fix)
+        if refusal := await under_way(side.agent, side.checkout, own=side.own):
+            raise refusal
         if side.snapshot.dirty and not side.own:
             raise Refusal(
                 f"{side.agent}'s checkout has uncommitted work.", f"Commit it in {side.checkout.top} first."

@@ -140,12 +140,12 @@ async def branch_history(git: Git, main: str, head: str | None) -> tuple[list[Br
     return commits, list(people.values())
 
 
-async def last_change(git: Git, main: str, side: str, paths: Sequence[str]) -> tuple[str, str]:
-    """Who last changed one of these paths on the main branch since the side left it, and the subject of that commit;
-    empty: nobody."""
-    asked = ("log", "-1", "--format=%an%x00%s", f"{side}..{main}", "--", *paths)
-    name, _, subject = (await git.maybe(*asked) or "").partition("\0")
-    return name, subject
+async def last_change(git: Git, main: str, side: str, path: str) -> tuple[str, str, str]:
+    """The commit that last changed this path on the main branch since the side left it, who signed it, and its
+    subject; empty: there is none."""
+    asked = ("log", "-1", "--format=%H%x00%an%x00%s", f"{side}..{main}", "--", path)
+    commit, name, subject = ((await git.maybe(*asked)) or "\0\0").split("\0")
+    return commit, name, subject
 
 
 def _person(line: str) -> tuple[str, str]:
