@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import type { Budget, Exploration, Usage, Variant } from "../src/explore/types";
-import { bars, figure, filesFor, moving, standing, tests } from "../src/explore/words";
+import { bars, figure, filesFor, moving, scoreParts, standing, tests } from "../src/explore/words";
 
 const BUDGET: Budget = { max_duration_seconds: 60, max_tokens: 10_000, max_tool_calls: null, max_cost_usd: 2 };
 const USED: Usage = { seconds: 45, tokens: 6200, tool_calls: 7, cost_usd: null };
@@ -8,6 +8,15 @@ const USED: Usage = { seconds: 45, tokens: 6200, tool_calls: 7, cost_usd: null }
 const variant = (more: Partial<Variant>): Variant => ({
   name: "redis", agent: "AVA", branch: "b", status: "completed", metrics: {}, notes: {}, weighted_score: null, passing: null,
   resource_usage: USED, unwatched: [], files_modified: 1, commit: "c", ref: "r", ...more,
+});
+
+describe("a score", () => {
+  it("says what it is made of", () => {
+    const metrics = [{ name: "tests", weight: 0.6, lower_is_better: false }, { name: "cost", weight: 0.4, lower_is_better: true }];
+    const of = { metrics, comparison_matrix: [[1, 0.5], [0.5, 0], null, [0, 0]] };
+    expect([0, 1, 2, 3].map((at) => scoreParts(of, at))).toEqual(["0.600 tests + 0.200 cost", "0.300 tests", "", "nothing"]);
+    expect(scoreParts({ metrics }, 0)).toBe("");
+  });
 });
 
 describe("the bars of a budget", () => {

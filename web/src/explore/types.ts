@@ -49,6 +49,8 @@ export interface Exploration {
   budget: Budget;
   metrics: readonly { name: string; weight: number; lower_is_better: boolean }[];
   variants: readonly Variant[];
+  /** Each variant's share of each metric, 0 to 1; null = not compared. */
+  comparison_matrix?: readonly (readonly number[] | null)[];
   winner: string | null;
   recommendation: string;
   taken: Readonly<Record<string, string>>;

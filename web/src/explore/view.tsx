@@ -9,7 +9,7 @@ import { parseDiff } from "../text/diff";
 import { attempt, hued, Icon, tell } from "../ui/bits";
 import { DiffFiles } from "../ui/worktrees_diff";
 import type { Exploration, Variant, VariantDiff } from "./types";
-import { bars, figure, filesFor, standing, tests } from "./words";
+import { bars, figure, filesFor, standing, scoreParts, tests } from "./words";
 
 const STATES: Readonly<Record<Exploration["state"], string>> = {
   running: "variants are at work",
@@ -89,12 +89,12 @@ function Table({ of }: { of: Exploration }) {
           </tr>
         </thead>
         <tbody>
-          {of.variants.map((variant) => (
+          {of.variants.map((variant, at) => (
             <tr key={variant.name}>
               <th scope="row">{variant.name}</th>
               <td class={`tests-${tests(variant).replace(" ", "-")}`}>{tests(variant)}</td>
               {of.metrics.map((metric) => <td key={metric.name} data-tip={variant.notes[metric.name]}>{figure(variant.metrics[metric.name])}</td>)}
-              <td>{variant.weighted_score === null ? "–" : variant.weighted_score.toFixed(3)}</td>
+              <td data-tip={scoreParts(of, at) || undefined} tabIndex={scoreParts(of, at) ? 0 : undefined}>{variant.weighted_score === null ? "–" : variant.weighted_score.toFixed(3)}</td>
             </tr>
           ))}
         </tbody>

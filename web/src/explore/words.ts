@@ -69,3 +69,11 @@ export const moving = (one: Exploration): boolean => one.state !== "waiting" && 
 /** The files that are to be taken from other variants than the winner, as the room reads them. */
 export const filesFor = (winner: string, picks: ReadonlyMap<string, string>): string[] =>
   [...picks].filter(([, variant]) => variant !== winner).map(([path, variant]) => `${path}=${variant}`);
+
+/** What the score of the variant at this place is made of: "0.400 test_pass_rate + 0.150 agent_cost"; empty: unknown. */
+export function scoreParts(of: Pick<Exploration, "metrics" | "comparison_matrix">, at: number): string {
+  const shares = of.comparison_matrix?.[at];
+  if (!shares) return "";
+  const parts = of.metrics.map((metric, i) => ({ name: metric.name, part: metric.weight * (shares[i] ?? 0) }));
+  return parts.filter(({ part }) => part >= 0.0005).map(({ name, part }) => `${part.toFixed(3)} ${name}`).join(" + ") || "nothing";
+}
