@@ -224,3 +224,14 @@ def test_lines_added_below_a_head_that_the_other_side_wrote_anew(merge: Merge) -
         base.replace("    return", "    go()\n    return"),
     )
     assert merge(base, ours, theirs).text == "def f(a, b):\n    go()\n    return a\n"
+
+
+def test_an_edit_of_a_function_does_not_go_into_another(merge: Merge) -> None:
+    """One side puts another function in its place."""
+    base = "import sys\n\n\ndef fa():\n    y = p(10)\n    x = p(5)\n"
+    ours = base.replace("    y", "    z = p(10)\n    y")
+    theirs = "import sys\n\n\ndef fg():\n    x = q(28)\n    x = q(28)\n    y = p(27)\n"
+    assert not merge(base, ours, theirs).clean
+    base = "import sys\n\n\n@deco\ndef ff():\n    y = p(22)\n    z = p(30)\n"
+    ours = "import sys\n\n\ndef fa():\n    y = p(24)\n"
+    assert not merge(base, ours, base + "    x = q(6)\n").clean

@@ -39,7 +39,7 @@ def by_lines(sources: Sources, spans: Spans, entity: str = "") -> list[Piece]:
     else:
         keys = [keys_of(rows) for rows in texts]
         pairs = [match(keys[0], keys[at]) for at in (1, 2)]
-    found = _attached(regions(texts, keys, pairs), texts)
+    found = _attached(sources, regions(texts, keys, pairs), texts, spans)
     pieces: list[Piece] = []
     for at, region in enumerate(found):
         place = _moved(region, spans)
@@ -62,16 +62,18 @@ def by_lines(sources: Sources, spans: Spans, entity: str = "") -> list[Piece]:
     return pieces
 
 
-def _attached(found: Sequence[Region], texts: tuple[Sequence[str], ...]) -> list[Region]:
+def _attached(
+    sources: Sources, found: Sequence[Region], texts: tuple[Sequence[str], ...], spans: Spans
+) -> list[Region]:
     """The regions, where a comment or decorator that one side put above what the other changed is one region with
-    it."""
+    it, and so are lines that one side added to a block that the other took away."""
     result: list[Region] = []
     for region in found:
         last = result[-1] if result else None
         if last is None or not region.touching:
             result.append(region)
-        elif _hangs(last, region, texts) or _orphaned(last, region, texts):
-            spans = [
+        elif _hangs(last, region, texts) or _orphaned(sources, last, region, texts, spans):
+            both = [
                 (one[0], other[1])
                 for one, other in zip(
                     (last.base, last.ours, last.theirs),
@@ -79,7 +81,7 @@ def _attached(found: Sequence[Region], texts: tuple[Sequence[str], ...]) -> list
                     strict=True,
                 )
             ]
-            result[-1] = Region(spans[0], spans[1], spans[2], Change.BOTH, last.touching, True)
+            result[-1] = Region(both[0], both[1], both[2], Change.BOTH, last.touching, True)
         else:
             result.append(region)
     return result
@@ -92,22 +94,38 @@ def _hangs(last: Region, region: Region, texts: tuple[Sequence[str], ...]) -> bo
     return bool(rows) and _is_above(rows[-1]) and _notes(rows) > _notes(texts[0][slice(*last.base)])
 
 
-def _orphaned(last: Region, region: Region, texts: tuple[Sequence[str], ...]) -> bool:
+def _orphaned(
+    sources: Sources, last: Region, region: Region, texts: tuple[Sequence[str], ...], spans: Spans
+) -> bool:
     """Does a side add lines to a block whose head the other side took away, right above?"""
     added = region.change in (Change.OURS, Change.THEIRS) and region.base[0] == region.base[1]
     if not added or last.change not in (Change.OURS, Change.THEIRS) or last.change is region.change:
         return False
-    spans = (region.base, region.ours, region.theirs)
-    new = [row for row in texts[region.change.value][slice(*spans[region.change.value])] if row.strip()]
-    spans = (last.base, last.ours, last.theirs)
-    kept = [row for row in texts[last.change.value][slice(*spans[last.change.value])] if row.strip()]
+    side, other = last.change.value, region.change.value
+    new = [row for row in texts[other][slice(*(region.ours if other == 1 else region.theirs))] if row.strip()]
+    kept = [row for row in texts[side][slice(*(last.ours if side == 1 else last.theirs))] if row.strip()]
     gone = [row for row in texts[0][slice(*last.base)] if row.strip()]
-    if not new or len(kept) >= len(gone):
+    if not new:
         return False
     heads = [row for row in gone if _TABLE.match(row) or depth_of(row) < depth_of(new[0])]
     if not heads or _TABLE.match(new[0]):
         return False
-    return not kept or not similar("\n".join(gone), "\n".join(kept))
+    if _takes_away(sources, _moved(last, spans), side):
+        return True
+    return len(kept) < len(gone) and (not kept or not similar("\n".join(gone), "\n".join(kept)))
+
+
+def _takes_away(sources: Sources, spans: Spans, side: int) -> bool:
+    """Has a side no longer a function or a class of some lines of the base?"""
+    names = [
+        {
+            name
+            for name in sources[at].definitions(*spans[at])
+            if not name.rpartition("/")[2].startswith("value ")
+        }
+        for at in (0, side)
+    ]
+    return bool(names[0] - names[1])
 
 
 def _is_above(row: str) -> bool:
@@ -223,7 +241,8 @@ def _candidates(
         if blocks[0] is not None and blocks[1] is not None and blocks[2] is not None:
             yield "imports", imports.joined(blocks[0], blocks[1], blocks[2], language)
     yield "added", joined_units(sources, spans)
-    if not _notes_on(o, a, b) and not _notes_on(o, b, a):
+    away = len(o) > 1 and any(_takes_away(sources, spans, side) for side in (1, 2))
+    if not away and not _notes_on(o, a, b) and not _notes_on(o, b, a):
         yield "arguments", tokens.joined(o, a, b)
 
 
