@@ -98,14 +98,18 @@ def _orphaned(
     sources: Sources, last: Region, region: Region, texts: tuple[Sequence[str], ...], spans: Spans
 ) -> bool:
     """Does a side add lines to a block whose head the other side took away, right above?"""
-    added = region.change in (Change.OURS, Change.THEIRS) and region.base[0] == region.base[1]
-    if not added or last.change not in (Change.OURS, Change.THEIRS) or last.change is region.change:
+    if (
+        region.change not in (Change.OURS, Change.THEIRS)
+        or last.change not in (Change.OURS, Change.THEIRS)
+        or last.change is region.change
+    ):
         return False
     side, other = last.change.value, region.change.value
     new = [row for row in texts[other][slice(*(region.ours if other == 1 else region.theirs))] if row.strip()]
     kept = [row for row in texts[side][slice(*(last.ours if side == 1 else last.theirs))] if row.strip()]
     gone = [row for row in texts[0][slice(*last.base)] if row.strip()]
-    if not new:
+    old = [row for row in texts[0][slice(*region.base)] if row.strip()]
+    if not new or (old and depth_of(old[0]) >= depth_of(new[0])):
         return False
     heads = [row for row in gone if _TABLE.match(row) or depth_of(row) < depth_of(new[0])]
     if not heads or _TABLE.match(new[0]):
