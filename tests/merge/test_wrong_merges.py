@@ -235,3 +235,28 @@ def test_an_edit_of_a_function_does_not_go_into_another(merge: Merge) -> None:
     base = "import sys\n\n\n@deco\ndef ff():\n    y = p(22)\n    z = p(30)\n"
     ours = "import sys\n\n\ndef fa():\n    y = p(24)\n"
     assert not merge(base, ours, base + "    x = q(6)\n").clean
+
+
+@pytest.mark.parametrize("value", ["open_db('x')", "close_db('x')"])
+def test_calls_of_different_functions_are_not_put_in_an_order(merge: Merge, value: str) -> None:
+    base = "from db import *\n\nsetup()\n"
+    for ours, theirs in ((value, "drop_db('x')"), ("drop_db('x')", value)):
+        assert not merge(base, f"{base}{ours}\n", f"{base}{theirs}\n").clean
+    # One function of many, as in a table of routes, is another thing.
+    assert merge(base, f"{base}add('a', one)\n", f"{base}add('b', two)\n").clean
+    tests = "setup();\n"
+    ours, theirs = ("it('a', () => {\n  f();\n});\n", "describe('b', () => {\n  g();\n});\n")
+    assert merge(tests, tests + ours, tests + theirs, "a.test.js").clean
+
+
+@pytest.mark.parametrize(
+    ("base", "path"),
+    [("enum E {\n  A,\n  B,\n};\n", "e.c"), ("enum E {\n  A,\n  B,\n}\n", "e.ts")],
+)
+def test_members_that_are_numbered_by_their_place_are_not_put_in_an_order(
+    merge: Merge, base: str, path: str
+) -> None:
+    ours, theirs = (base.replace("  B,\n", f"  B,\n  {name},\n") for name in ("C", "D"))
+    assert not merge(base, ours, theirs, path).clean
+    ours, theirs = (base.replace("  B,\n", f"  B,\n  {name} = {n},\n") for name, n in (("C", 7), ("D", 8)))
+    assert merge(base, ours, theirs, path).clean

@@ -67,6 +67,10 @@ MAPPINGS = frozenset({"yaml mapping", "toml mapping"})
 PLACES = _set("argument_list arguments parameters formal_parameters tuple token_tree tuple_expression")
 CODE = _set("code")
 COMMAS = LISTS - {"import_spec_list"} | PLACES
+#: Members of an enumeration that have a number by their place, unless they have a value.
+NUMBERED = _set("enumerator property_identifier")
+#: Calls that name tests, which stand in any order.
+TESTS = frozenset(f"call {name}" for name in ("it", "test", "describe", "suite", "specify", "context"))
 #: Kinds that stand in any order in a file or a class.
 FREE = frozenset({"def", "class", "value", "import", "comment", "item", "case"})
 #: Cases of which the first that fits counts, whatever stands below.

@@ -209,18 +209,31 @@ def _free(parent: str, first: Sequence[Unit], second: Sequence[Unit]) -> bool:
     if parent == "toml mapping":
         heads = [{unit.key[:1] for unit in side} for side in (first, second)]
         return all(len(head) == 1 for head in heads) and not any(unit.key.startswith("[[") for unit in units)
+    if any(_is_numbered(unit) for unit in units):
+        return False
     if parent in kinds.LISTS or parent in kinds.MAPPINGS:
         return True
     if any(unit.kind == "case" for unit in units) and not (_ends(first) and _ends(second)):
         return False
     if parent in kinds.PLACES:
         return all(unit.kind == "item" for unit in units)
-    calls = {unit.kind for unit in units}
-    if len(calls) == 1 and next(iter(calls)).startswith(("call ", "assert")):
+    calls = {unit.kind for unit in units if unit.kind.startswith(("call ", "assert"))}
+    if len(calls) == 1 and all(unit.kind in calls for unit in units):
         return True
+    if not calls <= kinds.TESTS and len(calls) > 1:
+        return False  # what the one does may be for the other
     if parent in kinds.CODE:
         return all(unit.kind in ("def", "class", "import", "comment", "case") for unit in units)
     return all(unit.kind in kinds.FREE or unit.kind.startswith("call ") for unit in units)
+
+
+def _is_numbered(unit: Unit) -> bool:
+    """Is it a member of an enumeration that has its number by its place?"""
+    return (
+        unit.node is not None
+        and unit.node.type in kinds.NUMBERED
+        and unit.node.child_by_field_name("value") is None
+    )
 
 
 def _ends(cases: Sequence[Unit]) -> bool:
