@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import tomllib
 
 import pytest
 
@@ -260,3 +261,36 @@ def test_members_that_are_numbered_by_their_place_are_not_put_in_an_order(
     assert not merge(base, ours, theirs, path).clean
     ours, theirs = (base.replace("  B,\n", f"  B,\n  {name} = {n},\n") for name, n in (("C", 7), ("D", 8)))
     assert merge(base, ours, theirs, path).clean
+
+
+DEPENDENCIES = (
+    '[project]\nname = "x"\ndependencies = [\n    "aiohttp==3.1",\n    "yarl>=1",\n]\n\n[tool]\na = 1\n'
+)
+
+
+def test_items_that_both_add_to_an_array_of_toml_stand_both(merge: Merge) -> None:
+    ours, theirs = (
+        DEPENDENCIES.replace('"yarl>=1",\n', f'"yarl>=1",\n    "{name}",\n')
+        for name in ("httpx>=0.2", "rich")
+    )
+    merged = merge(DEPENDENCIES, ours, theirs, "pyproject.toml")
+    assert tomllib.loads(merged.text)["project"]["dependencies"] == [
+        "aiohttp==3.1",
+        "yarl>=1",
+        "httpx>=0.2",
+        "rich",
+    ]
+    assert merged.text == merge(DEPENDENCIES, theirs, ours, "pyproject.toml").text
+
+
+def test_a_requirement_has_one_version(merge: Merge) -> None:
+    ours, theirs = (
+        DEPENDENCIES.replace('"yarl>=1",\n', f'"yarl>=1",\n    "{name}",\n')
+        for name in ("rich>=1", "rich>=2")
+    )
+    assert not merge(DEPENDENCIES, ours, theirs, "pyproject.toml").clean
+    # Without a comma at its end the last line is changed by both, and still each has its own.
+    base = DEPENDENCIES.replace('"yarl>=1",', '"yarl>=1"')
+    ours, theirs = (base.replace('"yarl>=1"', f'"yarl>=1",\n    "{name}"') for name in ("httpx", "rich"))
+    merged = merge(base, ours, theirs, "pyproject.toml")
+    assert not merged.clean or tomllib.loads(merged.text)["project"]["dependencies"][2:] == ["httpx", "rich"]

@@ -24,6 +24,9 @@ _CLOSING_COMMA = re.compile(_STRING + r"|,(?=\s*+[\]}])")
 FORMATS = {".json": "json", ".yaml": "yaml", ".yml": "yaml", ".toml": "toml"}
 _YAML_KEY = re.compile(r"""(?P<key>"[^"]*"|'[^']*'|[^\s#'"{}\[\]&*!|>%@`:-][^#:]*|-[^\s#:][^#:]*):(\s|$)""")
 _TOML_KEY = re.compile(r"""\s*+(?P<key>[\w.\-"' ]++)\s*=""")
+#: An item of an array that has a line of its own; and what of it names it: a requirement has one version.
+_TOML_ITEM = re.compile(r"""\s*+(?P<item>"[^"\\]*+"|'[^']*+'|[-+\w.:]++)\s*+,?\s*+(#.*)?""")
+_REQUIREMENT = re.compile(r"""["'](?P<name>[\w.-]++)(?=["' <>=!~;@\[])""")
 _TOML_TABLE = re.compile(r"\s*(?P<key>\[\[?[^\[\]]+\]\]?)\s*(#.*)?$")
 
 
@@ -86,6 +89,8 @@ class LinesSource(Source):
         if first == last:
             return Units("", (), 0)
         toml = self.form == "toml"
+        if toml and first in self._in_arrays:
+            return self._items(span, first, last)
         heads = self._toml_heads(first, last) if toml else self._yaml_heads(first, last)
         if heads is None or not heads:
             return None
@@ -105,6 +110,36 @@ class LinesSource(Source):
         row = self.rows[heads[0][0]]
         depth = "" if toml else f"{len(row) - len(row.lstrip())} {heads[0][1][:2]}"
         return Units(f"{self.form} mapping", tuple(numbered(units)), span[1] - behind, depth)
+
+    @cached_property
+    def _in_arrays(self) -> frozenset[int]:
+        """The lines of a TOML text that begin inside of an array."""
+        found, depth = set[int](), 0
+        for row, line in enumerate(self.rows):
+            if '"""' in line or "'''" in line:
+                return frozenset()
+            if depth > 0:
+                found.add(row)
+            elif _TOML_TABLE.match(line):
+                continue
+            depth += _opened(line)
+        return frozenset(found)
+
+    def _items(self, span: Span, first: int, last: int) -> Units | None:
+        """The items of an array, each with the comments above it; None where a line is something else."""
+        units: list[Unit] = []
+        top = first
+        for row in range(first, last):
+            if self._above(row):
+                continue
+            found = _TOML_ITEM.fullmatch(self.rows[row])
+            if found is None or row not in self._in_arrays:
+                return None
+            named = _REQUIREMENT.match(found["item"])
+            key = named["name"].lower() if named is not None else found["item"]
+            units.append(Unit("item", f"item {key}", (top, row + 1), 0, None))
+            top = row + 1
+        return Units("array", tuple(numbered(units)), span[1] - last) if top == last else None
 
     def members(self, unit: Unit) -> tuple[Span, Span] | None:
         low, high = unit.rows
@@ -152,10 +187,9 @@ class LinesSource(Source):
             if '"""' in line or "'''" in line:
                 return None
             inside = depth > 0
-            code = re.sub(r'"[^"]*"|\'[^\']*\'|#.*', "", line)
             found = _TOML_TABLE.match(line) if not inside else None
             if found is None:
-                depth += code.count("[") + code.count("{") - code.count("]") - code.count("}")
+                depth += _opened(line)
             if inside or self._above(row):
                 continue
             if found is not None:
@@ -167,6 +201,12 @@ class LinesSource(Source):
                     return None
                 heads.append((row, f"key {key['key'].rstrip()}"))
         return heads
+
+
+def _opened(line: str) -> int:
+    """How many brackets a line of TOML opens more than it closes."""
+    code = re.sub(r'"[^"]*"|\'[^\']*\'|#.*', "", line)
+    return code.count("[") + code.count("{") - code.count("]") - code.count("}")
 
 
 #: libyaml's, ten times as fast, where this machine has it.
