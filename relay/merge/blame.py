@@ -266,11 +266,17 @@ async def _on_agents_branches(
         tips[commit], main = known.unlanded
     if not tips:
         return {}
-    # Along first parents: what `main` reaches by its merges is what is looked for.
-    asked = "".join(f"{tip}\n" for tip in tips) + f"^{main}\n"
-    way = ("--first-parent", "--exclude-first-parent-only", "--format=%H %P", "--stdin")
-    brought = await git.run("log", *way, stdin=asked.encode())
-    before = {id: parents[:1] for id, *parents in map(str.split, filter(None, brought.text.split("\n")))}
+    # Along first parents: what `main` reaches by its merges is what is looked for. (git's --exclude-first-parent-only
+    # would say it, but not where a merge is no younger than what it merges.)
+    floor = [made.parents[0] for made in merges.values()][-1:] or [main]
+    way = ("--first-parent", "--format=%H %P", "--stdin")
+    line = await git.run("log", *way, stdin=f"{main}\n^{floor[0]}\n".encode())
+    mains = {row.partition(" ")[0] for row in line.text.split("\n")}
+    brought = await git.run(
+        "log", *way, stdin="".join(f"{tip}\n" for tip in tips).encode() + f"^{floor[0]}\n".encode()
+    )
+    rows = [row.split() for row in brought.text.split("\n") if row and row.partition(" ")[0] not in mains]
+    before = {id: parents[:1] for id, *parents in rows}
     behind = dict[str, str]()
     for tip, agent in tips.items():
         at: str | None = tip

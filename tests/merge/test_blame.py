@@ -18,7 +18,7 @@ from relay.faces.blamed_file import BlamedFile, blamed_file
 from relay.model import Refusal
 from relay.model.actions import Resolve
 from tests.engines import BOTH, open_store
-from tests.git.repository import commit, git, repository, write
+from tests.git.repository import ENV, commit, git, repository, write
 from tests.merge.place import BEN_IS, Place
 from tests.merge.test_landing_by_ladder import AVA, BASE, BEN, CEY, DAN
 
@@ -87,6 +87,19 @@ async def test_lines_of_a_joined_file_are_each_sides_or_merged(open_place: Open,
     assert by["from os import getcwd, path, sep"] == ("merged", "BEN")
     assert by["ava = sep"] == ("agent", "AVA") and by["ben = getcwd"] == ("agent", "BEN")
     assert by["def here():"] == ("person", "Ann")
+
+
+async def test_a_commit_that_is_younger_than_its_merge_is_its_agents(
+    open_place: Open, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As by another machine's clock; in the same second git's walk is as blind."""
+    place = await open_place(ONE)
+    monkeypatch.setitem(ENV, "GIT_COMMITTER_DATE", "4000000000 +0000")
+    commit(place.at("AVA"), {"store.py": ONE + "ava = 1\n"})
+    await place.look()
+    await place.actions.merge("AVA", "ann")
+    by = whose(await told(place))
+    assert by["ava = 1"] == ("agent", "AVA") and by["def here():"] == ("person", "Ann")
 
 
 async def test_without_a_room_the_merge_is_tried_anew(open_place: Open) -> None:

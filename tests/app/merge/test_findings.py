@@ -153,7 +153,7 @@ async def test_l4_tests_that_fail_on_the_merged_tree_only_are_found_and_told(pla
     assert conflict["evidence"][:2] == ["AVA passes the tests.", "BEN passes the tests."]
     assert "The merged tree fails them with exit code 1" in conflict["evidence"][2]
     (told,) = await notices(place.store, "conflict")
-    assert told.body.startswith("**Conflict c1**: git merges the work of AVA and of BEN")
+    assert told.body.startswith("**Conflict c1** (level 4, critical): git merges the work of AVA and of BEN")
     await place.checks.round()
     assert len(await all_events(place.store, journal.FOUND)) == 1
     await place.change("BEN", {"b.py": "def two():\n    return 2  # again\n"})
