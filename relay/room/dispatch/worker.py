@@ -174,7 +174,8 @@ class WorkerPool:
                     async with asyncio.timeout(pause):
                         await wake.wait()
             else:
-                await self._run_turn(member, claimed)
+                # As the configuration has it by now.
+                await self._run_turn(self._roster.members.get(name, member), claimed)
 
     async def _run_turn(self, member: Member, plan: Plan) -> None:
         name = member.name
