@@ -143,13 +143,16 @@ async def _hand_on(stage: Stage, narrator: Narrator, code: Path, outcome: Outcom
             outcome.handoffs = [event["outputs"]["validation"]["passed"] for event in details]
             passed = next((event for event in details if event["outputs"]["validation"]["passed"]), None)
             await asyncio.sleep(LOOK_S)
+    # What CLEO's turn began with, by the log. The room may be quiet for a moment before its turn begins.
+    first: list[Json] = []
+    async with stage.limit("CLEO's turn"):
+        while not first:
+            began = await stage.get("/api/timeline?lane=CLEO&type=files.changed")
+            first = [event for event in began["events"] if event["number"] > passed["number"]]
+            await asyncio.sleep(LOOK_S)
+    written = await stage.get(f"/api/timeline/events/{first[0]['id']}")
+    outcome.same_tree = written["inputs"]["tree"] == passed["snapshot"]
     await stage.quiet()
-    # What CLEO's turn began with, by the log.
-    began = await stage.get("/api/timeline?lane=CLEO&type=files.changed")
-    first = [event for event in began["events"] if event["number"] > passed["number"]]
-    if first:
-        written = await stage.get(f"/api/timeline/events/{first[0]['id']}")
-        outcome.same_tree = written["inputs"]["tree"] == passed["snapshot"]
 
 
 async def _work(stage: Stage, narrator: Narrator, *asked: tuple[str, str]) -> None:
