@@ -5,7 +5,7 @@ Invariants:
 - nothing that it started is alive when `run` returns, is cancelled, or when this process dies (`base/shim.py`);
 - the result says what happened: what could not be started has not run, and that is not success.
 
-It is no sandbox: the command has the rights of the user that runs relay.
+Without `wrap` it is no sandbox: the command has the rights of the user that runs relay.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import os
 import shutil
 import time
 import uuid
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 
@@ -37,6 +37,11 @@ PASSED_ON = frozenset(
 )
 
 
+#: Gives the words that run a program with its arguments in a sandbox; the folder that it may write, and in it the
+#: exported tree, where it runs. Blocks.
+Wrap = Callable[[Sequence[str], Path, Path], Sequence[str]]
+
+
 class TreeCommand:
     """`git` reads the trees (`ScratchRepository.git`); `folder` is where they are exported, this one's alone.
     `environ`: the variables of this process."""
@@ -54,8 +59,16 @@ class TreeCommand:
             for left in self._folder.iterdir():
                 remove_folder(left)
 
-    async def run(self, check: Check, tree: str) -> CheckResult:
-        """Run the check in an export of `tree`, a tree's id. A cancelled call ends the command."""
+    async def run(
+        self,
+        check: Check,
+        tree: str,
+        *,
+        wrap: Wrap | None = None,
+        watch: Callable[[bytes], None] = lambda data: None,
+    ) -> CheckResult:
+        """Run the check in an export of `tree`, a tree's id. A cancelled call ends the command. `wrap`: the sandbox
+        that it runs in, None = none; `watch` gets what it prints as it comes."""
         place = self._folder / uuid.uuid4().hex
         exported = place / "tree"
         try:
@@ -64,7 +77,7 @@ class TreeCommand:
                 await self._export(tree, place, exported)
             except (GitError, OSError) as error:
                 return _not_run(check, tree, f"the tree could not be exported: {error}")
-            return await self._run_in(check, tree, place, exported)
+            return await self._run_in(check, tree, place, exported, wrap, watch)
         finally:
             await _removed(place)
 
@@ -77,7 +90,15 @@ class TreeCommand:
             await asyncio.to_thread(remove_folder, exported)
             await export_tree(self.git, tree, exported, place / "index")
 
-    async def _run_in(self, check: Check, tree: str, place: Path, exported: Path) -> CheckResult:
+    async def _run_in(
+        self,
+        check: Check,
+        tree: str,
+        place: Path,
+        exported: Path,
+        wrap: Wrap | None,
+        watch: Callable[[bytes], None],
+    ) -> CheckResult:
         env = self._environment(check, place)
         program = _program(check.argv, exported, env["PATH"])
         if program is None:
@@ -87,8 +108,11 @@ class TreeCommand:
             before = await asyncio.to_thread(report_files, exported, check.parse.report)
         output, timed_out = BoundedOutput(), False
         began = time.monotonic()
+        argv: Sequence[str] = (program, *check.argv[1:])
+        if wrap is not None:
+            argv = await asyncio.to_thread(wrap, argv, place, exported)
         try:
-            process = await ChildProcess.start((program, *check.argv[1:]), env=env, cwd=exported)
+            process = await ChildProcess.start(argv, env=env, cwd=exported)
         except (OSError, ValueError) as error:
             return _not_run(check, tree, f"{check.argv[0]} could not be started: {error}")
         async with process:
@@ -96,6 +120,7 @@ class TreeCommand:
                 async with asyncio.timeout(check.timeout_s):
                     async for _, data in process.output():
                         output.add(data)
+                        watch(data)
             except TimeoutError:
                 timed_out = True
         seconds = time.monotonic() - began

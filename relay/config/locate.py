@@ -34,6 +34,7 @@ SECTIONS = frozenset(
         "stop",
         "room",
         "storage",
+        "landing",
         "postgres",
         "airspace",
         "coordination",

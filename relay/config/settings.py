@@ -21,7 +21,7 @@ from relay.config.coordination import CoordinationSettings, PostgresSettings
 from relay.config.handoffs import HandoffSettings
 from relay.config.memory import MemorySettings
 from relay.config.merge import MergeSettings
-from relay.config.verification import VerificationSettings
+from relay.config.verification import LandingSettings, VerificationSettings
 
 AgentKind = Literal["command", "acp", "ollama", "scripted"]
 Preset = Literal["claude", "codex", "gemini", "agy"]
@@ -238,6 +238,7 @@ class Settings:
     memory: MemorySettings = setting("", MemorySettings)
     merge: MergeSettings = setting("", MergeSettings)
     verification: VerificationSettings = setting("", VerificationSettings)
+    landing: LandingSettings = setting("", LandingSettings)
 
     @property
     def folder(self) -> Path:
@@ -309,7 +310,17 @@ class Settings:
 
 
 #: Sections that the daemon takes over while it runs.
-LIVE = ("agents", "jitter", "dispatcher", "airspace", "handoffs", "memory", "merge", "verification")
+LIVE = (
+    "agents",
+    "jitter",
+    "dispatcher",
+    "airspace",
+    "handoffs",
+    "memory",
+    "merge",
+    "verification",
+    "landing",
+)
 
 
 @dataclass(slots=True)

@@ -1,6 +1,6 @@
 """How people and models write what the room numbers: `m14` a message, `t14` a task, `j14` a job, `p14` a request for
-permission, `h14` a handoff, `x14` an exploration, `c14` a conflict, `r14` a memory (what is remembered). What is
-known has an id: `k1a2b3c4d`.
+permission, `h14` a handoff, `x14` an exploration, `c14` a conflict, `r14` a memory (what is remembered),
+`v14` a verification, `a14` an approval that somebody asks for. What is known has an id: `k1a2b3c4d`.
 
 Invariant: one function writes a reference and one reads it, for every interface. `#14` is a message; where only
 another kind can be meant (`/move #3`, `work show 3`) it, or the bare number, is that one: `bare` says which. Later
@@ -24,6 +24,8 @@ class Thing(StrEnum):
     EXPLORATION = "x"
     MEMORY = "r"
     CONFLICT = "c"
+    VERIFICATION = "v"
+    APPROVAL = "a"
 
 
 #: In words, with their article.
@@ -36,9 +38,11 @@ NAMES = {
     Thing.EXPLORATION: "an exploration",
     Thing.MEMORY: "a memory",
     Thing.CONFLICT: "a conflict",
+    Thing.VERIFICATION: "a verification",
+    Thing.APPROVAL: "an approval",
 }
 # Nine digits are more than any room numbers, and fit every integer column.
-_WRITTEN = re.compile(r"#? ?([mtjphxrc]?)([0-9]{1,9})", re.IGNORECASE)
+_WRITTEN = re.compile(r"#? ?([mtjphxrcva]?)([0-9]{1,9})", re.IGNORECASE)
 #: The id of an entry of the knowledge, or its first digits: so many are enough to name it in a text.
 DIGITS, LEAST_DIGITS = 24, 8
 _ENTRY = re.compile(rf"k[\da-f]{{{LEAST_DIGITS},{DIGITS}}}", re.IGNORECASE)
@@ -75,6 +79,14 @@ def exploration(number: int) -> str:
 
 def conflict(number: int) -> str:
     return ref(Thing.CONFLICT, number)
+
+
+def verification(number: int) -> str:
+    return ref(Thing.VERIFICATION, number)
+
+
+def approval(number: int) -> str:
+    return ref(Thing.APPROVAL, number)
 
 
 def memory(number: int) -> str:

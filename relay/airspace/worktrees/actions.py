@@ -25,6 +25,7 @@ from relay.airspace.worktrees.merging.merge_into_main import Conflict
 from relay.airspace.worktrees.merging.proposal import (
     MergeOptions,
     NotAccepted,
+    Proposal,
     last_change,
 )
 from relay.airspace.worktrees.merging.take_back import MergeTakeBack
@@ -83,6 +84,12 @@ class WorktreeActions:
     async def merge(self, agent: str, by: str, options: MergeOptions | None = None) -> dict[str, Any]:
         """Merge a worktree into the main branch. What relay joins is merged when the configured tests pass on it;
         where there are none, when it was shown. Raises Refusal, and then nothing was merged."""
+        if self._registry.settings.landing.required:
+            raise Refusal(
+                "This room lands agents' branches by its queue, which tests them together before.",
+                f"`/land @{agent}`, or {command(f'land {agent}')}.",
+                code="landing_required",
+            )
         options = options or MergeOptions()
         accepted = options.joined
         try:
@@ -120,17 +127,7 @@ class WorktreeActions:
                     merger, source = await self._branch_updates.merger(worktree)
                     result = await merger.merge(source, by, options)
             except Conflict as refusal:
-                branch = worktree.snapshot.head.branch if worktree.snapshot else None
-                branch, conflicts = branch or worktree.branch, {"conflicts": list(refusal.paths)}
-                tried = WorktreeChange(CONFLICTED, worktree.name, branch, by, details=conflicts)
-                await self._registry.room.record(tried)
-                if asked := await self._ask(worktree, source.snapshot.commit, refusal):
-                    names = ", ".join(asked)
-                    raise Refusal(
-                        refusal.message,
-                        f"The room is asked about {names}: `/resolve {asked[0]} 1` to `5`. {refusal.fix}",
-                    ) from refusal
-                raise
+                raise await self.conflicted(worktree, source.snapshot.commit, refusal, by) from refusal
             merged, kept = result.proposal, result.kept
             text = (
                 f"{by} merged {merged.branch} of {worktree.name} into {merged.into}"
@@ -171,6 +168,33 @@ class WorktreeActions:
             "joined": joined,
             "warnings": list(merged.warnings),
         }
+
+    async def conflicted(self, worktree: TrackedWorktree, work: str, refusal: Conflict, by: str) -> Refusal:
+        """Record that the commit `work` conflicts, and ask the room about it; the refusal that says so."""
+        branch = worktree.snapshot.head.branch if worktree.snapshot else None
+        branch, conflicts = branch or worktree.branch, {"conflicts": list(refusal.paths)}
+        tried = WorktreeChange(CONFLICTED, worktree.name, branch, by, details=conflicts)
+        await self._registry.room.record(tried)
+        asked = await self._ask(worktree, work, refusal)
+        if not asked:
+            return refusal
+        fix = f"The room is asked about {', '.join(asked)}: `/resolve {asked[0]} 1` to `5`. {refusal.fix}"
+        return Refusal(refusal.message, fix)
+
+    async def pin(self, agent: str, by: str) -> tuple[Proposal, str]:
+        """Commit an agent's open work, if it can be merged as it stands; what it is, and the branch's commit then.
+        Raises Refusal, and then nothing was committed."""
+        async with self._changing(self._idle(agent, "landed"), "landed") as worktree:
+            try:
+                with _refusing("git could not try the merge"):
+                    await self._make_way(worktree)
+                    merger, source = await self._branch_updates.merger(worktree)
+                    pinned = await merger.prepare(source, by)
+            except Conflict as refusal:
+                raise await self.conflicted(worktree, source.snapshot.commit, refusal, by) from refusal
+            worktree.mark_stale(None)
+        self._registry.wake.set()
+        return pinned
 
     async def _make_way(self, worktree: TrackedWorktree) -> None:
         """Where relay has begun to merge the main branch into the agent's own: give that up, when the work merges

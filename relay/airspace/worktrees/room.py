@@ -5,8 +5,9 @@ Invariant: a change that git has made is not undone because the room could not r
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from relay.airspace.pair_facts import SemanticConflict
 from relay.airspace.worktrees.commit_message import WorkSummary
@@ -103,8 +104,11 @@ class WorktreeRoom:
         (`relay.log.commit_trailers`)."""
         return ()
 
-    async def record(self, change: WorktreeChange) -> None:
-        """Keep an event of the change, and tell the room of it, in one transaction."""
+    async def record(
+        self, change: WorktreeChange, also: Callable[[Any], Awaitable[None]] | None = None
+    ) -> None:
+        """Keep an event of the change, and tell the room of it, in one transaction; `also`: what else is written in
+        it."""
 
     async def report_trouble(self, trouble: str) -> None:
         """Tell the room once why agents have no worktrees."""

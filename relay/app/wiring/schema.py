@@ -24,6 +24,7 @@ SCHEMAS = tuple(
         "timeline",
         "merge/exploration",
         "merge/resolution",
+        "verification",
         "access",
         "access/rights",
     )

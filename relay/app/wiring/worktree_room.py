@@ -13,8 +13,9 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import structlog
 
@@ -190,7 +191,9 @@ class StoredWorktreeRoom(WorktreeRoom):
             return ()
         return () if event is None else commit_trailers(event, agent=agent, branch=branch, tree=tree)
 
-    async def record(self, change: WorktreeChange) -> None:
+    async def record(
+        self, change: WorktreeChange, also: Callable[[Any], Awaitable[None]] | None = None
+    ) -> None:
         async def work(tx: Tx) -> None:
             lane = Lane("room", f"worktree:{ledger.new_id()}", short=True)
             new = NewEvent(
@@ -205,6 +208,8 @@ class StoredWorktreeRoom(WorktreeRoom):
             if change.text:
                 meta = {"notice": "worktree", "agent": change.agent, "change": change.what}
                 await ledger.say(tx, change.text, now=time.time(), parents=[event.id], meta=meta)
+            if also is not None:
+                await also(tx)
 
         for wait in (*WAITS_S, None):
             try:

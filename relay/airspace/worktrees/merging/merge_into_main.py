@@ -16,7 +16,10 @@ from relay.airspace.worktrees.commit_message import cleaned_message, proposed_me
 from relay.airspace.worktrees.lifecycle import WorktreeLifecycle, in_the_way, is_ancestor
 from relay.airspace.worktrees.merging.proposal import (
     MOST_MESSAGE,
+    DiscardResult,
+    MergeOnto,
     MergeOptions,
+    MergeResult,
     MergeSource,
     NotAccepted,
     Proposal,
@@ -40,30 +43,6 @@ from relay.model import Refusal
 
 #: Bytes of a difference that a proposal shows.
 MOST_DIFF = 262_144
-
-
-@dataclass(frozen=True, slots=True)
-class MergeResult:
-    """`commit` is now the head of the branch that was merged into; `committed`: relay committed the open work first.
-    `left` says why the agent's own worktree could not be brought up to it; empty when it was. `kept`: the ref that
-    holds what a squash made one commit of."""
-
-    proposal: Proposal
-    commit: str
-    committed: bool
-    left: str
-    kept: str
-
-
-@dataclass(frozen=True, slots=True)
-class DiscardResult:
-    """The ref `kept` holds the work that was on `branch`, which stands on `main` now. `files`: those it changed."""
-
-    branch: str
-    kept: str
-    main: str
-    commits: int
-    files: int
 
 
 async def refuse_filtered(git: Git, before: str, tree: str, what: str, fix: str) -> None:
@@ -146,6 +125,21 @@ class BranchMerger:
         _, proposal, _ = await self._prepare(side, by, options)
         return proposal
 
+    async def prepare(self, side: MergeSource, by: str) -> tuple[Proposal, str]:
+        """Commit the side's open work onto its branch, if it can be merged now; what `propose` gives of it, and the
+        branch's head. Raises Refusal, and then nothing was committed; GitError."""
+        _, proposal, text = await self._prepare(side, by, MergeOptions())
+        return proposal, await self.commit_work(side, proposal.branch, text, proposal.committer)
+
+    async def merge_onto(self, side: MergeSource, by: str, onto: str) -> MergeOnto:
+        """The merge of a side without open work onto a commit that the main branch may become, as a commit in the
+        scratch; no branch and no file is touched. Raises Refusal for what `merge` would refuse; GitError."""
+        merged, proposal, _ = await self._prepare(side, by, MergeOptions(), onto)
+        who = signed(proposal.author, proposal.committer)
+        text = await self.with_event(merged.git, proposal.message, side.agent, proposal.branch, merged.tree)
+        parents = [onto, side.snapshot.commit]
+        return MergeOnto(proposal, await commit_tree(merged.git, merged.tree, parents, text, who))
+
     async def merge(self, side: MergeSource, by: str, options: MergeOptions) -> MergeResult:
         """Raises Refusal, and then the main branch and its files are as they were; GitError."""
         merged, proposal, text = await self._prepare(side, by, options)
@@ -163,7 +157,7 @@ class BranchMerger:
         # Before anything moves: what becomes one commit is held as it was.
         kept = await self._lifecycle.hold(side.agent, head) if proposal.squash and side.own else ""
         await self.move_main(proposal.into, main, commit)
-        left = await self._follow(side, proposal.branch, head, commit)
+        left = await self.follow(side, proposal.branch, head, commit)
         return MergeResult(proposal, commit, side.snapshot.dirty, left, kept)
 
     async def discard(self, side: MergeSource) -> DiscardResult:
@@ -213,11 +207,14 @@ class BranchMerger:
         return branch, kept
 
     async def _prepare(
-        self, side: MergeSource, by: str, options: MergeOptions
+        self, side: MergeSource, by: str, options: MergeOptions, onto: str = ""
     ) -> tuple[_MergedTree, Proposal, str]:
-        """The merge, worked out; and the message of the commit that its uncommitted work becomes."""
+        """The merge, worked out; and the message of the commit that its uncommitted work becomes. `onto`: the commit
+        that it is merged into, empty = the main branch's; then the side is one that is fixed, whatever its checkout
+        holds now."""
         into, main = await self.target(moves=True)
-        branch = await self.source(side)
+        branch = (side.snapshot.head.branch if onto else "") or await self.source(side)
+        main = onto or main
         if options.head and options.head != side.snapshot.commit:
             raise Refusal(f"{branch} has changed since it was shown.", "Look at it again, then merge.")
         # In the scratch: a clone of its own has its commits in objects of its own.
@@ -426,7 +423,7 @@ class BranchMerger:
             await git.run("read-tree", "-m", "-u", after, before, timeout_s=LONG_S)
             raise
 
-    async def _follow(self, side: MergeSource, branch: str, before: str, after: str) -> str:
+    async def follow(self, side: MergeSource, branch: str, before: str, after: str) -> str:
         """Bring the agent's worktree up to the merge, if it is relay's."""
         if not side.own:
             return ""

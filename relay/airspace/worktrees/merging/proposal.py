@@ -104,6 +104,38 @@ class Proposal:
         }
 
 
+@dataclass(frozen=True, slots=True)
+class MergeResult:
+    """`commit` is now the head of the branch that was merged into; `committed`: relay committed the open work first.
+    `left` says why the agent's own worktree could not be brought up to it; empty when it was. `kept`: the ref that
+    holds what a squash made one commit of."""
+
+    proposal: Proposal
+    commit: str
+    committed: bool
+    left: str
+    kept: str
+
+
+@dataclass(frozen=True, slots=True)
+class DiscardResult:
+    """The ref `kept` holds the work that was on `branch`, which stands on `main` now. `files`: those it changed."""
+
+    branch: str
+    kept: str
+    main: str
+    commits: int
+    files: int
+
+
+@dataclass(frozen=True, slots=True)
+class MergeOnto:
+    """A merge that no branch has yet: its commit."""
+
+    proposal: Proposal
+    commit: str
+
+
 class NotAccepted(Refusal):
     """relay joins files in which git conflicts, and nobody has seen what comes of it, or it has changed since."""
 

@@ -1,0 +1,486 @@
+"""The landing queue: branches are merged one onto the other, tested together, and land as what was tested.
+
+Invariants:
+- what lands is what was tested: the main branch moves from the commit that was seen to the commit whose tree passed,
+  by one update. Where nothing verifies it, it lands as not tested, and that is said;
+- each entry ends once, in the transaction that says how. Whoever is killed between the main branch's move and that
+  finds the work there, and says so then;
+- a batch that fails is halved until one entry is left that fails on a main branch which passes without it: that one
+  is put out, the rest goes on. Where the main branch fails by itself nobody is put out;
+- an entry that comes meanwhile waits for the next batch: it restarts nothing.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import time
+from collections.abc import Sequence
+from dataclasses import replace
+
+import structlog
+
+from relay.airspace.worktrees.actions import WorktreeActions
+from relay.airspace.worktrees.branch_updates import BranchUpdates
+from relay.airspace.worktrees.lifecycle import CHANGED, MERGED, WorktreeChange
+from relay.airspace.worktrees.merging.merge_into_main import Conflict
+from relay.airspace.worktrees.registry import WorktreeRegistry
+from relay.airspace.worktrees.view import rows
+from relay.app.verification import landing_words as words
+from relay.app.verification.landing_git import LandingGit, Link, Moved
+from relay.app.verification.policy_list import Policies
+from relay.app.verification.trees import NoTree, look_up
+from relay.app.verification.verifier import Verifier
+from relay.config.settings import LiveSettings
+from relay.git.run import GitError
+from relay.model import Refusal
+from relay.model.ports import Voice
+from relay.store.ports import Store, StoreError, Tx, is_away
+from relay.verification import approvals
+from relay.verification import journal as verifications
+from relay.verification.landing import journal
+from relay.verification.landing.entry import Entry, EntryState, next_batch
+from relay.verification.policies import route
+from relay.verification.policy_files import BadPolicies
+from relay.verification.verification import Change, Outcome, Source, State, Verification, deciding
+
+log = structlog.get_logger(__name__)
+#: Seconds between two looks when nothing wakes it: while an entry is open, and while none is.
+POLL_S, IDLE_S = 2.0, 60.0
+#: Seconds between two looks whether the main branch has moved while a batch is tested.
+LOOK_S = 1.0
+#: Seconds after which what could not be verified is tried again.
+AGAIN_S = 60.0
+_WAKES = (*journal.TYPES, *approvals.TYPES, CHANGED)
+
+
+class LandingQueue:
+    """The queue of one room. `voice`: tells agents why they are put out; None = people alone are told."""
+
+    def __init__(
+        self,
+        store: Store,
+        settings: LiveSettings,
+        registry: WorktreeRegistry,
+        actions: WorktreeActions,
+        updates: BranchUpdates,
+        verifier: Verifier,
+        policies: Policies,
+        voice: Voice | None = None,
+    ) -> None:
+        self._store, self._settings, self._registry = store, settings, registry
+        self._actions, self._verifier, self._policies = actions, verifier, policies
+        self._words = words.LandingWords(voice)
+        self._git = LandingGit(registry, updates)
+        #: Of entries that could not be verified: when they are tried again.
+        self._again_at: dict[int, float] = {}
+
+    async def run(self) -> None:
+        """Land what is asked for, for ever."""
+        with contextlib.closing(self._store.wakeup(_WAKES)) as wakeup:
+            while True:
+                try:
+                    went_on = await self.step()
+                except (GitError, OSError) as error:
+                    log.warning("landing put off", reason=str(error))
+                    went_on = False
+                except (StoreError, self._store.transient) as error:
+                    if not is_away(error):
+                        log.warning("landing put off", reason=str(error))
+                    went_on = False
+                if not went_on:
+                    open_ = await self._store.read(journal.open_entries)
+                    await wakeup.wait(POLL_S if open_ else IDLE_S)
+
+    async def drain(self, agents: Sequence[str] = ()) -> None:
+        """Go on until these agents' entries (none: all) are over or wait for somebody."""
+        while True:
+            if await self.step():
+                continue
+            open_ = await self._store.read(journal.open_entries)
+            if not any(not agents or entry.agent in agents for entry in open_) or all(
+                entry.note for entry in open_
+            ):
+                return
+            await asyncio.sleep(0.2)
+
+    async def step(self) -> bool:
+        """One batch, if there is one; has anything changed?"""
+        if self._registry.main is None:
+            return False
+        entries = await self._store.read(journal.open_entries)
+        if not entries:
+            return False
+        for entry in entries:
+            if entry.state is EntryState.ASKED:
+                await self._pin(entry)
+        try:
+            _, main = await self._git.main()
+        except Refusal as refusal:
+            await self._hold_all(str(refusal))
+            return False
+        ready = await self._ready(main)
+        if not ready:
+            return False
+        batch = next_batch(ready, await self._order(), self._settings.current.landing.batch)
+        links = await self._chain(batch.chosen, main)
+        for entry in batch.passed_over:
+            await self._save(replace(entry, passed_over=entry.passed_over + 1))
+        if links:
+            await self._land(links, main)
+        return bool(links)
+
+    # -- what may land now
+
+    async def _pin(self, entry: Entry) -> None:
+        """Look at the work that is to land: from here on it is this commit, whatever the agent does next."""
+        worktree = self._registry.find(entry.agent)
+        if worktree is not None and worktree.name in self._registry.turn_trees:
+            await self._hold(entry, f"{entry.agent} is at work: its turn ends first")
+            return
+        try:
+            proposal, head = await self._actions.pin(entry.agent, entry.asker)
+        except Refusal as refusal:
+            await self._put_out(entry, str(refusal))
+            return
+        tree = await self._git.git.line("rev-parse", f"{head}^{{tree}}")
+        pinned = replace(
+            entry, state=EntryState.WAITING, branch=proposal.branch, at_commit=head, tree=tree, note=""
+        )
+        about = {"part": "entry", "entry": entry.number}
+        change = Change(
+            verifications.new_id(),
+            Source.LANDING,
+            entry.agent,
+            entry.asker,
+            proposal.branch,
+            head,
+            tree=tree,
+            summary=f"{entry.agent}'s branch is to land",
+            task=entry.task,
+            about=about,
+        )
+        try:
+            change = await look_up(self._registry, change)
+            policies = await self._policies.all()
+            names = [match.policy.name for match in route(policies, change.files or ()).matches]
+            pinned = replace(pinned, policies=tuple(names))
+            asks = bool(self._verifier.routing(policies, change).matches)
+        except (BadPolicies, NoTree, GitError, OSError):
+            asks = False  # its batch says what is wrong
+
+        async def work(tx: Tx) -> None:
+            now = await journal.load(tx, entry.number)
+            if now.state is not EntryState.ASKED:
+                return
+            approval = (await verifications.ask(tx, change)).number if asks else None
+            await journal.change(tx, replace(pinned, approval=approval), journal.QUEUED)
+
+        await self._store.write(work)
+
+    async def _ready(self, main: str) -> list[Entry]:
+        """Those that can be tested on this commit of the main branch."""
+        ready = []
+        for entry in await self._store.read(journal.open_entries):
+            if entry.state is EntryState.ASKED:
+                continue
+            if await self._git.has(main, entry.at_commit):
+                # Whoever was killed behind the move finds it done, and so does who merged it by hand.
+                await self._landed(entry, await self._git.merged_as(main, entry.at_commit))
+            elif await self._approved(entry) and not self._is_held(entry, main):
+                ready.append(entry)
+        return ready
+
+    def _is_held(self, entry: Entry, main: str) -> bool:
+        return entry.held_on == main or self._again_at.get(entry.number, 0.0) > time.monotonic()
+
+    async def _approved(self, entry: Entry) -> bool:
+        if entry.approval is None:
+            return True
+        number = entry.approval
+
+        async def look(tx: Tx) -> tuple[Verification, list[approvals.Approval]]:
+            return await verifications.load(tx, number), await approvals.of_verification(tx, number)
+
+        verification, asked = await self._store.read(look)
+        if verification.state is State.PASSED:
+            return True
+        if verification.state in (State.QUEUED, State.RUNNING, State.WAITING):
+            names = ", ".join(each.name for each in asked) or verification.name
+            await self._hold(entry, f"a person has to approve it: {names}")
+        else:
+            await self._put_out(entry, verification.reason or f"It was not approved ({verification.state}).")
+        return False
+
+    async def _order(self) -> list[str]:
+        """The agents, the least entangled first."""
+        try:
+            _, order = await rows(self._registry)
+        except GitError:
+            return []
+        return [str(step["agent"]) for step in order]
+
+    # -- a batch
+
+    async def _chain(self, entries: Sequence[Entry], main: str) -> list[Link]:
+        """The entries merged one onto the other, those that can be; what is in the way of others is said of them."""
+        links: list[Link] = []
+        for entry in entries:
+            onto = links[-1].commit if links else main
+            before = [link.entry for link in links]
+            try:
+                link = await self._git.link(entry, onto)
+            except Conflict as refusal:
+                if links and await self._git.merges(main, entry.at_commit):
+                    names = ", ".join(other.agent for other in before)
+                    await self._hold(entry, f"it conflicts with what is tested before it ({names})")
+                else:
+                    worktree = self._git.worktree(entry.agent)
+                    asked = await self._actions.conflicted(worktree, entry.at_commit, refusal, entry.asker)
+                    await self._put_out(entry, str(asked))
+                continue
+            except Refusal as refusal:
+                if refusal.code == "rewritten":
+                    await self._put_out(entry, str(refusal))
+                else:
+                    await self._hold(entry, str(refusal), say=True)
+                continue
+            across = await self._across(entry, links, main)
+            if across and links:
+                # It goes alone: what fails then is its own, and is known before anything runs.
+                await self._hold(entry, " ".join(across), say=True)
+                continue
+            links.append(replace(link, across=tuple(across)))
+        return links
+
+    async def _across(self, entry: Entry, links: Sequence[Link], main: str) -> list[str]:
+        """What the entry and those before it do to each other in the code, named."""
+        found = []
+        for link in links:
+            ours, theirs = (link.entry.agent, link.entry.at_commit), (entry.agent, entry.at_commit)
+            found += [" ".join(conflict.said) for conflict in await self._git.across(ours, theirs)]
+        if not links:
+            theirs = (entry.agent, entry.at_commit)
+            found += [" ".join(conflict.said) for conflict in await self._git.across(("main", main), theirs)]
+        return found
+
+    async def _land(self, links: Sequence[Link], main: str) -> None:
+        """Test the chain and land it; where it fails, find the one entry that breaks it."""
+        landed, upto, failing = 0, len(links), len(links) + 1
+        green, failed = False, None
+        while landed < len(links):
+            tested = await self._tested(links[landed:upto], main)
+            if tested.state in (State.PASSED, State.NOT_TESTED):
+                if not await self._move(links[landed:upto], main, tested):
+                    return
+                main, landed, green = links[upto - 1].commit, upto, tested.state is State.PASSED
+                upto = landed + max(1, (failing - landed) // 2)
+            elif tested.state is State.FAILED:
+                failing, failed = upto, tested
+                upto = landed + (failing - landed) // 2
+            else:
+                if tested.state is State.ERROR:
+                    await self._unverified(links[landed:upto], tested)
+                return
+            if failing - landed == 1 and failed is not None:
+                if green or await self._is_green(links[landed], main):
+                    before = [link.entry.agent for link in links[:landed]]
+                    await self._breaks(links[landed], failed, before)
+                return
+
+    async def _tested(self, links: Sequence[Link], main: str) -> Verification:
+        """The chain up to the last of these, verified. Cancelled where the main branch moves meanwhile, or somebody
+        takes an entry back."""
+        entries = [link.entry for link in links]
+        agents = [entry.agent for entry in entries]
+        change = Change(
+            verifications.new_id(),
+            Source.LANDING,
+            agents[0] if len(agents) == 1 else "RELAY",
+            entries[0].asker,
+            links[-1].proposal.into,
+            links[-1].commit,
+            main,
+            links[-1].tree,
+            summary=f"{', '.join(agents)} on {links[-1].proposal.into}",
+            about={"part": "batch", "entries": [entry.number for entry in entries], "agents": agents},
+        )
+
+        async def begin(tx: Tx) -> Verification:
+            made = await verifications.ask(tx, change)
+            for link in links:
+                entry = await journal.load(tx, link.entry.number)
+                if entry.state in (EntryState.WAITING, EntryState.TESTING):
+                    note = " ".join(link.across)
+                    began = entry.began or await tx.now()
+                    testing = replace(
+                        entry, state=EntryState.TESTING, verification=made.number, note=note, began=began
+                    )
+                    await journal.change(tx, testing, journal.TESTED, onto=main, batch=agents)
+            return made
+
+        number = (await self._store.write(begin)).number
+        run = asyncio.create_task(self._verifier.finished(number), name=f"landing-v{number}")
+        try:
+            while not run.done():
+                await asyncio.wait([run], timeout=LOOK_S)
+                if not run.done() and (why := await self._in_vain(entries, main)):
+                    run.cancel()
+                    await asyncio.gather(run, return_exceptions=True)
+                    await self._verifier.cancel(number, why)
+                    return await self._store.read(lambda tx: verifications.load(tx, number))
+            return run.result()
+        finally:
+            run.cancel()
+            await self._back(links)
+
+    async def _in_vain(self, entries: Sequence[Entry], main: str) -> str:
+        """Why what is tested cannot land; empty: it can."""
+        target = await self._registry.target()
+        if target is not None and target.commit != main:
+            return f"{target.name} has moved on"
+        now = {entry.number for entry in await self._store.read(journal.open_entries)}
+        gone = [entry.agent for entry in entries if entry.number not in now]
+        return f"{', '.join(gone)} was taken back" if gone else ""
+
+    async def _back(self, links: Sequence[Link]) -> None:
+        """What was tested waits again, until it is said what becomes of it."""
+
+        async def work(tx: Tx) -> None:
+            for link in links:
+                entry = await journal.load(tx, link.entry.number)
+                if entry.state is EntryState.TESTING:
+                    await journal.save(tx, replace(entry, state=EntryState.WAITING))
+
+        await self._store.write(work)
+
+    # -- what becomes of it
+
+    async def _move(self, links: Sequence[Link], main: str, tested: Verification) -> bool:
+        """Land these; False: not now."""
+        joined = [link for link in links if link.proposal.joined]
+        if joined and tested.state is State.NOT_TESTED:
+            await self._put_out(joined[0].entry, words.unseen(joined[0]))
+            return False
+        if await self._in_vain([link.entry for link in links], main):
+            return False
+        try:
+            left = await self._git.move(links, main)
+        except Moved:
+            return False
+        except Refusal as refusal:
+            await self._hold_all(str(refusal))
+            return False
+        for link, why in zip(links, left, strict=True):
+            await self._landed(link.entry, link.commit, link, tested, why)
+        self._registry.wake.set()
+        return True
+
+    async def _landed(
+        self,
+        entry: Entry,
+        commit: str,
+        link: Link | None = None,
+        tested: Verification | None = None,
+        left: str = "",
+    ) -> None:
+        results = []
+        if tested is not None:
+            number = tested.number
+            results = await self._store.read(lambda tx: verifications.results_of(tx, number))
+        text = words.landed(entry, link, tested, results, left)
+        details = words.details(link, tested)
+        change = WorktreeChange(MERGED, entry.agent, entry.branch, entry.asker, text, commit, details)
+        verification = tested.number if tested is not None else entry.verification
+        more = {"tested": tested is not None and tested.state is State.PASSED}
+
+        async def also(tx: Tx) -> None:
+            ends = {"landed_as": commit, "verification": verification, "more": more}
+            await journal.end(tx, entry.number, EntryState.LANDED, **ends)
+
+        await self._registry.room.record(change, also)
+
+    async def _breaks(self, link: Link, failed: Verification, before: Sequence[str]) -> None:
+        """Put out the one whose work breaks what passes without it."""
+        results = await self._store.read(lambda tx: verifications.results_of(tx, failed.number))
+        bad = [each for each in deciding(results) if each.state in (Outcome.FAILED, Outcome.TIMED_OUT)]
+        reason, output = words.broken(link, failed, bad, before)
+        await self._put_out(link.entry, reason, output, failed.number)
+
+    async def _is_green(self, link: Link, main: str) -> bool:
+        """Does the main branch pass by itself what this entry fails? If not, the entry waits."""
+        target = await self._registry.target()
+        change = Change(
+            verifications.new_id(),
+            Source.LANDING,
+            "RELAY",
+            link.entry.asker,
+            link.proposal.into,
+            main,
+            main,
+            files=await self._files(link, main),
+            summary=f"{link.proposal.into} by itself",
+            about={"part": "batch", "entries": [], "agents": []},
+        )
+        if target is None or target.commit != main:
+            return False
+        made = await self._store.write(lambda tx: verifications.ask(tx, change))
+        alone = await self._verifier.finished(made.number)
+        if alone.state is State.PASSED:
+            return True
+        if alone.state is State.FAILED:
+            note = f"{link.proposal.into} fails by itself ({alone.name}): {alone.reason}"
+            await self._hold(link.entry, note, held_on=main, say=True)
+        else:
+            await self._unverified([link], alone)
+        return False
+
+    async def _files(self, link: Link, main: str) -> tuple[str, ...]:
+        change = Change("", Source.LANDING, "", "", base=main, tree=link.tree)
+        return (await look_up(self._registry, change)).files or ()
+
+    async def _unverified(self, links: Sequence[Link], tested: Verification) -> None:
+        """What could not be verified waits: those whose files need what is missing, or all where nobody can tell."""
+        results = await self._store.read(lambda tx: verifications.results_of(tx, tested.number))
+        missing = {result.policy for result in deciding(results) if result.state is Outcome.ERROR}
+        hit = [link for link in links if missing & {*link.entry.policies}] or list(links)
+        for link in hit:
+            self._again_at[link.entry.number] = time.monotonic() + AGAIN_S
+            await self._hold(link.entry, f"it cannot be verified: {tested.reason}", say=True)
+
+    async def _put_out(
+        self, entry: Entry, reason: str, output: str = "", verification: int | None = None
+    ) -> None:
+        async def work(tx: Tx) -> None:
+            ends = {"reason": reason, "output": output}
+            if verification is not None:
+                ends["verification"] = verification  # type: ignore[assignment]
+            ended = await journal.end(tx, entry.number, EntryState.PUT_OUT, **ends)
+            if ended is not None:
+                if ended.approval is not None:
+                    await approvals.withdraw(tx, ended.approval, "the branch was put out of the queue")
+                await self._words.put_out(tx, ended)
+
+        await self._store.write(work, durable=True)
+
+    async def _hold(self, entry: Entry, note: str, *, held_on: str | None = None, say: bool = False) -> None:
+        """Say of an entry what it waits for; in the room once."""
+
+        async def work(tx: Tx) -> None:
+            now = await journal.load(tx, entry.number)
+            if now.state in (EntryState.ASKED, EntryState.WAITING) and (now.note, now.held_on) != (
+                note,
+                held_on,
+            ):
+                held = await journal.change(tx, replace(now, note=note, held_on=held_on), journal.HELD)
+                if say and now.note != note:
+                    await self._words.waits(tx, held)
+
+        await self._store.write(work)
+
+    async def _hold_all(self, note: str) -> None:
+        for at, entry in enumerate(await self._store.read(journal.open_entries)):
+            await self._hold(entry, note, say=at == 0)
+
+    async def _save(self, entry: Entry) -> None:
+        await self._store.write(lambda tx: journal.save(tx, entry))

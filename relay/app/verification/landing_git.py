@@ -1,0 +1,154 @@
+"""What landing does to git: branches merged one onto the other, and the main branch moved to what was tested.
+
+Invariants:
+- the commits that land are the commits whose tree was tested; they are made in the scratch, and no branch has them
+  before;
+- the main branch moves by one update of its ref, from the commit that was seen, so it holds what was before or all of
+  what was tested; its files and each idle agent's worktree follow.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from relay.airspace.pair_facts import SemanticConflict
+from relay.airspace.worktrees.branch_updates import BranchUpdates
+from relay.airspace.worktrees.lifecycle import is_ancestor
+from relay.airspace.worktrees.merging.merge_into_main import BranchMerger
+from relay.airspace.worktrees.merging.proposal import MergeSource, Proposal
+from relay.airspace.worktrees.registry import WorktreeRegistry
+from relay.airspace.worktrees.room import Unchecked
+from relay.airspace.worktrees.tracked_worktree import TrackedWorktree, WorktreeGone
+from relay.config.command_line import command
+from relay.git.checkout import Head
+from relay.git.run import Git, GitError
+from relay.git.snapshot import Snapshot
+from relay.git.trial_merge import merge_trees
+from relay.model import Refusal
+from relay.verification.landing.entry import Entry
+
+
+@dataclass(frozen=True, slots=True)
+class Link:
+    """One merge of a chain: `commit` has the main branch, the links before, and the entry's work. `across`: what its
+    work and another's do to each other in the code, though git merges them, a sentence each."""
+
+    entry: Entry
+    commit: str
+    tree: str
+    proposal: Proposal
+    across: tuple[str, ...] = ()
+
+
+class Moved(Exception):
+    """The main branch is not where it was: somebody has pushed to it, or merged."""
+
+
+class LandingGit:
+    """On the worktrees of one registry."""
+
+    def __init__(self, registry: WorktreeRegistry, updates: BranchUpdates) -> None:
+        self._registry, self._updates = registry, updates
+
+    @property
+    def git(self) -> Git:
+        assert self._registry.main is not None
+        return self._registry.scratch.git(self._registry.main)
+
+    async def merger(self) -> BranchMerger:
+        registry = self._registry
+        assert registry.main is not None and registry.lifecycle is not None
+        head = await registry.main_head()
+        return BranchMerger(registry.main, head, registry.lifecycle, registry.scratch, registry.room)
+
+    async def main(self) -> tuple[str, str]:
+        """The main branch and its commit. Raises Refusal: it cannot be moved now."""
+        return await (await self.merger()).target(moves=True)
+
+    async def has(self, main: str, commit: str) -> bool:
+        return await is_ancestor(self.git, commit, main)
+
+    async def merged_as(self, main: str, commit: str) -> str:
+        """The main branch's commit that brought this one in."""
+        asked = ("rev-list", "--first-parent", "--ancestry-path", "--reverse", f"{commit}..{main}")
+        found = await self.git.maybe(*asked)
+        return found.split()[0] if found else commit
+
+    def worktree(self, agent: str) -> TrackedWorktree:
+        worktree = self._registry.find(agent)
+        if worktree is None:
+            raise Refusal(f"{agent} has no worktree any more.", f"{command('worktrees')} lists them.")
+        return worktree
+
+    async def link(self, entry: Entry, onto: str) -> Link:
+        """The entry's work merged onto a commit. Raises Refusal (`Conflict` where they conflict), GitError."""
+        worktree = self.worktree(entry.agent)
+        git = worktree.checkout.git
+        head = await git.maybe("rev-parse", "-q", "--verify", f"refs/heads/{entry.branch}^{{commit}}")
+        if head is None or not await is_ancestor(git, entry.at_commit, head):
+            message = f"{entry.branch} has lost the commit {entry.at_commit[:9]} that was to land."
+            raise Refusal(message, f"`/land @{entry.agent}` lands what it has now.", code="rewritten")
+        merged = await (await self.merger()).merge_onto(self._source(entry, worktree), entry.asker, onto)
+        return Link(entry, merged.commit, merged.proposal.tree, merged.proposal)
+
+    def _source(self, entry: Entry, worktree: TrackedWorktree) -> MergeSource:
+        registry = self._registry
+        pinned = Snapshot(Head(entry.branch, entry.at_commit), entry.tree, entry.at_commit, False)
+        person = not worktree.own and registry.settings.agent(worktree.name) is None
+        since = worktree.work.started_at if worktree.work is not None else 0.0
+        return MergeSource(worktree.name, worktree.checkout, pinned, worktree.own, person, since)
+
+    async def merges(self, onto: str, commit: str) -> bool:
+        """Does this work merge onto that commit?"""
+        merged = await merge_trees(self.git, onto, commit, self._registry.room.join)
+        return merged is not None and merged.clean
+
+    async def across(self, ours: tuple[str, str], theirs: tuple[str, str]) -> Sequence[SemanticConflict]:
+        """What the one side removes or signs anew and the other newly relies on (level 3 of docs/conflicts.md); a
+        side is a name and a commit. Nothing where nobody can tell."""
+        try:
+            return await self._registry.room.across_files(self.git, [ours, theirs]) or ()
+        except (Unchecked, GitError):
+            return ()
+
+    async def move(self, links: Sequence[Link], main: str) -> list[str]:
+        """Move the main branch from `main` to the last link, and the worktrees after it; for each link, why its
+        worktree could not follow, empty = it did. Raises Moved, Refusal (then nothing moved), GitError."""
+        registry = self._registry
+        async with registry.exclusive:
+            assert registry.main is not None
+            merger = await self.merger()
+            into, now = await merger.target(moves=True)
+            if now != main:
+                raise Moved
+            same = [
+                link.entry.at_commit
+                for link in links
+                if self.worktree(link.entry.agent).checkout.common == registry.main.common
+            ]
+            await registry.scratch.publish(registry.main, links[-1].commit, [main, *same])
+            try:
+                await merger.move_main(into, main, links[-1].commit)
+            except Refusal as refusal:
+                if (await merger.target())[1] != (await registry.main_head()).commit:
+                    raise Moved from refusal
+                raise
+            return [await self._follow(merger, link, links[-1].commit) for link in links]
+
+    async def _follow(self, merger: BranchMerger, link: Link, commit: str) -> str:
+        """Bring the agent's worktree up to the main branch, where it holds nothing else."""
+        entry = link.entry
+        try:
+            worktree = self.worktree(entry.agent)
+            async with worktree.lock:
+                if worktree.name in self._registry.turn_trees:
+                    return ""  # its next turn begins where the main branch is
+                snapshot = await worktree.take_snapshot(everything=True)
+                worktree.mark_stale(None)
+                if snapshot.dirty or snapshot.head != Head(entry.branch, entry.at_commit):
+                    return "its worktree has other work, and stays as it is"
+                side = replace(self._source(entry, worktree), snapshot=snapshot)
+                return await merger.follow(side, entry.branch, entry.at_commit, commit)
+        except (Refusal, GitError, WorktreeGone, OSError) as error:
+            return f"its worktree could not be updated ({error})"

@@ -1,0 +1,129 @@
+"""What the room says of the landing queue, and tells agents whose branch is put out.
+
+Invariant: what a program printed stands in a block of code, and names and paths in one line.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from typing import Any
+
+from relay.airspace.worktrees.merging.wording import joined_words, warned
+from relay.app.verification.landing_git import Link
+from relay.base.terminal_text import fenced, flat
+from relay.config.command_line import command
+from relay.model.ports import Voice
+from relay.room.journal import ledger
+from relay.store.ports import Tx
+from relay.verification.landing.entry import Entry
+from relay.verification.landing.journal import lane_of
+from relay.verification.verification import (
+    Outcome,
+    Result,
+    State,
+    Verification,
+    failing_lines,
+    newest,
+    said,
+)
+
+#: Lines of a failed run that the room quotes.
+MOST_LINES = 12
+
+
+class LandingWords:
+    """`voice`: as of `LandingQueue`."""
+
+    def __init__(self, voice: Voice | None) -> None:
+        self._voice = voice
+
+    async def put_out(self, tx: Tx, entry: Entry) -> None:
+        """Tell the room, and the agent with a turn, why a branch does not land."""
+        text = (
+            f"{entry.agent}'s branch did not land: {entry.reason}"
+            + (f"\n\n{fenced(entry.output)}\n" if entry.output else "")
+            + f"\n\nWhen it is mended, `/land @{entry.agent}` tries again."
+        )
+        await self._tell(tx, entry, text, ask=bool(entry.output))
+
+    async def waits(self, tx: Tx, entry: Entry) -> None:
+        """Tell the room what an entry waits for."""
+        text = f"{entry.agent}'s branch waits in the landing queue: {entry.note}"
+        meta = {"notice": "landing", "agent": entry.agent}
+        await ledger.say(tx, text if text.endswith(".") else f"{text}.", now=time.time(), meta=meta)
+
+    async def _tell(self, tx: Tx, entry: Entry, text: str, *, ask: bool) -> None:
+        meta = {"notice": "landing", "agent": entry.agent}
+        reach = {} if self._voice is None else await self._voice.reach(tx, [entry.agent])
+        if self._voice is None or reach.get(entry.agent) != "":
+            await ledger.say(tx, text, now=time.time(), meta=meta)
+            return
+        lane, asked = lane_of(entry.number), [entry.agent] if ask else []
+        await self._voice.say(tx, text, now=time.time(), lane=lane, to=[entry.agent], ask=asked, meta=meta)
+
+
+def landed(
+    entry: Entry, link: Link | None, tested: Verification | None, results: Sequence[Result], left: str
+) -> str:
+    """What the room is told of a branch that has landed."""
+    if link is None:
+        return f"{entry.branch} of {entry.agent} has landed: the main branch has it."
+    proposal = link.proposal
+    text = (
+        f"{entry.branch} of {entry.agent} landed on {proposal.into}, as {entry.asker} asked: "
+        f"{proposal.files} file{'s' * (proposal.files != 1)}, {how(tested, results)}."
+    )
+    if proposal.joined:
+        text += f" relay joined {joined_words(proposal.joined)}."
+    if proposal.warnings:
+        text += f" {warned(proposal.warnings)}"
+    if left:
+        text += f" {entry.agent}: {left}."
+    return text
+
+
+def how(tested: Verification | None, results: Sequence[Result]) -> str:
+    """By what it was verified, in words."""
+    if tested is None or tested.state is State.NOT_TESTED:
+        return "**not tested**: no policy is for it"
+    last = newest(results)
+    passed = [result.policy + " (flaky)" * result.flaky for result in last if result.state is Outcome.PASSED]
+    beside = " ".join(said(result) for result in last if result.state is not Outcome.PASSED)
+    return f"tested by {', '.join(passed)} ({tested.name})" + (f"; {beside.rstrip('.')}" if beside else "")
+
+
+def details(link: Link | None, tested: Verification | None) -> dict[str, Any]:
+    """What the event of the merge says beside."""
+    found: dict[str, Any] = {"method": "merge", "kept": None, "landed": True}
+    if link is not None:
+        proposal = link.proposal
+        found |= {"into": proposal.into, "files": proposal.files, "committed": False}
+        if proposal.joined:
+            found["joined"] = [file.as_json() for file in proposal.joined]
+        if proposal.warnings:
+            found["warnings"] = list(proposal.warnings)
+    if tested is not None:
+        found |= {"verification": tested.name, "tested": tested.state is State.PASSED}
+    return found
+
+
+def unseen(link: Link) -> str:
+    """Why what relay joins does not land without tests."""
+    agent = link.entry.agent
+    merge = command(f"worktrees merge {agent} --dry-run")
+    return (
+        f"relay joins {joined_words(link.proposal.joined)} in it, and nothing tests it: somebody has to look. "
+        f"{merge} shows it."
+    )
+
+
+def broken(link: Link, failed: Verification, bad: Sequence[Result], before: Sequence[str]) -> tuple[str, str]:
+    """Why an entry is put out, and the lines that failed."""
+    reason = " ".join(said(result) for result in bad) or failed.reason
+    into = link.proposal.into
+    beside = f" with {', '.join(before)}, which landed before" if before else ""
+    text = f"{flat(reason)} It was tested on {into}{beside} ({failed.name}); {into} passes without it."
+    if link.across:
+        text += f" {' '.join(map(flat, link.across))}"
+    return text, failing_lines(bad[0], MOST_LINES) if bad else ""

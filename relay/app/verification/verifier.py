@@ -1,0 +1,448 @@
+"""Verifies changes: which policies are for each, and what comes of them (004, Verification Gateway).
+
+Invariants:
+- each verification has one task at most, and each step of it ends in one transaction: whoever is killed in between
+  goes on where it was, and a run that was cut off is begun again;
+- the same tree and policy is not run twice unless somebody asks for it; a run that fails is tried once more, and
+  where it passes then it is said to be flaky;
+- what cannot be verified is an error with the reason. Policies with a fault verify nothing.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+
+import structlog
+
+from relay.airspace.worktrees.registry import WorktreeRegistry
+from relay.airspace.worktrees.tracked_worktree import WorktreeGone
+from relay.app.verification.policy_list import Policies
+from relay.app.verification.trees import NoTree, look_up
+from relay.checks.bounded_output import BoundedOutput
+from relay.config.settings import LiveSettings
+from relay.git.run import GitError
+from relay.store.ports import Store, StoreError, Tx, is_away
+from relay.verification import approvals, journal
+from relay.verification.executors.executor import Ended, PolicyExecutor, Run
+from relay.verification.policies import Executor, Match, Policy, Routing, route
+from relay.verification.policy_files import BadPolicies
+from relay.verification.verification import (
+    OVER,
+    SETTLED,
+    Change,
+    Outcome,
+    Result,
+    Source,
+    State,
+    Verification,
+    argv_of,
+    digest_of,
+    newest,
+    verdict,
+)
+
+log = structlog.get_logger(__name__)
+#: Seconds between two looks when nothing wakes it: while one is open, and while none is.
+POLL_S, IDLE_S = 5.0, 60.0
+#: Bytes of a running program's newest output that a person sees.
+LIVE = 20_000
+#: The tests of a merged tree (`merge.test`), which decide about every landing.
+MERGE_TEST = "merge.test"
+_WAKES = (*journal.TYPES, *approvals.TYPES)
+
+
+class Verifier:
+    """The verifications of one room. `executors`: what carries runs out; `tell` is called with a verification and a
+    policy whose run has printed something."""
+
+    def __init__(
+        self,
+        store: Store,
+        settings: LiveSettings,
+        registry: WorktreeRegistry,
+        policies: Policies,
+        executors: Mapping[Executor, PolicyExecutor],
+        tell: Callable[[int, str, str], None] = lambda number, policy, tail: None,
+    ) -> None:
+        self._store, self._settings, self._registry = store, settings, registry
+        self._policies, self._executors, self._tell = policies, executors, tell
+        self._running: dict[int, asyncio.Task[None]] = {}
+        self._wanted = asyncio.Event()
+        self._live: dict[tuple[int, str], BoundedOutput] = {}
+
+    async def run(self) -> None:
+        """Go on with what is open, for ever."""
+        try:
+            with contextlib.closing(self._store.wakeup(_WAKES)) as wakeup:
+                while True:
+                    await wakeup.wait(POLL_S if await self.look() else IDLE_S)
+        finally:
+            await self.close()
+
+    async def close(self) -> None:
+        """End what runs; it is begun again by whoever looks next."""
+        for task in self._running.values():
+            task.cancel()
+        await asyncio.gather(*self._running.values(), return_exceptions=True)
+        self._running.clear()
+
+    async def look(self) -> bool:
+        """Begin what can be done now. Is any open?"""
+        self._running = {number: task for number, task in self._running.items() if not task.done()}
+        if await self._store.read(approvals.waiting):
+            await self._store.write(approvals.expire)
+        there = await self._store.read(journal.open_verifications)
+        for each in there:
+            if each.number not in self._running:
+                task = asyncio.create_task(self._go(each.number), name=f"verification-{each.number}")
+                self._running[each.number] = task
+        return bool(there)
+
+    async def finished(self, number: int) -> Verification:
+        """The verification once it is over. It is carried here, whether `run` runs or not."""
+        with contextlib.closing(self._store.wakeup(_WAKES)) as wakeup:
+            while True:
+                verification = await self._store.read(lambda tx: journal.load(tx, number))
+                if verification.state in OVER:
+                    return verification
+                task = self._running.get(number)
+                if task is None or task.done():
+                    task = asyncio.create_task(self._go(number), name=f"verification-{number}")
+                    self._running[number] = task
+                await asyncio.wait([task])
+                if verification.state is State.WAITING:
+                    await wakeup.wait(POLL_S)
+
+    async def cancel(self, number: int, reason: str) -> None:
+        """End what runs of it; it has no verdict."""
+        task = self._running.pop(number, None)
+        if task is not None:
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
+
+        async def work(tx: Tx) -> None:
+            verification = await journal.load(tx, number)
+            if verification.state not in OVER:
+                await approvals.withdraw(tx, number, reason)
+                await journal.cancel(tx, verification, reason)
+
+        await self._store.write(work)
+
+    def output(self, number: int, policy: str) -> str:
+        """What a running program has printed last; empty: nothing runs."""
+        output = self._live.get((number, policy))
+        return "" if output is None else (output.tail or output.head)
+
+    # -- one verification
+
+    async def _go(self, number: int) -> None:
+        try:
+            verification = await self._store.read(lambda tx: journal.load(tx, number))
+            if verification.state is State.QUEUED:
+                verification = await self._begin(verification)
+            if verification.state in (State.RUNNING, State.WAITING):
+                await self._carry(verification)
+        except (StoreError, self._store.transient) as error:
+            if not is_away(error):
+                log.warning("verification put off", verification=number, reason=str(error))
+            await asyncio.sleep(1.0)
+        except Exception as error:
+            log.exception("verification failed", verification=number)
+            reason = f"{type(error).__name__} inside the room; its log has the details."
+            await self._store.write(lambda tx: _give_up(tx, number, reason))
+
+    async def _begin(self, verification: Verification) -> Verification:
+        """Look the change up, and say which policies verify it."""
+        change = verification.change
+        try:
+            policies = await self._policies.all()
+            found = await look_up(self._registry, change)
+        except BadPolicies as error:
+            return await self._no_verdict(verification, f"The policies cannot be used: {error}")
+        except NoTree as error:
+            return await self._no_verdict(verification, str(error), State.NOT_TESTED)
+        except (GitError, WorktreeGone, OSError) as error:
+            return await self._no_verdict(verification, f"The change could not be looked up: {error}.")
+        routing = self.routing(policies, found)
+        now_is = replace(
+            verification,
+            change=found,
+            state=State.RUNNING,
+            tier=routing.tier,
+            decides=routing.decides.name if routing.decides else None,
+            began=time.time(),
+        )
+
+        async def work(tx: Tx) -> Verification:
+            done = await journal.results_of(tx, verification.number)
+            attempts = {result.policy: result.attempt for result in newest(done)}
+            results = [
+                _queued(verification.number, match, found, attempts.get(match.policy.name, 0) + 1)
+                for match in routing.matches
+            ]
+            await journal.routed(tx, now_is, results)
+            if not results:
+                what = "No policy is for it." if policies else "There are no policies."
+                return await journal.end(tx, now_is, State.NOT_TESTED, what)
+            return now_is
+
+        return await self._store.write(work)
+
+    async def _no_verdict(
+        self, verification: Verification, reason: str, state: State = State.ERROR
+    ) -> Verification:
+        return await self._store.write(lambda tx: journal.end(tx, verification, state, reason))
+
+    def routing(self, policies: Sequence[Policy], change: Change) -> Routing:
+        """Which of the policies verify a change. What is to land as part of a batch was approved before; of a branch
+        that is to land, people alone are asked, since the batch is what is run."""
+        part = change.about.get("part") if change.source is Source.LANDING else None
+        made = route(policies, change.files or ())
+        if part is None:
+            return made
+        if part == "entry":
+            asked = [match for match in made.matches if needs_person(match.policy)]
+            return replace(made, matches=tuple(_by_person(match) for match in asked))
+        runs = [match for match in made.matches if match.policy.executor is not Executor.MANUAL]
+        runs = [replace(match, policy=replace(match.policy, requires_approval=False)) for match in runs]
+        merge = self._settings.current.merge
+        if merge.test:
+            test = merge_test_policy(merge.test, merge.test_timeout_s)
+            runs.append(Match(test, tuple(change.files or ())))
+        return replace(made, matches=tuple(runs))
+
+    async def _carry(self, verification: Verification) -> None:
+        """Run what is open, ask people about the rest, and say what came of it."""
+        number = verification.number
+        results = newest(await self._store.read(lambda tx: journal.results_of(tx, number)))
+        open_ = [result for result in results if result.state in (Outcome.QUEUED, Outcome.RUNNING)]
+        matches = await self._matches(verification)
+        fresh = bool(verification.change.about.get("fresh"))
+        async with asyncio.TaskGroup() as group:
+            for result in open_:
+                match = matches.get(result.policy)
+                if match is None or digest_of(match) != result.digest:
+                    group.create_task(self._ended(result, _GONE))
+                elif match.policy.executor is Executor.MANUAL:
+                    group.create_task(self._waits(result, fresh=fresh))
+                else:
+                    group.create_task(self._policy(verification, match, result))
+
+        async def work(tx: Tx) -> None:
+            now_is = await journal.load(tx, number)
+            if now_is.state in OVER:
+                return
+            results = newest(await journal.results_of(tx, number))
+            waiting = [result for result in results if result.state is Outcome.WAITING]
+            if waiting and not await _asked(tx, number, waiting):
+                files = sorted({p for result in waiting for p in matches[result.policy].paths})
+                names = [result.policy for result in waiting]
+                await approvals.ask(tx, now_is, names, files, self._settings.current.verification.approval_s)
+            said = verdict(results)
+            if said.state is not None:
+                if waiting:
+                    await approvals.withdraw(tx, number, "something else has decided it")
+                await journal.end(tx, now_is, said.state, said.reason)
+            elif waiting and now_is.state is not State.WAITING:
+                await journal.save(tx, replace(now_is, state=State.WAITING))
+
+        await self._store.write(work)
+
+    async def _matches(self, verification: Verification) -> dict[str, Match]:
+        try:
+            policies = await self._policies.all()
+        except (BadPolicies, OSError):
+            return {}
+        return {match.policy.name: match for match in self.routing(policies, verification.change).matches}
+
+    # -- one policy
+
+    async def _waits(self, result: Result, *, fresh: bool) -> None:
+        """A person decides it; who has approved the same is not asked again."""
+
+        async def work(tx: Tx) -> None:
+            known = None if fresh else await journal.same_run(tx, result.tree, result.digest)
+            if known is not None and known.state is Outcome.PASSED:
+                await journal.record(tx, _reused(result, known))
+            else:
+                await journal.save_result(tx, replace(result, state=Outcome.WAITING))
+
+        await self._store.write(work)
+
+    async def _policy(self, verification: Verification, match: Match, result: Result) -> None:
+        """Run one policy to its end; once more where it fails."""
+        fresh = bool(verification.change.about.get("fresh"))
+        known = await self._store.read(lambda tx: journal.same_run(tx, result.tree, result.digest))
+        if known is not None and not fresh and result.state is Outcome.QUEUED and result.tree:
+            reused = _reused(result, known)
+            await self._store.write(lambda tx: journal.record(tx, reused))
+        else:
+            ended = await self._attempt(verification, match, result)
+            if ended.state is Outcome.FAILED and result.attempt == 1:
+                again = _again(ended)
+                await self._store.write(lambda tx: journal.save_result(tx, again))
+                ended = await self._attempt(verification, match, again, flaky=True)
+        if match.policy.requires_approval:
+            # Whatever ran, a person has to agree: with what ran before their eyes.
+            await self._store.write(lambda tx: _ask_after(tx, result))
+
+    async def _attempt(
+        self, verification: Verification, match: Match, result: Result, *, flaky: bool = False
+    ) -> Result:
+        """One attempt. `flaky`: the one before failed, so if this one passes it is said."""
+        policy, key = match.policy, (verification.number, match.policy.name)
+        resumed = result.state is Outcome.RUNNING
+        begun = replace(result, state=Outcome.RUNNING, began=result.began or time.time())
+        await self._store.write(lambda tx: journal.save_result(tx, begun))
+        output = self._live[key] = BoundedOutput(LIVE)
+        told = 0.0
+
+        def watch(data: bytes) -> None:
+            nonlocal told
+            output.add(data)
+            if (now := time.monotonic()) - told > 0.5:
+                told = now
+                self._tell(*key, output.tail or output.head)
+
+        executor = self._executors.get(policy.executor)
+        try:
+            if executor is None:
+                done = Ended(Outcome.ERROR, f"nothing here carries out {policy.executor}")
+            else:
+                assert self._registry.main is not None
+                run = Run(
+                    f"{verification.change.id}-{_slug(policy.name)}-{result.attempt}",
+                    policy,
+                    verification.change,
+                    result.tree,
+                    argv_of(policy, match.paths),
+                    self._registry.scratch.git(self._registry.main),
+                    resumed,
+                    watch,
+                )
+                done = await executor.run(run)
+        finally:
+            self._live.pop(key, None)
+        return await self._ended(begun, done, flaky=flaky)
+
+    async def _ended(self, result: Result, done: Ended, *, flaky: bool = False) -> Result:
+        ended = replace(
+            result,
+            state=done.state,
+            reason=done.reason,
+            exit_code=done.exit_code,
+            seconds=done.seconds,
+            head=done.head,
+            tail=done.tail,
+            output_bytes=done.output_bytes,
+            sandboxed=done.sandboxed,
+            url=done.url,
+            flaky=flaky and done.state is Outcome.PASSED,
+            ended=time.time(),
+        )
+        if ended.flaky:
+            ended = replace(ended, reason="it failed, and passed when it was run again")
+        await self._store.write(lambda tx: journal.record(tx, ended))
+        return ended
+
+
+_GONE = Ended(Outcome.ERROR, "the policy was changed meanwhile, or is gone: verify it again")
+
+
+def needs_person(policy: Policy) -> bool:
+    return policy.requires_approval or policy.executor is Executor.MANUAL
+
+
+def merge_test_policy(argv: tuple[str, ...], timeout_s: float) -> Policy:
+    """The tests of a merged tree as a policy for every file."""
+    return Policy(
+        MERGE_TEST, 1, Executor.INLINE, ("*",), run=argv, timeout_s=timeout_s, sandbox="off", network=True
+    )
+
+
+def _by_person(match: Match) -> Match:
+    return replace(
+        match, policy=replace(match.policy, executor=Executor.MANUAL, run=(), requires_approval=True)
+    )
+
+
+def _queued(number: int, match: Match, found: Change, attempt: int) -> Result:
+    policy = match.policy
+    return Result(
+        number,
+        policy.name,
+        attempt,
+        policy.tier,
+        policy.executor,
+        digest_of(match),
+        found.tree or "",
+        Outcome.QUEUED,
+        always=policy.name == MERGE_TEST,
+    )
+
+
+def _again(result: Result) -> Result:
+    return Result(
+        result.verification,
+        result.policy,
+        result.attempt + 1,
+        result.tier,
+        result.executor,
+        result.digest,
+        result.tree,
+        Outcome.QUEUED,
+        always=result.always,
+    )
+
+
+def _reused(result: Result, known: Result) -> Result:
+    return replace(
+        known,
+        verification=result.verification,
+        policy=result.policy,
+        attempt=result.attempt,
+        tier=result.tier,
+        always=result.always,
+        reused=known.verification,
+        began=time.time(),
+        ended=time.time(),
+    )
+
+
+async def _ask_after(tx: Tx, result: Result) -> None:
+    """What has run is followed by a person's word, in an attempt of its own."""
+    last = next(
+        (
+            each
+            for each in newest(await journal.results_of(tx, result.verification))
+            if each.policy == result.policy
+        ),
+        None,
+    )
+    if last is not None and last.state in SETTLED:
+        waits = replace(_again(last), state=Outcome.WAITING, executor=Executor.MANUAL)
+        await journal.save_result(tx, waits)
+
+
+async def _asked(tx: Tx, number: int, waiting: Sequence[Result]) -> bool:
+    """Are people asked already about all of these?"""
+    open_ = [
+        approval
+        for approval in await approvals.of_verification(tx, number)
+        if approval.state is approvals.Answer.WAITING
+    ]
+    return {result.policy for result in waiting} <= {name for each in open_ for name in each.policies}
+
+
+async def _give_up(tx: Tx, number: int, reason: str) -> None:
+    verification = await journal.load(tx, number)
+    if verification.state not in OVER:
+        await journal.end(tx, verification, State.ERROR, reason)
+
+
+def _slug(name: str) -> str:
+    return "".join(letter if letter.isalnum() else "-" for letter in name.lower())

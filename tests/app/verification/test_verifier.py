@@ -1,0 +1,267 @@
+"""What verifies a change, over real programs in real trees, on both stores."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from relay.app.verification import verifier as module
+from relay.config.verification import VerificationSettings
+from relay.model import Refusal
+from relay.verification import approvals, journal
+from relay.verification.approvals import Answer
+from relay.verification.executors import inline
+from relay.verification.verification import Outcome, State
+from tests.app.verification.place import Open, Place, policy, python
+from tests.engines import BOTH, all_events, check_log
+
+pytestmark = BOTH
+
+PASSES, FAILS = python("print('fine')"), python("print('a.py:3: no'); raise SystemExit(2)")
+SENSITIVE = {
+    "name": "security review",
+    "tier": 4,
+    "executor": "manual",
+    "patterns": ["**/auth/**"],
+}
+
+
+async def worked(open_place: Open, **settings: object) -> Place:
+    place = await open_place(**settings)
+    await place.work("AVA", {"app.py": "def total():\n    return 2\n"})
+    return place
+
+
+async def test_static_analysis_verification(open_place: Open) -> None:
+    """004, "Static analysis verification (Tier 0)": runs inline, in the tree, and stores the result."""
+    place = await worked(open_place)
+    place.have(policy("lint", python("print(open('app.py').read())"), tier=0))
+    done = await place.verify()
+    assert (done.state, done.tier, done.decides, done.reason) == (State.PASSED, 0, "lint", "")
+    (result,) = await place.results(done)
+    assert (result.state, result.exit_code, result.attempt, result.tree) == (
+        Outcome.PASSED,
+        0,
+        1,
+        done.change.tree,
+    )
+    assert "return 2" in result.output and done.change.files == ("app.py",)
+    ended = (await all_events(place.store, "verification.ended"))[0]
+    assert ended.outputs["first_pass"] is True and ended.snapshot == done.change.tree
+    await check_log(place.store)
+
+
+async def test_all_run_and_the_highest_tier_decides(open_place: Open) -> None:
+    place = await worked(open_place)
+    place.have(policy("lint", FAILS, tier=0), policy("unit", PASSES, tier=1))
+    done = await place.verify()
+    assert (done.state, done.decides) == (State.PASSED, "unit")
+    assert done.reason == "lint failed (exit code 2). It does not decide: its tier is lower."
+    states = {result.policy: result.state for result in await place.results(done)}
+    assert states == {"lint": Outcome.FAILED, "unit": Outcome.PASSED}
+
+
+async def test_a_failure_is_run_again_once(open_place: Open) -> None:
+    place = await worked(open_place)
+    place.have(policy("unit", FAILS))
+    done = await place.verify()
+    assert (done.state, done.reason) == (State.FAILED, "unit failed (exit code 2).")
+    assert [result.attempt for result in await place.results(done)] == [1, 2]
+    assert (await all_events(place.store, "verification.ended"))[0].outputs["lines"] == "a.py:3: no"
+
+
+async def test_what_passes_the_second_time_is_flaky(open_place: Open, tmp_path: Path) -> None:
+    place = await worked(open_place)
+    mark = tmp_path / "was-here"
+    code = f"import pathlib, sys; p = pathlib.Path({str(mark)!r}); was = p.exists(); p.touch(); sys.exit(not was)"
+    place.have(policy("unit", python(code), sandbox="off"))
+    done = await place.verify()
+    first, second = await place.results(done)
+    assert (done.state, first.state, second.state) == (State.PASSED, Outcome.FAILED, Outcome.PASSED)
+    assert second.flaky and second.reason == "it failed, and passed when it was run again"
+    assert (await all_events(place.store, "verification.ended"))[0].outputs["first_pass"] is False
+
+
+async def test_the_same_tree_and_policy_is_not_run_twice(open_place: Open) -> None:
+    place = await worked(open_place)
+    place.have(policy("unit", PASSES))
+    first, second = await place.verify(), await place.verify()
+    (result,) = await place.results(second)
+    assert result.reused == first.number and result.as_json()["reused"] == first.name
+    # Another program, or somebody who asks for it, runs it anew.
+    place.have(policy("unit", python("print('other')")))
+    (other,) = await place.results(await place.verify())
+    assert other.reused is None
+    await place.store.write(lambda tx: journal.again(tx, second, by="ann"))
+    again = await place.verifier.finished(second.number)
+    attempts = await place.results(again)
+    assert [(each.attempt, each.reused) for each in attempts] == [(1, first.number), (2, None)]
+    assert again.change.id == second.change.id
+
+
+@pytest.mark.parametrize(
+    ("more", "reason"),
+    [
+        ({"run": ["no-such-tool", "x"]}, "there is no program 'no-such-tool'"),
+        (
+            {"run": PASSES, "env": ["RELAY_NO_SUCH"]},
+            "RELAY_NO_SUCH is not set in the environment of the room",
+        ),
+        ({"executor": "e2b", "run": PASSES}, "nothing here carries out e2b"),
+        ({"executor": "github", "workflow": "a.yml"}, "nothing here carries out github"),
+    ],
+)
+async def test_what_is_missing_is_an_error_and_never_success(
+    open_place: Open, more: dict[str, object], reason: str
+) -> None:
+    place = await worked(open_place)
+    made = {"name": "unit", "tier": 1, "executor": "inline", "patterns": ["*"], **more}
+    place.have(made, policy("lint", PASSES, tier=0))
+    done = await place.verify()
+    assert (done.state, done.reason) == (State.ERROR, f"unit could not run: {reason}.")
+
+
+async def test_a_required_sandbox_without_one_is_an_error(
+    open_place: Open, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(inline, "bubblewrap", lambda: (None, "bubblewrap is not installed"))
+    place = await worked(open_place)
+    place.have(policy("strict", PASSES, tier=2, sandbox="required"))
+    done = await place.verify()
+    assert done.reason == "strict could not run: the policy requires a sandbox: bubblewrap is not installed."
+    place.have(policy("loose", PASSES))
+    (result,) = await place.results(await place.verify())
+    assert (result.state, result.sandboxed) == (Outcome.PASSED, False)
+
+
+async def test_nothing_configured_is_not_tested(open_place: Open) -> None:
+    place = await worked(open_place)
+    assert (await place.verify()).reason == "There are no policies."
+    place.have(policy("docs", PASSES, patterns=["*.md"]))
+    done = await place.verify()
+    assert (done.state, done.tier, done.reason) == (State.NOT_TESTED, None, "No policy is for it.")
+    place.have({"name": "broken"})
+    done = await place.verify()
+    assert done.state is State.ERROR and "all.yaml:1: `tier`" in done.reason
+
+
+async def test_what_takes_too_long_is_ended(open_place: Open) -> None:
+    place = await worked(open_place)
+    place.have(policy("slow", python("import time; time.sleep(60)"), timeout_s=1))
+    done = await place.verify()
+    assert (done.state, done.reason) == (State.FAILED, "slow was ended: it was ended after 1 s.")
+
+
+async def test_manual_review_is_asked_of_people(open_place: Open) -> None:
+    """004, "Manual review required (Tier 4)": what ran is there before a person decides, once."""
+    place = await open_place()
+    await place.work("AVA", {"src/auth/a.py": "x = 1\n"})
+    place.have(SENSITIVE, policy("unit", FAILS))
+    made = await place.ask()
+    run = asyncio.create_task(place.verifier.finished(made.number))
+    (asked,) = await _waiting(place)
+    assert (asked.policies, asked.files) == (("security review",), ("src/auth/a.py",))
+    states = {result.policy: result.state for result in await place.results(made)}
+    assert states == {"security review": Outcome.WAITING, "unit": Outcome.FAILED}
+    await place.store.write(lambda tx: approvals.decide(tx, asked.number, Answer.APPROVED, by="ann"))
+    done = await run
+    assert (done.state, done.tier) == (State.PASSED, 4)
+    with pytest.raises(Refusal, match=r"a1 is approved by ann, .* ago: it is decided once"):
+        await place.store.write(lambda tx: approvals.decide(tx, 1, Answer.REJECTED, by="eve"))
+    # The same files, approved before, are asked about no more.
+    assert (await place.verify()).state is State.PASSED
+
+
+async def test_a_rejection_says_why(open_place: Open) -> None:
+    place = await open_place()
+    await place.work("AVA", {"auth/a.py": "x = 1\n"})
+    place.have(SENSITIVE)
+    made = await place.ask()
+    run = asyncio.create_task(place.verifier.finished(made.number))
+    (asked,) = await _waiting(place)
+    await place.store.write(
+        lambda tx: approvals.decide(tx, asked.number, Answer.REJECTED, by="ann", reason="a key is in it")
+    )
+    done = await run
+    assert (done.state, done.reason) == (State.FAILED, "security review: ann rejected it: a key is in it.")
+
+
+async def test_an_approval_expires_and_that_is_no_approval(open_place: Open) -> None:
+    place = await open_place(verification=VerificationSettings(approval_s=1.0))
+    await place.work("AVA", {"auth/a.py": "x = 1\n"})
+    place.have(SENSITIVE)
+    made = await place.ask()
+    while (now := await place.store.read(lambda tx: journal.load(tx, made.number))).state not in (
+        State.ERROR,
+        State.PASSED,
+    ):
+        await place.verifier.look()
+        await asyncio.sleep(0.05)
+    assert now.reason == "security review could not run: nobody has approved it in time."
+
+
+async def test_a_run_that_needs_approval_is_run_first(open_place: Open) -> None:
+    place = await worked(open_place)
+    place.have(policy("deploy", PASSES, tier=3, requires_approval=True))
+    made = await place.ask()
+    run = asyncio.create_task(place.verifier.finished(made.number))
+    (asked,) = await _waiting(place)
+    first, second = await place.results(made)
+    assert (first.state, second.state) == (Outcome.PASSED, Outcome.WAITING)
+    await place.store.write(lambda tx: approvals.decide(tx, asked.number, Answer.APPROVED, by="ann"))
+    assert (await run).state is State.PASSED
+
+
+async def test_what_was_cut_off_is_run_again(open_place: Open, tmp_path: Path) -> None:
+    """Ten at once, ended in the middle: none is lost or doubled."""
+    place = await worked(open_place)
+    go = tmp_path / "go"
+    code = f"import pathlib, time\nwhile not pathlib.Path({str(go)!r}).exists(): time.sleep(0.05)"
+    place.have(*[policy(f"unit {at}", python(f"{code}\nprint({at})"), sandbox="off") for at in range(10)])
+    made = await place.ask()
+    await place.verifier.look()
+    while not [r for r in await place.results(made) if r.state is Outcome.RUNNING]:  # noqa: ASYNC110
+        await asyncio.sleep(0.02)
+    await place.verifier.close()
+    go.touch()
+    done = await place.verifier.finished(made.number)
+    results = await place.results(done)
+    assert done.state is State.PASSED
+    assert [(each.attempt, each.state) for each in results] == [(1, Outcome.PASSED)] * 10
+    assert len(await all_events(place.store, "verification.result")) == 10
+
+
+async def test_one_event_is_one_verification(open_place: Open) -> None:
+    place = await worked(open_place)
+    change = (await place.ask()).change
+
+    async def ask(id: str) -> int:
+        made = replace(change, id=id)
+        return (await place.store.write(lambda tx: journal.ask(tx, made, source_key="turn:1"))).number
+
+    assert await ask("a") == await ask("b")
+
+
+async def test_a_fault_inside_gives_no_verdict(open_place: Open, monkeypatch: pytest.MonkeyPatch) -> None:
+    place = await worked(open_place)
+    place.have(policy("unit", PASSES))
+
+    def broken(*_: object) -> None:
+        raise RuntimeError("boom")
+
+    monkeypatch.setattr(module, "digest_of", broken)
+    done = await place.verify()
+    assert (done.state, done.reason) == (
+        State.ERROR,
+        "RuntimeError inside the room; its log has the details.",
+    )
+
+
+async def _waiting(place: Place) -> list[approvals.Approval]:
+    async with asyncio.timeout(60):
+        while not (asked := await place.store.read(approvals.waiting)):  # noqa: ASYNC110
+            await asyncio.sleep(0.02)
+    return asked
