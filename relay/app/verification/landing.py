@@ -22,12 +22,13 @@ import structlog
 
 from relay.airspace.worktrees.actions import WorktreeActions
 from relay.airspace.worktrees.branch_updates import BranchUpdates
-from relay.airspace.worktrees.lifecycle import CHANGED, MERGED, WorktreeChange
+from relay.airspace.worktrees.lifecycle import CHANGED
 from relay.airspace.worktrees.merging.merge_into_main import Conflict
 from relay.airspace.worktrees.registry import WorktreeRegistry
 from relay.airspace.worktrees.view import rows
 from relay.app.verification import landing_words as words
 from relay.app.verification.landing_git import LandingGit, Link, Moved
+from relay.app.verification.landing_record import LandingRecord
 from relay.app.verification.policy_list import Policies
 from relay.app.verification.trees import NoTree, look_up
 from relay.app.verification.verifier import Verifier
@@ -70,7 +71,7 @@ class LandingQueue:
     ) -> None:
         self._store, self._settings, self._registry = store, settings, registry
         self._actions, self._verifier, self._policies = actions, verifier, policies
-        self._words = words.LandingWords(voice)
+        self._record = LandingRecord(store, registry, words.LandingWords(voice))
         self._git = LandingGit(registry, updates)
         #: Of entries that could not be verified: when they are tried again.
         self._again_at: dict[int, float] = {}
@@ -117,7 +118,7 @@ class LandingQueue:
         try:
             _, main = await self._git.main()
         except Refusal as refusal:
-            await self._hold_all(str(refusal))
+            await self._record.hold_all(str(refusal))
             return False
         ready = await self._ready(main)
         if not ready:
@@ -125,10 +126,8 @@ class LandingQueue:
         batch = next_batch(ready, await self._order(), self._settings.current.landing.batch)
         links = await self._chain(batch.chosen, main)
         for entry in batch.passed_over:
-            await self._save(replace(entry, passed_over=entry.passed_over + 1))
-        if links:
-            await self._land(links, main)
-        return bool(links)
+            await self._record.save(replace(entry, passed_over=entry.passed_over + 1))
+        return await self._land(links, main) if links else False
 
     # -- what may land now
 
@@ -136,12 +135,12 @@ class LandingQueue:
         """Look at the work that is to land: from here on it is this commit, whatever the agent does next."""
         worktree = self._registry.find(entry.agent)
         if worktree is not None and worktree.name in self._registry.turn_trees:
-            await self._hold(entry, f"{entry.agent} is at work: its turn ends first")
+            await self._record.hold(entry, f"{entry.agent} is at work: its turn ends first")
             return
         try:
             proposal, head = await self._actions.pin(entry.agent, entry.asker)
         except Refusal as refusal:
-            await self._put_out(entry, str(refusal))
+            await self._record.put_out(entry, str(refusal))
             return
         tree = await self._git.git.line("rev-parse", f"{head}^{{tree}}")
         pinned = replace(
@@ -186,7 +185,7 @@ class LandingQueue:
                 continue
             if await self._git.has(main, entry.at_commit):
                 # Whoever was killed behind the move finds it done, and so does who merged it by hand.
-                await self._landed(entry, await self._git.merged_as(main, entry.at_commit))
+                await self._record.landed(entry, await self._git.merged_as(main, entry.at_commit))
             elif await self._approved(entry) and not self._is_held(entry, main):
                 ready.append(entry)
         return ready
@@ -207,9 +206,11 @@ class LandingQueue:
             return True
         if verification.state in (State.QUEUED, State.RUNNING, State.WAITING):
             names = ", ".join(each.name for each in asked) or verification.name
-            await self._hold(entry, f"a person has to approve it: {names}")
+            await self._record.hold(entry, f"a person has to approve it: {names}")
         else:
-            await self._put_out(entry, verification.reason or f"It was not approved ({verification.state}).")
+            await self._record.put_out(
+                entry, verification.reason or f"It was not approved ({verification.state})."
+            )
         return False
 
     async def _order(self) -> list[str]:
@@ -233,22 +234,22 @@ class LandingQueue:
             except Conflict as refusal:
                 if links and await self._git.merges(main, entry.at_commit):
                     names = ", ".join(other.agent for other in before)
-                    await self._hold(entry, f"it conflicts with what is tested before it ({names})")
+                    await self._record.hold(entry, f"it conflicts with what is tested before it ({names})")
                 else:
                     worktree = self._git.worktree(entry.agent)
                     asked = await self._actions.conflicted(worktree, entry.at_commit, refusal, entry.asker)
-                    await self._put_out(entry, str(asked))
+                    await self._record.put_out(entry, str(asked))
                 continue
             except Refusal as refusal:
                 if refusal.code == "rewritten":
-                    await self._put_out(entry, str(refusal))
+                    await self._record.put_out(entry, str(refusal))
                 else:
-                    await self._hold(entry, str(refusal), say=True)
+                    await self._record.hold(entry, str(refusal), say=True)
                 continue
             across = await self._across(entry, links, main)
             if across and links:
                 # It goes alone: what fails then is its own, and is known before anything runs.
-                await self._hold(entry, " ".join(across), say=True)
+                await self._record.hold(entry, " ".join(across), say=True)
                 continue
             links.append(replace(link, across=tuple(across)))
         return links
@@ -264,15 +265,15 @@ class LandingQueue:
             found += [" ".join(conflict.said) for conflict in await self._git.across(("main", main), theirs)]
         return found
 
-    async def _land(self, links: Sequence[Link], main: str) -> None:
-        """Test the chain and land it; where it fails, find the one entry that breaks it."""
+    async def _land(self, links: Sequence[Link], main: str) -> bool:
+        """Test the chain and land it; where it fails, find the one entry that breaks it. Is anything decided?"""
         landed, upto, failing = 0, len(links), len(links) + 1
         green, failed = False, None
         while landed < len(links):
             tested = await self._tested(links[landed:upto], main)
             if tested.state in (State.PASSED, State.NOT_TESTED):
                 if not await self._move(links[landed:upto], main, tested):
-                    return
+                    return landed > 0
                 main, landed, green = links[upto - 1].commit, upto, tested.state is State.PASSED
                 upto = landed + max(1, (failing - landed) // 2)
             elif tested.state is State.FAILED:
@@ -281,12 +282,13 @@ class LandingQueue:
             else:
                 if tested.state is State.ERROR:
                     await self._unverified(links[landed:upto], tested)
-                return
+                return True
             if failing - landed == 1 and failed is not None:
                 if green or await self._is_green(links[landed], main):
                     before = [link.entry.agent for link in links[:landed]]
                     await self._breaks(links[landed], failed, before)
-                return
+                return True
+        return True
 
     async def _tested(self, links: Sequence[Link], main: str) -> Verification:
         """The chain up to the last of these, verified. Cancelled where the main branch moves meanwhile, or somebody
@@ -332,7 +334,7 @@ class LandingQueue:
             return run.result()
         finally:
             run.cancel()
-            await self._back(links)
+            await self._record.back(links)
 
     async def _in_vain(self, entries: Sequence[Entry], main: str) -> str:
         """Why what is tested cannot land; empty: it can."""
@@ -343,24 +345,13 @@ class LandingQueue:
         gone = [entry.agent for entry in entries if entry.number not in now]
         return f"{', '.join(gone)} was taken back" if gone else ""
 
-    async def _back(self, links: Sequence[Link]) -> None:
-        """What was tested waits again, until it is said what becomes of it."""
-
-        async def work(tx: Tx) -> None:
-            for link in links:
-                entry = await journal.load(tx, link.entry.number)
-                if entry.state is EntryState.TESTING:
-                    await journal.save(tx, replace(entry, state=EntryState.WAITING))
-
-        await self._store.write(work)
-
     # -- what becomes of it
 
     async def _move(self, links: Sequence[Link], main: str, tested: Verification) -> bool:
         """Land these; False: not now."""
         joined = [link for link in links if link.proposal.joined]
         if joined and tested.state is State.NOT_TESTED:
-            await self._put_out(joined[0].entry, words.unseen(joined[0]))
+            await self._record.put_out(joined[0].entry, words.unseen(joined[0]))
             return False
         if await self._in_vain([link.entry for link in links], main):
             return False
@@ -369,43 +360,21 @@ class LandingQueue:
         except Moved:
             return False
         except Refusal as refusal:
-            await self._hold_all(str(refusal))
+            await self._record.hold_all(str(refusal))
+            for link in links:
+                self._again_at[link.entry.number] = time.monotonic() + POLL_S
             return False
         for link, why in zip(links, left, strict=True):
-            await self._landed(link.entry, link.commit, link, tested, why)
+            await self._record.landed(link.entry, link.commit, link, tested, why)
         self._registry.wake.set()
         return True
-
-    async def _landed(
-        self,
-        entry: Entry,
-        commit: str,
-        link: Link | None = None,
-        tested: Verification | None = None,
-        left: str = "",
-    ) -> None:
-        results = []
-        if tested is not None:
-            number = tested.number
-            results = await self._store.read(lambda tx: verifications.results_of(tx, number))
-        text = words.landed(entry, link, tested, results, left)
-        details = words.details(link, tested)
-        change = WorktreeChange(MERGED, entry.agent, entry.branch, entry.asker, text, commit, details)
-        verification = tested.number if tested is not None else entry.verification
-        more = {"tested": tested is not None and tested.state is State.PASSED}
-
-        async def also(tx: Tx) -> None:
-            ends = {"landed_as": commit, "verification": verification, "more": more}
-            await journal.end(tx, entry.number, EntryState.LANDED, **ends)
-
-        await self._registry.room.record(change, also)
 
     async def _breaks(self, link: Link, failed: Verification, before: Sequence[str]) -> None:
         """Put out the one whose work breaks what passes without it."""
         results = await self._store.read(lambda tx: verifications.results_of(tx, failed.number))
         bad = [each for each in deciding(results) if each.state in (Outcome.FAILED, Outcome.TIMED_OUT)]
         reason, output = words.broken(link, failed, bad, before)
-        await self._put_out(link.entry, reason, output, failed.number)
+        await self._record.put_out(link.entry, reason, output, failed.number)
 
     async def _is_green(self, link: Link, main: str) -> bool:
         """Does the main branch pass by itself what this entry fails? If not, the entry waits."""
@@ -430,7 +399,7 @@ class LandingQueue:
             return True
         if alone.state is State.FAILED:
             note = f"{link.proposal.into} fails by itself ({alone.name}): {alone.reason}"
-            await self._hold(link.entry, note, held_on=main, say=True)
+            await self._record.hold(link.entry, note, held_on=main, say=True)
         else:
             await self._unverified([link], alone)
         return False
@@ -446,41 +415,4 @@ class LandingQueue:
         hit = [link for link in links if missing & {*link.entry.policies}] or list(links)
         for link in hit:
             self._again_at[link.entry.number] = time.monotonic() + AGAIN_S
-            await self._hold(link.entry, f"it cannot be verified: {tested.reason}", say=True)
-
-    async def _put_out(
-        self, entry: Entry, reason: str, output: str = "", verification: int | None = None
-    ) -> None:
-        async def work(tx: Tx) -> None:
-            ends = {"reason": reason, "output": output}
-            if verification is not None:
-                ends["verification"] = verification  # type: ignore[assignment]
-            ended = await journal.end(tx, entry.number, EntryState.PUT_OUT, **ends)
-            if ended is not None:
-                if ended.approval is not None:
-                    await approvals.withdraw(tx, ended.approval, "the branch was put out of the queue")
-                await self._words.put_out(tx, ended)
-
-        await self._store.write(work, durable=True)
-
-    async def _hold(self, entry: Entry, note: str, *, held_on: str | None = None, say: bool = False) -> None:
-        """Say of an entry what it waits for; in the room once."""
-
-        async def work(tx: Tx) -> None:
-            now = await journal.load(tx, entry.number)
-            if now.state in (EntryState.ASKED, EntryState.WAITING) and (now.note, now.held_on) != (
-                note,
-                held_on,
-            ):
-                held = await journal.change(tx, replace(now, note=note, held_on=held_on), journal.HELD)
-                if say and now.note != note:
-                    await self._words.waits(tx, held)
-
-        await self._store.write(work)
-
-    async def _hold_all(self, note: str) -> None:
-        for at, entry in enumerate(await self._store.read(journal.open_entries)):
-            await self._hold(entry, note, say=at == 0)
-
-    async def _save(self, entry: Entry) -> None:
-        await self._store.write(lambda tx: journal.save(tx, entry))
+            await self._record.hold(link.entry, f"it cannot be verified: {tested.reason}", say=True)

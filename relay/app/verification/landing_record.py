@@ -1,0 +1,100 @@
+"""What is written of the landing queue's entries: what each waits for, and how it ends.
+
+Invariant: an entry's row, its event and what the room is told of it are one transaction.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from relay.airspace.worktrees.lifecycle import MERGED, WorktreeChange
+from relay.airspace.worktrees.registry import WorktreeRegistry
+from relay.app.verification import landing_words as words
+from relay.app.verification.landing_git import Link
+from relay.app.verification.landing_words import LandingWords
+from relay.store.ports import Store, Tx
+from relay.verification import approvals
+from relay.verification import journal as verifications
+from relay.verification.landing import journal
+from relay.verification.landing.entry import Entry, EntryState
+from relay.verification.verification import State, Verification
+
+
+class LandingRecord:
+    """Of the entries of one room."""
+
+    def __init__(self, store: Store, registry: WorktreeRegistry, words: LandingWords) -> None:
+        self._store, self._registry, self._words = store, registry, words
+
+    async def hold(self, entry: Entry, note: str, *, held_on: str | None = None, say: bool = False) -> None:
+        """Say of an entry what it waits for; in the room once."""
+
+        async def work(tx: Tx) -> None:
+            now = await journal.load(tx, entry.number)
+            if now.state in (EntryState.ASKED, EntryState.WAITING) and (now.note, now.held_on) != (
+                note,
+                held_on,
+            ):
+                held = await journal.change(tx, replace(now, note=note, held_on=held_on), journal.HELD)
+                if say and now.note != note:
+                    await self._words.waits(tx, held)
+
+        await self._store.write(work)
+
+    async def hold_all(self, note: str) -> None:
+        for at, entry in enumerate(await self._store.read(journal.open_entries)):
+            await self.hold(entry, note, say=at == 0)
+
+    async def save(self, entry: Entry) -> None:
+        await self._store.write(lambda tx: journal.save(tx, entry))
+
+    async def back(self, links: Sequence[Link]) -> None:
+        """What was tested waits again, until it is said what becomes of it."""
+
+        async def work(tx: Tx) -> None:
+            for link in links:
+                entry = await journal.load(tx, link.entry.number)
+                if entry.state is EntryState.TESTING:
+                    await journal.save(tx, replace(entry, state=EntryState.WAITING))
+
+        await self._store.write(work)
+
+    async def landed(
+        self,
+        entry: Entry,
+        commit: str,
+        link: Link | None = None,
+        tested: Verification | None = None,
+        left: str = "",
+    ) -> None:
+        results = []
+        if tested is not None:
+            number = tested.number
+            results = await self._store.read(lambda tx: verifications.results_of(tx, number))
+        text = words.landed(entry, link, tested, results, left)
+        details = words.details(link, tested)
+        change = WorktreeChange(MERGED, entry.agent, entry.branch, entry.asker, text, commit, details)
+        verification = tested.number if tested is not None else entry.verification
+        more = {"tested": tested is not None and tested.state is State.PASSED}
+
+        async def also(tx: Tx) -> None:
+            ends = {"landed_as": commit, "verification": verification, "more": more}
+            await journal.end(tx, entry.number, EntryState.LANDED, **ends)
+
+        await self._registry.room.record(change, also)
+
+    async def put_out(
+        self, entry: Entry, reason: str, output: str = "", verification: int | None = None
+    ) -> None:
+        async def work(tx: Tx) -> None:
+            ends = {"reason": reason, "output": output}
+            if verification is not None:
+                ends["verification"] = verification  # type: ignore[assignment]
+            ended = await journal.end(tx, entry.number, EntryState.PUT_OUT, **ends)
+            if ended is not None:
+                if ended.approval is not None:
+                    await approvals.withdraw(tx, ended.approval, "the branch was put out of the queue")
+                await self._words.put_out(tx, ended)
+
+        await self._store.write(work, durable=True)
