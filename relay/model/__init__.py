@@ -45,6 +45,7 @@ from relay.model.ports import (
     Spoken,
     Timeline,
     TurnsAtWork,
+    Verifications,
     Voice,
 )
 from relay.model.refusals import SESSION_ID, Caller, Fault, Refusal

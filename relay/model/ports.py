@@ -18,6 +18,7 @@ from relay.model.actions import (
     Recall,
     Remember,
     RunPipeline,
+    Verifying,
 )
 from relay.model.guards import HeldPath
 from relay.model.messages import Message
@@ -273,6 +274,15 @@ class Explorations(Protocol):
     ) -> str:
         """Order what a person wants; gives the room's answer. What takes time is done afterwards. Runs in the
         caller's transaction. Raises Refusal, with nothing changed."""
+        ...
+
+
+class Verifications(Protocol):
+    """What the room's commands ask of verification and landing."""
+
+    async def carry_out(self, tx: Any, action: Verifying, *, by: str, cause: Sequence[str] = ()) -> str:
+        """Do what a person orders; gives the room's answer. What takes time is done afterwards. Runs in the caller's
+        transaction. Raises Refusal, with nothing changed."""
         ...
 
 

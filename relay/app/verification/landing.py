@@ -29,7 +29,6 @@ from relay.airspace.worktrees.view import rows
 from relay.app.verification import landing_words as words
 from relay.app.verification.landing_git import LandingGit, Link, Moved
 from relay.app.verification.landing_record import LandingRecord
-from relay.app.verification.policy_list import Policies
 from relay.app.verification.trees import NoTree, look_up
 from relay.app.verification.verifier import Verifier
 from relay.config.settings import LiveSettings
@@ -43,6 +42,7 @@ from relay.verification.landing import journal
 from relay.verification.landing.entry import Entry, EntryState, next_batch
 from relay.verification.policies import route
 from relay.verification.policy_files import BadPolicies
+from relay.verification.policy_list import Policies
 from relay.verification.verification import Change, Outcome, Source, State, Verification, deciding
 
 log = structlog.get_logger(__name__)

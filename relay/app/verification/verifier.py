@@ -20,7 +20,6 @@ import structlog
 
 from relay.airspace.worktrees.registry import WorktreeRegistry
 from relay.airspace.worktrees.tracked_worktree import WorktreeGone
-from relay.app.verification.policy_list import Policies
 from relay.app.verification.trees import NoTree, look_up
 from relay.checks.bounded_output import BoundedOutput
 from relay.config.settings import LiveSettings
@@ -30,6 +29,7 @@ from relay.verification import approvals, journal
 from relay.verification.executors.executor import Ended, PolicyExecutor, Run
 from relay.verification.policies import Executor, Match, Policy, Routing, route
 from relay.verification.policy_files import BadPolicies
+from relay.verification.policy_list import Policies
 from relay.verification.verification import (
     OVER,
     SETTLED,

@@ -21,7 +21,6 @@ import shlex
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
-from io import StringIO
 
 from relay.model import actions, references
 from relay.model.actions import COMMAND_WORD, Action
@@ -29,12 +28,13 @@ from relay.model.references import Thing
 from relay.room.parsing import (
     exploration_commands,
     handoff_commands,
+    lock_commands,
     memory_commands,
     merge_commands,
     timeline_commands,
+    verification_commands,
 )
 from relay.room.parsing.arguments import (
-    MAX_REASON,
     WrongArguments,
     agents_of,
     number_of,
@@ -161,37 +161,6 @@ def _intent(rest: str, agents: Sequence[str]) -> Action:
     return actions.DeclareIntent(chosen[0], paths)
 
 
-def _first_word(text: str) -> tuple[str, str]:
-    """The first word, which may be quoted, and the rest unparsed: a reason may have apostrophes."""
-    stream = StringIO(text)
-    words = shlex.shlex(stream, posix=True)
-    words.whitespace_split, words.commenters, words.escape = True, "", ""
-    try:
-        word = words.get_token() or ""
-    except ValueError:
-        raise WrongArguments("A quotation mark is not closed.") from None
-    return word, stream.read().strip()
-
-
-def _show_locks(rest: str, _agents: Sequence[str]) -> Action:
-    path, more = _first_word(rest)
-    if more:
-        raise WrongArguments("One path at a time; put it in quotes if it has spaces.")
-    return actions.ShowLocks(path or None)
-
-
-def _force_release(rest: str, _agents: Sequence[str]) -> Action:
-    path, reason = _first_word(rest)
-    if not path:
-        raise WrongArguments("Say which path to unlock.")
-    reason = " ".join(reason.split())
-    if not reason:
-        raise WrongArguments("Say why: its holder is told.")
-    if len(reason) > MAX_REASON:
-        raise WrongArguments(f"The reason has {len(reason)} characters; the limit is {MAX_REASON}.")
-    return actions.ForceRelease(path, reason)
-
-
 def _permit(allow: bool) -> Callable[[str, Sequence[str]], Action]:
     def parse(rest: str, _agents: Sequence[str]) -> Action:
         request, _, option = " ".join(rest.split()).replace("# ", "#").partition(" ")
@@ -236,12 +205,12 @@ COMMANDS: tuple[Command, ...] = (
         "/tasks",
         _bare(actions.ShowTasks()),
     ),
-    Command("/locks [path]", "show who holds which files, and who waits", "/locks", _show_locks),
+    Command("/locks [path]", "show who holds which files, and who waits", "/locks", lock_commands.show_locks),
     Command(
         "/unlock <path> <reason>",
         "take a lock from its holder, who is told why (put a path with spaces in quotes)",
         "/unlock src/app.py I take it over",
-        _force_release,
+        lock_commands.force_release,
     ),
     Command("/help [command]", "explain the commands, or one of them", "/help move", _show_help),
     Command("/who", "show who is here and how the agents are", "/who", _bare(actions.ShowWho())),
@@ -330,6 +299,30 @@ COMMANDS: tuple[Command, ...] = (
         "compare, `take` merges one (with files from others), `end` none",
         "/explore 3 Cache the answers of lookup()",
         exploration_commands.explore,
+    ),
+    Command(
+        "/land [@AGENT... | all | cancel @AGENT]",
+        "land agents' branches on the main branch by the queue, which tests them together; alone it shows the queue",
+        "/land @CODEX",
+        verification_commands.land,
+    ),
+    Command(
+        "/verify v<number> | @AGENT",
+        "verify something again, or an agent's work as it stands",
+        "/verify v3",
+        verification_commands.verify,
+    ),
+    Command(
+        "/approve a<number>",
+        "agree to a change that waits for it",
+        "/approve a3",
+        verification_commands.approve,
+    ),
+    Command(
+        "/reject a<number> <reason>",
+        "do not agree to a change that waits for it",
+        "/reject a3 it has a key in it",
+        verification_commands.reject,
     ),
     Command(
         "/allow p<number> [option]",

@@ -22,6 +22,7 @@ from relay.model import (
     Refusal,
     Remembered,
     Timeline,
+    Verifications,
     actions,
     references,
 )
@@ -69,6 +70,11 @@ GUARDED = (
     | actions.Explore
     | actions.TakeVariant
     | actions.EndExploration
+    | actions.Land
+    | actions.TakeFromQueue
+    | actions.Verify
+    | actions.Approve
+    | actions.Reject
 )
 #: Of these: what is told to agents later as the word of whoever ordered it.
 QUOTED = actions.Remember | actions.Decide | actions.Forget
@@ -117,12 +123,13 @@ class ActionHandlers:
         memory: Remembered | None = None,
         explorations: Explorations | None = None,
         conflicts: Timeline | None = None,
+        verifications: Verifications | None = None,
     ) -> None:
         self._board, self._roster, self._turns, self._holds = board, roster, turns, holds
         self._airspace, self._permissions, self._overview = airspace, permissions, overview
         self._handoffs = handoffs
         self._timeline, self._memory, self._explorations = timeline, memory, explorations
-        self._conflicts = conflicts
+        self._conflicts, self._verifications = conflicts, verifications
 
     def after_commit(self, result: Result) -> None:
         """Do what reaches outside of the database."""
@@ -209,6 +216,10 @@ class ActionHandlers:
                 if self._explorations is None:
                     raise Refusal("This room explores nothing.", "")
                 return Result(await self._explorations.carry_out(tx, action, by=order.by, cause=order.cause))
+            case actions.Verifying():
+                if self._verifications is None:
+                    raise Refusal("This room verifies nothing.", "")
+                return Result(await self._verifications.carry_out(tx, action, by=order.by, cause=order.cause))
             case actions.RunPipeline():
                 return Result(await self._handoffs.pipeline(tx, action, by=order.by, cause=order.cause))
             case _:

@@ -16,7 +16,7 @@ from relay.airspace.worktrees.actions import WorktreeActions
 from relay.airspace.worktrees.branch_updates import BranchUpdates
 from relay.airspace.worktrees.registry import WorktreeRegistry
 from relay.app.verification.landing import LandingQueue
-from relay.app.verification.policy_list import Policies
+from relay.verification.policy_list import Policies
 from relay.app.verification.verifier import Verifier
 from relay.app.wiring.merge_tools import MergeTools
 from relay.app.wiring.schema import SCHEMAS

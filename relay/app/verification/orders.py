@@ -1,0 +1,94 @@
+"""What people order of verification and landing, as actions of the room (`relay.model.ports.Verifications`).
+
+Invariant: an order is one transaction; whoever carries it out is woken by its event.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from relay.airspace.worktrees.registry import WorktreeRegistry
+from relay.model import Refusal, references
+from relay.model.actions import (
+    Approve,
+    Land,
+    Reject,
+    ShowLanding,
+    TakeFromQueue,
+    Verify,
+    Verifying,
+)
+from relay.room.steward.markdown import listed
+from relay.store.ports import Tx
+from relay.verification import approvals, journal
+from relay.verification.approvals import Answer
+from relay.verification.landing import journal as landings
+from relay.verification.landing.entry import EntryState
+from relay.verification.landing.service import said
+from relay.verification.verification import Change, Source
+
+
+class VerificationOrders:
+    """`registry`: says whose work there is."""
+
+    def __init__(self, registry: WorktreeRegistry) -> None:
+        self._registry = registry
+
+    async def carry_out(self, tx: Any, action: Verifying, *, by: str, cause: Sequence[str] = ()) -> str:
+        match action:
+            case Land():
+                return await self._land(tx, action, by, cause)
+            case ShowLanding():
+                return await said(tx)
+            case TakeFromQueue(agent):
+                entry = await landings.open_entry(tx, agent)
+                if entry is None:
+                    raise Refusal(
+                        f"{agent}'s branch is not in the landing queue.", "`/land` shows the queue."
+                    )
+                reason = f"{by} took it out"
+                await landings.end(tx, entry.number, EntryState.CANCELLED, reason=reason, cause=cause)
+                return f"{agent}'s branch is out of the landing queue."
+            case Verify(verification, agent):
+                return await self._verify(tx, verification, agent, by, cause)
+            case Approve(number):
+                made = await approvals.decide(tx, number, Answer.APPROVED, by=by, cause=cause)
+                return f"{by} approved {made.name} ({', '.join(made.policies)}) of {made.agent}."
+            case Reject(number, reason):
+                made = await approvals.decide(tx, number, Answer.REJECTED, by=by, reason=reason, cause=cause)
+                return f"{by} rejected {made.name} ({', '.join(made.policies)}) of {made.agent}: {reason}"
+            case _:
+                raise Refusal(f"The room does not know how to do {action!r}.")
+
+    async def _land(self, tx: Tx, action: Land, by: str, cause: Sequence[str]) -> str:
+        agents = action.agents
+        if action.every:
+            agents = tuple(
+                name
+                for name, worktree in self._registry.worktrees.items()
+                if worktree.work is not None and worktree.work.records
+            )
+            if not agents:
+                raise Refusal("No agent has work that could land.", "`/airspace` shows who changes what.")
+        for agent in agents:
+            if self._registry.find(agent) is None and self._registry.surveyed.is_set():
+                raise Refusal(f"{agent} has no worktree, so there is no branch of it to land.", "")
+        for agent in agents:
+            await landings.ask(tx, agent, by=by, cause=cause)
+        waiting = len(await landings.open_entries(tx))
+        ahead = waiting - len(agents)
+        behind = f", behind {ahead} other{'s' * (ahead != 1)}" if ahead > 0 else ""
+        verb = "is" if len(agents) == 1 else "are"
+        return f"{listed(list(agents))} {verb} in the landing queue{behind}. `/land` shows it."
+
+    async def _verify(
+        self, tx: Tx, number: int | None, agent: str | None, by: str, cause: Sequence[str]
+    ) -> str:
+        if number is not None:
+            again = await journal.again(tx, await journal.load(tx, number), by=by, cause=cause)
+            return f"{again.name} is verified again."
+        assert agent is not None
+        change = Change(journal.new_id(), Source.PERSON, agent, by, summary=f"{agent}'s work as it stands")
+        made = await journal.ask(tx, change, cause=cause)
+        return f"{agent}'s work is verified as {references.verification(made.number)}."

@@ -1,0 +1,56 @@
+"""`/land`, `/verify`, `/approve` and `/reject`: from what a person types to an action.
+
+Pure.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from relay.model import actions, references
+from relay.model.actions import Action
+from relay.model.references import Thing
+from relay.room.parsing.arguments import MAX_REASON, WrongArguments, agents_of, number_of
+
+
+def land(rest: str, agents: Sequence[str]) -> Action:
+    """Raises WrongArguments."""
+    first, _, more = " ".join(rest.split()).partition(" ")
+    if not first:
+        return actions.ShowLanding()
+    if first.lower() in ("all", "@all") and not more:
+        return actions.Land(every=True)
+    if first.lower() == "cancel" and more:
+        chosen = agents_of(more, agents)
+        if len(chosen) != 1:
+            raise WrongArguments("Say whose branch to take out of the queue, one at a time.")
+        return actions.TakeFromQueue(chosen[0])
+    return actions.Land(agents_of(rest, agents))
+
+
+def verify(rest: str, agents: Sequence[str]) -> Action:
+    """Raises WrongArguments."""
+    word = rest.strip().rstrip(".,:")
+    found = references.read(word, Thing.VERIFICATION)
+    if found is not None:
+        return actions.Verify(number_of(word, Thing.VERIFICATION))
+    chosen = agents_of(rest, agents)
+    if len(chosen) != 1:
+        raise WrongArguments("Say what to verify: `v12`, or one agent.")
+    return actions.Verify(agent=chosen[0])
+
+
+def approve(rest: str, _agents: Sequence[str]) -> Action:
+    """Raises WrongArguments."""
+    return actions.Approve(number_of(rest.replace("# ", "#").strip(), Thing.APPROVAL))
+
+
+def reject(rest: str, _agents: Sequence[str]) -> Action:
+    """Raises WrongArguments."""
+    number, _, reason = " ".join(rest.replace("# ", "#").split()).partition(" ")
+    approval = number_of(number, Thing.APPROVAL)
+    if not reason:
+        raise WrongArguments("Say why: whoever asked is told.")
+    if len(reason) > MAX_REASON:
+        raise WrongArguments(f"The reason has {len(reason)} characters; the limit is {MAX_REASON}.")
+    return actions.Reject(approval, reason)

@@ -1,0 +1,93 @@
+"""The landing queue as people and agents ask of it; the queue itself is carried by the daemon.
+
+Invariant: what is asked here is a row and an event, so it works where no daemon runs, and is done when one does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from relay.model import Caller, Fault, Refusal, references
+from relay.store.ports import Store, Tx
+from relay.verification import approvals
+from relay.verification import journal as verifications
+from relay.verification.landing import journal
+from relay.verification.landing.entry import Entry, EntryState
+
+Json = dict[str, Any]
+#: Entries that are over which one answer has.
+MOST_ENDED = 30
+
+
+class Landings:
+    """Of one room."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+
+    async def ask(self, caller: Caller, agent: str | None = None, *, task: str | None = None) -> Json:
+        """Put a branch into the queue: an agent its own, a person anybody's. Raises Refusal."""
+        name = agent or caller.agent
+        if not caller.person and name != caller.agent:
+            fix = "A person can land another's branch: `/land` in the room."
+            raise Refusal(f"{caller.agent} lands its own branch only.", fix, Fault.FORBIDDEN, "not_yours")
+
+        async def work(tx: Tx) -> Json:
+            async with tx.as_room():
+                entry, _ = await journal.ask(tx, name, by=caller.agent, task=task)
+                place = [each.number for each in await journal.open_entries(tx)].index(entry.number) + 1
+            return {"success": True, "agent": name, "state": entry.state.value, "place": place}
+
+        return await self._store.write(work, actor=caller, durable=True)
+
+    async def state(self) -> Json:
+        """`{queue: [...], ended: [...]}`: what is in the queue, in the order of asking, and what is over."""
+        return await self._store.read(_state)
+
+
+async def _state(tx: Tx) -> Json:
+    return {
+        "queue": [await _shown(tx, entry) for entry in await journal.open_entries(tx)],
+        "ended": [entry.as_json() for entry in await journal.newest_ended(tx, MOST_ENDED)],
+    }
+
+
+async def _shown(tx: Tx, entry: Entry) -> Json:
+    """An entry with what a card of it has: its verification's state, and what a person is asked."""
+    shown = entry.as_json()
+    if entry.verification is not None and entry.state is EntryState.TESTING:
+        tested = await verifications.load(tx, entry.verification)
+        results = await verifications.results_of(tx, tested.number)
+        shown["testing"] = tested.as_json(results, output=False)
+    if entry.approval is not None:
+        asked = await approvals.of_verification(tx, entry.approval)
+        shown["approvals"] = [each.as_json() for each in asked]
+    return shown
+
+
+async def said(tx: Tx) -> str:
+    """The queue for people, as markdown."""
+    entries = await journal.open_entries(tx)
+    lines = [_line(entry) for entry in entries]
+    ended: Sequence[Entry] = await journal.newest_ended(tx, 5)
+    if not entries:
+        lines.append("Nothing is in the landing queue. `/land @AGENT` puts a branch into it.")
+    if ended:
+        lines += ["", "Last:", *(_line(entry) for entry in ended)]
+    return "\n".join(lines)
+
+
+def _line(entry: Entry) -> str:
+    where = {
+        EntryState.ASKED: "waits",
+        EntryState.WAITING: "waits",
+        EntryState.TESTING: "is being tested",
+        EntryState.LANDED: f"landed as {(entry.landed_as or '')[:9]}",
+        EntryState.PUT_OUT: "did not land",
+        EntryState.CANCELLED: "was taken out",
+    }[entry.state]
+    if entry.verification is not None and entry.state is not EntryState.WAITING:
+        where += f" ({references.verification(entry.verification)})"
+    why = entry.note or entry.reason
+    return f"- {entry.agent} {where}" + (f": {why}" if why else "")
