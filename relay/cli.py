@@ -40,6 +40,7 @@ COMMANDS = {
     "worktrees": "Show the agents' worktrees; merge, discard or remove one.",
     "explore": "Do a task in several ways at once, and keep the best (`relay explore --help`).",
     "merge": "Merge what git cannot, and say what conflicts (`relay merge --help`).",
+    "land": "Land agents' branches by a queue that tests them together (`relay land --help`).",
     "verify-policy": "Which files of a change are verified how (`relay verify-policy --help`).",
     "timeline": "Who changed which file, and what its author had seen (`relay timeline --help`).",
     "verify": "Check every event of the log against its hash, its causes and its lane.",
@@ -52,6 +53,7 @@ _ELSEWHERE = {
     "explore": "relay.app.merge.exploration.command",
     "merge": "relay.app.merge.command",
     "timeline": "relay.app.timeline.command",
+    "land": "relay.app.verification.land_command",
     "verify-policy": "relay.app.verification.policy_command",
     "memory": "relay.app.memory.command",
     "demo": "relay.app.demo.story",
@@ -72,6 +74,7 @@ _OWN = frozenset(
         "memory",
         "merge",
         "verify-policy",
+        "land",
     }
 )
 

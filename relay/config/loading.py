@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -161,16 +161,35 @@ def update_agent(path: str | os.PathLike[str], name: str, changes: Mapping[str, 
     the file or the result is not a good configuration, KeyError when it has no agent of that name, OSError.
     Blocks: call it in a thread.
     """
+
+    def change(text: str, settings: Settings) -> str:
+        names = settings.agent_names
+        if name not in names:
+            raise KeyError(name)
+        return jsonc.change_object(text, ("agents", names.index(name)), changes)
+
+    return _update(path, change)
+
+
+def update_section(path: str | os.PathLike[str], section: str, changes: Mapping[str, Any]) -> Settings:
+    """Change keys of a section in the file, which is made where it is missing; as `update_agent`."""
+
+    def change(text: str, _: Settings) -> str:
+        try:
+            return jsonc.change_object(text, (section,), changes)
+        except KeyError:
+            return jsonc.change_object(text, (), {section: dict(changes)})
+
+    return _update(path, change)
+
+
+def _update(path: str | os.PathLike[str], change: Callable[[str, Settings], str]) -> Settings:
     at = Path(path).absolute()
     real = at.resolve()  # a link to a configuration stays a link
     # Read and written under one lock: of two that change it at once, the second builds on the first.
     with alone_in(real.parent):
         text = _text_of(at)
-        settings = parse(text, at)
-        names = settings.agent_names
-        if name not in names:
-            raise KeyError(name)
-        changed = jsonc.change_object(text, ("agents", names.index(name)), changes)
+        changed = change(text, parse(text, at))
         settings = parse(changed, at)
         write_atomically(real, changed, real.stat().st_mode & 0o777)
     return settings

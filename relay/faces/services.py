@@ -42,6 +42,8 @@ from relay.model.ports import Checkouts
 from relay.room.dispatch.roster import Roster
 from relay.room.journal import ledger
 from relay.store.ports import Store, Tx
+from relay.verification.landing.service import Landings
+from relay.verification.policy_list import Policies
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +64,8 @@ class Services:
     timeline: TimelineLook
     conflicts: MergeConflicts
     merges: MergeLook
+    landings: Landings
+    policies: Policies
 
     async def revoke_key(self, caller: Caller, key_id: str) -> dict[str, Any]:
         """Revoke a key and end the session that is its own, so that what it held is free now; a session that it named
@@ -127,6 +131,8 @@ def services_of(
         timeline=TimelineLook(store, settings),
         conflicts=MergeConflicts(store, _tell),
         merges=MergeLook(store, settings),
+        landings=Landings(store),
+        policies=Policies(store, settings),
     )
 
 

@@ -34,9 +34,9 @@ from relay.model.actions import COMMAND_WORD
 
 POSTED, TASK_CHANGED, FORCED = "message.posted", "task.changed", "lock.forced"
 ADVISORY, CHANGESET = "advisory.changed", "changeset.recorded"
-EXPLORED = "exploration.ended"
+EXPLORED, VERIFIED = "exploration.ended", "verification.ended"
 #: The events that are looked at.
-READS = frozenset({POSTED, TASK_CHANGED, FORCED, ADVISORY, CHANGESET, EXPLORED})
+READS = frozenset({POSTED, TASK_CHANGED, FORCED, ADVISORY, CHANGESET, EXPLORED, VERIFIED})
 #: Characters of a text that are its summary; a longer one is kept whole among the details.
 MOST_SUMMARY = 600
 #: Characters of a text, of a task's result, and files, that are kept; the event has all.
@@ -92,6 +92,8 @@ def observed(event: Event, given: Sequence[str] = ()) -> NewMemory | None:
             return _changeset(event, outputs["changeset"])
         case "exploration.ended":
             return _explored(event, outputs)
+        case "verification.ended":
+            return _verified(event, outputs)
     return None
 
 
@@ -232,6 +234,24 @@ def _explored(event: Event, result: Json) -> NewMemory | None:
         "success" if winner else "failure",
     )
     return _new(event, experience, str(result["asker"]))
+
+
+def _verified(event: Event, result: Json) -> NewMemory | None:
+    """A change that did not pass, with the lines that failed; and one of a task that passed."""
+    failed = result["state"] == "failed"
+    if not failed and not (result["state"] == "passed" and result.get("task")):
+        return None
+    files = [str(path) for path in result.get("files") or ()][:MOST_FILES]
+    how = f"did not pass: {result.get('reason') or ''}" if failed else f"passed {result.get('decides') or ''}"
+    whose = "A landing" if result["agent"] == "RELAY" else f"{result['agent']}'s change"
+    details: tuple[Any, ...] = (str(result["summary"])[:MOST_RESULT],) if result.get("summary") else ()
+    if failed and result.get("lines"):
+        details = (*details, f"It said: {str(result['lines'])[-MOST_RESULT:]}")
+    if files:
+        details = (*details, {"files": files})
+    summary = cut(" ".join(f"{whose} {how}".split()), MOST_SUMMARY)
+    experience = Experience("verification", summary, details, "failure" if failed else "success")
+    return _new(event, experience, str(result["agent"]))
 
 
 def _variant(variant: Json) -> str:

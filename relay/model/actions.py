@@ -10,18 +10,23 @@ written by its name (`_WRITTEN`).
 
 from __future__ import annotations
 
-import re
 import shlex
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any, ClassVar
+from typing import Any
 
-from relay.base.terminal_text import fenced
 from relay.model import references
-
-#: A slash and a word of letters, with which a command begins.
-COMMAND_WORD = re.compile(r"/([^\W\d_][\w-]*|\?)[?!.,:;]*(?=\s|$)")
+from relay.model.orders.action import COMMAND_WORD, Action, Answer, OfAgent, OfAgents, mentioned
+from relay.model.orders.verification import (
+    Approve,
+    Land,
+    Reject,
+    ShowLanding,
+    TakeFromQueue,
+    Verify,
+    Verifying,
+)
 
 
 class Status(StrEnum):
@@ -30,50 +35,6 @@ class Status(StrEnum):
     PENDING = "pending"
     IN_PROGRESS = "in_progress"
     DONE = "done"
-
-
-@dataclass(frozen=True)
-class Action:
-    """One action. `word` is its command. An action is equal to another of its kind with the same fields."""
-
-    word: ClassVar[str]
-    kinds: ClassVar[dict[str, type[Action]]] = {}
-
-    def __init_subclass__(cls, word: str = "") -> None:
-        """A class with a `word` is a kind of action, by its name in JSON."""
-        if word:
-            cls.word = word
-            cls.kinds[cls.__name__] = cls
-
-    def named(self) -> tuple[str, ...]:
-        """The agents that it names."""
-        return ()
-
-    def line(self) -> str:
-        """The action as the room shows it: the command that a person would have typed."""
-        written = [
-            _WRITTEN.get(name, str)(value) for name, value in asdict(self).items() if value is not None
-        ]
-        return " ".join([self.word, *written]).rstrip()
-
-    def as_json(self) -> dict[str, Any]:
-        """The action as a JSON value: `{kind, ...}`."""
-        return {"kind": type(self).__name__, **asdict(self)}
-
-
-@dataclass(frozen=True)
-class Answer:
-    """What the room answers to an action. `text` is markdown; `task` is the room number of the task that the action
-    is about."""
-
-    success: bool
-    text: str
-    task: int | None = None
-
-    def as_json(self) -> dict[str, Any]:
-        """`{success, reason, task?}`."""
-        answer = {"success": self.success, "reason": self.text}
-        return answer if self.task is None else {**answer, "task": self.task}
 
 
 class ShowTasks(Action, word="/tasks"):
@@ -136,16 +97,6 @@ class Undo(Action, word="/undo"):
     """Take back the last change of the board."""
 
 
-@dataclass(frozen=True)
-class OfAgents(Action):
-    """An action on agents, each named once and spelled as configured."""
-
-    agents: tuple[str, ...]
-
-    def named(self) -> tuple[str, ...]:
-        return self.agents
-
-
 class Cancel(OfAgents, word="/cancel"):
     """End the running turns of these agents."""
 
@@ -177,7 +128,7 @@ class Route(OfAgents, word="/route"):
     message: int
 
     def line(self) -> str:
-        return f"{self.word} {references.message(self.message)} {_mentioned(self.agents)}"
+        return f"{self.word} {references.message(self.message)} {mentioned(self.agents)}"
 
 
 @dataclass(frozen=True)
@@ -195,16 +146,6 @@ class Retry(Action, word="/retry"):
 
 class Continue(Action, word="/continue"):
     """Lift the hop limit of the conversation among agents."""
-
-
-@dataclass(frozen=True)
-class OfAgent(Action):
-    """An action on one agent."""
-
-    agent: str
-
-    def named(self) -> tuple[str, ...]:
-        return (self.agent,)
 
 
 class GoFirst(OfAgent, word="/first"):
@@ -318,67 +259,6 @@ class EndExploration(Exploring, word="/explore"):
         return f"{self.word} end {references.exploration(self.exploration)}"
 
 
-class Verifying(Action):
-    """An action on verifications, approvals and the landing queue."""
-
-
-@dataclass(frozen=True)
-class Land(Verifying, word="/land"):
-    """Put the branches of these agents into the landing queue; `every`: of all that have work."""
-
-    agents: tuple[str, ...] = ()
-    every: bool = False
-
-    def named(self) -> tuple[str, ...]:
-        return self.agents
-
-    def line(self) -> str:
-        return f"{self.word} {'all' if self.every else _mentioned(self.agents)}"
-
-
-class ShowLanding(Verifying, word="/land"):
-    """What is in the landing queue, and what each waits for."""
-
-
-@dataclass(frozen=True)
-class TakeFromQueue(Verifying, word="/land"):
-    """Take an agent's branch out of the landing queue again."""
-
-    agent: str
-
-    def named(self) -> tuple[str, ...]:
-        return (self.agent,)
-
-    def line(self) -> str:
-        return f"{self.word} cancel @{self.agent}"
-
-
-@dataclass(frozen=True)
-class Verify(Verifying, word="/verify"):
-    """Verify something anew (`verification` is its room number), or the work of `agent` as it stands."""
-
-    verification: int | None = None
-    agent: str | None = None
-
-    def named(self) -> tuple[str, ...]:
-        return (self.agent,) if self.agent else ()
-
-
-@dataclass(frozen=True)
-class Approve(Verifying, word="/approve"):
-    """A person agrees to what asks for it (`approval` is its room number)."""
-
-    approval: int
-
-
-@dataclass(frozen=True)
-class Reject(Verifying, word="/reject"):
-    """A person does not agree."""
-
-    approval: int
-    reason: str
-
-
 @dataclass(frozen=True)
 class Rewind(Action, word="/rewind"):
     """Take back what `lane` (an agent, a person, a lane's key) did since the moment `to`. `into`: new, worktree or
@@ -477,27 +357,6 @@ class Forget(Action, word="/forget"):
 
 def _how(action: Rewind | UndoRewind | RedoRewind) -> str:
     return " partial" * action.partial + " preview" * action.preview
-
-
-def _mentioned(agents: Sequence[str]) -> str:
-    return " ".join(f"@{agent}" for agent in agents)
-
-
-#: By the name of a field: how its value stands in a line. Other fields stand there as they are.
-_WRITTEN: dict[str, Callable[[Any], str]] = {
-    "agent": "@{}".format,
-    "agents": _mentioned,
-    "conflict": references.conflict,
-    "lines": lambda lines: "\n" + fenced(lines),
-    "path": shlex.quote,
-    "paths": lambda paths: " ".join(map(shlex.quote, paths)) or "-",
-    "task": references.task,
-    "handoff": references.handoff,
-    "exploration": references.exploration,
-    "verification": references.verification,
-    "approval": references.approval,
-    "memory": lambda memory: memory if isinstance(memory, str) else references.memory(memory),
-}
 
 
 def of_json(value: Mapping[str, Any]) -> Action:

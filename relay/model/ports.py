@@ -227,6 +227,14 @@ class AgentConfig(Protocol):
         ...
 
 
+class LandingConfig(Protocol):
+    """What config.json says of landing."""
+
+    async def require_landing(self, required: bool, *, by: str) -> dict[str, Any]:
+        """Write whether agents' branches land by the queue only, and take it over: `{success}`. Raises Refusal."""
+        ...
+
+
 class HeldPaths(Protocol):
     """What the airspace asks of the locks."""
 

@@ -12,6 +12,7 @@ from typing import Any
 
 import yaml
 
+from relay.config.settings import LiveSettings
 from relay.log.encoding import dumps
 from relay.model import Fault, Refusal
 from relay.store.ports import Store, Tx
@@ -24,15 +25,40 @@ SENT = "policy"
 
 
 class Policies:
-    """`folder`: of the files, as the settings have it now."""
+    """`settings`: say where the files are."""
 
-    def __init__(self, store: Store, folder: Path) -> None:
-        self._store, self.folder = store, folder
+    def __init__(self, store: Store, settings: LiveSettings) -> None:
+        self._store, self._settings = store, settings
+
+    @property
+    def folder(self) -> Path:
+        return self._settings.current.policies_dir
 
     async def all(self) -> tuple[Policy, ...]:
         """All of them, by their names. Raises BadPolicies, OSError."""
         files = await asyncio.to_thread(load_policies, self.folder)
         return merged(files, await self._store.read(made_policies))
+
+    async def known(self) -> tuple[Policy, ...]:
+        """As `all`, for whoever asks. Raises Refusal."""
+        try:
+            return await self.all()
+        except BadPolicies as error:
+            message = f"The policies of {self.folder} cannot be used: {error}"
+            raise Refusal(message, "Mend these files.", code="bad_policies") from None
+        except OSError as error:
+            raise Refusal(
+                f"{self.folder} cannot be read: {error.strerror}.", "", code="bad_policies"
+            ) from None
+
+    async def are_there(self, tx: Tx) -> bool:
+        """Is there any, good or with a fault?"""
+        if await tx.all(Q.policies):
+            return True
+        try:
+            return any(path.suffix in (".yaml", ".yml") for path in self.folder.iterdir())
+        except OSError:
+            return False
 
     async def add(self, values: Any, by: str) -> Policy:
         """Make a policy of a JSON value. Raises Refusal."""
@@ -45,12 +71,7 @@ class Policies:
             raise Refusal(
                 "A policy is one JSON object.", "See docs/verification.md.", Fault.MALFORMED
             ) from None
-        try:
-            known = await self.all()
-        except BadPolicies as error:
-            raise Refusal(
-                f"The policies of {self.folder} cannot be used: {error}", "Mend them first."
-            ) from None
+        known = await self.known()
         if any(policy.name.casefold() == each.name.casefold() for each in known):
             fix = "Give it another name; DELETE /policies/NAME takes one away that was sent."
             raise Refusal(f"There is a policy called {policy.name!r} already.", fix, code="policy_exists")

@@ -7,8 +7,9 @@ another; a change that takes a restart is announced once for each value it gets,
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -75,10 +76,23 @@ class Reload:
 
     async def set_agent(self, agent: str, changes: Mapping[str, Any]) -> dict[str, Any]:
         """Write an agent's settings into the file and take them over. Raises Refusal."""
+        return await self._write(
+            partial(loading.update_agent, self._settings.current.path, agent, changes), agent
+        )
+
+    async def require_landing(self, required: bool, *, by: str) -> dict[str, Any]:
+        """Write whether agents' branches land by the queue only, and say so in the room. Raises Refusal."""
+        path = self._settings.current.path
+        done = await self._write(partial(loading.update_section, path, "landing", {"required": required}))
+        how = "by the landing queue only" if required else "by the landing queue, or by a merge"
+        await self._parts.notice(f"{by} set that agents' branches come to the main branch {how}.")
+        return done
+
+    async def _write(self, update: Callable[[], Settings], agent: str = "") -> dict[str, Any]:
         path = self._settings.current.path
         async with self._alone:
             try:
-                settings = await asyncio.to_thread(loading.update_agent, path, agent, changes)
+                settings = await asyncio.to_thread(update)
             except ConfigError as error:
                 message = "; ".join(str(problem) for problem in error.problems)
                 raise Refusal(message, "See docs/configuration.md.", Fault.MALFORMED) from error

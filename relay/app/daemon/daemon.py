@@ -184,6 +184,7 @@ class Daemon:
         start("behaviour-checks", parts.behaviour.run)
         parts.airspace.start(start)
         parts.coordination.start(start)
+        parts.verification.start(start)
         start(
             "metrics",
             lambda: parts.metrics.run(parts.store, parts.roster, parts.transcript, server.hub, watchdog),

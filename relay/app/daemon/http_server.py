@@ -28,7 +28,10 @@ from relay.faces.http.routes.merge.explorations import ExplorationRoutes
 from relay.faces.http.routes.moments import MomentRoutes
 from relay.faces.http.routes.permissions import PermissionRoutes
 from relay.faces.http.routes.timeline import TimelineRoutes
+from relay.faces.http.routes.verification.landing import LandingRoutes
+from relay.faces.http.routes.verification.verifications import VerificationRoutes
 from relay.faces.http.routes.worktrees import WorktreeRoutes
+from relay.faces.landing import LandingView
 from relay.faces.worktrees import WorktreesService
 
 STATIC = Path(faces.__file__).parent / "static"
@@ -107,5 +110,9 @@ def _app(parts: Parts) -> web.Application:
     app.add_routes(LockRoutes(parts.room, reader).table())
     app.add_routes(WorktreeRoutes(service, reader).table())
     app.add_routes(TimelineRoutes(parts.store, parts.rewinds, reader, parts.services.locks).table())
+    verifier, registry = parts.verification.verifier, worktrees.registry
+    app.add_routes(VerificationRoutes(parts.store, actions, registry, reader, verifier.output).table())
+    view = LandingView(parts.settings, registry, parts.services.landings, parts.services.policies)
+    app.add_routes(LandingRoutes(view, actions, parts.reload, reader).table())
     app.add_routes(MomentRoutes(parts.moments, reader).table())
     return app

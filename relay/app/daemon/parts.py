@@ -25,6 +25,7 @@ from relay.app.merge.exploration.room_actions import ExplorationActions
 from relay.app.merge.exploration.worker import ExplorationWorker
 from relay.app.merge.resolving import ConflictService
 from relay.app.runtime.instance import InstanceRecord
+from relay.app.verification.parts import VerificationParts
 from relay.app.wiring.conflicts.conflict_log import ConflictLog
 from relay.app.wiring.conflicts.finding_log import FindingLog
 from relay.app.wiring.handoffs.checks import HandoffChecks
@@ -125,9 +126,21 @@ class Parts:
         self.memory = RoomMemory(store, settings)
         self.vectors = Vectors(store, lambda: embedding_model(settings.current))
         self.knowledge = RoomKnowledge(store, settings)
+        voice, registry = RoomVoice(self.roster), self.worktrees.registry
+        self.verification = VerificationParts(
+            store,
+            settings,
+            registry,
+            self.worktrees.actions,
+            self.worktrees.branch_updates,
+            voice,
+            services.work.claims,
+            self._printed,
+        )
         follow.check_acyclic(
             [
                 *self.airspace.followers,
+                *self.verification.followers,
                 *self.coordination.followers,
                 self.memory.follower,
                 self.knowledge.follower,
@@ -157,13 +170,13 @@ class Parts:
             self.metrics,
             self.states,
             TurnMemories(store, settings),
+            self.verification.sources,
         )
         self.workers = WorkerPool(store, self.live, self.roster, self.turns, hooks, holder=record.holder)
         self.router = Router(store, self.live, _dispatcher(now), self.roster, hooks)
         self.overview = Overview(
             self.roster, self.turns, board, holds, self.live, self.router, config=str(now.path)
         )
-        voice, registry = RoomVoice(self.roster), self.worktrees.registry
         orders = HandoffOrders(settings, registry, self.turns, voice)
         checks = HandoffChecks(store, settings, registry)
         self.handoffs = HandoffSteps(store, settings, registry, voice, checks)
@@ -183,6 +196,7 @@ class Parts:
             MemoryActions(store, hop_decay=lambda: settings.current.memory.hop_decay),
             ExplorationActions(settings, registry),
             self.conflict_service,
+            self.verification.orders,
         )
         self.steward = Steward(store, handlers, self.overview, self.roster, self.turns)
 
@@ -208,6 +222,9 @@ class Parts:
             Status(about, reader, self.live, self.router, self.transcript),
             self.trouble,
         )
+
+    def _printed(self, number: int, policy: str, tail: str) -> None:
+        self.live.publish("output", {"verification": number, "policy": policy, "tail": tail})
 
     async def take_over(self, before: Settings) -> None:
         """Make this the room of the settings that are in use now. `before`: those before."""
@@ -245,6 +262,7 @@ class Parts:
 
     async def close(self) -> None:
         """End what the parts hold, once their tasks have ended."""
+        await self.verification.verifier.close()
         await self.journal.close()
         await self.airspace.close()
         await self.worktrees.close()

@@ -9,6 +9,7 @@ from dataclasses import replace
 from relay.app.daemon.agent_states import AgentStates
 from relay.app.daemon.airspace import AirspaceParts, WorktreeParts
 from relay.app.daemon.metrics import Metrics
+from relay.app.verification.sources import ChangeSources
 from relay.app.wiring.memory.turn_memories import TurnMemories
 from relay.app.wiring.timeline import TimelineRecording
 from relay.model import Changes, Kind, Location, Message, Workplace
@@ -30,10 +31,11 @@ class DaemonHooks(TurnHooks):
         metrics: Metrics,
         states: AgentStates,
         memories: TurnMemories,
+        sources: ChangeSources,
     ) -> None:
         self._transcript, self._worktrees, self._airspace = transcript, worktrees, airspace
         self._timeline, self._metrics, self._states = timeline, metrics, states
-        self._memories = memories
+        self._memories, self._sources = memories, sources
 
     async def recollect(self, agent: str, messages: Sequence[Message]) -> Recollection | None:
         return await self._memories.recollect(agent, messages)
@@ -57,6 +59,7 @@ class DaemonHooks(TurnHooks):
 
     async def record_changes(self, tx: Tx, plan: Plan, changes: Changes) -> None:
         await self._timeline.record(tx, plan, changes)
+        await self._sources.turn_ended(tx, plan, changes)
 
     def state_changed(self, agent: str) -> None:
         self._states.changed(agent)

@@ -26,6 +26,15 @@ from relay.config.settings import LiveSettings
 from relay.git.run import GitError
 from relay.store.ports import Store, StoreError, Tx, is_away
 from relay.verification import approvals, journal
+from relay.verification.attempts import (
+    by_person,
+    first_attempt,
+    merge_test_policy,
+    needs_person,
+    next_attempt,
+    reused_run,
+    slug,
+)
 from relay.verification.executors.executor import Ended, PolicyExecutor, Run
 from relay.verification.policies import Executor, Match, Policy, Routing, route
 from relay.verification.policy_files import BadPolicies
@@ -50,9 +59,15 @@ log = structlog.get_logger(__name__)
 POLL_S, IDLE_S = 5.0, 60.0
 #: Bytes of a running program's newest output that a person sees.
 LIVE = 20_000
-#: The tests of a merged tree (`merge.test`), which decide about every landing.
-MERGE_TEST = "merge.test"
 _WAKES = (*journal.TYPES, *approvals.TYPES)
+
+
+#: Hears that a verification's run of a policy has printed something: its number, the policy, the newest output.
+Tell = Callable[[int, str, str], None]
+
+
+def unheard(number: int, policy: str, tail: str) -> None:
+    """Nobody listens."""
 
 
 class Verifier:
@@ -66,7 +81,7 @@ class Verifier:
         registry: WorktreeRegistry,
         policies: Policies,
         executors: Mapping[Executor, PolicyExecutor],
-        tell: Callable[[int, str, str], None] = lambda number, policy, tail: None,
+        tell: Tell = unheard,
     ) -> None:
         self._store, self._settings, self._registry = store, settings, registry
         self._policies, self._executors, self._tell = policies, executors, tell
@@ -181,7 +196,7 @@ class Verifier:
             done = await journal.results_of(tx, verification.number)
             attempts = {result.policy: result.attempt for result in newest(done)}
             results = [
-                _queued(verification.number, match, found, attempts.get(match.policy.name, 0) + 1)
+                first_attempt(verification.number, match, found, attempts.get(match.policy.name, 0) + 1)
                 for match in routing.matches
             ]
             await journal.routed(tx, now_is, results)
@@ -206,7 +221,7 @@ class Verifier:
             return made
         if part == "entry":
             asked = [match for match in made.matches if needs_person(match.policy)]
-            return replace(made, matches=tuple(_by_person(match) for match in asked))
+            return replace(made, matches=tuple(by_person(match) for match in asked))
         runs = [match for match in made.matches if match.policy.executor is not Executor.MANUAL]
         runs = [replace(match, policy=replace(match.policy, requires_approval=False)) for match in runs]
         merge = self._settings.current.merge
@@ -267,7 +282,7 @@ class Verifier:
         async def work(tx: Tx) -> None:
             known = None if fresh else await journal.same_run(tx, result.tree, result.digest)
             if known is not None and known.state is Outcome.PASSED:
-                await journal.record(tx, _reused(result, known))
+                await journal.record(tx, reused_run(result, known))
             else:
                 await journal.save_result(tx, replace(result, state=Outcome.WAITING))
 
@@ -278,12 +293,12 @@ class Verifier:
         fresh = bool(verification.change.about.get("fresh"))
         known = await self._store.read(lambda tx: journal.same_run(tx, result.tree, result.digest))
         if known is not None and not fresh and result.state is Outcome.QUEUED and result.tree:
-            reused = _reused(result, known)
+            reused = reused_run(result, known)
             await self._store.write(lambda tx: journal.record(tx, reused))
         else:
             ended = await self._attempt(verification, match, result)
             if ended.state is Outcome.FAILED and result.attempt == 1:
-                again = _again(ended)
+                again = next_attempt(ended)
                 await self._store.write(lambda tx: journal.save_result(tx, again))
                 ended = await self._attempt(verification, match, again, flaky=True)
         if match.policy.requires_approval:
@@ -315,7 +330,7 @@ class Verifier:
             else:
                 assert self._registry.main is not None
                 run = Run(
-                    f"{verification.change.id}-{_slug(policy.name)}-{result.attempt}",
+                    f"{verification.change.id}-{slug(policy.name)}-{result.attempt}",
                     policy,
                     verification.change,
                     result.tree,
@@ -353,66 +368,6 @@ class Verifier:
 _GONE = Ended(Outcome.ERROR, "the policy was changed meanwhile, or is gone: verify it again")
 
 
-def needs_person(policy: Policy) -> bool:
-    return policy.requires_approval or policy.executor is Executor.MANUAL
-
-
-def merge_test_policy(argv: tuple[str, ...], timeout_s: float) -> Policy:
-    """The tests of a merged tree as a policy for every file."""
-    return Policy(
-        MERGE_TEST, 1, Executor.INLINE, ("*",), run=argv, timeout_s=timeout_s, sandbox="off", network=True
-    )
-
-
-def _by_person(match: Match) -> Match:
-    return replace(
-        match, policy=replace(match.policy, executor=Executor.MANUAL, run=(), requires_approval=True)
-    )
-
-
-def _queued(number: int, match: Match, found: Change, attempt: int) -> Result:
-    policy = match.policy
-    return Result(
-        number,
-        policy.name,
-        attempt,
-        policy.tier,
-        policy.executor,
-        digest_of(match),
-        found.tree or "",
-        Outcome.QUEUED,
-        always=policy.name == MERGE_TEST,
-    )
-
-
-def _again(result: Result) -> Result:
-    return Result(
-        result.verification,
-        result.policy,
-        result.attempt + 1,
-        result.tier,
-        result.executor,
-        result.digest,
-        result.tree,
-        Outcome.QUEUED,
-        always=result.always,
-    )
-
-
-def _reused(result: Result, known: Result) -> Result:
-    return replace(
-        known,
-        verification=result.verification,
-        policy=result.policy,
-        attempt=result.attempt,
-        tier=result.tier,
-        always=result.always,
-        reused=known.verification,
-        began=time.time(),
-        ended=time.time(),
-    )
-
-
 async def _ask_after(tx: Tx, result: Result) -> None:
     """What has run is followed by a person's word, in an attempt of its own."""
     last = next(
@@ -424,7 +379,7 @@ async def _ask_after(tx: Tx, result: Result) -> None:
         None,
     )
     if last is not None and last.state in SETTLED:
-        waits = replace(_again(last), state=Outcome.WAITING, executor=Executor.MANUAL)
+        waits = replace(next_attempt(last), state=Outcome.WAITING, executor=Executor.MANUAL)
         await journal.save_result(tx, waits)
 
 
@@ -442,7 +397,3 @@ async def _give_up(tx: Tx, number: int, reason: str) -> None:
     verification = await journal.load(tx, number)
     if verification.state not in OVER:
         await journal.end(tx, verification, State.ERROR, reason)
-
-
-def _slug(name: str) -> str:
-    return "".join(letter if letter.isalnum() else "-" for letter in name.lower())

@@ -187,6 +187,29 @@ class Claims:
                 await self._learn(tx, after, None, by(caller, [made.event.id]))
         return after
 
+    async def unverify(self, tx: Tx, task_id: str, why: str, by_: By) -> Task | None:
+        """Open a completed task again whose change did not pass, as an attempt that counts; None: it is not completed
+        any more. Its skills did not serve."""
+        row = await tx.one(Q.task_by_id, id=task_id)
+        task = None if row is None else Task.of_row(row)
+        if task is None or task.status is not Status.COMPLETED or task.archived_at is not None:
+            return None
+        now, token = await tx.now(), await next_fence(tx)
+        after = transitions.unverified(task, now=now, fence=token, why=why, back_off=self._back_off)
+        made = await task_events.make(tx, Change.UNVERIFIED, [(task, after)], by=by_)
+        whose = By(task.claimed_by or by_.name, by_.lane, [made.event.id])
+        await self._learn(tx, made.tasks[0], None, whose)
+        return made.tasks[0]
+
+    async def verify(self, tx: Tx, task_id: str, note: str, by_: By) -> Task | None:
+        """Note on a completed task that its change passed; None: it is not completed any more."""
+        row = await tx.one(Q.task_by_id, id=task_id)
+        task = None if row is None else Task.of_row(row)
+        if task is None or task.status is not Status.COMPLETED or task.archived_at is not None:
+            return None
+        after = replace(task, note=note, updated_at=await tx.now())
+        return (await task_events.make(tx, Change.VERIFIED, [(task, after)], by=by_)).tasks[0]
+
     async def release_of_session(self, tx: Tx, caller: Caller, reason: str, by: str | None = None) -> None:
         """Give back what the caller's session claimed (`Holdings`)."""
         lost = None if by is None else Loss(await tx.now(), by, reason)

@@ -51,6 +51,8 @@ class Change(StrEnum):
     RECOVERED = "recovered"
     DEAD = "dead"
     NEEDS = "needs"
+    UNVERIFIED = "unverified"
+    VERIFIED = "verified"
     UNBLOCKED = "unblocked"
     BLOCKED = "blocked"
     CASCADED = "cascaded"

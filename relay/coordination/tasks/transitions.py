@@ -112,6 +112,15 @@ def lapsed(task: Task, *, at: float, now: float, fence: int, why: str, back_off:
     return replace(after, status=Status.DEAD, completed_at=now, not_before=0.0, note=note, error_message=note)
 
 
+def unverified(task: Task, *, now: float, fence: int, why: str, back_off: BackOff) -> Task:
+    """A completed task whose change did not pass: that attempt counts, and the task is open again, or dead."""
+    past = task.past_claims
+    if task.claimed_by is not None and task.claimed_session is not None:
+        past = (*past, Claim(task.claimed_by, task.claimed_session, task.fence))
+    before = replace(task, past_claims=past, result=None, error_message=None, completed_at=None)
+    return lapsed(before, at=now, now=now, fence=fence, why=why, back_off=back_off)
+
+
 def _other(task: Task) -> str:
     to = Column.IN_PROGRESS if task.column is Column.PENDING else Column.PENDING
     return f"/move {task.ref} {to}"

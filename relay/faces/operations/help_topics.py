@@ -99,7 +99,7 @@ POST /locks/acquire, /locks/release, /locks/renew, /locks/check, /locks/explain,
 /locks/status/{path}; POST /work/claim, /work/complete, /work/submit, /work/release, /work/renew, /work/explain,
 /work/needs, GET /work/pending, GET /work/{task_id}; POST /memory/remember, /memory/recall, /memory/working,
 /memory/skills, /memory/feedback, /memory/import, /memory/forget, GET /memory/{memory_id}; POST or GET /knowledge;
-POST /timeline; POST /intents; POST /changesets, GET /changesets; GET /conflicts, POST /conflicts/answer; GET
+POST /timeline; POST /intents; POST /land, GET /policies; POST /changesets, GET /changesets; GET /conflicts, POST /conflicts/answer; GET
 /room/messages, POST /room/messages; GET /who, GET /sessions, POST /sessions/end; GET /help/{topic}.
 GET /openapi.json describes all of it, GET /reference is a page of that."""
 
@@ -113,7 +113,7 @@ _CLI = """\
 - the codebase: relay airspace, relay worktrees, relay guard install (git hooks), relay timeline [log | show EVENT |
   rewind LANE --to MOMENT | undo | redo] (who changed what, and taking it back)
 - merging: relay merge BASE OURS THEIRS | check A B | blame PATH | resolve CONFLICT | install (git's driver)
-- how changes are verified: relay verify-policy explain PATH... | list | install
+- how changes are verified: relay verify-policy explain PATH... | list | install; and land: relay land [AGENT...]
 - a task in several ways, the best kept: relay explore FILE | TASK | compare ID | take ID VARIANT | end ID
 - who may: relay keys create NAME | list | revoke ID, relay mcp, relay mcp install
 Each has --help, and --json where it prints data. Only a person can release, end and reopen."""

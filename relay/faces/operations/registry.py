@@ -22,6 +22,7 @@ from relay.faces.operations import (
     working_memory,
 )
 from relay.faces.operations.operation import Operation
+from relay.faces.operations.verification import landing, policies
 
 #: Every operation of these modules by its name, in the order of declaration.
 OPERATIONS: Mapping[str, Operation] = {
@@ -36,6 +37,8 @@ OPERATIONS: Mapping[str, Operation] = {
         room,
         changesets,
         timeline,
+        landing,
+        policies,
         sessions,
         keys,
     )

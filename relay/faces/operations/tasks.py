@@ -72,11 +72,13 @@ class CompleteWork(Request):
     skill: Annotated[Name, Field(max_length=MOST_NAME)] | None = Field(
         None, description="what it was done by"
     )
+    land: bool = Field(False, description="your branch is to land, too")
 
 
 class CompleteAnswer(Answer):
     status: str | None = None
     unblocked: list[str] | None = None
+    landing: Any = None
 
 
 class SubmitWork(Request):
@@ -214,7 +216,7 @@ async def complete_work(services: Services, caller: Caller, request: CompleteWor
     success false: it failed and is not tried again (for another attempt: release_work). result is what others
     need of it. stale_token: you lost the claim and nothing was kept; get_work gives the next.
     """
-    return await services.work.complete(
+    done = await services.work.complete(
         caller,
         request.task_id,
         request.success,
@@ -223,6 +225,9 @@ async def complete_work(services: Services, caller: Caller, request: CompleteWor
         fencing_token=request.fencing_token,
         skill=None if request.skill is None else skill_name(request.skill),
     )
+    if not (request.land and request.success):
+        return done
+    return {**done, "landing": await services.landings.ask(caller, task=done["task_id"])}
 
 
 @operation("POST", "/work/submit", SubmitAnswer, scope="work", tool=True, beats=True, tag="work")

@@ -19,6 +19,12 @@ from relay.room.journal.values import Frame
 TASK_EVENTS = ("task.created", "task.changed")
 LOCK_EVENTS = ("lock.acquired", "lock.refreshed", "lock.released", "lock.forced")
 SESSION_EVENTS = ("session.started", "session.ended")
+#: What was verified, what people are asked, and what lands: a frame names it, and whoever shows it asks for the rest.
+VERIFICATION_EVENTS = (
+    *(f"verification.{what}" for what in ("asked", "routed", "result", "ended")),
+    *(f"approval.{what}" for what in ("asked", "decided")),
+    *(f"landing.{what}" for what in ("asked", "queued", "testing", "held", "landed", "put_out", "cancelled")),
+)
 #: The events that a connected client is sent.
 SHOWN = (
     ledger.POSTED,
@@ -30,6 +36,7 @@ SHOWN = (
     *TASK_EVENTS,
     *LOCK_EVENTS,
     *SESSION_EVENTS,
+    *VERIFICATION_EVENTS,
     "advisory.changed",
 )
 
@@ -45,7 +52,10 @@ def frames_of(event: Event) -> list[Frame]:
     frames += [Frame(event.pos, "receipt", job) for job in outputs.get("jobs", ())]
     if "advisory" in outputs:
         frames.append(Frame(event.pos, "advisory", outputs["advisory"]))
-    change = event.type.partition(".")[2]
+    of, _, change = event.type.partition(".")
+    if event.type in VERIFICATION_EVENTS:
+        named = {name: outputs.get(name) for name in ("number", "agent", "state")}
+        frames.append(Frame(event.pos, of, {"change": change, **named}))
     if event.type in LOCK_EVENTS:
         lock = {"change": change, "lock": outputs["lock"], "by": outputs.get("by")}
         frames.append(Frame(event.pos, "lock", lock))

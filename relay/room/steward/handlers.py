@@ -40,6 +40,7 @@ from relay.room.journal.values import Job, JobState, message_of_row
 from relay.room.parsing import commands
 from relay.room.routing import router
 from relay.room.steward import answers
+from relay.room.steward.guarded import GUARDED, OUTSIDE, QUOTED
 from relay.room.steward.markdown import listed
 from relay.room.steward.overview import Overview
 from relay.store.ports import Tx
@@ -48,38 +49,6 @@ from relay.store.ports import Tx
 MAX_TITLE = 200
 #: Latest jobs that ended badly, among which `/try` looks for one of the agent's.
 LATEST = 200
-#: Actions that lift a guard, whatever their arguments: an entry that proves nobody may not order them.
-GUARDED = (
-    actions.Route
-    | actions.Retry
-    | actions.Resume
-    | actions.TryNow
-    | actions.Continue
-    | actions.GoFirst
-    | actions.ForceRelease
-    | actions.HandOn
-    | actions.AnswerHandoff
-    | actions.RunPipeline
-    | actions.Rewind
-    | actions.UndoRewind
-    | actions.RedoRewind
-    | actions.Remember
-    | actions.Decide
-    | actions.Forget
-    | actions.Resolve
-    | actions.Explore
-    | actions.TakeVariant
-    | actions.EndExploration
-    | actions.Land
-    | actions.TakeFromQueue
-    | actions.Verify
-    | actions.Approve
-    | actions.Reject
-)
-#: Of these: what is told to agents later as the word of whoever ordered it.
-QUOTED = actions.Remember | actions.Decide | actions.Forget
-#: Actions that write files, or wait for git: they are done before the transaction of their answer, and once.
-OUTSIDE = actions.Rewind | actions.UndoRewind | actions.RedoRewind | actions.MakeCheckpoint | actions.Resolve
 
 
 @dataclass(frozen=True, slots=True)

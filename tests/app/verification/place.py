@@ -16,7 +16,6 @@ from relay.airspace.worktrees.actions import WorktreeActions
 from relay.airspace.worktrees.branch_updates import BranchUpdates
 from relay.airspace.worktrees.registry import WorktreeRegistry
 from relay.app.verification.landing import LandingQueue
-from relay.verification.policy_list import Policies
 from relay.app.verification.verifier import Verifier
 from relay.app.wiring.merge_tools import MergeTools
 from relay.app.wiring.schema import SCHEMAS
@@ -31,6 +30,7 @@ from relay.verification.executors.inline import InlineExecutor
 from relay.verification.landing import journal as landings
 from relay.verification.landing.entry import Entry
 from relay.verification.policies import Executor
+from relay.verification.policy_list import Policies
 from relay.verification.verification import Change, Result, Source, Verification
 from tests.engines import all_events, open_store
 from tests.git.repository import Room, git, repository, write
@@ -63,7 +63,7 @@ class Place:
         self.registry = WorktreeRegistry(made, room)
         updates = BranchUpdates(self.registry)
         self.actions = WorktreeActions(self.registry, updates)
-        self.policies = Policies(store, made.policies_dir)
+        self.policies = Policies(store, self.settings)
         self.inline = InlineExecutor(made.runtime_dir / "verification", [made.runtime_dir])
         self.verifier = Verifier(
             store, self.settings, self.registry, self.policies, {Executor.INLINE: self.inline}

@@ -24,6 +24,7 @@ TOOLS = frozenset(
         "acquire_lock",
         "release_lock",
         "resolve",
+        "land",
         "check_merge",
         "check_locks",
         "get_work",

@@ -1,0 +1,136 @@
+"""What follows when a change was verified: the task goes on or is open again, its agent is told, people are asked.
+
+Invariant: it follows once, in the transaction that moves the cursor. What lands is told by the landing queue.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from relay.base.terminal_text import fenced, flat
+from relay.coordination.tasks.claims import Claims
+from relay.coordination.tasks.task import Status, Task
+from relay.coordination.tasks.task_events import By
+from relay.log.events import Event
+from relay.model import references
+from relay.model.ports import Voice
+from relay.room.journal import ledger
+from relay.store.ports import Tx
+from relay.verification import approvals, journal
+from relay.verification.journal import lane_of
+from relay.verification.landing import journal as landings
+from relay.verification.verification import Source, State
+
+#: Lines of a failed run that the room quotes; paths that a line names.
+MOST_LINES, MOST_NAMED = 12, 4
+
+
+class Consequences:
+    """A follower of the log (`relay.log.follow`). `voice` reaches agents."""
+
+    name = "verification-consequences"
+    reads = frozenset({journal.ENDED, approvals.ASKED, landings.PUT_OUT})
+    emits = frozenset({"message.posted", "task.changed", "skill.used"})
+
+    def __init__(self, claims: Claims, voice: Voice) -> None:
+        self._claims, self._voice = claims, voice
+
+    async def apply(self, tx: Tx, event: Event) -> None:
+        outputs = event.outputs or {}
+        match event.type:
+            case "approval.asked":
+                await self._ask(tx, outputs, event)
+            case "landing.put_out":
+                if outputs.get("task") and outputs.get("output"):
+                    await self._open_again(tx, outputs["task"], str(outputs["reason"]), event)
+            case "verification.ended" if outputs["source"] != Source.LANDING:
+                match outputs["state"]:
+                    case State.PASSED:
+                        await self._passed(tx, outputs, event)
+                    case State.FAILED:
+                        await self._failed(tx, outputs, event)
+                    case State.ERROR:
+                        await self._error(tx, outputs, event)
+
+    async def _ask(self, tx: Tx, asked: Mapping[str, Any], event: Event) -> None:
+        name, files = asked["reference"], [str(path) for path in asked["files"]]
+        named = ", ".join(f"`{flat(path)}`" for path in files[:MOST_NAMED])
+        more = f" and {len(files) - MOST_NAMED} more" if len(files) > MOST_NAMED else ""
+        text = (
+            f"{name}: {asked['agent']}'s change in {named}{more} needs a person "
+            f"({', '.join(asked['policies'])}). `/approve {name}`, or `/reject {name} why`."
+        )
+        meta = {"notice": "approval", "approval": asked["number"], "agent": asked["agent"]}
+        await ledger.say(tx, text, now=time.time(), parents=[event.id], meta=meta)
+
+    async def _passed(self, tx: Tx, ended: Mapping[str, Any], event: Event) -> None:
+        name, agent = ended["reference"], str(ended["agent"])
+        if ended.get("task"):
+            note = f"Verified: {ended['decides']} passed ({name})."
+            await self._claims.verify(tx, ended["task"], note, _by(ended, event))
+        before = await self._before(tx, ended)
+        if before is State.FAILED:
+            meta = {"notice": "verification", "verification": ended["number"], "agent": agent}
+            text = f"{agent}'s change passes now ({name}: {ended['decides']})."
+            await ledger.say(tx, text, now=time.time(), parents=[event.id], meta=meta)
+
+    async def _failed(self, tx: Tx, ended: Mapping[str, Any], event: Event) -> None:
+        agent, reason = str(ended["agent"]), flat(str(ended["reason"]))
+        text = f"{ended['reference']}: {agent}'s change did not pass. {reason}"
+        task = None
+        if ended.get("task"):
+            why = f"{ended['reference']} failed: {reason}"
+            task = await self._open_again(tx, ended["task"], why, event)
+        if task is not None:
+            name = references.task(task.number)
+            text += f" {name} is given up." if task.status is Status.DEAD else f" {name} is open again."
+        lines = "\n".join(str(ended.get("lines") or "").split("\n")[-MOST_LINES:])
+        text += f"\n\n{fenced(lines)}" if lines else ""
+        # Only who has a task left to do is set to work: a turn costs, and a person may want it otherwise.
+        asks = task is not None and task.status is not Status.DEAD
+        await self._tell(tx, text, agent, ended, event, ask=asks)
+
+    async def _error(self, tx: Tx, ended: Mapping[str, Any], event: Event) -> None:
+        """Said once: the next change of this agent has the same missing tool."""
+        agent = str(ended["agent"])
+        known = await journal.newest_of_agent(tx, agent, 5)
+        before = [each for each in known if each.number < ended["number"] and each.change.source != "landing"]
+        if before and (before[0].state, before[0].reason) == (State.ERROR, ended["reason"]):
+            return
+        text = f"{ended['reference']}: {agent}'s change could not be verified. {flat(str(ended['reason']))}"
+        meta = {"notice": "verification", "verification": ended["number"], "agent": agent}
+        await ledger.say(tx, text, now=time.time(), parents=[event.id], meta=meta)
+
+    async def _before(self, tx: Tx, ended: Mapping[str, Any]) -> State | None:
+        """How the agent's change before this one came out."""
+        known = await journal.newest_of_agent(tx, str(ended["agent"]), 10)
+        states = [
+            each.state
+            for each in known
+            if each.number < ended["number"] and each.state in (State.PASSED, State.FAILED)
+        ]
+        return states[0] if states else None
+
+    async def _open_again(self, tx: Tx, task_id: str, why: str, event: Event) -> Task | None:
+        return await self._claims.unverify(tx, task_id, flat(why)[:300], _by(event.outputs, event))
+
+    async def _tell(
+        self, tx: Tx, text: str, agent: str, ended: Mapping[str, Any], event: Event, *, ask: bool
+    ) -> None:
+        meta = {"notice": "verification", "verification": ended["number"], "agent": agent}
+        if (await self._voice.reach(tx, [agent])).get(agent) is None:
+            await ledger.say(tx, text, now=time.time(), parents=[event.id], meta=meta)
+            return
+        reached: Sequence[str] = [agent] if ask else []
+        lane = lane_of(ended["number"])
+        await self._voice.say(
+            tx, text, now=time.time(), lane=lane, to=[agent], ask=reached, cause=[event.id], meta=meta
+        )
+
+
+def _by(ended: Mapping[str, Any], event: Event) -> By:
+    """The room, on the short lane of what was verified or landed."""
+    lane = lane_of(ended["number"]) if event.type == journal.ENDED else landings.lane_of(ended["number"])
+    return By("RELAY", lane, [event.id])

@@ -1,0 +1,91 @@
+"""What verifies and lands in a running room, put together.
+
+Invariant: the daemon supervises every task that runs for ever; its parts know each other only here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from functools import partial
+
+from relay.airspace.worktrees.actions import WorktreeActions
+from relay.airspace.worktrees.branch_updates import BranchUpdates
+from relay.airspace.worktrees.registry import WorktreeRegistry
+from relay.app.verification.consequences import Consequences
+from relay.app.verification.landing import LandingQueue
+from relay.app.verification.orders import VerificationOrders
+from relay.app.verification.sources import ChangeSources
+from relay.app.verification.verifier import Tell, Verifier, unheard
+from relay.config.settings import LiveSettings, Settings
+from relay.coordination.tasks.claims import Claims
+from relay.log import follow
+from relay.model.ports import Voice
+from relay.store.ports import Store
+from relay.verification.executors.executor import PolicyExecutor
+from relay.verification.executors.inline import InlineExecutor
+from relay.verification.policies import Executor
+from relay.verification.policy_list import Policies
+
+Start = Callable[[str, Callable[[], Awaitable[None]]], None]
+
+
+class LandingParts:
+    """What verifies changes and lands branches; also where no room runs. `voice`: tells agents; None = nobody."""
+
+    def __init__(
+        self,
+        store: Store,
+        settings: LiveSettings,
+        registry: WorktreeRegistry,
+        actions: WorktreeActions,
+        updates: BranchUpdates,
+        voice: Voice | None = None,
+        tell: Tell = unheard,
+    ) -> None:
+        self.store = store
+        self.policies = Policies(store, settings)
+        self.inline = inline_executor(settings.current)
+        self.executors: dict[Executor, PolicyExecutor] = {Executor.INLINE: self.inline}
+        self.verifier = Verifier(store, settings, registry, self.policies, self.executors, tell)
+        self.queue = LandingQueue(
+            store, settings, registry, actions, updates, self.verifier, self.policies, voice
+        )
+
+
+class VerificationParts(LandingParts):
+    """The same in a running room, with what begins verifications and what follows from them."""
+
+    def __init__(
+        self,
+        store: Store,
+        settings: LiveSettings,
+        registry: WorktreeRegistry,
+        actions: WorktreeActions,
+        updates: BranchUpdates,
+        voice: Voice,
+        claims: Claims,
+        tell: Tell,
+    ) -> None:
+        super().__init__(store, settings, registry, actions, updates, voice, tell)
+        self.sources = ChangeSources(self.policies, registry)
+        self.orders = VerificationOrders(registry)
+        self.followers: tuple[follow.Follower, ...] = (self.sources, Consequences(claims, voice))
+
+    def start(self, start: Start) -> None:
+        """Start all that runs for ever."""
+        start("verifications", self._verify)
+        start("landing", self.queue.run)
+        for follower in self.followers:
+            start(follower.name, partial(follow.run, self.store, follower))
+
+    async def _verify(self) -> None:
+        await self.inline.clean()
+        await self.verifier.run()
+
+
+def inline_executor(settings: Settings) -> InlineExecutor:
+    """Programs of policies, in the room's own folder; they read nothing of the room's."""
+    hidden = (settings.runtime_dir, settings.path)
+    return InlineExecutor(
+        settings.runtime_dir / "verification", hidden, at_once=settings.verification.at_once
+    )

@@ -1,0 +1,85 @@
+"""Which changes are verified by themselves: what agents' turns and tasks leave, what is handed on, and what variants
+of an exploration are.
+
+Invariants: a change is asked for once, in the transaction that moves the cursor, or that ends the turn; without
+policies nothing is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from relay.airspace.worktrees.registry import WorktreeRegistry
+from relay.log.events import Event
+from relay.model import Changes
+from relay.room.dispatch.turns import Plan
+from relay.store.ports import Tx
+from relay.verification import journal
+from relay.verification.policy_list import Policies
+from relay.verification.verification import Change, Source
+
+TASK_CHANGED, HANDED_ON, VARIANT = "task.changed", "handoff", "exploration.variant_ended"
+
+
+class ChangeSources:
+    """A follower of the log (`relay.log.follow`). `registry`: says who has a worktree."""
+
+    name = "verification-sources"
+    reads = frozenset({TASK_CHANGED, HANDED_ON, VARIANT})
+    emits = frozenset({journal.ASKED})
+
+    def __init__(self, policies: Policies, registry: WorktreeRegistry) -> None:
+        self._policies, self._registry = policies, registry
+
+    async def apply(self, tx: Tx, event: Event) -> None:
+        changes = [change for change in self._changes(event) if change is not None]
+        if changes and await self._policies.are_there(tx):
+            for at, change in enumerate(changes):
+                await journal.ask(tx, change, cause=[event.id], source_key=f"verify:{event.id}:{at}")
+
+    async def turn_ended(self, tx: Tx, plan: Plan, changes: Changes) -> None:
+        """What a turn has changed; in the transaction of its end."""
+        if not changes.after or not await self._policies.are_there(tx):
+            return
+        commit = changes.commits[0] if changes.commits else None
+        change = Change(
+            journal.new_id(),
+            Source.TURN,
+            plan.agent,
+            plan.asked.speaker,
+            changes.branch,
+            commit,
+            tree=changes.after,
+            summary=" ".join(plan.asked.body.split())[:300],
+        )
+        await journal.ask(tx, change, cause=[plan.event_id], source_key=f"turn:{plan.event_id}")
+
+    def _changes(self, event: Event) -> list[Change | None]:
+        outputs = event.outputs or {}
+        match event.type:
+            case "task.changed" if outputs.get("change") == "completed":
+                return [self._task(record["after"]) for record in outputs["tasks"]]
+            case "handoff" if outputs.get("snapshot_id"):
+                agent = str(outputs["from_agent"])
+                text = f"handed on by {agent} to {outputs['to_agent']}"
+                return [_kept(Source.HANDOFF, agent, outputs["snapshot_id"], outputs.get("commit"), text)]
+            case "exploration.variant_ended" if outputs.get("commit") and event.snapshot:
+                text = f"variant {outputs['name']} of x{outputs['number']}"
+                agent = str(outputs["agent"])
+                return [_kept(Source.EXPLORATION, agent, event.snapshot, outputs["commit"], text)]
+        return []
+
+    def _task(self, task: Mapping[str, Any]) -> Change | None:
+        """What an agent's worktree holds when it says that its task is done."""
+        agent = task.get("claimed_by")
+        if not agent or self._registry.find(str(agent)) is None:
+            return None
+        title = " ".join(str(task["task_description"]).split())[:300]
+        return Change(
+            journal.new_id(), Source.TASK, str(agent), str(agent), summary=title, task=str(task["id"])
+        )
+
+
+def _kept(source: Source, agent: str, tree: str, commit: str | None, summary: str) -> Change:
+    return Change(journal.new_id(), source, agent, agent, commit=commit, tree=tree, summary=summary)

@@ -1,0 +1,71 @@
+"""What people order of verification and landing, as values (`relay.model.actions`).
+
+Pure.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from relay.model.orders.action import Action, mentioned
+
+
+class Verifying(Action):
+    """An action on verifications, approvals and the landing queue."""
+
+
+@dataclass(frozen=True)
+class Land(Verifying, word="/land"):
+    """Put the branches of these agents into the landing queue; `every`: of all that have work."""
+
+    agents: tuple[str, ...] = ()
+    every: bool = False
+
+    def named(self) -> tuple[str, ...]:
+        return self.agents
+
+    def line(self) -> str:
+        return f"{self.word} {'all' if self.every else mentioned(self.agents)}"
+
+
+class ShowLanding(Verifying, word="/land"):
+    """What is in the landing queue, and what each waits for."""
+
+
+@dataclass(frozen=True)
+class TakeFromQueue(Verifying, word="/land"):
+    """Take an agent's branch out of the landing queue again."""
+
+    agent: str
+
+    def named(self) -> tuple[str, ...]:
+        return (self.agent,)
+
+    def line(self) -> str:
+        return f"{self.word} cancel @{self.agent}"
+
+
+@dataclass(frozen=True)
+class Verify(Verifying, word="/verify"):
+    """Verify something anew (`verification` is its room number), or the work of `agent` as it stands."""
+
+    verification: int | None = None
+    agent: str | None = None
+
+    def named(self) -> tuple[str, ...]:
+        return (self.agent,) if self.agent else ()
+
+
+@dataclass(frozen=True)
+class Approve(Verifying, word="/approve"):
+    """A person agrees to what asks for it (`approval` is its room number)."""
+
+    approval: int
+
+
+@dataclass(frozen=True)
+class Reject(Verifying, word="/reject"):
+    """A person does not agree."""
+
+    approval: int
+    reason: str

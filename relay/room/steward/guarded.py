@@ -1,0 +1,38 @@
+"""Which actions lift a guard, are quoted later, or write outside of the database."""
+
+from __future__ import annotations
+
+from relay.model import actions
+
+#: Actions that lift a guard, whatever their arguments: an entry that proves nobody may not order them.
+GUARDED = (
+    actions.Route
+    | actions.Retry
+    | actions.Resume
+    | actions.TryNow
+    | actions.Continue
+    | actions.GoFirst
+    | actions.ForceRelease
+    | actions.HandOn
+    | actions.AnswerHandoff
+    | actions.RunPipeline
+    | actions.Rewind
+    | actions.UndoRewind
+    | actions.RedoRewind
+    | actions.Remember
+    | actions.Decide
+    | actions.Forget
+    | actions.Resolve
+    | actions.Explore
+    | actions.TakeVariant
+    | actions.EndExploration
+    | actions.Land
+    | actions.TakeFromQueue
+    | actions.Verify
+    | actions.Approve
+    | actions.Reject
+)
+#: Of these: what is told to agents later as the word of whoever ordered it.
+QUOTED = actions.Remember | actions.Decide | actions.Forget
+#: Actions that write files, or wait for git: they are done before the transaction of their answer, and once.
+OUTSIDE = actions.Rewind | actions.UndoRewind | actions.RedoRewind | actions.MakeCheckpoint | actions.Resolve
