@@ -42,7 +42,7 @@ class LandingWords:
         """Tell the room, and the agent with a turn, why a branch does not land."""
         text = (
             f"{entry.agent}'s branch did not land: {entry.reason}"
-            + (f"\n\n{fenced(entry.output)}\n" if entry.output else "")
+            + (f"\n\n{fenced(entry.output)}" if entry.output else "")
             + f"\n\nWhen it is mended, `/land @{entry.agent}` tries again."
         )
         await self._tell(tx, entry, text, ask=bool(entry.output))
