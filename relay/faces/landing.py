@@ -8,9 +8,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from relay.airspace.advisories.protocol import AdvisoryProtocol
 from relay.airspace.worktrees.registry import WorktreeRegistry
-from relay.airspace.worktrees.view import rows
 from relay.config.settings import LiveSettings
+from relay.faces.worktrees import rows_of
 from relay.git.run import name_of
 from relay.model import Refusal
 from relay.verification.landing.service import Landings
@@ -22,12 +23,17 @@ Json = dict[str, Any]
 
 
 class LandingView:
-    """Of one room."""
+    """Of one room. `protocol`: of a running one, as for `WorktreesService`."""
 
     def __init__(
-        self, settings: LiveSettings, registry: WorktreeRegistry, landings: Landings, policies: Policies
+        self,
+        settings: LiveSettings,
+        registry: WorktreeRegistry,
+        landings: Landings,
+        policies: Policies,
+        protocol: AdvisoryProtocol | None = None,
     ) -> None:
-        self._settings, self._registry = settings, registry
+        self._settings, self._registry, self._protocol = settings, registry, protocol
         self._landings, self._policies = landings, policies
 
     async def state(self) -> Json:
@@ -55,7 +61,7 @@ class LandingView:
             policies = await self._policies.all()
         except (BadPolicies, OSError) as error:
             trouble = f"the policies cannot be used: {error}"
-        shown, order = await rows(self._registry)
+        shown, order = await rows_of(self._registry, self._protocol)
         place = {step["agent"]: at for at, step in enumerate(order)}
         plan = []
         for row in sorted(shown, key=lambda row: (place.get(row["agent"], len(place)), row["agent"])):

@@ -40,13 +40,8 @@ class WorktreesService:
 
     async def state(self) -> dict[str, Any]:
         """`{worktrees: [...], order: [...], trouble, troubles, polling}`."""
-        registry, protocol = self._registry, self._protocol
-        if protocol is None:
-            worktrees, order = await rows(registry)
-        else:
-            worktrees, order = await rows(
-                registry, lambda agent, other: agent in protocol.behind(other), protocol.decided()
-            )
+        registry = self._registry
+        worktrees, order = await rows_of(registry, self._protocol)
         unread = {name: worktree.trouble for name, worktree in registry.worktrees.items() if worktree.trouble}
         return {
             "worktrees": worktrees,
@@ -70,3 +65,18 @@ class WorktreesService:
         """What changes a worktree. Raises what keeps the database from taking a record of a change."""
         await self._store.write(lambda tx: events.put_setting(tx, _PROBE, str(time.time())), durable=True)
         return self._actions
+
+
+async def merge_order(registry: WorktreeRegistry, protocol: AdvisoryProtocol | None = None) -> list[str]:
+    """The agents in the order in which their branches are best merged, as every interface shows it. `protocol`: knows
+    whom an agent has the right of way over, and what people decided; None = nobody does."""
+    return [str(step["agent"]) for step in (await rows_of(registry, protocol))[1]]
+
+
+async def rows_of(
+    registry: WorktreeRegistry, protocol: AdvisoryProtocol | None
+) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+    """As `rows`, by what the protocol knows."""
+    if protocol is None:
+        return await rows(registry)
+    return await rows(registry, lambda agent, other: agent in protocol.behind(other), protocol.decided())

@@ -21,7 +21,7 @@ from relay.log.encoding import dumps, loads
 from relay.log.events import Lane, NewEvent
 from relay.model import Fault, Refusal, references
 from relay.model.references import Thing
-from relay.store.ports import Queries, Row, Tx, of_row
+from relay.store.ports import Queries, Row, Store, Tx, of_row
 from relay.verification.policies import Executor
 from relay.verification.verification import (
     OPEN,
@@ -223,6 +223,11 @@ async def same_run(tx: Tx, tree: str, digest: str) -> Result | None:
     """How the newest run of the same on the same tree ended by itself; None: there was none."""
     row = await tx.one(Q.same_run, tree=tree, digest=digest)
     return None if row is None else _result(row)
+
+
+async def forget_output(store: Store, before: float) -> int:
+    """Drop what runs printed that ended before then (Unix seconds); how they ended stays. Gives their number."""
+    return await store.write(lambda tx: tx.execute(Q.forget_output, before=before))
 
 
 async def cancel(tx: Tx, verification: Verification, reason: str) -> Verification:

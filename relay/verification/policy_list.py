@@ -75,7 +75,8 @@ class Policies:
         if any(policy.name.casefold() == each.name.casefold() for each in known):
             fix = "Give it another name; DELETE /policies/NAME takes one away that was sent."
             raise Refusal(f"There is a policy called {policy.name!r} already.", fix, code="policy_exists")
-        row = {"name": policy.name, "policy": dumps(policy.as_json()), "maker": by}
+        said = {key: value for key, value in policy.as_json().items() if value not in (None, [], "")}
+        row = {"name": policy.name, "policy": dumps(said), "maker": by}
 
         async def work(tx: Tx) -> int:
             return await tx.execute(Q.put_policy, **row, at=await tx.now())

@@ -112,7 +112,8 @@ def _app(parts: Parts) -> web.Application:
     app.add_routes(TimelineRoutes(parts.store, parts.rewinds, reader, parts.services.locks).table())
     verifier, registry = parts.verification.verifier, worktrees.registry
     app.add_routes(VerificationRoutes(parts.store, actions, registry, reader, verifier.output).table())
-    view = LandingView(parts.settings, registry, parts.services.landings, parts.services.policies)
+    landings, policies = parts.services.landings, parts.services.policies
+    view = LandingView(parts.settings, registry, landings, policies, airspace.protocol)
     app.add_routes(LandingRoutes(view, actions, parts.reload, reader).table())
     app.add_routes(MomentRoutes(parts.moments, reader).table())
     return app

@@ -136,6 +136,7 @@ class Parts:
             voice,
             services.work.claims,
             self._printed,
+            self.airspace.protocol,
         )
         follow.check_acyclic(
             [

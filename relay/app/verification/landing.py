@@ -20,18 +20,19 @@ from dataclasses import replace
 
 import structlog
 
+from relay.airspace.advisories.protocol import AdvisoryProtocol
 from relay.airspace.worktrees.actions import WorktreeActions
 from relay.airspace.worktrees.branch_updates import BranchUpdates
 from relay.airspace.worktrees.lifecycle import CHANGED
 from relay.airspace.worktrees.merging.merge_into_main import Conflict
 from relay.airspace.worktrees.registry import WorktreeRegistry
-from relay.airspace.worktrees.view import rows
 from relay.app.verification import landing_words as words
 from relay.app.verification.landing_git import LandingGit, Link, Moved
 from relay.app.verification.landing_record import LandingRecord
 from relay.app.verification.trees import NoTree, look_up
 from relay.app.verification.verifier import Verifier
 from relay.config.settings import LiveSettings
+from relay.faces.worktrees import merge_order
 from relay.git.run import GitError
 from relay.model import Refusal
 from relay.model.ports import Voice
@@ -56,7 +57,8 @@ _WAKES = (*journal.TYPES, *approvals.TYPES, CHANGED)
 
 
 class LandingQueue:
-    """The queue of one room. `voice`: tells agents why they are put out; None = people alone are told."""
+    """The queue of one room. `voice`: tells agents why they are put out; None = people alone are told. `protocol`: as
+    of `merge_order`."""
 
     def __init__(
         self,
@@ -68,9 +70,11 @@ class LandingQueue:
         verifier: Verifier,
         policies: Policies,
         voice: Voice | None = None,
+        protocol: AdvisoryProtocol | None = None,
     ) -> None:
         self._store, self._settings, self._registry = store, settings, registry
         self._actions, self._verifier, self._policies = actions, verifier, policies
+        self._protocol = protocol
         self._record = LandingRecord(store, registry, words.LandingWords(voice))
         self._git = LandingGit(registry, updates)
         #: Of entries that could not be verified: when they are tried again.
@@ -216,10 +220,9 @@ class LandingQueue:
     async def _order(self) -> list[str]:
         """The agents, the least entangled first."""
         try:
-            _, order = await rows(self._registry)
+            return await merge_order(self._registry, self._protocol)
         except GitError:
             return []
-        return [str(step["agent"]) for step in order]
 
     # -- a batch
 

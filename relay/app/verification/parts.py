@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from functools import partial
 
+from relay.airspace.advisories.protocol import AdvisoryProtocol
 from relay.airspace.worktrees.actions import WorktreeActions
 from relay.airspace.worktrees.branch_updates import BranchUpdates
 from relay.airspace.worktrees.registry import WorktreeRegistry
@@ -41,6 +42,7 @@ class LandingParts:
         updates: BranchUpdates,
         voice: Voice | None = None,
         tell: Tell = unheard,
+        protocol: AdvisoryProtocol | None = None,
     ) -> None:
         self.store = store
         self.policies = Policies(store, settings)
@@ -48,7 +50,7 @@ class LandingParts:
         self.executors: dict[Executor, PolicyExecutor] = {Executor.INLINE: self.inline}
         self.verifier = Verifier(store, settings, registry, self.policies, self.executors, tell)
         self.queue = LandingQueue(
-            store, settings, registry, actions, updates, self.verifier, self.policies, voice
+            store, settings, registry, actions, updates, self.verifier, self.policies, voice, protocol
         )
 
 
@@ -65,8 +67,9 @@ class VerificationParts(LandingParts):
         voice: Voice,
         claims: Claims,
         tell: Tell,
+        protocol: AdvisoryProtocol,
     ) -> None:
-        super().__init__(store, settings, registry, actions, updates, voice, tell)
+        super().__init__(store, settings, registry, actions, updates, voice, tell, protocol)
         self.sources = ChangeSources(self.policies, registry)
         self.orders = VerificationOrders(registry)
         self.followers: tuple[follow.Follower, ...] = (self.sources, Consequences(claims, voice))

@@ -6,6 +6,7 @@ Invariant: exit code 0 = done, 1 = the policies have faults (each with file and 
 from __future__ import annotations
 
 import argparse
+import asyncio
 import json
 import shutil
 from collections.abc import Sequence
@@ -16,9 +17,11 @@ from relay.base.terminal_text import fail, indented, safe, safe_line
 from relay.config.command_line import command
 from relay.config.loading import load_for_command
 from relay.config.locate import add_config_option, find
-from relay.config.settings import Settings
+from relay.config.settings import LiveSettings, Settings
+from relay.store.ports import StoreMissing
 from relay.verification.policies import TIERS, Policy, Routing, route
 from relay.verification.policy_files import SHIPPED, BadPolicies, load_policies
+from relay.verification.policy_list import Policies
 
 
 def main(words: Sequence[str]) -> int:
@@ -29,7 +32,7 @@ def main(words: Sequence[str]) -> int:
     if args.action == "install":
         return _install(folder, args.names)
     try:
-        policies = load_policies(folder)
+        policies = asyncio.run(_policies(settings))
     except BadPolicies as error:
         problems = [{"file": file, "line": line, "problem": text} for file, line, text in error.problems]
         if args.json:
@@ -49,6 +52,19 @@ def main(words: Sequence[str]) -> int:
         told, text = routing.as_json(), _explained(routing, folder)
     print(json.dumps(told) if args.json else text)
     return 0
+
+
+async def _policies(settings: Settings) -> tuple[Policy, ...]:
+    """Those of the folder, and where there is a room those that people made by HTTP. Raises BadPolicies, OSError,
+    StoreError."""
+    from relay.app.wiring.schema import SCHEMAS
+    from relay.store.open import opened_store
+
+    try:
+        async with opened_store(settings, SCHEMAS, create=False) as store:
+            return await Policies(store, LiveSettings(settings)).all()
+    except StoreMissing:
+        return load_policies(settings.policies_dir)
 
 
 def _parser() -> argparse.ArgumentParser:

@@ -110,6 +110,8 @@ class Verifier:
         self._running = {number: task for number, task in self._running.items() if not task.done()}
         if await self._store.read(approvals.waiting):
             await self._store.write(approvals.expire)
+        if self._registry.main is None and not self._registry.trouble:
+            return True  # nobody has looked for the repository yet
         there = await self._store.read(journal.open_verifications)
         for each in there:
             if each.number not in self._running:

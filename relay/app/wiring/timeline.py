@@ -58,6 +58,7 @@ from relay.timeline.handoffs.journal import held_trees
 from relay.timeline.projection import KnownTree, last_tree
 from relay.timeline.reading import MAIN_LANE, Filter, page
 from relay.timeline.rewind.history import GIVEN_UP, REDONE, REWOUND, UNDONE
+from relay.verification import journal as verifications
 
 log = structlog.get_logger(__name__)
 #: What relay does to an agent's worktree between turns that sets its files, and as which source they are read then.
@@ -365,6 +366,7 @@ class TimelineRecording:
                 try:
                     oldest = time.time() - self._settings.current.timeline.keep_days * 86_400
                     await check_results.forget(self._store, oldest)
+                    await verifications.forget_output(self._store, oldest)
                     held = await self._store.read(checkpoints.trees) | await self._store.read(held_trees)
                     gone = await kept.prune(self._settings.current.timeline, time.time(), held)
                     assert self._registry.main is not None

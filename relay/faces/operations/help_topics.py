@@ -99,8 +99,9 @@ POST /locks/acquire, /locks/release, /locks/renew, /locks/check, /locks/explain,
 /locks/status/{path}; POST /work/claim, /work/complete, /work/submit, /work/release, /work/renew, /work/explain,
 /work/needs, GET /work/pending, GET /work/{task_id}; POST /memory/remember, /memory/recall, /memory/working,
 /memory/skills, /memory/feedback, /memory/import, /memory/forget, GET /memory/{memory_id}; POST or GET /knowledge;
-POST /timeline; POST /intents; POST /land, GET /policies; POST /changesets, GET /changesets; GET /conflicts, POST /conflicts/answer; GET
-/room/messages, POST /room/messages; GET /who, GET /sessions, POST /sessions/end; GET /help/{topic}.
+POST /timeline; POST /intents; POST /land, GET /policies; POST /changesets, GET /changesets; GET /conflicts, POST
+/conflicts/answer; GET /room/messages, POST /room/messages; GET /who, GET /sessions, POST /sessions/end; GET
+/help/{topic}.
 GET /openapi.json describes all of it, GET /reference is a page of that."""
 
 _CLI = """\

@@ -252,7 +252,7 @@ async def test_a_fault_inside_gives_no_verdict(open_place: Open, monkeypatch: py
     def broken(*_: object) -> None:
         raise RuntimeError("boom")
 
-    monkeypatch.setattr(module, "digest_of", broken)
+    monkeypatch.setattr(module, "first_attempt", broken)
     done = await place.verify()
     assert (done.state, done.reason) == (
         State.ERROR,

@@ -42,6 +42,7 @@ TOOLS = [
         "knowledge",
         "resolve",
         "check_merge",
+        "land",
         "timeline",
         "help",
     ),
