@@ -42,6 +42,7 @@ COMMANDS = {
     "merge": "Merge what git cannot, and say what conflicts (`relay merge --help`).",
     "land": "Land agents' branches by a queue that tests them together (`relay land --help`).",
     "verify-policy": "Which files of a change are verified how (`relay verify-policy --help`).",
+    "metrics": "What came of the work, as figures with their targets and definitions.",
     "timeline": "Who changed which file, and what its author had seen (`relay timeline --help`).",
     "verify": "Check every event of the log against its hash, its causes and its lane.",
     "demo": "Three agents in a throw-away codebase: with the airspace, and without it.",
@@ -55,6 +56,7 @@ _ELSEWHERE = {
     "timeline": "relay.app.timeline.command",
     "land": "relay.app.verification.land_command",
     "verify-policy": "relay.app.verification.policy_command",
+    "metrics": "relay.app.verification.metrics.command",
     "memory": "relay.app.memory.command",
     "demo": "relay.app.demo.story",
 }

@@ -43,6 +43,7 @@ from relay.room.dispatch.roster import Roster
 from relay.room.journal import ledger
 from relay.store.ports import Store, Tx
 from relay.verification.landing.service import Landings
+from relay.verification.metrics_reader import MetricReader
 from relay.verification.policy_list import Policies
 
 
@@ -66,6 +67,7 @@ class Services:
     merges: MergeLook
     landings: Landings
     policies: Policies
+    metrics: MetricReader
 
     async def revoke_key(self, caller: Caller, key_id: str) -> dict[str, Any]:
         """Revoke a key and end the session that is its own, so that what it held is free now; a session that it named
@@ -133,6 +135,7 @@ def services_of(
         merges=MergeLook(store, settings),
         landings=Landings(store),
         policies=Policies(store, settings),
+        metrics=MetricReader(store),
     )
 
 

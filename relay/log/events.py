@@ -30,8 +30,8 @@ from relay.store.ports import Queries, Row, StoreError, Tx
 Q = Queries(Path(__file__).parent)
 FOLDER = Path(__file__).parent
 BODY_VERSION = 1
-#: Above the sequence numbers of every lane.
-SEQUENCES = 2**31 - 1
+#: Above the sequence numbers of every lane, and behind every place in the log.
+SEQUENCES, POSITIONS = 2**31 - 1, 2**62
 
 
 class LaneError(StoreError):
@@ -339,13 +339,15 @@ async def of_source(tx: Tx, source_key: str) -> Event | None:
 
 
 async def read_after(
-    tx: Tx, after: int, *, types: Sequence[str] | None = None, limit: int = 500
+    tx: Tx, after: int, *, types: Sequence[str] | None = None, limit: int = 500, upto: int = POSITIONS
 ) -> list[Event]:
-    """Up to `limit` events behind the cursor `after`, in commit order."""
+    """Up to `limit` events behind the cursor `after`, in commit order. `upto`: the last place at which those of
+    `types` are looked for. A long log is read from its beginning by such parts: else each read sorts what is left."""
     if types is None:
         rows = await tx.all(Q.events_after, after=after, limit=limit)
     else:
-        rows = await tx.all(Q.events_of_types_after, after=after, types=dumps(sorted(types)), limit=limit)
+        wanted = {"types": dumps(sorted(types)), "limit": limit}
+        rows = await tx.all(Q.events_of_types_after, after=after, upto=upto, **wanted)
     return [from_row(row) for row in rows]
 
 

@@ -81,6 +81,7 @@ class MockRoom(MockState):
         self.timeline.add_routes(app.router)
         self.memory.add_routes(app.router)
         self.explorations.add_routes(app.router)
+        self.metrics.add_routes(app.router)
         app.router.add_get("/ws", self._ws)
         self._runner = web.AppRunner(app, shutdown_timeout=1)
         await self._runner.setup()

@@ -14,6 +14,7 @@ from scripts.bench.mock_airspace import MockAirspace, stamp
 from scripts.bench.mock_explorations import MockExplorations
 from scripts.bench.mock_held import MockHeld
 from scripts.bench.mock_memory import MockMemory
+from scripts.bench.mock_metrics import MockMetrics
 from scripts.bench.mock_timeline import MockTimeline
 
 
@@ -91,6 +92,7 @@ class MockState:
         self.timeline = MockTimeline()
         self.memory = MockMemory()
         self.explorations = MockExplorations()
+        self.metrics = MockMetrics()
 
     # -- what a test makes happen
 

@@ -24,6 +24,7 @@ TITLES = {
     "guard": "The guard",
     "timeline": "The timeline",
     "memory": "Memory",
+    "metrics": "Metrics",
     "airspace_view": "The page",
     "timeline_view": "The page's timeline",
 }

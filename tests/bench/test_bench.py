@@ -33,6 +33,7 @@ NAMES = {
                "PostgreSQL: import, with events", "PostgreSQL: recall, 8 words", "all as it is: recall@5",
                "without stems: MRR", "with hop decay: recall@5", "forward curve of 001, ties random: MRR",
                "rebuild from", "what did A decide about X"],
+    "metrics": ["read", "event loop late by", "fold of", "look, 20 new events", "look, nothing new"],
     "guard": ["python, with nothing", "guard hook, as the presets", "guard hook, with no room"],
 }  # fmt: skip
 

@@ -9,6 +9,7 @@ import type { Checkpoint, FileView, HandoffAnswer, Heads, MomentDiff, OpenHandof
 import type { Conflict, PlacedConflict } from "./conflicts/types";
 import type { Exploration, VariantDiff } from "./explore/types";
 import type { Found, GivenMemory, Knowledge, Source } from "./memory/types";
+import type { Metrics } from "./metrics/types";
 import type { BlamedLines, MergeMethod, MergeProposal, WorktreeDiff, Worktrees } from "./worktree_types";
 
 export class ApiError extends Error {
@@ -239,5 +240,6 @@ export const api = {
   givenMemories: async (message: string) => (await call<{ memories: GivenMemory[] }>("GET", `/api/messages/${quote(message)}/memories${query(signed({}))}`)).memories,
   knowledge: (wanted: { about?: string; agent?: string; kind?: string; near?: string; limit: number }) =>
     call<Knowledge>("GET", `/knowledge${query(signed(wanted))}`),
+  metrics: (days: number | null) => call<Metrics>("GET", `/api/metrics${query({ days })}`),
   undoTasks: () => call<object>("POST", "/api/tasks/undo", signed({})),
 };

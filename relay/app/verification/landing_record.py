@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
 from relay.airspace.worktrees.lifecycle import MERGED, WorktreeChange
 from relay.airspace.worktrees.registry import WorktreeRegistry
@@ -87,10 +88,12 @@ class LandingRecord:
     async def put_out(
         self, entry: Entry, reason: str, output: str = "", verification: int | None = None
     ) -> None:
+        """`verification`: the one whose tests its work fails; None = it is put out for something else."""
+
         async def work(tx: Tx) -> None:
-            ends = {"reason": reason, "output": output}
+            ends: dict[str, Any] = {"reason": reason, "output": output}
             if verification is not None:
-                ends["verification"] = verification  # type: ignore[assignment]
+                ends |= {"verification": verification, "more": {"failed": True}}
             ended = await journal.end(tx, entry.number, EntryState.PUT_OUT, **ends)
             if ended is not None:
                 if ended.approval is not None:

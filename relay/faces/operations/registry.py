@@ -22,7 +22,7 @@ from relay.faces.operations import (
     working_memory,
 )
 from relay.faces.operations.operation import Operation
-from relay.faces.operations.verification import landing, policies
+from relay.faces.operations.verification import landing, metrics, policies
 
 #: Every operation of these modules by its name, in the order of declaration.
 OPERATIONS: Mapping[str, Operation] = {
@@ -39,6 +39,7 @@ OPERATIONS: Mapping[str, Operation] = {
         timeline,
         landing,
         policies,
+        metrics,
         sessions,
         keys,
     )

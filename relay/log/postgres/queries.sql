@@ -10,7 +10,7 @@ JOIN lanes l ON l.session = e.session AND l.lane = e.lane
 WHERE e.id IN (SELECT json_array_elements_text(:ids::json))
 
 -- name: events_of_types_after
-SELECT * FROM events WHERE pos > :after AND type = ANY (ARRAY(SELECT json_array_elements_text(:types::json))) ORDER BY pos LIMIT :limit
+SELECT * FROM events WHERE pos > :after AND pos <= :upto AND type = ANY (ARRAY(SELECT json_array_elements_text(:types::json))) ORDER BY pos LIMIT :limit
 
 -- name: events_about
 SELECT * FROM events WHERE pos > :after AND type = ANY (ARRAY(SELECT json_array_elements_text(:types::json)))

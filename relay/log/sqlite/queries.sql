@@ -10,7 +10,7 @@ JOIN lanes l ON l.session = e.session AND l.lane = e.lane
 WHERE e.id IN (SELECT value FROM json_each(:ids))
 
 -- name: events_of_types_after
-SELECT * FROM events WHERE pos > :after AND type IN (SELECT value FROM json_each(:types)) ORDER BY pos LIMIT :limit
+SELECT * FROM events WHERE pos > :after AND pos <= :upto AND type IN (SELECT value FROM json_each(:types)) ORDER BY pos LIMIT :limit
 
 -- name: events_about
 SELECT * FROM events WHERE pos > :after AND type IN (SELECT value FROM json_each(:types))

@@ -194,6 +194,8 @@ async def test_each_fault_has_its_status(home: House, seen: Recorder) -> None:
         ("GET", "/locks/status?path=%00", None, 400, "NUL"),
         ("GET", "/room/messages?cursor=abc", None, 400, "cursor"),
         ("GET", "/help/love", None, 404, "no help"),
+        ("GET", "/api/metrics?days=0", None, 400, "days"),
+        ("GET", "/api/metrics?days=7.0", None, 400, "days"),
     ],
 )
 async def test_what_is_wrong_says_so(
@@ -203,6 +205,14 @@ async def test_what_is_wrong_says_so(
     assert got == status
     assert says in told["error"]["message"]
     assert (told["success"], told["reason"]) == (False, told["error"]["code"])
+
+
+async def test_a_number_that_may_be_left_out_is_a_number_in_a_query(tmp_path: Path) -> None:
+    async with house(tmp_path, services=real_services) as home:
+        for query, days in (("", None), ("?days=7", 7)):
+            status, told, _ = await home.ask("GET", f"/api/metrics{query}")
+            assert (status, told["success"], told["days"]) == (200, True, days)
+            assert told["metrics"][0]["name"] == "lock_conflicts" and told["metrics"][0]["value"] is None
 
 
 async def test_a_path_arrives_as_it_was_meant(home: House, seen: Recorder) -> None:

@@ -34,6 +34,7 @@ const ACTIONS: readonly { title: string; note: string; icon: IconName; run: () =
   { title: "Timeline", note: "g t", icon: "timeline", run: () => show("timeline") },
   { title: "Memory", note: "g m", icon: "memory", run: () => show("memory") },
   { title: "Explore", note: "g x", icon: "route", run: () => show("explore") },
+  { title: "Metrics", note: "g f", icon: "metrics", run: () => show("metrics") },
   { title: "Write a message", note: "c", icon: "send", run: callComposer },
   { title: "Switch theme", note: "t", icon: "theme_dark", run: nextTheme },
   { title: "Change your name", note: "", icon: "person", run: () => (askName.value = true) },
@@ -158,7 +159,7 @@ export function Palette() {
 }
 
 const KEYS: readonly [string, readonly [string, string][]][] = [
-  ["Everywhere", [["/ or c", "write a message"], ["Ctrl K", "search, or go anywhere"], ["g r", "room"], ["g b", "board"], ["g a", "agents"], ["g q", "queue"], ["g s", "airspace"], ["g l", "locks"], ["g w", "worktrees"], ["g t", "timeline"], ["g m", "memory"], ["g c", "conflicts"], ["g x", "explore"], ["t", "theme: system, light, dark"], ["?", "these keys"], ["Esc", "close, or leave the field"]]],
+  ["Everywhere", [["/ or c", "write a message"], ["Ctrl K", "search, or go anywhere"], ["g r", "room"], ["g b", "board"], ["g a", "agents"], ["g q", "queue"], ["g s", "airspace"], ["g l", "locks"], ["g w", "worktrees"], ["g t", "timeline"], ["g m", "memory"], ["g c", "conflicts"], ["g x", "explore"], ["g f", "metrics"], ["t", "theme: system, light, dark"], ["?", "these keys"], ["Esc", "close, or leave the field"]]],
   ["Room", [["j  k", "next, previous entry"], ["r", "reply to the entry in focus"], ["End", "go to the newest"]]],
   ["Writing", [["Enter", "send"], ["Shift Enter", "new line"], ["@", "name an agent, @all for everyone"], ["/", "a command, at the start"], ["Tab", "take the completion"]]],
   ["Airspace", [["← → ↑ ↓", "turn it, or move the plan"], ["Shift ←", "move it in 3D"], ["+ or -", "nearer, farther"], ["0", "all of it, as at first"], ["Tab", "from agent to agent"]]],

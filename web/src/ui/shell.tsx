@@ -38,6 +38,7 @@ const TABS: readonly { view: View; name: string; icon: IconName; keys: string }[
   { view: "memory", name: "Memory", icon: "memory", keys: "g m" },
   { view: "conflicts", name: "Conflicts", icon: "merge", keys: "g c" },
   { view: "explore", name: "Explore", icon: "route", keys: "g x" },
+  { view: "metrics", name: "Metrics", icon: "metrics", keys: "g f" },
 ];
 /** A room that explored nothing, or in which nothing conflicts, has no need of the tab; its keys and its address lead there all
  * the same. */
@@ -60,6 +61,7 @@ function count(tab: View): number {
       return locks.value.length;
     case "timeline":
     case "memory":
+    case "metrics":
       return 0;
     case "conflicts":
       return openConflicts.value.length;
@@ -78,6 +80,7 @@ const worktreesView = () => import("./worktrees");
 const memoryView = () => import("../memory/view");
 const exploreView = () => import("../explore/view");
 const conflictsView = () => import("../conflicts/view");
+const metricsView = () => import("../metrics/view");
 const timelineView = () => import("../timeline/view");
 
 function Tabs() {
@@ -288,6 +291,7 @@ export function Shell() {
         {view.value === "memory" && <Lazy load={memoryView} />}
         {view.value === "conflicts" && <Lazy load={conflictsView} />}
         {view.value === "explore" && <Lazy load={exploreView} />}
+        {view.value === "metrics" && <Lazy load={metricsView} />}
       </main>
       <AgentPanel />
       {taskOpen.value !== null && <Lazy load={taskPanel} over />}

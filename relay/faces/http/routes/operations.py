@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, get_args
 from urllib.parse import unquote_to_bytes
 
 from aiohttp import web
@@ -219,8 +219,9 @@ def _query(request: web.Request, operation: Operation) -> dict[str, Any]:
 
 def _typed(text: str, kind: Any) -> Any:
     """The text of a query as a number or a boolean; the text itself when it is none, which the check refuses."""
-    if kind is bool and text in ("true", "false"):
+    kinds = get_args(kind) or (kind,)
+    if bool in kinds and text in ("true", "false"):
         return text == "true"
-    if kind is int and re.fullmatch(r"-?[0-9]{1,18}", text):
+    if int in kinds and re.fullmatch(r"-?[0-9]{1,18}", text):
         return int(text)
     return text
