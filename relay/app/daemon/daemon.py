@@ -189,6 +189,7 @@ class Daemon:
             "metrics",
             lambda: parts.metrics.run(parts.store, parts.roster, parts.transcript, server.hub, watchdog),
         )
+        start("metric-gauges", parts.gauges.run)
         parts.workers.update()
 
     # -- tasks

@@ -25,6 +25,7 @@ from relay.app.merge.exploration.room_actions import ExplorationActions
 from relay.app.merge.exploration.worker import ExplorationWorker
 from relay.app.merge.resolving import ConflictService
 from relay.app.runtime.instance import InstanceRecord
+from relay.app.verification.metrics.gauges import MetricGauges
 from relay.app.verification.parts import VerificationParts
 from relay.app.wiring.conflicts.conflict_log import ConflictLog
 from relay.app.wiring.conflicts.finding_log import FindingLog
@@ -114,6 +115,8 @@ class Parts:
             judge=judge,
         )
         self.services = replace(services, intents=IntentService(store, settings, self.airspace.live))
+        self.gauges = MetricGauges(store, self.services.metrics)
+        self.metrics.registry.register(self.gauges)
         self.timeline = TimelineRecording(store, self.worktrees.registry, settings)
         self.worktrees.watcher.code.append(self.timeline.edits.changed)
         findings = FindingLog(store)

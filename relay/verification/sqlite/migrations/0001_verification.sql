@@ -60,6 +60,7 @@ CREATE TABLE verification_results (
   PRIMARY KEY (verification, policy, attempt)
 );
 CREATE INDEX verification_results_same ON verification_results (tree, digest) WHERE reused IS NULL AND state IN ('passed', 'failed');
+CREATE INDEX verification_results_printed ON verification_results (ended) WHERE head <> '' OR tail <> '';
 
 -- Policies that people made by `POST /policies`; those of files stand in their folder. `policy`: JSON.
 CREATE TABLE verification_policies (
@@ -116,3 +117,4 @@ CREATE TABLE landing_entries (
   ended REAL
 );
 CREATE UNIQUE INDEX landing_open ON landing_entries (agent) WHERE state IN ('asked', 'waiting', 'testing');
+CREATE INDEX landing_of_agent ON landing_entries (agent, number);
