@@ -1,4 +1,4 @@
-"""`scripts/faults [room|writes|rewinds|timeline|memory]`: as many storms as wanted, each with its seed;
+"""`scripts/faults [room|writes|rewinds|timeline|memory|landing]`: as many storms as wanted, each with its seed;
 `locks`: nobody is killed."""
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from pathlib import Path
 from tests import postgres
 from tests.acceptance.stores import STORES
 from tests.faults.contention import contention
+from tests.faults.landing import kills_of_the_landing
 from tests.faults.memory import kills_of_the_memory
 from tests.faults.rewinds import rewinds
 from tests.faults.storm import storm
@@ -31,11 +32,12 @@ def main() -> int:
     what += "rewinds: a process takes back and undoes; "
     what += "timeline: a process records, takes snapshots, imports and archives; "
     what += "memory: agents remember and forget, files are imported, people decide and ask; "
+    what += "landing: a queue lands branches; "
     what += "locks: many clients at one path"
     options.add_argument(
         "what",
         nargs="?",
-        choices=("room", "writes", "rewinds", "timeline", "memory", "locks"),
+        choices=("room", "writes", "rewinds", "timeline", "memory", "landing", "locks"),
         default="room",
         help=what,
     )
@@ -71,6 +73,9 @@ def _storms(chosen: argparse.Namespace) -> int:
             print(json.dumps(counts))
         elif chosen.what == "timeline":
             found, counts = asyncio.run(kills_of_the_timeline(folder / "room", seed, kills=chosen.kills))
+            print(json.dumps(counts))
+        elif chosen.what == "landing":
+            found, counts = asyncio.run(kills_of_the_landing(folder / "room", seed, kills=chosen.kills))
             print(json.dumps(counts))
         elif chosen.what == "memory":
             found, counts = asyncio.run(
