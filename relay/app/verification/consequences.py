@@ -114,7 +114,9 @@ class Consequences:
         return states[0] if states else None
 
     async def _open_again(self, tx: Tx, task_id: str, why: str, event: Event) -> Task | None:
-        return await self._claims.unverify(tx, task_id, flat(why)[:300], _by(event.outputs, event))
+        return await self._claims.unverify(
+            tx, task_id, flat(why)[:300].rstrip("."), _by(event.outputs, event)
+        )
 
     async def _tell(
         self, tx: Tx, text: str, agent: str, ended: Mapping[str, Any], event: Event, *, ask: bool
