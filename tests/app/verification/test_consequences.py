@@ -85,7 +85,7 @@ async def test_a_failure_opens_the_task_again_and_counts_as_an_attempt(open_plac
     await room.settle()
     shown = await room.shown(task)
     assert (shown["status"], shown["attempt"]) == ("pending", 2)
-    assert shown["note"] == "Attempt 1 ended: v1 failed: unit failed (exit code 1).."
+    assert shown["note"] == "Attempt 1 ended: v1 failed: unit failed (exit code 1)."
     said = [text for text in await room.place.messages() if "did not pass" in text]
     assert said == [
         "v1: AVA's change did not pass. unit failed (exit code 1). t1 is open again.\n\n```\nt.py:7: wrong\n```"
