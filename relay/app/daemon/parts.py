@@ -184,7 +184,9 @@ class Parts:
         orders = HandoffOrders(settings, registry, self.turns, voice)
         checks = HandoffChecks(store, settings, registry)
         self.handoffs = HandoffSteps(store, settings, registry, voice, checks)
-        self.explorations = ExplorationWorker(store, settings, registry)
+        self.explorations = ExplorationWorker(
+            store, settings, registry, verify=self.verification.verifier.must_pass
+        )
         self.conflict_service = ConflictService(store, self.worktrees.actions, voice, self.behaviour.not_run)
         self.services.conflicts.standing = self.conflict_service.standing
         handlers = ActionHandlers(

@@ -24,6 +24,7 @@ from relay.app.verification.trees import NoTree, look_up
 from relay.checks.bounded_output import BoundedOutput
 from relay.config.settings import LiveSettings
 from relay.git.run import GitError
+from relay.model import Refusal
 from relay.store.ports import Store, StoreError, Tx, is_away
 from relay.verification import approvals, journal
 from relay.verification.attempts import (
@@ -133,6 +134,20 @@ class Verifier:
                 await asyncio.wait([task])
                 if verification.state is State.WAITING:
                     await wakeup.wait(POLL_S)
+
+    async def must_pass(self, agent: str, by: str, commit: str, tree: str, main: str) -> None:
+        """Verify a tree that is to become the main branch's, as a batch of the landing queue. Raises Refusal where it
+        does not pass; what no policy is for is not tested, and passes as such."""
+        about = {"part": "batch", "entries": [], "agents": [agent]}
+        summary = f"{agent}'s variant on the main branch"
+        change = Change(
+            journal.new_id(), Source.LANDING, agent, by, "", commit, main, tree, None, summary, None, about
+        )
+        made = await self._store.write(lambda tx: journal.ask(tx, change))
+        done = await self.finished(made.number)
+        if done.state not in (State.PASSED, State.NOT_TESTED):
+            message = f"It is not merged: {done.reason or done.state} ({done.name})"
+            raise Refusal(message, "This room lands only what is verified (`landing.required`).")
 
     async def cancel(self, number: int, reason: str) -> None:
         """End what runs of it; it has no verdict."""

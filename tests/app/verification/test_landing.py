@@ -7,9 +7,11 @@ from pathlib import Path
 
 import pytest
 
+from relay.app.merge.exploration.winner import merge_by_git
 from relay.app.verification.landing_git import LandingGit
 from relay.config.merge import MergeSettings
 from relay.config.verification import LandingSettings
+from relay.merge.exploration.journal import VariantRun
 from relay.model import Refusal
 from relay.verification import approvals
 from relay.verification import journal as verifications
@@ -276,6 +278,25 @@ async def test_a_direct_merge_is_refused_where_landing_is_required(open_place: O
     with pytest.raises(Refusal, match="lands agents' branches by its queue"):
         await place.actions.merge("AVA", "ann")
     assert (await place.land("AVA"))[0].state is LANDED
+
+
+async def test_the_winner_of_an_exploration_is_verified_where_landing_is_required(open_place: Open) -> None:
+    place = await open_place(landing=LandingSettings(required=True))
+    git(place.folder, "checkout", "-q", "-b", "variant")
+    good = commit(place.folder, {"app.py": "fine = 1\n"})
+    bad = commit(place.folder, {"app.py": "BROKEN = 1\n"})
+    git(place.folder, "checkout", "-q", "main")
+    place.have(policy("unit", RED))
+    run = VariantRun(1, "fast", 0, "AVA", branch="variant")
+    with pytest.raises(Refusal, match="no room runs"):
+        await merge_by_git(place.registry)(run, good, "ann", "Take it", "")
+    take = merge_by_git(place.registry, place.verifier.must_pass)
+    with pytest.raises(Refusal, match=r"It is not merged: unit failed \(exit code 1\)"):
+        await take(run, bad, "ann", "Take it", "")
+    assert place.main("app.py") == "def total():\n    return 1"
+    merged, into = await take(run, good, "ann", "Take it", "")
+    assert (into, merged) == ("main", git(place.folder, "rev-parse", "main"))
+    assert place.main("app.py") == "fine = 1" and (place.folder / "app.py").read_text() == "fine = 1\n"
 
 
 async def test_a_contract_between_two_is_named_before_anything_runs(open_place: Open) -> None:

@@ -131,10 +131,10 @@ class BranchMerger:
         _, proposal, text = await self._prepare(side, by, MergeOptions())
         return proposal, await self.commit_work(side, proposal.branch, text, proposal.committer)
 
-    async def merge_onto(self, side: MergeSource, by: str, onto: str) -> MergeOnto:
+    async def merge_onto(self, side: MergeSource, by: str, onto: str, text: str = "") -> MergeOnto:
         """The merge of a side without open work onto a commit that the main branch may become, as a commit in the
         scratch; no branch and no file is touched. Raises Refusal for what `merge` would refuse; GitError."""
-        merged, proposal, _ = await self._prepare(side, by, MergeOptions(), onto)
+        merged, proposal, _ = await self._prepare(side, by, MergeOptions(text=text), onto)
         who = signed(proposal.author, proposal.committer)
         text = await self.with_event(merged.git, proposal.message, side.agent, proposal.branch, merged.tree)
         parents = [onto, side.snapshot.commit]

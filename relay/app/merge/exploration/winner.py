@@ -33,13 +33,24 @@ class NotSeen(Refusal):
         self.tree, self.diff, self.output = tree, diff, output
 
 
-def merge_by_git(registry: WorktreeRegistry) -> MergeWinner:
-    """Merge as worktrees are merged."""
+#: Verifies a tree that is to become the main branch's: (agent, who wants it, commit, tree, the main branch's commit).
+#: Raises Refusal where it does not pass.
+VerifyTree = Callable[[str, str, str, str, str], Awaitable[None]]
+
+
+def merge_by_git(registry: WorktreeRegistry, verify: VerifyTree | None = None) -> MergeWinner:
+    """Merge as worktrees are merged. `verify`: asked where agents' branches land by the queue only; the winner is
+    verified as a batch of the queue is, and moves the main branch from the commit on which it was."""
 
     async def merge(run: VariantRun, commit: str, by: str, text: str, seen: str) -> tuple[str, str]:
         main, lifecycle = registry.main, registry.lifecycle
         if main is None or lifecycle is None:
             raise Refusal(f"There is no repository: {registry.trouble}")
+        if registry.settings.landing.required:
+            if verify is None:
+                message = "This room lands only what is verified, and no room runs that could verify it."
+                raise Refusal(message, "Start the room, then take it again.")
+            return await merge_verified(run, commit, by, text, verify)
         async with registry.exclusive:
             merger = BranchMerger(
                 main, await registry.main_head(), lifecycle, registry.scratch, registry.room
@@ -61,5 +72,24 @@ def merge_by_git(registry: WorktreeRegistry) -> MergeWinner:
                 result = await merger.merge(source, by, options)
         registry.wake.set()
         return result.commit, result.proposal.into
+
+    async def merge_verified(
+        run: VariantRun, commit: str, by: str, text: str, verify: VerifyTree
+    ) -> tuple[str, str]:
+        main, lifecycle = registry.main, registry.lifecycle
+        assert main is not None and lifecycle is not None
+        head = await registry.main_head()
+        merger = BranchMerger(main, head, lifecycle, registry.scratch, registry.room)
+        into, at = await merger.target(moves=True)
+        tree = await main.git.line("rev-parse", f"{commit}^{{tree}}")
+        snapshot = Snapshot(Head(run.branch, commit), tree, commit, dirty=False)
+        source = MergeSource(run.agent, main, snapshot, own=False, since=time.time())
+        made = await merger.merge_onto(source, by, at, text)
+        await verify(run.agent, by, made.commit, made.proposal.tree, at)
+        async with registry.exclusive:
+            await registry.scratch.publish(main, made.commit, [at, commit])
+            await merger.move_main(into, at, made.commit)
+        registry.wake.set()
+        return made.commit, into
 
     return merge

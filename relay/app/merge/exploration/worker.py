@@ -14,7 +14,7 @@ import structlog
 
 from relay.airspace.worktrees.registry import WorktreeRegistry
 from relay.app.merge.exploration.explorer import BusyElsewhere, Explorer, ExplorerParts
-from relay.app.merge.exploration.winner import merge_by_git
+from relay.app.merge.exploration.winner import VerifyTree, merge_by_git
 from relay.checks.runner import CheckRunner
 from relay.config.settings import LiveSettings
 from relay.merge.exploration import journal
@@ -27,7 +27,8 @@ POLL_S, IDLE_S = 5.0, 60.0
 
 
 class ExplorationWorker:
-    """Carries the explorations of one room. `tell`: is called whenever one stands otherwise."""
+    """Carries the explorations of one room. `tell`: is called whenever one stands otherwise; `verify`: as of
+    `merge_by_git`."""
 
     def __init__(
         self,
@@ -35,8 +36,10 @@ class ExplorationWorker:
         settings: LiveSettings,
         registry: WorktreeRegistry,
         tell: Callable[[], None] = lambda: None,
+        verify: VerifyTree | None = None,
     ) -> None:
         self._store, self._settings, self._registry, self._tell = store, settings, registry, tell
+        self._verify = verify
         self._explorer: Explorer | None = None
         self._running: dict[int, asyncio.Task[None]] = {}
 
@@ -48,7 +51,7 @@ class ExplorationWorker:
             folder = self._settings.current.runtime_dir / "exploration-checks"
             runner = CheckRunner(self._store, registry.scratch.git(registry.main), folder)
             await runner.clean()
-            merge = merge_by_git(registry)
+            merge = merge_by_git(registry, self._verify)
             parts = ExplorerParts(self._store, self._settings, registry, runner, merge, tell=self._tell)
             self._explorer = Explorer(parts)
         return self._explorer
