@@ -20,6 +20,7 @@ from typing import Any
 from relay.app.runtime import instance
 from relay.app.runtime.daemon_requests import agents_key
 from relay.app.runtime.git_person import git_person
+from relay.base.durations import since
 from relay.base.terminal_text import fail, indented, safe
 from relay.config.command_line import command
 from relay.config.loading import load_for_command
@@ -221,14 +222,16 @@ def result_of(entries: Sequence[Entry]) -> dict[str, Any]:
     }
 
 
-def _line(entry: Entry) -> str:
+def _line(entry: Entry, now: float | None = None) -> str:
+    """`now`: say how long ago it ended."""
+    ago = "" if now is None or entry.ended is None else f", {since(entry.ended, now)}"
     match entry.state:
         case EntryState.LANDED:
-            return f"{entry.agent}: landed as {(entry.landed_as or '')[:9]}"
+            return f"{entry.agent}: landed as {(entry.landed_as or '')[:9]}{ago}"
         case EntryState.PUT_OUT:
-            return safe(f"{entry.agent}: did not land. {entry.reason}")
+            return safe(f"{entry.agent}: did not land{ago}. {entry.reason}")
         case EntryState.CANCELLED:
-            return safe(f"{entry.agent}: taken out of the queue. {entry.reason}")
+            return safe(f"{entry.agent}: taken out of the queue{ago}. {entry.reason}")
         case EntryState.TESTING:
             return f"{entry.agent}: is being tested"
     return safe(f"{entry.agent}: waits" + (f": {entry.note}" if entry.note else ""))
@@ -251,7 +254,8 @@ async def _show(store: Store, args: argparse.Namespace) -> int:
     elif not open_ and not ended:
         print(f"Nothing is in the landing queue. {command('land AGENT')} puts a branch into it.")
     else:
-        print("\n".join(indented(_line(entry)) for entry in (*open_, *ended)))
+        now = time.time()
+        print("\n".join(indented(_line(entry, now)) for entry in (*open_, *ended)))
     return 0
 
 

@@ -47,8 +47,9 @@ from relay.verification.policy_list import Policies
 from relay.verification.verification import Change, Outcome, Source, State, Verification, deciding
 
 log = structlog.get_logger(__name__)
-#: Seconds between two looks when nothing wakes it: while an entry is open, and while none is.
-POLL_S, IDLE_S = 2.0, 60.0
+#: Seconds between two looks when nothing wakes it: while an entry may go on, while all wait for somebody, and while
+#: there is none.
+POLL_S, HELD_S, IDLE_S = 1.0, 10.0, 60.0
 #: Seconds between two looks whether the main branch has moved while a batch is tested.
 LOOK_S = 1.0
 #: Seconds after which what could not be verified is tried again.
@@ -94,8 +95,15 @@ class LandingQueue:
                         log.warning("landing put off", reason=str(error))
                     went_on = False
                 if not went_on:
-                    open_ = await self._store.read(journal.open_entries)
-                    await wakeup.wait(POLL_S if open_ else IDLE_S)
+                    await wakeup.wait(await self._patience())
+
+    async def _patience(self) -> float:
+        open_ = await self._store.read(journal.open_entries)
+        if not open_:
+            return IDLE_S
+        # What holds a branch may go without a word: an agent's turn, a person's file in the way.
+        soon = any(not entry.note or entry.state is EntryState.ASKED for entry in open_)
+        return POLL_S if soon else HELD_S
 
     async def drain(self, agents: Sequence[str] = ()) -> None:
         """Go on until these agents' entries (none: all) are over or wait for somebody."""
