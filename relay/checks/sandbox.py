@@ -54,6 +54,11 @@ def bubblewrap() -> tuple[str | None, str]:
     return (program, "") if done.returncode == 0 else (None, f"bubblewrap does not work here: {said}")
 
 
+def tmux_sockets() -> Path:
+    """Where tmux has this user's sockets. Who reaches one runs what they like outside."""
+    return Path(os.environ.get("TMUX_TMPDIR") or "/tmp") / f"tmux-{os.getuid()}"
+
+
 #: Apart from the machine's processes, users, names and network; it ends with its parent, and has no terminal.
 _APART = ("--unshare-all", "--die-with-parent", "--new-session", "--cap-drop", "ALL")
 
@@ -73,7 +78,8 @@ def in_sandbox(
     own = home or Path.home()
     words = [program, *_APART, *(["--share-net"] if network else [])]
     words += ["--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc", "--tmpfs", "/tmp"]
-    for path in dict.fromkeys((*(own / name for name in KEYS), *map(Path, SOCKETS), *hidden)):
+    closed = (*(own / name for name in KEYS), *map(Path, SOCKETS), tmux_sockets(), *hidden)
+    for path in dict.fromkeys(closed):
         real = Path(os.path.realpath(path))
         if real.is_dir():
             words += ["--tmpfs", str(real)]

@@ -15,13 +15,15 @@ import os
 import shutil
 import time
 import uuid
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
+from typing import Any, Protocol, Self
 
-from relay.base.child_process import ChildProcess
+from relay.base.child_process import ChildProcess, Exit
 from relay.checks.bounded_output import BoundedOutput
 from relay.checks.exported_tree import export_tree, remove_folder
+from relay.checks.leftovers import end_leftovers
 from relay.checks.reports import Stamp, read_figures, report_files
 from relay.checks.results import Check, CheckResult, State
 from relay.git.run import Git, GitError
@@ -40,6 +42,27 @@ PASSED_ON = frozenset(
 #: Gives the words that run a program with its arguments in a sandbox; the folder that it may write, and in it the
 #: exported tree, where it runs. Blocks.
 Wrap = Callable[[Sequence[str], Path, Path], Sequence[str]]
+
+
+class Process(Protocol):
+    """A program that runs, as `ChildProcess` is one. Nothing that it started is alive when its block is left."""
+
+    exit: Exit | None
+
+    def output(self) -> AsyncGenerator[tuple[int, bytes], None]: ...
+
+    async def __aenter__(self) -> Self: ...
+
+    async def __aexit__(self, *_: object) -> None: ...
+
+
+#: Starts a program (an absolute path, its arguments) with this environment, in this folder. Raises OSError.
+Start = Callable[[Sequence[str], Mapping[str, str], Path], Awaitable[Process]]
+
+
+async def in_background(argv: Sequence[str], env: Mapping[str, str], cwd: Path) -> Process:
+    """A child of this process that nobody sees."""
+    return await ChildProcess.start(argv, env=env, cwd=cwd)
 
 
 class TreeCommand:
@@ -66,9 +89,11 @@ class TreeCommand:
         *,
         wrap: Wrap | None = None,
         watch: Callable[[bytes], None] = lambda data: None,
+        start: Start = in_background,
     ) -> CheckResult:
         """Run the check in an export of `tree`, a tree's id. A cancelled call ends the command. `wrap`: the sandbox
-        that it runs in, None = none; `watch` gets what it prints as it comes."""
+        that it runs in, None = none; `watch` gets what it prints as it comes. Raises OSError where `start`'s process
+        is lost."""
         place = self._folder / uuid.uuid4().hex
         exported = place / "tree"
         try:
@@ -77,9 +102,9 @@ class TreeCommand:
                 await self._export(tree, place, exported)
             except (GitError, OSError) as error:
                 return _not_run(check, tree, f"the tree could not be exported: {error}")
-            return await self._run_in(check, tree, place, exported, wrap, watch)
+            return await self._run_in(check, tree, place, exported, wrap, watch, start)
         finally:
-            await _removed(place)
+            await to_the_end(_cleared(place, sandboxed=wrap is not None))
 
     async def _export(self, tree: str, place: Path, exported: Path) -> None:
         """Export the tree; once more where git failed, since a scratch repository may be emptied meanwhile."""
@@ -98,6 +123,7 @@ class TreeCommand:
         exported: Path,
         wrap: Wrap | None,
         watch: Callable[[bytes], None],
+        start: Start,
     ) -> CheckResult:
         env = self._environment(check, place)
         program = _program(check.argv, exported, env["PATH"])
@@ -112,7 +138,7 @@ class TreeCommand:
         if wrap is not None:
             argv = await asyncio.to_thread(wrap, argv, place, exported)
         try:
-            process = await ChildProcess.start(argv, env=env, cwd=exported)
+            process = await start(argv, env, exported)
         except (OSError, ValueError) as error:
             return _not_run(check, tree, f"{check.argv[0]} could not be started: {error}")
         async with process:
@@ -164,17 +190,25 @@ class TreeCommand:
         return {"PATH": os.defpath, **own, **env, **fixed}
 
 
-async def _removed(place: Path) -> None:
-    """Remove the folder. A cancellation meanwhile is raised afterwards."""
-    removal = asyncio.ensure_future(asyncio.to_thread(remove_folder, place))
+async def to_the_end(work: Coroutine[Any, Any, None]) -> None:
+    """Do this work, whoever cancels meanwhile. A cancellation is raised afterwards."""
+    task = asyncio.ensure_future(work)
     cancelled: asyncio.CancelledError | None = None
-    while not removal.done():
+    while not task.done():
         try:
-            await asyncio.shield(removal)
+            await asyncio.shield(task)
         except asyncio.CancelledError as error:
             cancelled = error
     if cancelled is not None:
         raise cancelled
+    task.result()
+
+
+async def _cleared(place: Path, *, sandboxed: bool) -> None:
+    """End what got away from its shim, which nothing can in a sandbox, and remove the folder."""
+    if not sandboxed:
+        await asyncio.to_thread(end_leftovers, place)
+    await asyncio.to_thread(remove_folder, place)
 
 
 def _make(place: Path) -> None:

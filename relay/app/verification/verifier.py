@@ -355,6 +355,7 @@ class Verifier:
                     self._registry.scratch.git(self._registry.main),
                     resumed,
                     watch,
+                    verification.name,
                 )
                 done = await executor.run(run)
         finally:

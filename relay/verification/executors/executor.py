@@ -20,7 +20,8 @@ from relay.verification.verification import Change, Outcome
 class Run:
     """One attempt of a policy on a change. `id`: the same whenever this attempt is begun again, and of no other one;
     `argv`: the program with its arguments. `tree`: what it runs on, which `git` has; empty = nobody has it here.
-    `resumed`: an earlier process may have begun it. `watch` gets what it prints, as it comes."""
+    `resumed`: an earlier process may have begun it. `watch` gets what it prints, as it comes. `name`: what people
+    call the verification (`v12`)."""
 
     id: str
     policy: Policy
@@ -30,6 +31,7 @@ class Run:
     git: Git
     resumed: bool = False
     watch: Callable[[bytes], None] = field(default=lambda data: None)
+    name: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from relay.checks.results import Check, CheckResult, State
 from relay.checks.sandbox import bubblewrap, in_sandbox
-from relay.checks.tree_command import TreeCommand
+from relay.checks.tree_command import Start, TreeCommand, in_background
 from relay.git.run import Git, GitError
 from relay.verification.executors.executor import Ended, Run, failed_to_run
 from relay.verification.policies import Policy
@@ -48,12 +48,13 @@ class InlineExecutor:
         self._free = asyncio.Semaphore(at_once)
 
     async def run(self, run: Run) -> Ended:
+        return await self.carry_out(run, in_background)
+
+    async def carry_out(self, run: Run, start: Start) -> Ended:
+        """The run, with its program started so. An OSError of the process is the run's error."""
         policy = run.policy
-        if missing := missing_variables(policy, self._environ):
+        if missing := missing_of(run, self._environ):
             return failed_to_run(missing)
-        if not run.tree:
-            short = str(run.change.commit)[:12]
-            return failed_to_run(f"the commit {short} is not in this repository (`git fetch` brings it)")
         program, why_not = await asyncio.to_thread(bubblewrap)
         if program is None and policy.sandbox == "required":
             return failed_to_run(f"the policy requires a sandbox: {why_not}")
@@ -69,9 +70,11 @@ class InlineExecutor:
         check = Check(policy.name, run.argv, policy.timeout_s, env=policy.env)
         async with self._free:
             try:
-                done = await command.run(check, run.tree, wrap=wrap if sandboxed else None, watch=run.watch)
+                done = await command.run(
+                    check, run.tree, wrap=wrap if sandboxed else None, watch=run.watch, start=start
+                )
             except (GitError, OSError) as error:
-                return failed_to_run(f"it could not be started: {error}")
+                return failed_to_run(f"it could not be carried out: {error}")
         ended = ended_of(done)
         return replace(ended, sandboxed=sandboxed) if done.state is not State.NOT_RUN else ended
 
@@ -93,10 +96,23 @@ def ended_of(done: CheckResult) -> Ended:
     )
 
 
+def missing_of(run: Run, environ: Mapping[str, str]) -> str:
+    """What a run of the tree's files needs and has not; empty: it has all."""
+    if missing := missing_variables(run.policy, environ):
+        return missing
+    if not run.tree:
+        short = str(run.change.commit)[:12]
+        return f"the commit {short} is not in this repository (`git fetch` brings it)"
+    return ""
+
+
 def missing_variables(policy: Policy, environ: Mapping[str, str]) -> str:
     """Why a policy's environment is not there; empty: it is."""
     missing = [name for name in policy.env if not environ.get(name)]
-    if not missing:
-        return ""
-    verb = "is" if len(missing) == 1 else "are"
-    return f"{', '.join(missing)} {verb} not set in the environment of the room"
+    return not_set(*missing) if missing else ""
+
+
+def not_set(*names: str) -> str:
+    """Why nothing runs without these variables."""
+    verb = "is" if len(names) == 1 else "are"
+    return f"{', '.join(names)} {verb} not set in the environment of the room"
