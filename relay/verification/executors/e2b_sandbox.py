@@ -75,10 +75,13 @@ async def _made(run: Run, template: str | None, api: ApiParams) -> AsyncSandbox:
 
 async def _killed(making: asyncio.Future[AsyncSandbox], run: Run) -> None:
     try:
-        await (await making).kill()
+        sandbox = await making
+    except Exception:
+        return  # there is none, and the run says why
+    try:
+        await sandbox.kill()
     except Exception as error:
-        # It had none, or its time is over soon; the run has ended either way.
-        log.warning("a sandbox was not killed", run=run.id, reason=safe_line(str(error)))
+        log.warning("a sandbox stays until its time is over", run=run.id, reason=safe_line(str(error)))
 
 
 async def _unpacked(sandbox: AsyncSandbox, archive: Path, run: Run) -> str:

@@ -27,6 +27,7 @@ from relay.room.dispatch.roster import Member, Policy, Roster
 from relay.store.ports import Store
 from relay.verification import journal
 from relay.verification.executors.inline import InlineExecutor
+from relay.verification.executors.ntm import TmuxExecutor
 from relay.verification.landing import journal as landings
 from relay.verification.landing.entry import Entry
 from relay.verification.policies import Executor
@@ -65,8 +66,13 @@ class Place:
         self.actions = WorktreeActions(self.registry, updates)
         self.policies = Policies(store, self.settings)
         self.inline = InlineExecutor(made.runtime_dir / "verification", [made.runtime_dir])
+        self.ntm = TmuxExecutor(made.runtime_dir / "verification-ntm", [made.runtime_dir])
         self.verifier = Verifier(
-            store, self.settings, self.registry, self.policies, {Executor.INLINE: self.inline}
+            store,
+            self.settings,
+            self.registry,
+            self.policies,
+            {Executor.INLINE: self.inline, Executor.NTM: self.ntm},
         )
         self.queue = LandingQueue(
             store,
