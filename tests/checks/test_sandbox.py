@@ -6,6 +6,7 @@ import os
 import socket
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -68,6 +69,16 @@ def test_keys_and_what_is_hidden_are_empty(run: Run, tmp_path: Path) -> None:
         f"print(open({str(home / '.netrc')!r}).read())"
     )
     assert done.stdout.strip() == "[] []", done
+
+
+def test_what_tmux_is_told_by_is_hidden(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Wherever its sockets are: who reaches one runs what they like outside."""
+    with tempfile.TemporaryDirectory(dir="/var/tmp") as folder:
+        monkeypatch.setenv("TMUX_TMPDIR", folder)
+        sockets = Path(folder) / f"tmux-{os.getuid()}"
+        sockets.mkdir()
+        (sockets / "default").touch()
+        assert run(f"import os; print(os.listdir({str(sockets)!r}))").stdout == "[]\n"
 
 
 @pytest.mark.parametrize("network", [False, True])
