@@ -47,11 +47,12 @@ async def _run(address: str) -> None:
         end = await _carry_out(told, reader, writer, ended)
         if end is not None:
             writer.write(encoded(end))
-            await writer.drain()
     except (ConnectionError, asyncio.IncompleteReadError):
         pass  # the daemon is gone: there is nobody to tell
     finally:
         writer.close()
+        with suppress(ConnectionError):
+            await writer.wait_closed()  # what is written is on its way until then
 
 
 async def _carry_out(
