@@ -17,13 +17,15 @@ from relay.app.verification.landing import LandingQueue
 from relay.app.verification.orders import VerificationOrders
 from relay.app.verification.sources import ChangeSources
 from relay.app.verification.verifier import Tell, Verifier, unheard
-from relay.config.settings import LiveSettings, Settings
+from relay.config.settings import LiveSettings
 from relay.coordination.tasks.claims import Claims
 from relay.log import follow
 from relay.model.ports import Voice
 from relay.store.ports import Store
+from relay.verification.executors.e2b import E2bExecutor
 from relay.verification.executors.executor import PolicyExecutor
 from relay.verification.executors.inline import InlineExecutor
+from relay.verification.executors.ntm import TmuxExecutor
 from relay.verification.policies import Executor
 from relay.verification.policy_list import Policies
 
@@ -46,8 +48,17 @@ class LandingParts:
     ) -> None:
         self.store = store
         self.policies = Policies(store, settings)
-        self.inline = inline_executor(settings.current)
-        self.executors: dict[Executor, PolicyExecutor] = {Executor.INLINE: self.inline}
+        now = settings.current
+        hidden = (now.runtime_dir, now.path)
+        at_once = now.verification.at_once
+        self.inline = InlineExecutor(now.runtime_dir / "verification", hidden, at_once=at_once)
+        self.ntm = TmuxExecutor(now.runtime_dir / "verification-ntm", hidden, at_once=at_once)
+        self.e2b = E2bExecutor(now.runtime_dir / "verification-e2b")
+        self.executors: dict[Executor, PolicyExecutor] = {
+            Executor.INLINE: self.inline,
+            Executor.NTM: self.ntm,
+            Executor.E2B: self.e2b,
+        }
         self.verifier = Verifier(store, settings, registry, self.policies, self.executors, tell)
         self.queue = LandingQueue(
             store, settings, registry, actions, updates, self.verifier, self.policies, voice, protocol
@@ -82,13 +93,6 @@ class VerificationParts(LandingParts):
             start(follower.name, partial(follow.run, self.store, follower))
 
     async def _verify(self) -> None:
-        await self.inline.clean()
+        for executor in (self.inline, self.ntm, self.e2b):
+            await executor.clean()
         await self.verifier.run()
-
-
-def inline_executor(settings: Settings) -> InlineExecutor:
-    """Programs of policies, in the room's own folder; they read nothing of the room's."""
-    hidden = (settings.runtime_dir, settings.path)
-    return InlineExecutor(
-        settings.runtime_dir / "verification", hidden, at_once=settings.verification.at_once
-    )
