@@ -33,6 +33,9 @@ SETTLE_S, APPEAR_S = 10.0, 120.0
 CANCEL_S = 5.0
 #: Runs of a workflow on a branch that are looked through, the newest first. Jobs of which the log is read.
 MOST_RUNS, MOST_LOGS = 300, 5
+#: Runs that are each looked at every `poll_s` seconds; of more, each one more seldom: a token may ask 5,000 times an
+#: hour.
+AT_ONCE = 10
 RUN_NAME = "run-name: relay ${{ inputs.relay_id }}"
 #: Why a run that is over is neither passed nor failed.
 _NO_VERDICT = {
@@ -216,7 +219,7 @@ class GithubExecutor:
         since, status = time.monotonic(), ""
         while True:
             awaited.look.clear()
-            pause = self._github.settings().poll_s
+            pause = self._github.settings().poll_s * max(1.0, len(self._awaited) / AT_ONCE)
             try:
                 remote = await self._github.get(f"actions/runs/{awaited.remote}")
                 awaited.url, awaited.trouble = str(remote.get("html_url") or ""), ""
