@@ -45,6 +45,7 @@ from relay.store.ports import Store, Tx
 from relay.verification.landing.service import Landings
 from relay.verification.metrics_reader import MetricReader
 from relay.verification.policy_list import Policies
+from relay.verification.service import Verifications
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +69,7 @@ class Services:
     landings: Landings
     policies: Policies
     metrics: MetricReader
+    verifications: Verifications
 
     async def revoke_key(self, caller: Caller, key_id: str) -> dict[str, Any]:
         """Revoke a key and end the session that is its own, so that what it held is free now; a session that it named
@@ -136,6 +138,7 @@ def services_of(
         landings=Landings(store),
         policies=Policies(store, settings),
         metrics=MetricReader(store),
+        verifications=Verifications(store),
     )
 
 

@@ -220,8 +220,9 @@ async def results_of(tx: Tx, number: int) -> list[Result]:
 
 
 async def same_run(tx: Tx, tree: str, digest: str) -> Result | None:
-    """How the newest run of the same on the same tree ended by itself; None: there was none."""
-    row = await tx.one(Q.same_run, tree=tree, digest=digest)
+    """How the newest run of the same on the same tree ended by itself; None: there was none, or nobody has the tree
+    here (empty), so that no two are known to be the same."""
+    row = await tx.one(Q.same_run, tree=tree, digest=digest) if tree else None
     return None if row is None else _result(row)
 
 

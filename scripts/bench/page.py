@@ -25,6 +25,7 @@ TITLES = {
     "timeline": "The timeline",
     "memory": "Memory",
     "metrics": "Metrics",
+    "webhook": "Webhooks",
     "airspace_view": "The page",
     "timeline_view": "The page's timeline",
 }

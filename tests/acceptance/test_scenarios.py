@@ -463,7 +463,7 @@ async def test_local_agent_connects_via_mcp(house: House) -> None:
     assert await local.close() == 0
     names = [tool["name"] for tool in listed["tools"]]
     assert set(names) >= TOOLS_OF_THE_SOURCE
-    assert len(names) == 23
+    assert len(names) == 25
 
 
 async def test_mcp_resource_access(house: House) -> None:

@@ -105,7 +105,7 @@ async def test_an_official_client_of_the_era_before(
         near, far = json.loads(out)
     for told in (near, far):
         assert (told["version"], told["server"]) == (version, "relay")
-        assert len(told["tools"]) == 23
+        assert len(told["tools"]) == 25
         assert told["bad"][0] and told["bad"][1]["reason"] == "bad_request", told["bad"]
         held: list[Json] = told["resource"]
         assert [(lock["file_path"], lock["locked_by"]) for lock in held] in ([], [("a.py", "OLD")])

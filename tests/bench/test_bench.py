@@ -35,6 +35,7 @@ NAMES = {
                "rebuild from", "what did A decide about X"],
     "metrics": ["read", "event loop late by", "fold of", "look, 20 new events", "look, nothing new"],
     "guard": ["python, with nothing", "guard hook, as the presets", "guard hook, with no room"],
+    "webhook": ["webhook to queued, SQLite", "webhook that came before, SQLite", "webhook to queued, PostgreSQL"],
 }  # fmt: skip
 
 

@@ -82,7 +82,7 @@ async def test_the_tools_through_the_room(open_room: Open, dsn: str) -> None:
         await refused(foreign, 2, "ANN")
         assert (await first.hello())["serverInfo"]["name"] == "relay"
         await other.hello()
-        assert len((await first.ask("tools/list"))["tools"]) == 23
+        assert len((await first.ask("tools/list"))["tools"]) == 25
         assert (await said(first, "acquire_lock", file_path="a.py"))["action"] == "acquired"
         blocked = await said(other, "acquire_lock", file_path="a.py")
         assert (blocked["success"], blocked["locked_by"]) == (False, "ANN")
@@ -132,7 +132,7 @@ async def _newest_protocol(one: Outside, key: str) -> None:
     env = environment(RELAY_CONFIG=str(one.path), RELAY_API_KEY=key)
     place = StdioServerParameters(command=sys.executable, args=["-m", "relay.app.mcp.command"], env=env)
     async with Client(stdio_client(place), mode="auto") as client:
-        assert len((await client.list_tools()).tools) == 23
+        assert len((await client.list_tools()).tools) == 25
         told = await client.call_tool("acquire_lock", {"file_path": "ä b.py"})
         assert told.structured_content["action"] == "acquired"
         assert json.loads((await client.read_resource("work://pending")).contents[0].text) == []

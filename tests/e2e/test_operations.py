@@ -134,6 +134,12 @@ async def test_every_operation_once_in_a_new_room(open_room: Open) -> None:
     assert (await ask("list_skills", headers=session, task_type="code"))["skills"] == counted["skills"]
     assert (await ask("knowledge", headers=session))["entries"] == []
 
+    handed = await ask("tell_change", headers=session, summary="I mended the parser", delivery_id="d-1")
+    status = await ask("verification_status", headers=session, place=handed["changeset_id"])
+    assert (status["agent"], status["source"], status["approvals"]) == ("CLAUDE", "agent", [])
+    looked = (await ask("verification", headers=session))["verifications"]
+    assert [one["reference"] for one in looked] == [handed["reference"]]
+
     said = await ask("post_message", headers=session, body="I mended `src/app.py`.", client_id="once")
     page = await ask("read_room", headers=session)
     assert said["id"] in [one["id"] for one in page["entries"]]

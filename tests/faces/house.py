@@ -19,6 +19,7 @@ from relay.faces.http.app import create_app
 from relay.faces.http.requests.auth import Auth, ensure_token
 from relay.faces.http.requests.limits import Limits
 from relay.faces.http.requests.reader import RequestReader
+from relay.faces.http.routes.webhooks import GithubWebhooks
 from relay.faces.services import Services, services_of
 from relay.store.ports import Store
 from tests import engines
@@ -93,10 +94,11 @@ async def house(
     routes: Iterable[web.RouteDef] = (),
     routes_on: Callable[[Store, RequestReader], Iterable[web.RouteDef]] | None = None,
     services: Callable[[Store, LiveSettings], Services] | None = None,
+    webhooks: Callable[[Store, LiveSettings], GithubWebhooks] | None = None,
     **room: Any,
 ) -> AsyncIterator[House]:
     """One house; its files are in `folder`, the page's in `folder/static`. `routes`: further ones; `routes_on`:
-    the same, made of the store; `services`: what the operations ask."""
+    the same, made of the store; `services`: what the operations ask; `webhooks`: what takes GitHub's."""
     live = settings_of(folder, text)
     settings = live.current
     clock = Clock()
@@ -111,6 +113,7 @@ async def house(
         static=folder / "static",
         metrics=_metrics(),
         services=services(store, live) if services else None,
+        webhooks=webhooks(store, live) if webhooks else None,
     )
     app.add_routes([*routes, *(routes_on(store, RequestReader(live)) if routes_on else ())])
     server = TestServer(app, host="127.0.0.1", access_log=None)

@@ -19,11 +19,9 @@ from dataclasses import replace
 import structlog
 
 from relay.airspace.worktrees.registry import WorktreeRegistry
-from relay.airspace.worktrees.tracked_worktree import WorktreeGone
-from relay.app.verification.trees import NoTree, look_up
+from relay.app.verification.trees import FAILURES, FilesOnGithub, NoTree, look_up
 from relay.checks.bounded_output import BoundedOutput
 from relay.config.settings import LiveSettings
-from relay.git.run import GitError
 from relay.model import Refusal
 from relay.store.ports import Store, StoreError, Tx, is_away
 from relay.verification import approvals, journal
@@ -73,7 +71,7 @@ def unheard(number: int, policy: str, tail: str) -> None:
 
 class Verifier:
     """The verifications of one room. `executors`: what carries runs out; `tell` is called with a verification and a
-    policy whose run has printed something."""
+    policy whose run has printed something. `github` knows the files of what webhooks tell."""
 
     def __init__(
         self,
@@ -83,9 +81,11 @@ class Verifier:
         policies: Policies,
         executors: Mapping[Executor, PolicyExecutor],
         tell: Tell = unheard,
+        github: FilesOnGithub | None = None,
     ) -> None:
         self._store, self._settings, self._registry = store, settings, registry
         self._policies, self._executors, self._tell = policies, executors, tell
+        self._github = github
         self._running: dict[int, asyncio.Task[None]] = {}
         self._wanted = asyncio.Event()
         self._live: dict[tuple[int, str], BoundedOutput] = {}
@@ -192,12 +192,12 @@ class Verifier:
         change = verification.change
         try:
             policies = await self._policies.all()
-            found = await look_up(self._registry, change)
+            found = await look_up(self._registry, change, self._github)
         except BadPolicies as error:
             return await self._no_verdict(verification, f"The policies cannot be used: {error}")
         except NoTree as error:
             return await self._no_verdict(verification, str(error), State.NOT_TESTED)
-        except (GitError, WorktreeGone, OSError) as error:
+        except FAILURES as error:
             return await self._no_verdict(verification, f"The change could not be looked up: {error}.")
         routing = self.routing(policies, found)
         now_is = replace(

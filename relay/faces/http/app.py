@@ -24,6 +24,7 @@ from relay.faces.http.routes.mcp import McpRoutes
 from relay.faces.http.routes.operations import OperationRoutes
 from relay.faces.http.routes.room import RoomRoutes, message_bytes
 from relay.faces.http.routes.sign_in import SignInRoutes
+from relay.faces.http.routes.webhooks import GithubWebhooks
 from relay.faces.http.static_files import PageFiles
 from relay.faces.http.websocket import SocketEndpoint
 from relay.faces.services import Services
@@ -44,24 +45,27 @@ def create_app(
     static: Path,
     metrics: CollectorRegistry | None = None,
     services: Services | None = None,
+    webhooks: GithubWebhooks | None = None,
 ) -> web.Application:
     """The application of one room.
 
     `static` is the folder of the built page, which may be missing. `services`: what the operations ask; without them
-    the room has none.
+    the room has none. `webhooks`: what takes GitHub's; None = one that tells nobody of runs that are over.
     """
     limits, now, hub = reader.limits, reader.settings.current, Hub(room)
     sockets, sign_in = SocketEndpoint(room, auth, hub, reader), SignInRoutes(auth, hub, reader)
     max_entry = now.workspace.max_entry_bytes
     routes = RoomRoutes(room, auth, reader, services, metrics, max_entry=max_entry)
     page = PageFiles(static)
-    open_to_all: list[Handler] = [routes.health, sign_in.sign_in, page.index, page.asset, page.other]
+    webhooks = webhooks or GithubWebhooks(auth.store, reader.settings, limits)
+    open_to_all: list[Handler] = [routes.health, sign_in.sign_in, webhooks.take]
+    open_to_all += [page.index, page.asset, page.other]
     gate = Gate(auth, Hosts.of(now.ui), limits, open_to_all)
     app = web.Application(middlewares=gate.middlewares())
     app[HUB], app[_SOCKETS], app[LIMITER] = hub, sockets, ConnectionLimiter(limits)
     app.add_routes([web.get("/", page.index), web.get("/assets/{name:.+}", page.asset)])
     app.add_routes([web.get(f"/{name}", page.other) for name in page.top_level()])
-    app.add_routes([*sign_in.table(), *routes.table()])
+    app.add_routes([*sign_in.table(), *routes.table(), *webhooks.table()])
     app.router.add_get("/ws", sockets.open, allow_head=False)
     if services is not None:
         app.add_routes(OperationRoutes(services, reader, message_bytes(max_entry, limits)).table())

@@ -22,7 +22,7 @@ from relay.faces.operations import (
     working_memory,
 )
 from relay.faces.operations.operation import Operation
-from relay.faces.operations.verification import landing, metrics, policies
+from relay.faces.operations.verification import changes, landing, metrics, policies
 
 #: Every operation of these modules by its name, in the order of declaration.
 OPERATIONS: Mapping[str, Operation] = {
@@ -36,6 +36,7 @@ OPERATIONS: Mapping[str, Operation] = {
         knowledge,
         room,
         changesets,
+        changes,
         timeline,
         landing,
         policies,

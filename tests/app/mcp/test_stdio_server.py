@@ -107,7 +107,7 @@ async def test_nothing_is_loaded_for_the_list_of_tools_that_it_does_not_need(fol
     )
     out, err = await process.communicate("\n".join(map(json.dumps, asked)).encode())
     listed = next(one for one in map(json.loads, out.splitlines()) if one["id"] == 2)
-    assert len(listed["result"]["tools"]) == 23
+    assert len(listed["result"]["tools"]) == 25
     loaded = {line.rpartition("|")[2].strip() for line in err.decode().splitlines() if "|" in line}
     assert "mcp.server.lowlevel" in loaded, "the list of modules is there"
     assert sorted(loaded & set(HEAVY)) == []

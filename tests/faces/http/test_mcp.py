@@ -93,7 +93,7 @@ async def test_the_official_client(place: Place, mode: str, spoken: str) -> None
     key = await place.key("CLAUDE")
     async with place.client(key, mode=mode, **{"X-Relay-Session": "s-1"}) as client:
         assert client.protocol_version == spoken
-        assert len((await client.list_tools()).tools) == 23
+        assert len((await client.list_tools()).tools) == 25
         told = await client.call_tool("acquire_lock", {"file_path": "a"})
         assert told.structured_content["agent"] == "CLAUDE" and not told.is_error
         told = await client.call_tool("acquire_lock", {"file_path": "held"})

@@ -43,6 +43,7 @@ TOOLS = [
         "resolve",
         "check_merge",
         "land",
+        "verification",
         "timeline",
         "help",
     ),

@@ -47,6 +47,7 @@ TOOLS = frozenset(
         "skill",
         "feedback",
         "knowledge",
+        "verification",
     }
 )
 

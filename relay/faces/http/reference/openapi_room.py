@@ -88,6 +88,13 @@ ROOM_ROUTES = (
         body={"link": _MAYBE, "key": _MAYBE},
         open=True,
     ),
+    RoomRoute(
+        "POST",
+        "/webhook/github",
+        "A delivery of GitHub's, signed with the webhook's secret.",
+        status=202,
+        open=True,
+    ),
     RoomRoute("POST", "/api/sign-out", "End the page's session.", body={}),
     RoomRoute("POST", "/api/links", "A sign-in link.", body={}),
     RoomRoute("GET", "/api/state", "The room, its agents, tasks and people."),
