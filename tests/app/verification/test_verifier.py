@@ -124,6 +124,18 @@ async def test_what_is_missing_is_an_error_and_never_success(
     assert (done.state, done.reason) == (State.ERROR, f"unit could not run: {reason}.")
 
 
+@pytest.mark.parametrize("sandbox", ["auto", "off"])
+@pytest.mark.parametrize("program", ["./missing.sh", "./app.py", "/usr/no-such-tool"])
+async def test_a_program_that_cannot_be_started_is_no_failure(
+    open_place: Open, program: str, sandbox: str
+) -> None:
+    place = await worked(open_place)
+    place.have(policy("unit", [program, "x"], sandbox=sandbox))
+    done = await place.verify()
+    assert done.state is State.ERROR
+    assert done.reason.startswith("unit could not run: ") and program in done.reason
+
+
 async def test_a_required_sandbox_without_one_is_an_error(
     open_place: Open, monkeypatch: pytest.MonkeyPatch
 ) -> None:
