@@ -124,14 +124,14 @@ class LandingQueue:
         entries = await self._store.read(journal.open_entries)
         if not entries:
             return False
-        for entry in entries:
-            if entry.state is EntryState.ASKED:
-                await self._pin(entry)
         try:
             _, main = await self._git.main()
         except Refusal as refusal:
             await self._record.hold_all(str(refusal))
             return False
+        for entry in entries:
+            if entry.state is EntryState.ASKED:
+                await self._pin(entry)
         ready = await self._ready(main)
         if not ready:
             return False

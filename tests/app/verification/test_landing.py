@@ -279,6 +279,19 @@ async def test_a_turn_that_begins_meanwhile_ends_first(
     assert (await place.entry(entry.number)).state is LANDED
 
 
+async def test_a_main_branch_that_cannot_be_moved_is_waited_for(open_place: Open) -> None:
+    place = await open_place()
+    await place.work("AVA", {"ava.py": "x = 1\n"})
+    git(place.folder, "switch", "-q", "--detach")
+    (entry,) = await place.land("AVA")
+    assert (
+        entry.state is EntryState.ASKED and "is on no branch, so its files cannot follow main" in entry.note
+    )
+    git(place.folder, "switch", "-q", "main")
+    await place.queue.drain()
+    assert (await place.entry(entry.number)).state is LANDED
+
+
 async def test_files_of_a_person_are_not_written_over(open_place: Open) -> None:
     place = await open_place()
     await place.work("AVA", {"app.py": "def total():\n    return 2\n"})
