@@ -78,6 +78,8 @@ def in_sandbox(
     own = home or Path.home()
     words = [program, *_APART, *(["--share-net"] if network else [])]
     words += ["--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc", "--tmpfs", "/tmp"]
+    if (installed := _installed_in_tmp(argv[0])) is not None:
+        words += ["--ro-bind", installed, installed]
     closed = (*(own / name for name in KEYS), *map(Path, SOCKETS), tmux_sockets(), *hidden)
     for path in dict.fromkeys(closed):
         real = Path(os.path.realpath(path))
@@ -89,3 +91,15 @@ def in_sandbox(
     for path in writable:
         words += ["--bind", str(path), str(path)]
     return [*words, "--chdir", str(folder), "--", *argv]
+
+
+def _installed_in_tmp(program: str) -> str | None:
+    """Where a program is installed that stands below /tmp, which the sandbox has for its own: the folder above its
+    `bin`, as of a virtual environment, or its own folder. None: it stands elsewhere."""
+    path = Path(program)
+    if not path.is_relative_to("/tmp"):
+        return None
+    for folder in (path.parents[path.parent.name == "bin"], path.parent):
+        if folder != Path("/tmp"):
+            return str(folder)
+    return program

@@ -136,6 +136,8 @@ class TreeCommand:
         began = time.monotonic()
         argv: Sequence[str] = (program, *check.argv[1:])
         if wrap is not None:
+            if shutil.which(program) is None:  # a sandbox would end as a program does that fails
+                return _not_run(check, tree, f"there is no program {check.argv[0]!r} that can be run")
             argv = await asyncio.to_thread(wrap, argv, place, exported)
         try:
             process = await start(argv, env, exported)

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import argparse
 import io
 import subprocess
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import pytest
 
+from relay.agents.scripted.script import Rule, load_script
+from relay.app.demo import land_scene, story
 from relay.app.demo.narrator import Narrator, console_of
 from relay.app.demo.rewind_scene import REWIND
 from relay.app.demo.rewind_story import TESTS
@@ -99,3 +103,75 @@ def test_the_rewinds_story_is_red_when_it_should_be(tmp_path: Path) -> None:
     assert [do(word) for word in ("discount", "docs", "parse", "gifts", "wrap")] == [True] * 4 + [False]
     assert do("wrap", again=True)
     assert not do("tidy") and not do("faster")
+
+
+@pytest.fixture
+def shop(tmp_path: Path) -> Path:
+    """The codebase of the landing's story."""
+    write(tmp_path, land_scene.FILES)
+    return tmp_path
+
+
+def write(folder: Path, files: Mapping[str, str]) -> None:
+    for name, text in files.items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text(text)
+
+
+def tests_of(shop: Path) -> tuple[bool, str]:
+    ran = subprocess.run(land_scene.TESTS, cwd=shop, capture_output=True, text=True, check=False)
+    return ran.returncode == 0, ran.stderr
+
+
+@pytest.mark.parametrize("part", land_scene.PARTS, ids=lambda part: part.agent)
+def test_each_branch_of_the_landing_passes_by_itself(shop: Path, part: land_scene.Part) -> None:
+    write(shop, part.write)
+    assert tests_of(shop)[0]
+
+
+@pytest.mark.parametrize("sixth", land_scene.PAIR)
+def test_all_branches_break_a_test_only_together(shop: Path, sixth: str) -> None:
+    """Whoever of the pair comes last, the tests pass without it, fail with it, and pass when it is mended."""
+    paths = [path for part in land_scene.PARTS for path in part.write]
+    assert len({*paths}) == len(paths)  # so git merges them, in any order
+    (last,) = (part for part in land_scene.PARTS if part.agent == sixth)
+    for part in land_scene.PARTS:
+        if part is not last:
+            write(shop, part.write)
+    assert tests_of(shop)[0]
+    write(shop, last.write)
+    passed, said = tests_of(shop)
+    assert not passed and f"FAIL: {land_scene.FAILING}" in said and "FAILED (failures=1)" in said
+    write(shop, last.mends)
+    assert tests_of(shop)[0]
+
+
+def test_the_scripts_of_the_landing_know_what_is_asked_and_what_the_room_says(tmp_path: Path) -> None:
+    for part in land_scene.PARTS:
+        (tmp_path / "script.yaml").write_text(part.script(0.5))
+        rules = load_script(tmp_path / "script.yaml")
+
+        def written(prompt: str, rules: Sequence[Rule] = rules) -> Mapping[str, str]:
+            return next(rule.write for rule in rules if rule.match.search(prompt))
+
+        assert written(f"[you] @{part.agent} {part.ask}") == part.write
+        if part.agent in land_scene.PAIR:
+            told = f"[RELAY] {part.agent}'s branch did not land: unit tests failed.\n\n{part.word}"
+            assert written(told) == part.mends
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--land", "--merge"], "--merge and --land are 2 demos: give one"),
+        (["--land", "--stubborn"], "--land has no airspace; leave --stubborn and --only-with out"),
+        (["--rewind", "--only-with"], "--rewind has no airspace; leave --stubborn and --only-with out"),
+    ],
+)
+def test_demos_that_do_not_go_together_are_refused(
+    words: list[str], said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    parser = argparse.ArgumentParser()
+    story.arguments(parser)
+    assert story.run(parser.parse_args(words)) == 2
+    assert said in capsys.readouterr().err

@@ -107,3 +107,21 @@ def test_what_it_started_ends_with_it(run: Run, tmp_path: Path) -> None:
     size = beat.stat().st_size
     time.sleep(0.3)
     assert size > 0 and beat.stat().st_size == size
+
+
+def test_a_program_below_tmp_is_seen_and_its_neighbours_are_not(tmp_path: Path) -> None:
+    program, why = bubblewrap()
+    if program is None:
+        pytest.skip(why)
+    with tempfile.TemporaryDirectory(prefix="relay-sandbox-", dir="/tmp") as made:
+        folder = Path(made)
+        for name in ("venv/bin", "venv/lib", "other", "run"):
+            (folder / name).mkdir(parents=True)
+        (folder / "venv/bin/tool").write_text(f"#!/bin/sh\ncat {folder}/venv/lib/part; ls {folder}\n")
+        (folder / "venv/bin/tool").chmod(0o755)
+        (folder / "venv/lib/part").write_text("part\n")
+        words = in_sandbox(
+            program, [f"{folder}/venv/bin/tool"], folder=folder / "run", writable=[folder / "run"]
+        )
+        done = subprocess.run(words, capture_output=True, text=True, timeout=60, check=False)
+    assert (done.returncode, done.stdout.split()) == (0, ["part", "run", "venv"]), done.stderr

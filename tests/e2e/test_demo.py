@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,8 @@ from typing import Any
 import psutil
 
 from relay.app.demo.collide_scene import BOTH, PRICES
+from relay.app.demo.land_scene import FAILING, PAIR, TESTS
+from tests.git.repository import git
 from tests.outside import REPO
 
 #: Longer than a demo takes on a loaded machine of 2 cores; it has its own limits inside.
@@ -52,6 +55,12 @@ def left_over(folder: Path) -> list[str]:
         if any(str(folder) in word for word in told):
             found.append(" ".join(told))
     return found
+
+
+def passes(repository: Path, commit: str) -> bool:
+    """Do the tests of the landing's codebase pass on this commit?"""
+    git(repository, "checkout", "-q", "--detach", commit)
+    return subprocess.run(TESTS, cwd=repository, capture_output=True, check=False).returncode == 0
 
 
 async def test_with_the_airspace_all_merge_and_without_it_one_does_not(tmp_path: Path) -> None:
@@ -118,6 +127,31 @@ async def test_two_agents_collide_and_three_variants_race(tmp_path: Path) -> Non
     assert race["scores"]["in-memory"] > race["scores"]["redis"]
     assert "| redis | completed | fail | 0.95 |" in story
     assert "_held = {}" in (folder / "code" / "cache.py").read_text()
+    assert left_over(folder) == []
+
+
+async def test_six_branches_land_and_main_is_never_red(tmp_path: Path) -> None:
+    """One breaks the tests only together with another: it is put out, mends it, and lands last."""
+    folder = tmp_path / "demo"
+    code, told, story = await play(folder, "--land")
+    assert (code, told["ok"]) == (0, True), story
+    (put_out,) = (entry for entry in told["ended"] if entry["state"] == "put_out")
+    sixth = put_out["agent"]
+    assert sixth in PAIR and f"FAIL: {FAILING}" in put_out["output"]
+    assert "main passes without it" in put_out["reason"]
+    assert set(told["alone"].values()) == {"passed"}
+    first, *others = told["batches"]
+    assert (len(first["agents"]), first["state"]) == (6, "failed")
+    assert len(others) >= 2 and others[-1] == {**others[-1], "agents": [sixth], "state": "passed"}
+    assert len(told["landed"]) == 6 and told["landed"][-1] == sixth
+    assert f"{sixth}'s branch did not land" in story
+    assert f"the tests FAIL ({first['by']}); the queue halves them" in story
+    # What it says of main, looked at in the repository that it leaves.
+    repository = folder / "code"
+    commits = git(repository, "rev-list", "--first-parent", "--reverse", "main").split()
+    assert commits == [commit["commit"] for commit in told["main"]] and len(commits) == 7
+    assert [passes(repository, commit) for commit in commits] == [True] * 7
+    assert (told["red"], told["tested"]) == (0, True)
     assert left_over(folder) == []
 
 

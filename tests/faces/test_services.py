@@ -4,16 +4,22 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from relay.config import loading
 from relay.config.settings import LiveSettings
+from relay.faces.operations.operation import perform
+from relay.faces.operations.registry import OPERATIONS
 from relay.faces.services import services_of
 from relay.model import Caller, Fault, Refusal
 from relay.model.actions import DeclareIntent
 from relay.store.open import open_store
+from relay.verification.landing import journal
+from relay.verification.landing.entry import EntryState
 from tests.engines import SCHEMAS
 
 BOT = Caller("bot", "s-1")
@@ -72,5 +78,31 @@ async def test_a_room_without_a_daemon(tmp_path: Path, airspace: bool) -> None:
         assert {name: shown[name] for name in waits} == waits == {name: given[name] for name in waits}
         ended = await services.work.task(BOT, made["task_id"])
         assert (ended["status"], ended["attempt"], ended["not_before"] is None) == ("pending", 2, False)
+    finally:
+        await store.close()
+
+
+async def test_a_task_that_is_done_stays_done_where_its_branch_cannot_be_put_into_the_queue(
+    tmp_path: Path,
+) -> None:
+    settings = loading.parse('{"agents": []}', tmp_path / "config.json")
+    store = await open_store(settings, SCHEMAS)
+    services = services_of(store, LiveSettings(settings))
+
+    async def completed() -> dict[str, Any]:
+        made = await services.work.submit(BOT, "code", "one")
+        await services.work.get(BOT, task_id=made["task_id"])
+        body = {"task_id": made["task_id"], "success": True, "land": True}
+        done: dict[str, Any] = await perform(services, BOT, OPERATIONS["complete_work"], body)
+        return done
+
+    try:
+        first = await completed()
+        assert (first["status"], first["landing"]["success"]) == ("completed", True)
+        (entry,) = await store.read(journal.open_entries)
+        await store.write(lambda tx: journal.save(tx, replace(entry, state=EntryState.TESTING)))
+        second = await completed()
+        assert (second["success"], second["status"]) == (True, "completed")
+        assert (second["landing"]["success"], second["landing"]["reason"]) == (False, "testing")
     finally:
         await store.close()

@@ -17,7 +17,10 @@ from rich.text import Text
 from relay.app.demo.stage import LOOK_S, YOU, Stage
 from relay.base.terminal_text import indented
 
-_COLOURS = {"AVA": "cyan", "BEN": "magenta", "CLEO": "green", "RELAY": "bright_black", YOU: "bold"}
+_COLOURS = {
+    **{"AVA": "cyan", "BEN": "magenta", "CLEO": "green", "DAN": "blue", "EVE": "bright_cyan", "FAY": "red"},
+    **{"RELAY": "bright_black", YOU: "bold"},
+}
 
 
 class Narrator:

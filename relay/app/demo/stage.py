@@ -55,6 +55,8 @@ def build(
         ["init", "-q", "-b", "main"],
         ["config", "user.name", "demo"],
         ["config", "user.email", "demo@relay"],
+        # Where main has been is read from its log, whatever the user's own configuration says of it.
+        ["config", "core.logAllRefUpdates", "true"],
         ["add", "."],
         ["commit", "-qm", "The shop"],
     )
@@ -94,7 +96,7 @@ def player(name: str, pace_s: float, *words: str) -> Json:
 
 
 class Stage:
-    """The running room, asked over HTTP only."""
+    """The running room, asked over HTTP and its WebSocket only."""
 
     def __init__(self, settings: Settings, url: str, http: aiohttp.ClientSession) -> None:
         self.settings, self.url, self._http = settings, url, http
@@ -134,6 +136,13 @@ class Stage:
                     if entry["in_reply_to"] == message and entry["speaker"] == "RELAY":
                         return str(entry["body"])
                 await asyncio.sleep(LOOK_S)
+
+    async def frames(self) -> AsyncIterator[Json]:
+        """What the room tells from its begin on, in the order of its log, for ever (docs/http.md, "WebSocket")."""
+        async with self._http.ws_connect(self.url + "/ws") as socket:
+            await socket.send_json({"after": "0"})
+            async for message in socket:
+                yield message.json()
 
     async def quiet(self) -> None:
         """Wait until no agent works and nothing waits for one."""

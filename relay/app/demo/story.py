@@ -13,14 +13,14 @@ import shutil
 import signal
 import sys
 import tempfile
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Mapping
 from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from rich.console import Console
 
-from relay.app.demo import merge_story, rewind_story
+from relay.app.demo import land_story, merge_story, rewind_story
 from relay.app.demo.narrator import Narrator, beside, console_of, until_interrupted
 from relay.app.demo.scene import AGENTS, APPROACH, JOBS
 from relay.app.demo.stage import LOOK_S, YOU, DemoError, Stage, build, open_stage, player
@@ -28,6 +28,18 @@ from relay.base.terminal_text import fail
 
 #: Seconds to wait for an advisory that should come, and for a person being asked.
 TOLD_S = 45.0
+
+
+class Story(Protocol):
+    """A demo of its own: a module that plays it."""
+
+    def play(
+        self, folder: Path, pace_s: float, port: int, narrator: Narrator, *, stay: bool
+    ) -> Coroutine[Any, Any, tuple[dict[str, Any], str]]: ...
+
+
+#: The demos that are played instead, by their options.
+STORIES: Mapping[str, Story] = {"rewind": rewind_story, "merge": merge_story, "land": land_story}
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +54,7 @@ class Options:
     only_with: bool = False
     rewind: bool = False
     merge: bool = False
+    land: bool = False
     as_json: bool = False
 
 
@@ -83,10 +96,9 @@ async def play(options: Options, console: Console) -> tuple[dict[str, Any], str]
     if options.folder is not None and folder.exists() and any(folder.iterdir()):
         raise DemoError(f"{folder} is not empty; give a new folder")
     try:
-        if options.merge:
-            return await merge_story.play(folder, options.pace_s, options.port, narrator, stay=options.stay)
-        if options.rewind:
-            return await rewind_story.play(folder, options.pace_s, options.port, narrator, stay=options.stay)
+        for name, story in STORIES.items():
+            if getattr(options, name):
+                return await story.play(folder, options.pace_s, options.port, narrator, stay=options.stay)
         return await _approach(folder, options, narrator)
     finally:
         if options.folder is None:
@@ -256,6 +268,11 @@ def arguments(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="merging instead: what is joined, what is asked, and three variants of one task that race",
     )
+    parser.add_argument(
+        "--land",
+        action="store_true",
+        help="landing instead: six branches land by the queue, one of which breaks the tests only with another",
+    )
     parser.add_argument("--json", dest="as_json", action="store_true", help="print the outcome as JSON")
 
 
@@ -263,11 +280,11 @@ def run(args: argparse.Namespace) -> int:
     """The command; gives its exit code."""
     if args.pace_s < 0:
         return fail("--pace must be 0 or more", 2)
-    if (args.rewind or args.merge) and (args.stubborn or args.only_with):
-        name = "--rewind" if args.rewind else "--merge"
-        return fail(f"{name} has no airspace; leave --stubborn and --only-with out", 2)
-    if args.rewind and args.merge:
-        return fail("--rewind and --merge are two demos: give one", 2)
+    instead = [f"--{name}" for name in STORIES if getattr(args, name)]
+    if instead and (args.stubborn or args.only_with):
+        return fail(f"{instead[0]} has no airspace; leave --stubborn and --only-with out", 2)
+    if len(instead) > 1:
+        return fail(f"{' and '.join(instead)} are {len(instead)} demos: give one", 2)
     options = Options(**{option.name: getattr(args, option.name) for option in fields(Options)})
     console = console_of(sys.stderr if options.as_json else sys.stdout)
     try:

@@ -124,14 +124,14 @@ class LandingQueue:
         entries = await self._store.read(journal.open_entries)
         if not entries:
             return False
-        for entry in entries:
-            if entry.state is EntryState.ASKED:
-                await self._pin(entry)
         try:
             _, main = await self._git.main()
         except Refusal as refusal:
             await self._record.hold_all(str(refusal))
             return False
+        for entry in entries:
+            if entry.state is EntryState.ASKED:
+                await self._pin(entry)
         ready = await self._ready(main)
         if not ready:
             return False
@@ -145,14 +145,17 @@ class LandingQueue:
 
     async def _pin(self, entry: Entry) -> None:
         """Look at the work that is to land: from here on it is this commit, whatever the agent does next."""
-        worktree = self._registry.find(entry.agent)
-        if worktree is not None and worktree.name in self._registry.turn_trees:
-            await self._record.hold(entry, f"{entry.agent} is at work: its turn ends first")
+        at_work = f"{entry.agent} is at work: its turn ends first"
+        if self._is_at_work(entry):
+            await self._record.hold(entry, at_work)
             return
         try:
             proposal, head = await self._actions.pin(entry.agent, entry.asker)
         except Refusal as refusal:
-            await self._record.put_out(entry, str(refusal))
+            if self._is_at_work(entry):  # its turn has begun meanwhile
+                await self._record.hold(entry, at_work)
+            else:
+                await self._record.put_out(entry, str(refusal))
             return
         tree = await self._git.git.line("rev-parse", f"{head}^{{tree}}")
         pinned = replace(
@@ -188,6 +191,10 @@ class LandingQueue:
             await journal.change(tx, replace(pinned, approval=approval), journal.QUEUED)
 
         await self._store.write(work)
+
+    def _is_at_work(self, entry: Entry) -> bool:
+        worktree = self._registry.find(entry.agent)
+        return worktree is not None and worktree.name in self._registry.turn_trees
 
     async def _ready(self, main: str) -> list[Entry]:
         """Those that can be tested on this commit of the main branch."""

@@ -254,15 +254,19 @@ class Verifier:
         open_ = [result for result in results if result.state in (Outcome.QUEUED, Outcome.RUNNING)]
         matches = await self._matches(verification)
         fresh = bool(verification.change.about.get("fresh"))
-        async with asyncio.TaskGroup() as group:
-            for result in open_:
-                match = matches.get(result.policy)
-                if match is None or digest_of(match) != result.digest:
-                    group.create_task(self._ended(result, _GONE))
-                elif match.policy.executor is Executor.MANUAL:
-                    group.create_task(self._waits(result, fresh=fresh))
-                else:
-                    group.create_task(self._policy(verification, match, result))
+        try:
+            async with asyncio.TaskGroup() as group:
+                for result in open_:
+                    match = matches.get(result.policy)
+                    if match is None or digest_of(match) != result.digest:
+                        group.create_task(self._ended(result, _GONE))
+                    elif match.policy.executor is Executor.MANUAL:
+                        group.create_task(self._waits(result, fresh=fresh))
+                    else:
+                        group.create_task(self._policy(verification, match, result))
+        except ExceptionGroup as errors:
+            # A database that is away is one of them for each run that wanted to write.
+            raise errors.exceptions[0] from errors
 
         async def work(tx: Tx) -> None:
             now_is = await journal.load(tx, number)

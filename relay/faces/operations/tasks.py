@@ -36,7 +36,7 @@ from relay.faces.operations.operation import (
 )
 from relay.faces.services import Services
 from relay.memory.procedural import MOST_NAME, skill_name
-from relay.model import Caller
+from relay.model import Caller, Refusal
 
 Json = dict[str, Any]
 Minutes = Annotated[float, Field(gt=0, le=LEASE_S[1] / 60)]
@@ -227,7 +227,11 @@ async def complete_work(services: Services, caller: Caller, request: CompleteWor
     )
     if not (request.land and request.success):
         return done
-    return {**done, "landing": await services.landings.ask(caller, task=done["task_id"])}
+    try:
+        landing = await services.landings.ask(caller, task=done["task_id"])
+    except Refusal as refusal:
+        landing = refusal.as_json()  # the task is completed all the same
+    return {**done, "landing": landing}
 
 
 @operation("POST", "/work/submit", SubmitAnswer, scope="work", tool=True, beats=True, tag="work")

@@ -259,6 +259,39 @@ async def test_work_taken_back_does_not_land(open_place: Open) -> None:
     assert entry.state is PUT_OUT and "has lost the commit" in entry.reason
 
 
+async def test_a_turn_that_begins_meanwhile_ends_first(
+    open_place: Open, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place = await open_place()
+    await place.work("AVA", {"ava.py": "x = 1\n"})
+    pin, turns = place.actions.pin, place.registry.turn_trees
+
+    async def late(agent: str, by: str) -> object:
+        turns[agent] = "its tree"
+        return await pin(agent, by)
+
+    monkeypatch.setattr(place.actions, "pin", late)
+    (entry,) = await place.land("AVA")
+    assert (entry.state, entry.note) == (EntryState.ASKED, "AVA is at work: its turn ends first")
+    monkeypatch.undo()
+    turns.clear()
+    await place.queue.drain()
+    assert (await place.entry(entry.number)).state is LANDED
+
+
+async def test_a_main_branch_that_cannot_be_moved_is_waited_for(open_place: Open) -> None:
+    place = await open_place()
+    await place.work("AVA", {"ava.py": "x = 1\n"})
+    git(place.folder, "switch", "-q", "--detach")
+    (entry,) = await place.land("AVA")
+    assert (
+        entry.state is EntryState.ASKED and "is on no branch, so its files cannot follow main" in entry.note
+    )
+    git(place.folder, "switch", "-q", "main")
+    await place.queue.drain()
+    assert (await place.entry(entry.number)).state is LANDED
+
+
 async def test_files_of_a_person_are_not_written_over(open_place: Open) -> None:
     place = await open_place()
     await place.work("AVA", {"app.py": "def total():\n    return 2\n"})

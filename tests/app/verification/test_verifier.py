@@ -5,12 +5,14 @@ from __future__ import annotations
 import asyncio
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from relay.app.verification import verifier as module
 from relay.config.verification import VerificationSettings
 from relay.model import Refusal
+from relay.store.ports import StoreBusy
 from relay.verification import approvals, journal
 from relay.verification.approvals import Answer
 from relay.verification.executors import inline
@@ -122,6 +124,18 @@ async def test_what_is_missing_is_an_error_and_never_success(
     place.have(made, policy("lint", PASSES, tier=0))
     done = await place.verify()
     assert (done.state, done.reason) == (State.ERROR, f"unit could not run: {reason}.")
+
+
+@pytest.mark.parametrize("sandbox", ["auto", "off"])
+@pytest.mark.parametrize("program", ["./missing.sh", "./app.py", "/usr/no-such-tool"])
+async def test_a_program_that_cannot_be_started_is_no_failure(
+    open_place: Open, program: str, sandbox: str
+) -> None:
+    place = await worked(open_place)
+    place.have(policy("unit", [program, "x"], sandbox=sandbox))
+    done = await place.verify()
+    assert done.state is State.ERROR
+    assert done.reason.startswith("unit could not run: ") and program in done.reason
 
 
 async def test_a_required_sandbox_without_one_is_an_error(
@@ -258,6 +272,24 @@ async def test_a_fault_inside_gives_no_verdict(open_place: Open, monkeypatch: py
         State.ERROR,
         "RuntimeError inside the room; its log has the details.",
     )
+
+
+async def test_a_database_that_is_busy_gives_no_verdict(open_place: Open) -> None:
+    """What a run could not write is written later: the verification goes on where it was."""
+    place = await worked(open_place)
+    place.have(policy("unit", PASSES), policy("lint", PASSES, tier=0))
+    made = await place.ask()
+    real, writes = place.store.write, list[str]()
+
+    async def write(work: Any, **more: Any) -> Any:
+        writes.append("asked")
+        if len(writes) in (2, 3):  # the first is that it was routed; these are that its runs begin
+            raise StoreBusy("locked by another process")
+        return await real(work, **more)
+
+    place.verifier._store.write = write  # type: ignore[method-assign]
+    done = await place.verifier.finished(made.number)
+    assert (done.state, done.reason) == (State.PASSED, "")
 
 
 async def _waiting(place: Place) -> list[approvals.Approval]:
