@@ -30,6 +30,7 @@ from relay.faces.http.routes.permissions import PermissionRoutes
 from relay.faces.http.routes.timeline import TimelineRoutes
 from relay.faces.http.routes.verification.landing import LandingRoutes
 from relay.faces.http.routes.verification.verifications import VerificationRoutes
+from relay.faces.http.routes.webhooks import GithubWebhooks
 from relay.faces.http.routes.worktrees import WorktreeRoutes
 from relay.faces.landing import LandingView
 from relay.faces.worktrees import WorktreesService
@@ -96,8 +97,15 @@ def _app(parts: Parts) -> web.Application:
     service = WorktreesService(
         parts.store, worktrees.registry, worktrees.actions, worktrees.watcher, airspace.protocol
     )
+    webhooks = GithubWebhooks(parts.store, parts.settings, reader.limits, parts.verification.workflows.wake)
     app = create_app(
-        parts.room, parts.auth, reader, static=STATIC, metrics=parts.metrics.registry, services=parts.services
+        parts.room,
+        parts.auth,
+        reader,
+        static=STATIC,
+        metrics=parts.metrics.registry,
+        services=parts.services,
+        webhooks=webhooks,
     )
     app.router.add_post("/api/repair", parts.recovery.repair)
     app.add_routes(GuardRoutes(parts.guard, worktrees, reader).table())

@@ -145,6 +145,7 @@ class Parts:
             [
                 *self.airspace.followers,
                 *self.verification.followers,
+                self.verification.statuses,
                 *self.coordination.followers,
                 self.memory.follower,
                 self.knowledge.follower,
@@ -268,7 +269,7 @@ class Parts:
 
     async def close(self) -> None:
         """End what the parts hold, once their tasks have ended."""
-        await self.verification.verifier.close()
+        await self.verification.close()
         await self.journal.close()
         await self.airspace.close()
         await self.worktrees.close()

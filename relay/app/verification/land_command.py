@@ -152,7 +152,7 @@ async def _worktrees(settings: Settings, store: Store) -> AsyncIterator[_Here]:
             await parts.registry.refresh()
             yield parts
         finally:
-            await parts.landing.verifier.close()
+            await parts.landing.close()
             await parts.tools.close()
 
 

@@ -13,6 +13,7 @@ from relay.airspace.worktrees.actions import WorktreeActions
 from relay.airspace.worktrees.branch_updates import BranchUpdates
 from relay.airspace.worktrees.registry import WorktreeRegistry
 from relay.app.verification.consequences import Consequences
+from relay.app.verification.github_statuses import CommitStatuses
 from relay.app.verification.landing import LandingQueue
 from relay.app.verification.orders import VerificationOrders
 from relay.app.verification.sources import ChangeSources
@@ -26,6 +27,9 @@ from relay.verification.executors.e2b import E2bExecutor
 from relay.verification.executors.executor import PolicyExecutor
 from relay.verification.executors.inline import InlineExecutor
 from relay.verification.executors.ntm import TmuxExecutor
+from relay.verification.github.changed_files import GithubFiles
+from relay.verification.github.client import Github
+from relay.verification.github.executor import GithubExecutor
 from relay.verification.policies import Executor
 from relay.verification.policy_list import Policies
 
@@ -54,15 +58,24 @@ class LandingParts:
         self.inline = InlineExecutor(now.runtime_dir / "verification", hidden, at_once=at_once)
         self.ntm = TmuxExecutor(now.runtime_dir / "verification-ntm", hidden, at_once=at_once)
         self.e2b = E2bExecutor(now.runtime_dir / "verification-e2b")
+        self.github = Github(lambda: settings.current.verification.github)
+        self.workflows = GithubExecutor(self.github)
         self.executors: dict[Executor, PolicyExecutor] = {
             Executor.INLINE: self.inline,
             Executor.NTM: self.ntm,
             Executor.E2B: self.e2b,
+            Executor.GITHUB: self.workflows,
         }
-        self.verifier = Verifier(store, settings, registry, self.policies, self.executors, tell)
+        files = GithubFiles(self.github)
+        self.verifier = Verifier(store, settings, registry, self.policies, self.executors, tell, github=files)
         self.queue = LandingQueue(
             store, settings, registry, actions, updates, self.verifier, self.policies, voice, protocol
         )
+
+    async def close(self) -> None:
+        """End what runs; whoever looks next begins it again."""
+        await self.verifier.close()
+        await self.github.close()
 
 
 class VerificationParts(LandingParts):
@@ -83,12 +96,14 @@ class VerificationParts(LandingParts):
         super().__init__(store, settings, registry, actions, updates, voice, tell, protocol)
         self.sources = ChangeSources(self.policies, registry)
         self.orders = VerificationOrders(registry)
+        self.statuses = CommitStatuses(store, settings, self.github)
         self.followers: tuple[follow.Follower, ...] = (self.sources, Consequences(claims, voice))
 
     def start(self, start: Start) -> None:
         """Start all that runs for ever."""
         start("verifications", self._verify)
         start("landing", self.queue.run)
+        start(self.statuses.name, self.statuses.run)
         for follower in self.followers:
             start(follower.name, partial(follow.run, self.store, follower))
 
