@@ -118,7 +118,7 @@ def write(folder: Path, files: Mapping[str, str]) -> None:
         (folder / name).write_text(text)
 
 
-def tests_of(shop: Path) -> tuple[bool, str]:
+def run_tests(shop: Path) -> tuple[bool, str]:
     ran = subprocess.run(land_scene.TESTS, cwd=shop, capture_output=True, text=True, check=False)
     return ran.returncode == 0, ran.stderr
 
@@ -126,7 +126,7 @@ def tests_of(shop: Path) -> tuple[bool, str]:
 @pytest.mark.parametrize("part", land_scene.PARTS, ids=lambda part: part.agent)
 def test_each_branch_of_the_landing_passes_by_itself(shop: Path, part: land_scene.Part) -> None:
     write(shop, part.write)
-    assert tests_of(shop)[0]
+    assert run_tests(shop)[0]
 
 
 @pytest.mark.parametrize("sixth", land_scene.PAIR)
@@ -138,12 +138,12 @@ def test_all_branches_break_a_test_only_together(shop: Path, sixth: str) -> None
     for part in land_scene.PARTS:
         if part is not last:
             write(shop, part.write)
-    assert tests_of(shop)[0]
+    assert run_tests(shop)[0]
     write(shop, last.write)
-    passed, said = tests_of(shop)
+    passed, said = run_tests(shop)
     assert not passed and f"FAIL: {land_scene.FAILING}" in said and "FAILED (failures=1)" in said
     write(shop, last.mends)
-    assert tests_of(shop)[0]
+    assert run_tests(shop)[0]
 
 
 def test_the_scripts_of_the_landing_know_what_is_asked_and_what_the_room_says(tmp_path: Path) -> None:
