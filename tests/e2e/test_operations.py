@@ -140,6 +140,15 @@ async def test_every_operation_once_in_a_new_room(open_room: Open) -> None:
     looked = (await ask("verification", headers=session))["verifications"]
     assert [one["reference"] for one in looked] == [handed["reference"]]
 
+    landing = await ask("land", headers=session)
+    assert (landing["agent"], landing["state"]) == ("CLAUDE", "asked")
+    policy = {"name": "unit", "tier": 1, "executor": "inline", "patterns": ["*"], "run": ["true"]}
+    assert (await ask("make_policy", **policy))["policy"]["name"] == "unit"
+    assert [one["name"] for one in await ask("list_policies", headers=session)] == ["unit"]
+    assert (await ask("drop_policy", place="unit"))["success"] is True
+    measured = await ask("metrics", headers=session)
+    assert "time_to_land" in json.dumps(measured)
+
     said = await ask("post_message", headers=session, body="I mended `src/app.py`.", client_id="once")
     page = await ask("read_room", headers=session)
     assert said["id"] in [one["id"] for one in page["entries"]]

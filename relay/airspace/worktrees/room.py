@@ -15,6 +15,11 @@ from relay.airspace.worktrees.lifecycle import WorktreeChange
 from relay.git.checkout import Checkout
 from relay.git.run import Git
 from relay.git.trial_merge import ConflictPart, Merge
+from relay.model import Refusal
+
+
+class LockedFiles(Refusal):
+    """Somebody has locked files of the branch; it can be merged when they are free."""
 
 
 class Unchecked(Exception):
@@ -93,7 +98,7 @@ class WorktreeRoom:
         return 0
 
     async def check_merge(self, agent: str, by: str, paths: Sequence[str]) -> None:
-        """Raise Refusal when `by` must not merge these paths of the agent's branch now."""
+        """Raise LockedFiles when `by` must not merge these paths of the agent's branch now."""
 
     async def summary(self, agent: str, since: float) -> WorkSummary:
         """What the agent's work since then (Unix seconds) is about, for the message of its merge."""

@@ -26,6 +26,7 @@ from relay.airspace.worktrees.branch_updates import BranchUpdates
 from relay.airspace.worktrees.lifecycle import CHANGED
 from relay.airspace.worktrees.merging.merge_into_main import Conflict
 from relay.airspace.worktrees.registry import WorktreeRegistry
+from relay.airspace.worktrees.room import LockedFiles
 from relay.app.verification import landing_words as words
 from relay.app.verification.landing_git import LandingGit, Link, Moved
 from relay.app.verification.landing_record import LandingRecord
@@ -154,6 +155,8 @@ class LandingQueue:
         except Refusal as refusal:
             if self._is_at_work(entry):  # its turn has begun meanwhile
                 await self._record.hold(entry, at_work)
+            elif isinstance(refusal, LockedFiles):
+                await self._record.hold(entry, str(refusal), say=True)
             else:
                 await self._record.put_out(entry, str(refusal))
             return
@@ -266,7 +269,7 @@ class LandingQueue:
                 continue
             across = await self._across(entry, links, main)
             if across and links:
-                # It goes alone: what fails then is its own, and is known before anything runs.
+                # It waits for the next batch: what fails then is its own, and is known before anything runs.
                 await self._record.hold(entry, " ".join(across), say=True)
                 continue
             links.append(replace(link, across=tuple(across)))

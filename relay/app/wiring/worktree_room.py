@@ -23,7 +23,7 @@ from relay.airspace.advisories import table
 from relay.airspace.pair_facts import SemanticConflict
 from relay.airspace.worktrees.commit_message import WorkSummary, asked_of
 from relay.airspace.worktrees.lifecycle import CHANGED, MERGED, TAKEN_IN, WorktreeChange
-from relay.airspace.worktrees.room import MergeTest, WantedMerge, WorktreeRoom
+from relay.airspace.worktrees.room import LockedFiles, MergeTest, WantedMerge, WorktreeRoom
 from relay.app.wiring.conflicts.asking import ask_about
 from relay.app.wiring.merge_tools import MergeTools
 from relay.config.merge import JOIN, MergeStrategy
@@ -39,7 +39,7 @@ from relay.log.commit_trailers import commit_trailers
 from relay.log.events import Event, Lane, NewEvent
 from relay.merge.blame import made_by
 from relay.merge.resolution import journal
-from relay.model import LOCKED, Kind, Refusal
+from relay.model import LOCKED, Kind
 from relay.model.ports import Voice
 from relay.room.journal import ledger
 from relay.store.ports import Store, StoreBusy, StoreError, Tx
@@ -155,7 +155,7 @@ class StoredWorktreeRoom(WorktreeRoom):
         if locked:
             more = f" {len(locked) - 1} more of its files are locked too." if len(locked) > 1 else ""
             holder, lock = locked[0].locked_by, locked[0].lock
-            raise Refusal(
+            raise LockedFiles(
                 f"{locked[0].text}{more}",
                 f"Wait, or take the lock from {holder} (`/unlock {lock} why`), and merge again.",
             )

@@ -11,8 +11,9 @@ from relay.app.merge.exploration.winner import merge_by_git
 from relay.app.verification.landing_git import LandingGit
 from relay.config.merge import MergeSettings
 from relay.config.verification import LandingSettings
+from relay.faces.services import services_of
 from relay.merge.exploration.journal import VariantRun
-from relay.model import Refusal
+from relay.model import Caller, Refusal
 from relay.verification import approvals
 from relay.verification import journal as verifications
 from relay.verification.approvals import Answer
@@ -372,3 +373,19 @@ async def _until(condition: object, seconds: float = 60.0) -> None:
     async with asyncio.timeout(seconds):
         while not condition():  # noqa: ASYNC110
             await asyncio.sleep(0.02)
+
+
+async def test_a_branch_waits_for_files_that_somebody_has_locked(open_place: Open) -> None:
+    place = await open_place()
+    await place.work("AVA", {"ava.py": "x = 1\n"})
+    services = services_of(place.store, place.settings, fold=False)
+    ben = Caller("BEN", "s1", scopes=frozenset({"locks"}))
+    await services.locks.acquire(ben, ["ava.py"])
+    (entry,) = await place.land("AVA")
+    assert entry.state is EntryState.ASKED and "BEN" in entry.note
+    await services.locks.release(ben, "ava.py")
+    await place.queue.drain()
+    while (await place.entry(entry.number)).state is EntryState.ASKED:
+        await place.queue.step()
+    await place.queue.drain()
+    assert (await place.entry(entry.number)).state is LANDED
