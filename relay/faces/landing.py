@@ -12,14 +12,17 @@ from relay.airspace.advisories.protocol import AdvisoryProtocol
 from relay.airspace.worktrees.registry import WorktreeRegistry
 from relay.config.settings import LiveSettings
 from relay.faces.worktrees import rows_of
-from relay.git.run import name_of
-from relay.model import Refusal
+from relay.git.diff import changed_files, unified
+from relay.git.run import Git, GitError, name_of
+from relay.model import Fault, Refusal
 from relay.verification.landing.service import Landings
 from relay.verification.policies import Policy, route
 from relay.verification.policy_files import BadPolicies
 from relay.verification.policy_list import Policies
 
 Json = dict[str, Any]
+#: Bytes of one difference; commits whose files are remembered.
+MOST_DIFF, REMEMBERED = 1_048_576, 500
 
 
 class LandingView:
@@ -35,19 +38,65 @@ class LandingView:
     ) -> None:
         self._settings, self._registry, self._protocol = settings, registry, protocol
         self._landings, self._policies = landings, policies
+        #: By commit, what the entries of the queue change: a commit changes the same for ever.
+        self._changed: dict[str, list[str]] = {}
 
     async def state(self) -> Json:
-        """`{queue, ended, required, batch, policies, trouble}`. `policies`: how many there are, `trouble`: why they
-        cannot be used."""
+        """`{queue, ended, required, batch, policies, merge_test, trouble}`. `policies`: how many there are;
+        `trouble`: why they cannot be used. Each entry of the queue has its `files`."""
         found, trouble = 0, ""
         try:
             found = len(await self._policies.all())
         except (BadPolicies, OSError) as error:
             trouble = f"The policies cannot be used: {error}"
+        state = await self._landings.state()
+        for entry in state["queue"]:
+            entry["files"] = await self._files(entry)
         settings = self._settings.current
         more: Json = {"required": settings.landing.required, "batch": settings.landing.batch}
         more |= {"policies": found, "merge_test": bool(settings.merge.test), "trouble": trouble}
-        return {**await self._landings.state(), **more}
+        return {**state, **more}
+
+    async def diff(self, number: int) -> Json:
+        """`{diff, truncated}`: what an entry brings, or has brought, to the main branch. Raises Refusal."""
+        entry, git = await self._landings.entry(number), self._git()
+        try:
+            base, tree = await self._ends(git, entry.at_commit, entry.landed_as)
+            text, truncated = await unified(git, base, tree, MOST_DIFF)
+        except GitError as error:
+            raise Refusal(f"git could not show it: {error}.", "", Fault.UNKNOWN) from error
+        return {"diff": text, "truncated": truncated}
+
+    async def _files(self, entry: Json) -> list[str] | None:
+        """The paths that an entry of the queue changes; None = its work is not looked at yet, or git cannot tell."""
+        commit = entry["at_commit"]
+        if commit is None or commit in self._changed:
+            return self._changed.get(commit)
+        try:
+            git = self._git()
+            records = await changed_files(git, *await self._ends(git, commit, None), renames=False)
+        except (GitError, Refusal):
+            return None
+        paths = list(dict.fromkeys(name_of(record.path) for record in records))
+        self._changed[commit] = paths
+        while len(self._changed) > REMEMBERED:
+            self._changed.pop(next(iter(self._changed)))
+        return paths
+
+    async def _ends(self, git: Git, commit: str, landed: str | None) -> tuple[str, str]:
+        """The two trees between which an entry's change is. Raises GitError and Refusal."""
+        if landed is not None:
+            return f"{landed}^1", landed
+        target = await self._registry.target()
+        if target is None or not commit:
+            raise Refusal("It is not known yet what it changes.", "", Fault.BUSY)
+        return await git.line("merge-base", target.commit, commit), commit
+
+    def _git(self) -> Git:
+        main = self._registry.main
+        if main is None:
+            raise Refusal("There is no repository.", "", Fault.BUSY)
+        return self._registry.scratch.git(main)
 
     async def plan(self, agents: Sequence[str] = ()) -> list[Json]:
         """What would be put into the queue for these agents, all with work where none is named, in the order in

@@ -67,6 +67,7 @@ class Status:
                 "start": script("scripts/start.sh").strip("`"),
                 "install": command("mcp install").strip("`"),
                 "import": command("memory import FILE.jsonl").strip("`"),
+                "policies": command("verify-policy install").strip("`"),
             },
             "commands": commands.completions(),
         }

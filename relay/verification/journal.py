@@ -214,6 +214,12 @@ async def newest_of_task(tx: Tx, task: str, limit: int = 1) -> list[Verification
     return [_verification(row) for row in await tx.all(Q.newest_of_task, task=task, limit=limit)]
 
 
+async def numbered(tx: Tx, numbers: Sequence[int]) -> list[Verification]:
+    """Those of these numbers that are there, the newest first."""
+    rows = [await tx.one(Q.verification, number=number) for number in sorted({*numbers}, reverse=True)]
+    return [_verification(row) for row in rows if row is not None]
+
+
 async def results_of(tx: Tx, number: int) -> list[Result]:
     """All attempts of all policies."""
     return [_result(row) for row in await tx.all(Q.results_of, verification=number)]

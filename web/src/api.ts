@@ -8,6 +8,7 @@ import type {
 import type { Checkpoint, FileView, HandoffAnswer, Heads, MomentDiff, OpenHandoff, Rewound, TakenBack, TreeView, WholeEvent } from "./timeline_types";
 import type { Conflict, PlacedConflict } from "./conflicts/types";
 import type { Exploration, VariantDiff } from "./explore/types";
+import type { Asked, Difference, Landing, Planned, Verification, WholeVerification } from "./landing/types";
 import type { Found, GivenMemory, Knowledge, Source } from "./memory/types";
 import type { Metrics } from "./metrics/types";
 import type { BlamedLines, MergeMethod, MergeProposal, WorktreeDiff, Worktrees } from "./worktree_types";
@@ -241,5 +242,20 @@ export const api = {
   knowledge: (wanted: { about?: string; agent?: string; kind?: string; near?: string; limit: number }) =>
     call<Knowledge>("GET", `/knowledge${query(signed(wanted))}`),
   metrics: (days: number | null) => call<Metrics>("GET", `/api/metrics${query({ days })}`),
+  verifications: async (wanted: { task?: string; numbers?: string; limit?: number }) =>
+    (await call<{ verifications: Verification[] }>("GET", `/api/verifications${query(wanted)}`)).verifications,
+  verification: (number: number) => call<WholeVerification>("GET", `/api/verifications/${number}`),
+  verificationDiff: (number: number) => call<Difference>("GET", `/api/verifications/${number}/diff`),
+  verifyAgain: (number: number) => call<{ reason?: string }>("POST", `/api/verifications/${number}`, signed({})),
+  verifyWork: (agent: string) => call<{ reason?: string }>("POST", "/api/verifications", signed({ agent })),
+  approvals: async () => (await call<{ approvals: Asked[] }>("GET", "/api/approvals")).approvals,
+  decideApproval: (number: number, answer: "approve" | "reject", reason = "") =>
+    call<{ reason?: string }>("POST", `/api/approvals/${number}`, signed({ answer, reason: reason || undefined })),
+  landing: () => call<Landing>("GET", "/api/landing"),
+  landingPlan: async (agents: readonly string[]) => (await call<{ plan: Planned[] }>("GET", `/api/landing/plan${query({ agents: agents.join(",") })}`)).plan,
+  landingDiff: (entry: number) => call<Difference>("GET", `/api/landing/${entry}/diff`),
+  land: (agents: readonly string[]) => call<{ reason?: string }>("POST", "/api/landing", signed({ agents })),
+  takeFromQueue: (agent: string) => call<{ reason?: string }>("POST", `/api/landing/${quote(agent)}/cancel`, signed({})),
+  requireLanding: (required: boolean) => call<object>("PATCH", "/api/landing", signed({ required })),
   undoTasks: () => call<object>("POST", "/api/tasks/undo", signed({})),
 };

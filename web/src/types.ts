@@ -34,6 +34,10 @@ export interface Meta {
   conflict?: number;
   /** The number of the exploration that it is about. */
   exploration?: number;
+  /** The number of the approval that it asks for. */
+  approval?: number;
+  /** The number of the verification that it is about. */
+  verification?: number;
   /** The type of the event that a notice of what agents did tells of. */
   coordination?: string;
   footer?: Footer;
@@ -230,7 +234,7 @@ export interface Command {
 export interface RoomState {
   room: { name: string; version: string; started_at: Time; cursor: string; repo: string | null };
   /** Commands of a shell as they work on the room's machine. */
-  shell?: { start: string; install: string; import?: string };
+  shell?: { start: string; install: string; import?: string; policies?: string };
   agents: Agent[];
   tasks: Task[];
   locks?: Lock[];
@@ -417,6 +421,8 @@ export type Frame =
   | { cursor: string | null; type: "task"; data: { changed: Task[]; gone: string[] } }
   | { cursor: string | null; type: "lock"; data: { change: "acquired" | "refreshed" | "released" | "forced"; lock: Lock; by: string | null } }
   | { cursor: string | null; type: "session"; data: { change: "started" | "ended"; session: Session } }
+  | { cursor: string | null; type: "verification" | "approval" | "landing"; data: { change: string; number: number; agent: string | null; state: string | null } }
+  | { cursor: string | null; type: "output"; data: { verification: number; policy: string; tail: string } }
   | { cursor: string | null; type: "stream"; data: StreamPiece }
   | { cursor: string | null; type: "people"; data: { people: string[] } }
   | { cursor: string | null; type: "dispatcher"; data: DispatcherState }

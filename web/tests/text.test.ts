@@ -67,7 +67,7 @@ describe("words for figures", () => {
 describe("references", () => {
   it.each([
     ["m14", "m", 14], ["#m14", "m", 14], ["#14", "m", 14], ["14", "m", 14], ["T3", "t", 3], ["#j7", "j", 7], ["p2", "p", 2], ["h12", "h", 12], ["#h12", "h", 12],
-    ["#task-3", "t", 3], ["job-4", "j", 4],
+    ["v12", "v", 12], ["#a3", "a", 3], ["#task-3", "t", 3], ["job-4", "j", 4],
   ])("%s", (text, thing, number) => {
     expect(readRef(text)).toEqual({ thing, number });
   });

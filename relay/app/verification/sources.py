@@ -52,6 +52,7 @@ class ChangeSources:
             commit,
             tree=changes.after,
             summary=" ".join(plan.asked.body.split())[:300],
+            about={"job": plan.primary.id},
         )
         await journal.ask(tx, change, cause=[plan.event_id], source_key=f"turn:{plan.event_id}")
 

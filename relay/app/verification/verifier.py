@@ -15,12 +15,13 @@ import contextlib
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 
 import structlog
 
 from relay.airspace.worktrees.registry import WorktreeRegistry
+from relay.app.verification.live_output import LiveOutput
 from relay.app.verification.trees import FAILURES, FilesOnGithub, NoTree, look_up
-from relay.checks.bounded_output import BoundedOutput
 from relay.config.settings import LiveSettings
 from relay.model import Refusal
 from relay.store.ports import Store, StoreError, Tx, is_away
@@ -56,8 +57,6 @@ from relay.verification.verification import (
 log = structlog.get_logger(__name__)
 #: Seconds between two looks when nothing wakes it: while one is open, and while none is.
 POLL_S, IDLE_S = 5.0, 60.0
-#: Bytes of a running program's newest output that a person sees.
-LIVE = 20_000
 _WAKES = (*journal.TYPES, *approvals.TYPES)
 
 
@@ -88,7 +87,7 @@ class Verifier:
         self._github = github
         self._running: dict[int, asyncio.Task[None]] = {}
         self._wanted = asyncio.Event()
-        self._live: dict[tuple[int, str], BoundedOutput] = {}
+        self._live: dict[tuple[int, str], LiveOutput] = {}
 
     async def run(self) -> None:
         """Go on with what is open, for ever."""
@@ -166,8 +165,8 @@ class Verifier:
 
     def output(self, number: int, policy: str) -> str:
         """What a running program has printed last; empty: nothing runs."""
-        output = self._live.get((number, policy))
-        return "" if output is None else (output.tail or output.head)
+        live = self._live.get((number, policy))
+        return "" if live is None else live.text
 
     # -- one verification
 
@@ -334,16 +333,7 @@ class Verifier:
         resumed = result.state is Outcome.RUNNING
         begun = replace(result, state=Outcome.RUNNING, began=result.began or time.time())
         await self._store.write(lambda tx: journal.save_result(tx, begun))
-        output = self._live[key] = BoundedOutput(LIVE)
-        told = 0.0
-
-        def watch(data: bytes) -> None:
-            nonlocal told
-            output.add(data)
-            if (now := time.monotonic()) - told > 0.5:
-                told = now
-                self._tell(*key, output.tail or output.head)
-
+        live = self._live[key] = LiveOutput(partial(self._tell, *key))
         executor = self._executors.get(policy.executor)
         try:
             if executor is None:
@@ -358,11 +348,12 @@ class Verifier:
                     argv_of(policy, match.paths),
                     self._registry.scratch.git(self._registry.main),
                     resumed,
-                    watch,
+                    live.add,
                     verification.name,
                 )
                 done = await executor.run(run)
         finally:
+            live.close()
             self._live.pop(key, None)
         return await self._ended(begun, done, flaky=flaky)
 

@@ -14,6 +14,7 @@ from relay.verification import approvals
 from relay.verification import journal as verifications
 from relay.verification.landing import journal
 from relay.verification.landing.entry import Entry, EntryState
+from relay.verification.verification import State, newest
 
 Json = dict[str, Any]
 #: Entries that are over which one answer has.
@@ -45,11 +46,15 @@ class Landings:
         """`{queue: [...], ended: [...]}`: what is in the queue, in the order of asking, and what is over."""
         return await self._store.read(_state)
 
+    async def entry(self, number: int) -> Entry:
+        """Raises Refusal."""
+        return await self._store.read(lambda tx: journal.load(tx, number))
+
 
 async def _state(tx: Tx) -> Json:
     return {
         "queue": [await _shown(tx, entry) for entry in await journal.open_entries(tx)],
-        "ended": [entry.as_json() for entry in await journal.newest_ended(tx, MOST_ENDED)],
+        "ended": [await _over(tx, entry) for entry in await journal.newest_ended(tx, MOST_ENDED)],
     }
 
 
@@ -63,6 +68,17 @@ async def _shown(tx: Tx, entry: Entry) -> Json:
     if entry.approval is not None:
         asked = await approvals.of_verification(tx, entry.approval)
         shown["approvals"] = [each.as_json() for each in asked]
+    return shown
+
+
+async def _over(tx: Tx, entry: Entry) -> Json:
+    """An entry that is over; one that landed says by what it was tested."""
+    shown = entry.as_json()
+    if entry.state is EntryState.LANDED and entry.verification is not None:
+        tested = await verifications.load(tx, entry.verification)
+        results = newest(await verifications.results_of(tx, tested.number))
+        shown["tested"] = tested.state is State.PASSED
+        shown["results"] = [result.as_json(output=False) for result in results]
     return shown
 
 

@@ -9,7 +9,7 @@
 import { batch, effect } from "@preact/signals";
 import { readRef, ref } from "../text/reference";
 import { marked } from "./room";
-import { agentPanel, conflictOf, memoryWords, NO_MEMORY_WORDS, NO_WORDS, picked, show, taskOpen, timelineWords, view, VIEWS, worktreeOf, type MemoryWords, type Picked, type TimelineWords, type View } from "./view";
+import { agentPanel, approvalFocus, conflictOf, memoryWords, NO_MEMORY_WORDS, NO_WORDS, picked, show, taskOpen, timelineWords, verificationShown, view, VIEWS, worktreeOf, type MemoryWords, type Picked, type TimelineWords, type View } from "./view";
 
 /** What the address says of a place in the airspace, by the field of `Picked`. */
 const PICKS = { agent: "near", link: "link", advisory: "advisory" } as const;
@@ -38,12 +38,14 @@ export function addressNow(): string {
   const words = new URLSearchParams();
   if (view.value === "worktrees" && worktreeOf.value) words.set("of", worktreeOf.value);
   if (view.value === "conflicts" && conflictOf.value !== null) words.set("of", ref("c", conflictOf.value));
+  if (view.value === "approvals" && approvalFocus.value !== null) words.set("of", ref("a", approvalFocus.value));
   if (view.value === "airspace" && picked.value)
     for (const [field, what] of Object.entries(picked.value)) words.set(PICKS[field as keyof typeof PICKS], what);
   if (view.value === "timeline")
     for (const [field, what] of Object.entries(timelineWords.value)) if (what) words.set(SAID[field] ?? field, what);
   if (view.value === "memory")
     for (const [field, what] of Object.entries(memoryWords.value)) if (what) words.set(SAID[field] ?? field, what);
+  if (verificationShown.value !== null) words.set("results", ref("v", verificationShown.value));
   if (taskOpen.value !== null) words.set("task", String(taskOpen.value));
   if (agentPanel.value) words.set("agent", agentPanel.value);
   const said = words.toString();
@@ -72,6 +74,8 @@ export function takeAddress(hash: string): boolean {
     agentPanel.value = found.words.get("agent");
     if (found.view === "worktrees") worktreeOf.value = found.words.get("of");
     if (found.view === "conflicts") conflictOf.value = readRef(found.words.get("of") ?? "", "c")?.number ?? null;
+    if (found.view === "approvals") approvalFocus.value = readRef(found.words.get("of") ?? "", "a")?.number ?? null;
+    verificationShown.value = readRef(found.words.get("results") ?? "", "v")?.number ?? null;
     if (found.view === "timeline") timelineWords.value = timelineOf(found.words);
     if (found.view === "memory") memoryWords.value = memoryOf(found.words);
     if (found.view === "airspace") picked.value = pickOf(found.words);

@@ -13,9 +13,9 @@ import { heldAsOf, putLock, putSession } from "./locks";
 import * as tl from "./timeline";
 
 export const room = signal<RoomState["room"] | null>(null);
-const shellCommands = signal<Required<NonNullable<RoomState["shell"]>>>({ start: "bash scripts/start.sh", install: ".venv/bin/relay mcp install", import: ".venv/bin/relay memory import FILE.jsonl" });
+const shellCommands = signal<Required<NonNullable<RoomState["shell"]>>>({ start: "bash scripts/start.sh", install: ".venv/bin/relay mcp install", import: ".venv/bin/relay memory import FILE.jsonl", policies: ".venv/bin/relay verify-policy install" });
 /** A command as it works on the room's machine; before the room has said so, as the README has it. */
-export const shell = (name: "start" | "install" | "import"): string => shellCommands.value[name];
+export const shell = (name: "start" | "install" | "import" | "policies"): string => shellCommands.value[name];
 export const tail = signal<RoomState["tail"] | null>(null);
 export const agents = signal<Agent[]>([]);
 export const tasks = signal<Task[]>([]);

@@ -6,8 +6,8 @@ import { setReferences } from "../text/markdown";
 import { readRef, ref, THINGS } from "../text/reference";
 import { jobs, jumpTo, marked, newestNumber, tasks, timeline } from "./room";
 
-export type View = "room" | "board" | "agents" | "queue" | "airspace" | "locks" | "worktrees" | "timeline" | "memory" | "explore" | "conflicts" | "metrics";
-export const VIEWS: readonly View[] = ["room", "board", "agents", "queue", "airspace", "locks", "worktrees", "timeline", "memory", "explore", "conflicts", "metrics"];
+export type View = "room" | "board" | "agents" | "queue" | "airspace" | "locks" | "worktrees" | "timeline" | "memory" | "explore" | "conflicts" | "metrics" | "landing" | "approvals";
+export const VIEWS: readonly View[] = ["room", "board", "agents", "queue", "airspace", "locks", "worktrees", "timeline", "memory", "explore", "conflicts", "metrics", "landing", "approvals"];
 
 export const view = signal<View>("room");
 export const overlay = signal<"none" | "search" | "help">("none");
@@ -20,6 +20,10 @@ export const taskFocus = signal<number | null>(null);
 export const jobFocus = signal<number | null>(null);
 /** The task whose whole story is shown, by its number. */
 export const taskOpen = signal<number | null>(null);
+/** The verification whose results are shown, by its number. */
+export const verificationShown = signal<number | null>(null);
+/** The approval that somebody asked for, by its number. */
+export const approvalFocus = signal<number | null>(null);
 /** What the airspace view shows the evidence of. A link's key is `linkKey` of state/airspace.ts. */
 export type Picked = { agent: string } | { link: string } | { advisory: string } | null;
 export const picked = signal<Picked>(null);
@@ -87,6 +91,11 @@ export function showConflict(number: number): void {
   show("conflicts");
 }
 
+export function showApproval(number: number): void {
+  approvalFocus.value = number;
+  show("approvals");
+}
+
 export function showMemory(words: Partial<MemoryWords>): void {
   memoryWords.value = { ...NO_MEMORY_WORDS, ...words };
   show("memory");
@@ -106,7 +115,7 @@ export async function showEntry(target: string): Promise<boolean> {
 /** The newest message that is held of what the room said of this handoff. */
 const saidOfHandoff = (number: number): Entry | undefined => timeline.peek().entries.findLast((entry) => entry.meta.handoff === number);
 
-/** Where a `m12`, `t12`, `j12`, `h12` or `r12` in a text or in the address leads (`readRef`). False when there is no such thing. */
+/** Where a `m12`, `t12`, `j12`, `h12`, `r12`, `v12` or `a12` in a text or in the address leads (`readRef`). False when there is no such thing. */
 export async function follow(target: string): Promise<boolean> {
   const found = readRef(target);
   if (!found) return false;
@@ -139,6 +148,14 @@ export async function follow(target: string): Promise<boolean> {
     showMemory({ q: ref("r", found.number) });
     return true;
   }
+  if (found.thing === "v") {
+    verificationShown.value = found.number;
+    return true;
+  }
+  if (found.thing === "a") {
+    showApproval(found.number);
+    return true;
+  }
   return false;
 }
 
@@ -148,11 +165,19 @@ export function knowConflicts(knows: typeof isConflict): void {
   isConflict = knows;
 }
 
+/** Says which verifications and approvals are held; `state/landing.ts` has them. */
+let verified = { verification: (_: number) => false, approval: (_: number) => false };
+export function knowVerified(knows: typeof verified): void {
+  verified = knows;
+}
+
 setReferences(({ thing, number }) => {
   if (thing === "m") return number > 0 && number <= newestNumber();
   if (thing === "h") return saidOfHandoff(number) !== undefined;
   if (thing === "r") return false;
   if (thing === "c") return isConflict(number);
+  if (thing === "v") return verified.verification(number);
+  if (thing === "a") return verified.approval(number);
   return thing === "t" ? tasks.peek().some((task) => task.number === number) : jobs.peek().has(number);
 });
 

@@ -75,8 +75,8 @@ export function ago(time: Time, now: number): string {
 }
 
 /** (1, "file") -> "1 file", (2_000, "file") -> "2,000 files". */
-export function counted(count: number, one: string): string {
-  return `${count.toLocaleString("en")} ${one}${count === 1 ? "" : "s"}`;
+export function counted(count: number, one: string, many = `${one}s`): string {
+  return `${count.toLocaleString("en")} ${count === 1 ? one : many}`;
 }
 
 export function bytes(count: number): string {

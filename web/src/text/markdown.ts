@@ -35,32 +35,32 @@ const mention = {
 
 /** What a bare `#N` of the text that is being rendered stands for. */
 let numbers: "messages" | "tasks" = "messages";
-/** It is the room's own text: its references are always ones. "memories": those to memories are, in small letters, as
+/** It is the room's own text: its references are always ones. Letters: those of these things are, in small letters, as
  * the room writes them. What it quotes may name the R2 of somebody else. */
-export type Own = boolean | "memories";
+export type Own = boolean | "r" | "rva";
 let own: Own = false;
 
 let isThere: (reference: Reference) => boolean = () => false;
 
-/** Which `m14`, `t14`, `j14`, `h14` in people's words are references: what the room has; read at every rendering. */
+/** Which `m14`, `t14`, `j14`, `h14`, `v14`, `a14` in people's words are references: what the room has; read at every rendering. */
 export function setReferences(test: (reference: Reference) => boolean): void {
   isThere = test;
 }
 
 /** `m12` or `#12` is a message, `t12` or `task #12` a task of the board, `j12` or `job #12` a row of the
- * queue, `h12` or `handoff #12` a handoff. */
+ * queue, `h12` or `handoff #12` a handoff, `v12` a verification, `a12` an approval. */
 const reference = {
   name: "reference",
   level: "inline" as const,
-  start: (src: string) => /(?<![\w&/#.@-])(?:(?:(?:tasks?|jobs?|handoffs?)[ \u00a0])?#\d|#?[mtjhr]\d)/i.exec(src)?.index,
+  start: (src: string) => /(?<![\w&/#.@-])(?:(?:(?:tasks?|jobs?|handoffs?)[ \u00a0])?#\d|#?[mtjhrva]\d)/i.exec(src)?.index,
   tokenizer(src: string): Tokens.Generic | undefined {
-    const match = /^(?:(tasks?|jobs?|handoffs?)[ \u00a0])?(#\d{1,9}|#?[mtjhr]\d{1,9})(?![\w-]|\.\w)/.exec(src);
+    const match = /^(?:(tasks?|jobs?|handoffs?)[ \u00a0])?(#\d{1,9}|#?[mtjhrva]\d{1,9})(?![\w-]|\.\w)/.exec(src);
     if (!match) return undefined;
     const word = match[1]?.[0] as "t" | "j" | "h" | undefined;
     const found = readRef(match[2]!, word ?? (numbers === "tasks" ? "t" : "m"));
     if (!found) return undefined;
     // A letter and a digit is also the name of a chip or a paper size.
-    const sure = own === "memories" ? match[2]![0] === "r" : own;
+    const sure = typeof own === "string" ? own.includes(match[2]![0]!) : own;
     if (!match[2]!.startsWith("#") && !sure && numbers !== "tasks" && !isThere(found)) return undefined;
     return { type: "reference", raw: match[0], text: match[0], target: `#${ref(found.thing, found.number)}` };
   },
@@ -97,7 +97,7 @@ const ALLOWED = {
     "ul", "ol", "li", "table", "thead", "tbody", "tr", "th", "td", "a", "span",
   ],
   ALLOWED_ATTR: ["href", "title", "class", "align", "start"],
-  ALLOWED_URI_REGEXP: /^(?:https?:|mailto:|#[mtjhr]\d+$)/i,
+  ALLOWED_URI_REGEXP: /^(?:https?:|mailto:|#[mtjhrva]\d+$)/i,
   ALLOW_DATA_ATTR: false,
   ALLOW_ARIA_ATTR: false,
   RETURN_DOM_FRAGMENT: true as const,

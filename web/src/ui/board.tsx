@@ -12,6 +12,7 @@ import { ref } from "../text/reference";
 import type { Task, TaskStatus } from "../types";
 import { attempt, hued, Icon, IconButton, toast } from "./bits";
 import { ProximityBadge } from "./proximity";
+import { TaskMark } from "./verified";
 
 const COLUMNS: readonly { status: TaskStatus; name: string; empty: string }[] = [
   { status: "pending", name: "Pending", empty: "Nothing waits. Add a task above, or write /task in the room." },
@@ -174,6 +175,7 @@ function Card({ task }: { task: Task }) {
         <span>{task.assignee ? "" : `by ${task.created_by}`}</span>
         <span class="muted">{ago(task.updated_at ?? task.created_at, now.value)}</span>
       </div>
+      <TaskMark task={task.id} />
       {status !== "done" && <ProximityBadge name={task.assignee} />}
     </li>
   );

@@ -17,6 +17,7 @@ import { HandoffAsked } from "./handoff_answers";
 import { Markdown } from "./markdown";
 import { AdvisoryEntry, Changed } from "./proximity";
 import { Receipts } from "./receipts";
+import { NoticeOf, VERIFIED } from "./verified";
 
 const ROLE: Record<string, string> = { agent: "agent", dispatcher: "dispatcher", system: "room", advisory: "advisory", human: "" };
 
@@ -149,7 +150,7 @@ export const EntryRow = memo(function EntryRow({ entry, previous, lit, found }: 
         {!together && (
           <header>
             <span class="speaker">{entry.speaker}</span>
-            {ROLE[entry.kind] && <span class="role">{ROLE[entry.kind]}</span>}
+            {ROLE[entry.kind] && !VERIFIED.has(entry.meta.notice ?? "") && <span class="role">{ROLE[entry.kind]}</span>}
             {marks.map(([name, why]) => (
               <span key={name} class={`mark mark-${name}`} tabIndex={0} data-tip={why} data-testid={`mark-${name}`}>{name}</span>
             ))}
@@ -160,9 +161,10 @@ export const EntryRow = memo(function EntryRow({ entry, previous, lit, found }: 
           </header>
         )}
         {needsQuote(entry, previous) && <Quote id={entry.in_reply_to!} />}
-        {entry.kind === "advisory" ? <AdvisoryEntry entry={entry} /> : <Markdown text={withoutFooter(entry)} numbers={aboutTasks(entry, entryOf(entry.in_reply_to ?? "")) ? "tasks" : "messages"} own={entry.kind === "system" && "memories"} />}
+        {entry.kind === "advisory" ? <AdvisoryEntry entry={entry} /> : <Markdown text={withoutFooter(entry)} numbers={aboutTasks(entry, entryOf(entry.in_reply_to ?? "")) ? "tasks" : "messages"} own={entry.kind === "system" && (VERIFIED.has(entry.meta.notice ?? String(entry.meta.command)) ? "rva" : "r")} />}
         {entry.meta.notice === "conflict" && entry.meta.conflict !== undefined && <ConflictAsked number={entry.meta.conflict} />}
         {entry.meta.notice === "handoff" && <HandoffAsked entry={entry.id} />}
+        <NoticeOf entry={entry} />
         <Changed entry={entry} />
         <Footer entry={entry} />
         <WasGiven entry={entry} />

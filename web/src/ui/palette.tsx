@@ -33,6 +33,8 @@ const ACTIONS: readonly { title: string; note: string; icon: IconName; run: () =
   { title: "Worktrees", note: "g w", icon: "branch", run: () => show("worktrees") },
   { title: "Timeline", note: "g t", icon: "timeline", run: () => show("timeline") },
   { title: "Memory", note: "g m", icon: "memory", run: () => show("memory") },
+  { title: "Landing", note: "g d", icon: "landing", run: () => show("landing") },
+  { title: "Approvals", note: "g p", icon: "approve", run: () => show("approvals") },
   { title: "Explore", note: "g x", icon: "route", run: () => show("explore") },
   { title: "Metrics", note: "g f", icon: "metrics", run: () => show("metrics") },
   { title: "Write a message", note: "c", icon: "send", run: callComposer },
@@ -159,7 +161,7 @@ export function Palette() {
 }
 
 const KEYS: readonly [string, readonly [string, string][]][] = [
-  ["Everywhere", [["/ or c", "write a message"], ["Ctrl K", "search, or go anywhere"], ["g r", "room"], ["g b", "board"], ["g a", "agents"], ["g q", "queue"], ["g s", "airspace"], ["g l", "locks"], ["g w", "worktrees"], ["g t", "timeline"], ["g m", "memory"], ["g c", "conflicts"], ["g x", "explore"], ["g f", "metrics"], ["t", "theme: system, light, dark"], ["?", "these keys"], ["Esc", "close, or leave the field"]]],
+  ["Everywhere", [["/ or c", "write a message"], ["Ctrl K", "search, or go anywhere"], ["g r", "room"], ["g b", "board"], ["g a", "agents"], ["g q", "queue"], ["g s", "airspace"], ["g l", "locks"], ["g w", "worktrees"], ["g t", "timeline"], ["g m", "memory"], ["g c", "conflicts"], ["g d", "landing"], ["g p", "approvals"], ["g x", "explore"], ["g f", "metrics"], ["t", "theme: system, light, dark"], ["?", "these keys"], ["Esc", "close, or leave the field"]]],
   ["Room", [["j  k", "next, previous entry"], ["r", "reply to the entry in focus"], ["End", "go to the newest"]]],
   ["Writing", [["Enter", "send"], ["Shift Enter", "new line"], ["@", "name an agent, @all for everyone"], ["/", "a command, at the start"], ["Tab", "take the completion"]]],
   ["Airspace", [["← → ↑ ↓", "turn it, or move the plan"], ["Shift ←", "move it in 3D"], ["+ or -", "nearer, farther"], ["0", "all of it, as at first"], ["Tab", "from agent to agent"]]],

@@ -10,6 +10,7 @@ import { Diffstat } from "./diffstat";
 import { term } from "../text/terms";
 import { Markdown } from "./markdown";
 import { Term } from "./term";
+import { AgentMark, AnswerMark, VERIFIED } from "./verified";
 
 const TERM_OF: Readonly<Record<Level, string | null>> = { clear: null, advisory: "ta", resolution: "ra" };
 
@@ -41,6 +42,14 @@ export function ProximityBadge({ name }: { name: string | null }) {
 export function AdvisoryEntry({ entry }: { entry: Entry }) {
   // What one means to do next, passed on to the others: one line, no advisory of its own.
   if (entry.meta.intent) return <div class="said-intent" data-testid="said-intent"><Markdown text={entry.body} /></div>;
+  // What came of an agent's work is told to it like this, too.
+  if (entry.meta.notice && VERIFIED.has(entry.meta.notice))
+    return (
+      <div class="said-advisory said-unknown" data-testid="said-notice">
+        <p class="said-head">{entry.to.map((name) => <Who key={name} name={name} />)}</p>
+        <Markdown text={entry.body} own="rva" />
+      </div>
+    );
   const one = advisoryOf(entry);
   // What was said then is in the entry; what it is now, in the advisory.
   const said = typeof entry.meta.advisory === "object" ? entry.meta.advisory : null;
@@ -77,6 +86,7 @@ export function Changed({ entry }: { entry: Entry }) {
       <Diffstat of={tree} files />
       {tree.beside && <span class="muted">with what {tree.beside.join(", ")} did there at once</span>}
       <button type="button" class="link" onClick={() => showWorktree(entry.speaker)} data-testid="show-diff">Show diff</button>
+      <AnswerMark job={entry.job} />
     </div>
   );
 }
@@ -91,7 +101,7 @@ export function Whereabouts({ name }: { name: string }) {
       {tree && (
         <div>
           <dt>Branch</dt>
-          <dd><code>{tree.branch}</code> {tree.files ? <button type="button" class="link" onClick={() => showWorktree(name)}><Diffstat of={tree} files /></button> : <span class="muted">no change</span>}</dd>
+          <dd><code>{tree.branch}</code> <AgentMark name={name} /> {tree.files ? <button type="button" class="link" onClick={() => showWorktree(name)}><Diffstat of={tree} files /></button> : <span class="muted">no change</span>}</dd>
         </div>
       )}
       <div>

@@ -4,13 +4,14 @@ import { useEffect } from "preact/hooks";
 import { openAdvisories } from "../state/airspace";
 import { openConflicts } from "../state/conflicts";
 import { explorations } from "../state/explorations";
+import { landing, landingUsed, waitingApprovals } from "../state/landing";
 import { line, outdated, reconnectNow } from "../state/live";
 import { askName, nextTheme, personName, theme } from "../state/prefs";
 import { agents, entryOf, goToEnd, jobs, loaded, now, people, ready, room, shell, tail, tasks, workers } from "../state/room";
 import { locks } from "../state/locks";
 import { unread } from "../state/unread";
 import { worktrees } from "../state/worktrees";
-import { agentPanel, callComposer, overlay, phone, replyTo, show, taskOpen, view, type View } from "../state/view";
+import { agentPanel, callComposer, overlay, phone, replyTo, show, taskOpen, verificationShown, view, type View } from "../state/view";
 import { AgentList, DispatcherRow, AgentPanel, AgentsView } from "./agents";
 import { Icon, IconButton, Toasts, Tooltip, hued, type IconName } from "./bits";
 import { BoardView } from "./board";
@@ -37,12 +38,19 @@ const TABS: readonly { view: View; name: string; icon: IconName; keys: string }[
   { view: "timeline", name: "Timeline", icon: "timeline", keys: "g t" },
   { view: "memory", name: "Memory", icon: "memory", keys: "g m" },
   { view: "conflicts", name: "Conflicts", icon: "merge", keys: "g c" },
+  { view: "landing", name: "Landing", icon: "landing", keys: "g d" },
+  { view: "approvals", name: "Approvals", icon: "approve", keys: "g p" },
   { view: "explore", name: "Explore", icon: "route", keys: "g x" },
   { view: "metrics", name: "Metrics", icon: "metrics", keys: "g f" },
 ];
-/** A room that explored nothing, or in which nothing conflicts, has no need of the tab; its keys and its address lead there all
- * the same. */
-const needed = (tab: View): boolean => tab === view.value || (tab === "explore" ? explorations.value.length > 0 : tab === "conflicts" ? openConflicts.value.length > 0 : true);
+/** What the room has nothing of needs no tab; its keys and its address lead there all the same. */
+const NEEDED: Partial<Record<View, () => boolean>> = {
+  explore: () => explorations.value.length > 0,
+  conflicts: () => openConflicts.value.length > 0,
+  landing: () => landingUsed.value,
+  approvals: () => waitingApprovals.value.length > 0,
+};
+const needed = (tab: View): boolean => tab === view.value || (NEEDED[tab]?.() ?? true);
 const tabsNow = () => TABS.filter((tab) => needed(tab.view));
 
 function count(tab: View): number {
@@ -65,6 +73,10 @@ function count(tab: View): number {
       return 0;
     case "conflicts":
       return openConflicts.value.length;
+    case "landing":
+      return landing.value?.queue.length ?? 0;
+    case "approvals":
+      return waitingApprovals.value.length;
     case "explore":
       return explorations.value.filter((one) => one.state === "waiting").length;
     case "worktrees":
@@ -72,7 +84,7 @@ function count(tab: View): number {
   }
 }
 
-const alarms = (tab: View): boolean => tab === "agents" || tab === "conflicts" || (tab === "airspace" && openAdvisories.value[0]?.level === "resolution");
+const alarms = (tab: View): boolean => tab === "agents" || tab === "conflicts" || tab === "approvals" || (tab === "airspace" && openAdvisories.value[0]?.level === "resolution");
 const airspaceView = () => import("../airspace/view");
 const locksView = () => import("./locks");
 const taskPanel = () => import("./task");
@@ -81,6 +93,9 @@ const memoryView = () => import("../memory/view");
 const exploreView = () => import("../explore/view");
 const conflictsView = () => import("../conflicts/view");
 const metricsView = () => import("../metrics/view");
+const landingView = () => import("../landing/view");
+const approvalsView = () => import("../landing/approvals");
+const resultsPanel = () => import("../landing/results");
 const timelineView = () => import("../timeline/view");
 
 function Tabs() {
@@ -290,11 +305,14 @@ export function Shell() {
         {view.value === "timeline" && <Lazy load={timelineView} />}
         {view.value === "memory" && <Lazy load={memoryView} />}
         {view.value === "conflicts" && <Lazy load={conflictsView} />}
+        {view.value === "landing" && <Lazy load={landingView} />}
+        {view.value === "approvals" && <Lazy load={approvalsView} />}
         {view.value === "explore" && <Lazy load={exploreView} />}
         {view.value === "metrics" && <Lazy load={metricsView} />}
       </main>
       <AgentPanel />
       {taskOpen.value !== null && <Lazy load={taskPanel} over />}
+      {verificationShown.value !== null && <Lazy load={resultsPanel} over />}
       {phone.value && <div class="bottom-tabs"><Tabs /></div>}
       {overlay.value === "search" && <Palette />}
       {overlay.value === "help" && <Help />}

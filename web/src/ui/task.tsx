@@ -4,6 +4,7 @@ import { useEffect, useState } from "preact/hooks";
 import { api, ApiError } from "../api";
 import { BADGES, remarks } from "../state/board";
 import { roomNow } from "../state/locks";
+import { put, verifications } from "../state/landing";
 import { tasks } from "../state/room";
 import { taskOpen } from "../state/view";
 import "../style/task.css";
@@ -12,6 +13,7 @@ import { ref } from "../text/reference";
 import type { Task, TaskDetail } from "../types";
 import { attempt, Icon, IconButton, Layer, toast, Words } from "./bits";
 import { Who } from "./proximity";
+import { VerificationMark } from "./verified";
 
 const STATUS: Readonly<Record<Task["status"], string>> = { pending: "Pending", in_progress: "In progress", done: "Done" };
 
@@ -63,9 +65,13 @@ export default function TaskPanel() {
     );
     return () => { gone = true; };
   }, [number, seen]);
-  const close = (): void => { taskOpen.value = null; };
   const whole = told?.number === number ? told : null;
   const task = live ?? whole;
+  const verified = [...verifications.value.values()].filter((one) => one.task !== null && one.task === task?.id).sort((a, b) => b.number - a.number);
+  useEffect(() => {
+    if (task) api.verifications({ task: task.id }).then(put, () => undefined);
+  }, [task?.id]);
+  const close = (): void => { taskOpen.value = null; };
   // What went wrong stands below, whole.
   const said = task ? remarks(task, tasks.value, roomNow.value).filter((remark) => remark.tone !== "bad") : [];
   const reopen = async (): Promise<void> => {
@@ -85,6 +91,7 @@ export default function TaskPanel() {
         {task?.description && task.description.trim() !== task.title && <pre class="value" tabIndex={0} aria-label="Description" data-testid="task-description">{task.description}</pre>}
         {task?.note && task.note !== task.error_message && <p class="note" data-testid="task-note"><Words text={task.note} /></p>}
         {task?.error_message && <section><h3>Error</h3><pre class="value value-bad" tabIndex={0} aria-label="Error" data-testid="task-error">{task.error_message}</pre></section>}
+        {verified.length > 0 && <section><h3>Verified</h3><ul class="verified-list" data-testid="task-verified">{verified.map((one) => <li key={one.number}><VerificationMark of={one} /> <span class="muted">{ago(one.at, roomNow.value)}</span> {one.reason && <span>{one.reason}</span>}</li>)}</ul></section>}
         {whole && <Value name="Input" value={whole.input_data} testid="task-input" />}
         {whole && <Value name="Result" value={whole.result} testid="task-result" />}
         {whole && whole.history.length > 0 && (

@@ -3,18 +3,22 @@
 import { useEffect, useState } from "preact/hooks";
 import { api, ApiError } from "../api";
 import { room } from "../state/room";
-import { showAirspace, showConflict, worktreeOf } from "../state/view";
+import { show, showAirspace, showConflict, worktreeOf } from "../state/view";
 import { loadConflicts, openConflicts } from "../state/conflicts";
 import { fewPaths, mergeWords, place, plan } from "../state/merging";
+import { entryOfAgent, landing, landingRequired } from "../state/landing";
 import { loadWorktrees, order, troubles, worktrees, worktreesProblem } from "../state/worktrees";
 import type { Worktree, WorktreeDiff } from "../worktree_types";
 import "../style/worktrees.css";
+import { LandDialog } from "../landing/land_dialog";
+import { testsAnything } from "../landing/words";
 import { counted } from "../text/format";
-import { attempt, Copyable, Icon, IconButton, Layer, toast, Words } from "./bits";
+import { attempt, Copyable, Icon, IconButton, Layer, tell, toast, Words } from "./bits";
 import { Diffstat } from "./diffstat";
 import { DiscardDialog } from "./discard_dialog";
 import { MergeForm, type MergeChoice } from "./merge_form";
 import { Who } from "./proximity";
+import { AgentMark } from "./verified";
 import { DiffView } from "./worktrees_diff";
 
 const MARKS: Readonly<Record<string, string>> = { clean: "✓", joins: "✓", conflicts: "✕", nothing: "–", unknown: "?" };
@@ -61,7 +65,10 @@ function asks(tree: Worktree): boolean {
   return tree.merges === "conflicts" && !tree.unsettled && !tree.merging;
 }
 
-function MergeDialog({ tree, onClose }: { tree: Worktree; onClose: () => void }) {
+/** Why an agent's branch is not merged directly. */
+const BY_QUEUE = "Agents' branches land by the queue only: it tests them together before the main branch moves.";
+
+function MergeDialog({ tree, onClose, onLand }: { tree: Worktree; onClose: () => void; onLand: () => void }) {
   const [state, setState] = useState<"asks" | "merging" | "refused">("asks");
   const [words, setWords] = useState("");
   const [choice, setChoice] = useState<MergeChoice | null>(null);
@@ -103,11 +110,13 @@ function MergeDialog({ tree, onClose }: { tree: Worktree; onClose: () => void })
     void loadWorktrees();
   };
   const now = worktrees.value?.find((w) => w.agent === tree.agent) ?? tree;
+  const only = landingRequired.value;
   return (
     <Layer label={`Merge ${tree.branch}`} class="merge-dialog" onClose={onClose} testid="merge-dialog">
       <h2>Merge <code>{tree.branch}</code></h2>
-      {state !== "refused" && <ul class="plan">{plan(now, order.value).map((line) => <li key={line} class={/^This sets|^Better merge/.test(line) ? "plan-warn" : ""}><Words text={line} /></li>)}</ul>}
-      {state !== "refused" && <MergeForm agent={tree.agent} onChange={setChoice} />}
+      {state !== "refused" && !only && <ul class="plan">{plan(now, order.value).map((line) => <li key={line} class={/^This sets|^Better merge/.test(line) ? "plan-warn" : ""}><Words text={line} /></li>)}</ul>}
+      {only && <p class="notice notice-warn" data-testid="by-queue">{BY_QUEUE}</p>}
+      {state !== "refused" && !only && <MergeForm agent={tree.agent} onChange={setChoice} />}
       {state === "refused" && (
         <>
           <p class="problem" role="alert" data-testid="merge-refused">Not merged: {words}</p>
@@ -116,10 +125,11 @@ function MergeDialog({ tree, onClose }: { tree: Worktree; onClose: () => void })
       )}
       <div class="dialog-act">
         <button type="button" class="button" onClick={onClose}>{state === "refused" ? "Close" : "Not now"}</button>
-        {state === "refused" && <button type="button" class="button" onClick={() => { setChoice(null); setState("asks"); }} data-testid="merge-again">Look again</button>}
-        {state === "refused" && failed && <button type="button" class="button danger" onClick={() => void merge(true)} data-testid="merge-untested">Merge although the tests fail</button>}
-        {state !== "refused" && asks(tree) && <button type="button" class="button primary" disabled={state === "merging"} onClick={() => void ask()} data-testid="merge-ask">Settle the conflict</button>}
-        {state !== "refused" && !asks(tree) && <button type="button" class="button primary" disabled={state === "merging" || !choice} onClick={() => void merge()} data-testid="merge-now">{state === "merging" ? "Merging…" : "Merge"}</button>}
+        {!asks(tree) && <button type="button" class={`button ${only ? "primary" : ""}`} disabled={state === "merging"} onClick={onLand} data-tip="Tested together with what else is in the queue" data-testid="merge-land"><Icon name="landing" size={14} /> Land…</button>}
+        {state === "refused" && !only && <button type="button" class="button" onClick={() => { setChoice(null); setState("asks"); }} data-testid="merge-again">Look again</button>}
+        {state === "refused" && failed && !only && <button type="button" class="button danger" onClick={() => void merge(true)} data-testid="merge-untested">Merge although the tests fail</button>}
+        {state !== "refused" && !only && asks(tree) && <button type="button" class="button primary" disabled={state === "merging"} onClick={() => void ask()} data-testid="merge-ask">Settle the conflict</button>}
+        {state !== "refused" && !only && !asks(tree) && <button type="button" class="button primary" disabled={state === "merging" || !choice} onClick={() => void merge()} data-testid="merge-now">{state === "merging" ? "Merging…" : "Merge"}</button>}
       </div>
     </Layer>
   );
@@ -130,18 +140,26 @@ async function abort(agent: string): Promise<void> {
   void loadWorktrees();
 }
 
-function Row({ tree, onMerge, onDiscard }: { tree: Worktree; onMerge: () => void; onDiscard: () => void }) {
+/** It is in the landing queue. */
+function Queued({ agent }: { agent: string }) {
+  const entry = entryOfAgent(agent);
+  if (!entry) return null;
+  return <button type="button" class="link queued" onClick={() => show("landing")} data-tip={entry.note || undefined} data-testid="in-queue">in the landing queue{entry.state === "testing" ? ": is tested" : ""}</button>;
+}
+
+function Row({ tree, onMerge, onLand, onDiscard }: { tree: Worktree; onMerge: () => void; onLand: () => void; onDiscard: () => void }) {
   const open = worktreeOf.value === tree.agent;
   return (
     <tr data-testid="worktree" data-agent={tree.agent} class={open ? "open" : ""}>
       <td><button type="button" class="link plain-link" onClick={() => showAirspace({ agent: tree.agent })} data-tip="Show in airspace"><Who name={tree.agent} /></button>{tree.working && <span class="tag working" data-tip="Its turn is running. You can merge or discard when it has ended.">at work</span>}</td>
       <td class="branch"><code>{tree.branch}</code>{!tree.own && <span class="tag" data-tip={`A checkout of its own: ${tree.path}`}>own checkout</span>}</td>
       <td><Commits tree={tree} /></td>
-      <td>{tree.files ? <Diffstat of={tree} files /> : <span class="muted">no change</span>}</td>
-      <td><Merges tree={tree} /></td>
+      <td><span class="tree-changes">{tree.files ? <Diffstat of={tree} files /> : <span class="muted">no change</span>}<AgentMark name={tree.agent} /></span></td>
+      <td><Merges tree={tree} /><Queued agent={tree.agent} /></td>
       <td class="act">
         <button type="button" class="button small" aria-pressed={open} disabled={!tree.files} onClick={() => (worktreeOf.value = open ? null : tree.agent)} data-testid="diff-open">{open ? "Hide diff" : "Diff"}</button>
-        <button type="button" class="button small" disabled={tree.working === true || !(["clean", "joins", "unknown"].includes(tree.merges ?? "") || asks(tree))} onClick={onMerge} data-testid="merge">Merge…</button>
+        {!landingRequired.value && <button type="button" class="button small" disabled={tree.working === true || !(["clean", "joins", "unknown"].includes(tree.merges ?? "") || asks(tree))} onClick={onMerge} data-testid="merge">Merge…</button>}
+        {landing.value && <button type="button" class="button small" disabled={!["clean", "joins", "unknown", "conflicts"].includes(tree.merges ?? "") || entryOfAgent(tree.agent)?.state === "testing"} onClick={onLand} data-tip="Put it into the landing queue: tested together with the others" data-testid="land">Land…</button>}
         {tree.own && tree.merging && <button type="button" class="button small" disabled={tree.working === true} onClick={() => void abort(tree.agent)} data-tip="Its files go back to the state before the merge. Git keeps what stands in them." data-testid="abort">Give the merge up</button>}
         {tree.own && <button type="button" class="button small" disabled={tree.working === true || (!tree.files && !tree.ahead)} onClick={onDiscard} data-testid="discard">Discard…</button>}
       </td>
@@ -164,7 +182,11 @@ function Diff({ tree }: { tree: Worktree }) {
   }, [version]);
   return (
     <section class="diff-box" aria-label={`Diff of ${tree.agent}`}>
-      <header><h2><Who name={tree.agent} /> <span class="muted">{tree.branch}</span></h2><IconButton icon="close" label="Hide diff" onClick={() => (worktreeOf.value = null)} /></header>
+      <header>
+        <h2><Who name={tree.agent} /> <span class="muted">{tree.branch}</span></h2>
+        {landing.value && testsAnything(landing.value) && <button type="button" class="button small" onClick={() => void tell(api.verifyWork(tree.agent))} data-tip="Run the policies on it as it stands, without landing it" data-testid="verify-work">Verify</button>}
+        <IconButton icon="close" label="Hide diff" onClick={() => (worktreeOf.value = null)} />
+      </header>
       {tree.conflicts.length > 0 && <p class="diff-note diff-note-warn" data-testid="diff-conflicts">The main branch has changed the same lines in {tree.conflicts.slice(0, 5).map((path, i) => <span key={path}>{i > 0 && ", "}<code>{path}</code></span>)}{tree.conflicts.length > 5 ? ` and ${tree.conflicts.length - 5} more` : ""}. Ask {tree.agent} to merge the main branch into its own.</p>}
       {tree.left_out && tree.left_out.length > 0 && <p class="diff-note">Not in the diff, because git would not store it: {tree.left_out.slice(0, 5).map((path, i) => <span key={path}>{i > 0 && ", "}<code>{path}</code></span>)}</p>}
       {problem && <p class="problem" role="alert">{problem}</p>}
@@ -193,6 +215,7 @@ function Empty() {
 
 export default function WorktreesView() {
   const [merging, setMerging] = useState<string | null>(null);
+  const [landed, setLanded] = useState<string | null>(null);
   const [discarding, setDiscarding] = useState<string | null>(null);
   useEffect(() => void loadWorktrees(), []);
   const list = worktrees.value;
@@ -210,10 +233,11 @@ export default function WorktreesView() {
         <div class={`worktrees-list ${shown ? "with-diff" : ""}`}>
           <table class="trees">
             <thead><tr><th>Agent</th><th>Branch</th><th>Commits</th><th>Changes</th><th>Merge</th><th><span class="offscreen">Actions</span></th></tr></thead>
-            <tbody>{list.map((tree) => <Row key={tree.agent} tree={tree} onMerge={() => setMerging(tree.agent)} onDiscard={() => setDiscarding(tree.agent)} />)}</tbody>
+            <tbody>{list.map((tree) => <Row key={tree.agent} tree={tree} onMerge={() => setMerging(tree.agent)} onLand={() => setLanded(tree.agent)} onDiscard={() => setDiscarding(tree.agent)} />)}</tbody>
           </table>
         </div>
       )}
+      {landingRequired.value && list && list.length > 0 && <p class="merge-order" data-testid="landing-required">{BY_QUEUE} <button type="button" class="link" onClick={() => show("landing")}>Change that</button></p>}
       {order.value.length > 1 && order.value.some((turn) => turn.sets_back.length) && (
         <p class="merge-order" data-testid="merge-order">Merge in this order, so that the fewest are set back: {order.value.map((turn, i) => <span key={turn.agent}>{i > 0 && ", "}<Who name={turn.agent} />{turn.first && ` (after it has merged ${list?.[0] ? main(list[0]) : "main"})`}</span>)}.</p>
       )}
@@ -221,7 +245,8 @@ export default function WorktreesView() {
       {shown && <Diff tree={shown} />}
       {(!list || !list.length) && (list || worktreesProblem.value ? <Empty /> : <p class="diff-note" role="status">Reading the worktrees…</p>)}
       {worktreeOf.value && list && list.length > 0 && !shown && <p class="diff-note">{worktreeOf.value} has no worktree now.</p>}
-      {asked && <MergeDialog tree={asked} onClose={() => setMerging(null)} />}
+      {asked && <MergeDialog tree={asked} onClose={() => setMerging(null)} onLand={() => { setMerging(null); setLanded(asked.agent); }} />}
+      {landed && <LandDialog agents={[landed]} onClose={() => setLanded(null)} />}
       {unwanted && <DiscardDialog tree={unwanted} onClose={() => setDiscarding(null)} />}
     </section>
   );

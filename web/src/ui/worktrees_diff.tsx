@@ -76,16 +76,18 @@ function File({ file, open, onToggle, conflict, at = "" }: { file: FileDiff; ope
   );
 }
 
-/** The files of a short diff, all open. */
+/** The files of a diff, one below the other. */
 export function DiffFiles({ text }: { text: string }) {
   const files = useMemo(() => parseDiff(text), [text]);
-  const [closed, setClosed] = useState<ReadonlySet<string>>(new Set());
+  const first = useMemo(() => openAtFirst(files), [files]);
+  /** Those that somebody has opened or closed. */
+  const [turned, setTurned] = useState<ReadonlySet<string>>(new Set());
   const toggle = (path: string): void => {
-    const next = new Set(closed);
+    const next = new Set(turned);
     if (!next.delete(path)) next.add(path);
-    setClosed(next);
+    setTurned(next);
   };
-  return <div class="diff-files wrap">{files.map((file) => <File key={file.path} file={file} open={!closed.has(file.path)} conflict={false} onToggle={() => toggle(file.path)} />)}</div>;
+  return <div class="diff-files wrap">{files.map((file) => <File key={file.path} file={file} open={first.has(file.path) !== turned.has(file.path)} conflict={false} onToggle={() => toggle(file.path)} />)}</div>;
 }
 
 /** The files that are open at first: from the top, until LINES_OPEN lines. */

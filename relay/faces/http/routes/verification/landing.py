@@ -29,6 +29,7 @@ class LandingRoutes:
         return [
             web.get("/api/landing", self.state),
             web.get("/api/landing/plan", self.plan),
+            web.get("/api/landing/{number:[0-9]{1,9}}/diff", self.diff),
             web.post("/api/landing", self.land),
             web.patch("/api/landing", self.configure),
             web.post("/api/landing/{agent}/cancel", self.cancel),
@@ -42,6 +43,11 @@ class LandingRoutes:
         """`?agents=A,B`: `{plan: [...]}`: what would land, and what would not."""
         named = Query(request, "agents").text("agents") or ""
         return answer({"plan": await self._view.plan([name for name in named.split(",") if name])})
+
+    async def diff(self, request: web.Request) -> web.Response:
+        """`{diff, truncated}`: what an entry of the queue changes."""
+        Query(request)
+        return answer(await self._view.diff(int(request.match_info["number"])))
 
     async def land(self, request: web.Request) -> web.Response:
         """`{name?, agents?: [...], all?: true}` -> `{success, reason}`."""

@@ -14,12 +14,13 @@ from aiohttp import web
 from relay.airspace.worktrees.registry import WorktreeRegistry
 from relay.faces.http.requests.errors import answer
 from relay.faces.http.requests.middleware import CREDENTIAL
-from relay.faces.http.requests.parsing import Body, Query, bad
+from relay.faces.http.requests.parsing import Body, Query, bad, numbered
 from relay.faces.http.requests.reader import RequestReader
 from relay.git.diff import unified
 from relay.git.run import GitError
 from relay.model import Fault, Refusal
 from relay.model.actions import Action, Approve, Reject, Verify
+from relay.model.references import Thing
 from relay.room.person_actions import PersonActions
 from relay.store.ports import Store, Tx
 from relay.verification import approvals, journal
@@ -58,17 +59,25 @@ class VerificationRoutes:
         ]
 
     async def newest(self, request: web.Request) -> web.Response:
-        """`?agent=&before=&limit=`: `{verifications: [...]}`, the newest first, without what their runs printed."""
-        query = Query(request, "agent", "before", "limit")
-        limit, agent = query.whole("limit", 30, high=MOST_SHOWN), query.text("agent")
+        """`?agent=&task=&numbers=v3,v4&before=&limit=`: `{verifications: [...]}`, the newest first, without what
+        their runs printed. `agent`, `task` (its id): of these alone; `numbers`: exactly these."""
+        query = Query(request, "agent", "task", "numbers", "before", "limit")
+        limit = query.whole("limit", 30, high=MOST_SHOWN)
+        agent, task = query.text("agent"), query.text("task")
         before = query.whole("before", 2**31, high=2**31)
+        numbers = _numbers(query.text("numbers") or "")
+
+        async def find(tx: Tx) -> list[Verification]:
+            if numbers:
+                return await journal.numbered(tx, numbers)
+            if task:
+                return await journal.newest_of_task(tx, task, limit)
+            if agent:
+                return await journal.newest_of_agent(tx, agent, limit)
+            return await journal.newest_verifications(tx, limit, before)
 
         async def work(tx: Tx) -> list[Json]:
-            found = (
-                await journal.newest_of_agent(tx, agent, limit)
-                if agent
-                else await journal.newest_verifications(tx, limit, before)
-            )
+            found = await find(tx)
             return [each.as_json(await journal.results_of(tx, each.number), output=False) for each in found]
 
         return answer({"verifications": await self._store.read(work)})
@@ -157,6 +166,15 @@ def only_people(request: web.Request) -> None:
     if not request[CREDENTIAL].person:
         message = "Only a person orders that, and this is an agent's key."
         raise Refusal(message, "Ask a person.", Fault.FORBIDDEN, "scope")
+
+
+def _numbers(said: str) -> list[int]:
+    """`v3,v4` as numbers. Raises BadRequest."""
+    read = [numbered(one, Thing.VERIFICATION) for one in said.split(",") if one]
+    found = [number for number in read if number is not None]
+    if len(found) != len(read) or len(found) > MOST_SHOWN:
+        raise bad("numbers names something else.", f"At most {MOST_SHOWN} verifications, as v3,v4.")
+    return found
 
 
 def _number(request: web.Request, letters: str) -> int:

@@ -1,0 +1,72 @@
+/** What would land, and by what it would be tested, before it is put into the landing queue. */
+
+import { useEffect, useState } from "preact/hooks";
+import { api, ApiError } from "../api";
+import { landing, loadLanding } from "../state/landing";
+import { show } from "../state/view";
+import "../style/landing.css";
+import "../style/worktrees.css";
+import { counted } from "../text/format";
+import { attempt, Layer, toast, Words } from "../ui/bits";
+import { Who } from "../ui/proximity";
+import { Paths } from "./parts";
+import type { Planned } from "./types";
+import { testsAnything } from "./words";
+
+function Row({ of }: { of: Planned }) {
+  const merge = landing.value?.merge_test ? ["the merge test"] : [];
+  const tests = [...of.policies, ...merge];
+  return (
+    <li class={of.why ? "plan-not" : ""} data-testid="planned" data-agent={of.agent} data-may={!of.why}>
+      <p class="plan-head"><Who name={of.agent} /> <code>{of.branch}</code></p>
+      {of.files.length > 0 && <p>{counted(of.files.length, "file")}: <Paths of={of.files} /></p>}
+      {of.why ? <p class="plan-why">Not now: <Words text={of.why} />.</p> : tests.length ? <p>Tested by {tests.join(", ")}.</p> : <p class="plan-untested">It lands as <b>not tested</b>: no policy is for it.</p>}
+      {!of.why && of.needs_approval && <p>A person has to approve it.</p>}
+    </li>
+  );
+}
+
+/** `agents`: of these; empty = of all that have work. */
+export function LandDialog({ agents, onClose }: { agents: readonly string[]; onClose: () => void }) {
+  const [plan, setPlan] = useState<readonly Planned[] | null>(null);
+  const [problem, setProblem] = useState("");
+  const [busy, setBusy] = useState(false);
+  useEffect(() => {
+    let gone = false;
+    if (!landing.peek()) void loadLanding();
+    api.landingPlan(agents).then(
+      (found) => { if (!gone) setPlan(found); },
+      (error: unknown) => {
+        if (!(error instanceof ApiError)) throw error;
+        if (!gone) setProblem([error.message, error.fix].filter(Boolean).join(" "));
+      },
+    );
+    return () => { gone = true; };
+  }, []);
+  const may = plan?.filter((one) => !one.why).map((one) => one.agent) ?? [];
+  const land = async (): Promise<void> => {
+    setBusy(true);
+    let said = "";
+    const went = await attempt(api.land(may).then((done) => (said = done.reason ?? "")));
+    setBusy(false);
+    if (!went) return;
+    toast(said.replace(/`/g, "") || "It is in the landing queue.", { action: { label: "Show the queue", run: () => show("landing") } });
+    void loadLanding();
+    onClose();
+  };
+  const one = agents.length === 1 ? agents[0]! : "";
+  return (
+    <Layer label={one ? `Land the branch of ${one}` : "Land all"} class="merge-dialog land-dialog" onClose={onClose} testid="land-dialog">
+      <h2>{one ? <>Land the branch of {one}</> : "Land all branches with work"}</h2>
+      <p class="muted">{testsAnything(landing.value ?? { policies: 1, merge_test: false }) ? "Branches in the queue are merged one onto the other and tested together. The main branch moves to what passed, and only to that." : "Branches in the queue are merged one onto the other. There are no policies, so nothing tests them."}</p>
+      {!plan && !problem && <p class="muted" role="status">Looking at the branches…</p>}
+      {problem && <p class="problem" role="alert"><Words text={problem} /></p>}
+      {plan && !plan.length && <p>No agent has work that could land.</p>}
+      {plan && plan.length > 0 && <ul class="land-plan">{plan.map((row) => <Row key={row.agent} of={row} />)}</ul>}
+      <div class="dialog-act">
+        <button type="button" class="button" onClick={onClose}>Not now</button>
+        <button type="button" class="button primary" disabled={busy || !may.length} onClick={() => void land()} data-testid="land-now">{busy ? "Asking…" : !one && may.length ? `Land ${counted(may.length, "branch", "branches")}` : "Land"}</button>
+      </div>
+    </Layer>
+  );
+}

@@ -1,0 +1,87 @@
+/** What was verified, in the small: a mark with its state in a word, which opens all results. */
+
+import { useEffect } from "preact/hooks";
+import { decisionSaid, stateSaid, type Said } from "../landing/words";
+import type { Verification } from "../landing/types";
+import { approvals, newest, verificationOf, verifications, wantVerification } from "../state/landing";
+import { show, showApproval, verificationShown } from "../state/view";
+import "../style/verified.css";
+import { readRef, ref } from "../text/reference";
+import type { Entry } from "../types";
+import { Icon } from "./bits";
+
+/** Notices of the room, and commands that it answers, which name verifications and approvals. */
+export const VERIFIED: ReadonlySet<string> = new Set(["verification", "approval", "landing", "/verify", "/approve", "/reject", "/land"]);
+
+/** A state: sign, word and tone. */
+export function StateWord({ said, testid }: { said: Said; testid?: string }) {
+  return <span class={`said said-tone-${said.tone}`} data-testid={testid}><i aria-hidden="true">{said.sign}</i>{said.word}</span>;
+}
+
+/** `v12 passed`: opens its results. */
+export function VerificationMark({ of }: { of: Verification }) {
+  const said = stateSaid(of.state);
+  return (
+    <button
+      type="button"
+      class={`vmark vmark-${said.tone}`}
+      data-testid="vmark"
+      data-state={of.state}
+      data-tip={of.reason || `${of.reference}: ${of.summary || `${of.agent}'s work`}`}
+      aria-label={`${of.reference} ${said.word}: show the results`}
+      onClick={(event) => { event.stopPropagation(); verificationShown.value = of.number; }}
+    >
+      <span class="mono">{of.reference}</span> <StateWord said={said} />
+    </button>
+  );
+}
+
+/** The same from its reference; without a word as long as its state is not known. */
+export function MarkOf({ reference }: { reference: string }) {
+  const held = verificationOf(reference);
+  const number = readRef(reference, "v")?.number ?? 0;
+  useEffect(() => wantVerification(number), [number]);
+  if (held) return <VerificationMark of={held} />;
+  return <button type="button" class="vmark" onClick={() => (verificationShown.value = number)}><span class="mono">{reference}</span></button>;
+}
+
+/** The reference alone, where its state is not what matters. */
+export function RefTo({ reference }: { reference: string }) {
+  return <button type="button" class="link mono" aria-label={`${reference}: show the results`} onClick={() => (verificationShown.value = readRef(reference, "v")?.number ?? null)}>{reference}</button>;
+}
+
+/** Of an agent's newest work. */
+export function AgentMark({ name }: { name: string }) {
+  const one = newest.value.agents.get(name);
+  return one ? <VerificationMark of={one} /> : null;
+}
+
+/** Of a task: the newest. */
+export function TaskMark({ task }: { task: string }) {
+  const one = newest.value.tasks.get(task);
+  return one ? <VerificationMark of={one} /> : null;
+}
+
+/** Of what an answer changed. */
+export function AnswerMark({ job }: { job: number | null }) {
+  const one = job === null ? undefined : newest.value.jobs.get(job);
+  return one ? <VerificationMark of={one} /> : null;
+}
+
+/** Below the room's notices of approvals, verifications and landings: the way to what they are about. */
+export function NoticeOf({ entry }: { entry: Entry }) {
+  const { notice, approval, verification } = entry.meta;
+  const asked = approval === undefined ? undefined : approvals.value.find((one) => one.number === approval);
+  if (notice === "approval" && approval !== undefined)
+    return (
+      <div class="choices" data-testid="approval-asked" data-approval={ref("a", approval)} data-state={asked?.state}>
+        <button type="button" class={`button small ${asked?.state === "waiting" ? "primary" : ""}`} onClick={() => showApproval(approval)}>{asked?.state === "waiting" ? "Look at it and decide" : "Show it"}</button>
+        {asked && asked.state !== "waiting" && <span class="muted choices-state">{decisionSaid(asked)}</span>}
+      </div>
+    );
+  const held = verification === undefined ? undefined : verifications.value.get(verification);
+  if (notice === "verification" && held) return <div class="choices"><VerificationMark of={held} /></div>;
+  if (notice === "landing")
+    return <div class="choices"><button type="button" class="button small" onClick={() => show("landing")} data-testid="show-landing"><Icon name="landing" size={14} /> Show the landing queue</button></div>;
+  return null;
+}
