@@ -171,8 +171,8 @@ class TreeCommand:
             state,
             code,
             seconds,
-            output.head,
-            output.tail,
+            _from_tree(output.head, exported),
+            _from_tree(output.tail, exported),
             output.count,
             metrics,
             reason,
@@ -217,6 +217,11 @@ def _make(place: Path) -> None:
     place.mkdir(mode=0o700, parents=True)
     for name in ("home", "tmp"):
         (place / name).mkdir(mode=0o700)
+
+
+def _from_tree(text: str, exported: Path) -> str:
+    """What was printed, with the tree's files by their paths in it: its folder is gone when somebody reads that."""
+    return text.replace(f"{exported}/", "").replace(f"{os.path.realpath(exported)}/", "")
 
 
 def _program(argv: tuple[str, ...], folder: Path, path: str) -> str | None:

@@ -297,3 +297,11 @@ async def _waiting(place: Place) -> list[approvals.Approval]:
         while not (asked := await place.store.read(approvals.waiting)):  # noqa: ASYNC110
             await asyncio.sleep(0.02)
     return asked
+
+
+async def test_paths_of_the_tree_are_told_as_in_the_repository(open_place: Open) -> None:
+    """The folder of the export is gone when somebody reads what was printed."""
+    place = await worked(open_place)
+    place.have(policy("unit", python("import os; print(os.path.abspath('app.py') + ':3: no')")))
+    (result,) = await place.results(await place.verify())
+    assert result.output == "app.py:3: no\n"

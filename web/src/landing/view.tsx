@@ -22,7 +22,7 @@ const STANDING: Readonly<Record<EntryState, Said>> = {
   waiting: { word: "waits", sign: "…", tone: "none" },
   testing: { word: "is tested", sign: "…", tone: "busy" },
   landed: { word: "landed", sign: "✓", tone: "good" },
-  put_out: { word: "put out", sign: "✕", tone: "bad" },
+  put_out: { word: "did not land", sign: "✕", tone: "bad" },
   cancelled: { word: "taken out", sign: "–", tone: "none" },
 };
 /** Ended entries that are shown at first. */
@@ -225,8 +225,8 @@ export default function LandingView() {
         )}
         {of && !of.queue.length && !of.ended.length && <Empty of={of} />}
         {of && of.ended.length > 0 && (
-          <section class="land-ended" aria-label="What ended">
-            <h2>What ended</h2>
+          <section class="land-ended" aria-label="Ended">
+            <h2>Ended</h2>
             <ul>{of.ended.slice(0, most).map((entry) => {
               const last = !seen.has(entry.agent);
               seen.add(entry.agent);
