@@ -62,7 +62,8 @@ class Check:
     def digest(self) -> str:
         """SHA-256 of all that decides how a run ends, in hexadecimal. A result is of a tree and a digest."""
         parse = None if self.parse is None else [self.parse.format, self.parse.report, self.parse.pattern]
-        return hashlib.sha256(dumps([list(self.argv), parse, sorted(self.env)]).encode()).hexdigest()
+        said = dumps([list(self.argv), parse, sorted(self.env)])
+        return hashlib.sha256(said.encode("utf-8", "surrogateescape")).hexdigest()
 
 
 @dataclass(frozen=True, slots=True)

@@ -32,6 +32,7 @@ from relay.verification.verification import (
     Source,
     State,
     Verification,
+    asked_for,
     deciding,
     failing_lines,
     newest,
@@ -112,7 +113,7 @@ async def record(tx: Tx, result: Result) -> None:
 
 async def end(tx: Tx, verification: Verification, state: State, reason: str = "") -> Verification:
     """Record that a verification is over."""
-    results = await results_of(tx, verification.number)
+    results = asked_for(verification, await results_of(tx, verification.number))
     ended = replace(verification, state=state, reason=reason, ended=await tx.now())
     await save(tx, ended)
     bad = [result for result in deciding(results) if result.state in (Outcome.FAILED, Outcome.TIMED_OUT)]
@@ -225,10 +226,13 @@ async def results_of(tx: Tx, number: int) -> list[Result]:
     return [_result(row) for row in await tx.all(Q.results_of, verification=number)]
 
 
-async def same_run(tx: Tx, tree: str, digest: str) -> Result | None:
+async def same_run(tx: Tx, result: Result) -> Result | None:
     """How the newest run of the same on the same tree ended by itself; None: there was none, or nobody has the tree
-    here (empty), so that no two are known to be the same."""
-    row = await tx.one(Q.same_run, tree=tree, digest=digest) if tree else None
+    here (empty), so that no two are known to be the same. What a person said of a run is no run."""
+    if not result.tree:
+        return None
+    same = {"tree": result.tree, "digest": result.digest, "executor": str(result.executor)}
+    row = await tx.one(Q.same_run, **same)
     return None if row is None else _result(row)
 
 

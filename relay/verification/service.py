@@ -23,6 +23,7 @@ from relay.verification.verification import (
     Result,
     Source,
     Verification,
+    asked_for,
     deciding,
     failing_lines,
     newest,
@@ -115,6 +116,7 @@ def queued(made: Verification, change: Change) -> Json:
 
 def in_short(verification: Verification, results: Sequence[Result], asked: Sequence[Approval]) -> Json:
     """What an agent needs to go on: how it stands, and where it failed, the last lines of it. Pure."""
+    results = asked_for(verification, results)
     bad = [one for one in deciding(results) if one.state in (Outcome.FAILED, Outcome.TIMED_OUT)]
     waiting = [each.name for each in asked if each.state is approvals.Answer.WAITING]
     change = verification.change

@@ -66,9 +66,11 @@ class Outcome(StrEnum):
     CANCELLED = "cancelled"
 
 
-#: How a run ends by itself: the same tree would end so again.
-SETTLED = (Outcome.PASSED, Outcome.FAILED)
 OPEN = (Outcome.QUEUED, Outcome.RUNNING, Outcome.WAITING)
+#: The word of a policy's program that stands for the files of the change.
+FILES = "{files}"
+#: In `Change.about` of what was asked for again: each policy's first attempt since.
+FIRST = "first"
 
 
 @dataclass(frozen=True, slots=True)
@@ -216,6 +218,14 @@ def deciding(results: Sequence[Result]) -> list[Result]:
     return [result for result in last if result.tier == top or result.always]
 
 
+def asked_for(verification: Verification, results: Sequence[Result]) -> list[Result]:
+    """Without what ran before somebody asked for it again: a policy that is gone by then decides nothing."""
+    first = verification.change.about.get(FIRST)
+    if first is None:
+        return list(results)
+    return [each for each in results if each.policy in first and each.attempt >= first[each.policy]]
+
+
 @dataclass(frozen=True, slots=True)
 class Verdict:
     """`state`: of the verification; None = it goes on. `reason`: why it is no success, in a sentence."""
@@ -265,14 +275,14 @@ def argv_of(policy: Policy, files: Sequence[str]) -> tuple[str, ...]:
     """The policy's program with its arguments, for these files of a change."""
     words: list[str] = []
     for word in policy.run:
-        words += files if word == "{files}" else [word]
+        words += files if word == FILES else [word]
     return tuple(words)
 
 
 def digest_of(match: Match) -> str:
     """SHA-256 of all that decides how a policy's run ends beside the tree, in hexadecimal."""
     policy = match.policy
-    names_files = "{files}" in policy.run or policy.executor is Executor.MANUAL
+    names_files = FILES in policy.run or policy.executor is Executor.MANUAL
     said = [
         str(policy.executor),
         list(argv_of(policy, match.paths if names_files else ())),

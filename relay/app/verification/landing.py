@@ -28,9 +28,10 @@ from relay.airspace.worktrees.merging.merge_into_main import Conflict
 from relay.airspace.worktrees.registry import WorktreeRegistry
 from relay.airspace.worktrees.room import LockedFiles
 from relay.app.verification import landing_words as words
+from relay.app.verification.landing_approvals import LandingApprovals
 from relay.app.verification.landing_git import LandingGit, Link, Moved
 from relay.app.verification.landing_record import LandingRecord
-from relay.app.verification.trees import NoTree, look_up
+from relay.app.verification.trees import look_up
 from relay.app.verification.verifier import Verifier
 from relay.config.settings import LiveSettings
 from relay.faces.worktrees import merge_order
@@ -42,8 +43,6 @@ from relay.verification import approvals
 from relay.verification import journal as verifications
 from relay.verification.landing import journal
 from relay.verification.landing.entry import Entry, EntryState, next_batch
-from relay.verification.policies import route
-from relay.verification.policy_files import BadPolicies
 from relay.verification.policy_list import Policies
 from relay.verification.verification import Change, Outcome, Source, State, Verification, deciding
 
@@ -75,10 +74,11 @@ class LandingQueue:
         protocol: AdvisoryProtocol | None = None,
     ) -> None:
         self._store, self._settings, self._registry = store, settings, registry
-        self._actions, self._verifier, self._policies = actions, verifier, policies
+        self._actions, self._verifier = actions, verifier
         self._protocol = protocol
         self._record = LandingRecord(store, registry, words.LandingWords(voice))
         self._git = LandingGit(registry, updates)
+        self._approvals = LandingApprovals(store, registry, policies, verifier, self._record)
         #: Of entries that could not be verified: when they are tried again.
         self._again_at: dict[int, float] = {}
 
@@ -120,8 +120,12 @@ class LandingQueue:
 
     async def step(self) -> bool:
         """One batch, if there is one; has anything changed?"""
+        if not self._registry.surveyed.is_set():
+            return False  # whose worktrees there are is not known yet
         if self._registry.main is None:
+            await self._record.hold_all(self._registry.trouble)
             return False
+        await self._cut_off()
         entries = await self._store.read(journal.open_entries)
         if not entries:
             return False
@@ -138,9 +142,18 @@ class LandingQueue:
             return False
         batch = next_batch(ready, await self._order(), self._settings.current.landing.batch)
         links = await self._chain(batch.chosen, main)
-        for entry in batch.passed_over:
-            await self._record.save(replace(entry, passed_over=entry.passed_over + 1))
+        await self._record.passed_over(batch.passed_over)
         return await self._land(links, main) if links else False
+
+    async def _cut_off(self) -> None:
+        """End what a queue that was killed has left: one step is one batch, so nothing is tested between two."""
+        for entry in await self._store.read(journal.open_entries):
+            if entry.state is EntryState.TESTING:
+                if entry.verification is not None:
+                    await self._verifier.cancel(
+                        entry.verification, "the queue was cut off, and tests it anew"
+                    )
+                await self._record.back([entry])
 
     # -- what may land now
 
@@ -162,36 +175,23 @@ class LandingQueue:
             return
         tree = await self._git.git.line("rev-parse", f"{head}^{{tree}}")
         pinned = replace(
-            entry, state=EntryState.WAITING, branch=proposal.branch, at_commit=head, tree=tree, note=""
-        )
-        about = {"part": "entry", "entry": entry.number}
-        change = Change(
-            verifications.new_id(),
-            Source.LANDING,
-            entry.agent,
-            entry.asker,
-            proposal.branch,
-            head,
+            entry,
+            state=EntryState.WAITING,
+            branch=proposal.branch,
+            at_commit=head,
             tree=tree,
-            summary=f"{entry.agent}'s branch is to land",
-            task=entry.task,
-            about=about,
+            note="",
+            approval=None,
         )
-        try:
-            change = await look_up(self._registry, change)
-            policies = await self._policies.all()
-            names = [match.policy.name for match in route(policies, change.files or ()).matches]
-            pinned = replace(pinned, policies=tuple(names))
-            asks = bool(self._verifier.routing(policies, change).matches)
-        except (BadPolicies, NoTree, GitError, OSError):
-            asks = False  # its batch says what is wrong
+        pinned = replace(pinned, policies=await self._approvals.policies_of(pinned))
 
         async def work(tx: Tx) -> None:
             now = await journal.load(tx, entry.number)
             if now.state is not EntryState.ASKED:
                 return
-            approval = (await verifications.ask(tx, change)).number if asks else None
-            await journal.change(tx, replace(pinned, approval=approval), journal.QUEUED)
+            if now.approval is not None:
+                await approvals.withdraw(tx, now.approval, "other work of the branch is to land")
+            await journal.change(tx, pinned, journal.QUEUED)
 
         await self._store.write(work)
 
@@ -208,32 +208,12 @@ class LandingQueue:
             if await self._git.has(main, entry.at_commit):
                 # Whoever was killed behind the move finds it done, and so does who merged it by hand.
                 await self._record.landed(entry, await self._git.merged_as(main, entry.at_commit))
-            elif await self._approved(entry) and not self._is_held(entry, main):
+            elif not self._is_held(entry, main) and await self._approvals.approved(entry):
                 ready.append(entry)
         return ready
 
     def _is_held(self, entry: Entry, main: str) -> bool:
         return entry.held_on == main or self._again_at.get(entry.number, 0.0) > time.monotonic()
-
-    async def _approved(self, entry: Entry) -> bool:
-        if entry.approval is None:
-            return True
-        number = entry.approval
-
-        async def look(tx: Tx) -> tuple[Verification, list[approvals.Approval]]:
-            return await verifications.load(tx, number), await approvals.of_verification(tx, number)
-
-        verification, asked = await self._store.read(look)
-        if verification.state is State.PASSED:
-            return True
-        if verification.state in (State.QUEUED, State.RUNNING, State.WAITING):
-            names = ", ".join(each.name for each in asked) or verification.name
-            await self._record.hold(entry, f"a person has to approve it: {names}")
-        else:
-            await self._record.put_out(
-                entry, verification.reason or f"It was not approved ({verification.state})."
-            )
-        return False
 
     async def _order(self) -> list[str]:
         """The agents, the least entangled first."""
@@ -262,10 +242,14 @@ class LandingQueue:
                     await self._record.put_out(entry, str(asked))
                 continue
             except Refusal as refusal:
-                if refusal.code == "rewritten":
+                if refusal.code in ("rewritten", "gone"):
                     await self._record.put_out(entry, str(refusal))
                 else:
                     await self._record.hold(entry, str(refusal), say=True)
+                continue
+            except GitError as error:
+                self._again_at[entry.number] = time.monotonic() + AGAIN_S
+                await self._record.hold(entry, f"git could not merge it: {error}", say=True)
                 continue
             across = await self._across(entry, links, main)
             if across and links:
@@ -355,16 +339,19 @@ class LandingQueue:
             return run.result()
         finally:
             run.cancel()
-            await self._record.back(links)
+            await self._record.back(entries)
 
     async def _in_vain(self, entries: Sequence[Entry], main: str) -> str:
         """Why what is tested cannot land; empty: it can."""
         target = await self._registry.target()
         if target is not None and target.commit != main:
             return f"{target.name} has moved on"
-        now = {entry.number for entry in await self._store.read(journal.open_entries)}
+        now = {entry.number: entry.state for entry in await self._store.read(journal.open_entries)}
         gone = [entry.agent for entry in entries if entry.number not in now]
-        return f"{', '.join(gone)} was taken back" if gone else ""
+        newer = [entry.agent for entry in entries if now.get(entry.number) is EntryState.ASKED]
+        if newer:
+            return f"newer work of {', '.join(newer)} is to land"
+        return f"{', '.join(gone)} was taken out of the queue" if gone else ""
 
     # -- what becomes of it
 

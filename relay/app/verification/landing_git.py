@@ -42,7 +42,8 @@ class Link:
 
 
 class Moved(Exception):
-    """The main branch is not where it was: somebody has pushed to it, or merged."""
+    """The main branch is not where it was, or a branch has lost what was tested: somebody has pushed, merged or
+    discarded meanwhile."""
 
 
 class LandingGit:
@@ -67,7 +68,10 @@ class LandingGit:
         return await (await self.merger()).target(moves=True)
 
     async def has(self, main: str, commit: str) -> bool:
-        return await is_ancestor(self.git, commit, main)
+        try:
+            return await is_ancestor(self.git, commit, main)
+        except GitError:
+            return False  # what git has not here, as of a clone that is gone, the main branch has not either
 
     async def merged_as(self, main: str, commit: str) -> str:
         """The main branch's commit that brought this one in."""
@@ -78,19 +82,24 @@ class LandingGit:
     def worktree(self, agent: str) -> TrackedWorktree:
         worktree = self._registry.find(agent)
         if worktree is None:
-            raise Refusal(f"{agent} has no worktree any more.", f"{command('worktrees')} lists them.")
+            message = f"{agent} has no worktree any more."
+            raise Refusal(message, f"{command('worktrees')} lists them.", code="gone")
         return worktree
 
     async def link(self, entry: Entry, onto: str) -> Link:
         """The entry's work merged onto a commit. Raises Refusal (`Conflict` where they conflict), GitError."""
         worktree = self.worktree(entry.agent)
-        git = worktree.checkout.git
-        head = await git.maybe("rev-parse", "-q", "--verify", f"refs/heads/{entry.branch}^{{commit}}")
-        if head is None or not await is_ancestor(git, entry.at_commit, head):
+        if not await self._still_has(worktree, entry):
             message = f"{entry.branch} has lost the commit {entry.at_commit[:9]} that was to land."
             raise Refusal(message, f"`/land @{entry.agent}` lands what it has now.", code="rewritten")
         merged = await (await self.merger()).merge_onto(self._source(entry, worktree), entry.asker, onto)
         return Link(entry, merged.commit, merged.proposal.tree, merged.proposal)
+
+    async def _still_has(self, worktree: TrackedWorktree, entry: Entry) -> bool:
+        """Has the entry's branch the work that is to land?"""
+        git = worktree.checkout.git
+        head = await git.maybe("rev-parse", "-q", "--verify", f"refs/heads/{entry.branch}^{{commit}}")
+        return head is not None and await is_ancestor(git, entry.at_commit, head)
 
     def _source(self, entry: Entry, worktree: TrackedWorktree) -> MergeSource:
         registry = self._registry
@@ -122,6 +131,10 @@ class LandingGit:
             into, now = await merger.target(moves=True)
             if now != main:
                 raise Moved
+            for link in links:
+                worktree = registry.find(link.entry.agent)
+                if worktree is None or not await self._still_has(worktree, link.entry):
+                    raise Moved
             same = [
                 link.entry.at_commit
                 for link in links

@@ -6,6 +6,7 @@ Invariant: an entry's row, its event and what the room is told of it are one tra
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
@@ -15,11 +16,14 @@ from relay.app.verification import landing_words as words
 from relay.app.verification.landing_git import Link
 from relay.app.verification.landing_words import LandingWords
 from relay.store.ports import Store, Tx
-from relay.verification import approvals
 from relay.verification import journal as verifications
 from relay.verification.landing import journal
-from relay.verification.landing.entry import Entry, EntryState
+from relay.verification.landing.entry import OPEN, Entry, EntryState
 from relay.verification.verification import State, Verification
+
+
+class _Said(Exception):
+    """It is said already how the entry ended: nothing is written twice."""
 
 
 class LandingRecord:
@@ -47,15 +51,24 @@ class LandingRecord:
         for at, entry in enumerate(await self._store.read(journal.open_entries)):
             await self.hold(entry, note, say=at == 0)
 
-    async def save(self, entry: Entry) -> None:
-        await self._store.write(lambda tx: journal.save(tx, entry))
+    async def passed_over(self, entries: Sequence[Entry]) -> None:
+        """Count a batch that others took before these."""
 
-    async def back(self, links: Sequence[Link]) -> None:
+        async def work(tx: Tx) -> None:
+            for each in entries:
+                entry = await journal.load(tx, each.number)
+                if entry.state in OPEN:
+                    await journal.save(tx, replace(entry, passed_over=entry.passed_over + 1))
+
+        if entries:
+            await self._store.write(work)
+
+    async def back(self, entries: Sequence[Entry]) -> None:
         """What was tested waits again, until it is said what becomes of it."""
 
         async def work(tx: Tx) -> None:
-            for link in links:
-                entry = await journal.load(tx, link.entry.number)
+            for each in entries:
+                entry = await journal.load(tx, each.number)
                 if entry.state is EntryState.TESTING:
                     await journal.save(tx, replace(entry, state=EntryState.WAITING))
 
@@ -81,9 +94,11 @@ class LandingRecord:
 
         async def also(tx: Tx) -> None:
             ends = {"landed_as": commit, "verification": verification, "more": more}
-            await journal.end(tx, entry.number, EntryState.LANDED, **ends)
+            if await journal.end(tx, entry.number, EntryState.LANDED, **ends) is None:
+                raise _Said
 
-        await self._registry.room.record(change, also)
+        with suppress(_Said):
+            await self._registry.room.record(change, also)
 
     async def put_out(
         self, entry: Entry, reason: str, output: str = "", verification: int | None = None
@@ -96,8 +111,6 @@ class LandingRecord:
                 ends |= {"verification": verification, "more": {"failed": True}}
             ended = await journal.end(tx, entry.number, EntryState.PUT_OUT, **ends)
             if ended is not None:
-                if ended.approval is not None:
-                    await approvals.withdraw(tx, ended.approval, "the branch was put out of the queue")
                 await self._words.put_out(tx, ended)
 
         await self._store.write(work, durable=True)

@@ -6,6 +6,8 @@ changed, that is said and nothing is made up. What an agent says that it changed
 
 from __future__ import annotations
 
+import os
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Protocol
 
@@ -101,3 +103,12 @@ async def _with_files(registry: WorktreeRegistry, git: Git, change: Change) -> C
     if not files:
         raise NoTree("Nothing was changed.")
     return replace(change, base=base, files=files)
+
+
+async def arguments(git: Git, tree: str, paths: Sequence[str]) -> tuple[str, ...]:
+    """These paths as a program in an export of the tree gets them: those that the tree has, byte by byte, and none
+    that a program takes for an option. Raises GitError."""
+    listed = (await git.run("ls-tree", "-r", "-z", "--name-only", tree)).out.split(b"\0")
+    there = {name_of(path): os.fsdecode(path) for path in listed if path}
+    words = [there[path] for path in paths if path in there]
+    return tuple(f"./{word}" if word.startswith("-") else word for word in words)

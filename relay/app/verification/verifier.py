@@ -21,8 +21,9 @@ import structlog
 
 from relay.airspace.worktrees.registry import WorktreeRegistry
 from relay.app.verification.live_output import LiveOutput
-from relay.app.verification.trees import FAILURES, FilesOnGithub, NoTree, look_up
+from relay.app.verification.trees import FAILURES, FilesOnGithub, NoTree, arguments, look_up
 from relay.config.settings import LiveSettings
+from relay.git.run import GitError
 from relay.model import Refusal
 from relay.store.ports import Store, StoreError, Tx, is_away
 from relay.verification import approvals, journal
@@ -35,13 +36,14 @@ from relay.verification.attempts import (
     reused_run,
     slug,
 )
-from relay.verification.executors.executor import Ended, PolicyExecutor, Run
+from relay.verification.executors.executor import Ended, PolicyExecutor, Run, failed_to_run
 from relay.verification.policies import Executor, Match, Policy, Routing, route
 from relay.verification.policy_files import BadPolicies
 from relay.verification.policy_list import Policies
 from relay.verification.verification import (
+    FILES,
+    FIRST,
     OVER,
-    SETTLED,
     Change,
     Outcome,
     Result,
@@ -49,6 +51,7 @@ from relay.verification.verification import (
     State,
     Verification,
     argv_of,
+    asked_for,
     digest_of,
     newest,
     verdict,
@@ -192,13 +195,13 @@ class Verifier:
         try:
             policies = await self._policies.all()
             found = await look_up(self._registry, change, self._github)
+            routing = await self._with_files(self.routing(policies, found), found)
         except BadPolicies as error:
             return await self._no_verdict(verification, f"The policies cannot be used: {error}")
         except NoTree as error:
             return await self._no_verdict(verification, str(error), State.NOT_TESTED)
         except FAILURES as error:
             return await self._no_verdict(verification, f"The change could not be looked up: {error}.")
-        routing = self.routing(policies, found)
         now_is = replace(
             verification,
             change=found,
@@ -215,11 +218,15 @@ class Verifier:
                 first_attempt(verification.number, match, found, attempts.get(match.policy.name, 0) + 1)
                 for match in routing.matches
             ]
-            await journal.routed(tx, now_is, results)
+            begun = now_is
+            if done:
+                about = {**found.about, FIRST: {result.policy: result.attempt for result in results}}
+                begun = replace(now_is, change=replace(found, about=about))
+            await journal.routed(tx, begun, results)
             if not results:
                 what = "No policy is for it." if policies else "There are no policies."
-                return await journal.end(tx, now_is, State.NOT_TESTED, what)
-            return now_is
+                return await journal.end(tx, begun, State.NOT_TESTED, what)
+            return begun
 
         return await self._store.write(work)
 
@@ -246,6 +253,21 @@ class Verifier:
             runs.append(Match(test, tuple(change.files or ())))
         return replace(made, matches=tuple(runs))
 
+    async def _with_files(self, routing: Routing, change: Change) -> Routing:
+        """Without the policies whose program gets the files of the change, where the change has deleted them all."""
+        if not change.tree:
+            return routing
+        left = [
+            match
+            for match in routing.matches
+            if FILES not in match.policy.run or await self._arguments(change.tree, match.paths)
+        ]
+        return replace(routing, matches=tuple(left))
+
+    async def _arguments(self, tree: str, paths: Sequence[str]) -> tuple[str, ...]:
+        assert self._registry.main is not None
+        return await arguments(self._registry.scratch.git(self._registry.main), tree, paths)
+
     async def _carry(self, verification: Verification) -> None:
         """Run what is open, ask people about the rest, and say what came of it."""
         number = verification.number
@@ -271,7 +293,7 @@ class Verifier:
             now_is = await journal.load(tx, number)
             if now_is.state in OVER:
                 return
-            results = newest(await journal.results_of(tx, number))
+            results = newest(asked_for(now_is, await journal.results_of(tx, number)))
             waiting = [result for result in results if result.state is Outcome.WAITING]
             if waiting and not await _asked(tx, number, waiting):
                 files = sorted({p for result in waiting for p in matches[result.policy].paths})
@@ -300,7 +322,7 @@ class Verifier:
         """A person decides it; who has approved the same is not asked again."""
 
         async def work(tx: Tx) -> None:
-            known = None if fresh else await journal.same_run(tx, result.tree, result.digest)
+            known = None if fresh else await journal.same_run(tx, result)
             if known is not None and known.state is Outcome.PASSED:
                 await journal.record(tx, reused_run(result, known))
             else:
@@ -310,19 +332,27 @@ class Verifier:
 
     async def _policy(self, verification: Verification, match: Match, result: Result) -> None:
         """Run one policy to its end; once more where it fails."""
-        fresh = bool(verification.change.about.get("fresh"))
-        known = await self._store.read(lambda tx: journal.same_run(tx, result.tree, result.digest))
-        if known is not None and not fresh and result.state is Outcome.QUEUED and result.tree:
+        number, fresh = verification.number, bool(verification.change.about.get("fresh"))
+        earlier = [
+            each
+            for each in asked_for(
+                verification, await self._store.read(lambda tx: journal.results_of(tx, number))
+            )
+            if each.policy == result.policy and each.attempt < result.attempt
+        ]
+        known = await self._store.read(lambda tx: journal.same_run(tx, result))
+        if known is not None and not fresh and result.state is Outcome.QUEUED and not earlier:
             reused = reused_run(result, known)
             await self._store.write(lambda tx: journal.record(tx, reused))
         else:
-            ended = await self._attempt(verification, match, result)
-            if ended.state is Outcome.FAILED and result.attempt == 1:
+            # A second attempt that was cut off is one still.
+            ended = await self._attempt(verification, match, result, flaky=bool(earlier))
+            if ended.state is Outcome.FAILED and not earlier:
                 again = next_attempt(ended)
                 await self._store.write(lambda tx: journal.save_result(tx, again))
                 ended = await self._attempt(verification, match, again, flaky=True)
         if match.policy.requires_approval:
-            # Whatever ran, a person has to agree: with what ran before their eyes.
+            # What has passed, a person has to agree to: with what ran before their eyes.
             await self._store.write(lambda tx: _ask_after(tx, result))
 
     async def _attempt(
@@ -340,18 +370,23 @@ class Verifier:
                 done = Ended(Outcome.ERROR, f"nothing here carries out {policy.executor}")
             else:
                 assert self._registry.main is not None
+                files = match.paths
+                if FILES in policy.run and result.tree:
+                    files = await self._arguments(result.tree, files)
                 run = Run(
                     f"{verification.change.id}-{slug(policy.name)}-{result.attempt}",
                     policy,
                     verification.change,
                     result.tree,
-                    argv_of(policy, match.paths),
+                    argv_of(policy, files),
                     self._registry.scratch.git(self._registry.main),
                     resumed,
                     live.add,
                     verification.name,
                 )
                 done = await executor.run(run)
+        except GitError as error:
+            done = failed_to_run(f"it could not be carried out: {error}")
         finally:
             live.close()
             self._live.pop(key, None)
@@ -391,7 +426,7 @@ async def _ask_after(tx: Tx, result: Result) -> None:
         ),
         None,
     )
-    if last is not None and last.state in SETTLED:
+    if last is not None and last.state is Outcome.PASSED:
         waits = replace(next_attempt(last), state=Outcome.WAITING, executor=Executor.MANUAL)
         await journal.save_result(tx, waits)
 

@@ -16,6 +16,7 @@ from relay.log.encoding import dumps, loads
 from relay.log.events import Lane, NewEvent
 from relay.model import Fault, Refusal
 from relay.store.ports import Queries, Row, Tx, of_row
+from relay.verification import approvals
 from relay.verification.landing.entry import OPEN, Entry, EntryState
 
 Q = Queries(Path(__file__).parents[1])
@@ -78,6 +79,8 @@ async def end(tx: Tx, number: int, state: EntryState, **changes: Any) -> Entry |
     entry = await load(tx, number)
     if entry.state not in OPEN:
         return None
+    if entry.approval is not None:
+        await approvals.withdraw(tx, entry.approval, "the branch is no longer in the landing queue")
     ended = replace(entry, state=state, note="", ended=await tx.now(), **changes)
     return await change(tx, ended, _ENDS[state], cause=cause, **more)
 

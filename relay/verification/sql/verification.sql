@@ -48,7 +48,7 @@ UPDATE verification_results SET head = '', tail = '' WHERE ended < :before AND (
 
 -- name: same_run
 SELECT * FROM verification_results
-WHERE tree = :tree AND digest = :digest AND reused IS NULL AND state IN ('passed', 'failed')
+WHERE tree = :tree AND digest = :digest AND executor = :executor AND reused IS NULL AND state IN ('passed', 'failed')
 ORDER BY verification DESC, attempt DESC LIMIT 1
 
 -- name: put_policy

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -227,6 +228,80 @@ async def test_a_run_that_needs_approval_is_run_first(open_place: Open) -> None:
     assert (first.state, second.state) == (Outcome.PASSED, Outcome.WAITING)
     await place.store.write(lambda tx: approvals.decide(tx, asked.number, Answer.APPROVED, by="ann"))
     assert (await run).state is State.PASSED
+
+
+async def test_an_approval_makes_no_failure_good(open_place: Open) -> None:
+    place = await worked(open_place)
+    place.have(policy("deploy", FAILS, tier=3, requires_approval=True))
+    done = await place.verify()
+    assert (done.state, done.reason) == (State.FAILED, "deploy failed (exit code 2).")
+    assert not await all_events(place.store, "approval.asked")
+
+
+async def test_what_a_person_said_of_a_run_is_not_reused_as_a_run(open_place: Open) -> None:
+    place = await worked(open_place)
+    place.have(policy("deploy", PASSES, tier=3, requires_approval=True))
+    for _ in range(2):
+        made = await place.ask()
+        run = asyncio.create_task(place.verifier.finished(made.number))
+        (asked,) = await _waiting(place)
+        await place.store.write(lambda tx, n=asked.number: approvals.decide(tx, n, Answer.APPROVED, by="ann"))
+        assert (await run).state is State.PASSED
+    ran, said = await place.results(made)
+    assert "fine" in ran.output and (ran.reused, said.reason) == (1, "ann approved it")
+
+
+async def test_a_policy_that_is_gone_decides_nothing(open_place: Open) -> None:
+    place = await worked(open_place)
+    lint = policy("lint", FAILS, tier=0)
+    place.have(policy("integration", PASSES, tier=2), lint)
+    done = await place.verify()
+    assert done.state is State.PASSED
+    place.have(lint)
+    await place.store.write(lambda tx: journal.again(tx, done, by="ann"))
+    again = await place.verifier.finished(done.number)
+    assert (again.state, again.decides, again.reason) == (State.FAILED, "lint", "lint failed (exit code 2).")
+
+
+async def test_a_second_attempt_that_was_cut_off_is_flaky_still(open_place: Open, tmp_path: Path) -> None:
+    place = await worked(open_place)
+    mark, go = tmp_path / "was-here", tmp_path / "go"
+    code = (
+        f"import pathlib, sys, time; p, go = pathlib.Path({str(mark)!r}), pathlib.Path({str(go)!r})\n"
+        "if not p.exists(): p.touch(); sys.exit(1)\n"
+        "while not go.exists(): time.sleep(0.05)"
+    )
+    place.have(policy("unit", python(code), sandbox="off"))
+    made = await place.ask()
+    await place.verifier.look()
+    async with asyncio.timeout(60):
+        while [r.state for r in await place.results(made)][1:] != [Outcome.RUNNING]:  # noqa: ASYNC110
+            await asyncio.sleep(0.02)
+    await place.verifier.close()
+    go.touch()
+    done = await place.verifier.finished(made.number)
+    assert done.state is State.PASSED and (await place.results(done))[1].flaky
+
+
+async def test_programs_get_files_as_they_are_and_no_options(open_place: Open) -> None:
+    place = await open_place(files={"old.py": "x = 1\n"})
+    code = "import os, sys; [os.stat(p) for p in sys.argv[1:]]; print(sorted(map(os.fsencode, sys.argv[1:])))"
+    place.have(policy("lint", [*python(code), "{files}"]))
+    (place.at("AVA") / "old.py").unlink()
+    Path(os.fsdecode(bytes(place.at("AVA")) + b"/caf\xe9")).touch()
+    await place.work("AVA", {"--fix": "", "a b": "", "new\nline": ""})
+    done = await place.verify()
+    (result,) = await place.results(done)
+    assert done.state is State.PASSED and "--fix" in (done.change.files or ())
+    assert result.output == "[b'./--fix', b'a b', b'caf\\xe9', b'new\\nline']\n"
+
+
+async def test_nothing_runs_for_files_that_are_all_deleted(open_place: Open) -> None:
+    place = await open_place()
+    place.have(policy("lint", ["ls", "{files}"]))
+    (place.at("AVA") / "app.py").unlink()
+    await place.look()
+    assert (await place.verify()).state is State.NOT_TESTED
 
 
 async def test_what_was_cut_off_is_run_again(open_place: Open, tmp_path: Path) -> None:
