@@ -271,14 +271,16 @@ class LandingQueue:
         return found
 
     async def _land(self, links: Sequence[Link], main: str) -> bool:
-        """Test the chain and land it; where it fails, find the one entry that breaks it. Is anything decided?"""
+        """Test the chain and land it; where it fails, find the one entry that breaks it, and go on with those behind
+        it. Is anything decided?"""
         landed, upto, failing = 0, len(links), len(links) + 1
-        green, failed = False, None
+        green, failed, before = False, None, list[str]()
         while landed < len(links):
             tested = await self._tested(links[landed:upto], main)
             if tested.state in (State.PASSED, State.NOT_TESTED):
                 if not await self._move(links[landed:upto], main, tested):
-                    return landed > 0
+                    return bool(before)
+                before += [link.entry.agent for link in links[landed:upto]]
                 main, landed, green = links[upto - 1].commit, upto, tested.state is State.PASSED
                 upto = landed + max(1, (failing - landed) // 2)
             elif tested.state is State.FAILED:
@@ -290,10 +292,21 @@ class LandingQueue:
                 return True
             if failing - landed == 1 and failed is not None:
                 if green or await self._is_green(links[landed], main):
-                    before = [link.entry.agent for link in links[:landed]]
                     await self._breaks(links[landed], failed, before)
-                return True
+                # Nobody else is taken before the batch is over.
+                links = await self._chain(await self._still(links[landed + 1 :]), main)
+                landed, upto, failing, failed = 0, len(links), len(links) + 1, None
         return True
+
+    async def _still(self, links: Sequence[Link]) -> list[Entry]:
+        """The entries of these that wait as they did: nobody has taken them back or asked for newer work."""
+        now = {entry.number: entry for entry in await self._store.read(journal.open_entries)}
+        return [
+            entry
+            for link in links
+            if (entry := now.get(link.entry.number)) is not None
+            and (entry.state, entry.at_commit) == (EntryState.WAITING, link.entry.at_commit)
+        ]
 
     async def _tested(self, links: Sequence[Link], main: str) -> Verification:
         """The chain up to the last of these, verified. Cancelled where the main branch moves meanwhile, or somebody
