@@ -207,12 +207,14 @@ async def newest_verifications(tx: Tx, limit: int, before: int = 2**62) -> list[
     return [_verification(row) for row in await tx.all(Q.newest_verifications, limit=limit, before=before)]
 
 
-async def newest_of_agent(tx: Tx, agent: str, limit: int = 1) -> list[Verification]:
-    return [_verification(row) for row in await tx.all(Q.newest_of_agent, agent=agent, limit=limit)]
+async def newest_of_agent(tx: Tx, agent: str, limit: int = 1, before: int = 2**62) -> list[Verification]:
+    rows = await tx.all(Q.newest_of_agent, agent=agent, limit=limit, before=before)
+    return [_verification(row) for row in rows]
 
 
-async def newest_of_task(tx: Tx, task: str, limit: int = 1) -> list[Verification]:
-    return [_verification(row) for row in await tx.all(Q.newest_of_task, task=task, limit=limit)]
+async def newest_of_task(tx: Tx, task: str, limit: int = 1, before: int = 2**62) -> list[Verification]:
+    rows = await tx.all(Q.newest_of_task, task=task, limit=limit, before=before)
+    return [_verification(row) for row in rows]
 
 
 async def numbered(tx: Tx, numbers: Sequence[int]) -> list[Verification]:

@@ -138,7 +138,8 @@ class _Here:
         self.registry = WorktreeRegistry(settings, room, scratch=folder / "scratch.git", make=False)
         updates = BranchUpdates(self.registry)
         actions = WorktreeActions(self.registry, updates)
-        self.landing = LandingParts(store, self.live, self.registry, actions, updates)
+        # Not the room's folder: a room that starts meanwhile would take the trees of what runs here for left ones.
+        self.landing = LandingParts(store, self.live, self.registry, actions, updates, folder=folder)
 
 
 @asynccontextmanager

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from functools import partial
+from pathlib import Path
 
 from relay.airspace.advisories.protocol import AdvisoryProtocol
 from relay.airspace.worktrees.actions import WorktreeActions
@@ -37,7 +38,8 @@ Start = Callable[[str, Callable[[], Awaitable[None]]], None]
 
 
 class LandingParts:
-    """What verifies changes and lands branches; also where no room runs. `voice`: tells agents; None = nobody."""
+    """What verifies changes and lands branches; also where no room runs. `voice`: tells agents; None = nobody.
+    `folder`: where trees are exported; None = the room's own, which a room that starts empties."""
 
     def __init__(
         self,
@@ -49,15 +51,17 @@ class LandingParts:
         voice: Voice | None = None,
         tell: Tell = unheard,
         protocol: AdvisoryProtocol | None = None,
+        folder: Path | None = None,
     ) -> None:
         self.store = store
         self.policies = Policies(store, settings)
         now = settings.current
         hidden = (now.runtime_dir, now.path)
         at_once = now.verification.at_once
-        self.inline = InlineExecutor(now.runtime_dir / "verification", hidden, at_once=at_once)
-        self.ntm = TmuxExecutor(now.runtime_dir / "verification-ntm", hidden, at_once=at_once)
-        self.e2b = E2bExecutor(now.runtime_dir / "verification-e2b")
+        exports = folder or now.runtime_dir
+        self.inline = InlineExecutor(exports / "verification", hidden, at_once=at_once)
+        self.ntm = TmuxExecutor(exports / "verification-ntm", hidden, at_once=at_once)
+        self.e2b = E2bExecutor(exports / "verification-e2b")
         self.github = Github(lambda: settings.current.verification.github)
         self.workflows = GithubExecutor(self.github)
         self.executors: dict[Executor, PolicyExecutor] = {

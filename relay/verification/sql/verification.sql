@@ -25,10 +25,10 @@ SELECT * FROM verifications WHERE state IN ('queued', 'running', 'waiting') ORDE
 SELECT * FROM verifications WHERE number < :before ORDER BY number DESC LIMIT :limit
 
 -- name: newest_of_agent
-SELECT * FROM verifications WHERE agent = :agent ORDER BY number DESC LIMIT :limit
+SELECT * FROM verifications WHERE agent = :agent AND number < :before ORDER BY number DESC LIMIT :limit
 
 -- name: newest_of_task
-SELECT * FROM verifications WHERE task = :task ORDER BY number DESC LIMIT :limit
+SELECT * FROM verifications WHERE task = :task AND number < :before ORDER BY number DESC LIMIT :limit
 
 -- name: put_result
 INSERT INTO verification_results (verification, policy, attempt, tier, executor, digest, tree, state, always, reason,

@@ -323,6 +323,14 @@ async def test_what_was_cut_off_is_run_again(open_place: Open, tmp_path: Path) -
     assert len(await all_events(place.store, "verification.result")) == 10
 
 
+async def test_an_agents_verifications_are_read_page_by_page(open_place: Open) -> None:
+    place = await open_place()
+    made = [await place.ask() for _ in range(3)]
+    before = made[2].number
+    older = await place.store.read(lambda tx: journal.newest_of_agent(tx, "AVA", 5, before))
+    assert [each.number for each in older] == [made[1].number, made[0].number]
+
+
 async def test_one_event_is_one_verification(open_place: Open) -> None:
     place = await worked(open_place)
     change = (await place.ask()).change

@@ -71,9 +71,9 @@ class VerificationRoutes:
             if numbers:
                 return await journal.numbered(tx, numbers)
             if task:
-                return await journal.newest_of_task(tx, task, limit)
+                return await journal.newest_of_task(tx, task, limit, before)
             if agent:
-                return await journal.newest_of_agent(tx, agent, limit)
+                return await journal.newest_of_agent(tx, agent, limit, before)
             return await journal.newest_verifications(tx, limit, before)
 
         async def work(tx: Tx) -> list[Json]:
