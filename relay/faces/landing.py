@@ -112,6 +112,7 @@ class LandingView:
             trouble = f"the policies cannot be used: {error}"
         shown, order = await rows_of(self._registry, self._protocol)
         place = {step["agent"]: at for at, step in enumerate(order)}
+        merge_test = ["merge.test"] if self._settings.current.merge.test else []
         plan = []
         for row in sorted(shown, key=lambda row: (place.get(row["agent"], len(place)), row["agent"])):
             worktree = self._registry.worktrees.get(row["agent"])
@@ -129,7 +130,7 @@ class LandingView:
                     "merges": row["merges"],
                     "collides": row["collides"],
                     "files": paths,
-                    "policies": [match.policy.name for match in routing.matches],
+                    "policies": [match.policy.name for match in routing.matches] + merge_test,
                     "needs_approval": routing.needs_approval,
                     "why": trouble or _why_not(row),
                 }

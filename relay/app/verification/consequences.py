@@ -67,7 +67,8 @@ class Consequences:
 
     async def _passed(self, tx: Tx, ended: Mapping[str, Any], event: Event) -> None:
         name, agent = ended["reference"], str(ended["agent"])
-        if ended.get("task"):
+        # What an agent tells of itself, by a commit of its own choice, is no word on its task.
+        if ended.get("task") and ended["source"] == Source.TASK:
             note = f"Verified: {ended['decides']} passed ({name})."
             await self._claims.verify(tx, ended["task"], note, _by(ended, event))
         before = await self._before(tx, ended)
@@ -109,7 +110,9 @@ class Consequences:
         states = [
             each.state
             for each in known
-            if each.number < ended["number"] and each.state in (State.PASSED, State.FAILED)
+            if each.number < ended["number"]
+            and each.state in (State.PASSED, State.FAILED)
+            and each.change.source is not Source.LANDING
         ]
         return states[0] if states else None
 

@@ -33,6 +33,7 @@ from relay.app.verification.landing_git import LandingGit, Link, Moved
 from relay.app.verification.landing_record import LandingRecord
 from relay.app.verification.trees import look_up
 from relay.app.verification.verifier import Verifier
+from relay.base.files import alone_in
 from relay.config.settings import LiveSettings
 from relay.faces.worktrees import merge_order
 from relay.git.run import GitError
@@ -119,7 +120,16 @@ class LandingQueue:
             await asyncio.sleep(0.2)
 
     async def step(self) -> bool:
-        """One batch, if there is one; has anything changed?"""
+        """One batch, if there is one; has anything changed? One process of a room at a time does it."""
+        folder = self._settings.current.runtime_dir / "landing"
+        await asyncio.to_thread(folder.mkdir, 0o700, True, True)
+        try:
+            with alone_in(folder, 0.0):
+                return await self._step()
+        except TimeoutError:
+            return False
+
+    async def _step(self) -> bool:
         if not self._registry.surveyed.is_set():
             return False  # whose worktrees there are is not known yet
         if self._registry.main is None:
