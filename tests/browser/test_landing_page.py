@@ -368,6 +368,11 @@ async def test_results_say_what_was_flaky_reused_or_not_sandboxed(place: Place, 
     assert first["state"] == "error", first
     ann = await come("ann", place.room)
     page = ann.page
+    status, told = await place.room.ask("GET", "/api/verifications?numbers=v1,m2")
+    assert (status, told["error"]["fix"]) == (400, "At most 100 verifications, as v3,v4.")
+    assert [
+        one["number"] for one in (await place.room.get("/api/verifications?numbers=9,v1"))["verifications"]
+    ] == [1]
     # The same tree again: what ended by itself is not run twice.
     await ann.go("worktrees")
     row = page.locator('[data-testid="worktree"][data-agent="CLEO"]')
