@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import sys
@@ -11,7 +12,7 @@ from typing import Any
 
 import pytest
 import pytest_asyncio
-from playwright.async_api import Locator, Page, expect
+from playwright.async_api import Locator, Page, Route, expect
 
 from relay.app.wiring.schema import SCHEMAS
 from relay.config.loading import load
@@ -291,13 +292,22 @@ async def test_a_person_approves_once_and_a_second_click_shows_it(place: Place, 
     await dana.go("approvals")
     hers = dana.page.locator('[data-testid="approval"][data-approval="a1"]')
     await expect(hers.get_by_test_id("approve")).to_be_enabled()
-    await dana.page.route("**/api/approvals", lambda route: route.abort())
+    hears = asyncio.Event()
+
+    async def reads(route: Route) -> None:
+        await (route.continue_() if hears.is_set() else route.abort())
+
+    async def clicks(route: Route) -> None:
+        hears.set()
+        await route.continue_()
+
+    await dana.page.route("**/api/approvals", reads)
+    await dana.page.route("**/api/approvals/1", clicks)
     await one.get_by_test_id("approve").press("Enter")
     await expect(one.get_by_test_id("approval-decided")).to_contain_text("ann approved it")
     await expect(page.get_by_test_id("tab-approvals").locator("em")).to_have_count(0)
     await hers.get_by_test_id("reject").click()
     await hers.get_by_test_id("reject-reason").fill("not like that")
-    await dana.page.unroute("**/api/approvals")
     await hers.get_by_test_id("reject-reason").press("Enter")
     await expect(hers.get_by_test_id("approval-decided")).to_contain_text("ann approved it")
     await expect(hers.get_by_test_id("approval-late")).to_contain_text("That was before you")
