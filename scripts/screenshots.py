@@ -2,7 +2,8 @@
 
 Runs a daemon in a temporary folder with scripted agents and a fake Ollama that decides who answers, plays a
 short morning in it, and looks at it with Chromium (`RELAY_CHROMIUM`, else the system's). Writes
-docs/images/room.png and board.png, and airspace.png of a `relay demo`; with `--all`, every view, light, dark and at
+docs/images/room.png and board.png, landing.png and approvals.png of another room
+(screenshots_landing.py), and airspace.png of a `relay demo`; with `--all`, every view, light, dark and at
 phone width, into FOLDER. The page must have been built (`npm run build` in web/).
 """
 
@@ -24,6 +25,7 @@ sys.path.insert(0, str(REPO))
 
 from playwright.async_api import Browser, Page, async_playwright, expect  # noqa: E402
 
+from scripts.screenshots_landing import landing  # noqa: E402
 from tests.fakes.ollama import FakeOllama, Request, asked, running  # noqa: E402
 from tests.outside import Outside, agent, room, settings  # noqa: E402
 
@@ -261,6 +263,7 @@ async def take(out: Path, all_views: Path | None) -> None:
                 await page.screenshot(path=out / "board.png")
                 if all_views is not None:
                     await every_view(browser, outside, all_views)
+                await landing(browser, open_page, out, work.parent / "landing" / "shop")
                 await demo(browser, out, work.parent / "demo")
                 await browser.close()
     finally:
@@ -269,9 +272,7 @@ async def take(out: Path, all_views: Path | None) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument(
-        "--out", type=Path, default=IMAGES, help="where room.png, board.png and airspace.png go"
-    )
+    parser.add_argument("--out", type=Path, default=IMAGES, help="where the pictures of docs/images go")
     parser.add_argument("--all", type=Path, metavar="FOLDER", help="also every view, into this folder")
     chosen = parser.parse_args()
     asyncio.run(take(chosen.out, chosen.all))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import sys
@@ -11,7 +12,7 @@ from typing import Any
 
 import pytest
 import pytest_asyncio
-from playwright.async_api import Locator, Page, expect
+from playwright.async_api import Locator, Page, Route, expect
 
 from relay.app.wiring.schema import SCHEMAS
 from relay.config.loading import load
@@ -291,13 +292,22 @@ async def test_a_person_approves_once_and_a_second_click_shows_it(place: Place, 
     await dana.go("approvals")
     hers = dana.page.locator('[data-testid="approval"][data-approval="a1"]')
     await expect(hers.get_by_test_id("approve")).to_be_enabled()
-    await dana.page.route("**/api/approvals", lambda route: route.abort())
+    hears = asyncio.Event()
+
+    async def reads(route: Route) -> None:
+        await (route.continue_() if hears.is_set() else route.abort())
+
+    async def clicks(route: Route) -> None:
+        hears.set()
+        await route.continue_()
+
+    await dana.page.route("**/api/approvals", reads)
+    await dana.page.route("**/api/approvals/1", clicks)
     await one.get_by_test_id("approve").press("Enter")
     await expect(one.get_by_test_id("approval-decided")).to_contain_text("ann approved it")
     await expect(page.get_by_test_id("tab-approvals").locator("em")).to_have_count(0)
     await hers.get_by_test_id("reject").click()
     await hers.get_by_test_id("reject-reason").fill("not like that")
-    await dana.page.unroute("**/api/approvals")
     await hers.get_by_test_id("reject-reason").press("Enter")
     await expect(hers.get_by_test_id("approval-decided")).to_contain_text("ann approved it")
     await expect(hers.get_by_test_id("approval-late")).to_contain_text("That was before you")
@@ -368,6 +378,11 @@ async def test_results_say_what_was_flaky_reused_or_not_sandboxed(place: Place, 
     assert first["state"] == "error", first
     ann = await come("ann", place.room)
     page = ann.page
+    status, told = await place.room.ask("GET", "/api/verifications?numbers=v1,m2")
+    assert (status, told["error"]["fix"]) == (400, "At most 100 verifications, as v3,v4.")
+    assert [
+        one["number"] for one in (await place.room.get("/api/verifications?numbers=9,v1"))["verifications"]
+    ] == [1]
     # The same tree again: what ended by itself is not run twice.
     await ann.go("worktrees")
     row = page.locator('[data-testid="worktree"][data-agent="CLEO"]')

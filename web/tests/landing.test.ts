@@ -63,6 +63,7 @@ describe("runs", () => {
     const now = Date.parse("2026-11-23T12:00:42Z");
     expect(took(result({}), now)).toBe("2.0 s");
     expect(took(result({ seconds: 83 }), now)).toBe("1:23");
+    expect(took(result({ seconds: 0.042 }), now)).toBe("42 ms");
     expect(took(result({ reused: "v3" }), now)).toBe("");
     expect(took(result({ state: "running", began: "2026-11-23T12:00:00Z" }), now)).toBe("42 s");
     expect(took(result({ state: "queued", seconds: 0 }), now)).toBe("");

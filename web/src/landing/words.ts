@@ -62,7 +62,7 @@ export function took(result: Pick<Result, "state" | "seconds" | "began" | "reuse
     return began === null ? "" : span(Math.max(1000, now - began));
   }
   if (!result.seconds || result.reused) return "";
-  return result.seconds < 10 ? `${result.seconds.toFixed(1)} s` : span(result.seconds * 1000);
+  return result.seconds >= 1 && result.seconds < 10 ? `${result.seconds.toFixed(1)} s` : span(result.seconds * 1000);
 }
 
 /** What else is to be known of a run, in short pieces. What it reuses is a link, and not among these. */

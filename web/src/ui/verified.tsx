@@ -40,7 +40,7 @@ export function VerificationMark({ of }: { of: Verification }) {
 export function MarkOf({ reference }: { reference: string }) {
   const held = verificationOf(reference);
   const number = readRef(reference, "v")?.number ?? 0;
-  useEffect(() => wantVerification(number), [number]);
+  useEffect(() => { if (number) wantVerification(number); }, [number]);
   if (held) return <VerificationMark of={held} />;
   return <button type="button" class="vmark" onClick={() => (verificationShown.value = number)}><span class="mono">{reference}</span></button>;
 }

@@ -66,7 +66,7 @@ function asks(tree: Worktree): boolean {
 }
 
 /** Why an agent's branch is not merged directly. */
-const BY_QUEUE = "Agents' branches land by the queue only: it tests them together before the main branch moves.";
+const byQueue = (): string => `Agents' branches land by the queue only${landing.value && testsAnything(landing.value) ? ": it tests them together before the main branch moves" : ""}.`;
 
 function MergeDialog({ tree, onClose, onLand }: { tree: Worktree; onClose: () => void; onLand: () => void }) {
   const [state, setState] = useState<"asks" | "merging" | "refused">("asks");
@@ -115,7 +115,7 @@ function MergeDialog({ tree, onClose, onLand }: { tree: Worktree; onClose: () =>
     <Layer label={`Merge ${tree.branch}`} class="merge-dialog" onClose={onClose} testid="merge-dialog">
       <h2>Merge <code>{tree.branch}</code></h2>
       {state !== "refused" && !only && <ul class="plan">{plan(now, order.value).map((line) => <li key={line} class={/^This sets|^Better merge/.test(line) ? "plan-warn" : ""}><Words text={line} /></li>)}</ul>}
-      {only && <p class="notice notice-warn" data-testid="by-queue">{BY_QUEUE}</p>}
+      {only && <p class="notice notice-warn" data-testid="by-queue">{byQueue()}</p>}
       {state !== "refused" && !only && <MergeForm agent={tree.agent} onChange={setChoice} />}
       {state === "refused" && (
         <>
@@ -237,7 +237,7 @@ export default function WorktreesView() {
           </table>
         </div>
       )}
-      {landingRequired.value && list && list.length > 0 && <p class="merge-order" data-testid="landing-required">{BY_QUEUE} <button type="button" class="link" onClick={() => show("landing")}>Change that</button></p>}
+      {landingRequired.value && list && list.length > 0 && <p class="merge-order" data-testid="landing-required">{byQueue()} <button type="button" class="link" onClick={() => show("landing")}>Change that</button></p>}
       {order.value.length > 1 && order.value.some((turn) => turn.sets_back.length) && (
         <p class="merge-order" data-testid="merge-order">Merge in this order, so that the fewest are set back: {order.value.map((turn, i) => <span key={turn.agent}>{i > 0 && ", "}<Who name={turn.agent} />{turn.first && ` (after it has merged ${list?.[0] ? main(list[0]) : "main"})`}</span>)}.</p>
       )}
