@@ -26,6 +26,8 @@ from relay.verification.verification import Outcome, Result, Verification
 #: The events.
 ASKED, DECIDED = "approval.asked", "approval.decided"
 TYPES = (ASKED, DECIDED)
+#: Approvals among which one is looked for that was given for the same.
+MOST_SEARCHED = 200
 
 
 class Answer(StrEnum):
@@ -138,10 +140,47 @@ async def decide(
         )
     made = _approval(row)
     await events.append(tx, NewEvent(DECIDED, lane_of(number), outputs=made.as_json(), parents=list(cause)))
-    for result in await journal.results_of(tx, made.verification):
-        if result.policy in made.policies and result.state is Outcome.WAITING:
-            await journal.record(tx, _answered(result, made, now))
+    for result in await _waiting_for(tx, made):
+        same = made.state in (Answer.APPROVED, Answer.REJECTED)
+        for each in await journal.waiting_like(tx, result) if same else [result]:
+            await journal.record(tx, _answered(each, made, now))
     return made
+
+
+async def _waiting_for(tx: Tx, approval: Approval) -> list[Result]:
+    """What waits for this approval."""
+    return [
+        result
+        for result in await journal.results_of(tx, approval.verification)
+        if result.policy in approval.policies and result.state is Outcome.WAITING
+    ]
+
+
+async def agreed(tx: Tx, verification: int | None) -> list[Approval]:
+    """What people have approved of a verification, or of another one with the same policies on the same tree."""
+    if verification is None:
+        return []
+    own = [each for each in await of_verification(tx, verification) if each.state is Answer.APPROVED]
+    results = await journal.results_of(tx, verification)
+    wanted = {(result.tree, result.digest) for result in results if result.state is Outcome.PASSED}
+    if own or not wanted:
+        return own
+    for approval in await newest(tx, MOST_SEARCHED):
+        if approval.state is Answer.APPROVED:
+            of = await journal.results_of(tx, approval.verification)
+            if wanted & {(each.tree, each.digest) for each in of if each.policy in approval.policies}:
+                return [approval]
+    return []
+
+
+async def covering(tx: Tx, results: Sequence[Result]) -> Approval | None:
+    """What people are asked already about all of this: the same policies on the same tree, of any verification."""
+    wanted = {(result.tree, result.digest) for result in results}
+    for approval in await waiting(tx):
+        asked = {(result.tree, result.digest) for result in await _waiting_for(tx, approval)}
+        if wanted and all(tree for tree, _ in wanted) and wanted <= asked:
+            return approval
+    return None
 
 
 def _answered(result: Result, approval: Approval, now: float) -> Result:

@@ -238,6 +238,14 @@ async def same_run(tx: Tx, result: Result) -> Result | None:
     return None if row is None else _result(row)
 
 
+async def waiting_like(tx: Tx, result: Result) -> list[Result]:
+    """What waits for a person's word on the same tree by the same policy, in any verification."""
+    if not result.tree:
+        return [result]
+    rows = await tx.all(Q.waiting_like, tree=result.tree, digest=result.digest)
+    return [_result(row) for row in rows]
+
+
 async def forget_output(store: Store, before: float) -> int:
     """Drop what runs printed that ended before then (Unix seconds); how they ended stays. Gives their number."""
     return await store.write(lambda tx: tx.execute(Q.forget_output, before=before))

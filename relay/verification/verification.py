@@ -212,10 +212,12 @@ def newest(results: Sequence[Result]) -> list[Result]:
 
 
 def deciding(results: Sequence[Result]) -> list[Result]:
-    """Those whose ends give the verdict: of the highest tier, and those that decide always."""
+    """Those whose ends give the verdict: of the highest tier, of the highest one that ran a program (a person's word
+    is none for what fails), and those that decide always."""
     last = newest(results)
     top = max((result.tier for result in last), default=0)
-    return [result for result in last if result.tier == top or result.always]
+    ran = max((result.tier for result in last if result.executor is not Executor.MANUAL), default=top)
+    return [result for result in last if result.tier in (top, ran) or result.always]
 
 
 def asked_for(verification: Verification, results: Sequence[Result]) -> list[Result]:

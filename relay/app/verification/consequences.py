@@ -24,7 +24,7 @@ from relay.verification.landing import journal as landings
 from relay.verification.verification import Source, State
 
 #: Lines of a failed run that the room quotes; paths that a line names.
-MOST_LINES, MOST_NAMED = 12, 4
+MOST_LINES, MOST_NAMED = 20, 4
 
 
 class Consequences:
@@ -53,6 +53,8 @@ class Consequences:
                         await self._failed(tx, outputs, event)
                     case State.ERROR:
                         await self._error(tx, outputs, event)
+                    case State.NOT_TESTED if _was_asked(outputs):
+                        await self._say(tx, f"is not tested. {outputs['reason']}", outputs, event)
 
     async def _ask(self, tx: Tx, asked: Mapping[str, Any], event: Event) -> None:
         name, files = asked["reference"], [str(path) for path in asked["files"]]
@@ -66,16 +68,22 @@ class Consequences:
         await ledger.say(tx, text, now=time.time(), parents=[event.id], meta=meta)
 
     async def _passed(self, tx: Tx, ended: Mapping[str, Any], event: Event) -> None:
-        name, agent = ended["reference"], str(ended["agent"])
+        name = ended["reference"]
         # What an agent tells of itself, by a commit of its own choice, is no word on its task.
         if ended.get("task") and ended["source"] == Source.TASK:
             note = f"Verified: {ended['decides']} passed ({name})."
             await self._claims.verify(tx, ended["task"], note, _by(ended, event))
-        before = await self._before(tx, ended)
-        if before is State.FAILED:
-            meta = {"notice": "verification", "verification": ended["number"], "agent": agent}
-            text = f"{agent}'s change passes now ({name}: {ended['decides']})."
-            await ledger.say(tx, text, now=time.time(), parents=[event.id], meta=meta)
+        if _was_asked(ended):
+            await self._say(tx, f"passed ({ended['decides']}).", ended, event)
+        elif await self._before(tx, ended) is State.FAILED:
+            await self._say(tx, f"passes now ({ended['decides']}).", ended, event)
+
+    async def _say(self, tx: Tx, how: str, ended: Mapping[str, Any], event: Event) -> None:
+        """In the room, to people."""
+        agent = str(ended["agent"])
+        meta = {"notice": "verification", "verification": ended["number"], "agent": agent}
+        text = f"{ended['reference']}: {agent}'s change {flat(how)}"
+        await ledger.say(tx, text, now=time.time(), parents=[event.id], meta=meta)
 
     async def _failed(self, tx: Tx, ended: Mapping[str, Any], event: Event) -> None:
         agent, reason = str(ended["agent"]), flat(str(ended["reason"]))
@@ -133,6 +141,11 @@ class Consequences:
         await self._voice.say(
             tx, text, now=time.time(), lane=lane, to=[agent], ask=reached, cause=[event.id], meta=meta
         )
+
+
+def _was_asked(ended: Mapping[str, Any]) -> bool:
+    """Did a person ask for it, who waits for its end?"""
+    return ended["source"] == Source.PERSON or "fresh" in (ended.get("about") or {})
 
 
 def _by(ended: Mapping[str, Any], event: Event) -> By:

@@ -96,7 +96,8 @@ async def _run(settings: Settings, args: argparse.Namespace) -> int:
                 await _carried(store, parts, [entry.number for entry in asked], runs_here, args)
             ended = await _entries(store, [entry.number for entry in asked])
     print(json.dumps(result_of(ended)) if args.json else _said(ended))
-    return 0 if all(entry.state is EntryState.LANDED for entry in ended) else 1
+    done = (EntryState.LANDED, *OPEN) if args.no_wait else (EntryState.LANDED,)
+    return 0 if all(entry.state in done for entry in ended) else 1
 
 
 async def _agents(parts: Any, args: argparse.Namespace) -> list[str]:

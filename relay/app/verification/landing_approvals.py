@@ -17,14 +17,14 @@ from relay.git.run import GitError
 from relay.store.ports import Store, Tx
 from relay.verification import approvals
 from relay.verification import journal as verifications
-from relay.verification.approvals import Approval
+from relay.verification.approvals import Answer, Approval
 from relay.verification.attempts import needs_person
 from relay.verification.landing import journal
 from relay.verification.landing.entry import Entry, EntryState
 from relay.verification.policies import Policy, route
 from relay.verification.policy_files import BadPolicies
 from relay.verification.policy_list import Policies
-from relay.verification.verification import Change, Result, Source, State, Verification, digest_of
+from relay.verification.verification import Change, Outcome, Result, Source, State, Verification, digest_of
 
 
 class LandingApprovals:
@@ -70,8 +70,12 @@ class LandingApprovals:
         elif verification.state is State.PASSED:
             return True
         elif verification.state in (State.QUEUED, State.RUNNING, State.WAITING):
-            names = ", ".join(each.name for each in asked) or verification.name
-            await self._record.hold(entry, f"a person has to approve it: {names}")
+            waiting = [result for result in results if result.state is Outcome.WAITING]
+            same = await self._store.read(lambda tx: approvals.covering(tx, waiting))
+            open_ = [each.name for each in asked if each.state is Answer.WAITING] or [
+                same.name if same else ""
+            ]
+            await self._record.hold(entry, f"a person has to approve it: {', '.join(open_)}".rstrip(": "))
         else:
             reason = verification.reason or f"It was not approved ({verification.state})."
             await self._record.put_out(entry, reason)
@@ -104,7 +108,7 @@ class LandingApprovals:
             if now.approval is not None:
                 await approvals.withdraw(tx, now.approval, "other policies are for it now")
             made = await verifications.ask(tx, change)
-            note = f"a person has to approve it: {made.name}"
+            note = "a person has to approve it"
             await journal.change(tx, replace(now, approval=made.number, note=note), journal.HELD)
 
         await self._store.write(work)

@@ -16,6 +16,7 @@ from relay.app.verification import landing_words as words
 from relay.app.verification.landing_git import Link
 from relay.app.verification.landing_words import LandingWords
 from relay.store.ports import Store, Tx
+from relay.verification import approvals
 from relay.verification import journal as verifications
 from relay.verification.landing import journal
 from relay.verification.landing.entry import OPEN, Entry, EntryState
@@ -86,7 +87,8 @@ class LandingRecord:
         if tested is not None:
             number = tested.number
             results = await self._store.read(lambda tx: verifications.results_of(tx, number))
-        text = words.landed(entry, link, tested, results, left)
+        agreed = await self._store.read(lambda tx: approvals.agreed(tx, entry.approval))
+        text = words.landed(entry, link, tested, results, left, agreed)
         details = words.details(link, tested)
         change = WorktreeChange(MERGED, entry.agent, entry.branch, entry.asker, text, commit, details)
         verification = tested.number if tested is not None else entry.verification

@@ -16,6 +16,7 @@ from relay.config.command_line import command
 from relay.model.ports import Voice
 from relay.room.journal import ledger
 from relay.store.ports import Tx
+from relay.verification.approvals import Approval
 from relay.verification.landing.entry import Entry
 from relay.verification.landing.journal import lane_of
 from relay.verification.verification import (
@@ -29,7 +30,7 @@ from relay.verification.verification import (
 )
 
 #: Lines of a failed run that the room quotes.
-MOST_LINES = 12
+MOST_LINES = 20
 
 
 class LandingWords:
@@ -43,7 +44,7 @@ class LandingWords:
         text = (
             f"{entry.agent}'s branch did not land: {entry.reason}"
             + (f"\n\n{fenced(entry.output)}" if entry.output else "")
-            + f"\n\nWhen it is mended, `/land @{entry.agent}` tries again."
+            + (f"\n\nWhen it is mended, `/land @{entry.agent}` tries again." if entry.output else "")
         )
         await self._tell(tx, entry, text, ask=bool(entry.output))
 
@@ -64,16 +65,23 @@ class LandingWords:
 
 
 def landed(
-    entry: Entry, link: Link | None, tested: Verification | None, results: Sequence[Result], left: str
+    entry: Entry,
+    link: Link | None,
+    tested: Verification | None,
+    results: Sequence[Result],
+    left: str,
+    agreed: Sequence[Approval] = (),
 ) -> str:
-    """What the room is told of a branch that has landed."""
+    """What the room is told of a branch that has landed. `agreed`: what people have approved of it."""
     if link is None:
         return f"{entry.branch} of {entry.agent} has landed: the main branch has it."
     proposal = link.proposal
     text = (
         f"{entry.branch} of {entry.agent} landed on {proposal.into}, as {entry.asker} asked: "
-        f"{proposal.files} file{'s' * (proposal.files != 1)}, {how(tested, results)}."
+        f"{proposal.files} file{'s' * (proposal.files != 1)}, {how(tested, results, bool(agreed))}."
     )
+    if agreed:
+        text += f" {' '.join(approved(each) for each in agreed)}"
     if proposal.joined:
         text += f" relay joined {joined_words(proposal.joined)}."
     if proposal.warnings:
@@ -83,10 +91,19 @@ def landed(
     return text
 
 
-def how(tested: Verification | None, results: Sequence[Result]) -> str:
-    """By what it was verified, in words."""
+def approved(approval: Approval) -> str:
+    """Who agreed to what, in a sentence."""
+    return f"{approval.decided_by} approved it ({approval.name}: {', '.join(approval.policies)})."
+
+
+def how(tested: Verification | None, results: Sequence[Result], agreed: bool = False) -> str:
+    """By what it was verified, in words. `agreed`: a policy was for it that asks people."""
     if tested is None or tested.state is State.NOT_TESTED:
-        return "**not tested**: no policy is for it"
+        return (
+            "**not tested**: no policy runs a program for it"
+            if agreed
+            else "**not tested**: no policy is for it"
+        )
     last = newest(results)
     passed = [result.policy + " (flaky)" * result.flaky for result in last if result.state is Outcome.PASSED]
     beside = " ".join(said(result) for result in last if result.state is not Outcome.PASSED)

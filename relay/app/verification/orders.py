@@ -87,8 +87,9 @@ class VerificationOrders:
     ) -> str:
         if number is not None:
             again = await journal.again(tx, await journal.load(tx, number), by=by, cause=cause)
-            return f"{again.name} is verified again."
+            return f"{again.name} is being verified again. The room says how it ends."
         assert agent is not None
         change = Change(journal.new_id(), Source.PERSON, agent, by, summary=f"{agent}'s work as it stands")
         made = await journal.ask(tx, change, cause=cause)
-        return f"{agent}'s work is verified as {references.verification(made.number)}."
+        name = references.verification(made.number)
+        return f"{agent}'s work is being verified: {name}. The room says how it ends."

@@ -295,7 +295,8 @@ class Verifier:
                 return
             results = newest(asked_for(now_is, await journal.results_of(tx, number)))
             waiting = [result for result in results if result.state is Outcome.WAITING]
-            if waiting and not await _asked(tx, number, waiting):
+            asked = not waiting or await _asked(tx, number, waiting) or await approvals.covering(tx, waiting)
+            if not asked:
                 files = sorted({p for result in waiting for p in matches[result.policy].paths})
                 names = [result.policy for result in waiting]
                 await approvals.ask(tx, now_is, names, files, self._settings.current.verification.approval_s)

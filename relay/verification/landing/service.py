@@ -79,6 +79,8 @@ async def _over(tx: Tx, entry: Entry) -> Json:
         results = newest(await verifications.results_of(tx, tested.number))
         shown["tested"] = tested.state is State.PASSED
         shown["results"] = [result.as_json(output=False) for result in results]
+        agreed = await approvals.agreed(tx, entry.approval)
+        shown["approved"] = [each.as_json() for each in agreed]
     return shown
 
 

@@ -43,6 +43,9 @@ ON CONFLICT (verification, policy, attempt) DO UPDATE SET state = excluded.state
 -- name: results_of
 SELECT * FROM verification_results WHERE verification = :verification ORDER BY policy, attempt
 
+-- name: waiting_like
+SELECT * FROM verification_results WHERE tree = :tree AND digest = :digest AND state = 'waiting' ORDER BY verification
+
 -- name: forget_output
 UPDATE verification_results SET head = '', tail = '' WHERE ended < :before AND (head <> '' OR tail <> '')
 

@@ -174,13 +174,13 @@ async def test_manual_review_is_asked_of_people(open_place: Open) -> None:
     """004, "Manual review required (Tier 4)": what ran is there before a person decides, once."""
     place = await open_place()
     await place.work("AVA", {"src/auth/a.py": "x = 1\n"})
-    place.have(SENSITIVE, policy("unit", FAILS))
+    place.have(SENSITIVE, policy("unit", PASSES))
     made = await place.ask()
     run = asyncio.create_task(place.verifier.finished(made.number))
     (asked,) = await _waiting(place)
     assert (asked.policies, asked.files) == (("security review",), ("src/auth/a.py",))
     states = {result.policy: result.state for result in await place.results(made)}
-    assert states == {"security review": Outcome.WAITING, "unit": Outcome.FAILED}
+    assert states == {"security review": Outcome.WAITING, "unit": Outcome.PASSED}
     await place.store.write(lambda tx: approvals.decide(tx, asked.number, Answer.APPROVED, by="ann"))
     done = await run
     assert (done.state, done.tier) == (State.PASSED, 4)
@@ -188,6 +188,36 @@ async def test_manual_review_is_asked_of_people(open_place: Open) -> None:
         await place.store.write(lambda tx: approvals.decide(tx, 1, Answer.REJECTED, by="eve"))
     # The same files, approved before, are asked about no more.
     assert (await place.verify()).state is State.PASSED
+
+
+async def test_a_persons_word_is_none_for_what_fails(open_place: Open) -> None:
+    """Nobody is asked about a change whose tests fail, whatever the tier of who would have to agree."""
+    place = await open_place()
+    await place.work("AVA", {"src/auth/a.py": "x = 1\n"})
+    place.have(SENSITIVE, policy("unit", FAILS))
+    done = await place.verify()
+    assert (done.state, done.tier, done.reason) == (State.FAILED, 4, "unit failed (exit code 2).")
+    assert await place.store.read(approvals.waiting) == []
+
+
+async def test_the_same_is_asked_once(open_place: Open) -> None:
+    """Of two verifications of one tree, one asks; the answer is for both."""
+    place = await open_place()
+    await place.work("AVA", {"auth/a.py": "x = 1\n"})
+    place.have(SENSITIVE)
+    first = await place.ask()
+    run = asyncio.create_task(place.verifier.finished(first.number))
+    (asked,) = await _waiting(place)
+    second = await place.ask()
+    other = asyncio.create_task(place.verifier.finished(second.number))
+    while not [r for r in await place.results(second) if r.state is Outcome.WAITING]:  # noqa: ASYNC110
+        await asyncio.sleep(0.02)
+    await place.verifier.look()
+    assert [each.number for each in await place.store.read(approvals.waiting)] == [asked.number]
+    await place.store.write(lambda tx: approvals.decide(tx, asked.number, Answer.APPROVED, by="ann"))
+    assert [(await run).state, (await other).state] == [State.PASSED, State.PASSED]
+    agreed = await place.store.read(lambda tx: approvals.agreed(tx, second.number))
+    assert [each.decided_by for each in agreed] == ["ann"]
 
 
 async def test_a_rejection_says_why(open_place: Open) -> None:

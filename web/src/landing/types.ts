@@ -106,6 +106,7 @@ export interface Entry {
   commit: string | null;
   /** Of one that landed: did its test pass, and by what was it tested? */
   tested?: boolean;
+  approved?: { reference: string; decided_by: string | null; policies: string[] }[];
   results?: Result[];
   reason: string;
   output: string;

@@ -112,7 +112,8 @@ function Landed({ entry }: { entry: Entry }) {
       {entry.commit && <>As <code data-tip={entry.commit}>{entry.commit.slice(0, 10)}</code>, </>}
       {by.length ? <>tested by {by.join(", ")}</> : <b class="untested">not tested</b>}
       {by.length > 0 && entry.verification && <> <MarkOf reference={entry.verification} /></>}
-      {!by.length && <span class="muted">: no policy was for it</span>}
+      {!by.length && <span class="muted">: {entry.approved?.length ? "no policy runs a program for it" : "no policy was for it"}</span>}
+      {entry.approved?.map((one) => <span key={one.reference}>; approved by {one.decided_by} ({one.reference}: {one.policies.join(", ")})</span>)}
       {beside.length > 0 && <span class="muted">; {beside.join(", ")}, which does not decide</span>}
     </p>
   );
@@ -161,7 +162,7 @@ function Rule({ of }: { of: Landing }) {
         <b>{of.required ? "on" : "off"}</b>
       </button>
       <p id="land-rule-does" class="muted">
-        {of.required ? "A direct merge of an agent's branch is refused." : "Anybody may also merge an agent's branch directly, which tests nothing of the others."}
+        {of.required ? "relay refuses to merge an agent's branch directly; git itself does not." : "Anybody may also merge an agent's branch directly, which tests nothing of the others."}
         {" "}Your own commits are not concerned.{of.required && !testsAnything(of) && !of.trouble ? " There are no policies, so what lands is not tested." : ""}
       </p>
     </div>

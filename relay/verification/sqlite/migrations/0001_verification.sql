@@ -60,6 +60,7 @@ CREATE TABLE verification_results (
   PRIMARY KEY (verification, policy, attempt)
 );
 CREATE INDEX verification_results_same ON verification_results (tree, digest) WHERE reused IS NULL AND state IN ('passed', 'failed');
+CREATE INDEX verification_results_waiting ON verification_results (tree, digest) WHERE state = 'waiting';
 CREATE INDEX verification_results_printed ON verification_results (ended) WHERE head <> '' OR tail <> '';
 
 -- Policies that people made by `POST /policies`; those of files stand in their folder. `policy`: JSON.
