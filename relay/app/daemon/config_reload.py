@@ -84,8 +84,8 @@ class Reload:
         """Write whether agents' branches land by the queue only, and say so in the room. Raises Refusal."""
         path = self._settings.current.path
         done = await self._write(partial(loading.update_section, path, "landing", {"required": required}))
-        how = "by the landing queue only" if required else "by the landing queue, or by a merge"
-        await self._parts.notice(f"{by} set that agents' branches come to the main branch {how}.")
+        how = "by the landing queue only" if required else "by the landing queue, or are merged directly"
+        await self._parts.notice(f"Agents' branches now land {how} ({by} set it).")
         return done
 
     async def _write(self, update: Callable[[], Settings], agent: str = "") -> dict[str, Any]:
