@@ -151,6 +151,8 @@ async def test_only_a_person_approves(open_room: Open) -> None:
         assert reply.status == 403
     (waiting,) = (await room.get("/api/approvals"))["approvals"]
     assert (waiting["state"], waiting["change"]["agent"]) == ("waiting", "AVA")
+    listed = await room.reply_to((await room.post("/approve"))["id"], "RELAY")
+    assert "a1: AVA's change in `.env` (security)" in listed["body"]
     shown = await room.get("/api/verifications/v1/diff")
     assert "+KEY=1" in shown["diff"]
     # The branch waits in the queue until a person agrees; the one look counts for both.

@@ -262,6 +262,8 @@ async def _show(store: Store, args: argparse.Namespace) -> int:
 
 
 async def _cancel(store: Store, agent: str, by: str, args: argparse.Namespace) -> int:
+    from relay.room.journal import ledger
+
     async def work(tx: Tx) -> Entry:
         entry = await journal.open_entry(tx, agent)
         ended = entry and await journal.end(
@@ -269,6 +271,8 @@ async def _cancel(store: Store, agent: str, by: str, args: argparse.Namespace) -
         )
         if ended is None:
             raise Refusal(f"{agent}'s branch is not in the landing queue.")
+        text = f"{by} took {agent}'s branch out of the landing queue."
+        await ledger.say(tx, text, now=time.time(), meta={"notice": "landing", "agent": agent})
         return ended
 
     ended = await store.write(work, durable=True)

@@ -19,6 +19,7 @@ from relay.model.actions import (
     Verify,
     Verifying,
 )
+from relay.room.dispatch.permissions import code_span
 from relay.room.steward.markdown import listed
 from relay.store.ports import Tx
 from relay.verification import approvals, journal
@@ -52,7 +53,9 @@ class VerificationOrders:
                 return f"{agent}'s branch is out of the landing queue."
             case Verify(verification, agent):
                 return await self._verify(tx, verification, agent, by, cause)
-            case Approve(number):
+            case Approve(None):
+                return await _waiting(tx)
+            case Approve(int(number)):
                 made = await approvals.decide(tx, number, Answer.APPROVED, by=by, cause=cause)
                 return f"{by} approved {made.name} ({', '.join(made.policies)}) of {made.agent}."
             case Reject(number, reason):
@@ -93,3 +96,15 @@ class VerificationOrders:
         made = await journal.ask(tx, change, cause=cause)
         name = references.verification(made.number)
         return f"{agent}'s work is being verified: {name}. The room says how it ends."
+
+
+async def _waiting(tx: Tx) -> str:
+    """What waits for people, as markdown."""
+    lines = [
+        f"- {each.name}: {each.agent}'s change in {', '.join(code_span(path) for path in each.files[:4])}"
+        f"{' and more' * (len(each.files) > 4)} ({', '.join(each.policies)})"
+        for each in await approvals.waiting(tx)
+    ]
+    if not lines:
+        return "Nothing waits for an approval."
+    return "\n".join([*lines, "", "`/approve a<number>`, or `/reject a<number> why`."])

@@ -58,9 +58,9 @@ class Verify(Verifying, word="/verify"):
 
 @dataclass(frozen=True)
 class Approve(Verifying, word="/approve"):
-    """A person agrees to what asks for it (`approval` is its room number)."""
+    """A person agrees to what asks for it (`approval` is its room number); without one: show what is open."""
 
-    approval: int
+    approval: int | None = None
 
 
 @dataclass(frozen=True)

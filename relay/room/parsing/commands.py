@@ -313,8 +313,8 @@ COMMANDS: tuple[Command, ...] = (
         verification_commands.verify,
     ),
     Command(
-        "/approve a<number>",
-        "agree to a change that waits for it",
+        "/approve [a<number>]",
+        "agree to a change that waits for it; alone it shows what waits",
         "/approve a3",
         verification_commands.approve,
     ),

@@ -42,6 +42,8 @@ def verify(rest: str, agents: Sequence[str]) -> Action:
 
 def approve(rest: str, _agents: Sequence[str]) -> Action:
     """Raises WrongArguments."""
+    if not rest.strip():
+        return actions.Approve()
     return actions.Approve(number_of(rest.replace("# ", "#").strip(), Thing.APPROVAL))
 
 
