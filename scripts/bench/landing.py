@@ -8,27 +8,82 @@ entry's time is the queue's. The repository, git and the programs are real; no a
 from __future__ import annotations
 
 import asyncio
+import json
 import os
+import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
 
+from relay.airspace.worktrees.actions import WorktreeActions
+from relay.airspace.worktrees.branch_updates import BranchUpdates
+from relay.airspace.worktrees.registry import WorktreeRegistry
+from relay.app.verification.parts import LandingParts
+from relay.app.wiring.merge_tools import MergeTools
 from relay.app.wiring.schema import SCHEMAS
+from relay.app.wiring.worktree_room import StoredWorktreeRoom
+from relay.config import loading
+from relay.config.settings import LiveSettings
+from relay.coordination.writes.fencing import LockCheck
 from relay.log import events
 from relay.log.events import Event
+from relay.store.ports import Store
 from relay.store.sqlite.store import open_store
 from relay.verification import journal
 from relay.verification.landing import journal as landings
-from relay.verification.landing.entry import EntryState
+from relay.verification.landing.entry import Entry, EntryState
 from relay.verification.verification import Change, Source, State
 from scripts.bench.figures import Figure, at_most, run, single, spread
-from tests.app.verification.place import Place, policy, python
-from tests.git.repository import git, repository, write
+from scripts.bench.worktrees import git
 
 BRANCHES, PAIRS, QUICK = 20, 5, 6
 #: Seconds that one run of the tests takes.
 TEST_S = 0.3
 CHANGESETS, QUICK_CHANGESETS = 100, 10
+
+
+class Place:
+    """A room's worktrees, and what verifies and lands their work, without a daemon."""
+
+    def __init__(self, store: Store, repo: Path, agents: tuple[str, ...]) -> None:
+        self.store = store
+        listed = [{"name": name, "kind": "scripted", "script": "none.yaml"} for name in agents]
+        (repo / "config.json").write_text(json.dumps({"agents": listed}))
+        self.settings = LiveSettings(loading.load(repo / "config.json"))
+        now = self.settings.current
+        self.tools = MergeTools(lambda: self.settings.current.merge)
+        room = StoredWorktreeRoom(store, LockCheck(), self.tools, now.runtime_dir / "checks")
+        self.registry = WorktreeRegistry(now, room)
+        updates = BranchUpdates(self.registry)
+        actions = WorktreeActions(self.registry, updates)
+        self.landing = LandingParts(store, self.settings, self.registry, actions, updates)
+        self.queue, self.verifier = self.landing.queue, self.landing.verifier
+
+    def have(self, run: list[str]) -> None:
+        folder = self.settings.current.policies_dir
+        folder.mkdir(exist_ok=True)
+        made = {"name": "unit", "tier": 1, "executor": "inline", "patterns": ["*"], "run": run}
+        (folder / "unit.yaml").write_text(json.dumps(made))
+
+    def write(self, agent: str, text: str) -> None:
+        (self.registry.worktrees[agent].checkout.top / f"{agent.lower()}.py").write_text(text)
+
+    async def look(self) -> None:
+        for worktree in self.registry.worktrees.values():
+            worktree.mark_stale(None)
+        await self.registry.refresh()
+
+    async def entry(self, number: int) -> Entry:
+        return await self.store.read(lambda tx: landings.load(tx, number))
+
+    async def close(self) -> None:
+        await self.landing.close()
+        await self.tools.close()
+        await self.store.close()
+
+
+def python(code: str) -> list[str]:
+    return [sys.executable, "-c", code]
 
 
 def check(pairs: int) -> list[str]:
@@ -43,15 +98,20 @@ def check(pairs: int) -> list[str]:
 
 async def opened(folder: Path, branches: int, pairs: int) -> Place:
     """A room whose agents each have a file of their own."""
-    agents = tuple(f"A{at}" for at in range(branches))
-    repository(folder / "repo", {"app.py": "x = 1\n"})
+    agents, repo = tuple(f"A{at}" for at in range(branches)), folder / "repo"
+    repo.mkdir()
     (folder / "room").mkdir()
-    store = await open_store(folder / "room" / "events.db", SCHEMAS)
-    place = Place(store, folder / "repo", agents)
+    (repo / "app.py").write_text("x = 1\n")
+    (repo / ".gitignore").write_text("/config.json\n/policies/\n")
+    git(repo, "init", "-q", "-b", "main")
+    git(repo, "add", "-A")
+    git(repo, "commit", "-q", "-m", "first")
+    place = Place(await open_store(folder / "room" / "events.db", SCHEMAS), repo, agents)
     await place.registry.open()
-    place.have(policy("unit", check(pairs)))
+    place.have(check(pairs))
+    await place.look()
     for agent in agents:
-        write(place.at(agent), {f"{agent.lower()}.py": "x = 1\n"})
+        place.write(agent, "x = 1\n")
     await place.look()
     return place
 
@@ -100,7 +160,6 @@ async def land(folder: Path, branches: int, pairs: int) -> list[Figure]:
         ),
     ]
     await place.close()
-    await place.store.close()
     return figures
 
 
@@ -135,10 +194,10 @@ async def many(folder: Path, count: int) -> list[Figure]:
     folder.mkdir()
     place = await opened(folder, 1, 0)
     cores = os.cpu_count() or 1
-    place.have(policy("unit", python("print(1)")))
+    place.have(python("print(1)"))
     trees = []
     for at in range(count):
-        write(place.at("A0"), {"a0.py": f"x = {at}\n"})
+        place.write("A0", f"x = {at}\n")
         await place.look()
         worktree = place.registry.worktrees["A0"]
         trees.append((await worktree.take_snapshot(everything=True)).tree)
@@ -154,7 +213,6 @@ async def many(folder: Path, count: int) -> list[Figure]:
     passed = sum(each.state is State.PASSED for each in done)
     note = f"{place.settings.current.verification.at_once} at once on {cores} cores"
     await place.close()
-    await place.store.close()
     return [
         single(f"{count} changesets at once: passed", passed, "changesets", n=count, note=note),
         single(f"{count} changesets at once", took / count, "s each", n=count, note=note),

@@ -21,7 +21,6 @@ from typing import Any
 from scripts.bench import postgres_server as postgres
 from scripts.bench.figures import Figure, at_most, run, spread, stopwatch
 from scripts.bench.room_daemon import Daemon, running
-from tests.fakes import github_payloads as payloads
 from tests.fakes.github import SECRET, headers_of
 
 AT_ONCE = 20
@@ -67,6 +66,9 @@ def of_room(name: str, daemon: Daemon, count: int) -> Iterable[Figure]:
 
 def a_push(commits: int) -> Any:
     """A push of so many commits, each of 10 files."""
+    # GitHub's own shape stands with the tests; only a run needs it.
+    from tests.fakes import github_payloads as payloads
+
     made = [
         payloads.commit(
             payloads.sha(str(number)),

@@ -40,6 +40,8 @@ PLACES: Mapping[str, tuple[str, str]] = {
     "who": ("GET", "/who"),
     "resolve": ("POST", "/conflicts/answer"),
     "check_merge": ("POST", "/merge/check"),
+    "land": ("POST", "/land"),
+    "verification": ("GET", "/verification"),
     "timeline": ("POST", "/timeline"),
     "help": ("GET", "/help"),
 }

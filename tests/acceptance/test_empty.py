@@ -34,6 +34,8 @@ ASKED: list[tuple[str, dict[str, Any], dict[str, Any] | list[Any]]] = [
     ("release_work", {"task_id": NOBODYS}, {"success": False, "reason": "unknown_task"}),
     ("resolve", {"id": "c1", "text": "x = 1"}, {"success": False, "reason": "not_found"}),
     ("check_merge", {"a": "one", "b": "other"}, {"success": False, "reason": "not_found"}),
+    ("verification", {}, {"success": True, "verifications": []}),
+    ("land", {}, {"success": True, "agent": "first", "state": "asked", "place": 1}),
     ("read_room", {}, {}),
     ("who", {}, {}),
     ("acquire_lock", {"file_path": "a.py"}, {"success": True, "action": "acquired", "fencing_token": 1}),

@@ -34,6 +34,9 @@ NAMES = {
                "without stems: MRR", "with hop decay: recall@5", "forward curve of 001, ties random: MRR",
                "rebuild from", "what did A decide about X"],
     "metrics": ["read", "event loop late by", "fold of", "look, 20 new events", "look, nothing new"],
+    "landing": ["landing, 0 failing pairs: main red", "landing, 0 failing pairs: test runs",
+                "landing, 0 failing pairs: queue beside the tests", "landing, 1 failing pairs: main red",
+                "10 changesets at once: passed"],
     "guard": ["python, with nothing", "guard hook, as the presets", "guard hook, with no room"],
     "webhook": ["webhook to queued, SQLite", "webhook that came before, SQLite", "webhook to queued, PostgreSQL"],
 }  # fmt: skip

@@ -120,7 +120,7 @@ async def test_a_turn_is_verified_and_a_task_opens_again(open_room: Open) -> Non
     assert shown["attempt"] == 2 and "v2 failed" in shown["note"]
     # Its agent got a turn with the lines, and mended it; that passes, and lands.
     await ended(room, "turn", "passed")
-    await room.until_said(r"AVA's change passes now \(v\d+: unit\)")
+    await room.until_said(r"v\d+: AVA's change passes now \(unit\)")
     await room.post("/land @AVA")
     assert (await landed(room, "AVA"))["commit"] == git(room.folder, "rev-parse", "main")
     assert (room.folder / "app.py").read_text() == "fixed = 1\n"

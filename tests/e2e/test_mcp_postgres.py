@@ -165,7 +165,7 @@ async def test_an_agent_of_the_room_has_its_tools(
     await one.start(env={"RELAY_POSTGRES_DSN": dsn})
     posted = await one.post("@ACE lock it")
     body = (await one.reply_to(posted["id"], "ACE"))["body"]
-    assert body.startswith("23 tools, acquired by ACE in "), body
+    assert body.startswith("25 tools, acquired by ACE in "), body
     (told,) = [
         json.loads(line) for line in (folder / "told.jsonl").read_text().splitlines() if '"mcp"' in line
     ]

@@ -37,6 +37,7 @@ def test_every_migration_is_as_it_was_applied() -> None:
         "timeline",
         "exploration",
         "resolution",
+        "verification",
         "faces",
         "rights",
     }

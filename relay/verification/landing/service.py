@@ -14,7 +14,7 @@ from relay.verification import approvals
 from relay.verification import journal as verifications
 from relay.verification.landing import journal
 from relay.verification.landing.entry import Entry, EntryState
-from relay.verification.verification import State, newest
+from relay.verification.verification import Outcome, State, newest
 
 Json = dict[str, Any]
 #: Entries that are over which one answer has.
@@ -67,6 +67,10 @@ async def _shown(tx: Tx, entry: Entry) -> Json:
         shown["testing"] = tested.as_json(results, output=False)
     if entry.approval is not None:
         asked = await approvals.of_verification(tx, entry.approval)
+        if not asked:
+            waiting = await verifications.results_of(tx, entry.approval)
+            same = await approvals.covering(tx, [each for each in waiting if each.state is Outcome.WAITING])
+            asked = [] if same is None else [same]
         shown["approvals"] = [each.as_json() for each in asked]
     return shown
 
