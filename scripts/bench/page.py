@@ -26,6 +26,7 @@ TITLES = {
     "memory": "Memory",
     "metrics": "Metrics",
     "webhook": "Webhooks",
+    "landing": "Landing",
     "airspace_view": "The page",
     "timeline_view": "The page's timeline",
 }
