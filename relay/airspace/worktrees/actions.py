@@ -30,7 +30,7 @@ from relay.airspace.worktrees.merging.proposal import (
 )
 from relay.airspace.worktrees.merging.take_back import MergeTakeBack
 from relay.airspace.worktrees.merging.under_way import UnderWay, begun_by_relay, under_way
-from relay.airspace.worktrees.merging.wording import joined_words, some_paths, warned
+from relay.airspace.worktrees.merging.wording import joined_words, some_paths
 from relay.airspace.worktrees.registry import WorktreeRegistry
 from relay.airspace.worktrees.room import WantedMerge
 from relay.airspace.worktrees.tracked_worktree import TrackedWorktree, WorktreeGone
@@ -133,10 +133,7 @@ class WorktreeActions:
                 f"{by} merged {merged.branch} of {worktree.name} into {merged.into}"
                 f"{' as one commit' if options.squash else ''}: {merged.files} file{'s' * (merged.files != 1)}."
             )
-            if merged.joined:
-                text += f" relay joined {joined_words(merged.joined)}."
-            if merged.warnings:
-                text += f" {warned(merged.warnings)}"
+            text += merged.to_look_at
             if kept:
                 text += f" {merged.branch} as it was is kept in `{kept}`."
             elif options.squash:

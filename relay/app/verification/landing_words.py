@@ -9,7 +9,7 @@ import time
 from collections.abc import Sequence
 from typing import Any
 
-from relay.airspace.worktrees.merging.wording import joined_words, warned
+from relay.airspace.worktrees.merging.wording import joined_words
 from relay.app.verification.landing_git import Link
 from relay.base.terminal_text import fenced, flat
 from relay.config.command_line import command
@@ -82,12 +82,11 @@ def landed(
     )
     if agreed:
         text += f" {' '.join(approved(each) for each in agreed)}"
-    if proposal.joined:
-        text += f" relay joined {joined_words(proposal.joined)}."
-    if proposal.warnings:
-        text += f" {warned(proposal.warnings)}"
+    text += proposal.to_look_at
     if left:
         text += f" {entry.agent}: {left}."
+    if proposal.decided:
+        text += f" Before that, {proposal.decided}."
     return text
 
 

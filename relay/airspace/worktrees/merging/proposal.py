@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from relay.airspace.worktrees.commit_message import BranchCommit
-from relay.airspace.worktrees.merging.wording import joined_words
+from relay.airspace.worktrees.merging.wording import joined_words, warned
 from relay.config.command_line import command
 from relay.git.checkout import Checkout
 from relay.git.run import Git, name_of
@@ -77,6 +77,12 @@ class Proposal:
     tree: str = ""
     settled: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
+
+    @property
+    def to_look_at(self) -> str:
+        """What a person should look at in it, in sentences with a blank before each; empty: nothing."""
+        joined = f" relay joined {joined_words(self.joined)}." if self.joined else ""
+        return joined + (f" {warned(self.warnings)}" if self.warnings else "")
 
     def is_accepted(self, seen: str) -> bool:
         """Is this merge the one that somebody saw? `seen`: as of `MergeOptions.joined`."""
