@@ -23,6 +23,7 @@ function helpFor(agent: Agent): string {
 
 export function Composer() {
   const area = useRef<HTMLTextAreaElement>(null);
+  const placed = useRef<number | null>(null);
   const [text, setText] = useState(memory.get("draft") ?? "");
   const [caret, setCaret] = useState(text.length);
   const [picked, setPicked] = useState(0);
@@ -54,7 +55,16 @@ export function Composer() {
     element.style.height = `${Math.min(element.scrollHeight, innerHeight * 0.4)}px`;
   }, [text]);
 
+  // With the new text and not a frame later: what is typed or selected meanwhile keeps its place.
+  useLayoutEffect(() => {
+    if (placed.current === null) return;
+    area.current?.focus();
+    area.current?.setSelectionRange(placed.current, placed.current);
+    placed.current = null;
+  });
+
   const edit = (value: string, at: number): void => {
+    placed.current = null;
     setText(value);
     setCaret(at);
     setPicked(0);
@@ -65,10 +75,7 @@ export function Composer() {
     const value = text.slice(0, offered.from) + choice.insert + text.slice(offered.to);
     const at = offered.from + choice.insert.length;
     edit(value, at);
-    requestAnimationFrame(() => {
-      area.current?.focus();
-      area.current?.setSelectionRange(at, at);
-    });
+    placed.current = at;
   };
 
   const submit = (): void => {
