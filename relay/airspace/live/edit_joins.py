@@ -26,7 +26,7 @@ STEPS_LET_BY = frozenset({"imports", "added", "adjacent"})
 
 
 class EditJoins:
-    """Of the worktrees of one registry."""
+    """Of the worktrees of one registry. `close` it before what merges is closed."""
 
     def __init__(self, registry: WorktreeRegistry) -> None:
         self._registry = registry
@@ -41,6 +41,13 @@ class EditJoins:
         task.add_done_callback(self._trying.discard)
         done, _ = await asyncio.wait({task}, timeout=WITHIN_S)
         return task.result() if done else ""
+
+    async def close(self) -> None:
+        """End what is still tried for an edit that was answered: it could start the process that merges again."""
+        for task in self._trying:
+            task.cancel()
+        if self._trying:
+            await asyncio.wait(self._trying)
 
     async def _how(self, agent: str, path: str, text: bytes, others: Collection[str]) -> str:
         registry = self._registry

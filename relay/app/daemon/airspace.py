@@ -176,7 +176,8 @@ class AirspaceParts:
         worktrees.watcher.code.append(self.graph_keeper.changed)
         worktrees.registry.semantic.changed = self._poke
         self.live = AirspaceService(context, self.protocol, self.scanner, self.graph_keeper)
-        self.guard = AirspaceGuard(context, self.protocol, self.scanner, EditJoins(worktrees.registry))
+        self._edit_joins = EditJoins(worktrees.registry)
+        self.guard = AirspaceGuard(context, self.protocol, self.scanner, self._edit_joins)
         self.followers: tuple[follow.Follower, ...] = (
             AnswerFollower(voice, self.live),
             MergeOutcomes(self.protocol, self.scanner),
@@ -200,6 +201,7 @@ class AirspaceParts:
         self._poke()
 
     async def close(self) -> None:
+        await self._edit_joins.close()
         await self.graph_keeper.close()
 
     # -- what the parts ask of each other

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -74,12 +75,15 @@ async def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterato
     store = await open_airspace_store(tmp_path)
     airspace = AirspaceRoom(store, Clock())
     airspace.sets = await one.look()
-    guard: Any = AirspaceGuard(airspace.context, airspace.protocol, airspace, EditJoins(one.registry))
+    joins = EditJoins(one.registry)
+    guard: Any = AirspaceGuard(airspace.context, airspace.protocol, airspace, joins)
     folders = Folders(one.folder, {name: one.at(name) for name in ("AVA", "BEN")})
     routes = GuardRoutes(guard, folders, reader_of("AVA", "BEN"))
     async with house(tmp_path / "room", routes=routes.table()) as asked:
         (tmp_path / "room" / ".relay" / "state.json").write_text(json.dumps({"url": f"http://{asked.at}"}))
         yield Place(one, asked, tmp_path / "room" / "config.json")
+    await joins.close()
+    assert not [task for task in asyncio.all_tasks() if task.get_name() == "edit-joins"]
     await one.tools.close()
     await store.close()
 
