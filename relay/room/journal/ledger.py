@@ -43,6 +43,8 @@ DECIDED = "cycle.decided"
 TURN_STARTED = "turn.started"
 TURN_ENDED = "turn.ended"
 AGENT_STATE = "agent_state"
+#: A person ends a turn that runs at another member of the fleet.
+TURN_STOPPED = "turn.stopped"
 #: With one of these comes every change of the room's tables (messages, outbox, cycles, jobs, breakers).
 OF_THE_ROOM = (POSTED, QUEUED, CHANGED, DECIDED, TURN_STARTED, TURN_ENDED, AGENT_STATE)
 

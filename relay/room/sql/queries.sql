@@ -92,6 +92,10 @@ UPDATE dispatch_queue SET state = :state, error = :error, error_class = :error_c
   not_before = :not_before, ended_at = :now, holder = NULL, lease_until = NULL, interrupted = :interrupted
 WHERE id = :id RETURNING *
 
+-- name: hold_again
+UPDATE dispatch_queue SET state = 'active', holder = :holder, attempts = attempts + 1, ended_at = NULL
+WHERE id = :id AND state = 'pending' AND interrupted > 0 RETURNING *
+
 -- name: active_jobs
 SELECT * FROM dispatch_queue WHERE state = 'active' ORDER BY id
 
