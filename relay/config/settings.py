@@ -255,6 +255,11 @@ class Settings:
         return self.room.name or self.folder.name or "relay"
 
     @property
+    def transcript_member(self) -> str:
+        """Whose place in a transcript is kept for this relay: the only one of its room is ''."""
+        return ""
+
+    @property
     def runtime_dir(self) -> Path:
         """Everything the daemon writes is in here (0700)."""
         return self.folder / ".relay"

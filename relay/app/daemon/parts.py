@@ -166,6 +166,7 @@ class Parts:
             now.transcript_path,
             line_format.lock_path(now.runtime_dir, now.transcript_path),
             self.roster,
+            member=now.transcript_member,
         )
         hooks = DaemonHooks(
             self.transcript,
