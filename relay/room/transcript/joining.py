@@ -34,16 +34,19 @@ async def first_place(store: Store, path: Path, member: str) -> Place:
         return taken
     # A room that has never read this file answers what nobody has answered; the rest is history.
     until = await asyncio.to_thread(file_position.answered_until, path)
-    newest = await store.read(lambda tx: tx.one(Q.last_number))
-    if not member or not newest or not newest["number"]:
+    if not member:
         return Place(history_until=until)
-    numbers, others = await _entries(store, path)
+    newest = await store.read(lambda tx: tx.one(Q.last_number))
+    numbers, others = await _entries(store, path) if newest and newest["number"] else ([], 0)
     if others:
         raise ForeignTranscript(
             f"{path} is not this room's transcript: {others:,} of its entries are not in the room. Move it away, "
             "and start relay again: it writes the room's transcript there"
         )
-    return Place(history_until=until, upto=min(numbers, default=1) - 1)
+    place = Place(history_until=until, upto=min(numbers, default=1) - 1)
+    # Kept at once: what is written into the file from here on is this room's.
+    await store.write(lambda tx: checkpoint.move(tx, member, place, place))
+    return place
 
 
 async def fresh_place(store: Store, path: Path, member: str, before: Place, size: int) -> Place:

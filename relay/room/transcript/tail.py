@@ -130,6 +130,9 @@ class Transcript:
 
     async def run(self) -> None:
         """Tail and append for ever."""
+        # A database that was away may have come back as it was some time before.
+        async with self._reading:
+            self._place = None
         async with asyncio.TaskGroup() as group:
             group.create_task(self._watch(), name="transcript-watch")
             group.create_task(self._watch_entries(), name="transcript-entries")
