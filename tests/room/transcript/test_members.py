@@ -249,10 +249,17 @@ async def test_members_hear_of_each_other_while_they_run(store: Store, tmp_path:
 async def test_a_member_that_was_away_catches_up(store: Store, tmp_path: Path) -> None:
     ann, bob = members = fleet(store, tmp_path, "ann", "bob")
     await settled(store, members)
-    ann.write("".join(f"[ann] line {number}\n" for number in range(10_000)))
+
+    async def talk(tx: ports.Tx) -> None:
+        for number in range(2_500):
+            await ledger.say(tx, f"entry {number}", now=1.0)
+
+    for _ in range(4):
+        await store.write(talk)
     await ann.tail.catch_up()
+    bob.write("[bob] I am back\n")
     await bob.tail.catch_up()
-    assert len(bob.entries()) == 10_000
+    assert len(bob.entries()) == 10_001
     await settled(store, members)
 
 
