@@ -37,6 +37,9 @@ SELECT * FROM messages WHERE number > :after ORDER BY number LIMIT :limit
 -- name: tail
 SELECT * FROM tail WHERE member = :member
 
+-- name: other_tail
+SELECT member FROM tail WHERE member <> :member LIMIT 1
+
 -- name: drop_tail
 DELETE FROM tail WHERE member = :member
 

@@ -18,7 +18,7 @@ from relay.room.parsing import line_format
 from relay.room.parsing.line_format import Entry
 from relay.room.transcript import checkpoint, file_position
 from relay.room.transcript.file_position import Place
-from relay.store.ports import Store
+from relay.store.ports import Store, Tx
 
 #: Ids that are looked up at once.
 _AT_ONCE = 1000
@@ -36,17 +36,30 @@ async def first_place(store: Store, path: Path, member: str) -> Place:
     until = await asyncio.to_thread(file_position.answered_until, path)
     if not member:
         return Place(history_until=until)
-    newest = await store.read(lambda tx: tx.one(Q.last_number))
-    numbers, others = await _entries(store, path) if newest and newest["number"] else ([], 0)
+    first = await store.read(lambda tx: _is_first(tx, member))
+    numbers, others = ([], 0) if first else await _entries(store, path)
     if others:
         raise ForeignTranscript(
             f"{path} is not this room's transcript: {others:,} of its entries are not in the room. Move it away, "
             "and start relay again: it writes the room's transcript there"
         )
     place = Place(history_until=until, upto=min(numbers, default=1) - 1)
-    # Kept at once: what is written into the file from here on is this room's.
-    await store.write(lambda tx: checkpoint.move(tx, member, place, place))
-    return place
+
+    async def work(tx: Tx) -> bool:
+        if first and not await _is_first(tx, member):
+            return False
+        # Kept at once: what is written into the file from here on is this room's.
+        await checkpoint.move(tx, member, place, place)
+        return True
+
+    # Of two that begin an empty room at once, one is the first.
+    return place if await store.write(work) else await first_place(store, path, member)
+
+
+async def _is_first(tx: Tx, member: str) -> bool:
+    """Is this the first member of an empty room?"""
+    newest = await tx.one(Q.last_number)
+    return not (newest and newest["number"]) and await tx.one(Q.other_tail, member=member) is None
 
 
 async def fresh_place(store: Store, path: Path, member: str, before: Place, size: int) -> Place:

@@ -272,6 +272,18 @@ async def test_the_first_member_imports_what_nobody_has_read(store: Store, tmp_p
     assert [body for _, body in bob.entries()] == ["old question", "old answer", "new question"]
 
 
+async def test_of_two_that_begin_an_empty_room_one_imports(store: Store, tmp_path: Path) -> None:
+    members = fleet(store, tmp_path, "ann", "bob")
+    for member in members:
+        member.write(entry_line(f"old room of {member.name}"))
+    ended = await asyncio.gather(*(member.tail.catch_up() for member in members), return_exceptions=True)
+    refused = [member for member, end in zip(members, ended, strict=True) if end is not None]
+    assert len(refused) == 1 and isinstance(ended[members.index(refused[0])], ForeignTranscript)
+    refused[0].file.rename(refused[0].folder / "old.log")
+    await settled(store, members)
+    assert len(await all_messages(store)) == 1
+
+
 async def test_a_transcript_of_another_room_is_refused_until_it_is_moved(
     store: Store, tmp_path: Path
 ) -> None:
