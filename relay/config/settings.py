@@ -268,6 +268,11 @@ class Settings:
         return self.fleet.name or f"{socket.gethostname()}:{shown}"
 
     @property
+    def member(self) -> str:
+        """What is kept for this relay alone is kept under this: its name in the fleet, '' where a room has one relay."""
+        return self.member_name if self.storage == "postgres" else ""
+
+    @property
     def runtime_dir(self) -> Path:
         """Everything the daemon writes is in here (0700)."""
         return self.folder / ".relay"

@@ -170,6 +170,7 @@ class Parts:
             line_format.lock_path(now.runtime_dir, now.transcript_path),
             self.roster,
             clock=self.fleet.now,
+            member=now.member,
         )
         hooks = DaemonHooks(
             self.transcript,

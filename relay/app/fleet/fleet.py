@@ -51,7 +51,7 @@ class Fleet:
         now = settings.current
         self._store, self._settings, self._record, self._turns = store, settings, record, turns
         self.alone = now.storage != "postgres"
-        self.name = "" if self.alone else now.member_name
+        self.name = now.member
         #: All that the fleet knows, this member too; empty in a room that has one relay.
         self.members: tuple[FleetMember, ...] = ()
         #: Who leads, as last heard.

@@ -32,6 +32,7 @@ from relay.faces.http.requests.auth import ensure_token
 from relay.room.dispatch.recovery import recover_stale_active
 from relay.room.transcript import file_position
 from relay.room.transcript.checkpoint import PlaceMoved, begin_anew, kept_place
+from relay.room.transcript.joining import fresh_place
 from relay.store.open import has_saved, open_store, put_back
 from relay.store.ports import Store, StoreError, StoreMissing, Tx
 
@@ -210,19 +211,20 @@ async def _give_back(
 
 async def _tail(store: Store, settings: Settings, now: float) -> list[Repaired]:
     """A place that the file does not have any more: what is in the file now is history (as the tail has it)."""
-    path = settings.transcript_path
+    path, member = settings.transcript_path, settings.member
 
-    here = await store.read(kept_place)
+    here = await store.read(lambda tx: kept_place(tx, member))
     if here is None:
         return []
     chunk = await asyncio.to_thread(file_position.read, path, here, settings.workspace.max_entry_bytes)
     if not chunk.replaced:
         return []
+    fresh = await fresh_place(store, path, member, here, chunk.size)
 
     async def work(tx: Tx) -> list[Repaired]:
-        if _daemon_is_there(settings) or await kept_place(tx) != here:
+        if _daemon_is_there(settings) or await kept_place(tx, member) != here:
             return []
-        await begin_anew(tx, here, chunk.size, now=now)
+        await begin_anew(tx, member, here, fresh, now=now)
         return [Repaired("transcript", f"it is read from here on; {chunk.size:,} bytes count as history")]
 
     try:
