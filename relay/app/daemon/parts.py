@@ -25,6 +25,7 @@ from relay.app.merge.exploration.room_actions import ExplorationActions
 from relay.app.merge.exploration.worker import ExplorationWorker
 from relay.app.merge.resolving import ConflictService
 from relay.app.runtime.instance import InstanceRecord
+from relay.app.runtime.room_token import RoomToken
 from relay.app.verification.metrics.gauges import MetricGauges
 from relay.app.verification.parts import VerificationParts
 from relay.app.wiring.conflicts.conflict_log import ConflictLog
@@ -208,7 +209,8 @@ class Parts:
         self.steward = Steward(store, handlers, self.overview, self.roster, self.turns)
 
         self.auth = Auth(token, store, keys=services.keys)
-        self.trouble = Trouble(store, self.supervisor, self.transcript, self.auth)
+        self.token = RoomToken(store, self.auth, now.token_path, record.host)
+        self.trouble = Trouble(store, self.supervisor, self.transcript, self.token)
         self.recovery = Recovery(store, settings, self.turns, record.holder)
         self.reload = Reload(settings, self)
         about = About(
