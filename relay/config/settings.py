@@ -269,7 +269,7 @@ class Settings:
 
     @property
     def member(self) -> str:
-        """What is kept for this relay alone is kept under this: its name in the fleet, '' where a room has one relay."""
+        """Under which name something is kept for this relay: its own in the fleet, '' where a room has one relay."""
         return self.member_name if self.storage == "postgres" else ""
 
     @property

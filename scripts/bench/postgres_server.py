@@ -157,7 +157,8 @@ class Server:
     # -- databases
 
     def dsn(self, database: str, user: str = "relay") -> str:
-        return f"postgres://{user}@/{database}?host={self.folder}"
+        port = self.settings.get("port")
+        return f"postgres://{user}@/{database}?host={self.folder}" + (f"&port={port}" if port else "")
 
     def own(self, database: str, user: str, rights: str = "") -> None:
         """Give the database to a user that is no superuser, and is made when it is not there."""

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 from relay.access.agent_keys import AgentKeys
 from relay.access.keys import Keys
+from relay.app.runtime.instance import InstanceRecord, died_here
 from tests import engines
 from tests.engines import SCHEMAS, all_events
 
@@ -33,4 +35,35 @@ async def test_agents_get_keys_that_end_with_their_daemon(tmp_path: Path) -> Non
         event.outputs["key"]["identity"] for event in await all_events(store, "key.created", "key.revoked")
     ]
     assert names == ["CLAUDE", "CLAUDE", "CLAUDE", "CODEX", "CODEX", "CLAUDE"]
+    await store.close()
+
+
+async def test_no_key_of_a_relay_that_may_live_is_taken_back(tmp_path: Path) -> None:
+    store = await engines.open_store(tmp_path, SCHEMAS)
+    here = InstanceRecord.own()
+    boot, _, ticks = here.mark.partition("/")
+    holders = {
+        "alive": here,
+        "elsewhere": replace(here, host="laptop", pid=1),
+        # Another machine of the same name, or this one before it was started anew: only its name's next start tells.
+        "namesake": replace(here, pid=1, mark=f"{boot[::-1]}/{ticks}"),
+        "killed": replace(here, mark=f"{boot}/0"),
+    }
+    made = {}
+    for name, record in holders.items():
+        of = AgentKeys(store, Keys(store), record.holder, name)
+        await of.provide({"CLAUDE": "claude"})
+        made[name] = of.of("CLAUDE")
+    before = AgentKeys(store, Keys(store), holders["elsewhere"].holder)  # as an earlier relay signed
+    await before.provide({"CODEX": "codex"})
+    made["before"] = before.of("CODEX")
+
+    async def left() -> set[str]:
+        keys = Keys(store)
+        return {name for name, key in made.items() if await keys.find(key) is not None}
+
+    await AgentKeys(store, Keys(store), here.holder, "new").clear(died_here)
+    assert await left() == {"alive", "elsewhere", "namesake", "before"}
+    await AgentKeys(store, Keys(store), here.holder, "namesake").clear(died_here)
+    assert await left() == {"alive", "elsewhere", "before"}, "the next start of its name"
     await store.close()

@@ -104,7 +104,7 @@ async def house(
     clock = Clock()
     store = await engines.open_store(settings.db_path.parent, SCHEMAS, clock=clock)
     token = ensure_token(settings.token_path)
-    auth = Auth(token, store, clock=clock)
+    auth = Auth(token, store)
     memory = MemoryRoom(**room)
     app = create_app(
         memory,

@@ -232,7 +232,14 @@ class Pooled:
 
 @pytest.mark.parametrize(
     ("one", "other", "refused"),
-    [([7, 7], [8], False), ([7], [7], True), ([7, 9], [8], True)],
+    # The last two at a later look: others use the pooler meanwhile.
+    [
+        ([7] * 21, [8] * 20, False),
+        ([7], [7], True),
+        ([7, 9], [8], True),
+        ([7, 7], [8, 7], True),
+        ([7, 7, 9], [8, 8], True),
+    ],
 )
 async def test_a_pooler_that_shares_connections_is_refused(
     one: list[int], other: list[int], refused: bool

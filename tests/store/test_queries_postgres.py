@@ -40,6 +40,8 @@ ALSO = {
     ("knowledge", "clear_relations"): "empties the table",
     ("knowledge", "clear_readers"): "empties the table",
     ("knowledge", "clear_audiences"): "empties the table",
+    ("rights", "room_token"): "one row",
+    ("rights", "replace_room_token"): "one row",
 }
 #: What a statement is given here and not on SQLite, where a function of Python does it.
 GIVEN = {"take_lock": {"shape"}, "holders": {"shape"}, "lapsed": {"shape"}}

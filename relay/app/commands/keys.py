@@ -1,7 +1,8 @@
-"""`relay keys`: make, list and revoke API keys.
+"""`relay keys`: make, list and revoke API keys, and give the room another token.
 
 Invariant: it works on the database, with or without a daemon; a key's text is printed once, when it is made, and
-kept nowhere. Exit code 0 = did it, 1 = could not, 2 = wrong use (`relay.cli`).
+kept nowhere; the token's is in its file and never printed. Exit code 0 = did it, 1 = could not, 2 = wrong use
+(`relay.cli`).
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ Act = Callable[[Services, Caller, argparse.Namespace], Awaitable[Any]]
 def main(words: list[str]) -> int:
     """The command; gives its exit code."""
     args = _parser().parse_args(words)
-    act: Act = args.act
+    act: Act | None = args.act
     try:
         settings = load_for_command(args.config)
         answer = asyncio.run(_do(settings, act, args))
@@ -65,16 +66,28 @@ def _parser() -> argparse.ArgumentParser:
     add("list", _list, _listed, "Show the keys, without their secrets.")
     revoke = add("revoke", _revoke, _revoked, "Revoke a key; it is refused at once.")
     revoke.add_argument("id", metavar="ID", help="as `relay keys list` shows it")
+    about = (
+        "Give the room another token, at every relay of its database; the old one is refused within seconds."
+    )
+    add("new-token", None, lambda told: str(told["text"]), about)
     return parser
 
 
-async def _do(settings: Settings, act: Act, args: argparse.Namespace) -> Any:
+async def _do(settings: Settings, act: Act | None, args: argparse.Namespace) -> Any:
+    from relay.app.runtime.room_token import new_token
     from relay.app.wiring.schema import SCHEMAS
     from relay.faces.services import services_of
     from relay.store.open import opened_store
 
     async with opened_store(settings, SCHEMAS) as store:
-        return await act(services_of(store, LiveSettings(settings)), _person(settings), args)
+        person = _person(settings)
+        if act is not None:
+            return await act(services_of(store, LiveSettings(settings)), person, args)
+        if not await new_token(store, settings.token_path, person.agent):
+            fix = f"{settings.token_path} has that one. If you want yet another, run this again."
+            raise Refusal("Somebody else gave the room another token just now.", fix)
+        text = f"The room has a new token, in {settings.token_path}. The old one is refused within seconds."
+        return {"success": True, "path": str(settings.token_path), "text": text}
 
 
 def _person(settings: Settings) -> Caller:

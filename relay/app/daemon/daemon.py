@@ -19,15 +19,17 @@ from relay.app.daemon.http_server import CannotListen, HttpServer
 from relay.app.daemon.parts import Parts
 from relay.app.daemon.watchdog import Watchdog
 from relay.app.runtime import instance
-from relay.app.runtime.instance import InstanceLost, InstanceRecord, holder_is_dead
+from relay.app.runtime.instance import InstanceLost, InstanceRecord, died_here, holder_is_dead
+from relay.app.runtime.room_token import is_shared, token_at_start
 from relay.app.wiring.schema import SCHEMAS
 from relay.base.files import write_atomically
 from relay.config.command_line import script
 from relay.config.settings import LiveSettings, Settings
 from relay.coordination.tasks.projection import TasksFile
-from relay.faces.http.requests.auth import TokenError, ensure_token
+from relay.faces.http.requests.auth import TokenError
 from relay.faces.http.requests.connections import raise_open_files, tell_full_seldom
 from relay.faces.services import folds
+from relay.room.transcript.joining import ForeignTranscript
 from relay.store.open import opened_store
 from relay.store.ports import AnotherDaemon, Store
 
@@ -113,15 +115,22 @@ class Daemon:
     async def _build(self, store: Store) -> Parts:
         settings = self.settings
         try:
-            token = await asyncio.to_thread(ensure_token, settings.token_path)
+            token = await token_at_start(store, settings.token_path, settings.member or self._record.host)
         except TokenError as error:
             raise CannotStart(str(error)) from error
         fold = await asyncio.to_thread(folds, settings)
         parts = Parts(store, LiveSettings(settings), self._record, token, fold=fold)
+        if not parts.fleet.alone:
+            # A member has what it missed before it takes anything, and knows whom a line may name.
+            await parts.fleet.look()
+            try:
+                await parts.transcript.catch_up()
+            except ForeignTranscript as error:
+                raise CannotStart(str(error)) from error
         await parts.fleet.join(parts.agents.told())
         await parts.recovery.recover()
         await parts.settle_before_work()
-        await parts.agent_keys.clear(holder_is_dead)
+        await parts.agent_keys.clear(died_here if is_shared(store) else holder_is_dead)
         await parts.agent_keys.provide(parts.agents.types())
         return parts
 
@@ -150,7 +159,7 @@ class Daemon:
             await parts.close()
         # What was acknowledged is in the database; it also belongs in the file before the daemon goes.
         if self._replaced is None:
-            with contextlib.suppress(OSError):
+            with contextlib.suppress(OSError, ForeignTranscript):
                 await parts.transcript.sync()
         log.info("room is closed")
 
@@ -163,7 +172,7 @@ class Daemon:
             start(name, parts.fleet.led(run))
 
         start("heartbeat", lambda: self._heartbeat(parts.overview.address))
-        start("token", lambda: parts.trouble.keep_token(settings.token_path))
+        start("token", parts.token.run)
         lead("database-check", parts.trouble.check_database)
         start("sole", lambda: self._stay_sole(parts.store.stay_sole))
         if not parts.fleet.alone:

@@ -26,6 +26,7 @@ from relay.app.merge.exploration.room_actions import ExplorationActions
 from relay.app.merge.exploration.worker import ExplorationWorker
 from relay.app.merge.resolving import ConflictService
 from relay.app.runtime.instance import InstanceRecord
+from relay.app.runtime.room_token import RoomToken
 from relay.app.verification.metrics.gauges import MetricGauges
 from relay.app.verification.parts import VerificationParts
 from relay.app.wiring.conflicts.conflict_log import ConflictLog
@@ -159,7 +160,7 @@ class Parts:
         self.guard = LockGuard(
             store, judge, self.airspace.guard, self.coordination, self.worktrees, self.timeline.tools
         )
-        self.agent_keys = AgentKeys(store, services.keys, record.holder)
+        self.agent_keys = AgentKeys(store, services.keys, record.holder, now.member)
         self.agents = Agents(
             now, self.roster, guard=self.guard, permits=self.permissions, keys=self.agent_keys
         )
@@ -224,7 +225,8 @@ class Parts:
         )
 
         self.auth = Auth(token, store, keys=services.keys)
-        self.trouble = Trouble(store, self.supervisor, self.transcript, self.auth)
+        self.token = RoomToken(store, self.auth, now.token_path, now.member)
+        self.trouble = Trouble(store, self.supervisor, self.transcript, self.token)
         self.recovery = Recovery(store, settings, self.turns, record.holder, self.fleet, self.roster)
         self.reload = Reload(settings, self)
         about = About(

@@ -150,7 +150,7 @@ class Fleet:
             return joined
 
         self._own = await self._store.write(work, durable=True)
-        await self._look()
+        await self.look()
 
     async def tell(self, agents: Sequence[Mapping[str, Any]], url: str = "", port: int = 0) -> str:
         """Tell the others of this member's agents and place; why they cannot be as they are, '' = they can."""
@@ -213,7 +213,7 @@ class Fleet:
         """Keep what is known of the other members for ever."""
         with contextlib.closing(self._store.wakeup([MEMBER])) as wakeup:
             while True:
-                await self._look()
+                await self.look()
                 await wakeup.wait(LOOK_S)
 
     async def watch(self) -> None:
@@ -236,7 +236,8 @@ class Fleet:
 
     # -- inside
 
-    async def _look(self) -> None:
+    async def look(self) -> None:
+        """Take over what the database says of the members."""
         seen = tuple(await self._store.read(fleet.members, single=True))
         shown = [replace(member, heartbeat_at=0.0, clock_offset_s=0.0) for member in seen]
         known = [replace(member, heartbeat_at=0.0, clock_offset_s=0.0) for member in self.members]

@@ -114,6 +114,19 @@ def holder_is_dead(holder: str) -> bool:
     return process_of(InstanceRecord(pid, started_at, host, 0.0, mark=mark)) is None
 
 
+def died_here(holder: str) -> bool:
+    """The same, where machines share the room: only of a process of this machine since it was started. Two machines
+    may have one name, so what another start of a machine signed, and what is not read, is not known to be dead."""
+    try:
+        _, _, host, mark = json.loads(holder)
+    except (ValueError, TypeError):
+        return False
+    own = _mark(os.getpid()).partition("/")[0]
+    if host != socket.gethostname() or (own and own != str(mark).partition("/")[0]):
+        return False
+    return holder_is_dead(holder)
+
+
 def process_of(record: InstanceRecord) -> psutil.Process | None:
     """The record's process when it is alive on this machine and is really that one, else None."""
     if record.host != socket.gethostname():

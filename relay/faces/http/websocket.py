@@ -216,9 +216,9 @@ class SocketEndpoint:
             await asyncio.gather(listen, tell, guard, return_exceptions=True)
 
     async def _until_ended(self, credential: Credential) -> Cut:
-        """Wait until the client's session or key ends: by its time, or in another process."""
+        """Wait until the client's session, key or token ends: by its time, or in another process."""
         look_s = self._limits.session_look_s
-        if credential.kind is CredentialKind.KEY:
+        if credential.kind is not CredentialKind.SESSION:
             look_s = min(look_s, KEY_LOOK_S)
         while True:
             await asyncio.sleep(look_s)

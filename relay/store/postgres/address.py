@@ -91,11 +91,52 @@ def read_address(dsn: str, source: str) -> Address:
         raise StoreError(
             f"the address in {source} names no database. An address looks like this: {_FORM}. {_ENCODED}"
         )
+    _check_files(parts, source)
     # asyncpg understands several hosts and sockets; `place` shows the text between @ and /.
     host = parts.netloc.rpartition("@")[2] or _queried(parts, "host") or "localhost"
     if port is not None and f":{port}" not in host:
         host = f"{host}:{port}"
     return Address(dsn, f"{unquote(host)}/{database}")
+
+
+#: The files that an address may name, for TLS.
+_FILES = ("sslrootcert", "sslcert", "sslkey", "sslcrl")
+
+
+def _check_files(parts: SplitResult, source: str) -> None:
+    """The driver says of a missing file what it says of a missing server. Raises StoreError, without the path."""
+    for name in _FILES:
+        path = _queried(parts, name)
+        if not path:
+            continue
+        if not Path(path).is_absolute():
+            raise StoreError(
+                f"`{name}` in {source} must be the whole path of a file (/PATH/FILE): a daemon and a command may "
+                "be started in different folders"
+            )
+        try:
+            with reading(path):
+                pass
+        except OSError as error:
+            raise StoreError(
+                f"the file that `{name}` in {source} names cannot be read: {error.strerror}"
+            ) from None
+    if _queried(parts, "sslmode") in ("verify-ca", "verify-full") and not any(
+        (_queried(parts, "sslrootcert"), os.environ.get("PGSSLROOTCERT"), _has_own_authority())
+    ):
+        raise StoreError(
+            f"the address in {source} has the server's certificate checked, and names no authority: add "
+            "`&sslrootcert=/PATH/authority.pem` (of public authorities: the system's file of them, like "
+            "/etc/ssl/certs/ca-certificates.crt)"
+        )
+
+
+def _has_own_authority() -> bool:
+    """Whether there is the file that the driver takes without `sslrootcert`, as libpq does."""
+    try:
+        return (Path.home() / ".postgresql" / "root.crt").is_file()
+    except RuntimeError:
+        return False  # this user has no home
 
 
 def _queried(parts: SplitResult, name: str) -> str:

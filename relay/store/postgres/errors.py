@@ -120,11 +120,13 @@ def cannot_connect(error: BaseException, place: str) -> PostgresFault:
     if isinstance(error, asyncpg.InterfaceError) and "pool is clos" in str(error):
         return PostgresFault("the store is closed")
     if isinstance(error, ssl.SSLError):
-        return PostgresFault(
-            f"{place}: TLS failed ({getattr(error, 'reason', None) or error.strerror}); {_TLS}", code
-        )
+        return PostgresFault(_tls(error, place), code)
     if isinstance(error, ConnectionError) and "SSL" in str(error):
-        return PostgresFault(f"{place} offers no TLS, and the address asks for it; {_TLS}", code)
+        return PostgresFault(
+            f"{place} offers no TLS, and the address asks for it: switch it on in the server (ssl = on), or leave "
+            'sslmode out where the network is private (docs/postgres.md, "Over a network")',
+            code,
+        )
     if isinstance(error, (asyncpg.InterfaceError, asyncpg.InternalClientError, ValueError)):
         return PostgresFault(f"the address of {place} cannot be used; check its parameters", code)
     if isinstance(error, asyncpg.PostgresError) and not isinstance(error, (*_LOST, *_LATER)):
@@ -138,7 +140,8 @@ _REFUSALS: tuple[tuple[type[Exception], str], ...] = (
     (pg.InvalidPasswordError, "does not let this user in; check its name and password"),
     (
         pg.InvalidAuthorizationSpecificationError,
-        "does not let this user in from here; check its name, and the server's pg_hba.conf",
+        "does not let this user in from here; check its name, and the server's pg_hba.conf: it may want TLS "
+        "(sslmode=verify-full), or a client's certificate (sslcert and sslkey)",
     ),
     (
         pg.InvalidCatalogNameError,
@@ -167,7 +170,32 @@ _FULL = (
     "has no connection left for this user; each process of relay takes up to `postgres.pool`: lower that, or raise "
     "the server's max_connections (or the CONNECTION LIMIT of the user or the database)"
 )
-_TLS = "switch it on in the server, check its certificate, or set sslmode=disable where the network is safe"
+#: What OpenSSL found (X509_V_ERR_...) -> what to do.
+_CERTIFICATES = {
+    **dict.fromkeys(
+        (2, 18, 19, 20, 21),
+        "of no authority that this machine trusts for it: give the file of the authority that issued it, as "
+        "`sslrootcert=/PATH/authority.pem` in the address",
+    ),
+    **dict.fromkeys(
+        (62, 64),
+        "not for the host that the address names: write a name there that the certificate has, or let it be issued "
+        "for this one",
+    ),
+    9: "not valid yet: check the clocks of both machines",
+    10: "over: have it issued anew (and check this machine's clock)",
+    23: "revoked (sslcrl): have another one issued",
+}
+
+
+def _tls(error: ssl.SSLError, place: str) -> str:
+    """What is wrong with TLS. OpenSSL's reason is a constant of its own and holds nothing of the address."""
+    if isinstance(error, ssl.SSLCertVerificationError) and error.verify_code in _CERTIFICATES:
+        return f"{place}: the server's certificate is {_CERTIFICATES[error.verify_code]}"
+    return (
+        f"{place}: TLS failed ({getattr(error, 'reason', None) or error.strerror}); check the server's certificate, "
+        "and the files that the address names (sslrootcert, sslcert, sslkey)"
+    )
 
 
 def _why(error: BaseException) -> str:

@@ -5,8 +5,12 @@ Invariant: an unfit server is refused before the first table is made, in one sen
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
+
+import asyncpg
 
 from relay.store.ports import StoreError
 
@@ -55,7 +59,8 @@ class ServerSettings:
 
 async def check_server(connection: Any, place: str) -> bool:
     """Whether there is a pooler in between. Raises StoreError where relay cannot use the server."""
-    row = await connection.fetchrow(_ASK)
+    with _told(place):
+        row = await connection.fetchrow(_ASK)
     if wrong := ServerSettings(row["version"], row["encoding"], row["standby"], row["read_only"]).unfit(
         place
     ):
@@ -64,17 +69,40 @@ async def check_server(connection: Any, place: str) -> bool:
     return bool(row["pid"] != connection.get_server_pid())
 
 
+#: How often the pooler is looked at: while others use it, it may give two clients what looks like one each.
+_LOOKS = 20
+_PID = "SELECT pg_backend_pid()"
+
+
 async def check_pooler(connection: Any, other: Any, place: str) -> None:
     """Raise StoreError where a pooler gives a client's connection to another one between two transactions. Settings,
     role, LISTEN and prepared statements would then be another client's."""
-    first: int = await connection.fetchval(_PID)
-    async with other.transaction():
-        shared = first == await other.fetchval(_PID) or first != await connection.fetchval(_PID)
-    if shared:
-        raise StoreError(
-            f"{place} is a pooler in transaction mode, and relay needs connections of its own (LISTEN, roles, "
-            "prepared statements): give the server's own address, or have the pooler in session mode (pool_mode)"
-        )
+    with _told(place):
+        first: int = await connection.fetchval(_PID)
+        for _ in range(_LOOKS):
+            async with other.transaction():
+                shared = first == await other.fetchval(_PID) or first != await connection.fetchval(_PID)
+            if shared:
+                raise _shared(place)
 
 
-_PID = "SELECT pg_backend_pid()"
+@contextlib.contextmanager
+def _told(place: str) -> Iterator[None]:
+    """What only such a pooler makes the server or the driver say, in words: it has prepared a statement elsewhere, or
+    (in statement mode) ends the connection at a BEGIN."""
+    try:
+        yield
+    except (asyncpg.InvalidSQLStatementNameError, asyncpg.DuplicatePreparedStatementError):
+        raise _shared(place) from None
+    except asyncpg.PostgresError as error:
+        if "pooling mode" not in str(error):
+            raise
+        raise _shared(place) from None
+
+
+def _shared(place: str) -> StoreError:
+    return StoreError(
+        f"{place} is a pooler in transaction mode, and relay needs connections of its own (LISTEN, roles, prepared "
+        "statements): give the server's own address, or have the pooler in session mode (pool_mode; Supabase: port "
+        "5432 instead of 6543)"
+    )

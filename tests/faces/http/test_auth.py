@@ -164,11 +164,10 @@ async def test_a_used_an_old_and_an_invented_link(home: House) -> None:
 @BOTH
 async def test_of_many_exchanges_at_once_one_wins_also_across_processes(home: House, tmp_path: Path) -> None:
     link = await home.auth.new_link()
-    other = await engines.open_store(tmp_path / ".relay", [page_sessions.FOLDER])
+    other = await engines.open_store(tmp_path / ".relay", [page_sessions.FOLDER], clock=home.clock)
     try:
         stores = [home.store, other] * 5
-        now = home.clock.now
-        won = await asyncio.gather(*(page_sessions.exchange_link(one, link, now=now) for one in stores))
+        won = await asyncio.gather(*(page_sessions.exchange_link(one, link) for one in stores))
     finally:
         await other.close()
     assert len([one for one in won if one]) == 1

@@ -14,8 +14,7 @@ import hmac
 import os
 import secrets
 import tempfile
-import time
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
@@ -101,20 +100,17 @@ def ensure_token(path: Path, token: str = "") -> str:
 
 
 class Auth:
-    """The credentials of one room. `clock` gives Unix seconds."""
+    """The credentials of one room. Its token may be replaced while it runs."""
 
-    def __init__(
-        self,
-        token: str,
-        store: Store,
-        *,
-        clock: Callable[[], float] = time.time,
-        keys: Keys | None = None,
-    ) -> None:
+    def __init__(self, token: str, store: Store, *, keys: Keys | None = None) -> None:
         self.token = token
         self.store = store
-        self.clock = clock
         self.keys = keys or Keys(store)
+
+    @property
+    def _token_key(self) -> str:
+        # Another one with each token, so that what the old one opened does not outlive it.
+        return f"token-{page_sessions.digest(self.token)[:16]}"
 
     def is_token(self, key: str) -> bool:
         """Is it the room's token?"""
@@ -123,7 +119,7 @@ class Auth:
     async def of_key(self, key: str) -> Credential | None:
         """The credential of a key that a program sent."""
         if self.is_token(key):
-            return Credential(CredentialKind.TOKEN, "token")
+            return Credential(CredentialKind.TOKEN, self._token_key)
         api_key = await self.keys.find(key)
         if api_key is None:
             return None
@@ -137,30 +133,30 @@ class Auth:
 
     async def of_cookie(self, secret: str) -> Credential | None:
         """The credential of a page's cookie."""
-        session = await page_sessions.find_session(self.store, secret, now=self.clock())
+        session = await page_sessions.find_session(self.store, secret)
         if session is None:
             return None
         return Credential(CredentialKind.SESSION, session.digest, renewed=session.renewed)
 
     async def holds(self, credential: Credential) -> bool:
-        """Is it still good? The token is for as long as the room runs, an API key until it is revoked or over, a
-        page's session until it ends."""
+        """Is it still good? The token is until the room has another, an API key until it is revoked or over, a page's
+        session until it ends."""
         if credential.kind is CredentialKind.TOKEN:
-            return True
+            return credential.key == self._token_key
         if credential.kind is CredentialKind.KEY:
             return await self.keys.alive(credential.key)
-        return await page_sessions.is_alive(self.store, credential.key, now=self.clock())
+        return await page_sessions.is_alive(self.store, credential.key)
 
     async def new_link(self) -> str:
         """The secret of a new sign-in link."""
-        return await page_sessions.new_link(self.store, now=self.clock())
+        return await page_sessions.new_link(self.store)
 
     async def sign_in(self, *, link: str | None = None, key: str | None = None) -> str | None:
         """The secret of a new session, for a good link or a good key; None for a bad one."""
         if link is not None:
-            return await page_sessions.exchange_link(self.store, link, now=self.clock())
+            return await page_sessions.exchange_link(self.store, link)
         if key is not None and self.is_token(key):
-            return await page_sessions.new_session(self.store, now=self.clock())
+            return await page_sessions.new_session(self.store)
         return None
 
     async def sign_out(self, credential: Credential) -> None:
