@@ -1,0 +1,161 @@
+"""What is done to the fleet, each with what the room must say of it.
+
+A fault lasts `span_s`, which is longer than `fleet.lease_s`: who is cut off for so long is away. It is over when its
+function returns, and nothing of it is left.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import signal
+from collections.abc import Awaitable, Callable, Mapping
+from typing import TypeVar
+
+from tests.faults.fleet.network import Cut
+from tests.faults.fleet.room import Fleet
+
+#: What RELAY must have said since: pattern -> (least, most).
+Said = Mapping[str, tuple[int, int]]
+Fault = Callable[[Fleet, random.Random, float], Awaitable[Said]]
+T = TypeVar("T")
+HOUR_S = 3600
+
+
+def gone(name: str) -> str:
+    """What the room says when a member is away, as a pattern."""
+    return rf"\b{name}\b.*\b(away|gone)\b"
+
+
+def back(name: str) -> str:
+    return rf"\b{name}\b.*\bback\b"
+
+
+def absent(name: str) -> Said:
+    """It was away, and is back: said once each."""
+    return {gone(name): (1, 1), back(name): (1, 1)}
+
+
+async def kill(fleet: Fleet, dice: random.Random, span_s: float) -> Said:
+    """kill -9 of a daemon, which is started again later."""
+    member = dice.choice(fleet.members)
+    await asyncio.to_thread(member.kill)
+    await asyncio.sleep(span_s)
+    await member.start()
+    return absent(member.name)
+
+
+async def kill_and_restart(fleet: Fleet, dice: random.Random, span_s: float) -> Said:
+    """kill -9 of a daemon, which is started again at once, three times: nobody is away for long."""
+    member = dice.choice(fleet.members)
+    for _ in range(3):
+        await asyncio.to_thread(member.kill)
+        member.launch()
+        await asyncio.sleep(dice.uniform(0.0, 3.0))
+    await member.until_open()
+    return {gone(member.name): (0, 1), back(member.name): (0, 1)}
+
+
+def cut(how: Cut) -> Fault:
+    async def fault(fleet: Fleet, dice: random.Random, span_s: float) -> Said:
+        """A member's cable is cut."""
+        member = dice.choice(fleet.members)
+        member.machine.cut(how)
+        try:
+            await asyncio.sleep(span_s)
+        finally:
+            member.machine.mend(how)
+        return absent(member.name)
+
+    return fault
+
+
+async def cut_server(fleet: Fleet, dice: random.Random, span_s: float) -> Said:
+    """The server's cable is cut: nobody has the room, and nobody is left to say that somebody else is away."""
+    machine = fleet.servers.first.machine
+    machine.cut(Cut.BOTH)
+    try:
+        await asyncio.sleep(span_s)
+    finally:
+        machine.mend(Cut.BOTH)
+    return {gone(member.name): (0, 1) for member in fleet.members}
+
+
+async def restart_server(fleet: Fleet, dice: random.Random, span_s: float) -> Said:
+    """The server is stopped, and started again after a moment."""
+    await fleet.servers.first.stop()
+    await asyncio.sleep(fleet.lease_s / 3)
+    await fleet.servers.first.start()
+    return {gone(member.name): (0, 1) for member in fleet.members}
+
+
+async def crash_server(fleet: Fleet, dice: random.Random, span_s: float) -> Said:
+    """The server crashes, and recovers."""
+    await fleet.servers.first.stop(signal.SIGQUIT)
+    await fleet.servers.first.start()
+    return {gone(member.name): (0, 1) for member in fleet.members}
+
+
+async def fail_over(fleet: Fleet, dice: random.Random, span_s: float) -> Said:
+    """The server is lost, and one that is behind takes its place; later a new one follows that."""
+    await fleet.servers.fail_over(behind_s=dice.uniform(0.5, 2.0))
+    await asyncio.sleep(span_s)
+    await fleet.servers.follow()
+    return {gone(member.name): (0, 1) for member in fleet.members}
+
+
+def skew(seconds: int) -> Fault:
+    async def fault(fleet: Fleet, dice: random.Random, span_s: float) -> Said:
+        """A member's clock jumps, and later jumps back. It is no less there for that."""
+        member = dice.choice(fleet.members)
+        member.skew(seconds)
+        try:
+            await asyncio.sleep(span_s)
+        finally:
+            member.skew(0)
+        return {gone(member.name): (0, 0), rf"\b{member.name}\b.*\bclock\b": (1, 1)}
+
+    return fault
+
+
+async def fill(fleet: Fleet, dice: random.Random, span_s: float) -> Said:
+    """A member's disk is full for a while."""
+    member = dice.choice(fleet.members)
+    fleet.closed.add(member.name)
+    await asyncio.sleep(0.5)  # a line that is being appended by hand comes whole
+    member.fill()
+    try:
+        await asyncio.sleep(span_s)
+    finally:
+        member.empty()
+        fleet.closed.discard(member.name)
+    return {r"\bdisk\b": (1, 1)}
+
+
+async def freeze(fleet: Fleet, dice: random.Random, span_s: float) -> Said:
+    """A daemon stands still, and goes on later as if nothing had been."""
+    member = dice.choice(fleet.members)
+    member.freeze()
+    try:
+        await asyncio.sleep(span_s)
+    finally:
+        member.thaw()
+    return absent(member.name)
+
+
+FAULTS: Mapping[str, Fault] = {
+    "kill": kill,
+    "kill_and_restart": kill_and_restart,
+    "cut_out": cut(Cut.OUT),
+    "cut_in": cut(Cut.IN),
+    "cut_both": cut(Cut.BOTH),
+    "pull": cut(Cut.PULLED),
+    "cut_server": cut_server,
+    "restart_server": restart_server,
+    "crash_server": crash_server,
+    "fail_over": fail_over,
+    "clock_ahead": skew(HOUR_S),
+    "clock_behind": skew(-HOUR_S),
+    "fill": fill,
+    "freeze": freeze,
+}
