@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import signal
 import sys
 from pathlib import Path
@@ -66,11 +65,11 @@ async def test_what_a_run_started_ends_with_it(tmp_path: Path) -> None:
     assert process.stdout is not None
     while (await process.stdout.readline()).strip() != b"there":
         pass
-    namespaces = {os.readlink(f"/proc/{pid}/ns/pid") for pid in _children(process.pid)}
+    namespaces = {Path(f"/proc/{pid}/ns/pid").readlink() for pid in _children(process.pid)}
     process.kill()
     await process.wait()
     assert await process.stdout.read() == b""  # whoever held its other end has ended
-    mine = os.readlink("/proc/self/ns/pid")
+    mine = Path("/proc/self/ns/pid").readlink()
     assert namespaces
     assert mine not in namespaces
     assert str(cage.FLOOR) not in [line.split()[1] for line in Path("/proc/mounts").read_text().splitlines()]
