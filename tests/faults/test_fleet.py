@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import signal
 import sys
 from pathlib import Path
@@ -11,6 +12,7 @@ import pytest
 
 from tests import postgres
 from tests.faults.fleet import cage
+from tests.faults.fleet.members import faketime
 from tests.outside import REPO
 
 pytestmark = pytest.mark.faults
@@ -49,6 +51,27 @@ async def test_nothing_is_lost_or_doubled_whatever_happens_to_a_fleet(tmp_path: 
     code, said = await faults(tmp_path, "--seed", "1", "--faults", which)
     assert code == 0, said
     assert "1 of 1 held" in said
+
+
+async def test_each_fault_does_what_it_says() -> None:
+    if why := cage.missing():
+        pytest.skip(why)
+    process = await asyncio.create_subprocess_exec(
+        *(*cage.words(), sys.executable, "-m", "tests.faults.fleet.trial"),
+        cwd=REPO,
+        stdout=asyncio.subprocess.PIPE,
+    )
+    told, _ = await process.communicate()
+    found = json.loads(told)
+    assert found["out"] == {"out": True, "in": False}
+    assert found["in"] == {"out": False, "in": True}
+    assert found["both"] == {"out": True, "in": True}
+    assert found["pulled"]["in"]  # what a machine sends without a cable may wait there, as with a real one
+    assert found["full"]
+    assert not found["empty"]
+    assert found["ended"] == -signal.SIGKILL
+    if faketime() is not None:
+        assert found["clock"] == {"0": 0.0, "3600": 1.0, "-3600": -1.0}
 
 
 async def test_what_a_run_started_ends_with_it(tmp_path: Path) -> None:

@@ -82,19 +82,23 @@ class Member(Outside):
     def launch(
         self, *, words: Sequence[str] = (), env: Mapping[str, str] | None = None, detached: bool = True
     ) -> Any:
-        clock: dict[str, str] = {}
-        if library := faketime():
-            # The file is read again for each question of the time, so a clock jumps while the daemon runs. What is
-            # measured with (the monotonic clock) is left alone, as on a machine whose clock is set.
-            clock = {
-                "LD_PRELOAD": str(library),
-                "FAKETIME_TIMESTAMP_FILE": str(self._clock),
-                "FAKETIME_NO_CACHE": "1",
-                "FAKETIME_DONT_FAKE_MONOTONIC": "1",
-            }
         return super().launch(
-            words=[*self.machine.words(), *words], env={**clock, **(env or {})}, detached=detached
+            words=[*self.machine.words(), *words], env={**self.clock(), **(env or {})}, detached=detached
         )
+
+    def clock(self) -> dict[str, str]:
+        """Variables that give a program this machine's clock, where the library for it is installed. The file is read
+        for each question of the time, so that the clock jumps while the program runs. What is measured with (the
+        monotonic clock) is left alone, as on a machine whose clock is set."""
+        library = faketime()
+        if library is None:
+            return {}
+        return {
+            "LD_PRELOAD": str(library),
+            "FAKETIME_TIMESTAMP_FILE": str(self._clock),
+            "FAKETIME_NO_CACHE": "1",
+            "FAKETIME_DONT_FAKE_MONOTONIC": "1",
+        }
 
     async def run(self, *words: str, env: Mapping[str, str] | None = None) -> Ran:
         return await super().run(*self.machine.words(), *words, env=env)

@@ -70,7 +70,7 @@ class Machine:
         assert self.holder.stdout is not None
         if self.holder.stdout.readline() != b"there\n":
             raise RuntimeError(f"there is no namespace for {self.name}")
-        cable = ("ip", "link", "add", self.name, "type", "veth")
+        cable = ("ip", "link", "add", "name", self.name, "type", "veth")
         command(*cable, "peer", "name", "eth0", "netns", str(self.holder.pid))
         command("ip", "link", "set", self.name, "master", _BRIDGE, "up")
         for words in (
