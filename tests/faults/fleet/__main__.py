@@ -31,6 +31,7 @@ def main(arguments: Sequence[str]) -> int:
         "--pause", type=float, default=1.0, help="seconds between two messages of a person (1)"
     )
     options.add_argument("--faults", default=",".join(FAULTS), help="these, with commas (all)")
+    options.add_argument("--no-hand", action="store_true", help="nothing is appended to the files by hand")
     options.add_argument("--only", help="with --apart: the room of this member alone")
     options.add_argument("--apart", action="store_true", help="three rooms of one member each, not a fleet")
     options.add_argument("--keep", type=Path, help="a folder for what tells of a round that failed")
@@ -82,8 +83,7 @@ async def _round(seed: int, chosen: argparse.Namespace) -> list[str]:
         finally:
             if chosen.keep is not None and (found or sys.exc_info()[0] is not None):
                 for fleet in made:
-                    for member in fleet.members:
-                        member.keep(chosen.keep / f"seed-{seed}" / member.name)
+                    await fleet.keep(chosen.keep / f"seed-{seed}" / fleet.database)
     return found
 
 
@@ -93,7 +93,7 @@ async def _fault(fleet: Fleet, name: str, chosen: argparse.Namespace) -> list[st
     dice = random.Random(fleet.dice.random())
     await fleet.look()
     wanted: Said
-    async with fleet.busy(chosen.pause):
+    async with fleet.busy(chosen.pause, by_hand=not chosen.no_hand):
         await asyncio.sleep(dice.uniform(0.5, 3.0) * chosen.pause)
         wanted = await FAULTS[name](fleet, dice, chosen.span)
         await asyncio.sleep(2 * chosen.pause)

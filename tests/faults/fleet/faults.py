@@ -10,25 +10,33 @@ import asyncio
 import random
 import signal
 from collections.abc import Awaitable, Callable, Mapping
-from typing import TypeVar
 
+from tests.faults.fleet.members import Member
 from tests.faults.fleet.network import Cut
 from tests.faults.fleet.room import Fleet
 
 #: What RELAY must have said since: pattern -> (least, most).
 Said = Mapping[str, tuple[int, int]]
 Fault = Callable[[Fleet, random.Random, float], Awaitable[Said]]
-T = TypeVar("T")
+Pick = Callable[[Fleet, random.Random], Awaitable[Member]]
 HOUR_S = 3600
+
+
+async def anyone(fleet: Fleet, dice: random.Random) -> Member:
+    return dice.choice(fleet.members)
+
+
+async def the_leader(fleet: Fleet, dice: random.Random) -> Member:
+    return await fleet.leader()
 
 
 def gone(name: str) -> str:
     """What the room says when a member is away, as a pattern."""
-    return rf"\b{name}\b.*\b(away|gone)\b"
+    return rf"^The relay {name} gives no sign of life"
 
 
 def back(name: str) -> str:
-    return rf"\b{name}\b.*\bback\b"
+    return rf"^The relay {name} is (back|here again)"
 
 
 def absent(name: str) -> Said:
@@ -36,13 +44,16 @@ def absent(name: str) -> Said:
     return {gone(name): (1, 1), back(name): (1, 1)}
 
 
-async def kill(fleet: Fleet, dice: random.Random, span_s: float) -> Said:
-    """kill -9 of a daemon, which is started again later."""
-    member = dice.choice(fleet.members)
-    await asyncio.to_thread(member.kill)
-    await asyncio.sleep(span_s)
-    await member.start()
-    return absent(member.name)
+def kill(pick: Pick) -> Fault:
+    async def fault(fleet: Fleet, dice: random.Random, span_s: float) -> Said:
+        """kill -9 of a daemon, which is started again later."""
+        member = await pick(fleet, dice)
+        await asyncio.to_thread(member.kill)
+        await fleet.goes_on(span_s, without=member)
+        await member.start()
+        return absent(member.name)
+
+    return fault
 
 
 async def kill_and_restart(fleet: Fleet, dice: random.Random, span_s: float) -> Said:
@@ -51,18 +62,19 @@ async def kill_and_restart(fleet: Fleet, dice: random.Random, span_s: float) -> 
     for _ in range(3):
         await asyncio.to_thread(member.kill)
         member.launch()
-        await asyncio.sleep(dice.uniform(0.0, 3.0))
+        await asyncio.sleep(dice.uniform(0.0, fleet.lease_s / 4))
     await member.until_open()
-    return {gone(member.name): (0, 1), back(member.name): (0, 1)}
+    # A start is said once; one that is killed before it is a member again says nothing.
+    return {gone(member.name): (0, 0), back(member.name): (1, 3)}
 
 
-def cut(how: Cut) -> Fault:
+def cut(how: Cut, pick: Pick) -> Fault:
     async def fault(fleet: Fleet, dice: random.Random, span_s: float) -> Said:
         """A member's cable is cut."""
-        member = dice.choice(fleet.members)
+        member = await pick(fleet, dice)
         member.machine.cut(how)
         try:
-            await asyncio.sleep(span_s)
+            await fleet.goes_on(span_s, without=member)
         finally:
             member.machine.mend(how)
         return absent(member.name)
@@ -110,7 +122,7 @@ def skew(seconds: int) -> Fault:
         member = dice.choice(fleet.members)
         member.skew(seconds)
         try:
-            await asyncio.sleep(span_s)
+            await fleet.goes_on(span_s)
         finally:
             member.skew(0)
         return {gone(member.name): (0, 0), rf"\b{member.name}\b.*\bclock\b": (1, 1)}
@@ -125,31 +137,37 @@ async def fill(fleet: Fleet, dice: random.Random, span_s: float) -> Said:
     await asyncio.sleep(0.5)  # a line that is being appended by hand comes whole
     member.fill()
     try:
-        await asyncio.sleep(span_s)
+        await fleet.goes_on(span_s, without=member)
     finally:
         member.empty()
         fleet.closed.discard(member.name)
     return {r"\bdisk\b": (1, 1)}
 
 
-async def freeze(fleet: Fleet, dice: random.Random, span_s: float) -> Said:
-    """A daemon stands still, and goes on later as if nothing had been."""
-    member = dice.choice(fleet.members)
-    member.freeze()
-    try:
-        await asyncio.sleep(span_s)
-    finally:
-        member.thaw()
-    return absent(member.name)
+def freeze(pick: Pick) -> Fault:
+    async def fault(fleet: Fleet, dice: random.Random, span_s: float) -> Said:
+        """A daemon stands still, and goes on later as if nothing had been."""
+        member = await pick(fleet, dice)
+        member.freeze()
+        try:
+            await fleet.goes_on(span_s, without=member)
+        finally:
+            member.thaw()
+        return absent(member.name)
+
+    return fault
 
 
 FAULTS: Mapping[str, Fault] = {
-    "kill": kill,
+    "kill": kill(anyone),
+    "kill_leader": kill(the_leader),
     "kill_and_restart": kill_and_restart,
-    "cut_out": cut(Cut.OUT),
-    "cut_in": cut(Cut.IN),
-    "cut_both": cut(Cut.BOTH),
-    "pull": cut(Cut.PULLED),
+    "cut_out": cut(Cut.OUT, anyone),
+    "cut_in": cut(Cut.IN, anyone),
+    "cut_both": cut(Cut.BOTH, anyone),
+    "cut_leader_out": cut(Cut.OUT, the_leader),
+    "cut_leader_in": cut(Cut.IN, the_leader),
+    "pull": cut(Cut.PULLED, anyone),
     "cut_server": cut_server,
     "restart_server": restart_server,
     "crash_server": crash_server,
@@ -157,5 +175,6 @@ FAULTS: Mapping[str, Fault] = {
     "clock_ahead": skew(HOUR_S),
     "clock_behind": skew(-HOUR_S),
     "fill": fill,
-    "freeze": freeze,
+    "freeze": freeze(anyone),
+    "freeze_leader": freeze(the_leader),
 }

@@ -5,10 +5,14 @@ from __future__ import annotations
 import asyncio
 import json
 import random
+import shutil
+import time
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
+
+import aiohttp
 
 from tests import postgres
 from tests.faults.fleet import cage, checks
@@ -25,6 +29,8 @@ AGENTS: Mapping[str, tuple[str, ...]] = {
     "m3": ("EVE",),
 }
 SHARED = ("TEAM",)
+#: A fault of so many seconds outlasts the open transaction of a member that is cut off (15) and a new leader (10).
+LONG_S = 30.0
 ENDED = ("done", "dead", "skipped")
 
 
@@ -68,7 +74,7 @@ class Fleet:
     # -- traffic
 
     @asynccontextmanager
-    async def busy(self, pause_s: float) -> AsyncIterator[None]:
+    async def busy(self, pause_s: float, *, by_hand: bool = True) -> AsyncIterator[None]:
         """People write while this is open. At its end all that they began is ended."""
         over = asyncio.Event()
         doors = self.members
@@ -78,9 +84,10 @@ class Fleet:
                 dice = random.Random(self.dice.random())
                 group.create_task(Person(name, mine, self.agents, self.told, dice).write(over, pause_s))
             dice = random.Random(self.dice.random())
-            group.create_task(
-                append_by_hand("dan", doors, self.agents, self.told, dice, over, pause_s, self.closed)
-            )
+            if by_hand:
+                group.create_task(
+                    append_by_hand("dan", doors, self.agents, self.told, dice, over, pause_s, self.closed)
+                )
             try:
                 yield
             finally:
@@ -90,6 +97,40 @@ class Fleet:
 
     def open_member(self) -> Member:
         return next(member for member in self.members if member.running())
+
+    async def leader(self) -> Member:
+        """The member that leads; of one member, that one."""
+
+        async def look() -> str:
+            with suppress(AssertionError, OSError, TimeoutError, ValueError):
+                told = await self.open_member().get("/api/state")
+                return str(told.get("fleet", {}).get("leader", "")) or self.members[0].name
+            return ""
+
+        name = await eventually(look, "a member to lead")
+        return next(member for member in self.members if member.name == name)
+
+    async def goes_on(self, span_s: float, *, without: Member | None = None) -> None:
+        """Wait for so long. Where that is long enough, a message that neither comes from the member `without` nor is
+        for it must be answered meanwhile: the fault is that member's alone."""
+        others = [member for member in self.members if member is not without]
+        began = time.monotonic()
+        if others and span_s >= LONG_S:
+            at, to = others[0], others[-1]
+            name = next(name for name in to.agents if name not in SHARED)
+            token = f"tok-{self.dice.getrandbits(64):016x}"
+            self.told.mentions[token] = (name,)
+            try:
+                async with asyncio.timeout(span_s):
+                    posted = await at.post_stubbornly(f"@{name} {token} meanwhile", "cleo")
+                    self.told.acknowledged[token] = posted
+                    await at.reply_to(posted, name)
+            except (AssertionError, OSError, TimeoutError, aiohttp.ClientError):
+                lost = f" without {without.name}" if without else ""
+                self.told.odd.append(
+                    f"{at.name} and {name} at {to.name} did not get on{lost} for {span_s:g} s"
+                )
+        await asyncio.sleep(max(0.0, began + span_s - time.monotonic()))
 
     async def events(self) -> list[Json]:
         rows = await self.servers.first.ask(
@@ -161,6 +202,19 @@ class Fleet:
 
     async def look(self) -> None:
         self.looked = len(await self.open_member().entries())
+
+    async def keep(self, place: Path) -> None:
+        """Copy what tells of this fleet to a folder that stays."""
+        for member in self.members:
+            member.keep(place / member.name)
+        told: Json = {"mentions": self.told.mentions, "acknowledged": self.told.acknowledged}
+        with suppress(Exception):
+            told |= {"entries": await self.open_member().entries(), "jobs": await self.open_member().jobs()}
+        with suppress(Exception):
+            told |= {"events": await self.events()}
+        (place / "told.json").write_text(json.dumps(told, indent=1))
+        if self.notes.exists():
+            shutil.copy(self.notes, place / "notes.jsonl")
 
     async def end(self) -> None:
         for member in self.members:
