@@ -213,6 +213,8 @@ class Fleet:
         with suppress(Exception):
             told |= {"events": await self.events()}
         (place / "told.json").write_text(json.dumps(told, indent=1))
+        for server in (self.servers.first, self.servers.second):
+            shutil.copy(server.folder / "server.log", place / f"{server.machine.name}.log")
         if self.notes.exists():
             shutil.copy(self.notes, place / "notes.jsonl")
 
