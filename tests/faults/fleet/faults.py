@@ -9,11 +9,13 @@ from __future__ import annotations
 import asyncio
 import random
 import signal
+import time
 from collections.abc import Awaitable, Callable, Mapping
 
 from tests.faults.fleet.members import Member
 from tests.faults.fleet.network import Cut
 from tests.faults.fleet.room import Fleet
+from tests.outside import PATIENCE_S
 
 #: What RELAY must have said since: pattern -> (least, most).
 Said = Mapping[str, tuple[int, int]]
@@ -39,9 +41,26 @@ def back(name: str) -> str:
     return rf"^The relay {name} is (back|here again)"
 
 
-def absent(name: str) -> Said:
-    """It was away, and is back: said once each."""
-    return {gone(name): (1, 1), back(name): (1, 1)}
+def absent(fleet: Fleet, member: Member) -> Said:
+    """It was away, and is back: said once each, and of no other."""
+    others = {gone(other.name): (0, 0) for other in fleet.members if other is not member}
+    return {gone(member.name): (1, 1), back(member.name): (1, 1), **others}
+
+
+async def in_the_middle(
+    fleet: Fleet, member: Member, stop: Callable[[], None], go: Callable[[], None]
+) -> None:
+    """Stop a member while it has a transaction open, the worst moment: the room's lock may be in it."""
+    give_up = time.monotonic() + PATIENCE_S
+    while True:
+        stop()
+        await asyncio.sleep(0.1)  # what was under way has come to stand
+        if await fleet.servers.open_transactions(member.machine.address):
+            return
+        go()
+        if time.monotonic() > give_up:
+            raise AssertionError(f"{member.name} never has a transaction open")
+        await asyncio.sleep(0.02)
 
 
 def kill(pick: Pick) -> Fault:
@@ -51,7 +70,7 @@ def kill(pick: Pick) -> Fault:
         await asyncio.to_thread(member.kill)
         await fleet.goes_on(span_s, without=member)
         await member.start()
-        return absent(member.name)
+        return absent(fleet, member)
 
     return fault
 
@@ -77,7 +96,7 @@ def cut(how: Cut, pick: Pick) -> Fault:
             await fleet.goes_on(span_s, without=member)
         finally:
             member.machine.mend(how)
-        return absent(member.name)
+        return absent(fleet, member)
 
     return fault
 
@@ -153,9 +172,32 @@ def freeze(pick: Pick) -> Fault:
             await fleet.goes_on(span_s, without=member)
         finally:
             member.thaw()
-        return absent(member.name)
+        return absent(fleet, member)
 
     return fault
+
+
+async def freeze_writing(fleet: Fleet, dice: random.Random, span_s: float) -> Said:
+    """A daemon stands still in the middle of a write."""
+    member = dice.choice(fleet.members)
+    await in_the_middle(fleet, member, member.freeze, member.thaw)
+    try:
+        await fleet.goes_on(span_s, without=member)
+    finally:
+        member.thaw()
+    return absent(fleet, member)
+
+
+async def cut_writing(fleet: Fleet, dice: random.Random, span_s: float) -> Said:
+    """A member's cable is cut in the middle of a write."""
+    member = dice.choice(fleet.members)
+    machine = member.machine
+    await in_the_middle(fleet, member, lambda: machine.cut(Cut.BOTH), lambda: machine.mend(Cut.BOTH))
+    try:
+        await fleet.goes_on(span_s, without=member)
+    finally:
+        machine.mend(Cut.BOTH)
+    return absent(fleet, member)
 
 
 FAULTS: Mapping[str, Fault] = {
@@ -176,5 +218,7 @@ FAULTS: Mapping[str, Fault] = {
     "clock_behind": skew(-HOUR_S),
     "fill": fill,
     "freeze": freeze(anyone),
+    "freeze_writing": freeze_writing,
+    "cut_writing": cut_writing,
     "freeze_leader": freeze(the_leader),
 }

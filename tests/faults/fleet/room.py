@@ -124,7 +124,8 @@ class Fleet:
                 async with asyncio.timeout(span_s):
                     posted = await at.post_stubbornly(f"@{name} {token} meanwhile", "cleo")
                     self.told.acknowledged[token] = posted
-                    await at.reply_to(posted, name)
+                    # What waits is answered together, and the answer is in reply to one of it.
+                    await at.until_said(token, speaker=name, within_s=span_s)
             except (AssertionError, OSError, TimeoutError, aiohttp.ClientError):
                 lost = f" without {without.name}" if without else ""
                 self.told.odd.append(
@@ -186,6 +187,7 @@ class Fleet:
             *checks.transcripts({one.name: one.lines() for one in self.members}, entries),
             *self.told.odd,
         ]
+        self.told.odd.clear()
         found += [
             f"job {j['id']} of {j['agent']} is {j['state']}: {j['reason']}"
             for j in jobs

@@ -184,6 +184,13 @@ class Servers:
         await self._synchronous("")
         await self.first.ask("SELECT pg_promote(true, 60)")
 
+    async def open_transactions(self, address: str) -> bool:
+        """Does the machine of this address leave a transaction open now?"""
+        asked = (
+            "SELECT 1 FROM pg_stat_activity WHERE client_addr = $1::inet AND state = 'idle in transaction'"
+        )
+        return bool(await self.first.ask(asked, address))
+
     async def _synchronous(self, names: str) -> None:
         """Said in a file, since a server that follows can be told so too."""
         with (self.first.data / "postgresql.auto.conf").open("a") as file:
