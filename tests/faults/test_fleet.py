@@ -6,6 +6,7 @@ import asyncio
 import json
 import signal
 import sys
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -17,8 +18,8 @@ from tests.outside import REPO
 
 pytestmark = pytest.mark.faults
 
-#: A cut is longer than the lease by so much that a member counts as away on a loaded machine too.
-SPAN_S, LEASE_S, PAUSE_S = 9, 3, 0.5
+#: A fault outlasts what the server waits for a transaction that says nothing (15 s), and the lease behind it.
+SPAN_S, LEASE_S, PAUSE_S = 24, 6, 0.5
 
 
 async def faults(tmp_path: Path, *more: str) -> tuple[int, str]:
@@ -44,8 +45,9 @@ async def faults(tmp_path: Path, *more: str) -> tuple[int, str]:
             await process.wait()
 
 
+@pytest.mark.skipif(find_spec("relay.fleet") is None, reason="this relay has no fleet")
 @pytest.mark.parametrize(
-    "which", ["kill,cut_out,restart_server", "freeze,fill,clock_ahead", "cut_in,kill_and_restart,fail_over"]
+    "which", ["kill_leader,cut_in,fail_over", "freeze_writing,restart_server,fill,clock_ahead"]
 )
 async def test_nothing_is_lost_or_doubled_whatever_happens_to_a_fleet(tmp_path: Path, which: str) -> None:
     code, said = await faults(tmp_path, "--seed", "1", "--faults", which)
