@@ -44,10 +44,12 @@ COMMANDS = {
     "verify-policy": "Which files of a change are verified how (`relay verify-policy --help`).",
     "metrics": "What came of the work, as figures with their targets and definitions.",
     "timeline": "Who changed which file, and what its author had seen (`relay timeline --help`).",
+    "fleet": "The relays that share this room, on several machines (`relay fleet --help`).",
     "verify": "Check every event of the log against its hash, its causes and its lane.",
     "demo": "Three agents in a throw-away codebase: with the airspace, and without it.",
 }
 _ELSEWHERE = {
+    "airspace": "relay.app.commands.airspace.command",
     "join": "relay.faces.terminal.main",
     "guard": "relay.guard_cli",
     "mcp": "relay.app.mcp.command",
@@ -77,6 +79,7 @@ _OWN = frozenset(
         "merge",
         "verify-policy",
         "land",
+        "fleet",
     }
 )
 

@@ -18,7 +18,7 @@ FLOORS = (
     "cli | guard_cli | demo",
     "app",
     "faces",
-    "access | room | agents | airspace | coordination | memory | timeline | merge | verification",
+    "access | room | agents | airspace | coordination | memory | timeline | merge | verification | fleet",
     "code | checks",
     "git",
     "log",

@@ -1,11 +1,14 @@
-"""The configuration of coordination and of PostgreSQL (`coordination`, `postgres`)."""
+"""The configuration of coordination, of PostgreSQL, and of a fleet on it (`coordination`, `postgres`, `fleet`)."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
 from relay.config.checks import setting
+
+WhenGone = Literal["requeue", "park"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,3 +43,24 @@ class PostgresSettings:
     )
     pool: int = setting("connections of one process at most", 8, low=4, high=100)
     connect_s: float = setting("seconds to wait for a connection", 10.0, low=0.1, high=300)
+
+
+@dataclass(frozen=True, slots=True)
+class FleetSettings:
+    """How this relay is a member of its room's fleet (docs/fleet.md). Without PostgreSQL a room has one relay."""
+
+    name: str | None = setting("its name in the fleet; null = host and folder", None, empty=False)
+    lease_s: float = setting(
+        "seconds without a sign of life after which a member counts as gone", 30.0, low=3, high=3600
+    )
+    gone: WhenGone = setting(
+        "what becomes of the jobs of a member that is gone: `requeue` = they wait for whoever can run them; `park` = "
+        "they stay with it until it is back",
+        "requeue",
+    )
+    remote: str = setting(
+        "the git remote by which members bring each other their agents' branches", "origin", empty=False
+    )
+    share_text: bool = setting(
+        "true = what members tell each other of a change has its lines of text too", False
+    )

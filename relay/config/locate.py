@@ -36,6 +36,7 @@ SECTIONS = frozenset(
         "storage",
         "landing",
         "postgres",
+        "fleet",
         "airspace",
         "coordination",
         "timeline",

@@ -9,6 +9,7 @@ these types (`python -m relay.config --table`). Keys keep their places (INTERFAC
 
 from __future__ import annotations
 
+import socket
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,7 +18,7 @@ from typing import Any, Literal
 
 from relay.config.airspace import AirspaceSettings, Checkout
 from relay.config.checks import setting
-from relay.config.coordination import CoordinationSettings, PostgresSettings
+from relay.config.coordination import CoordinationSettings, FleetSettings, PostgresSettings
 from relay.config.handoffs import HandoffSettings
 from relay.config.memory import MemorySettings
 from relay.config.merge import MergeSettings
@@ -86,6 +87,9 @@ class AgentSettings:
         None,
     )
     enabled: bool = setting("false = stays in the room, gets no work", True)
+    shared: bool = setting(
+        "true = other members of the fleet have it too: the first free one takes a turn of it", False
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -231,6 +235,7 @@ class Settings:
     room: RoomSettings = setting("", RoomSettings)
     storage: Storage = setting("where events are kept; `postgres`: see docs/postgres.md", "sqlite")
     postgres: PostgresSettings = setting("", PostgresSettings)
+    fleet: FleetSettings = setting("", FleetSettings)
     airspace: AirspaceSettings = setting("", AirspaceSettings)
     coordination: CoordinationSettings = setting("", CoordinationSettings)
     timeline: TimelineSettings = setting("", TimelineSettings)
@@ -253,6 +258,19 @@ class Settings:
     @property
     def room_name(self) -> str:
         return self.room.name or self.folder.name or "relay"
+
+    @property
+    def member_name(self) -> str:
+        """This relay's name among those of its room's database."""
+        folder, home = self.folder, Path("~").expanduser()
+        inside = home != folder and folder.is_relative_to(home)
+        shown = f"~/{folder.relative_to(home)}" if inside else str(folder)
+        return self.fleet.name or f"{socket.gethostname()}:{shown}"
+
+    @property
+    def member(self) -> str:
+        """What is kept for this relay alone is kept under this: its name in the fleet, '' where a room has one relay."""
+        return self.member_name if self.storage == "postgres" else ""
 
     @property
     def runtime_dir(self) -> Path:

@@ -1,8 +1,8 @@
 """The room for agents and people that call an operation, with or without a daemon: post, read, and who is here.
 
 Invariants:
-- an entry, its event on its author's lane and its row in the outbox commit together. A daemon appends it to the
-  transcript file, at once or when it next runs;
+- an entry and its event on its author's lane commit together. A daemon appends it to the transcript file, at once or
+  when it next runs;
 - an entry's clock holds what its author was shown: what the session read here, and what it replies to;
 - an agent's entry gives turns by the rule of an agent's answer (`room.agent_mentions`, the hop limit), a person's
   entry by the rule of a person's message. A caller is a person by its credential, never by its own word.

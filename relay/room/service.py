@@ -6,6 +6,7 @@ would be, so everybody sees who did what; every refusal says what would make it 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
@@ -36,10 +37,17 @@ class Status:
     """The state of the room as a whole."""
 
     def __init__(
-        self, about: About, reader: Reader, live: Live, router: Router, transcript: Transcript
+        self,
+        about: About,
+        reader: Reader,
+        live: Live,
+        router: Router,
+        transcript: Transcript,
+        fleet: Callable[[], dict[str, Any]],
     ) -> None:
+        """`fleet`: the relays that share the room (docs/fleet.md), as they are now."""
         self._about, self._reader, self._live = about, reader, live
-        self._router, self._transcript = router, transcript
+        self._router, self._transcript, self._fleet = router, transcript, fleet
 
     async def as_json(self) -> dict[str, Any]:
         """The whole of GET /api/state."""
@@ -57,6 +65,7 @@ class Status:
             **await reader.held(),
             "people": self._live.people,
             "dispatcher": self._router.state_json(),
+            "fleet": self._fleet(),
             "storage": {"engine": about.engine, "path": about.database},
             "tail": {
                 "catching_up": progress.catching_up,

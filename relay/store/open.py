@@ -31,7 +31,8 @@ def no_address(settings: Settings) -> StoreError | None:
 
 
 async def daemon_of(settings: Settings) -> str:
-    """The daemon of these settings' database, as `pid N on HOST`; empty: it has none, or there is no server to ask.
+    """The daemon of these settings' member on their database, as `pid N on HOST`; empty: there is none, or no server
+    to ask.
 
     Raises StoreError.
     """
@@ -45,7 +46,7 @@ async def daemon_of(settings: Settings) -> str:
     address = find_address(settings.postgres.dsn_file)
     connection = await Connections(address, most=1, connect_s=wait_s, busy_timeout_s=wait_s).connect()
     try:
-        holder = await holder_of(connection, SCHEMA)
+        holder = await holder_of(connection, SCHEMA, settings.member_name)
     finally:
         connection.terminate()
     return "" if holder is None else str(holder)
@@ -57,7 +58,7 @@ async def open_store(
     """The store of these settings, migrated for the given wing folders (none: as it was found).
 
     `keeper`: this process is the room's daemon. It saves what is in the files if they are removed beneath it; of a
-    database on a server it is the only daemon until the store is closed.
+    database on a server it is the only daemon of its name until the store is closed.
 
     Raises StoreMissing when there is none and `create` is False, AnotherDaemon where another process is the
     daemon, and StoreError when it cannot be used.
@@ -72,7 +73,7 @@ async def open_store(
             create=create,
             connections=settings.postgres.pool,
             connect_s=settings.postgres.connect_s,
-            sole=keeper,
+            member=settings.member_name if keeper else None,
         )
     if settings.storage != "sqlite":
         raise StoreError(f"storage {settings.storage!r} is unknown; one of: postgres, sqlite")

@@ -200,13 +200,14 @@ class Store(Protocol):
         """Wakes when events of these types may have been committed; None: at every commit."""
         ...
 
-    async def daemon(self) -> str:
-        """The daemon of the database, as `pid N on HOST`; empty: there is none, or the engine does not know."""
+    async def daemon(self, member: str) -> str:
+        """The daemon of the database that is called so, as `pid N on HOST`; empty: there is none, or the engine does
+        not know."""
         ...
 
     async def stay_sole(self) -> None:
-        """For a store that was opened as the only daemon's: waits while it is that; returns at once where the engine
-        has no daemons on other machines. Raises AnotherDaemon when another daemon has the database."""
+        """For a store that was opened as a daemon's: waits while it is the only one of its name; returns at once
+        where the engine has no daemons on other machines. Raises AnotherDaemon when another daemon has the name."""
         ...
 
     async def check(self) -> list[str]:

@@ -23,7 +23,7 @@ from relay.room.transcript import checkpoint
 from relay.room.transcript.rotation import ArchiveError
 from relay.room.transcript.tail import Transcript
 from relay.store.open import open_store
-from relay.store.ports import Store
+from relay.store.ports import Store, Tx
 from tests import engines
 from tests.engines import BOTH
 from tests.room.parts import all_messages, transcript
@@ -161,7 +161,7 @@ async def test_nothing_to_move(store: Store, settings: Settings) -> None:
 async def test_what_the_room_has_not_read_stays(store: Store, settings: Settings) -> None:
     tail = tail_of(store, settings)
     await fill(store, tail, settings, count=4)
-    await store.write(lambda tx: ledger.say(tx, "still in the outbox", now=time.time()))
+    await store.write(lambda tx: ledger.say(tx, "not in the file yet", now=time.time()))
     with settings.transcript_path.open("a") as file:
         file.write("[ann] nobody has read this\n[ann] nor is this finis")
     done = await archive(settings, keep=0)
@@ -172,9 +172,9 @@ async def test_what_the_room_has_not_read_stays(store: Store, settings: Settings
     await tail.sync()
     told = await bodies(store)
     assert told[-2:] == ["nobody has read this", "nor is this finished"]
-    assert told.count("still in the outbox") == 1
+    assert told.count("not in the file yet") == 1
     assert await histories(store) == 0 and await cycles(store) == 4
-    assert sum("still in the outbox" in line for line in lines(settings)) == 1
+    assert sum("not in the file yet" in line for line in lines(settings)) == 1
 
 
 async def test_a_running_tail_goes_on(store: Store, settings: Settings) -> None:
@@ -203,7 +203,7 @@ async def test_a_running_tail_goes_on(store: Store, settings: Settings) -> None:
         over = True
         await chatting
         async with asyncio.timeout(30):
-            while len(await bodies(store)) < 20 + 2 * said or await outbox(store):
+            while len(await bodies(store)) < 20 + 2 * said or await lacking(store):
                 tail.poke()
                 await asyncio.sleep(0.02)
     finally:
@@ -220,10 +220,15 @@ async def test_a_running_tail_goes_on(store: Store, settings: Settings) -> None:
     assert moved >= 20 - 3
 
 
-async def outbox(store: Store) -> int:
-    row = await store.read(lambda tx: tx.one(Q.outbox_size))
-    assert row is not None
-    return int(row["waiting"])
+async def lacking(store: Store) -> int:
+    """Entries that are not in the file yet."""
+
+    async def work(tx: Tx) -> int:
+        here = await checkpoint.kept_place(tx, "")
+        assert here is not None
+        return (await checkpoint.lacking(tx, here))[0]
+
+    return await store.read(work)
 
 
 @pytest.mark.parametrize(("step", "call"), STEPS)
@@ -234,7 +239,7 @@ async def test_killed_at_any_step(
     """Nothing is lost, read twice, answered twice, or taken for history; and the next archive works."""
     tail = tail_of(store, settings)
     await fill(store, tail, settings, count=12)
-    await store.write(lambda tx: ledger.say(tx, "from the outbox", now=time.time()))
+    await store.write(lambda tx: ledger.say(tx, "said before", now=time.time()))
     with settings.transcript_path.open("a") as file:
         file.write("[ann] who answers this\n")
     killed = await asyncio.to_thread(
@@ -259,11 +264,11 @@ async def test_killed_at_any_step(
 async def test_a_place_that_moved_is_not_overwritten(store: Store, settings: Settings) -> None:
     tail = tail_of(store, settings)
     await fill(store, tail, settings, count=2)
-    here = await store.read(checkpoint.kept_place)
+    here = await store.read(lambda tx: checkpoint.kept_place(tx, ""))
     assert here is not None
     await archive(settings, keep=0)
     with pytest.raises(checkpoint.PlaceMoved):
-        await store.write(lambda tx: checkpoint.move(tx, here, here))
+        await store.write(lambda tx: checkpoint.move(tx, "", here, here))
 
 
 async def test_a_file_that_was_replaced_is_refused(store: Store, settings: Settings) -> None:

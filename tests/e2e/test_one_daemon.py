@@ -1,4 +1,5 @@
-"""One PostgreSQL database has one daemon: the second is told whose it is, and one that lost it steps down."""
+"""A member of a PostgreSQL room has one daemon: the second is told whose it is, and one that lost its place steps
+down."""
 
 from __future__ import annotations
 
@@ -16,7 +17,7 @@ from tests.outside import Outside, agent, eventually
 
 #: How a session of the server is found that holds a daemon's lock (relay/store/postgres/daemon_lock.py).
 HOLDER = """
-SELECT a.pid FROM pg_locks l JOIN pg_stat_activity a USING (pid)
+SELECT DISTINCT a.pid FROM pg_locks l JOIN pg_stat_activity a USING (pid)
 WHERE l.locktype = 'advisory' AND l.granted AND a.application_name LIKE 'relay daemon %' AND l.database =
   (SELECT oid FROM pg_database WHERE datname = $1)
 """
@@ -24,10 +25,12 @@ SESSIONS = "SELECT pid FROM pg_stat_activity WHERE datname = $1"
 
 
 async def pair(open_room: Open) -> tuple[Outside, Outside, str]:
-    """Two rooms of two folders on one database, neither started; and the database's name."""
+    """Two relays of two folders that are one member of the fleet, neither started; and the database's name."""
     server = postgres.server()
     database = server.new_database()
-    one, two = [await open_room(agent("ECHO"), start=False, storage="postgres") for _ in range(2)]
+    one, two = [
+        await open_room(agent("ECHO"), start=False, storage="postgres", fleet={"name": "M"}) for _ in range(2)
+    ]
     one.env = two.env = {"RELAY_POSTGRES_DSN": server.dsn(database)}
     return one, two, database
 

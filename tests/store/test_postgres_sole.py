@@ -1,4 +1,4 @@
-"""A database's only daemon, by its store: who may write, and when."""
+"""The only daemon of a member's name, by its store: who may write, and when."""
 
 from __future__ import annotations
 
@@ -37,8 +37,8 @@ async def admin(dsn: str) -> AsyncIterator[Any]:
     await connection.close()
 
 
-async def opened(dsn: str, *, sole: bool = True) -> postgres_store.PostgresStore:
-    return await postgres_store.open_store(read_address(dsn, "the test"), SCHEMAS, sole=sole)
+async def opened(dsn: str, member: str | None = "one") -> postgres_store.PostgresStore:
+    return await postgres_store.open_store(read_address(dsn, "the test"), SCHEMAS, member=member)
 
 
 async def say(store: Store) -> None:
@@ -46,7 +46,7 @@ async def say(store: Store) -> None:
 
 
 async def holder(connection: Any) -> postgres_sole.DaemonSession | None:
-    return await postgres_sole.holder_of(connection, "relay")
+    return await postgres_sole.holder_of(connection, "relay", "one")
 
 
 async def until(look: Any) -> None:
@@ -59,12 +59,12 @@ async def test_one_is_the_only_one_until_it_closes(dsn: str, monkeypatch: pytest
     monkeypatch.setattr(postgres_sole, "PATIENT_S", 0.0)
     first = await opened(dsn)
     try:
-        with pytest.raises(AnotherDaemon, match=f"has a daemon already: {ME}"):
+        with pytest.raises(AnotherDaemon, match=f"a daemon already that is called 'one': {ME}"):
             await opened(dsn)
-        other = await opened(dsn, sole=False)  # a command's, or an agent's: of these there are many
+        other = await opened(dsn, None)  # a command's, or an agent's: of these there are many
         try:
             await say(other)
-            assert await other.daemon() == await first.daemon() == ME
+            assert await other.daemon("one") == await first.daemon("one") == ME
         finally:
             await other.close()
     finally:
@@ -74,7 +74,7 @@ async def test_one_is_the_only_one_until_it_closes(dsn: str, monkeypatch: pytest
 
 async def test_who_lost_the_lock_to_another_writes_nothing_more(dsn: str, admin: Any) -> None:
     first = await opened(dsn)
-    found, sole = await holder(admin), first._sole
+    found, sole = await holder(admin), first._lock
     assert found is not None and sole is not None
     connect, may = sole._connect, asyncio.Event()
 
@@ -98,7 +98,7 @@ async def test_who_lost_the_lock_to_another_writes_nothing_more(dsn: str, admin:
                 await say(first)
             assert await second.read(events.last_pos) == before
             await first.close()
-            assert await second.daemon() == ME
+            assert await second.daemon("one") == ME
             await say(second)
         finally:
             await second.close()
@@ -109,12 +109,12 @@ async def test_who_lost_the_lock_to_another_writes_nothing_more(dsn: str, admin:
 async def test_who_lost_the_lock_while_it_waited_for_its_turn_writes_nothing(dsn: str) -> None:
     first = await opened(dsn)
     try:
-        assert first._sole is not None
+        assert first._lock is not None
         before = await first.read(events.last_pos)
         async with first._turn:
             waiting = asyncio.create_task(say(first))
             await asyncio.sleep(0)
-            first._sole.lost = AnotherDaemon("another daemon has it")
+            first._lock.lost = AnotherDaemon("another daemon has it")
         with pytest.raises(AnotherDaemon):
             await waiting
         assert await first.read(events.last_pos) == before
@@ -128,14 +128,14 @@ async def test_a_session_that_the_server_still_has_of_a_lost_connection_is_ended
     first = await opened(dsn)
     try:
         before = await holder(admin)
-        assert before is not None and first._sole is not None
+        assert before is not None and first._lock is not None
         # The network is cut: no answer comes any more, and the server does not know.
-        first._sole._connection = None
-        first._sole._ended.set()
+        first._lock._connection = None
+        first._lock._ended.set()
 
         async def anew() -> bool:
             now = await holder(admin)
-            return now is not None and now.backend != before.backend and first._sole.held  # type: ignore[union-attr]
+            return now is not None and now.backend != before.backend and first._lock.held  # type: ignore[union-attr]
 
         await until(anew)
         await say(first)
@@ -150,4 +150,34 @@ async def test_a_holder_that_is_no_daemon_of_ours_is_named_as_what_it_calls_itse
     await admin.execute("SET application_name = 'psql of ann'")
     await admin.execute(f"SELECT pg_advisory_lock({postgres_sole.SOLE_LOCK}, hashtext('relay'))")
     with pytest.raises(AnotherDaemon, match="a program that calls itself 'psql of ann'"):
+        await opened(dsn)
+
+
+async def test_members_of_other_names_share_the_database(dsn: str) -> None:
+    first, second = await opened(dsn), await opened(dsn, "two")
+    try:
+        await say(first)
+        await say(second)
+        assert await first.daemon("two") == await second.daemon("one") == ME
+        assert await first.daemon("three") == ""
+    finally:
+        await first.close()
+        await second.close()
+
+
+async def test_an_older_relay_and_a_member_never_share_one(
+    dsn: str, admin: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(postgres_sole, "PATIENT_S", 0.0)
+    alone = f"SELECT pg_try_advisory_lock({postgres_sole.SOLE_LOCK}, hashtext('relay'))"
+    first = await opened(dsn)
+    try:
+        assert not await admin.fetchval(alone)
+    finally:
+        await first.close()
+    await admin.execute("SET application_name = 'relay daemon 4711 12345678 build-1'")
+    assert await admin.fetchval(alone)
+    with pytest.raises(
+        AnotherDaemon, match=r"shares it with none: pid 4711 on build-1\. It is an older relay"
+    ):
         await opened(dsn)

@@ -29,15 +29,12 @@ WALKS = {
     ("room", "entries_since"): "what its inner query found, at most as much as it asked for",
     ("room", "routing"): "an index of what is being routed",
     ("room", "search"): "the full-text index gives the hits alone",
-    ("room", "outbox"): "an index, as far as its limit",
-    ("room", "outbox_first"): "its first entry",
-    ("room", "outbox_size"): "what waits for the file, by an index",
     ("room", "held"): "what waits for /continue",
+    ("room", "other_tail"): "a row a member",
     ("room", "any_held"): "its first entry",
     ("room", "breakers"): "a row an agent",
     ("room", "agents"): "a row an agent",
     ("log", "parked"): "what followers passed over",
-    ("health", "outbox_age"): "what waits for the file, by an index",
     ("health", "applied_migrations"): "a row a migration",
     ("health", "memory_index"): "whoever asks for a health check: each memory is looked up in its index",
     ("airspace", "latest_advisories"): "backwards by an index, as far as its limit",
@@ -133,8 +130,7 @@ WALKS = {
 }
 #: Walks in which SQLite must name an index: the table itself would be read whole.
 BY_INDEX = (
-    {"state_counts", "last_skips", "routing", "outbox", "outbox_size"}
-    | {"outbox_age", "shown_tasks", "last_undoable"}
+    {"state_counts", "last_skips", "routing", "shown_tasks", "last_undoable"}
     | {"ready", "all_sessions", "lane_names"}
 )  # fmt: skip
 
@@ -253,7 +249,15 @@ async def test_knowledge_is_walked_newest_first(whole: sqlite3.Connection, name:
 
 
 async def test_what_has_a_limit_is_not_sorted_first(whole: sqlite3.Connection) -> None:
-    for name in ("search", "last_skips", "jobs", "jobs_in_state", "messages_between", "next_due", "outbox"):
+    for name in (
+        "search",
+        "last_skips",
+        "jobs",
+        "jobs_in_state",
+        "messages_between",
+        "next_due",
+        "messages_from",
+    ):
         steps = plan(whole, load_queries(SCHEMAS["room"], "sqlite")[name])
         assert not any("TEMP B-TREE" in step for step in steps), (name, steps)
     whole.close()

@@ -25,6 +25,9 @@ ALSO = {
     ("coordination", "forget_all_needs"): "empties the table",
     ("airspace", "forget_pairs"): "empties the table",
     ("room", "release_held"): "empties the table",
+    ("fleet", "members"): "all relays of the room, a few",
+    ("fleet", "leader"): "one row",
+    ("fleet", "resign"): "one row",
     ("timeline", "clear_touches"): "empties the table",
     ("timeline", "clear_rewinds"): "empties the table",
     ("timeline", "clear_checkpoints"): "empties the table",
@@ -169,7 +172,7 @@ async def test_what_is_asked_often_is_asked_by_its_index(
 
 
 async def test_what_has_a_limit_is_not_sorted_first(whole: Any) -> None:
-    for name in ("last_skips", "jobs", "messages_after", "messages_between", "next_due", "outbox"):
+    for name in ("last_skips", "jobs", "messages_after", "messages_between", "next_due", "messages_from"):
         nodes = await plan(whole, load_queries(SCHEMAS["room"], "postgres")[name])
         assert "Sort" not in {node["Node Type"] for node in nodes}, (name, nodes)
 

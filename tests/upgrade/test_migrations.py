@@ -38,6 +38,7 @@ def test_every_migration_is_as_it_was_applied() -> None:
         "exploration",
         "resolution",
         "verification",
+        "fleet",
         "faces",
         "rights",
     }

@@ -35,7 +35,7 @@ async def archive(settings: Settings, *, keep: int) -> Archived:
         raise ArchiveError(str(error)) from error
     try:
         folder = settings.runtime_dir / "archive"
-        return await rotate(store, settings.transcript_path, lock, folder, keep=keep)
+        return await rotate(store, settings.transcript_path, lock, folder, keep=keep, member=settings.member)
     except OSError as error:
         raise ArchiveError(f"{error.filename or settings.transcript_path}: {error.strerror}") from error
     except (StoreError, store.transient) as error:

@@ -6,12 +6,15 @@ Invariant: an agent that cannot be built (`Built.trouble`) stays in the room, is
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from typing import Any
 
 from relay.access.agent_keys import AgentKeys
+from relay.app.fleet.remote_agents import remote_members, told
 from relay.app.runtime.built_agents import Built, build
 from relay.config.settings import AgentSettings, Settings
 from relay.faces.room import rules_of
+from relay.fleet.members import FleetMember
 from relay.model import Availability, Guard, Permits
 from relay.room.dispatch.budget import Budget
 from relay.room.dispatch.roster import Member, Policy, Roster
@@ -67,6 +70,7 @@ class Agents:
         self._guard, self._permits, self._keys = guard, permits, keys
         self._built: dict[str, Built] = {}
         self._probed: dict[str, Availability] = {}
+        self._remote: Mapping[str, Member] = {}
         self.roster = roster
         self.settings = settings
         self.apply(settings)
@@ -86,6 +90,16 @@ class Agents:
         self._built = built
         self._probed = {name: availability for name, availability in self._probed.items() if name in built}
         self._renew()
+
+    def meet(self, others: Iterable[FleetMember]) -> None:
+        """Take over what the other members of the fleet tell of their agents."""
+        self._remote = remote_members(others, self._built)
+        self._renew()
+
+    def told(self) -> list[dict[str, Any]]:
+        """What the other members are told of the agents here."""
+        shared = [name for name, built in self._built.items() if built.settings.shared]
+        return told(self.roster.members.values(), shared)
 
     async def probe(self, changed: Callable[[], Awaitable[None]] | None = None) -> bool:
         """Look which agents can run, and keep each answer as it arrives; True when an answer changed.
@@ -113,7 +127,8 @@ class Agents:
         return self._probed != before
 
     def _renew(self) -> None:
-        names = tuple(self._built)
+        self._remote = {name: member for name, member in self._remote.items() if name not in self._built}
+        names = (*self._built, *self._remote)
         members = {}
         for name, built in self._built.items():
             known = self._probed.get(name) or Availability(built.agent is not None, built.trouble)
@@ -142,7 +157,7 @@ class Agents:
                 may_edit=settings.kind == "scripted" and settings.permissions in ("edit", "skip-all-checks"),
                 guarded=_guarded(settings),
             )
-        self.roster.update(members, rules_of(self.settings))
+        self.roster.update({**members, **self._remote}, rules_of(self.settings))
 
     def types(self) -> Mapping[str, str]:
         """What each agent is, by its name, as its programs say it (RELAY_AGENT_TYPE)."""

@@ -183,16 +183,16 @@ class AirspaceParts:
             MergeOutcomes(self.protocol, self.scanner),
         )
 
-    def start(self, start: Start) -> None:
-        """Start all that runs for ever."""
-        start("airspace", self._scan)
+    def start(self, start: Start, lead: Start) -> None:
+        """Start all that runs for ever. `lead`: what one member of the fleet does alone."""
+        lead("airspace", self._scan)
         start("airspace-show", self._show)
         start("airspace-changes", self._listen)
         start("airspace-semantic", self._worktrees.registry.semantic.run)
         start("airspace-graph", self._keep_graph)
-        start("airspace-interrupts", self.interrupter.run)
+        lead("airspace-interrupts", self.interrupter.run)
         for follower in self.followers:
-            start(follower.name, partial(follow.run, self._store, follower))
+            lead(follower.name, partial(follow.run, self._store, follower))
 
     async def apply(self) -> None:
         """Take over a changed configuration."""

@@ -60,13 +60,14 @@ class CoordinationTasks:
             EndedIntents(),
         )
 
-    def start(self, start: Start) -> None:
-        """Start all that runs for ever."""
-        start("coordination-sweep", self._sweep_for_ever)
+    def start(self, start: Start, lead: Start) -> None:
+        """Start all that runs for ever. `lead`: what one member of the fleet does alone."""
+        lead("coordination-sweep", partial(self._for_ever, self.sweep))
+        start("coordination-hooks", partial(self._for_ever, self._take_in))
         start("coordination-beats", self._beat_for_ever)
         start("coordination-refusals", self._record_refusals)
         for follower in self.followers:
-            start(follower.name, partial(follow.run, self._store, follower))
+            lead(follower.name, partial(follow.run, self._store, follower))
 
     def refused(self, caller: Caller, refusals: Sequence[LockRefusal]) -> None:
         """An edit was refused: it is recorded soon, since the edit does not wait for that."""
@@ -78,13 +79,17 @@ class CoordinationTasks:
 
     # -- tasks
 
-    async def _sweep_for_ever(self) -> None:
+    async def _for_ever(self, once: Callable[[], Awaitable[None]]) -> None:
         while True:
-            await self.sweep()
+            await once()
             await asyncio.sleep(self._settings.current.coordination.sweep_s)
 
+    async def _take_in(self) -> None:
+        """Read what git's hooks wrote. Once."""
+        await take_in(self._store, self._settings.current.runtime_dir)
+
     async def sweep(self) -> None:
-        """End on record what died, and read what git's hooks wrote. Once."""
+        """End on record what died. Once."""
         services = self._services
         for step in (services.sessions.sweep, services.work.take_back, services.locks.prune):
             try:
@@ -92,7 +97,6 @@ class CoordinationTasks:
             except (StoreError, self._store.transient) as error:
                 if not is_away(error):  # the store itself logs that
                     log.warning("sweep put off", error=str(error))
-        await take_in(self._store, self._settings.current.runtime_dir)
 
     async def _beat_for_ever(self) -> None:
         while True:

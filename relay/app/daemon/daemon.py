@@ -10,7 +10,7 @@ import asyncio
 import contextlib
 import os
 import signal
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import replace
 
 import structlog
@@ -118,6 +118,7 @@ class Daemon:
             raise CannotStart(str(error)) from error
         fold = await asyncio.to_thread(folds, settings)
         parts = Parts(store, LiveSettings(settings), self._record, token, fold=fold)
+        await parts.fleet.join(parts.agents.told())
         await parts.recovery.recover()
         await parts.settle_before_work()
         await parts.agent_keys.clear(holder_is_dead)
@@ -137,6 +138,7 @@ class Daemon:
             log.info(
                 "room is open", url=parts.overview.address, agents=list(parts.roster.names), pid=os.getpid()
             )
+            await parts.tell_fleet(parts.overview.address, server.port)
             await self._stop.wait()
             drain_s = 0.0 if self._replaced else self.settings.stop.drain_s
             log.info("stopping", drain_s=drain_s)
@@ -144,6 +146,7 @@ class Daemon:
         finally:
             await server.close()
             await parts.supervisor.stop()
+            await parts.fleet.leave()
             await parts.close()
         # What was acknowledged is in the database; it also belongs in the file before the daemon goes.
         if self._replaced is None:
@@ -154,37 +157,47 @@ class Daemon:
     def _start(self, parts: Parts, server: HttpServer, watchdog: Watchdog) -> None:
         """Start all that runs for ever."""
         start, settings = parts.supervisor.start, self.settings
+
+        def lead(name: str, run: Callable[[], Awaitable[None]]) -> None:
+            """What there must be one of in the fleet."""
+            start(name, parts.fleet.led(run))
+
         start("heartbeat", lambda: self._heartbeat(parts.overview.address))
         start("token", lambda: parts.trouble.keep_token(settings.token_path))
-        start("database-check", parts.trouble.check_database)
-        start("sole", lambda: self._stay_sole(parts.store))
+        lead("database-check", parts.trouble.check_database)
+        start("sole", lambda: self._stay_sole(parts.store.stay_sole))
+        if not parts.fleet.alone:
+            start("fleet", lambda: self._stay_sole(parts.fleet.run))
+            start("fleet-members", parts.fleet.follow)
+            start("fleet-stops", parts.steward.stop_turns)
+            lead("fleet-watch", parts.fleet.watch)
         start("transcript", parts.transcript.run)
         start("queue", parts.workers.run)
         start("steward", parts.steward.run)
-        start("router", lambda: self._route(parts))
+        lead("router", lambda: self._route(parts))
         start("agents", lambda: self._probe(parts))
         start("recover", parts.recovery.run)
         start("agent-states", parts.states.run)
         start("tasks-file", TasksFile(parts.store, settings.tasks_path).run)
         start("config", parts.reload.watch)
         start("worktrees", parts.worktrees.run)
-        start("memory-observed", parts.memory.run)
-        start("memory-past", parts.memory.take_in_past)
-        start("memory-vectors", parts.vectors.run)
-        start("knowledge", parts.knowledge.run)
-        start("knowledge-model", parts.knowledge.read_with_model)
+        lead("memory-observed", parts.memory.run)
+        lead("memory-past", parts.memory.take_in_past)
+        lead("memory-vectors", parts.vectors.run)
+        lead("knowledge", parts.knowledge.run)
+        lead("knowledge-model", parts.knowledge.read_with_model)
         start("timeline-rewinds", parts.settle_rewinds)
-        start("handoffs", parts.handoffs.run)
-        start("explorations", parts.explorations.run)
+        lead("handoffs", parts.handoffs.run)
+        lead("explorations", parts.explorations.run)
         start("timeline-snapshots", parts.timeline.prune)
-        start("timeline-journal", parts.journal.run)
+        lead("timeline-journal", parts.journal.run)
         start("timeline-tools", parts.timeline.tools.run)
         start("timeline-edits", parts.timeline.edits.run)
-        start("timeline-conflicts", parts.conflicts.run)
-        start("behaviour-checks", parts.behaviour.run)
-        parts.airspace.start(start)
-        parts.coordination.start(start)
-        parts.verification.start(start)
+        lead("timeline-conflicts", parts.conflicts.run)
+        lead("behaviour-checks", parts.behaviour.run)
+        parts.airspace.start(start, lead)
+        parts.coordination.start(start, lead)
+        parts.verification.start(lead)
         start(
             "metrics",
             lambda: parts.metrics.run(parts.store, parts.roster, parts.transcript, server.hub, watchdog),
@@ -207,12 +220,12 @@ class Daemon:
                 return
             await asyncio.sleep(settings.locks.ttl / 3)
 
-    async def _stay_sole(self, store: Store) -> None:
-        """Keep the database for this daemon alone; one that finds another there, after a lost connection, stops."""
+    async def _stay_sole(self, stay: Callable[[], Awaitable[None]]) -> None:
+        """Keep this daemon's place in the database; one that finds another there, after a lost connection, stops."""
         try:
-            await store.stay_sole()
+            await stay()
         except AnotherDaemon as error:
-            log.error("another daemon has this room's database: stopping", error=str(error))
+            log.error("another daemon has this one's place in the database: stopping", error=str(error))
             self._replaced = error
             self.ask_to_stop()
 

@@ -51,6 +51,8 @@ class HttpServer:
         self._app = _app(parts)
         self._runner = web.AppRunner(self._app, access_log=None, shutdown_timeout=2.0)
         self._server: asyncio.Server | None = None
+        #: On which it listens; 0 = on none yet.
+        self.port = 0
 
     @property
     def hub(self) -> Hub:
@@ -71,13 +73,13 @@ class HttpServer:
                 f"{ui.host}:{ui.port} cannot be opened: {error.strerror}. Something else may use the port; "
                 "set `ui.port` in the configuration (0 takes any free one)"
             ) from error
-        host, port = self._server.sockets[0].getsockname()[:2]
+        host, self.port = self._server.sockets[0].getsockname()[:2]
         shown = "127.0.0.1" if host in ("0.0.0.0", "::") else host
-        url = f"http://[{shown}]:{port}" if ":" in shown else f"http://{shown}:{port}"
+        url = f"http://[{shown}]:{self.port}" if ":" in shown else f"http://{shown}:{self.port}"
         state = {
             "url": url,
             "host": host,
-            "port": port,
+            "port": self.port,
             "pid": os.getpid(),
             "version": relay.__version__,
             "started_at": now_iso(),

@@ -61,15 +61,15 @@ class Metrics:
             newest = await store.read(lambda tx: tx.one(Q.last_number))
             counts = await store.read(lambda tx: tx.all(Q.state_counts))
             breakers = await store.read(lambda tx: tx.all(Q.breakers))
-            waiting = await store.read(lambda tx: tx.one(Q.outbox_size))
-            self.entries.set(newest["number"] if newest else 0)
+            entries = newest["number"] if newest else 0
+            self.entries.set(entries)
             known = {row["state"]: row["jobs"] for row in counts}
             for state in JobState:
                 self.jobs.labels(str(state)).set(known.get(str(state), 0))
             states = {row["agent"]: row["state"] for row in breakers}
             for name in roster.names:
                 self.breakers.labels(name).set(_BREAKER.get(states.get(name, "closed"), 0))
-            self.outbox.set(waiting["waiting"] if waiting else 0)
+            self.outbox.set(transcript.lacking(entries))
             self.clients.set(hub.clients)
             self.ingested.set(transcript.ingested)
             self.lag.set(watchdog.take_lag())

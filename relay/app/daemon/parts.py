@@ -20,6 +20,7 @@ from relay.app.daemon.recovery import Recovery
 from relay.app.daemon.supervisor import Supervisor
 from relay.app.daemon.trouble import Trouble
 from relay.app.daemon.turn_hooks import DaemonHooks
+from relay.app.fleet.fleet import Fleet
 from relay.app.merge.behaviour_checks import BehaviourChecks
 from relay.app.merge.exploration.room_actions import ExplorationActions
 from relay.app.merge.exploration.worker import ExplorationWorker
@@ -89,6 +90,8 @@ class Parts:
         self.store, self.settings = store, settings
         self.live, self.metrics = Live(), Metrics()
         self.roster, self.turns = Roster(rules=rules_of(now)), RunningTurns()
+        self.fleet = Fleet(store, settings, record, self.turns)
+        self.fleet.changed = self._meet
         self.supervisor = Supervisor(store)
         self.judge = judge = LockCheck(fold=fold)
         holds = RoomHolds(fold=fold, root=top_of(now.repo))
@@ -166,6 +169,8 @@ class Parts:
             now.transcript_path,
             line_format.lock_path(now.runtime_dir, now.transcript_path),
             self.roster,
+            clock=self.fleet.now,
+            member=now.member,
         )
         hooks = DaemonHooks(
             self.transcript,
@@ -177,8 +182,11 @@ class Parts:
             TurnMemories(store, settings),
             self.verification.sources,
         )
-        self.workers = WorkerPool(store, self.live, self.roster, self.turns, hooks, holder=record.holder)
-        self.router = Router(store, self.live, _dispatcher(now), self.roster, hooks)
+        clock = self.fleet.now
+        self.workers = WorkerPool(
+            store, self.live, self.roster, self.turns, hooks, holder=record.holder, clock=clock
+        )
+        self.router = Router(store, self.live, _dispatcher(now), self.roster, hooks, clock=clock)
         self.overview = Overview(
             self.roster, self.turns, board, holds, self.live, self.router, config=str(now.path)
         )
@@ -205,11 +213,19 @@ class Parts:
             self.conflict_service,
             self.verification.orders,
         )
-        self.steward = Steward(store, handlers, self.overview, self.roster, self.turns)
+        self.steward = Steward(
+            store,
+            handlers,
+            self.overview,
+            self.roster,
+            self.turns,
+            clock=clock,
+            leads=lambda: self.fleet.leads,
+        )
 
         self.auth = Auth(token, store, keys=services.keys)
         self.trouble = Trouble(store, self.supervisor, self.transcript, self.auth)
-        self.recovery = Recovery(store, settings, self.turns, record.holder)
+        self.recovery = Recovery(store, settings, self.turns, record.holder, self.fleet, self.roster)
         self.reload = Reload(settings, self)
         about = About(
             name=now.room_name,
@@ -226,9 +242,21 @@ class Parts:
             poster,
             PersonActions(reader, poster, self.steward, board, self.reload),
             self.live,
-            Status(about, reader, self.live, self.router, self.transcript),
+            Status(about, reader, self.live, self.router, self.transcript, self.fleet.as_json),
             self.trouble,
         )
+
+    async def _meet(self) -> None:
+        """Another member of the fleet has changed."""
+        self.agents.meet(self.fleet.others)
+        self.workers.poke()
+        await self.states.publish()
+
+    async def tell_fleet(self, url: str = "", port: int = 0) -> None:
+        """Tell the other members what the agents here are by now, and where this relay is."""
+        if why := await self.fleet.tell(self.agents.told(), url, port):
+            log.warning("the other members are not told of a change", reason=why)
+            await self.notice(f"The changed configuration is not taken over by the fleet: {why}.")
 
     def _printed(self, number: int, policy: str, tail: str) -> None:
         self.live.publish("output", {"verification": number, "policy": policy, "tail": tail})
@@ -246,6 +274,7 @@ class Parts:
             self.live.publish("dispatcher", self.router.state_json())
         await self.knowledge.apply()
         await self.agents.probe()
+        await self.tell_fleet()
         await self.recovery.recover()
         await self.states.publish()
 

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-import time
+import math
 
 import structlog
 from aiohttp import web
 
-from relay.app.runtime.instance import holder_is_dead
+from relay.app.fleet.fleet import Fleet
 from relay.config.settings import LiveSettings
 from relay.room.dispatch.recovery import recover_stale_active, skip_unknown
+from relay.room.dispatch.roster import Roster
 from relay.room.dispatch.running import RunningTurns
 from relay.store.ports import Store, Tx
 
@@ -22,28 +23,42 @@ RECOVER_EVERY_S = 30.0
 class Recovery:
     """`holder` is how this daemon signs its own jobs."""
 
-    def __init__(self, store: Store, settings: LiveSettings, turns: RunningTurns, holder: str) -> None:
+    def __init__(
+        self,
+        store: Store,
+        settings: LiveSettings,
+        turns: RunningTurns,
+        holder: str,
+        fleet: Fleet,
+        roster: Roster,
+    ) -> None:
         self._store, self._settings, self._turns, self._holder = store, settings, turns, holder
+        self._fleet, self._roster = fleet, roster
 
     async def recover(self) -> None:
         """Make the jobs of dead daemons pending again, and skip those of agents that are not there any more. Once."""
-        settings = self._settings.current
 
         async def work(tx: Tx) -> int:
+            now = self._fleet.now()
             jobs = await recover_stale_active(
                 tx,
-                now=time.time(),
-                stale_after_s=settings.queue.stale_after_s,
+                now=now,
+                stale_after_s=self._stale_after_s,
                 holder=self._holder,
-                is_dead=holder_is_dead,
+                is_dead=await self._fleet.is_dead(tx),
                 running=self._turns.jobs,
             )
-            await skip_unknown(tx, settings.agent_names, now=time.time())
+            await skip_unknown(tx, self._roster.names, now=now)
             return len(jobs)
 
         recovered = await self._store.write(work)
         if recovered:
             log.info("jobs of a dead daemon are pending again", jobs=recovered)
+
+    @property
+    def _stale_after_s(self) -> float:
+        # Of members, their signs of life tell who is gone, and the clocks of machines differ.
+        return self._settings.current.queue.stale_after_s if self._fleet.alone else math.inf
 
     async def run(self) -> None:
         while True:
@@ -57,9 +72,10 @@ class Recovery:
         repaired = await repair_live(
             self._store,
             self._settings.current,
-            time.time(),
+            self._fleet.now(),
             holder=self._holder,
             running=lambda: self._turns.jobs,
-            is_dead=holder_is_dead,
+            dead=self._fleet.is_dead,
+            stale_after_s=self._stale_after_s,
         )
         return web.json_response({"repaired": [repair.as_json() for repair in repaired]})

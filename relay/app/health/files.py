@@ -11,12 +11,13 @@ import shutil
 import stat
 from pathlib import Path
 
-from relay.app.health.context import Check, CheckContext, Q, Status, failed, ok, warning, worst
+from relay.app.health.context import Check, CheckContext, Status, failed, ok, warning, worst
 from relay.base.files import reading
 from relay.config.command_line import command, script
 from relay.room.transcript import file_position
-from relay.room.transcript.checkpoint import kept_place
+from relay.room.transcript.checkpoint import kept_place, lacking
 from relay.room.transcript.file_position import Place
+from relay.store.ports import Store, Tx
 
 GIB = 1 << 30
 WARN_FREE = GIB
@@ -79,7 +80,7 @@ def last_line_is_open(path: Path) -> bool:
 
 
 async def transcript(context: CheckContext) -> Check:
-    """There, writable, whole; the tail's place is in it; nothing waits in the outbox."""
+    """There, writable, whole; the tail's place is in it; no entry of the room waits for it."""
     path, seen = context.settings.transcript_path, []
     size = 0
     if not os.path.lexists(path) and await _nothing_said(context):
@@ -115,15 +116,24 @@ async def _nothing_said(context: CheckContext) -> bool:
     """Has the room never written or read a line?"""
     if context.store is None or not context.live:
         return False
-    here = await context.store.read(kept_place)
-    waiting = await context.store.read(lambda tx: tx.one(Q.outbox_age))
-    return (here is None or here.offset == 0) and (waiting is None or waiting["oldest"] is None)
+    here, waiting, _ = await _kept(context, context.store)
+    return (here is None or here.offset == 0) and not waiting
+
+
+async def _kept(context: CheckContext, store: Store) -> tuple[Place | None, int, float]:
+    """The kept place, how many entries wait for the file, and since when."""
+
+    async def work(tx: Tx) -> tuple[Place | None, int, float]:
+        here = await kept_place(tx, context.settings.member)
+        waiting, since = await lacking(tx, here or Place())
+        return here, waiting, since or 0.0
+
+    return await store.read(work)
 
 
 async def _tail(context: CheckContext, path: Path, size: int) -> list[Check]:
     assert context.store is not None
-    here = await context.store.read(kept_place)
-    waiting = await context.store.read(lambda tx: tx.one(Q.outbox_age))
+    here, waiting, since = await _kept(context, context.store)
     seen = []
     chunk = file_position.read(path, here or Place(), context.settings.workspace.max_entry_bytes)
     if here is not None and chunk.size < here.offset:
@@ -139,9 +149,9 @@ async def _tail(context: CheckContext, path: Path, size: int) -> list[Check]:
         fix = "They are read at the next start." if not context.live else f"{command('log')} may say why."
         text = f"{size - chunk.lines[0].start:,} bytes are not read yet"
         seen += [warning("transcript", text, fix)] if late else []
-    if waiting and waiting["waiting"]:
-        late = not context.live or context.now - (waiting["oldest"] or 0.0) > LATE_S
+    if waiting:
+        late = not context.live or context.now - since > LATE_S
         fix = f"{command('log')} may say why." if context.live else "The next start appends it."
-        text = f"{waiting['waiting']:,} of the room's entries are not in the file yet"
+        text = f"{waiting:,} of the room's entries are not in the file yet"
         seen += [warning("transcript", text, fix)] if late else []
     return seen

@@ -58,8 +58,8 @@ async def daemon(context: CheckContext) -> Check:
         if other := await _elsewhere(context):
             return failed(
                 "daemon",
-                f"relay is not running here; the daemon of its database is {other}",
-                "A database has one daemon: use that one, or stop it there before you start this.",
+                f"relay is not running here; another daemon has its place in the database: {other}",
+                "Stop that one there, or give this one another name (`fleet.name`), before you start it.",
             )
         return failed("daemon", "relay is not running", f"{script('scripts/start.sh')} starts it.")
     who = f"pid {record.pid} on {record.host}"
@@ -106,7 +106,7 @@ async def _elsewhere(context: CheckContext) -> str:
     if context.store is None:
         return ""
     with contextlib.suppress(StoreError, context.store.errors, OSError):
-        return await context.store.daemon()
+        return await context.store.daemon(context.settings.member_name)
     return ""
 
 

@@ -12,6 +12,7 @@ Invariants:
 from __future__ import annotations
 
 import asyncio
+import math
 import os
 import stat
 from collections.abc import Awaitable, Callable, Container
@@ -20,6 +21,7 @@ from typing import Any
 
 import structlog
 
+from relay.app.fleet.fleet import dead_holders
 from relay.app.health.data import JOURNAL_BYTES
 from relay.app.health.process import pid_of
 from relay.app.runtime import instance
@@ -30,6 +32,7 @@ from relay.faces.http.requests.auth import ensure_token
 from relay.room.dispatch.recovery import recover_stale_active
 from relay.room.transcript import file_position
 from relay.room.transcript.checkpoint import PlaceMoved, begin_anew, kept_place
+from relay.room.transcript.joining import fresh_place
 from relay.store.open import has_saved, open_store, put_back
 from relay.store.ports import Store, StoreError, StoreMissing, Tx
 
@@ -60,21 +63,21 @@ async def repair_live(
     *,
     holder: str,
     running: Callable[[], Container[int]],
-    is_dead: Callable[[str], bool] = lambda _holder: False,
+    dead: Callable[[Tx], Awaitable[Callable[[str], bool]]],
+    stale_after_s: float,
 ) -> list[Repaired]:
-    """Mend a running room, in its daemon. `now`: Unix seconds; `is_dead` says of a job's holder that it is.
+    """Mend a running room, in its daemon. `now`: Unix seconds; `dead` says which holders of jobs are.
 
-    Given back are jobs of dead holders, and those past both their lease and `queue.stale_after_s`; never a job
+    Given back are jobs of dead holders, and those past both their lease and `stale_after_s`; never a job
     whose turn is running in this daemon: `holder` is how it signs, `running()` the numbers of those jobs. The
     tail looks after itself while it runs.
     """
 
     async def jobs() -> list[Repaired]:
-        stale_after_s = settings.queue.stale_after_s
-        return await store.write(
-            lambda tx: _give_back(tx, now, stale_after_s, is_dead, holder=holder, running=running()),
-            durable=True,
-        )
+        async def work(tx: Tx) -> list[Repaired]:
+            return await _give_back(tx, now, stale_after_s, await dead(tx), holder=holder, running=running())
+
+        return await store.write(work, durable=True)
 
     return await _each(
         store.errors,
@@ -104,7 +107,13 @@ async def repair_stopped(settings: Settings, now: float) -> list[Repaired]:
 
     async def jobs() -> list[Repaired]:
         async def work(tx: Tx) -> list[Repaired]:
-            return [] if _daemon_is_there(settings) else await _give_back(tx, now, 0.0, lambda _: True)
+            if _daemon_is_there(settings):
+                return []
+            if settings.storage != "postgres":
+                return await _give_back(tx, now, 0.0, lambda _: True)
+            # Others of its fleet may be at work.
+            dead = await dead_holders(tx, settings, but=settings.member_name)
+            return await _give_back(tx, now, math.inf, dead)
 
         return await store.write(work, durable=True)
 
@@ -202,19 +211,20 @@ async def _give_back(
 
 async def _tail(store: Store, settings: Settings, now: float) -> list[Repaired]:
     """A place that the file does not have any more: what is in the file now is history (as the tail has it)."""
-    path = settings.transcript_path
+    path, member = settings.transcript_path, settings.member
 
-    here = await store.read(kept_place)
+    here = await store.read(lambda tx: kept_place(tx, member))
     if here is None:
         return []
     chunk = await asyncio.to_thread(file_position.read, path, here, settings.workspace.max_entry_bytes)
     if not chunk.replaced:
         return []
+    fresh = await fresh_place(store, path, member, here, chunk.size)
 
     async def work(tx: Tx) -> list[Repaired]:
-        if _daemon_is_there(settings) or await kept_place(tx) != here:
+        if _daemon_is_there(settings) or await kept_place(tx, member) != here:
             return []
-        await begin_anew(tx, here, chunk.size, now=now)
+        await begin_anew(tx, member, here, fresh, now=now)
         return [Repaired("transcript", f"it is read from here on; {chunk.size:,} bytes count as history")]
 
     try:

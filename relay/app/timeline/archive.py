@@ -27,7 +27,9 @@ MOST_NAMED = 5
 async def run(store: Store, settings: Settings, args: argparse.Namespace) -> tuple[Any, str]:
     """Archive what came before `args.before`; the result as JSON and for people. Raises Refusal."""
     moment = await store.read(lambda tx: moments.resolve(tx, args.before))
-    needed = sorted([*await needs(store, moment.pos), *await _open_work(store, moment.pos)], key=_place)
+    needed = sorted(
+        [*await needs(store, moment.pos), *await _open_work(store, settings, moment.pos)], key=_place
+    )
     if needed and not args.dry_run:
         raise Refusal(_in_the_way(needed), f'`--before "#{needed[0].pos}"` would go as far as it can.')
     folder = settings.runtime_dir / FOLDER
@@ -60,8 +62,9 @@ async def run(store: Store, settings: Settings, args: argparse.Namespace) -> tup
     return value, _text(done, folder, moment.words, args.dry_run, needed)
 
 
-async def _open_work(store: Store, upto: int) -> list[Need]:
-    rows = await store.read(lambda tx: tx.all(context.Q.open_work, upto=upto))
+async def _open_work(store: Store, settings: Settings, upto: int) -> list[Need]:
+    member = settings.member
+    rows = await store.read(lambda tx: tx.all(context.Q.open_work, upto=upto, member=member))
     return [Need(row["what"], row["pos"]) for row in rows]
 
 

@@ -25,9 +25,11 @@ SCHEMAS = tuple(
         "merge/exploration",
         "merge/resolution",
         "verification",
+        "fleet",
         "access",
         "access/rights",
     )
 )
-#: Those that only PostgreSQL has something of: functions that are whole operations, and who may do what.
-ONLY_POSTGRES = ("critical", "rights")
+#: Those that only PostgreSQL has something of: functions that are whole operations, who may do what, and the relays
+#: of several machines.
+ONLY_POSTGRES = ("critical", "rights", "fleet")

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Sequence
+from collections.abc import Callable, Container, Iterable, Sequence
 
-from relay.log.events import Lane
+from relay.log import events
+from relay.log.events import Lane, NewEvent
 from relay.model import STEWARD, references
 from relay.room.dispatch import helpers
 from relay.room.dispatch.queue import skip_all
@@ -70,6 +71,29 @@ async def recover_stale_active(
             )
         )
     return recovered
+
+
+async def take_back(tx: Tx, running: Iterable[int], holder: str, *, now: float) -> list[Job]:
+    """Jobs that were given back although their turns still run in the daemon that signs as `holder`: where nobody has
+    begun them anew, they are its again, so that a turn's end counts."""
+    taken = []
+    for id in sorted(running):
+        row = await tx.one(Q.hold_again, id=id, holder=holder)
+        if row is None:
+            continue
+        job = Job.of_row(row)
+        await events.append(
+            tx,
+            NewEvent(
+                type=ledger.CHANGED,
+                lane=ledger.cycle_lane(job.message_id),
+                parents=[job.cause_event],
+                inputs={"job": job.id, "agent": job.agent},
+                outputs={"jobs": [job.as_json()]},
+            ),
+        )
+        taken.append(job)
+    return taken
 
 
 async def _fold_helpers(tx: Tx, agent: str) -> None:

@@ -65,6 +65,9 @@ class Member:
     cwd: Path | None = None
     may_edit: bool = False
     guarded: bool = False
+    #: The member of the fleet where it lives, "" = here; and that this one cannot be reached now.
+    home: str = ""
+    away: bool = False
 
 
 class Roster:
@@ -83,8 +86,15 @@ class Roster:
     def names(self) -> tuple[str, ...]:
         return self.rules.agents
 
+    @property
+    def own(self) -> Mapping[str, Member]:
+        """Those whose turns run here, and at no other member of the fleet."""
+        return {name: member for name, member in self.members.items() if not member.home}
+
     async def active(self, tx: Tx) -> list[Member]:
-        """Who can be given work at all: enabled, installed and not paused."""
+        """Who can be given work at all: enabled, installed, not paused and within reach."""
         members = self.members
         paused = {row["name"] for row in await tx.all(Q.agents) if row["paused"]}
-        return [m for m in members.values() if m.enabled and m.installed and m.name not in paused]
+        return [
+            m for m in members.values() if m.enabled and m.installed and not m.away and m.name not in paused
+        ]

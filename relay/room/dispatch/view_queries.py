@@ -40,6 +40,8 @@ async def agents_json(
                 "model": member.model,
                 "effort": member.effort,
                 "enabled": member.enabled,
+                "member": member.home,
+                "away": member.away,
                 "paused": bool(member.name in states and states[member.name]["paused"]),
                 "installed": member.installed,
                 "detail": member.detail,

@@ -101,7 +101,7 @@ class WorkerPool:
 
     def update(self) -> None:
         """The roster has changed: start a worker for each new agent. An agent that has gone ends its turn first."""
-        for name in self._roster.members:
+        for name in self._roster.own:
             if name not in self._workers or self._workers[name].done():
                 self._wakes[name] = asyncio.Event()
                 self._workers[name] = asyncio.create_task(self._supervised(name), name=f"agent-{name}")
@@ -148,7 +148,7 @@ class WorkerPool:
 
     async def _supervised(self, name: str) -> None:
         wait = 0.2
-        while name in self._roster.members and not self._turns.stopping:
+        while self._own(name) is not None and not self._turns.stopping:
             try:
                 await self._work(name)
                 return
@@ -162,7 +162,7 @@ class WorkerPool:
     async def _work(self, name: str) -> None:
         wake = self._wakes[name]
         while not self._turns.stopping:
-            member = self._roster.members.get(name)
+            member = self._own(name)
             if member is None:
                 return
             wake.clear()
@@ -175,7 +175,10 @@ class WorkerPool:
                         await wake.wait()
             else:
                 # As the configuration has it by now.
-                await self._run_turn(self._roster.members.get(name, member), claimed)
+                await self._run_turn(self._own(name) or member, claimed)
+
+    def _own(self, name: str) -> Member | None:
+        return self._roster.own.get(name)
 
     async def _run_turn(self, member: Member, plan: Plan) -> None:
         name = member.name

@@ -4,7 +4,8 @@ Invariants:
 - a row and the event that says why it is there commit together, or not at all;
 - rows for commands and mentions commit with their message, so a restart finds them;
 - the room's bookkeeping for a message runs on that message's own short lane (`cycle`), so it orders nobody;
-- an entry that is not yet in the transcript file stands in the outbox with the exact line to append;
+- an entry has the next number. In the order of numbers it comes into the transcript file of each member, by a line
+  that says the same whenever it is made (`line_of`);
 - every function runs in the caller's transaction.
 """
 
@@ -30,7 +31,7 @@ from relay.room.journal.values import CycleState, Job, JobState, message_of_row
 from relay.room.journal.visitors import told_apart
 from relay.room.parsing import commands, line_format
 from relay.room.parsing.mentions import mentions, misspelt
-from relay.store.ports import Queries, Tx
+from relay.store.ports import Queries, Row, Tx
 
 FOLDER = Path(__file__).parents[1]
 Q = Queries(FOLDER)
@@ -43,15 +44,16 @@ DECIDED = "cycle.decided"
 TURN_STARTED = "turn.started"
 TURN_ENDED = "turn.ended"
 AGENT_STATE = "agent_state"
-#: With one of these comes every change of the room's tables (messages, outbox, cycles, jobs, breakers).
+#: A person ends a turn that runs at another member of the fleet.
+TURN_STOPPED = "turn.stopped"
+#: With one of these comes every change of the room's tables (messages, cycles, jobs, breakers).
 OF_THE_ROOM = (POSTED, QUEUED, CHANGED, DECIDED, TURN_STARTED, TURN_ENDED, AGENT_STATE)
 
 
 @dataclass(frozen=True, slots=True)
 class NewMessage:
-    """A message to be put into the room. `at` is Unix seconds. `in_file`: its line is in the transcript
-    already, so it needs no place in the outbox. `lane` None: the speaker's own, as a person. `causal_deps`: event ids
-    of what its author was shown. `action`: what the page orders by it; `body` is its line."""
+    """A message to be put into the room. `at` is Unix seconds. `lane` None: the speaker's own, as a person.
+    `causal_deps`: event ids of what its author was shown. `action`: what the page orders by it, in words `body`."""
 
     speaker: str
     kind: Kind
@@ -69,7 +71,6 @@ class NewMessage:
     client_id: str | None = None
     source_key: str | None = None
     plain_digest: str | None = None
-    in_file: bool = False
     action: Action | None = None
 
 
@@ -102,6 +103,7 @@ async def put_message(tx: Tx, new: NewMessage, *, routing: bool = False) -> tupl
         job=new.job,
         meta=new.meta,
     )
+    line_format.encode(message)  # refuses here what no transcript can hold
     shown = message.as_json()
     del shown["cursor"]
     cycle = {"message_id": message.id, "state": str(CycleState.ROUTING)}
@@ -136,9 +138,6 @@ async def put_message(tx: Tx, new: NewMessage, *, routing: bool = False) -> tupl
         client_id=new.client_id,
         plain_digest=new.plain_digest,
     )
-    if not new.in_file:
-        line = line_format.encode(message)
-        await tx.execute(Q.put_outbox, message_id=message.id, number=number, line=line)
     return replace(message, cursor=event.pos), event
 
 
@@ -315,11 +314,30 @@ async def say(
     )
 
 
-async def add_meta(tx: Tx, message_id: str, more: Mapping[str, Any]) -> None:
+async def add_meta(
+    tx: Tx, message_id: str, *, decision: Mapping[str, Any] | None = None, folded_into: str | None = None
+) -> None:
     """Add to what the projection knows about a message; the event that says so is the caller's."""
     row = await tx.one(Q.message, id=message_id)
-    if row is not None:
-        await tx.execute(Q.set_meta, id=message_id, meta=dumps({**json.loads(row["meta"]), **more}))
+    if row is None:
+        return
+    more = {"decision": decision, "folded_into": folded_into}
+    added = {key: value for key, value in more.items() if value is not None}
+    meta = json.loads(row["meta"])
+    # An answer of the dispatcher was posted with its decision, which stands in its line.
+    meta = {**added, **meta} if row["kind"] == Kind.DISPATCHER else {**meta, **added}
+    await tx.execute(Q.set_meta, id=message_id, meta=dumps(meta))
+
+
+def line_of(row: Row) -> bytes:
+    """The transcript's line of an entry, with its newline, from its row of `messages`: the same at every member and
+    at any time, so without what `add_meta` adds."""
+    said = message_of_row(row)
+    if said.kind is not Kind.DISPATCHER:
+        said = replace(
+            said, meta={key: said.meta[key] for key in said.meta if key not in ("decision", "folded_into")}
+        )
+    return line_format.encode(said)
 
 
 async def change_job(
@@ -397,9 +415,9 @@ async def decide(
         for row in folded
     ]
     shown.append({"message_id": message.id, "state": str(state), **decision})
-    await add_meta(tx, message.id, {"decision": dict(decision)})
+    await add_meta(tx, message.id, decision=dict(decision))
     for row in folded:
-        await add_meta(tx, row["message_id"], {"folded_into": message.id})
+        await add_meta(tx, row["message_id"], folded_into=message.id)
     return await queue_jobs(
         tx,
         message.id,

@@ -1,5 +1,5 @@
--- name: known_among
-SELECT id, speaker, body FROM messages
+-- name: numbers_among
+SELECT id, number FROM messages
 WHERE id = ANY (ARRAY(SELECT jsonb_array_elements_text(CAST(:ids AS jsonb))))
 
 -- What names or addresses one reader, or answers it; the caller looks at the names once more.
@@ -25,20 +25,12 @@ SELECT m.* FROM (
   SELECT number FROM messages WHERE relay_words(body) @@ relay_words_query(:words) ORDER BY number DESC LIMIT :limit
 ) h JOIN messages m ON m.number = h.number ORDER BY m.number DESC
 
--- name: outbox_among
-SELECT message_id, line FROM outbox
-WHERE message_id = ANY (ARRAY(SELECT jsonb_array_elements_text(CAST(:ids AS jsonb))))
-
--- name: seen_in_file
-DELETE FROM outbox
-WHERE message_id = ANY (ARRAY(SELECT jsonb_array_elements_text(CAST(:ids AS jsonb))))
-
 -- name: put_tail
-INSERT INTO tail (id, "offset", head_len, head_sha, last_len, last_sha, history_until)
-VALUES (1, :offset, :head_len, :head_sha, :last_len, :last_sha, :history_until)
-ON CONFLICT (id) DO UPDATE SET "offset" = excluded."offset", head_len = excluded.head_len,
+INSERT INTO tail (member, "offset", head_len, head_sha, last_len, last_sha, history_until, upto, ahead, blank)
+VALUES (:member, :offset, :head_len, :head_sha, :last_len, :last_sha, :history_until, :upto, :ahead, :blank)
+ON CONFLICT (member) DO UPDATE SET "offset" = excluded."offset", head_len = excluded.head_len,
   head_sha = excluded.head_sha, last_len = excluded.last_len, last_sha = excluded.last_sha,
-  history_until = excluded.history_until
+  history_until = excluded.history_until, upto = excluded.upto, ahead = excluded.ahead, blank = excluded.blank
 
 -- name: jobs_of_messages
 -- OFFSET 0: else it walks back through every job there is, in the hope of meeting these soon.

@@ -256,7 +256,7 @@ async def overrule(
             due_at=now,
             decision=dumps(decision),
         )
-    await ledger.add_meta(tx, message.id, {"decision": decision})
+    await ledger.add_meta(tx, message.id, decision=decision)
     again: list[str] = []
     for row in await tx.all(Q.jobs_of_message, message_id=message.id):
         job = Job.of_row(row)

@@ -14,7 +14,7 @@ SELECT * FROM messages WHERE number = :number
 SELECT * FROM messages WHERE client_id = :client_id
 
 -- name: plain_known
-SELECT 1 AS known FROM messages WHERE plain_digest = :plain_digest LIMIT 1
+SELECT number FROM messages WHERE plain_digest = :plain_digest ORDER BY number
 
 -- name: messages_after
 SELECT * FROM messages WHERE pos > :after ORDER BY pos LIMIT :limit
@@ -31,17 +31,17 @@ SELECT * FROM messages WHERE at >= :since AND kind = 'agent' AND speaker = :agen
 -- name: set_meta
 UPDATE messages SET meta = :meta WHERE id = :id
 
--- name: put_outbox
-INSERT INTO outbox (message_id, number, line) VALUES (:message_id, :number, :line)
-
--- name: outbox
-SELECT message_id, line FROM outbox ORDER BY number LIMIT :limit
-
--- name: outbox_size
-SELECT COUNT(*) AS waiting FROM outbox
+-- name: messages_from
+SELECT * FROM messages WHERE number > :after ORDER BY number LIMIT :limit
 
 -- name: tail
-SELECT * FROM tail WHERE id = 1
+SELECT * FROM tail WHERE member = :member
+
+-- name: other_tail
+SELECT member FROM tail WHERE member <> :member LIMIT 1
+
+-- name: drop_tail
+DELETE FROM tail WHERE member = :member
 
 -- name: open_cycle
 INSERT INTO cycles (message_id, number, state, opened_at, due_at) VALUES (:message_id, :number, 'routing', :opened_at, :due_at)
@@ -92,6 +92,10 @@ UPDATE dispatch_queue SET state = :state, error = :error, error_class = :error_c
   not_before = :not_before, ended_at = :now, holder = NULL, lease_until = NULL, interrupted = :interrupted
 WHERE id = :id RETURNING *
 
+-- name: hold_again
+UPDATE dispatch_queue SET state = 'active', holder = :holder, attempts = attempts + 1, ended_at = NULL
+WHERE id = :id AND state = 'pending' AND interrupted > 0 RETURNING *
+
 -- name: active_jobs
 SELECT * FROM dispatch_queue WHERE state = 'active' ORDER BY id
 
@@ -131,9 +135,6 @@ VALUES (:agent, :job, :started_at, :ended_at, :failure, :input_tokens, :cache_wr
 
 -- name: event_of_message
 SELECT event_id FROM messages WHERE id = :id
-
--- name: outbox_first
-SELECT message_id FROM outbox LIMIT 1
 
 -- name: last_number
 SELECT COALESCE(MAX(number), 0) AS number FROM messages

@@ -1,5 +1,5 @@
--- name: known_among
-SELECT id, speaker, body FROM messages WHERE id IN (SELECT value FROM json_each(:ids))
+-- name: numbers_among
+SELECT id, number FROM messages WHERE id IN (SELECT value FROM json_each(:ids))
 
 -- What names or addresses one reader, or answers it; the caller looks at the names once more.
 -- name: addressed_after
@@ -23,18 +23,12 @@ SELECT m.* FROM messages_fts JOIN messages m ON m.number = messages_fts.rowid
 WHERE messages_fts MATCH (SELECT group_concat('"' || replace(value, '"', '""') || '"*', ' ') FROM json_each(:words))
 ORDER BY messages_fts.rowid DESC LIMIT :limit
 
--- name: outbox_among
-SELECT message_id, line FROM outbox WHERE message_id IN (SELECT value FROM json_each(:ids))
-
--- name: seen_in_file
-DELETE FROM outbox WHERE message_id IN (SELECT value FROM json_each(:ids))
-
 -- name: put_tail
-INSERT INTO tail (id, offset, head_len, head_sha, last_len, last_sha, history_until)
-VALUES (1, :offset, :head_len, :head_sha, :last_len, :last_sha, :history_until)
-ON CONFLICT (id) DO UPDATE SET offset = excluded.offset, head_len = excluded.head_len,
+INSERT INTO tail (member, offset, head_len, head_sha, last_len, last_sha, history_until, upto, ahead, blank)
+VALUES (:member, :offset, :head_len, :head_sha, :last_len, :last_sha, :history_until, :upto, :ahead, :blank)
+ON CONFLICT (member) DO UPDATE SET offset = excluded.offset, head_len = excluded.head_len,
   head_sha = excluded.head_sha, last_len = excluded.last_len, last_sha = excluded.last_sha,
-  history_until = excluded.history_until
+  history_until = excluded.history_until, upto = excluded.upto, ahead = excluded.ahead, blank = excluded.blank
 
 -- name: jobs_of_messages
 SELECT * FROM dispatch_queue WHERE message_id IN (SELECT value FROM json_each(:ids)) ORDER BY id DESC LIMIT :limit

@@ -100,6 +100,14 @@ class ActionHandlers:
         self._timeline, self._memory, self._explorations = timeline, memory, explorations
         self._conflicts, self._verifications = conflicts, verifications
 
+    def asks(self, permit: actions.Permit) -> bool:
+        """Does what it answers wait here, in this member of the fleet?"""
+        try:
+            self._permissions.find(permit.request)
+        except Refusal:
+            return False
+        return True
+
     def after_commit(self, result: Result) -> None:
         """Do what reaches outside of the database."""
         for turn in result.cancel:

@@ -1,6 +1,7 @@
 """The steward: commands and questions to RELAY, answered by the room itself, without a model.
 
-Invariant: a job of the steward is carried out, answered and ended in one transaction; killed at any instant, it
+Invariants: in a fleet the member that leads answers, but for what only another member can do, which that one
+answers; a job of the steward is carried out, answered and ended in one transaction; killed at any instant, it
 is either done and answered or still waiting. What writes files is done before that, and once: a job that waited on
 is answered with what was done.
 """
@@ -19,6 +20,7 @@ from relay.config.command_line import command
 from relay.log import events
 from relay.log.encoding import loads
 from relay.log.events import NewEvent
+from relay.log.follow import tail
 from relay.model import STEWARD, Message, Refusal, actions
 from relay.model.actions import Action, Answer
 from relay.room.dispatch.roster import Roster
@@ -28,12 +30,15 @@ from relay.room.journal.ledger import Q
 from relay.room.journal.values import Job
 from relay.room.parsing import commands
 from relay.room.steward import answers
+from relay.room.steward.guarded import OUTSIDE
 from relay.room.steward.handlers import ActionHandlers, Order, Result
 from relay.room.steward.overview import Overview
 from relay.store.ports import Store, Tx
 
 log = structlog.get_logger(__name__)
 POLL_S = 5.0
+#: Seconds after which whoever leads answers what no other member of the fleet has.
+ELSEWHERE_S = 5.0
 
 
 class Steward:
@@ -48,8 +53,11 @@ class Steward:
         turns: RunningTurns,
         *,
         clock: Callable[[], float] = time.time,
+        leads: Callable[[], bool] = lambda: True,
     ) -> None:
+        """`leads`: does this member of the fleet do what one of them does alone?"""
         self._store, self._handlers, self._overview, self._clock = store, handlers, overview, clock
+        self._leads = leads
         self._roster, self._turns = roster, turns
         #: By message id: what a caller awaits as the answer.
         self._awaited: dict[str, asyncio.Future[Answer]] = {}
@@ -76,13 +84,50 @@ class Steward:
         """Answer for ever."""
         with closing(self._store.wakeup(ledger.OF_THE_ROOM)) as wakeup:
             while True:
-                waiting = await self._store.read(
+                rows = await self._store.read(
                     lambda tx: tx.all(Q.open_jobs_of_agent, agent=STEWARD), single=True
                 )
-                for row in waiting:
-                    await self._answer(Job.of_row(row))
+                waiting = [job for job in map(Job.of_row, rows) if await self._is_ours(job)]
+                for job in waiting:
+                    await self._answer(job)
                 if not waiting:
+                    await self._hear()
                     await wakeup.wait(POLL_S)
+
+    async def stop_turns(self) -> None:
+        """End the turns here that another member was told to end, for ever."""
+        start = await self._store.read(events.last_pos)
+        async for batch in tail(self._store, start, types=[ledger.TURN_STOPPED]):
+            for event in batch:
+                told = event.outputs or {}
+                if told["agent"] in self._turns.by_agent:
+                    self._turns.cancel(told["agent"], told["by"], told["job"])
+
+    async def _is_ours(self, job: Job) -> bool:
+        """Is it for this member to answer the job? Not what is to be written at the member where its agent lives, and
+        not what another one was asked to permit; whoever leads has the rest."""
+        if not any(member.home for member in self._roster.members.values()):
+            return self._leads()
+        try:
+            ordered = await self._store.read(lambda tx: self._ordered(tx, job))
+        except Refusal:
+            return self._leads()
+        action = None if ordered is None else ordered[0]
+        if isinstance(action, actions.Permit):
+            late = self._clock() - job.created_at > ELSEWHERE_S
+            return self._handlers.asks(action) or (late and self._leads())
+        if isinstance(action, OUTSIDE):
+            members = self._roster.members
+            homes = [members[name] for name in action.named() if name in members]
+            if homes and not homes[0].away:
+                return not homes[0].home
+        return self._leads()
+
+    async def _hear(self) -> None:
+        """Give the answers that another member gave to those who wait for them here."""
+        for id, awaited in list(self._awaited.items()):
+            if not awaited.done() and (stored := await self.stored_answer(id)) and not awaited.done():
+                awaited.set_result(stored)
 
     async def _answer(self, job: Job) -> None:
         try:
@@ -147,6 +192,7 @@ class Steward:
             await self._end(tx, job, result.text, {})
             return result
         result = performed or await self._handlers.handle(tx, action, order)
+        await self._stop_elsewhere(tx, result, order)
         meta: dict[str, Any] = {"command": message.body.split(maxsplit=1)[0]}
         if result.task is not None:
             meta["task"] = result.task
@@ -154,6 +200,16 @@ class Steward:
             meta["notice"] = "recall"
         await self._end(tx, job, result.text, meta)
         return result
+
+    async def _stop_elsewhere(self, tx: Tx, result: Result, order: Order) -> None:
+        """The turns that are to be ended and run at other members of the fleet: those hear it from the log."""
+        for agent, by, job in result.cancel:
+            member = self._roster.members.get(agent)
+            if member is not None and member.home:
+                outputs = {"agent": agent, "by": by, "job": job}
+                lane = ledger.cycle_lane(order.message.id)
+                stopped = NewEvent(ledger.TURN_STOPPED, lane, parents=order.cause, outputs=outputs)
+                await events.append(tx, stopped)
 
     async def _action(self, tx: Tx, job: Job, message: Message) -> Action | None:
         """What the message orders: the action that was posted with it, else what its text says; None = it is a

@@ -1,6 +1,7 @@
-"""The kept place of the tail, and how the file under it is exchanged for a shorter one.
+"""The kept place of a member's tail, and how the file under it is exchanged for a shorter one.
 
 Invariants:
+- each member of a fleet has a place of its own, in a file of its own; the only relay of a room is the member '';
 - the stored place moves only from the place that its mover has read from. A mover that has read from another place,
   or from a file that was exchanged meanwhile, gets `PlaceMoved`, commits nothing and reads again. So a daemon need
   not be told that `relay archive` ran beside it;
@@ -14,9 +15,9 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterable, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 from relay.log import events
@@ -26,6 +27,7 @@ from relay.room.journal.ledger import Q
 from relay.room.parsing import line_format
 from relay.room.transcript import file_position
 from relay.room.transcript.file_position import Place
+from relay.room.transcript.standing import Ranges, counted
 from relay.store.ports import Store, Tx, of_row
 
 _ANNOUNCED = "transcript_swap"
@@ -55,50 +57,80 @@ async def holding(lock: Path) -> AsyncIterator[None]:
         held.__exit__(None, None, None)
 
 
-async def kept_place(tx: Tx) -> Place | None:
-    """Where the tail stands; None in a room that has never read its transcript."""
-    row = await tx.one(Q.tail)
-    return None if row is None else of_row(Place, row)
+async def kept_place(tx: Tx, member: str) -> Place | None:
+    """Where the tail stands; None for a member that has never read its transcript."""
+    row = await tx.one(Q.tail, member=member)
+    if row is None:
+        return None
+    return of_row(
+        Place, row, ahead=_ranges(json.loads(row["ahead"])), blank=_ranges(json.loads(row["blank"]))
+    )
 
 
-async def move(tx: Tx, here: Place, after: Place) -> None:
+async def _keep(tx: Tx, member: str, place: Place) -> None:
+    columns = {**asdict(place), "ahead": dumps(list(place.ahead)), "blank": dumps(list(place.blank))}
+    await tx.execute(Q.put_tail, member=member, **columns)
+
+
+def _ranges(pairs: Iterable[Sequence[int]]) -> Ranges:
+    return tuple((first, behind) for first, behind in pairs)
+
+
+async def move(tx: Tx, member: str, here: Place, after: Place) -> None:
     """Move the kept place from `here` to `after`. Raises PlaceMoved."""
-    if await announced(tx) is not None or await kept_place(tx) not in (None, here):
+    if await announced(tx, member) is not None or await kept_place(tx, member) not in (None, here):
         raise PlaceMoved
-    await tx.execute(Q.put_tail, **asdict(after))
+    await _keep(tx, member, after)
 
 
-async def announced(tx: Tx) -> Swap | None:
-    text = await events.setting(tx, _ANNOUNCED)
+async def lacking(tx: Tx, place: Place) -> tuple[int, float | None]:
+    """How many of the room's entries do not stand in the member's file yet, and since when (Unix seconds)."""
+    newest = await tx.one(Q.last_number)
+    count = (newest["number"] if newest else 0) - place.upto - counted(place.ahead)
+    oldest = await tx.one(Q.message_by_number, number=place.upto + 1) if count > 0 else None
+    return max(0, count), None if oldest is None else oldest["at"]
+
+
+async def announced(tx: Tx, member: str) -> Swap | None:
+    text = await events.setting(tx, _announced_under(member))
     if not text:
         return None
     values = json.loads(text)
-    return Swap(Place(**values["after"]), values["device"], values["inode"])
+    after = values["after"]
+    # An earlier version kept no ranges.
+    ahead, blank = _ranges(after.pop("ahead", ())), _ranges(after.pop("blank", ()))
+    return Swap(Place(**after, ahead=ahead, blank=blank), values["device"], values["inode"])
 
 
-async def announce(tx: Tx, here: Place, swap: Swap) -> None:
+def _announced_under(member: str) -> str:
+    return f"{_ANNOUNCED}:{member}" if member else _ANNOUNCED
+
+
+async def announce(tx: Tx, member: str, here: Place, swap: Swap) -> None:
     """Say, holding the append lock, that another file is about to be put there. Raises PlaceMoved."""
-    await move(tx, here, here)
-    await events.put_setting(tx, _ANNOUNCED, dumps(asdict(swap)))
+    await move(tx, member, here, here)
+    await events.put_setting(tx, _announced_under(member), dumps(asdict(swap)))
 
 
-async def settle(store: Store, path: Path, lock: Path) -> None:
+async def settle(store: Store, path: Path, lock: Path, member: str) -> None:
     """Bring an announced exchange to its end, however far its maker came; waits for one that still works."""
     async with holding(lock):
-        await settle_held(store, path)
+        await settle_held(store, path, member)
 
 
-async def settle_held(store: Store, path: Path) -> None:
+async def settle_held(store: Store, path: Path, member: str) -> None:
     """`settle` for a caller that holds the append lock."""
-    swap = await store.read(announced)
+    swap = await store.read(lambda tx: announced(tx, member))
     if swap is None:
         return
     done = await asyncio.to_thread(_is_there, path, swap)
 
     async def work(tx: Tx) -> None:
-        if done:
-            await tx.execute(Q.put_tail, **asdict(swap.after))
-        await events.put_setting(tx, _ANNOUNCED, "")
+        here = await kept_place(tx, member)
+        if done and here is not None:
+            # The same entries stand in it, some of them in the archive. Nothing has moved since it was announced.
+            await _keep(tx, member, replace(swap.after, upto=here.upto, ahead=here.ahead))
+        await events.put_setting(tx, _announced_under(member), "")
 
     await store.write(work, durable=True)
 
@@ -113,16 +145,39 @@ def _is_there(path: Path, swap: Swap) -> bool:
     )
 
 
-async def begin_anew(tx: Tx, here: Place, size: int, *, now: float) -> Place:
-    """The file is not the one that was read to `here`: its `size` bytes are history, and the room hears it.
+async def adopt(store: Store, path: Path, member: str) -> Place | None:
+    """Take over the place that the room's only relay has kept, where the file at `path` is the one it is in; else
+    None. So the relay that made the room goes on in its file as the first member of a fleet."""
+    left = await store.read(lambda tx: kept_place(tx, ""))
+    swap = await store.read(lambda tx: announced(tx, ""))
+    if left is None or not left.offset:
+        return None
+    found = left
+    if swap is not None and await asyncio.to_thread(_is_there, path, swap):
+        found = replace(swap.after, upto=left.upto, ahead=left.ahead)
+    elif not await asyncio.to_thread(file_position.continues, path, left):
+        return None
 
-    Raises PlaceMoved.
+    async def work(tx: Tx) -> Place | None:
+        if await kept_place(tx, "") != left or await kept_place(tx, member) is not None:
+            return None
+        await _keep(tx, member, found)
+        await tx.execute(Q.drop_tail, member="")
+        await events.put_setting(tx, _announced_under(""), "")
+        return found
+
+    return await store.write(work)
+
+
+async def begin_anew(tx: Tx, member: str, here: Place, fresh: Place, *, now: float) -> None:
+    """The file is not the one that was read to `here`: what is in it now is history, and the room hears it.
+
+    `fresh`: the place at its beginning. Raises PlaceMoved.
     """
-    fresh = Place(history_until=size)
-    await move(tx, here, fresh)
+    await move(tx, member, here, fresh)
+    whose = f" of {member}" if member else ""
     text = (
-        "The transcript file was replaced or cut. What is in it now is shown as history and starts no work; "
+        f"The transcript file{whose} was replaced or cut. What is in it now is shown as history and starts no work; "
         "new lines are read as usual."
     )
     await ledger.say(tx, text, now=now, meta={"notice": "transcript_replaced"})
-    return fresh

@@ -1,7 +1,11 @@
 """Where a reader stands in a file that others write, and how it reads on.
 
-Invariant: `read` gives whole lines only, in order, each byte once; it never guesses. A digest of the first and
-of the last bytes before the offset tells a continuation from a file that was replaced, truncated or rewritten.
+Invariants:
+- `read` gives whole lines only, in order, each byte once; it never guesses. A digest of the first and of the last
+  bytes before the offset tells a continuation from a file that was replaced, truncated or rewritten;
+- a digest is of the bytes as they are once what is to be blank is, so it holds before, while and after they are
+  overwritten, wherever a process is killed;
+- bytes are overwritten in place, in the file that the place is in. It is never cut, so what others append stays.
 
 Blocking; call it in a thread.
 """
@@ -10,12 +14,13 @@ from __future__ import annotations
 
 import hashlib
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
-from relay.base.files import reading
+from relay.base.files import open_regular, reading
 from relay.model import Kind
 from relay.room.parsing import line_format
+from relay.room.transcript.standing import Ranges, blanked, masked
 
 #: Bytes at the head of the file, and before the offset, whose digest is kept.
 WINDOW = 4096
@@ -26,7 +31,8 @@ _EMPTY = hashlib.sha256(b"").hexdigest()
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """`offset`: bytes of the file that were read. Lines that start before `history_until` are history."""
+    """`offset`: bytes of the file that were read. Lines that start before `history_until` are history. `upto`,
+    `ahead`, `blank`: which entries stand in the file, and which bytes are to go (standing.py)."""
 
     offset: int = 0
     head_len: int = 0
@@ -34,6 +40,23 @@ class Place:
     last_len: int = 0
     last_sha: str = _EMPTY
     history_until: int = 0
+    upto: int = 0
+    ahead: Ranges = ()
+    blank: Ranges = ()
+
+    def standing_at(self, offset: int, head: bytes, last: bytes, blank: Ranges) -> Place:
+        """This place moved to `offset`. `head`, `last`: the first bytes of the file up to there, and the last."""
+        head_sha = _sha(masked(head, 0, blank))
+        last_sha = _sha(masked(last, offset - len(last), blank))
+        return replace(
+            self,
+            offset=offset,
+            head_len=len(head),
+            head_sha=head_sha,
+            last_len=len(last),
+            last_sha=last_sha,
+            blank=blank,
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,11 +71,14 @@ class Line:
 @dataclass(frozen=True, slots=True)
 class Chunk:
     """What a read found. `replaced`: the file is not the one that was read before; nothing was read then.
-    `size`: of the file, to tell whether there is more."""
+    `size`: of the file, to tell whether there is more. `head`, `last`: the first and the last bytes before `offset`,
+    which is where the lines end."""
 
     lines: tuple[Line, ...]
-    place: Place
     size: int
+    offset: int = 0
+    head: bytes = b""
+    last: bytes = b""
     replaced: bool = False
 
 
@@ -65,16 +91,16 @@ def read(path: Path, place: Place, largest: int) -> Chunk:
     try:
         file = reading(path)
     except FileNotFoundError:
-        return Chunk((), place, 0, replaced=place.offset > 0)
+        return Chunk((), 0, replaced=place.offset > 0)
     with file:
         fd = file.fileno()
         size = os.fstat(fd).st_size
         if size < place.offset or not _continues(fd, place):
-            return Chunk((), place, size, replaced=True)
+            return Chunk((), size, replaced=True)
         if size == place.offset:
-            return Chunk((), place, size)
+            return Chunk((), size)
         lines, offset = _lines(fd, place.offset, largest)
-        return Chunk(tuple(lines), stand(fd, offset, place.history_until), size)
+        return Chunk(tuple(lines), size, offset, *_windows(fd, offset))
 
 
 def _lines(fd: int, offset: int, largest: int) -> tuple[list[Line], int]:
@@ -118,26 +144,28 @@ def continues(path: Path, place: Place) -> bool:
 
 
 def _continues(fd: int, place: Place) -> bool:
+    def digest(start: int, length: int) -> str:
+        return _sha(masked(os.pread(fd, length, start) if length else b"", start, place.blank))
+
     return (
-        _digest(fd, 0, place.head_len) == place.head_sha
-        and _digest(fd, place.offset - place.last_len, place.last_len) == place.last_sha
+        digest(0, place.head_len) == place.head_sha
+        and digest(place.offset - place.last_len, place.last_len) == place.last_sha
     )
 
 
-def stand(fd: int, offset: int, history_until: int) -> Place:
-    """The place at `offset` of an open file."""
-    head, last = min(offset, WINDOW), min(offset, WINDOW)
-    return Place(offset, head, _digest(fd, 0, head), last, _digest(fd, offset - last, last), history_until)
-
-
-def stand_at(path: Path, offset: int, history_until: int) -> Place:
-    """The place at `offset` of the file at `path`."""
+def stand_at(path: Path, offset: int, here: Place, blank: Ranges = ()) -> Place:
+    """The place `here` moved to `offset` of the file at `path`, where these bytes are to be blank."""
     with reading(path) as file:
-        return stand(file.fileno(), offset, history_until)
+        return here.standing_at(offset, *_windows(file.fileno(), offset), blank)
 
 
-def _digest(fd: int, start: int, length: int) -> str:
-    return hashlib.sha256(os.pread(fd, length, start)).hexdigest() if length else _EMPTY
+def _windows(fd: int, offset: int) -> tuple[bytes, bytes]:
+    length = min(offset, WINDOW)
+    return os.pread(fd, length, 0), os.pread(fd, length, offset - length)
+
+
+def _sha(data: bytes) -> str:
+    return hashlib.sha256(data).hexdigest()
 
 
 def _is_answer(line: bytes) -> bool:
@@ -171,22 +199,47 @@ def answered_until(path: Path, most: int = 64 << 20) -> int:
 
 
 def append_at_end(path: Path, lock: Path, here: Place, lines: bytes) -> Place | None:
-    """Append when the tail stands at the end of the file, under the append lock.
+    """Overwrite what is to be blank and append, under the append lock, when the tail stands at the end of the file.
 
-    The new place; None when there is something unread (read it, then come again), or when others wrote around
-    our lines without the lock (the tail then reads ours like any other).
+    The new place, on disk; None when there is something unread (read it, then come again), or when others wrote
+    around our lines without the lock (the tail then reads ours like any other).
     """
     with line_format.holding(lock):
         try:
             size = path.stat().st_size
         except FileNotFoundError:
             size = 0
-        if size != here.offset and not _only_unfinished(path, here.offset):
+        if size < here.offset or (size != here.offset and not _only_unfinished(path, here.offset)):
             return None
+        if not overwrite_held(path, here):
+            return None
+        if not lines:
+            return replace(here, blank=())
         end = line_format.append_held(path, lines)
-        if end - len(lines) != here.offset:
+        if end - len(lines) != here.offset or not continues(path, replace(here, blank=())):
             return None
-        return stand_at(path, end, here.history_until)
+        return stand_at(path, end, here)
+
+
+def overwrite_held(path: Path, here: Place) -> bool:
+    """Overwrite what is to be blank, under the append lock. False when the file is not the one that `here` is in, and
+    then it is as it was."""
+    if not here.blank:
+        return True
+    # Not for appending: then Linux would write at the end, whatever offset is given.
+    fd = open_regular(path, os.O_RDWR)
+    try:
+        if not _continues(fd, here):
+            return False
+        for first, behind in here.blank:
+            for at in range(first, behind, CHUNK):
+                data = os.pread(fd, min(CHUNK, behind - at), at)
+                if data != blanked(data):
+                    os.pwrite(fd, blanked(data), at)
+        os.fsync(fd)
+    finally:
+        os.close(fd)
+    return True
 
 
 def _only_unfinished(path: Path, offset: int) -> bool:

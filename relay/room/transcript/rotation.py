@@ -1,8 +1,8 @@
 """The rotation of the transcript: its old entries go into a file of their own, and stay searchable.
 
 Invariants: nothing leaves the transcript before it is on disk in the archive; only what the room has read is
-archived (an unread line, or an entry that the outbox still holds, stays); no line is read twice or taken for
-history by it, whether a daemon runs or not, and wherever the process is killed.
+archived (an unread line stays, and an entry that is not in the file yet comes into the new one); no line is read
+twice or taken for history by it, whether a daemon runs or not, and wherever the process is killed.
 
 It does not go through a running daemon. The kept place of the tail and the announcement of the new file are in the
 database (`checkpoint.py`), where a daemon that runs beside it, one that starts later, and the next rotation all find
@@ -18,7 +18,7 @@ import os
 import stat
 from collections import deque
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -67,23 +67,26 @@ class Archived:
         )
 
 
-async def rotate(store: Store, path: Path, lock: Path, folder: Path, *, keep: int) -> Archived:
-    """Move all but the newest `keep` entries that the room has read from the transcript at `path` into a new file
-    in `folder`. `lock`: the append lock.
+async def rotate(store: Store, path: Path, lock: Path, folder: Path, *, keep: int, member: str) -> Archived:
+    """Move all but the newest `keep` entries that the room has read from the transcript of `member` at `path` into a
+    new file in `folder`. `lock`: the append lock.
 
     A running daemon goes on meanwhile. Raises ArchiveError, OSError or what the store raises; then the transcript is
     as it was.
     """
     async with checkpoint.holding(lock):
-        return await _rotate_held(store, path.resolve(), folder, keep)
+        return await _rotate_held(store, path.resolve(), folder, keep, member)
 
 
-async def _rotate_held(store: Store, path: Path, folder: Path, keep: int) -> Archived:
-    await checkpoint.settle_held(store, path)
-    here = await store.read(checkpoint.kept_place)
+async def _rotate_held(store: Store, path: Path, folder: Path, keep: int, member: str) -> Archived:
+    await checkpoint.settle_held(store, path, member)
+    here = await store.read(lambda tx: checkpoint.kept_place(tx, member))
     if here is None:
         raise ArchiveError("the room has not read its transcript yet; start it once")
-    if not await asyncio.to_thread(file_position.continues, path, here):
+    # What is to be blank does not go into the archive. The tail overwrites it once more, which changes nothing.
+    if not await asyncio.to_thread(
+        lambda: file_position.continues(path, here) and file_position.overwrite_held(path, here)
+    ):
         raise ArchiveError(
             f"the room has not read {path} as it is now; start the room, or try again in a moment"
         )
@@ -94,9 +97,9 @@ async def _rotate_held(store: Store, path: Path, folder: Path, keep: int) -> Arc
     shorter = path.with_name(f".{path.name}.archiving")
     with reading(path) as old:
         copied = await asyncio.to_thread(_copy_rest, old.fileno(), shorter, cut)
-        copied = await _announce(store, path, shorter, old.fileno(), cut, copied)
+        copied = await _announce(store, path, shorter, old.fileno(), cut, copied, member)
         await asyncio.to_thread(_exchange, shorter, path)
-        await checkpoint.settle_held(store, path)
+        await checkpoint.settle_held(store, path, member)
         for wait_s in (0.0, _GRACE_S):
             await asyncio.sleep(wait_s)
             copied = await asyncio.to_thread(_carry_over, old.fileno(), path, copied)
@@ -173,26 +176,30 @@ def _copy_more(old: int, shorter: Path, copied: int) -> int:
     return size
 
 
-async def _announce(store: Store, path: Path, shorter: Path, old: int, cut: int, copied: int) -> int:
+async def _announce(
+    store: Store, path: Path, shorter: Path, old: int, cut: int, copied: int, member: str
+) -> int:
     """Announce the shorter file, with the place in it that the kept place is in the old one; the offset up to
     which the old one was copied."""
     status = shorter.stat()
     while True:
-        here = await store.read(checkpoint.kept_place)
+        here = await store.read(lambda tx: checkpoint.kept_place(tx, member))
         assert here is not None
         # A daemon beside us may have read on meanwhile, lines too that a shell has just appended.
         if here.offset < cut or not await asyncio.to_thread(file_position.continues, path, here):
             raise ArchiveError("the transcript was replaced meanwhile; nothing was changed, try again")
         copied = await asyncio.to_thread(_copy_more, old, shorter, copied)
-        history = max(0, here.history_until - cut)
-        after = await asyncio.to_thread(file_position.stand_at, shorter, here.offset - cut, history)
+        moved = replace(here, history_until=max(0, here.history_until - cut))
+        # Bytes before the cut are blank by now.
+        blank = tuple((max(0, first - cut), behind - cut) for first, behind in here.blank if behind > cut)
+        after = await asyncio.to_thread(file_position.stand_at, shorter, here.offset - cut, moved, blank)
         with suppress(PlaceMoved):
-            await _announce_from(store, here, Swap(after, status.st_dev, status.st_ino))
+            await _announce_from(store, member, here, Swap(after, status.st_dev, status.st_ino))
             return copied
 
 
-async def _announce_from(store: Store, here: Place, made: Swap) -> None:
-    await store.write(lambda tx: checkpoint.announce(tx, here, made), durable=True)
+async def _announce_from(store: Store, member: str, here: Place, made: Swap) -> None:
+    await store.write(lambda tx: checkpoint.announce(tx, member, here, made), durable=True)
 
 
 def _exchange(shorter: Path, path: Path) -> None:

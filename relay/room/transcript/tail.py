@@ -1,11 +1,12 @@
-"""The tail of the transcript file: each line of it enters the room once, each message of the room enters it once.
+"""The tail of a member's transcript file: each line of it enters the room once, each entry of the room the file once.
 
 Invariants:
-- the offset commits in the same transaction as the messages that were read up to it;
+- the offset, and which entries stand in the file, commit in the same transaction as the messages that were read;
 - before anything of ours is appended, the file is read to its end under the append lock; so an entry that a
   killed process had appended already is seen, and is not appended again;
-- a line of the file proves nobody: it counts as a person's at most, marked unverified, and it opens nothing in
-  the name of an agent or of the room;
+- entries are appended in the order of the log. In a file of a fleet's member all stand in that order: a line that
+  came when others were due is overwritten with spaces, and its entry appended when it is due. The only relay of a
+  room leaves lines where they came;
 - a file that is not the continuation of what was read is history: shown, opening no cycle, with one notice;
 - the place in memory is a copy. The stored one moves from there, or the tail reads again (`checkpoint.py`).
 """
@@ -14,36 +15,32 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import hashlib
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 import structlog
 
 from relay.base.files import NotRegular
-from relay.log.encoding import dumps
-from relay.log.events import Lane
-from relay.model import Kind, TurnLimits
-from relay.model.speaker_names import is_reserved
+from relay.model import TurnLimits
 from relay.room.dispatch.roster import Roster
 from relay.room.journal import ledger
-from relay.room.journal.admission_rules import Rules
-from relay.room.journal.ledger import NewMessage, Q
+from relay.room.journal.ledger import Q
 from relay.room.parsing import line_format
-from relay.room.parsing.line_format import Entry, Junk, Parsed, Plain, Reason
-from relay.room.transcript import checkpoint, file_position
+from relay.room.transcript import checkpoint, file_position, joining
+from relay.room.transcript.admission import Admission, Origin
 from relay.room.transcript.checkpoint import PlaceMoved
 from relay.room.transcript.file_position import Chunk, Line, Place
+from relay.room.transcript.joining import ForeignTranscript
+from relay.room.transcript.standing import Standing, counted
 from relay.store.ports import Store, Tx
 
 log = structlog.get_logger(__name__)
 #: Seconds between two looks when nothing wakes us.
 POLL_S = 1.0
-#: Seconds between two looks at the outbox while nothing is heard of it.
-OUTBOX_S = 10.0
+#: Seconds between two looks for new entries of the room while nothing is heard of any.
+ENTRIES_S = 10.0
 #: Milliseconds in which watchfiles gathers changes before it wakes us; each is a wake-up of an idle room too.
 WATCH_STEP_MS = 10
 #: Seconds until a watch that could not be had is tried again.
@@ -56,7 +53,6 @@ SETTLE_LOOKS = 5
 BATCH = 500
 #: Seconds after which a step of the tail that has not ended is said to be stuck.
 STUCK_S = 10.0
-_QUIET = (Reason.BLANK, Reason.EMPTY)
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,16 +64,9 @@ class Progress:
     catching_up: bool
 
 
-@dataclass(frozen=True, slots=True)
-class Notice:
-    """Something about the file that the room is told once. `what` is the notice's kind."""
-
-    text: str
-    what: str
-
-
 class Transcript:
-    """Reads the file into the room and writes the room's outbox into the file."""
+    """Reads a member's file into the room and writes the room's entries into the file. `member`: its name in the
+    fleet, '' for the only relay of a room."""
 
     def __init__(
         self,
@@ -86,12 +75,14 @@ class Transcript:
         lock: Path,
         roster: Roster,
         *,
+        member: str = "",
         clock: Callable[[], float] = time.time,
     ) -> None:
-        self._store = store
+        self._store, self._member, self._in_order = store, member, member != ""
         self.path = path
         self._lock = lock
-        self._roster = roster
+        name = f"{path.name} of {member}" if member else path.name
+        self._admission = Admission(roster, name, clock, in_order=self._in_order)
         self._max_entry_bytes = max_entry_bytes = roster.rules.max_entry_bytes
         # A body may grow sixfold as JSON, and an agent's answer has a limit of its own: what is longer than this
         # cannot be a line of ours.
@@ -99,8 +90,8 @@ class Transcript:
         self._clock = clock
         self._place: Place | None = None
         self._wake = asyncio.Event()
-        #: There may be something in the outbox.
-        self._outbox = True
+        #: There may be something that is to be appended, or to become blank.
+        self._behind = True
         self._reading = asyncio.Lock()
         #: Bytes up to here may be an agent's: they were there when its turn ended.
         self._agents_until = 0
@@ -128,18 +119,26 @@ class Transcript:
         return self._trouble
 
     def poke(self) -> None:
-        """Something was put into the outbox, or appended in this process: look now."""
-        self._outbox = True
+        """Something was said, or appended in this process: look now."""
+        self._behind = True
         self._wake.set()
+
+    def lacking(self, newest: int) -> int:
+        """How many of the room's entries, whose last number is `newest`, are not in the file yet."""
+        here = self._place or Place()
+        return max(0, newest - here.upto - counted(here.ahead))
 
     async def run(self) -> None:
         """Tail and append for ever."""
+        # A database that was away may have come back as it was some time before.
+        async with self._reading:
+            self._place = None
         async with asyncio.TaskGroup() as group:
             group.create_task(self._watch(), name="transcript-watch")
-            group.create_task(self._watch_outbox(), name="transcript-outbox")
+            group.create_task(self._watch_entries(), name="transcript-entries")
             while True:
                 try:
-                    await self.sync(outbox=self._outbox)
+                    await self.sync(append=self._behind)
                     self._caught_up = True
                     self._trouble = ""
                 except OSError as error:
@@ -148,22 +147,30 @@ class Transcript:
                         self._trouble += "; move it away"
                     log.warning("transcript not reachable", path=str(self.path), error=str(error))
                     await asyncio.sleep(POLL_S)
+                except ForeignTranscript as error:
+                    self._trouble = str(error)
+                    await asyncio.sleep(POLL_S)
                 with contextlib.suppress(TimeoutError):
                     async with asyncio.timeout(POLL_S):
                         await self._wake.wait()
                 self._wake.clear()
 
-    async def sync(self, *, outbox: bool = True) -> None:
-        """Read to the end of the file, then append what the outbox holds. Raises OSError (disk, permission).
+    async def catch_up(self) -> None:
+        """Read the file to its end and append all that it lacks: a member does so before it accepts anything. Raises
+        ForeignTranscript, OSError (disk, permission)."""
+        await self.sync()
 
-        `outbox` False: nothing was put into that since it was last found empty.
+    async def sync(self, *, append: bool = True) -> None:
+        """Read to the end of the file, then append the entries that it lacks. Raises as `catch_up`.
+
+        `append` False: nothing was said since all was last found there.
         """
         async with self._reading:
             try:
                 await self._read_on()
-                if not outbox:
+                if not append:
                     return
-                while await self._append_outbox():
+                while await self._append():
                     await self._read_on()
             finally:
                 self._step = None
@@ -190,17 +197,18 @@ class Transcript:
             # The file has gone or was replaced: the poll reads on, and the new file is watched in a moment.
             await asyncio.sleep(0.2)
 
-    async def _watch_outbox(self) -> None:
-        """Another process may fill the outbox; and our own commits wake this too."""
+    async def _watch_entries(self) -> None:
+        """Another process may say something; and our own commits wake this too."""
         with contextlib.closing(self._store.wakeup([ledger.POSTED])) as wakeup:
             while True:
-                await wakeup.wait(OUTBOX_S)
-                if await self._store.read(lambda tx: tx.one(Q.outbox_first), single=True) is not None:
+                await wakeup.wait(ENTRIES_S)
+                newest = await self._store.read(lambda tx: tx.one(Q.last_number), single=True)
+                if newest is not None and self.lacking(newest["number"]):
                     self.poke()
 
     async def read_on(self) -> None:
         """Admit every whole line behind the place where the tail stands."""
-        await self.sync(outbox=False)
+        await self.sync(append=False)
 
     async def before_end(self) -> None:
         """Read on when a turn's processes have ended and its jobs have not. What is in the file now may be theirs,
@@ -223,10 +231,12 @@ class Transcript:
                 self._place = await (self._replaced if chunk.replaced else self._admit)(here, chunk)
             except PlaceMoved:
                 await self._stand_anew()
+            else:
+                self._behind = self._behind or bool(self._place.blank or self._place.ahead)
 
     async def _stand_anew(self) -> None:
         """The file, or the place in it, was exchanged beside us (`relay archive`): go on from what is kept."""
-        await checkpoint.settle(self._store, self.path, self._lock)
+        await checkpoint.settle(self._store, self.path, self._lock, self._member)
         self._place, self._agents_until = None, 0
 
     async def _look(self, here: Place) -> Chunk:
@@ -247,157 +257,66 @@ class Transcript:
         return chunk
 
     async def _first_place(self) -> Place:
-        place = await self._store.read(checkpoint.kept_place)
-        if place is not None:
-            return place
-        # A room that has never read this file answers what nobody has answered; the rest is history.
-        until = await asyncio.to_thread(file_position.answered_until, self.path)
-        return Place(history_until=until)
+        place = await self._store.read(lambda tx: checkpoint.kept_place(tx, self._member))
+        return place or await joining.first_place(self._store, self.path, self._member)
 
     async def _replaced(self, before: Place, chunk: Chunk) -> Place:
         """The file is another one now: all that is in it is history."""
         self._agents_until = 0
-        fresh = await self._store.write(
-            lambda tx: checkpoint.begin_anew(tx, before, chunk.size, now=self._clock())
+        fresh = await joining.fresh_place(self._store, self.path, self._member, before, chunk.size)
+        await self._store.write(
+            lambda tx: checkpoint.begin_anew(tx, self._member, before, fresh, now=self._clock())
         )
         log.warning("transcript replaced", path=str(self.path), offset=before.offset, size=chunk.size)
+        self._behind = True
         return fresh
 
     async def _admit(self, here: Place, chunk: Chunk) -> Place:
-        parsed = await asyncio.to_thread(_parse, chunk.lines)
-        group = list(zip(chunk.lines, parsed, strict=True))
-        self.ingested += await self._store.write(lambda tx: self._admit_group(tx, group, here, chunk.place))
-        return chunk.place
+        group = await asyncio.to_thread(_parse, chunk, here.history_until, self._agents_until)
 
-    async def _admit_group(
-        self, tx: Tx, group: list[tuple[Line, Parsed | None]], here: Place, after: Place
-    ) -> int:
-        ids = [entry.id for _, entry in group if isinstance(entry, Entry)]
-        waiting: Mapping[str, bytes] = {}
-        known: dict[str, tuple[str, str]] = {}
-        if ids:
-            rows = await tx.all(Q.outbox_among, ids=dumps(ids))
-            waiting = {row["message_id"]: row["line"] for row in rows}
-            known_rows = await tx.all(Q.known_among, ids=dumps(ids))
-            known = {row["id"]: (row["speaker"], row["body"]) for row in known_rows}
-        rules = self._roster.rules
-        notices: list[Notice] = []
-        seen: list[str] = []
-        admitted = 0
-        junk = forged = 0
-        for line, entry in group:
-            history = line.start < after.history_until
-            if entry is None:
-                notices.append(self._too_large(line))
-            elif isinstance(entry, Junk):
-                junk += entry.reason not in _QUIET and not history
-            elif isinstance(entry, Entry) and entry.id in known:
-                if waiting.get(entry.id, b"").rstrip(b"\n") == line.text:
-                    seen.append(entry.id)
-                else:
-                    forged += known[entry.id] != (entry.speaker, entry.body) and not history
-            elif self._is_too_large(entry.body):
-                notices.append(self._too_large(line))
-            else:
-                if isinstance(entry, Entry):
-                    known[entry.id] = (entry.speaker, entry.body)
-                by_an_agent = line.start < self._agents_until
-                admitted += await self._admit_one(tx, entry, rules, history, by_an_agent)
-        if seen:
-            await tx.execute(Q.seen_in_file, ids=dumps(seen))
-        if forged:
-            what = "a line that changes" if forged == 1 else f"{forged} lines that change"
-            notices.append(
-                Notice(
-                    f"{self.path.name} has {what} the text or the speaker of an entry that the room already has. "
-                    "The room keeps its own version.",
-                    "transcript_forged",
-                )
-            )
-        if junk:
-            what, them, stay = (
-                ("a line", "it", "It stays") if junk == 1 else (f"{junk} lines", "them", "They stay")
-            )
-            notices.append(
-                Notice(
-                    f"The room left out {what} of {self.path.name}, since it is not clear who wrote {them}. {stay} "
-                    "in the file. A message begins with `[NAME] `.",
-                    "transcript_junk",
-                )
-            )
-        await checkpoint.move(tx, here, after)
-        for notice in notices:
-            await ledger.say(tx, notice.text, now=self._clock(), meta={"notice": notice.what})
-        return admitted
+        async def work(tx: Tx) -> tuple[int, Place]:
+            standing = Standing(here.upto, here.ahead, here.blank, in_order=self._in_order)
+            admitted, notices = await self._admission.admit(tx, group, standing)
+            after = here.standing_at(chunk.offset, chunk.head, chunk.last, standing.blank)
+            after = replace(after, upto=standing.upto, ahead=standing.ahead)
+            await checkpoint.move(tx, self._member, here, after)
+            for notice in notices:
+                await ledger.say(tx, notice.text, now=self._clock(), meta={"notice": notice.what})
+            return admitted, after
 
-    def _too_large(self, line: Line) -> Notice:
-        return Notice(
-            f"An entry of {line.size:,} bytes in the transcript was refused: the largest is "
-            f"{self._max_entry_bytes:,} (`workspace.max_entry_bytes`). Put it into a file and name its path.",
-            "entry_too_large",
-        )
+        admitted, after = await self._store.write(work)
+        self.ingested += admitted
+        return after
 
-    def _is_too_large(self, body: str) -> bool:
-        most = self._max_entry_bytes
-        return len(body) > most or (4 * len(body) > most and len(body.encode("utf-8", "replace")) > most)
+    async def _append(self) -> bool:
+        """Append the next entries that the file lacks; False when it lacks none, and nothing is to become blank.
 
-    async def _admit_one(
-        self, tx: Tx, entry: Entry | Plain, rules: Rules, history: bool, by_an_agent: bool
-    ) -> int:
-        meta: dict[str, Any] = {"unverified": True}
-        if entry.damaged:
-            meta["damaged"] = True
-        if history:
-            meta["history"] = True
-        # Not the person's own lane: that one holds what was proven to be theirs.
-        lane = Lane(ledger.ROOM, f"unverified:{entry.speaker}")
-        new = NewMessage(
-            entry.speaker, Kind.HUMAN, entry.body, self._clock(), lane=lane, meta=meta, in_file=True
-        )
-        if isinstance(entry, Plain):
-            digest = hashlib.sha256(f"{entry.speaker}\0{entry.body}".encode()).hexdigest()[:24]
-            if history and await tx.one(Q.plain_known, plain_digest=digest) is not None:
-                return 0
-            new = replace(new, plain_digest=digest)
-        else:
-            ts = entry.ts if history else ""
-            new = replace(new, id=entry.id, kind=entry.kind, ts=ts, in_reply_to=entry.in_reply_to)
-        if is_reserved(entry.speaker, rules.agents) or new.kind is not Kind.HUMAN:
-            # Who really wrote it is unknown; it is shown, and it speaks for nobody. In a replaced or imported
-            # file the room's own old entries look just like this, and keep their kind.
-            meta["claims"] = entry.speaker
-            await ledger.put_message(tx, new if history else replace(new, kind=Kind.HUMAN))
-            return 1
-        if history:
-            await ledger.put_message(tx, new)
-        else:
-            await ledger.admit(tx, new, rules, by_an_agent=by_an_agent)
-        return 1
-
-    async def _append_outbox(self) -> bool:
-        """Append the next entries of the outbox; False when it is empty.
-
-        Also False when somebody appended meanwhile: then there is something to read first.
+        Also True when somebody appended meanwhile: then there is something to read first.
         """
         self._step = time.monotonic()
-        self._outbox = False  # what comes while it is looked at sets it again
-        rows = await self._store.read(lambda tx: tx.all(Q.outbox, limit=BATCH), single=True)
-        if not rows:
+        self._behind = False  # what comes while it is looked at sets it again
+        here = self._place or await self._first_place()
+        rows = await self._store.read(
+            lambda tx: tx.all(Q.messages_from, after=here.upto, limit=BATCH), single=True
+        )
+        standing = Standing(here.upto, here.ahead, (), in_order=False)
+        missing = [row for row in rows if not standing.has(row["number"])]
+        if not missing and not here.blank:
             return False
-        self._outbox = True
-        lines = b"".join(row["line"] for row in rows)
-        here = self._place or Place()
-        after = await asyncio.to_thread(file_position.append_at_end, self.path, self._lock, here, lines)
+        self._behind = True
+
+        def write() -> Place | None:
+            lines = b"".join(ledger.line_of(row) for row in missing)
+            return file_position.append_at_end(self.path, self._lock, here, lines)
+
+        after = await asyncio.to_thread(write)
         if after is None:
             return True
-        ids = [row["message_id"] for row in rows]
-
-        async def work(tx: Tx) -> None:
-            await checkpoint.move(tx, here, after)
-            await tx.execute(Q.seen_in_file, ids=dumps(ids))
-
+        for row in missing:
+            standing.put(row["number"], 0, 0)
+        after = replace(after, upto=standing.upto, ahead=standing.ahead)
         try:
-            await self._store.write(work)
+            await self._store.write(lambda tx: checkpoint.move(tx, self._member, here, after))
         except PlaceMoved:
             await self._stand_anew()  # what we appended is there, and is read like any other line
             return True
@@ -405,8 +324,14 @@ class Transcript:
         return True
 
 
-def _parse(lines: Sequence[Line]) -> list[Parsed | None]:
-    return [None if line.text is None else line_format.decode(line.text) for line in lines]
+def _parse(
+    chunk: Chunk, history_until: int, agents_until: int
+) -> list[tuple[Line, line_format.Parsed | None, Origin]]:
+    def one(line: Line) -> tuple[Line, line_format.Parsed | None, Origin]:
+        parsed = None if line.text is None else line_format.decode(line.text)
+        return line, parsed, Origin(line.start < history_until, line.start < agents_until)
+
+    return [one(line) for line in chunk.lines]
 
 
 def _inode(path: Path) -> int:

@@ -1,10 +1,12 @@
-"""One daemon a database: a session-level advisory lock of the server, held by a session of its own.
+"""One daemon for each member of a room's fleet: session-level advisory locks, held by a session of their own.
 
-Invariants: the server gives the lock to one session, and frees it when that session ends for any reason, so no record
-of the holder can be stale. The session sets its name before it asks for the lock. A daemon writes nothing
-unless it knows that it holds the lock: it asks again every `LOOK_S`, and counts as without the lock after `SURE_S`
-without an answer. That is before the server can find out that a client is gone (connections.py: keepalives of 30 s
-and 3 times 10 s). A daemon that comes back while another one has the lock does not go on.
+Invariants: the server gives a member's lock to one session, and frees it when that session ends for any reason, so
+no record of the holder can be stale. A daemon holds the lock of the whole database too, shared with the other
+members: a relay of before there were fleets takes that one alone, so such a daemon and a member never run side by
+side. The session sets its name before it asks for the locks. A daemon writes nothing unless it knows that it holds
+them: it asks again every `LOOK_S`, and counts as without them after `SURE_S` without an answer. That is before the
+server can find out that a client is gone (connections.py: keepalives of 30 s and 3 times 10 s). A daemon that comes
+back while another one has its lock does not go on.
 
 Source: PostgreSQL, "Advisory Locks" and "The pg_locks View".
 """
@@ -28,8 +30,10 @@ from relay.store.ports import AnotherDaemon
 from relay.store.postgres.errors import ENGINE, PostgresFault, PostgresLost, translated
 
 log = structlog.get_logger(__name__)
-#: The first half of the lock's key (as ROOM_LOCK in store.py); the second is the schema's hash.
+#: The first halves of the locks' keys (as ROOM_LOCK in store.py): of the database, whose second half is the schema's
+#: hash, and of a member, whose second half is the hash of the schema with the member's name.
 SOLE_LOCK = 1919249531
+MEMBER_LOCK = 1919249532
 #: Seconds between two checks of the session, and for the answer to one.
 LOOK_S = 5.0
 ANSWER_S = 20.0
@@ -41,20 +45,24 @@ PATIENT_S = 3.0
 RETRY_S = (0.1, 5.0)
 _NAME = re.compile(r"relay daemon (?P<pid>\d+) (?P<mark>[0-9a-f]{8}) (?P<host>.+)")
 _TRY = "SELECT pg_try_advisory_lock($1::integer, hashtext($2))"
+_TRY_SHARED = "SELECT pg_try_advisory_lock_shared($1::integer, hashtext($2))"
 _HOLDER = """
 SELECT l.pid, coalesce(a.application_name, '') AS name FROM pg_locks l LEFT JOIN pg_stat_activity a ON a.pid = l.pid
 WHERE l.locktype = 'advisory' AND l.granted AND l.objsubid = 2
   AND l.database = (SELECT oid FROM pg_database WHERE datname = current_database())
-  AND l.classid::bigint = $1::bigint AND l.objid::bigint = (hashtext($2)::bigint & 4294967295)
+  AND l.mode = 'ExclusiveLock' AND l.classid::bigint = $1::bigint
+  AND l.objid::bigint = (hashtext($2)::bigint & 4294967295)
 """
 
 
 @dataclass(frozen=True, slots=True)
 class DaemonSession:
-    """The session that has the lock. `backend`: its process on the server."""
+    """The session that has a lock. `backend`: its process on the server."""
 
     backend: int
     name: str
+    #: It shares the database with no other daemon: a relay of before there were fleets.
+    alone: bool = False
 
     def __str__(self) -> str:
         match = _NAME.fullmatch(self.name)
@@ -63,10 +71,18 @@ class DaemonSession:
         return f"pid {match['pid']} on {match['host']}"
 
 
-async def holder_of(connection: Any, schema: str) -> DaemonSession | None:
-    """The session of the database's daemon; None: it has no daemon."""
-    row = await connection.fetchrow(_HOLDER, SOLE_LOCK, schema)
-    return None if row is None else DaemonSession(row["pid"], row["name"])
+async def holder_of(connection: Any, schema: str, member: str) -> DaemonSession | None:
+    """The session of the daemon that keeps one from starting as this member: the member's own, or that of a relay
+    which shares its database with none; None: there is neither."""
+    for lock, name in ((MEMBER_LOCK, _key(schema, member)), (SOLE_LOCK, schema)):
+        row = await connection.fetchrow(_HOLDER, lock, name)
+        if row is not None:
+            return DaemonSession(row["pid"], row["name"], alone=lock == SOLE_LOCK)
+    return None
+
+
+def _key(schema: str, member: str) -> str:
+    return f"{schema}/{member}"
 
 
 def _seconds() -> float:
@@ -75,10 +91,11 @@ def _seconds() -> float:
 
 
 class DaemonLock:
-    """The lock, as this process has it. `connect` makes a connection for the lock alone."""
+    """The locks of one member, as this process has them. `connect` makes a connection for them alone."""
 
-    def __init__(self, connect: Callable[[], Awaitable[Any]], schema: str, place: str) -> None:
+    def __init__(self, connect: Callable[[], Awaitable[Any]], schema: str, place: str, member: str) -> None:
         self._connect = connect
+        self._member = member
         self._schema = schema
         self._place = place
         # Another process of the same number and host (two containers) has another mark. The server keeps 63 bytes.
@@ -103,7 +120,7 @@ class DaemonLock:
             raise self.lost
         if not self.held:
             raise PostgresLost(
-                f"the connection to {self._place} that holds the lock of its only daemon was lost, and is opened "
+                f"the connection to {self._place} that holds this member's lock was lost, and is opened "
                 "again; nothing was changed, try again"
             )
 
@@ -119,9 +136,9 @@ class DaemonLock:
         """Hold the lock until another daemon has it, through lost connections and restarts of the server."""
         while self.lost is None:
             await self._watch()
-            log.warning("the lock of the database's only daemon was lost, and is taken anew")
+            log.warning("the lock of this member of the fleet was lost, and is taken anew")
             if await self._take_again():
-                log.warning("the lock of the database's only daemon is held again")
+                log.warning("the lock of this member of the fleet is held again")
 
     async def stay(self) -> None:
         """Wait until another daemon has the lock. Raises AnotherDaemon."""
@@ -177,8 +194,11 @@ class DaemonLock:
             self._ended = ended = asyncio.Event()
             connection.add_termination_listener(lambda _: ended.set())
             await connection.execute(f"SET application_name = '{self._name}'; SET idle_session_timeout = 0")
-            while not await connection.fetchval(_TRY, SOLE_LOCK, self._schema):
-                holder = await holder_of(connection, self._schema)
+            while not (
+                await connection.fetchval(_TRY_SHARED, SOLE_LOCK, self._schema)
+                and await connection.fetchval(_TRY, MEMBER_LOCK, _key(self._schema, self._member))
+            ):
+                holder = await holder_of(connection, self._schema, self._member)
                 if holder is not None:  # else it was just given back
                     if holder.name == self._name:
                         await connection.fetchval("SELECT pg_terminate_backend($1)", holder.backend)
@@ -192,7 +212,12 @@ class DaemonLock:
                 connection.terminate()
 
     def _refusal(self, holder: DaemonSession) -> AnotherDaemon:
+        if holder.alone:
+            return AnotherDaemon(
+                f"the database {self._place} has a daemon already that shares it with none: {holder}. It is an older "
+                "relay: stop it there (bash stop.sh) and update it, or give this room a database of its own"
+            )
         return AnotherDaemon(
-            f"the database {self._place} has a daemon already: {holder}. A database is one room's, and has one "
-            "daemon: use that one, or stop it there (bash stop.sh), or give this room a database of its own"
+            f"the database {self._place} has a daemon already that is called {self._member!r}: {holder}. Stop it "
+            "there (bash stop.sh), or give one of the two another name (`fleet.name`)"
         )

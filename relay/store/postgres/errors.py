@@ -13,6 +13,7 @@ import ssl
 import asyncpg
 from asyncpg import exceptions as pg
 
+from relay.store.fence import Fenced
 from relay.store.ports import OutcomeUnknown, StoreAway, StoreBusy, StoreError
 
 
@@ -89,6 +90,8 @@ def translated(error: BaseException, place: str) -> PostgresFault:
         )
     if isinstance(error, _CONFLICT):
         return PostgresAway(f"{place}: another transaction was in the way; try again", code, Retry.CONFLICT)
+    if code == "RY001":
+        raise Fenced(f"{place}: {_message(error)}; nothing was changed") from error
     closed = type(error) is asyncpg.InterfaceError and "closed" in str(error)
     # The driver's words for a statement that is sent just as the connection is lost.
     torn = isinstance(error, asyncpg.InternalClientError) and "cannot switch to state" in str(error)

@@ -30,6 +30,7 @@ from typing import Any, TypeVar
 import asyncpg
 
 from relay.model import Caller
+from relay.store.fence import EPOCH
 from relay.store.ports import Size, StoreMissing, Work
 from relay.store.postgres.address import Address
 from relay.store.postgres.connections import CLOSE_S, SCHEMA, Connections
@@ -75,7 +76,7 @@ class PostgresStore:
         connect_s: float = 10.0,
         busy_timeout_s: float = 30.0,
         clock: Callable[[], float] | None = None,
-        sole: bool = False,
+        member: str | None = None,
     ) -> None:
         self._address = address
         self._busy_timeout_s = busy_timeout_s
@@ -93,7 +94,8 @@ class PostgresStore:
         self._listener = Listener(
             self._open.connect, SCHEMA, self._subscribers.notify, lambda: self._open.writer_pid
         )
-        self._sole = DaemonLock(self._open.connect, SCHEMA, address.place) if sole else None
+        self._member = member
+        self._lock = None if member is None else DaemonLock(self._open.connect, SCHEMA, address.place, member)
         self._side: list[asyncio.Task[None]] = []
 
     # -- transactions
@@ -107,9 +109,10 @@ class PostgresStore:
     async def write(
         self, work: Work[T], *, durable: bool = False, single: bool = False, actor: Caller | None = None
     ) -> T:
-        if self._sole is not None:
-            self._sole.check()
-        if single:
+        if self._lock is not None:
+            self._lock.check()
+        # A leader's write is checked behind the room's lock, which a single write does not have alone.
+        if single and EPOCH.get() is None:
             return await self._again(partial(self._write_single, work, durable, actor))
         return await self._again(partial(self._write, work, durable, actor))
 
@@ -147,12 +150,14 @@ class PostgresStore:
                 f"{self.place}: the writers before this one took too long; nothing was changed, try again"
             ) from None
         try:
-            if self._sole is not None:
-                self._sole.check()  # again: the daemon's lock may be lost since the check before the wait
+            if self._lock is not None:
+                self._lock.check()  # again: the daemon's lock may be lost since the check before the wait
             async with self._open.lent(self._open.writer) as connection:
                 tx = self._tx(connection, actor=actor)
                 left_ms = max(1, round((self._busy_timeout_s - (time.monotonic() - began)) * 1000))
                 begin = f"BEGIN; SET LOCAL lock_timeout = {left_ms}; {_ALONE}"
+                if (epoch := EPOCH.get()) is not None:
+                    begin += f"; SELECT relay_fence({epoch})"
                 result = await self._transaction(connection, tx, begin, work, durable, actor, notice=True)
         finally:
             self._turn.release()
@@ -272,14 +277,14 @@ class PostgresStore:
                     raise translated(error, self.place) from error
                 raise
 
-    async def daemon(self) -> str:
+    async def daemon(self, member: str) -> str:
         async with self._asking(self._open.short) as connection:
-            holder = await holder_of(connection, SCHEMA)
+            holder = await holder_of(connection, SCHEMA, member)
         return "" if holder is None else str(holder)
 
     async def stay_sole(self) -> None:
-        if self._sole is not None:
-            await self._sole.stay()
+        if self._lock is not None:
+            await self._lock.stay()
 
     async def prepare(self, wings: Sequence[Path], *, create: bool) -> None:
         """Bring the tables up to date. Raises StoreMissing where there are none and `create` is False."""
@@ -288,9 +293,9 @@ class PostgresStore:
             if await check_server(connection, self.place):
                 async with self._open.lent(self._open.short) as other:
                     await check_pooler(connection, other, self.place)
-            if self._sole is not None:
+            if self._lock is not None:
                 # Before the tables are changed, which an older daemon may be using.
-                await self._sole.take()
+                await self._lock.take()
             if not create and not await is_migrated(connection, SCHEMA):
                 raise StoreMissing(f"there are no tables of relay in {self.place} yet")
             await migrate(connection, SCHEMA, wings, ROOM_LOCK, self.place)
@@ -300,8 +305,8 @@ class PostgresStore:
 
     async def start(self) -> None:
         side = {"store-listen": self._listener.run}
-        if self._sole is not None:
-            side["store-sole"] = self._sole.keep
+        if self._lock is not None:
+            side["store-member"] = self._lock.keep
         self._side = [asyncio.create_task(kept_up(name, run), name=name) for name, run in side.items()]
 
     async def check(self) -> list[str]:
@@ -337,8 +342,8 @@ class PostgresStore:
                     await connection.execute(self._listener.notice)
         await self._open.close()
         # The lock last, so that the next daemon starts after this one's writes.
-        if self._sole is not None:
-            await self._sole.close()
+        if self._lock is not None:
+            await self._lock.close()
 
 
 _ALONE = f"SELECT pg_advisory_xact_lock({ROOM_LOCK}, hashtext('{SCHEMA}'))"
@@ -366,11 +371,11 @@ async def open_store(
     connect_s: float = 10.0,
     busy_timeout_s: float = 30.0,
     clock: Callable[[], float] | None = None,
-    sole: bool = False,
+    member: str | None = None,
 ) -> PostgresStore:
     """Open (and migrate) the database at `address` for the given wing folders.
 
-    Several processes may do so at once. `sole`: as the database's only daemon, until it is closed. Raises
+    Several processes may do so at once. `member`: as the daemon of that name, until it is closed. Raises
     StoreError when it cannot be reached or used, AnotherDaemon, and StoreMissing when it has no tables of ours and
     `create` is False.
     """
@@ -380,7 +385,7 @@ async def open_store(
         connect_s=connect_s,
         busy_timeout_s=busy_timeout_s,
         clock=clock,
-        sole=sole,
+        member=member,
     )
     try:
         await store.prepare(list(wings), create=create)

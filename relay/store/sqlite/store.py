@@ -198,7 +198,7 @@ class SqliteStore:
     async def checkpoint(self, *, whole: bool = False) -> bool:
         return await asyncio.to_thread(_checkpoint_all, self.path, "TRUNCATE" if whole else "PASSIVE")
 
-    async def daemon(self) -> str:
+    async def daemon(self, member: str) -> str:
         """Empty: daemons of one machine find each other by their record (relay/app/runtime/instance.py)."""
         return ""
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from relay.airspace.scan.recorded_pairs import BadPairs, read
-from relay.app.commands import airspace_risk
+from relay.app.commands.airspace import risk
 from relay.cli import main
 from relay.model.working_set import Change, Span
 
@@ -125,7 +125,7 @@ def test_exit_codes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
 def test_several_processes_keep_the_order_and_say_all_that_comes_before_what_is_bad(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(airspace_risk, "_PIECE", 3)
+    monkeypatch.setattr(risk, "_PIECE", 3)
     names = [f"p{at}" for at in range(20)]
     path = written(tmp_path, *(record(id=name) for name in names), "{", record(id="after"))
     assert main(["airspace", "risk", "--pairs", str(path)]) == 2

@@ -149,7 +149,11 @@ async def test_what_a_session_meant_to_touch_ends_with_it(desk: Desk) -> None:
 
 async def test_refused_edits_are_recorded_behind_the_edit(desk: Desk) -> None:
     started: dict[str, Callable[[], Awaitable[None]]] = {}
-    desk.desk.start(lambda name, run: started.update({name: run}))
+
+    def start(name: str, run: Callable[[], Awaitable[None]]) -> None:
+        started[name] = run
+
+    desk.desk.start(start, start)
     desk.desk.refused(CLAUDE, [LOCK])
     task = asyncio.create_task(started["coordination-refusals"]())  # type: ignore[arg-type]
     await until(lambda: desk.outputs(REFUSED))

@@ -3,7 +3,7 @@ from __future__ import annotations
 import json
 import os
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -23,7 +23,7 @@ from relay.coordination.tasks.board import Board
 from relay.coordination.tasks.projection import TasksFile
 from relay.log.events import Lane
 from relay.room.transcript.tail import Transcript
-from relay.store.ports import Store
+from relay.store.ports import Store, Tx
 from tests import engines
 from tests.room import parts
 
@@ -100,7 +100,8 @@ class Room:
                     time.time(),
                     holder=OWN,
                     running=lambda: self.running,
-                    is_dead=lambda h: h == DEAD,
+                    dead=_dead,
+                    stale_after_s=self.settings.queue.stale_after_s,
                 )
             return web.json_response({"repaired": [one.as_json() for one in done]})
 
@@ -122,6 +123,10 @@ class Room:
             yield keys
         finally:
             await runner.cleanup()
+
+
+async def _dead(_tx: Tx) -> Callable[[str], bool]:
+    return lambda holder: holder == DEAD
 
 
 @pytest.fixture

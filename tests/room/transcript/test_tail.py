@@ -24,6 +24,8 @@ from relay.room.journal import ledger
 from relay.room.journal.admission_rules import Rules
 from relay.room.journal.ledger import Q
 from relay.room.parsing import line_format
+from relay.room.transcript import checkpoint
+from relay.room.transcript.file_position import Place
 from relay.room.transcript.tail import Transcript
 from relay.store.ports import Store, Tx
 from tests import engines
@@ -78,11 +80,14 @@ class Desk:
         """What people said, as the room has it."""
         return [m.body for m in await all_messages(self.store) if "notice" not in m.meta]
 
-    async def outbox(self) -> int:
-        row = await self.store.read(lambda tx: tx.one(Q.outbox_size))
-        assert row is not None
-        waiting: int = row["waiting"]
-        return waiting
+    async def lacking(self) -> int:
+        """Entries of the room that are not in the file yet, as the database has it."""
+
+        async def work(tx: Tx) -> int:
+            here = await checkpoint.kept_place(tx, "")
+            return (await checkpoint.lacking(tx, here or Place()))[0]
+
+        return await self.store.read(work)
 
     async def say(self, body: str, by: str = "RELAY") -> Message:
         message, _ = await self.store.write(lambda tx: ledger.say(tx, body, now=self.clock(), speaker=by))
@@ -90,7 +95,7 @@ class Desk:
 
     async def one_to_one(self) -> None:
         """Everything in the room stands in the file once, and nothing waits."""
-        assert await self.outbox() == 0
+        assert await self.lacking() == 0
         ids = Counter(json.loads(line.split("] ", 1)[1])["id"] for line in self.lines() if '{"id"' in line)
         assert set(ids.values()) <= {1}
         in_room = [message.id for message in await all_messages(self.store)]
@@ -407,7 +412,7 @@ async def _has(desk: Desk, body: str) -> bool:
 
 
 @BOTH
-async def test_an_outbox_filled_by_another_process_is_appended(desk: Desk, tmp_path: Path) -> None:
+async def test_what_another_process_says_is_appended(desk: Desk, tmp_path: Path) -> None:
     running = asyncio.create_task(desk.tail.run())
     other = await open_room(tmp_path)
     try:
@@ -457,14 +462,14 @@ async def test_a_tag_in_a_body_forges_nobody(desk: Desk) -> None:
 
 
 @BOTH
-async def test_an_id_that_waits_in_the_outbox_with_other_content_changes_nothing(desk: Desk) -> None:
+async def test_an_id_that_is_not_in_the_file_yet_with_other_content_changes_nothing(desk: Desk) -> None:
     await desk.tail.sync()
     real = await desk.say("the real words")
     desk.write(entry_line("forged words", "RELAY", Kind.SYSTEM, id=real.id))
     await desk.tail.sync()
     assert sum('"the real words"' in line for line in desk.lines()) == 1
     assert [m.body for m in await all_messages(desk.store) if m.id == real.id] == ["the real words"]
-    assert await desk.outbox() == 0
+    assert await desk.lacking() == 0
     assert len(await notices(desk.store, "transcript_forged")) == 1
     await desk.another().sync()
     assert len(await notices(desk.store)) == 1
@@ -582,8 +587,8 @@ async def test_a_daemon_that_ends_at_any_write_leaves_everything_once(
 @BOTH
 async def test_an_entry_appended_but_not_committed_is_not_appended_again(desk: Desk) -> None:
     said = await desk.say("once")
-    row = (await desk.store.read(lambda tx: tx.all(Q.outbox, limit=10)))[0]
-    line_format.append(desk.file, desk.lock, row["line"])
+    (row,) = await desk.store.read(lambda tx: tx.all(Q.messages_from, after=0, limit=10))
+    line_format.append(desk.file, desk.lock, ledger.line_of(row))
     desk.write("[ann] behind it\n")
     await desk.another().sync()
     assert sum(said.id in line for line in desk.lines()) == 1

@@ -28,13 +28,13 @@ Command = Callable[[argparse.Namespace], int]
 
 def main(words: list[str]) -> int:
     """`relay airspace WORDS...`; gives the exit code."""
-    from relay.app.commands import airspace_risk, airspace_scan
+    from relay.app.commands.airspace import risk, scan
 
     text = "How close agents are in the code."
     parser = _of_room(argparse.ArgumentParser(prog="relay airspace", description=text), _show)
     commands = parser.add_subparsers(metavar="COMMAND", help="without one: who is near whom now")
     decisions = [_add_decision(commands, *word) for word in _DECISIONS]
-    for made in (airspace_scan.add(commands), airspace_risk.add(commands), _add_intent(commands), *decisions):
+    for made in (scan.add(commands), risk.add(commands), _add_intent(commands), *decisions):
         # Every command takes it; these two need no room, and so no configuration.
         if not any(action.dest == "config" for action in made._actions):
             made.add_argument("--config", help=argparse.SUPPRESS)

@@ -1,0 +1,94 @@
+"""`relay fleet`: the relays of this room's database, and forgetting one that does not come back (docs/fleet.md)."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+from relay.app.commands.person import OpenRoom, parser, run, table
+from relay.base.durations import rough_duration
+from relay.config.command_line import command
+from relay.fleet import members as fleet
+from relay.fleet.members import MemberState
+from relay.model import Fault, Refusal
+from relay.store.ports import Tx
+
+Json = dict[str, Any]
+#: Seconds that a member's clock may differ from the server's before it is said.
+SAID_S = 1.0
+
+
+def main(words: list[str]) -> int:
+    """The command; gives its exit code."""
+    made = parser(
+        "fleet", "The relays that share this room: their agents, and which of them leads.", ("list", "forget")
+    )
+    made.add_argument("member", nargs="?", metavar="MEMBER", help="forget: its name, as `list` shows it")
+    args = made.parse_args(words)
+    if (args.member is None) != (args.action == "list"):
+        made.error("list takes no MEMBER" if args.action == "list" else "forget needs the name of a member")
+
+    async def work(room: OpenRoom) -> Any:
+        if room.store.engine != "postgres":
+            return {"success": True, "leader": "", "members": []}
+        if args.action == "list":
+            return await room.store.read(_read)
+        return await room.store.write(lambda tx: _forget(tx, args.member), durable=True)
+
+    return run(args, work, _listed if args.action == "list" else _forgotten)
+
+
+async def _read(tx: Tx) -> Json:
+    now = await tx.now()
+    leader = await fleet.leader(tx, now)
+    shown = [member.as_json(leader) for member in await fleet.members(tx)]
+    return {"success": True, "now": now, "leader": leader, "members": shown}
+
+
+async def _forget(tx: Tx, name: str) -> Json:
+    if await fleet.forget(tx, name) is None:
+        known = next((member for member in await fleet.members(tx) if member.name == name), None)
+        if known is None:
+            raise Refusal(
+                f"There is no member {name}.",
+                f"{command('fleet')} lists them.",
+                Fault.UNKNOWN,
+                "unknown_member",
+            )
+        raise Refusal(
+            f"{name} is here.", "Stop it there first (bash stop.sh).", Fault.REFUSED, "member_lives"
+        )
+    return {"success": True, "member": name}
+
+
+def _listed(answer: Json) -> str:
+    if not answer["members"]:
+        return "This room has one relay. Several share a room on PostgreSQL: docs/fleet.md."
+    return table([_row(member, answer["now"]) for member in answer["members"]])
+
+
+def _row(member: Json, now: float) -> list[str]:
+    state = {MemberState.LIVE: "here", MemberState.AWAY: "no sign of life", MemberState.LEFT: "stopped"}
+    told = state[MemberState(member["state"])] + (", leads" if member["leader"] else "")
+    heard = max(0.0, now - member["heartbeat_at"])
+    if member["state"] == MemberState.LIVE:
+        told += f", since {time.strftime('%Y-%m-%d %H:%M', time.localtime(member['joined_at']))}"
+    else:
+        told += f" for {rough_duration(heard)}"
+    offset = member["clock_offset_s"]
+    clock = ""
+    if abs(offset) > SAID_S:
+        clock = f"its clock is {rough_duration(abs(offset))} {'slow' if offset > 0 else 'fast'}"
+    agents = ", ".join(member["agents"]) or "no agents"
+    return [
+        member["name"],
+        told,
+        f"relay {member['version']}",
+        agents,
+        member["url"] or member["host"],
+        clock,
+    ]
+
+
+def _forgotten(answer: Json) -> str:
+    return f"{answer['member']} is forgotten; its agents' names are free."

@@ -1,0 +1,303 @@
+"""This relay as a member of its room's fleet: its signs of life, who else is here, and whether it leads.
+
+Invariants: what there must be one of runs while this member leads, and is cancelled when it does not; every write of
+that is fenced by the epoch (relay/store/fence.py), so it does not matter when a late one comes. A room on SQLite is a
+fleet of one that leads always, and none of this costs it anything.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import time
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextvars import copy_context
+from dataclasses import dataclass, replace
+from typing import Any
+
+import structlog
+
+import relay
+from relay.app.fleet import notices
+from relay.app.runtime.instance import InstanceRecord, holder_is_dead
+from relay.config.settings import LiveSettings, Settings
+from relay.fleet import members as fleet
+from relay.fleet.members import BEAT_S, LEAD_S, MEMBER, CannotJoin, FleetMember, Joining
+from relay.room.dispatch.recovery import take_back
+from relay.room.dispatch.running import RunningTurns
+from relay.store.fence import EPOCH, Fenced
+from relay.store.ports import AnotherDaemon, Store, StoreError, Tx
+
+log = structlog.get_logger(__name__)
+Run = Callable[[], Awaitable[None]]
+#: Seconds between two looks at the other members when nothing is heard of them.
+LOOK_S = 15.0
+
+
+@dataclass(frozen=True, slots=True)
+class Lead:
+    """That this member leads: the epoch, and until when at least (seconds, `_seconds`)."""
+
+    epoch: int
+    until: float
+
+
+class Fleet:
+    """`changed` is called when another member's agents or its state changed."""
+
+    def __init__(
+        self, store: Store, settings: LiveSettings, record: InstanceRecord, turns: RunningTurns
+    ) -> None:
+        now = settings.current
+        self._store, self._settings, self._record, self._turns = store, settings, record, turns
+        self.alone = now.storage != "postgres"
+        self.name = now.member
+        #: All that the fleet knows, this member too; empty in a room that has one relay.
+        self.members: tuple[FleetMember, ...] = ()
+        #: Who leads, as last heard.
+        self.leader = ""
+        self.changed: Callable[[], Awaitable[None]] | None = None
+        self._own: FleetMember | None = None
+        self._lead: Lead | None = None
+        self._turned = asyncio.Event()
+        self._clock: tuple[float, float] | None = None
+
+    # -- what others ask
+
+    @property
+    def leads(self) -> bool:
+        return self.alone or (self._lead is not None and _seconds() < self._lead.until)
+
+    @property
+    def others(self) -> tuple[FleetMember, ...]:
+        return tuple(member for member in self.members if member.name != self.name)
+
+    def now(self) -> float:
+        """Unix seconds by the server's clock as far as it is known: the machines' own may differ by hours."""
+        if self._clock is None:
+            return time.time()
+        server, at = self._clock
+        return server + _seconds() - at
+
+    def as_json(self) -> dict[str, Any]:
+        """The `fleet` of GET /api/state: who shares the room; without members it has one relay."""
+        members = [member.as_json(self.leader) for member in self.members]
+        return {"name": self.name, "leader": self.leader, "members": members}
+
+    def home_of(self, agent: str) -> FleetMember | None:
+        """The other member where this agent lives; None where it lives here, or nowhere."""
+        own = {one.name for one in self._settings.current.agents}
+        if agent in own:
+            return None
+        return next(
+            (member for member in self.others if any(one["name"] == agent for one in member.agents)), None
+        )
+
+    def led(self, run: Run) -> Run:
+        """What runs `run` while this member leads."""
+        if self.alone:
+            return run
+
+        async def keep() -> None:
+            while True:
+                lead = await self._begins()
+                context = copy_context()
+                context.run(EPOCH.set, lead.epoch)
+                task = asyncio.create_task(_awaited(run), context=context)
+                ends = asyncio.create_task(self._ends(lead.epoch))
+                try:
+                    await asyncio.wait({task, ends}, return_when=asyncio.FIRST_COMPLETED)
+                finally:
+                    for each in (task, ends):
+                        each.cancel()
+                    await asyncio.gather(task, ends, return_exceptions=True)
+                if task.cancelled():
+                    continue
+                error = task.exception()
+                if error is None:
+                    return
+                if not isinstance(error, Fenced):
+                    raise error
+                await asyncio.sleep(BEAT_S)  # until the next sign of life says it too
+
+        return keep
+
+    async def is_dead(self, tx: Tx) -> Callable[[str], bool]:
+        """Which holder of a job is dead, by what this transaction sees."""
+        return await dead_holders(tx, self._settings.current)
+
+    # -- join and leave
+
+    async def join(self, agents: Sequence[Mapping[str, Any]]) -> None:
+        """Become a member. Raises CannotJoin."""
+        if self.alone:
+            return
+        settings = self._settings.current
+        joining = Joining(
+            self.name,
+            self._record.holder,
+            self._record.host,
+            str(settings.folder),
+            settings.ui.port,
+            relay.__version__,
+            tuple(agents),
+        )
+
+        async def work(tx: Tx) -> FleetMember:
+            before = await fleet.members(tx)
+            joined = await fleet.join(tx, joining)
+            await notices.joined(tx, joined, before, now=await tx.now())
+            return joined
+
+        self._own = await self._store.write(work, durable=True)
+        await self._look()
+
+    async def tell(self, agents: Sequence[Mapping[str, Any]], url: str = "", port: int = 0) -> str:
+        """Tell the others of this member's agents and place; why they cannot be as they are, '' = they can."""
+        if self._own is None:
+            return ""
+        own = self._own
+        told = replace(own, agents=tuple(agents), url=url or own.url, port=port or own.port)
+        if told == own:
+            return ""
+        try:
+            await self._store.write(lambda tx: fleet.publish(tx, own, told.agents, told.url, told.port))
+        except CannotJoin as error:
+            return str(error)
+        self._own = told
+        return ""
+
+    async def leave(self) -> None:
+        """This daemon stops."""
+        if self._own is None:
+            return
+        own, self._own, self._lead = self._own, None, None
+
+        async def work(tx: Tx) -> None:
+            await fleet.leave(tx, own.name, own.incarnation)
+            await notices.left(tx, own, await fleet.members(tx), now=await tx.now())
+
+        with contextlib.suppress(StoreError, self._store.errors, OSError):
+            await self._store.write(work, durable=True)
+
+    # -- tasks
+
+    async def run(self) -> None:
+        """Give signs of life for ever. Raises AnotherDaemon when another daemon has joined under this name."""
+        offset_s = 0.0
+        while self._own is not None:
+            asked, clock = _seconds(), time.time()
+            try:
+                async with asyncio.timeout(LEAD_S):
+                    beat = await self._store.write(
+                        lambda tx, own=self._own, off=offset_s: fleet.beat(  # type: ignore[misc]
+                            tx, own.name, own.incarnation, off
+                        ),
+                        single=True,
+                    )
+            except (TimeoutError, StoreError, self._store.transient, OSError) as error:
+                log.info("no sign of life given", reason=str(error) or type(error).__name__)
+            else:
+                took = _seconds() - asked
+                offset_s = beat.now - (clock + took / 2)
+                self._clock = (beat.now, asked + took / 2)
+                self.leader = beat.leader
+                self._set_lead(Lead(beat.epoch, asked + LEAD_S) if beat.leads else None)
+                if not beat.beats:
+                    await self._come_back()
+            if self._lead is not None and _seconds() >= self._lead.until:
+                self._set_lead(None)
+            await asyncio.sleep(BEAT_S)
+
+    async def follow(self) -> None:
+        """Keep what is known of the other members for ever."""
+        with contextlib.closing(self._store.wakeup([MEMBER])) as wakeup:
+            while True:
+                await self._look()
+                await wakeup.wait(LOOK_S)
+
+    async def watch(self) -> None:
+        """As the leader: mark members that are gone, for ever."""
+        lease_s = self._settings.current.fleet.lease_s
+        while True:
+            await asyncio.sleep(min(BEAT_S, lease_s / 4))
+            now = self.now()
+            seen = await self._store.read(fleet.members, single=True)
+            if not any(member.live and member.heartbeat_at < now - lease_s for member in seen):
+                continue
+            parks = self._settings.current.fleet.gone == "park"
+
+            async def work(tx: Tx, parks: bool = parks) -> None:
+                at = await tx.now()
+                for member in await fleet.mark_gone(tx, lease_s):
+                    await notices.gone(tx, member, parks=parks, now=at)
+
+            await self._store.write(work)
+
+    # -- inside
+
+    async def _look(self) -> None:
+        seen = tuple(await self._store.read(fleet.members, single=True))
+        shown = [replace(member, heartbeat_at=0.0, clock_offset_s=0.0) for member in seen]
+        known = [replace(member, heartbeat_at=0.0, clock_offset_s=0.0) for member in self.members]
+        self.members = seen
+        if shown != known and self.changed is not None:
+            await self.changed()
+
+    async def _come_back(self) -> None:
+        """This member counted as gone: it is there again, with the turns that it still runs."""
+        own = self._own
+        assert own is not None
+        running = self._turns.jobs
+
+        async def work(tx: Tx) -> bool:
+            back = await fleet.rejoin(tx, own.name, own.incarnation)
+            if back is None:
+                return False
+            now = await tx.now()
+            if not back.live:
+                await take_back(tx, running, own.holder, now=now)
+                await notices.back(tx, back, now=now)
+            return True
+
+        if not await self._store.write(work):
+            raise AnotherDaemon(f"another daemon has joined the fleet as {own.name}")
+
+    def _set_lead(self, lead: Lead | None) -> None:
+        before, self._lead = self._lead, lead
+        if (before and before.epoch) != (lead and lead.epoch):
+            log.info("this member leads" if lead else "this member does not lead", leader=self.leader)
+            self._turned.set()
+            self._turned = asyncio.Event()
+
+    async def _begins(self) -> Lead:
+        while not self.leads or self._lead is None:
+            await self._turned.wait()
+        return self._lead
+
+    async def _ends(self, epoch: int) -> None:
+        while self._lead is not None and self._lead.epoch == epoch:
+            await self._turned.wait()
+
+
+async def dead_holders(tx: Tx, settings: Settings, *, but: str = "") -> Callable[[str], bool]:
+    """Which holder of a job is dead: the daemons of members that left, of the member `but`, and of those that are
+    gone where their jobs do not stay with them."""
+    if settings.storage != "postgres":
+        return holder_is_dead
+    parks = settings.fleet.gone == "park"
+    holders = {
+        member.holder
+        for member in await fleet.members(tx)
+        if (member.live or (parks and member.state is fleet.MemberState.AWAY)) and member.name != but
+    }
+    return lambda holder: holder not in holders
+
+
+async def _awaited(run: Run) -> None:
+    await run()
+
+
+def _seconds() -> float:
+    # A machine that was suspended was away for that long, which the usual clock does not count.
+    return time.clock_gettime(getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC))

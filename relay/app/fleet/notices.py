@@ -1,0 +1,55 @@
+"""What the room says of its fleet. A line is said once: in the transaction that changed the member's row."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from relay.fleet.members import FleetMember
+from relay.room.journal import ledger
+from relay.store.ports import Tx
+
+
+async def joined(tx: Tx, member: FleetMember, before: Sequence[FleetMember], *, now: float) -> None:
+    """A daemon of this member has started. Nothing is said in a fleet of one."""
+    if not any(other.live and other.name != member.name for other in before):
+        return
+    known = next((other for other in before if other.name == member.name), None)
+    await _say(tx, member, "is here again" if known is not None else "joined the room", now, _agents(member))
+
+
+async def back(tx: Tx, member: FleetMember, *, now: float) -> None:
+    """A member that counted as gone gives signs of life again."""
+    await _say(tx, member, "is back", now, _agents(member))
+
+
+async def left(tx: Tx, member: FleetMember, members: Sequence[FleetMember], *, now: float) -> None:
+    """A daemon was stopped. Nothing is said where nobody else is here."""
+    if not any(other.live and other.name != member.name for other in members):
+        return
+    waits = f"Messages for {_listed(member)} wait until it is here again." if member.agents else ""
+    await _say(tx, member, "left the room", now, waits)
+
+
+async def gone(tx: Tx, member: FleetMember, *, parks: bool, now: float) -> None:
+    """A member gave no sign of life for too long."""
+    waits = ""
+    if member.agents:
+        under_way = "stays with it" if parks else "is queued again"
+        waits = f"{_listed(member)} cannot be reached: what was under way there {under_way}, and what comes waits."
+    await _say(tx, member, "gives no sign of life", now, waits)
+
+
+async def _say(tx: Tx, member: FleetMember, what: str, now: float, more: str) -> None:
+    text = f"The relay {member.name} {what}."
+    await ledger.say(tx, f"{text} {more}".rstrip(), now=now, meta={"notice": "fleet", "member": member.name})
+
+
+def _agents(member: FleetMember) -> str:
+    if not member.agents:
+        return ""
+    return f"{_listed(member)} {'lives' if len(member.agents) == 1 else 'live'} there."
+
+
+def _listed(member: FleetMember) -> str:
+    names = [str(agent["name"]) for agent in member.agents]
+    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"

@@ -1,0 +1,273 @@
+"""The members of a fleet: the relays of one database, and which of them leads (docs/fleet.md).
+
+Invariants: a member's row is changed only by its own daemon, by the leader's mark that it is gone, and by a person
+who forgets it. A new daemon of a member has the next incarnation, so what an older one still says changes nothing.
+Of any number of members one leads, by a lease in the database; each time somebody begins to lead, the epoch is new.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from pathlib import Path
+from typing import Any
+
+from relay.log import events
+from relay.log.encoding import dumps, loads
+from relay.log.events import Lane, NewEvent
+from relay.store.ports import Queries, Row, StoreError, Tx
+
+Q = Queries(Path(__file__).parent)
+#: What members of this relay tell each other, and the oldest form of it that it understands.
+PROTOCOL, FITS = 1, 1
+#: Seconds that the lead lasts without a sign of life, and between two of these.
+LEAD_S, BEAT_S = 6.0, 2.0
+#: An event for each change of who is here.
+MEMBER = "fleet.member"
+
+
+class CannotJoin(StoreError):
+    """This relay cannot be a member as it is configured; the message says why and what to do."""
+
+
+class MemberState(StrEnum):
+    LIVE = "live"
+    #: It gave no sign of life for `fleet.lease_s`.
+    AWAY = "away"
+    #: It was stopped.
+    LEFT = "left"
+
+
+@dataclass(frozen=True, slots=True)
+class FleetMember:
+    """One relay as the database has it. `agents`: what it tells of each of its agents. Times are Unix seconds of the
+    server's clock; `clock_offset_s`: the server's clock less the member's."""
+
+    name: str
+    incarnation: int
+    holder: str
+    state: MemberState
+    host: str
+    folder: str
+    port: int
+    url: str
+    version: str
+    protocol: int
+    fits: int
+    agents: tuple[Mapping[str, Any], ...]
+    joined_at: float
+    heartbeat_at: float
+    clock_offset_s: float = 0.0
+
+    @property
+    def live(self) -> bool:
+        return self.state is MemberState.LIVE
+
+    @classmethod
+    def of_row(cls, row: Row) -> FleetMember:
+        values = {**row, "state": MemberState(row["state"]), "agents": tuple(loads(row["agents"]))}
+        return cls(**values)
+
+    def as_json(self, leader: str) -> dict[str, Any]:
+        """As `relay fleet --json` and the page have it."""
+        return {
+            "name": self.name,
+            "state": str(self.state),
+            "leader": self.live and self.name == leader,
+            "host": self.host,
+            "folder": self.folder,
+            "url": self.url,
+            "version": self.version,
+            "joined_at": self.joined_at,
+            "heartbeat_at": self.heartbeat_at,
+            "clock_offset_s": round(self.clock_offset_s, 3),
+            "agents": [agent["name"] for agent in self.agents],
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Joining:
+    """What a daemon says of itself when it joins. `agents`: as of `FleetMember`; each has `name` and `shared`."""
+
+    name: str
+    holder: str
+    host: str
+    folder: str
+    port: int
+    version: str
+    agents: tuple[Mapping[str, Any], ...] = ()
+    protocol: int = PROTOCOL
+    fits: int = FITS
+    url: str = field(default="", kw_only=True)
+
+
+@dataclass(frozen=True, slots=True)
+class Beat:
+    """What came of a sign of life. `beats` False: this daemon counts as gone. `leads`: it leads, in `epoch`; `now`:
+    the server's clock, Unix seconds."""
+
+    beats: bool
+    leader: str
+    epoch: int
+    leads: bool
+    now: float
+
+
+async def members(tx: Tx) -> list[FleetMember]:
+    """All that the fleet knows, in the order in which they joined."""
+    return [FleetMember.of_row(row) for row in await tx.all(Q.members)]
+
+
+async def leader(tx: Tx, now: float) -> str:
+    """Who leads; '' = nobody at this moment."""
+    row = await tx.one(Q.leader)
+    return row["member"] if row is not None and row["until"] >= now else ""
+
+
+def refusal(new: Joining, known: Iterable[FleetMember]) -> str:
+    """Why a relay cannot join as it is, with what to do; '' = it can. Pure."""
+    others = [member for member in known if member.name != new.name]
+    for other in others:
+        if not other.live:
+            continue
+        if new.protocol < other.fits:
+            return (
+                f"this relay ({new.version}) is too old for this fleet: {other.name} runs {other.version}. Update "
+                "this one"
+            )
+        if other.protocol < new.fits:
+            return (
+                f"{other.name} ({other.host}, {other.folder}) runs relay {other.version}, which is too old for this "
+                f"one ({new.version}). Stop it there and update it first"
+            )
+        if new.port and (other.host, other.port) == (new.host, new.port):
+            return (
+                f"port {new.port} of {new.host} is the member {other.name}'s, in {other.folder}. Stop it there, or "
+                "give this one another port (`ui.port` in config.json)"
+            )
+    return next((told for told in (clash(agent, others) for agent in new.agents) if told), "")
+
+
+def clash(agent: Mapping[str, Any], others: Iterable[FleetMember]) -> str:
+    """Why a member cannot have this agent beside the others; '' = it can. A member that is away keeps its agents."""
+    for other in others:
+        theirs = next((one for one in other.agents if one["name"] == agent["name"]), None)
+        if theirs is None or (theirs.get("shared") and agent.get("shared")):
+            continue
+        gone = "" if other.live else f" (which is away; `relay fleet forget {other.name}` frees its agents)"
+        return (
+            f"the agent {agent['name']} lives at {other.name}{gone}. Give this one another name; or, if both are one "
+            'agent, set `"shared": true` for it at both'
+        )
+    return ""
+
+
+async def join(tx: Tx, new: Joining) -> FleetMember:
+    """Become a member, or the next daemon of one. Raises CannotJoin."""
+    known = await members(tx)
+    why = refusal(new, known)
+    if why:
+        raise CannotJoin(why)
+    before = next((member for member in known if member.name == new.name), None)
+    now = await tx.now()
+    await tx.execute(
+        Q.put_member,
+        name=new.name,
+        incarnation=before.incarnation + 1 if before is not None else 1,
+        holder=new.holder,
+        host=new.host,
+        folder=new.folder,
+        port=new.port,
+        url=new.url,
+        version=new.version,
+        protocol=new.protocol,
+        fits=new.fits,
+        agents=dumps([dict(agent) for agent in new.agents]),
+        now=now,
+    )
+    joined = next(member for member in await members(tx) if member.name == new.name)
+    await tell(tx, joined, "joined" if before is None else "back")
+    return joined
+
+
+async def tell(tx: Tx, member: FleetMember, what: str) -> None:
+    """Record what became of a member: joined, back, gone, left, changed or forgotten."""
+    outputs = {
+        "member": member.name,
+        "what": what,
+        "incarnation": member.incarnation,
+        "agents": [agent["name"] for agent in member.agents],
+    }
+    lane = Lane("room", f"fleet:{member.name}:{member.incarnation}", short=True)
+    await events.append(tx, NewEvent(MEMBER, lane, outputs=outputs))
+
+
+async def beat(tx: Tx, name: str, incarnation: int, offset_s: float) -> Beat:
+    """A sign of life; it renews the lead, or takes one that is free."""
+    row = await tx.one(Q.beat, name=name, incarnation=incarnation, offset_s=offset_s, lease_s=LEAD_S)
+    assert row is not None
+    return Beat(**row)
+
+
+async def rejoin(tx: Tx, name: str, incarnation: int) -> FleetMember | None:
+    """The daemon that counted as gone is there again; None: another one has joined in its place."""
+    known = next((member for member in await members(tx) if member.name == name), None)
+    if known is None or known.incarnation != incarnation:
+        return None
+    if known.live:
+        return known
+    await tx.execute(Q.set_state, name=name, incarnation=incarnation, state="live", now=await tx.now())
+    await tell(tx, known, "back")
+    return known
+
+
+async def leave(tx: Tx, name: str, incarnation: int) -> None:
+    """This daemon stops: whoever comes next may lead at once."""
+    known = next((member for member in await members(tx) if member.name == name), None)
+    if known is None or known.incarnation != incarnation:
+        return
+    await tx.execute(Q.set_state, name=name, incarnation=incarnation, state="left", now=await tx.now())
+    await tx.execute(Q.resign, name=name, incarnation=incarnation)
+    await tell(tx, known, "left")
+
+
+async def mark_gone(tx: Tx, lease_s: float) -> list[FleetMember]:
+    """Mark those that gave no sign of life for `lease_s`, and return them: each is returned once."""
+    now = await tx.now()
+    gone = [member for member in await members(tx) if member.live and member.heartbeat_at < now - lease_s]
+    for member in gone:
+        await tx.execute(
+            Q.set_state, name=member.name, incarnation=member.incarnation, state="away", now=None
+        )
+        await tell(tx, member, "gone")
+    return gone
+
+
+async def publish(
+    tx: Tx, member: FleetMember, agents: Sequence[Mapping[str, Any]], url: str, port: int
+) -> None:
+    """Tell the others what this member's agents are by now, and where it is. Raises CannotJoin for an agent that
+    lives elsewhere."""
+    others = [other for other in await members(tx) if other.name != member.name]
+    why = next((told for told in (clash(agent, others) for agent in agents) if told), "")
+    if why:
+        raise CannotJoin(why)
+    await tx.execute(
+        Q.set_told,
+        name=member.name,
+        incarnation=member.incarnation,
+        agents=dumps([dict(agent) for agent in agents]),
+        url=url,
+        port=port,
+    )
+    await tell(tx, member, "changed")
+
+
+async def forget(tx: Tx, name: str) -> FleetMember | None:
+    """Forget a member that is not live; None: there is none of that name, or it lives."""
+    known = next((member for member in await members(tx) if member.name == name), None)
+    if known is None or known.live or not await tx.execute(Q.forget_member, name=name):
+        return None
+    await tell(tx, known, "forgotten")
+    return known

@@ -1,0 +1,34 @@
+-- name: members
+SELECT name, incarnation, holder, state, host, folder, port, url, version, protocol, fits, agents, joined_at,
+  heartbeat_at, clock_offset_s
+FROM fleet_members ORDER BY joined_at, name
+
+-- name: put_member
+INSERT INTO fleet_members (name, incarnation, holder, state, host, folder, port, url, version, protocol, fits, agents,
+  joined_at, heartbeat_at, clock_offset_s)
+VALUES (:name, :incarnation, :holder, 'live', :host, :folder, :port, :url, :version, :protocol, :fits, :agents,
+  :now, :now, 0)
+ON CONFLICT (name) DO UPDATE SET incarnation = excluded.incarnation, holder = excluded.holder, state = 'live',
+  host = excluded.host, folder = excluded.folder, port = excluded.port, url = excluded.url,
+  version = excluded.version, protocol = excluded.protocol, fits = excluded.fits, agents = excluded.agents,
+  joined_at = excluded.joined_at, heartbeat_at = excluded.heartbeat_at
+
+-- name: set_state
+UPDATE fleet_members SET state = :state, heartbeat_at = CASE WHEN CAST(:now AS double precision) IS NULL
+  THEN heartbeat_at ELSE :now END
+WHERE name = :name AND incarnation = :incarnation
+
+-- name: set_told
+UPDATE fleet_members SET agents = :agents, url = :url, port = :port WHERE name = :name AND incarnation = :incarnation
+
+-- name: forget_member
+DELETE FROM fleet_members WHERE name = :name AND state <> 'live'
+
+-- name: beat
+SELECT beats, leader, epoch, leads, now FROM relay_fleet_beat(:name, :incarnation, :offset_s, :lease_s)
+
+-- name: resign
+UPDATE fleet_leader SET until = 0 WHERE member = :name AND incarnation = :incarnation
+
+-- name: leader
+SELECT member, epoch, until FROM fleet_leader

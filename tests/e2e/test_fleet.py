@@ -1,0 +1,178 @@
+"""Several relays on one PostgreSQL database are one room."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import signal
+from collections.abc import Sequence
+from typing import Any
+
+from tests import postgres
+from tests.e2e.conftest import Open
+from tests.outside import Outside, agent, eventually
+
+
+async def fleet_of(open_room: Open, *agents: Sequence[dict[str, Any]], **config: Any) -> list[Outside]:
+    """Members M1, M2, ... with these agents, on one new database, none of them started."""
+    server = postgres.server()
+    dsn = server.dsn(server.new_database())
+    made = []
+    for number, own in enumerate(agents, 1):
+        settings = {"name": f"M{number}", "lease_s": 4, **config}
+        one = await open_room(*own, start=False, storage="postgres", fleet=settings)
+        one.env = {"RELAY_POSTGRES_DSN": dsn}
+        made.append(one)
+    return made
+
+
+async def said(room: Outside) -> list[str]:
+    """What the room itself said, in its order."""
+    entries = (await room.get("/api/transcript?limit=200"))["entries"]
+    return [entry["body"] for entry in entries if entry["speaker"] == "RELAY"]
+
+
+async def test_a_message_at_one_member_is_answered_by_an_agent_of_another(open_room: Open) -> None:
+    one, two = await fleet_of(open_room, [agent("ALFA")], [agent("BRAVO")])
+    await one.start()
+    await two.start()
+    posted = await one.post("@BRAVO tok-there")
+    answer = await one.reply_to(posted["id"], "BRAVO")
+    assert (await two.reply_to(posted["id"], "BRAVO"))["id"] == answer["id"]
+    posted = await two.post("@ALFA @BRAVO tok-both")
+    for name in ("ALFA", "BRAVO"):
+        await two.reply_to(posted["id"], name)
+    told = await said(one)
+    assert (
+        len([line for line in told if line.startswith("The relay M2 joined the room. BRAVO lives there.")])
+        == 1
+    )
+
+
+def slow(room: Outside, seconds: float) -> None:
+    """Its agent of `slow.yaml` answers after so many seconds."""
+    (room.folder / "slow.yaml").write_text(
+        f"rules:\n  - match: .*\n    delay_s: {seconds}\n    say: tok-done\n"
+    )
+
+
+async def members(room: Outside) -> dict[str, dict[str, Any]]:
+    listed = await room.relay("fleet", "--json")
+    assert listed.code == 0, listed.all
+    return {member["name"]: member for member in json.loads(listed.out)["members"]}
+
+
+async def leads(room: Outside, name: str) -> bool:
+    return bool((await members(room))[name]["leader"])
+
+
+async def test_when_the_leader_is_killed_another_leads_and_what_waits_for_it_is_answered_once(
+    open_room: Open,
+) -> None:
+    one, two, three = await fleet_of(open_room, [agent("ALFA")], [agent("BRAVO")], [agent("CARL")])
+    for each in (one, two, three):
+        await each.start()
+    assert await leads(one, "M1")
+    one.kill()
+
+    async def led() -> bool:
+        return await leads(two, "M2") or await leads(two, "M3")
+
+    await eventually(led, "another member to lead")
+    await two.until_said(r"^The relay M1 gives no sign of life\. ALFA cannot be reached", speaker="RELAY")
+    # What the leader does goes on: a message that names nobody is routed, a command is answered.
+    posted = await three.post("/who")
+    await three.reply_to(posted["id"], "RELAY")
+    posted = await three.post("@ALFA @CARL tok-late")
+    await three.reply_to(posted["id"], "CARL")
+    assert (await two.agent("ALFA"))["away"] and (await two.agent("ALFA"))["member"] == "M1"
+    await one.start()
+    await two.reply_to(posted["id"], "ALFA")
+    answers = [entry for entry in await two.entries() if entry["in_reply_to"] == posted["id"]]
+    assert sorted(entry["speaker"] for entry in answers) == ["ALFA", "CARL"]
+    told = [line for line in await said(three) if line.startswith("The relay M1")]
+    assert [line.split(".")[0] for line in told] == [
+        "The relay M1 gives no sign of life",
+        "The relay M1 is here again",
+    ]
+
+
+async def test_a_member_that_stood_still_comes_back_with_its_turn_and_answers_once(open_room: Open) -> None:
+    one, two = await fleet_of(open_room, [agent("ALFA")], [agent("BRAVO", "slow.yaml")])
+    slow(two, 3)
+    await one.start()
+    await two.start()
+    posted = await one.post("@BRAVO go")
+
+    async def begun() -> bool:
+        return "active" in [job["state"] for job in await one.jobs()]
+
+    await eventually(begun, "the turn to begin")
+    assert two.process is not None
+    os.kill(two.process.pid, signal.SIGSTOP)
+    try:
+        await one.until_said(r"^The relay M2 gives no sign of life", speaker="RELAY")
+        assert (await members(one))["M2"]["state"] == "away"
+    finally:
+        os.kill(two.process.pid, signal.SIGCONT)
+    await one.until_said(r"^The relay M2 is back", speaker="RELAY")
+    await one.reply_to(posted["id"], "BRAVO")
+    await asyncio.sleep(4)  # as long as a second turn would take
+    answers = [entry for entry in await one.entries() if entry["in_reply_to"] == posted["id"]]
+    assert [entry["speaker"] for entry in answers] == ["BRAVO"]
+    assert (await members(one))["M2"]["state"] == "live"
+
+
+async def test_who_cannot_be_a_member_is_told_why(open_room: Open) -> None:
+    one, two, three = await fleet_of(open_room, [agent("ALFA")], [agent("ALFA")], [agent("CARL")])
+    await one.start()
+    refused = await two.relay("run")
+    assert refused.code == 1 and "the agent ALFA lives at M1" in refused.all, refused.all
+    # Forgotten only when it is away.
+    kept = await one.relay("fleet", "forget", "M1")
+    assert kept.code == 1 and "M1 is here" in kept.all
+    assert (await one.script("stop.sh")).code == 0
+    refused = await two.relay("run")
+    assert refused.code == 1 and "`relay fleet forget M1` frees its agents" in refused.all, refused.all
+    assert (await two.relay("fleet", "forget", "M1")).code == 0
+    await two.start()
+    port = json.loads((two.folder / ".relay" / "state.json").read_text())["port"]
+    settings = json.loads(three.path.read_text())
+    three.path.write_text(json.dumps({**settings, "ui": {"port": port}}))
+    refused = await three.relay("run")
+    assert refused.code == 1 and f"port {port} of " in refused.all and "the member M2's" in refused.all, (
+        refused.all
+    )
+
+
+async def test_a_shared_agent_is_run_by_whoever_is_there(open_room: Open) -> None:
+    one, two = await fleet_of(open_room, [agent("ALFA", shared=True)], [agent("ALFA", shared=True)])
+    await one.start()
+    await two.start()
+    one.kill()
+    posted = await two.post("@ALFA tok-shared")
+    await two.reply_to(posted["id"], "ALFA")
+
+
+async def test_a_turn_at_another_member_is_stopped(open_room: Open) -> None:
+    one, two = await fleet_of(open_room, [agent("ALFA")], [agent("BRAVO", "slow.yaml")])
+    slow(two, 60)
+    await one.start()
+    await two.start()
+    posted = await one.post("@BRAVO go")
+
+    async def state() -> list[str]:
+        return [job["state"] for job in await one.jobs() if job["message_id"] == posted["id"]]
+
+    async def active() -> bool:
+        return await state() == ["active"]
+
+    await eventually(active, "the turn to begin")
+    answered = await one.ask("POST", "/api/agents/BRAVO/cancel", json={"name": "ann"})
+    assert answered[0] == 200, answered
+
+    async def ended() -> bool:
+        return await state() == ["skipped"]
+
+    await eventually(ended, "the turn to end")
