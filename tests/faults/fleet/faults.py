@@ -84,7 +84,8 @@ async def kill_and_restart(fleet: Fleet, dice: random.Random, span_s: float) -> 
         await asyncio.sleep(dice.uniform(0.0, fleet.lease_s / 4))
     await member.until_open()
     # A start is said once; one that is killed before it is a member again says nothing.
-    return {gone(member.name): (0, 0), back(member.name): (1, 3)}
+    # A start may take longer than the lease.
+    return {gone(member.name): (0, 1), back(member.name): (1, 4)}
 
 
 def cut(how: Cut, pick: Pick) -> Fault:
