@@ -1,5 +1,6 @@
 """`scripts/faults [room|writes|rewinds|timeline|memory|landing]`: as many storms as wanted, each with its seed;
-`locks`: nobody is killed."""
+`locks`: nobody is killed. `fleet`: several relays in network namespaces, with options of its own
+(tests/faults/fleet/__main__.py)."""
 
 from __future__ import annotations
 
@@ -15,6 +16,7 @@ from pathlib import Path
 from tests import postgres
 from tests.acceptance.stores import STORES
 from tests.faults.contention import contention
+from tests.faults.fleet.__main__ import main as fleet
 from tests.faults.landing import kills_of_the_landing
 from tests.faults.memory import kills_of_the_memory
 from tests.faults.rewinds import rewinds
@@ -27,6 +29,8 @@ ATTEMPT_S = 0.5
 
 
 def main() -> int:
+    if sys.argv[1:2] == ["fleet"]:
+        return fleet(sys.argv[2:])
     options = argparse.ArgumentParser(prog="scripts/faults", description=__doc__)
     what = "room: people post (default); writes: agents write at every interface; "
     what += "rewinds: a process takes back and undoes; "

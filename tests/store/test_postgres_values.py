@@ -91,6 +91,8 @@ def test_rows_are_counted(status: str, rows: int) -> None:
         ("postgres://ann@/room?host=/run/pg&password=s3cret", "/run/pg/room"),
         ("postgres://ann:s3cret@[::1]:5432/room", "[::1]:5432/room"),
         ("postgres:///room", "localhost/room"),
+        ("postgres://ann:s3cret@db1,db2/room?target_session_attrs=primary", "db1,db2/room"),
+        ("postgres://ann:s3cret@db1:5432,db2:5433/room", "db1:5432,db2:5433/room"),
     ],
 )
 def test_an_address_shows_where_and_no_secret(dsn: str, place: str) -> None:
@@ -105,6 +107,7 @@ def test_an_address_shows_where_and_no_secret(dsn: str, place: str) -> None:
         "mysql://ann:s3cret@db/room",
         "host=db password=s3cret dbname=room",
         "postgres://ann:s3cret@db:port/room",
+        "postgres://ann:s3cret@db1:5432,db2:port/room",
         "postgres://ann:s3cret@db/",
         "postgres://ann:s3@cret@db/room",
         "postgres://ann:s3cret@db/ro\nom",

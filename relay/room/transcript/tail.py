@@ -165,15 +165,15 @@ class Transcript:
 
         `append` False: nothing was said since all was last found there.
         """
-        async with self._reading:
-            try:
-                await self._read_on()
-                if not append:
-                    return
-                while await self._append():
+        while True:
+            # Given back between two rounds: where others always say something, the end of a turn would wait for ever.
+            async with self._reading:
+                try:
                     await self._read_on()
-            finally:
-                self._step = None
+                    if not append or not await self._append():
+                        return
+                finally:
+                    self._step = None
 
     async def _watch(self) -> None:
         from watchfiles import awatch  # 60 ms that a start need not wait for
@@ -284,7 +284,9 @@ class Transcript:
                 await ledger.say(tx, notice.text, now=self._clock(), meta={"notice": notice.what})
             return admitted, after
 
-        admitted, after = await self._store.write(work)
+        # In a fleet on disk before others see it: their files have its line then, under this id. A server that forgot
+        # it would have it twice, from here under another id and from there.
+        admitted, after = await self._store.write(work, durable=self._in_order)
         self.ingested += admitted
         return after
 

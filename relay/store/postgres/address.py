@@ -72,7 +72,9 @@ def read_address(dsn: str, source: str) -> Address:
     )
     try:
         parts = urlsplit(dsn)
-        port = parts.port
+        # Of several hosts (HOST1:PORT1,HOST2:PORT2) each has a port of its own.
+        for place in parts.netloc.rpartition("@")[2].split(","):
+            _ = urlsplit(f"//{place}").port
     except ValueError:
         raise wrong from None
     # A `/`, `?` or `#` in a password ends the part that it stands in: the rest would be taken for a database's name,
@@ -94,8 +96,6 @@ def read_address(dsn: str, source: str) -> Address:
     _check_files(parts, source)
     # asyncpg understands several hosts and sockets; `place` shows the text between @ and /.
     host = parts.netloc.rpartition("@")[2] or _queried(parts, "host") or "localhost"
-    if port is not None and f":{port}" not in host:
-        host = f"{host}:{port}"
     return Address(dsn, f"{unquote(host)}/{database}")
 
 
