@@ -3,8 +3,8 @@
 Runs a daemon in a temporary folder with scripted agents and a fake Ollama that decides who answers, plays a
 short morning in it, and looks at it with Chromium (`RELAY_CHROMIUM`, else the system's). Writes
 docs/images/room.png and board.png, landing.png and approvals.png of another room
-(screenshots_landing.py), and airspace.png of a `relay demo`; with `--all`, every view, light, dark and at
-phone width, into FOLDER. The page must have been built (`npm run build` in web/).
+(screenshots_landing.py), airspace.png and swarm.png of a `relay demo` and its `--swarm`; with `--all`, every view,
+light, dark and at phone width, into FOLDER. The page must have been built (`npm run build` in web/).
 """
 
 from __future__ import annotations
@@ -17,6 +17,8 @@ import shutil
 import signal
 import sys
 import tempfile
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -205,11 +207,20 @@ async def every_view(browser: Browser, outside: Outside, folder: Path) -> None:
             await page.context.close()
 
 
-async def demo(browser: Browser, out: Path, folder: Path) -> None:
-    """The airspace in space, with a resolution advisory that stands."""
-    arguments = ["demo", "--stubborn", "--stay", "--only-with", "--folder", str(folder)]
+@asynccontextmanager
+async def demo(browser: Browser, folder: Path, *arguments: str) -> AsyncIterator[Page]:
+    """The page of a `relay demo`, which ends with the block."""
     room = await asyncio.create_subprocess_exec(
-        Path(sys.executable).with_name("relay"), *arguments, cwd=REPO, stdout=asyncio.subprocess.PIPE
+        *(
+            Path(sys.executable).with_name("relay"),
+            "demo",
+            "--only-with",
+            "--folder",
+            str(folder),
+            *arguments,
+        ),
+        cwd=REPO,
+        stdout=asyncio.subprocess.PIPE,
     )
     assert room.stdout is not None
     try:
@@ -221,6 +232,27 @@ async def demo(browser: Browser, out: Path, folder: Path) -> None:
         await context.add_init_script("localStorage.setItem('relay.name', 'ann')")
         page = await context.new_page()
         await page.goto(link[0].decode())
+        yield page
+        await context.close()
+    finally:
+        room.send_signal(signal.SIGINT)
+        # What it prints is read, so that it can end.
+        await room.communicate()
+
+
+async def swarm(browser: Browser, out: Path, folder: Path) -> None:
+    """The board while eight agents and two people work, with 200 items on it."""
+    async with demo(browser, folder, "--swarm") as page:
+        await show(page, "board")
+        done = page.get_by_test_id("column-done")
+        await expect(done).to_have_attribute("aria-label", re.compile(r"^Done, [6-9]\d$"), timeout=900_000)
+        await page.mouse.move(0, 0)
+        await page.screenshot(path=out / "swarm.png")
+
+
+async def airspace(browser: Browser, out: Path, folder: Path) -> None:
+    """The airspace in space, with a resolution advisory that stands."""
+    async with demo(browser, folder, "--stubborn", "--stay") as page:
         await show(page, "airspace")
         await page.get_by_test_id("air-space").click()
         await page.locator('[data-testid="advisory"][data-level="resolution"][data-open="true"]').click(
@@ -231,11 +263,6 @@ async def demo(browser: Browser, out: Path, folder: Path) -> None:
         await page.mouse.move(0, 0)
         await page.wait_for_timeout(6000)  # the glow of an advisory has ended
         await page.screenshot(path=out / "airspace.png")
-        await context.close()
-    finally:
-        room.send_signal(signal.SIGINT)
-        # What it prints is read, so that it can end.
-        await room.communicate()
 
 
 async def take(out: Path, all_views: Path | None) -> None:
@@ -264,7 +291,8 @@ async def take(out: Path, all_views: Path | None) -> None:
                 if all_views is not None:
                     await every_view(browser, outside, all_views)
                 await landing(browser, open_page, out, work.parent / "landing" / "shop")
-                await demo(browser, out, work.parent / "demo")
+                await airspace(browser, out, work.parent / "demo")
+                await swarm(browser, out, work.parent / "swarm")
                 await browser.close()
     finally:
         shutil.rmtree(work.parent, ignore_errors=True)

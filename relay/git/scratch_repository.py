@@ -12,6 +12,7 @@ import shutil
 from collections.abc import Iterable
 from pathlib import Path
 
+from relay.base.files import write_atomically
 from relay.git.checkout import Checkout
 from relay.git.run import Git
 
@@ -58,13 +59,16 @@ class ScratchRepository:
     def _write_borrowed(self) -> None:
         info = self.folder / "objects" / "info"
         info.mkdir(parents=True, exist_ok=True)
-        (info / "alternates").write_text("".join(f"{_quoted(path)}\n" for path in self._borrowed))
+        # In one step: a git that reads half a list takes objects that are there for missing.
+        borrowed = "".join(f"{_quoted(path)}\n" for path in self._borrowed)
+        write_atomically(info / "alternates", borrowed, 0o644, durable=False)
         cut = {
             line for path in self._borrowed.values() if path.is_file() for line in path.read_text().split()
         }
         shallow = self.folder / "shallow"
         if cut:
-            shallow.write_text("".join(f"{commit}\n" for commit in sorted(cut)))
+            lines = "".join(f"{commit}\n" for commit in sorted(cut))
+            write_atomically(shallow, lines, 0o644, durable=False)
         else:
             shallow.unlink(missing_ok=True)
 

@@ -10,12 +10,14 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import aiohttp
 import psutil
 
 from relay.app.demo.collide_scene import BOTH, PRICES
 from relay.app.demo.land_scene import FAILING, PAIR, TESTS
+from relay.app.demo.swarm.codebase import Item, items, stands
 from tests.git.repository import git
-from tests.outside import REPO
+from tests.outside import REPO, eventually
 
 #: Longer than a demo takes on a loaded machine of 2 cores; it has its own limits inside.
 LIMIT_S = 280.0
@@ -153,6 +155,83 @@ async def test_six_branches_land_and_main_is_never_red(tmp_path: Path) -> None:
     assert [passes(repository, commit) for commit in commits] == [True] * 7
     assert (told["red"], told["tested"]) == (0, True)
     assert left_over(folder) == []
+
+
+async def test_a_swarm_lands_all_and_what_is_lost_without_relay_is_what_git_says(tmp_path: Path) -> None:
+    """Four agents and two people. Each figure is looked at again, in the repositories that are left."""
+    folder = tmp_path / "demo"
+    words = ("--swarm", "--items", "24", "--agents", "4", "--pace", "0.2")
+    async with asyncio.TaskGroup() as group:
+        taken_out = group.create_task(take_one_out(folder / "with" / ".relay"))
+        code, told, story = await play(folder, *words)
+    assert (code, told["ok"]) == (0, True), story
+    work = items(told["seed"], 24)
+    with_it, without = told["runs"]
+    assert (with_it["relay"], without["relay"]) == (True, False)
+    # With relay: every item is on main, each merge of main is one that git does, and the tests pass.
+    repository = folder / "with" / "code"
+    assert with_it["found"]["landed"] == [item.number for item in work] == standing(repository, work)
+    assert (with_it["found"]["conflicts"], with_it["found"]["lost"]) == (0, [])
+    merges = [line.split() for line in git(repository, "log", "--merges", "--format=%P", "main").splitlines()]
+    assert len(merges) == with_it["found"]["merges"] == 24
+    assert not any(conflict(repository, ours, theirs) for ours, theirs in merges)
+    assert with_it["found"]["tests"] == "passed" and passes(repository, "main")
+    assert taken_out.result() and with_it["again"] == 1  # and it is done anew
+    done = {git(repository, "log", "-1", "--format=%an", commit).strip() for _, commit in merges}
+    assert {"ann", "bob"} <= done  # people do their part
+    # Without it: a real merge of each pair of commits ends as it was counted, and main has what was merged.
+    repository = folder / "without" / "code"
+    journals = (folder / "without").glob("journal-*.jsonl")
+    tried = [json.loads(line) for path in journals for line in path.read_text().splitlines()]
+    assert sorted(each["item"] for each in tried) == [item.number for item in work]
+    found = without["found"]
+    lost = sorted(each["item"] for each in tried if conflict(repository, each["onto"], each["commit"]))
+    assert (found["lost"], found["conflicts"]) == (lost, len(lost))
+    assert found["landed"] == standing(repository, work) == sorted({item.number for item in work} - {*lost})
+    assert (found["tests"] == "passed") == passes(repository, "main")
+    assert left_over(folder) == []
+
+
+async def take_one_out(room: Path) -> str:
+    """Somebody takes an agent's branch out of the landing queue; whose it was."""
+
+    async def address() -> Any:
+        state = room / "state.json"
+        return json.loads(state.read_text())["url"] if state.exists() else None
+
+    url = await eventually(address, "the room is open", within_s=60)
+    key = (room / "token").read_text().strip()
+    async with aiohttp.ClientSession(url, headers={"X-API-Key": key}) as http:
+
+        async def taken_out() -> str:
+            async with http.get("/api/landing") as answer:
+                agents = [entry["agent"] for entry in (await answer.json())["queue"]]
+            for agent in agents:
+                if agent not in ("ann", "bob"):
+                    async with http.post(f"/api/landing/{agent}/cancel", json={"name": "eve"}) as answer:
+                        if (await answer.json())["success"]:
+                            return str(agent)
+            return ""
+
+        return str(await eventually(taken_out, "a branch is in the queue", within_s=LIMIT_S))
+
+
+def standing(repository: Path, work: list[Item]) -> list[int]:
+    """The items whose whole change is on main."""
+    git(repository, "checkout", "-q", "--detach", "main")
+    return [item.number for item in work if stands(item, lambda path: (repository / path).read_text())]
+
+
+def conflict(repository: Path, ours: str, theirs: str) -> bool:
+    """Does `git merge` conflict? Merged for real, in the repository's checkout."""
+    git(repository, "checkout", "-q", "--detach", ours)
+    who = ("-c", "user.name=t", "-c", "user.email=t@t")
+    words = ["git", *who, "merge", "-q", "--no-ff", "--no-edit", theirs]
+    merged = subprocess.run(words, cwd=repository, capture_output=True, check=False)
+    if merged.returncode:
+        assert git(repository, "ls-files", "--unmerged")
+        git(repository, "merge", "--abort")
+    return merged.returncode != 0
 
 
 async def test_a_folder_that_is_used_is_left_alone(tmp_path: Path) -> None:

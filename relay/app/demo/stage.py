@@ -41,11 +41,8 @@ class DemoError(Exception):
     """The demo cannot go on; the message says why."""
 
 
-def build(
-    folder: Path, files: Mapping[str, str], agents: Sequence[Json], *, airspace: bool, port: int, **more: Any
-) -> Path:
-    """Make the codebase and the room's configuration, `more` of it too; gives the configuration's path. Blocks."""
-    code = folder / "code"
+def commit_codebase(code: Path, files: Mapping[str, str]) -> None:
+    """A repository with these files on its main branch. Blocks. Raises DemoError."""
     for name, text in files.items():
         (code / name).parent.mkdir(parents=True, exist_ok=True)
         (code / name).write_text(text)
@@ -64,6 +61,21 @@ def build(
         ran = subprocess.run(["git", *quiet, *words], cwd=code, capture_output=True, check=False)
         if ran.returncode:
             raise DemoError(f"git {words[0]} failed: {ran.stderr.decode(errors='replace').strip()}")
+
+
+def build(
+    folder: Path,
+    files: Mapping[str, str],
+    agents: Sequence[Json],
+    *,
+    airspace: bool,
+    port: int,
+    tick_s: float = 0.5,
+    **more: Any,
+) -> Path:
+    """Make the codebase and the room's configuration, `more` of it too; gives the configuration's path. `tick_s`: of
+    the airspace. Blocks."""
+    commit_codebase(folder / "code", files)
     settings = {
         "agents": list(agents),
         "workspace": {"repo": "code"},
@@ -76,7 +88,7 @@ def build(
         "merge": {"ladder": "git"},
         "airspace": {
             "enabled": airspace,
-            "tick_s": 0.5,
+            "tick_s": tick_s,
             "cooldown_s": 5,
             "answer_s": 30,
             "steer_s": 10,

@@ -24,6 +24,7 @@ from relay.app.demo import land_story, merge_story, rewind_story
 from relay.app.demo.narrator import Narrator, beside, console_of, until_interrupted
 from relay.app.demo.scene import AGENTS, APPROACH, JOBS
 from relay.app.demo.stage import LOOK_S, YOU, DemoError, Stage, build, open_stage, player
+from relay.app.demo.swarm import swarm_story
 from relay.base.terminal_text import fail
 
 #: Seconds to wait for an advisory that should come, and for a person being asked.
@@ -55,7 +56,16 @@ class Options:
     rewind: bool = False
     merge: bool = False
     land: bool = False
+    swarm: bool = False
+    seed: int = 1
+    items: int = 200
+    agents: int = 8
+    machines: int = 1
     as_json: bool = False
+
+    @property
+    def size(self) -> swarm_story.Size:
+        return swarm_story.Size(self.seed, self.items, self.agents, self.machines)
 
 
 @dataclass(slots=True)
@@ -99,6 +109,12 @@ async def play(options: Options, console: Console) -> tuple[dict[str, Any], str]
         for name, story in STORIES.items():
             if getattr(options, name):
                 return await story.play(folder, options.pace_s, options.port, narrator, stay=options.stay)
+        if options.swarm:
+            return await swarm_story.play(
+                *(folder, options.size, options.pace_s, options.port, narrator),
+                stay=options.stay,
+                only_with=options.only_with,
+            )
         return await _approach(folder, options, narrator)
     finally:
         if options.folder is None:
@@ -273,6 +289,22 @@ def arguments(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="landing instead: six branches land by the queue, one of which breaks the tests only with another",
     )
+    parser.add_argument(
+        "--swarm",
+        action="store_true",
+        help="many at once instead: 8 agents and 2 people do 200 items in one repository, with relay and without",
+    )
+    size = swarm_story.Size()
+    for name, says in (
+        ("seed", "makes its items"),
+        ("items", "how many there are"),
+        ("agents", "how many work on them"),
+        ("machines", "how many relays the agents are spread over"),
+    ):
+        known = getattr(size, name)
+        parser.add_argument(
+            f"--{name}", type=int, default=known, metavar="N", help=f"of --swarm: {says} ({known})"
+        )
     parser.add_argument("--json", dest="as_json", action="store_true", help="print the outcome as JSON")
 
 
@@ -280,11 +312,16 @@ def run(args: argparse.Namespace) -> int:
     """The command; gives its exit code."""
     if args.pace_s < 0:
         return fail("--pace must be 0 or more", 2)
-    instead = [f"--{name}" for name in STORIES if getattr(args, name)]
-    if instead and (args.stubborn or args.only_with):
+    instead = [f"--{name}" for name in (*STORIES, "swarm") if getattr(args, name)]
+    if instead and (args.stubborn or (args.only_with and not args.swarm)):
         return fail(f"{instead[0]} has no airspace; leave --stubborn and --only-with out", 2)
     if len(instead) > 1:
         return fail(f"{' and '.join(instead)} are {len(instead)} demos: give one", 2)
+    size = swarm_story.Size(args.seed, args.items, args.agents, args.machines)
+    if not args.swarm and size != swarm_story.Size():
+        return fail("--seed, --items, --agents and --machines are of --swarm", 2)
+    if wrong := size.wrong():
+        return fail(wrong, 2)
     options = Options(**{option.name: getattr(args, option.name) for option in fields(Options)})
     console = console_of(sys.stderr if options.as_json else sys.stdout)
     try:

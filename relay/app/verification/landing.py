@@ -271,14 +271,14 @@ class LandingQueue:
 
     async def _across(self, entry: Entry, links: Sequence[Link], main: str) -> list[str]:
         """What the entry and those before it do to each other in the code, named."""
-        found = []
-        for link in links:
-            ours, theirs = (link.entry.agent, link.entry.at_commit), (entry.agent, entry.at_commit)
-            found += [" ".join(conflict.said) for conflict in await self._git.across(ours, theirs)]
-        if not links:
-            theirs = (entry.agent, entry.at_commit)
-            found += [" ".join(conflict.said) for conflict in await self._git.across(("main", main), theirs)]
-        return found
+        theirs = (entry.agent, entry.at_commit)
+        sides = [(link.entry.agent, link.entry.at_commit) for link in links] or [("main", main)]
+        # All before it at once: only where that finds something is it worth a look at each, which names whose it is.
+        if len(sides) > 1 and not await self._git.across(("main", links[-1].commit), theirs):
+            return []
+        return [
+            " ".join(conflict.said) for ours in sides for conflict in await self._git.across(ours, theirs)
+        ]
 
     async def _land(self, links: Sequence[Link], main: str) -> bool:
         """Test the chain and land it; where it fails, find the one entry that breaks it, and go on with those behind

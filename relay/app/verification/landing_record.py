@@ -95,9 +95,13 @@ class LandingRecord:
         more = {"tested": tested is not None and tested.state is State.PASSED}
 
         async def also(tx: Tx) -> None:
+            now = await journal.load(tx, entry.number)
             ends = {"landed_as": commit, "verification": verification, "more": more}
             if await journal.end(tx, entry.number, EntryState.LANDED, **ends) is None:
                 raise _Said
+            if now.state is EntryState.ASKED:
+                # Asked once more between the main branch's move and this: for newer work, which has not landed.
+                await journal.ask(tx, now.agent, by=now.asker, task=now.task)
 
         with suppress(_Said):
             await self._registry.room.record(change, also)

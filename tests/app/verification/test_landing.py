@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
+from relay.airspace.pair_facts import SemanticConflict
 from relay.app.merge.exploration.winner import merge_by_git
 from relay.app.verification.landing_git import LandingGit
 from relay.config.merge import MergeSettings
@@ -345,6 +347,43 @@ async def test_a_contract_between_two_is_named_before_anything_runs(open_place: 
     assert any("price" in event.outputs["note"] for event in held)
     first = (await all_events(place.store, "verification.asked"))[0]
     assert held[0].pos < first.pos
+
+
+async def test_a_contract_is_found_in_a_longer_batch_too(open_place: Open) -> None:
+    place = await open_place(
+        files={"lib.py": "def price(n):\n    return n\n\n\ndef other():\n    return 1\n", "far.py": "x = 1\n"}
+    )
+    place.have(policy("unit", python("0")))
+    await place.work("AVA", {"lib.py": "def other():\n    return 1\n"})
+    await place.work("CLEO", {"far.py": "x = 2\n"})
+    await place.work("BEN", {"use.py": "from lib import price\n\nprint(price(3))\n"})
+    await place.land("AVA", "CLEO", "BEN")
+    notes = [event.outputs["note"] for event in await all_events(place.store, "landing.held")]
+    assert any("AVA" in note and "BEN" in note and "price" in note for note in notes), notes
+    assert not any("CLEO" in note for note in notes), notes
+
+
+async def test_a_batch_takes_one_look_across_files_for_each_branch(
+    open_place: Open, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A look at each two of them would make a batch of eight wait for 29."""
+    looks = []
+    across = LandingGit.across
+
+    async def counted(
+        self: LandingGit, ours: tuple[str, str], theirs: tuple[str, str]
+    ) -> Sequence[SemanticConflict]:
+        looks.append(theirs[0])
+        return await across(self, ours, theirs)
+
+    monkeypatch.setattr(LandingGit, "across", counted)
+    agents = ("AVA", "BEN", "CLEO", "DAN", "EVE")
+    place = await open_place(*agents)
+    place.have(policy("unit", python("0")))
+    for agent in agents:
+        await place.work(agent, {f"{agent.lower()}.py": "x = 1\n"})
+    assert [entry.state for entry in await place.land(*agents)] == [LANDED] * 5
+    assert sorted(looks) == sorted(agents)
 
 
 def test_least_entangled_first_and_nobody_waits_long() -> None:

@@ -212,3 +212,30 @@ async def test_an_entry_that_two_see_land_is_told_once(open_place: Open) -> None
     await place.queue._record.landed(stale, git(place.folder, "rev-parse", "main"))
     assert len([text for text in await place.messages() if "landed" in text]) == 1
     assert len(await all_events(place.store, "landing.landed")) == 1
+
+
+async def test_newer_work_that_is_asked_for_behind_the_move_lands_too(
+    open_place: Open, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whoever sees the main branch have their work may go on and ask again, before it is said that it has landed."""
+    place = await open_place()
+    place.have(policy("unit", python("0")))
+    await place.work("AVA", {"ava.py": "x = 1\n"})
+    first = await asked(place, "AVA")
+    move = place.queue._git.move
+
+    async def slow(links: Sequence[Link], main: str) -> list[str]:
+        left = await move(links, main)
+        monkeypatch.setattr(place.queue._git, "move", move)
+        await place.work("AVA", {"more.py": "x = 1\n"})
+        again = await asked(place, "AVA")
+        assert again.number == first.number
+        return left
+
+    monkeypatch.setattr(place.queue._git, "move", slow)
+    await place.queue.step()
+    await place.queue.drain()
+    assert (await place.entry(first.number)).state is LANDED
+    second = await place.entry(first.number + 1)
+    assert (second.agent, second.asker, second.state) == ("AVA", "ann", LANDED)
+    assert place.main("ava.py") == place.main("more.py") == "x = 1"
