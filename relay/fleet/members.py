@@ -23,6 +23,8 @@ Q = Queries(Path(__file__).parent)
 PROTOCOL, FITS = 1, 1
 #: Seconds that the lead lasts without a sign of life, and between two of these.
 LEAD_S, BEAT_S = 6.0, 2.0
+#: Seconds by which a member's clock may differ from the server's before the room says so.
+CLOCK_S = 30.0
 #: An event for each change of who is here.
 MEMBER = "fleet.member"
 
@@ -59,6 +61,11 @@ class FleetMember:
     joined_at: float
     heartbeat_at: float
     clock_offset_s: float = 0.0
+    clock_said: bool = False
+
+    @property
+    def wrong_clock(self) -> bool:
+        return abs(self.clock_offset_s) > CLOCK_S
 
     @property
     def live(self) -> bool:
@@ -66,8 +73,14 @@ class FleetMember:
 
     @classmethod
     def of_row(cls, row: Row) -> FleetMember:
-        values = {**row, "state": MemberState(row["state"]), "agents": tuple(loads(row["agents"]))}
-        return cls(**values)
+        return cls(
+            **{
+                **row,
+                "state": MemberState(row["state"]),
+                "agents": tuple(loads(row["agents"])),
+                "clock_said": bool(row["clock_said"]),
+            }
+        )
 
     def as_json(self, leader: str) -> dict[str, Any]:
         """As `relay fleet --json` and the page have it."""
@@ -242,6 +255,17 @@ async def mark_gone(tx: Tx, lease_s: float) -> list[FleetMember]:
         )
         await tell(tx, member, "gone")
     return gone
+
+
+async def note_clocks(tx: Tx) -> list[FleetMember]:
+    """Those whose clock has become wrong, or is right again: each is returned once for each change."""
+    changed = [
+        member for member in await members(tx) if member.live and member.wrong_clock != member.clock_said
+    ]
+    for member in changed:
+        said = int(member.wrong_clock)
+        await tx.execute(Q.set_clock_said, name=member.name, incarnation=member.incarnation, said=said)
+    return changed
 
 
 async def publish(

@@ -128,6 +128,9 @@ class Daemon:
             except ForeignTranscript as error:
                 raise CannotStart(str(error)) from error
         await parts.fleet.join(parts.agents.told())
+        if not parts.fleet.alone:
+            # From here on: whatever a start takes, it is no absence.
+            parts.supervisor.start("fleet", lambda: self._stay_sole(parts.fleet.run))
         await parts.recovery.recover()
         await parts.settle_before_work()
         await parts.agent_keys.clear(died_here if is_shared(store) else holder_is_dead)
@@ -176,7 +179,6 @@ class Daemon:
         lead("database-check", parts.trouble.check_database)
         start("sole", lambda: self._stay_sole(parts.store.stay_sole))
         if not parts.fleet.alone:
-            start("fleet", lambda: self._stay_sole(parts.fleet.run))
             start("fleet-members", parts.fleet.follow)
             start("fleet-stops", parts.steward.stop_turns)
             lead("fleet-watch", parts.fleet.watch)

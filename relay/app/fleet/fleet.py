@@ -103,7 +103,7 @@ class Fleet:
                 lead = await self._begins()
                 context = copy_context()
                 context.run(EPOCH.set, lead.epoch)
-                task = asyncio.create_task(_awaited(run), context=context)
+                task = asyncio.create_task(self._after_others(run), context=context)
                 ends = asyncio.create_task(self._ends(lead.epoch))
                 try:
                     await asyncio.wait({task, ends}, return_when=asyncio.FIRST_COMPLETED)
@@ -217,13 +217,13 @@ class Fleet:
                 await wakeup.wait(LOOK_S)
 
     async def watch(self) -> None:
-        """As the leader: mark members that are gone, for ever."""
+        """As the leader: mark members that are gone, and say whose clock is wrong, for ever."""
         lease_s = self._settings.current.fleet.lease_s
         while True:
             await asyncio.sleep(min(BEAT_S, lease_s / 4))
-            now = self.now()
-            seen = await self._store.read(fleet.members, single=True)
-            if not any(member.live and member.heartbeat_at < now - lease_s for member in seen):
+            seen = [member for member in await self._store.read(fleet.members, single=True) if member.live]
+            late = self.now() - lease_s
+            if not any(one.heartbeat_at < late or one.wrong_clock != one.clock_said for one in seen):
                 continue
             parks = self._settings.current.fleet.gone == "park"
 
@@ -231,6 +231,8 @@ class Fleet:
                 at = await tx.now()
                 for member in await fleet.mark_gone(tx, lease_s):
                     await notices.gone(tx, member, parks=parks, now=at)
+                for member in await fleet.note_clocks(tx):
+                    await notices.clock(tx, member, now=at)
 
             await self._store.write(work)
 
@@ -264,6 +266,15 @@ class Fleet:
         if not await self._store.write(work):
             raise AnotherDaemon(f"another daemon has joined the fleet as {own.name}")
 
+    async def _after_others(self, run: Run) -> None:
+        """Run it behind the last write of whoever led before: that one had the room's lock, or is refused."""
+
+        async def nothing(tx: Tx) -> None:
+            await tx.now()
+
+        await self._store.write(nothing)
+        await run()
+
     def _set_lead(self, lead: Lead | None) -> None:
         before, self._lead = self._lead, lead
         if (before and before.epoch) != (lead and lead.epoch):
@@ -293,10 +304,6 @@ async def dead_holders(tx: Tx, settings: Settings, *, but: str = "") -> Callable
         if (member.live or (parks and member.state is fleet.MemberState.AWAY)) and member.name != but
     }
     return lambda holder: holder not in holders
-
-
-async def _awaited(run: Run) -> None:
-    await run()
 
 
 def _seconds() -> float:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from relay.base.durations import rough_duration
 from relay.fleet.members import FleetMember
 from relay.room.journal import ledger
 from relay.store.ports import Tx
@@ -37,6 +38,20 @@ async def gone(tx: Tx, member: FleetMember, *, parks: bool, now: float) -> None:
         under_way = "stays with it" if parks else "is queued again"
         waits = f"{_listed(member)} cannot be reached: what was under way there {under_way}, and what comes waits."
     await _say(tx, member, "gives no sign of life", now, waits)
+
+
+async def clock(tx: Tx, member: FleetMember, *, now: float) -> None:
+    """A member's clock has become wrong. That it is right again is no news: nothing depends on it."""
+    if not member.wrong_clock:
+        return
+    way = "slow" if member.clock_offset_s > 0 else "fast"
+    differs = rough_duration(abs(member.clock_offset_s))
+    await ledger.say(
+        tx,
+        f"The clock of {member.name} is {differs} {way}. The room goes by the database's clock; set that machine's.",
+        now=now,
+        meta={"notice": "fleet", "member": member.name},
+    )
 
 
 async def _say(tx: Tx, member: FleetMember, what: str, now: float, more: str) -> None:

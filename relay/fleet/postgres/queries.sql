@@ -1,6 +1,6 @@
 -- name: members
 SELECT name, incarnation, holder, state, host, folder, port, url, version, protocol, fits, agents, joined_at,
-  heartbeat_at, clock_offset_s
+  heartbeat_at, clock_offset_s, clock_said
 FROM fleet_members ORDER BY joined_at, name
 
 -- name: put_member
@@ -17,6 +17,9 @@ ON CONFLICT (name) DO UPDATE SET incarnation = excluded.incarnation, holder = ex
 UPDATE fleet_members SET state = :state, heartbeat_at = CASE WHEN CAST(:now AS double precision) IS NULL
   THEN heartbeat_at ELSE :now END
 WHERE name = :name AND incarnation = :incarnation
+
+-- name: set_clock_said
+UPDATE fleet_members SET clock_said = :said WHERE name = :name AND incarnation = :incarnation
 
 -- name: set_told
 UPDATE fleet_members SET agents = :agents, url = :url, port = :port WHERE name = :name AND incarnation = :incarnation

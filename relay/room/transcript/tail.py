@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import errno
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -142,6 +143,8 @@ class Transcript:
                     self._caught_up = True
                     self._trouble = ""
                 except OSError as error:
+                    if not self._trouble:
+                        await self._say_unwritten(error)
                     self._trouble = f"the transcript {self.path} cannot be used: {error.strerror}"
                     if isinstance(error, NotRegular):
                         self._trouble += "; move it away"
@@ -154,6 +157,17 @@ class Transcript:
                     async with asyncio.timeout(POLL_S):
                         await self._wake.wait()
                 self._wake.clear()
+
+    async def _say_unwritten(self, error: OSError) -> None:
+        """The other members hear that this one's file is behind: the room itself is not."""
+        if not self._member or error.errno not in (errno.ENOSPC, errno.EDQUOT):
+            return
+        text = (
+            f"The disk of {self._member} is full: its transcript file is behind. The room has every entry, and they come "
+            "into the file once there is space."
+        )
+        meta = {"notice": "transcript", "member": self._member}
+        await self._store.write(lambda tx: ledger.say(tx, text, now=self._clock(), meta=meta))
 
     async def catch_up(self) -> None:
         """Read the file to its end and append all that it lacks: a member does so before it accepts anything. Raises

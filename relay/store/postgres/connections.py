@@ -24,7 +24,7 @@ SCHEMA = "relay"
 #: Connections with one purpose each: general writes, long reads, LISTEN. The others are shared.
 KEPT = 3
 #: Seconds after which the server ends a transaction that says nothing (a stopped process must not hold the room).
-IDLE_S = 15
+IDLE_S = 8
 #: Seconds for one statement beyond the wait for a lock, then the connection counts as lost (a cut network).
 STATEMENT_S = 30.0
 LONG_STATEMENT_S = 600.0

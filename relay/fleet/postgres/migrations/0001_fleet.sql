@@ -15,7 +15,8 @@ CREATE TABLE fleet_members (
   agents TEXT COLLATE "C" NOT NULL DEFAULT '[]',
   joined_at DOUBLE PRECISION NOT NULL,
   heartbeat_at DOUBLE PRECISION NOT NULL,
-  clock_offset_s DOUBLE PRECISION NOT NULL DEFAULT 0
+  clock_offset_s DOUBLE PRECISION NOT NULL DEFAULT 0,
+  clock_said INTEGER NOT NULL DEFAULT 0
 );
 
 -- Who does what one member must do alone: one row. An epoch belongs to one daemon's one time as the leader.
@@ -28,7 +29,7 @@ CREATE TABLE fleet_leader (
 );
 INSERT INTO fleet_leader VALUES (1, '', 0, 0, 0);
 
--- A leader's transaction calls it behind the room's lock, which whoever takes over holds shared.
+-- A leader's transaction calls it behind the room's lock. Whoever takes over takes that lock once before it begins.
 CREATE FUNCTION relay_fence(mine bigint) RETURNS void LANGUAGE plpgsql AS $$
 BEGIN
   IF NOT EXISTS (SELECT FROM fleet_leader l WHERE l.epoch = mine) THEN
@@ -36,8 +37,18 @@ BEGIN
   END IF;
 END $$;
 
+-- What was said in the room stands in every member's file a moment later. So no failover of the server may take it back:
+-- a member would read its own line as another one's.
+CREATE FUNCTION relay_message_lasts() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+  PERFORM set_config('synchronous_commit', 'on', true);
+  RETURN NULL;
+END $$;
+CREATE TRIGGER lasts BEFORE INSERT ON messages FOR EACH STATEMENT EXECUTE FUNCTION relay_message_lasts();
+
 -- A sign of life: the member's row, and the lead where it is this member's or free. `beats` false: nothing of this
--- member's was changed, since it counts as away, or another daemon of its name has joined.
+-- member's was changed, since it counts as away, or another daemon of its name has joined. It takes no lock of the room's:
+-- a process that hangs within a transaction makes nobody look dead.
 CREATE FUNCTION relay_fleet_beat(
   own text, mine bigint, offset_s double precision, lease_s double precision,
   OUT beats boolean, OUT leader text, OUT epoch bigint, OUT leads boolean, OUT now double precision
@@ -45,7 +56,6 @@ CREATE FUNCTION relay_fleet_beat(
 DECLARE
   lead fleet_leader;
 BEGIN
-  PERFORM relay_lock_shared();
   now := relay_now();
   UPDATE fleet_members m SET heartbeat_at = now, clock_offset_s = offset_s
   WHERE m.name = own AND m.incarnation = mine AND m.state = 'live';
