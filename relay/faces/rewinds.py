@@ -66,10 +66,13 @@ class MainBranchLog(Protocol):
 
 
 class RewindService:
-    """The rewinds of one room. `registry`: its worktrees, opened; `log`: records the main branch."""
+    """The rewinds of one room. `registry`: its worktrees, opened; `log`: records the main branch; `member`: of the
+    fleet, whose worktrees they are."""
 
-    def __init__(self, store: Store, registry: WorktreeRegistry, log: MainBranchLog) -> None:
-        self._store, self._registry, self._log = store, registry, log
+    def __init__(
+        self, store: Store, registry: WorktreeRegistry, log: MainBranchLog, member: str = ""
+    ) -> None:
+        self._store, self._registry, self._log, self._member = store, registry, log, member
         #: One for all requests, so that they wait for each other and for the start.
         self._made: tuple[Checkout, Rewinds] | None = None
 
@@ -261,7 +264,7 @@ class RewindService:
             )
         if self._made is None or self._made[0] != main:
             scratch = self._registry.scratch
-            self._made = main, Rewinds(self._store, scratch, main, KeptSnapshots(scratch, main))
+            self._made = main, Rewinds(self._store, scratch, main, KeptSnapshots(scratch, main), self._member)
         return self._made[1]
 
     def _worktree_at(self, operation: Operation | None) -> TrackedWorktree | None:

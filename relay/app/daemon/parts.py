@@ -127,7 +127,7 @@ class Parts:
         self.conflicts = ConflictLog(store, self.airspace.scanner, findings)
         self.behaviour = BehaviourChecks(store, settings, self.worktrees.registry, findings)
         self.journal = TimelineJournal(store, self.worktrees.registry)
-        self.rewinds = RewindService(store, self.worktrees.registry, self.timeline)
+        self.rewinds = RewindService(store, self.worktrees.registry, self.timeline, now.member)
         self.moments = TimelineService(store, self.worktrees.registry)
         self.coordination = CoordinationTasks(store, settings, self.services, self.turns)
         self.memory = RoomMemory(store, settings)

@@ -185,7 +185,9 @@ async def _begin(
     await hop_limit.worked(tx)
     session = state["session"] or new_session(policy.agent)
     if not state["session"]:
-        await tx.execute(Q.set_session, name=policy.agent, session=session, resume=None)
+        await tx.execute(
+            Q.set_session, name=policy.agent, session=session, resume=None, resume_at=policy.member
+        )
     await helpers.fold(tx, Lane(session, policy.agent), "its turn was cut off", role=policy.role)
     rows = await tx.all(Q.messages_by_ids, ids=dumps([job.message_id for job in jobs]))
     asking = {row["id"]: message_of_row(row) for row in rows}
@@ -234,7 +236,8 @@ async def _begin(
         context="\n".join(message_text(message) for message in shown),
         shown_number=upto,
         session=session,
-        resume=state["resume"],
+        # Another machine's program does not know the conversation.
+        resume=state["resume"] if state["resume_at"] in ("", policy.member) else None,
         event_id=event.id,
         started_at=now,
         given=given,

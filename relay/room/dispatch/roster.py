@@ -37,6 +37,8 @@ class Policy:
     names: tuple[str, ...] = ()
     #: The role of its events (`agents[].role`).
     role: str = "agent"
+    #: The member of the fleet that runs its turns; "" where a room has one relay.
+    member: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -80,7 +80,8 @@ class NewOperation:
     `worktree`: the name under which the log knows the worktree that is written; empty = none is.
     `answer`: what is answered, without its event's id. `lane`: what is taken back, as it was asked for;
     `author`: who asks, on `by`. `causes`: the newest events that it takes out;
-    `removed`: those of which nothing stays. `source_key`: makes it happen once."""
+    `removed`: those of which nothing stays. `source_key`: makes it happen once. `member`: of the fleet, on whose
+    machine `place` is."""
 
     kind: str
     of: str | None
@@ -98,6 +99,7 @@ class NewOperation:
     removed: Sequence[str] = field(default=())
     worktree: str = ""
     source_key: str | None = None
+    member: str = ""
 
 
 async def begin(tx: Tx, new: NewOperation) -> Event:
@@ -121,6 +123,7 @@ async def begin(tx: Tx, new: NewOperation) -> Event:
         "before": new.before,
         "by": new.author,
         "worktree": new.worktree,
+        **({"member": new.member} if new.member else {}),
     }
     event = await events.append(
         tx,

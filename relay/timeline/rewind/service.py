@@ -14,6 +14,7 @@ import asyncio
 import re
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -70,8 +71,17 @@ BRANCHES = "rw/"
 class Rewinds:
     """The rewinds of one repository, whose main checkout is `main`."""
 
-    def __init__(self, store: Store, scratch: ScratchRepository, main: Checkout, kept: KeptSnapshots) -> None:
+    def __init__(
+        self,
+        store: Store,
+        scratch: ScratchRepository,
+        main: Checkout,
+        kept: KeptSnapshots,
+        member: str = "",
+    ) -> None:
+        """`member`: whose checkouts they write; what another member began is for that one to settle."""
         self._store, self._scratch, self._main, self._kept = store, scratch, main, kept
+        self._member = member
         self._applier = RewindApplier(scratch, main)
         self._one_at_a_time = asyncio.Lock()
 
@@ -395,6 +405,7 @@ class Rewinds:
             await self.check(plan)
             kept = await self._keep(new.before, plan.parents, new.lane, f"before a rewind of {new.lane}")
             await self._keep(new.after, [kept.commit], new.lane, f"after a rewind of {new.lane}")
+            new = replace(new, member=self._member)
             event = await self._store.write(lambda tx: history.begin(tx, new), durable=True)
             operation = await self._store.read(lambda tx: history.of_event(tx, event.id))
             assert operation is not None
@@ -425,13 +436,13 @@ class Rewinds:
 
     async def _settle(self) -> list[Operation]:
         found = await self._store.read(history.begun)
-        for operation in found:
-            await self._settle_one(operation)
-        return found
+        return [operation for operation in found if await self._settle_one(operation)]
 
-    async def _settle_one(self, operation: Operation) -> None:
+    async def _settle_one(self, operation: Operation) -> bool:
         event = await self._store.read(lambda tx: events.get(tx, operation.event))
         assert event is not None
+        if event.inputs.get("member", self._member) != self._member:
+            return False
         outcome = await self._applier.recover(operation, event)
         log.info("a rewind was settled", event_id=operation.event, outcome=outcome.value)
 
@@ -443,3 +454,4 @@ class Rewinds:
                 await history.give_up(tx, operation, "the process that carried it out was ended", by)
 
         await self._store.write(settle, durable=True)
+        return True
