@@ -8,12 +8,10 @@ from __future__ import annotations
 
 import structlog
 
-from relay.model import Fault, Refusal
+from relay.model import CUT_OFF, Fault, Refusal
 from relay.store.failures import trouble_of
 from relay.store.ports import is_away
 
-#: The code of an answer while there is no connection to the database. Such an answer is a 503, and passes.
-CUT_OFF = "cut_off"
 log = structlog.get_logger(__name__)
 
 
