@@ -48,9 +48,7 @@ class Down(Exception):
 class Refused(Exception):
     """The room refused. `passing` refusals (too busy, not ready) are worth another attempt."""
 
-    def __init__(
-        self, status: int, message: str, fix: str = "", wait_s: float = 1.0, code: str = ""
-    ) -> None:
+    def __init__(self, status: int, message: str, fix: str = "", wait_s: float = 1.0, code: str = "") -> None:
         super().__init__(f"{message} {fix}".strip())
         self.status, self.wait_s, self.code = status, wait_s, code
         self.passing = status in (429, 503)

@@ -208,7 +208,9 @@ def test_what_waits_for_a_machine_says_so(view: RoomView) -> None:
 def test_a_room_without_its_database_keeps_what_is_written(view: RoomView) -> None:
     cut = Wire("cut", "This relay is cut off.", 1.0)
     (line,) = plain(view.on_wire(cut, NOW))
-    assert line.startswith("· This relay is cut off. What you write is kept here and sent when the room is back")
+    assert line.startswith(
+        "· This relay is cut off. What you write is kept here and sent when the room is back"
+    )
     assert view.on_wire(cut, NOW) == []
     assert "cut off from the database" in plain([view.toolbar(NOW)])[0]
     view.posts.append(Post("hi", "1", waits="cut off"))
