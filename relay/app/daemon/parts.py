@@ -93,6 +93,7 @@ class Parts:
         self.roster, self.turns = Roster(rules=rules_of(now)), RunningTurns()
         self.fleet = Fleet(store, settings, record, self.turns)
         self.fleet.changed = self._meet
+        self.fleet.show = lambda: self.live.publish("fleet", self.fleet.as_json())
         self.supervisor = Supervisor(store)
         self.judge = judge = LockCheck(fold=fold)
         holds = RoomHolds(fold=fold, root=top_of(now.repo))

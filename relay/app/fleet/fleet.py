@@ -43,7 +43,7 @@ class Lead:
 
 
 class Fleet:
-    """`changed` is called when another member's agents or its state changed."""
+    """`changed` is called when another member's agents or its state changed, `show` when what people see did."""
 
     def __init__(
         self, store: Store, settings: LiveSettings, record: InstanceRecord, turns: RunningTurns
@@ -57,6 +57,7 @@ class Fleet:
         #: Who leads, as last heard.
         self.leader = ""
         self.changed: Callable[[], Awaitable[None]] | None = None
+        self.show: Callable[[], None] | None = None
         self._own: FleetMember | None = None
         self._lead: Lead | None = None
         self._turned = asyncio.Event()
@@ -201,7 +202,9 @@ class Fleet:
                 took = _seconds() - asked
                 offset_s = beat.now - (clock + took / 2)
                 self._clock = (beat.now, asked + took / 2)
-                self.leader = beat.leader
+                before, self.leader = self.leader, beat.leader
+                if before != self.leader and self.show is not None:
+                    self.show()
                 self._set_lead(Lead(beat.epoch, asked + LEAD_S) if beat.leads else None)
                 if not beat.beats:
                     await self._come_back()
@@ -244,7 +247,11 @@ class Fleet:
         shown = [replace(member, heartbeat_at=0.0, clock_offset_s=0.0) for member in seen]
         known = [replace(member, heartbeat_at=0.0, clock_offset_s=0.0) for member in self.members]
         self.members = seen
-        if shown != known and self.changed is not None:
+        if shown == known:
+            return
+        if self.show is not None:
+            self.show()
+        if self.changed is not None:
             await self.changed()
 
     async def _come_back(self) -> None:

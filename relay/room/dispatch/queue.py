@@ -145,13 +145,16 @@ class Prospect:
     probes: bool = False
 
 
-async def prospect(tx: Tx, policy: Policy, now: float) -> Prospect:
-    """The same questions as `claim_next_dispatch` asks, in its order, before a person is told that it is tried."""
+async def prospect(tx: Tx, policy: Policy, now: float, *, absence: str = "") -> Prospect:
+    """The same questions as `claim_next_dispatch` asks, in its order, before a person is told that it is tried.
+    `absence`: why the agent's machine cannot be reached, "" = it can."""
     if policy.unable:
         return Prospect(policy.unable, able=False)
     state = await tx.one(Q.agent, name=policy.agent)
     if state is not None and state["paused"]:
         return Prospect(f"it is paused, and waits for `/resume @{policy.agent}`")
+    if absence:
+        return Prospect(f"it waits for its machine: {absence}")
     breaker, verdict = (await load_breaker(tx, policy)).ask(now)
     if verdict is Verdict.WAIT:
         return Prospect(f"it is rate limited, and waits until {clock_time(breaker.parked_until or now, now)}")
