@@ -118,6 +118,7 @@ class Parts:
             live=self.live,
             board=board,
             judge=judge,
+            fleet=self.fleet,
         )
         self.services = replace(services, intents=IntentService(store, settings, self.airspace.live))
         self.gauges = MetricGauges(store, self.services.metrics)
@@ -252,6 +253,7 @@ class Parts:
     async def _meet(self) -> None:
         """Another member of the fleet has changed."""
         self.agents.meet(self.fleet.others)
+        self.airspace.one.met()
         self.workers.poke()
         await self.states.publish()
 

@@ -59,7 +59,7 @@ async def run(store: Store, settings: Settings, args: argparse.Namespace) -> tup
                 return _pulled(done, await _merge(store, settings, checkout, args.remote), args.remote)
             await exchange.keep()
             shared, passed = settings.timeline.share, settings.timeline.not_secret
-            sharing = Sharing.of(shared, await asyncio.to_thread(_secrets, settings), passed)
+            sharing = Sharing.of(shared, await asyncio.to_thread(room_secrets, settings), passed)
             value, text = _pushed(await exchange.push(args.remote, sharing), args.remote)
             if not settings.timeline.share:
                 text += "\nNobody is shared: name agents and people in `timeline.share`."
@@ -80,7 +80,7 @@ async def _merge(store: Store, settings: Settings, checkout: Checkout, remote: s
         return await merge_timelines(store, checkout.git, scratch.git(checkout), kept, by, remote)
 
 
-def _secrets(settings: Settings) -> list[str]:
+def room_secrets(settings: Settings) -> list[str]:
     """The room's token, which looks like nothing."""
     try:
         return [read_regular(settings.token_path).decode().strip()]
