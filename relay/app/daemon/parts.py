@@ -144,6 +144,7 @@ class Parts:
             services.work.claims,
             self._printed,
             self.airspace.protocol,
+            self.fleet,
         )
         follow.check_acyclic(
             [
