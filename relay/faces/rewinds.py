@@ -81,7 +81,7 @@ class RewindService:
         worktree that it stands in; GitError, OSError."""
         if self._registry.main is None:
             return []
-        begun = await self._store.read(history.begun)
+        begun = await self._store.read(lambda tx: history.begun(tx, self._member))
         async with AsyncExitStack() as held:
             await held.enter_async_context(self._registry.exclusive)
             worktrees = [worktree for each in begun if (worktree := self._worktree_at(each)) is not None]

@@ -16,7 +16,7 @@ IGNORED = "*.yaml\n*.sh\n.venv\nconfig.json\nspeaker.lock\nrelay\nscripts\ndaemo
 
 
 async def clones(open_room: Open, bare: Path, *names: str, remote: bool = True, **more: Any) -> list[Outside]:
-    """Members with an agent each and a clone of one codebase, none of them started. `remote`: they know where from."""
+    """Members with an agent each and a clone of one codebase, none started. `remote`: they know where from."""
     rooms = await fleet_of(open_room, *([agent(name)] for name in names))
     for room in rooms:
         settings = {**json.loads(room.path.read_text()), "airspace": {"tick_s": 0.2}, **more}

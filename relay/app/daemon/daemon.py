@@ -211,7 +211,7 @@ class Daemon:
         lead("behaviour-checks", parts.behaviour.run)
         parts.airspace.start(start, lead)
         parts.coordination.start(start, lead)
-        parts.verification.start(lead)
+        parts.verification.start(start, lead)
         start(
             "metrics",
             lambda: parts.metrics.run(parts.store, parts.roster, parts.transcript, server.hub, watchdog),

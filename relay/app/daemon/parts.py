@@ -146,6 +146,7 @@ class Parts:
             services.work.claims,
             self._printed,
             self.airspace.protocol,
+            self.fleet,
         )
         follow.check_acyclic(
             [
@@ -285,7 +286,7 @@ class Parts:
 
     async def settle_before_work(self) -> None:
         """As `settle_rewinds`, before anybody works in the worktrees. What git cannot do now is tried again later."""
-        if await self.store.read(history.begun):
+        if await self.store.read(lambda tx: history.begun(tx, self.settings.current.member)):
             try:
                 await self.settle_rewinds()
             except (GitError, OSError) as error:

@@ -16,7 +16,7 @@ import structlog
 
 from relay.airspace.shared.shared_work import SharedWork
 from relay.airspace.worktrees.registry import WorktreeRegistry
-from relay.app.timeline.exchange import room_secrets
+from relay.app.runtime.room_token import room_secrets
 from relay.base.terminal_text import safe_line
 from relay.config.settings import LiveSettings
 from relay.git.kept_snapshots import ref_component

@@ -197,9 +197,14 @@ async def give_up(tx: Tx, operation: Operation, reason: str, by: Lane) -> None:
     await tx.execute(Q.set_rewind_state, pos=operation.pos, state=State.GIVEN_UP.value)
 
 
-async def begun(tx: Tx) -> list[Operation]:
-    """What a process that was ended has left unsettled, the oldest first."""
-    return [_operation(row) for row in await tx.all(Q.begun_rewinds)]
+async def begun(tx: Tx, member: str = "") -> list[Operation]:
+    """What a process of this member of the fleet was ended at and has left unsettled, the oldest first."""
+    found = []
+    for operation in map(_operation, await tx.all(Q.begun_rewinds)):
+        event = await events.get(tx, operation.event)
+        if event is None or event.inputs.get("member", member) == member:
+            found.append(operation)
+    return found
 
 
 async def of_event(tx: Tx, event: str) -> Operation | None:

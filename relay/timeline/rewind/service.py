@@ -72,16 +72,10 @@ class Rewinds:
     """The rewinds of one repository, whose main checkout is `main`."""
 
     def __init__(
-        self,
-        store: Store,
-        scratch: ScratchRepository,
-        main: Checkout,
-        kept: KeptSnapshots,
-        member: str = "",
+        self, store: Store, scratch: ScratchRepository, main: Checkout, kept: KeptSnapshots, member: str = ""
     ) -> None:
         """`member`: whose checkouts they write; what another member began is for that one to settle."""
-        self._store, self._scratch, self._main, self._kept = store, scratch, main, kept
-        self._member = member
+        self._store, self._scratch, self._main, self._kept, self._member = store, scratch, main, kept, member
         self._applier = RewindApplier(scratch, main)
         self._one_at_a_time = asyncio.Lock()
 
@@ -405,8 +399,8 @@ class Rewinds:
             await self.check(plan)
             kept = await self._keep(new.before, plan.parents, new.lane, f"before a rewind of {new.lane}")
             await self._keep(new.after, [kept.commit], new.lane, f"after a rewind of {new.lane}")
-            new = replace(new, member=self._member)
-            event = await self._store.write(lambda tx: history.begin(tx, new), durable=True)
+            ours = replace(new, member=self._member)
+            event = await self._store.write(lambda tx: history.begin(tx, ours), durable=True)
             operation = await self._store.read(lambda tx: history.of_event(tx, event.id))
             assert operation is not None
             try:
@@ -435,14 +429,14 @@ class Rewinds:
             return await self._settle()
 
     async def _settle(self) -> list[Operation]:
-        found = await self._store.read(history.begun)
-        return [operation for operation in found if await self._settle_one(operation)]
+        found = await self._store.read(lambda tx: history.begun(tx, self._member))
+        for operation in found:
+            await self._settle_one(operation)
+        return found
 
-    async def _settle_one(self, operation: Operation) -> bool:
+    async def _settle_one(self, operation: Operation) -> None:
         event = await self._store.read(lambda tx: events.get(tx, operation.event))
         assert event is not None
-        if event.inputs.get("member", self._member) != self._member:
-            return False
         outcome = await self._applier.recover(operation, event)
         log.info("a rewind was settled", event_id=operation.event, outcome=outcome.value)
 
@@ -454,4 +448,3 @@ class Rewinds:
                 await history.give_up(tx, operation, "the process that carried it out was ended", by)
 
         await self._store.write(settle, durable=True)
-        return True
