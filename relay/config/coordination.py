@@ -61,6 +61,9 @@ class FleetSettings:
     remote: str = setting(
         "the git remote by which members bring each other their agents' branches", "origin", empty=False
     )
+    push_main: bool = setting(
+        "true = what lands is pushed to the main branch of that remote, which is the one of all members", True
+    )
     share_text: bool = setting(
         "true = what members tell each other of a change has its lines of text too", False
     )

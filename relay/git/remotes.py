@@ -1,8 +1,8 @@
 """Fetching and pushing refs of relay's own: the only calls of git that reach another repository.
 
 Invariants:
-- only the refs that are named move, and no branch or tag among them; none by force on the other side, but for the
-  refs of relay's own that nobody else writes (`push_own_refs`);
+- only the refs that are named move. A branch there moves forward only, and only where main is shared (`push_commit`);
+  by force moves nothing but refs of relay's own that nobody else writes (`push_own_refs`, and those in `FLEET`);
 - a remote is an address: what its section of the configuration could run (`uploadpack`, `receivepack`, `vcs`) is
   not read. Files, HTTP, HTTPS and ssh only, without a prompt and without a hook here: an address that needs a
   password finds none but its own or the ssh agent's.
@@ -17,6 +17,37 @@ from dataclasses import replace
 from relay.git.run import LONG_S, Git, GitError
 
 _PROTOCOLS = ("file", "http", "https", "ssh")
+#: Where the members of a fleet bring each other what they have: `refs/relay/fleet/MEMBER/...`.
+FLEET = "refs/relay/fleet/"
+
+
+async def is_remote(git: Git, remote: str) -> bool:
+    """Does the repository have a remote of this name? An address is one itself."""
+    return "/" in remote or await git.maybe("config", "--get", f"remote.{remote}.url") is not None
+
+
+async def remote_commit(git: Git, remote: str, ref: str) -> str | None:
+    """What a ref is at the remote; None: it has none of this name. Raises GitError."""
+    address = await _address(git, remote)
+    listed = await _reaching(git).run("ls-remote", "--upload-pack=git-upload-pack", address, ref)
+    return listed.text.split("\t")[0] or None
+
+
+async def fetch(git: Git, remote: str, source: str, target: str) -> None:
+    """Make refs here those at the remote: `*` stands for the same in both. Raises GitError."""
+    address = await _address(git, remote)
+    await _reaching(git).run(
+        "fetch",
+        "-q",
+        "--no-tags",
+        "--no-write-fetch-head",
+        "--no-auto-maintenance",
+        "--no-recurse-submodules",
+        "--upload-pack=git-upload-pack",
+        address,
+        f"+{source}:{target}",
+        timeout_s=LONG_S,
+    )
 
 
 async def fetch_refs(git: Git, remote: str, source: str, target: str) -> None:
@@ -40,27 +71,25 @@ async def fetch_refs(git: Git, remote: str, source: str, target: str) -> None:
 async def fetch_branch(git: Git, remote: str, branch: str, target: str) -> str | None:
     """Make the ref `target` the branch of this name at the remote; its commit, None where that has no such branch.
     Raises GitError."""
-    address = await _address(git, remote)
     named = f"refs/heads/{branch}"
-    if not (await _reaching(git).run("ls-remote", "--upload-pack=git-upload-pack", address, named)).text:
+    if await remote_commit(git, remote, named) is None:
         return None
-    await _reaching(git).run(
-        "fetch",
-        "-q",
-        "--no-tags",
-        "--no-write-fetch-head",
-        "--no-auto-maintenance",
-        "--no-recurse-submodules",
-        "--upload-pack=git-upload-pack",
-        address,
-        f"+{named}:{target}",
-        timeout_s=LONG_S,
-    )
+    await fetch(git, remote, named, target)
     return await git.maybe("rev-parse", "-q", "--verify", f"{target}^{{commit}}")
 
 
 async def push_ref(git: Git, remote: str, ref: str) -> None:
     """Bring one ref to the remote, on top of what it is there. Raises GitError, also when that is not behind it."""
+    await _push(git, remote, f"{ref}:{ref}")
+
+
+async def push_commit(git: Git, remote: str, commit: str, ref: str) -> None:
+    """Move a ref at the remote to this commit, forward only, but for those of the fleet. Raises GitError, also when
+    what it is there is not behind the commit."""
+    await _push(git, remote, f"{'+' if ref.startswith(FLEET) else ''}{commit}:{ref}")
+
+
+async def _push(git: Git, remote: str, what: str) -> None:
     address = await _address(git, remote)
     await _reaching(git).run(
         "push",
@@ -70,7 +99,7 @@ async def push_ref(git: Git, remote: str, ref: str) -> None:
         "--recurse-submodules=no",
         "--receive-pack=git-receive-pack",
         address,
-        f"{ref}:{ref}",
+        what,
         timeout_s=LONG_S,
     )
 

@@ -157,7 +157,7 @@ def test_a_pipe_gets_a_line_now_and_then(monkeypatch: pytest.MonkeyPatch) -> Non
         (["--items", "5"], "are of --swarm"),
         (["--swarm", "--items", "0"], "--items must be from 1 to"),
         (["--swarm", "--agents", "17"], "--agents must be from 1 to 16"),
-        (["--swarm", "--machines", "3"], "--machines must be 1"),
+        (["--swarm", "--machines", "9"], "--machines must be from 1 to"),
         (["--swarm", "--land"], "are 2 demos: give one"),
         (["--swarm", "--stubborn"], "leave --stubborn"),
     ],

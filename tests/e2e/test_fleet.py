@@ -5,13 +5,16 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import re
+import shutil
 import signal
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 from tests import postgres
 from tests.e2e.conftest import Open
-from tests.outside import Outside, agent, eventually
+from tests.outside import REPO, Outside, agent, eventually
 
 
 async def fleet_of(open_room: Open, *agents: Sequence[dict[str, Any]], **config: Any) -> list[Outside]:
@@ -176,3 +179,59 @@ async def test_a_turn_at_another_member_is_stopped(open_room: Open) -> None:
         return await state() == ["skipped"]
 
     await eventually(ended, "the turn to end")
+
+
+def next_version(folder: Path, *, fits: int, migration: str = "") -> str:
+    """The relay that comes after this one: where Python finds it. `fits`: the oldest form that it understands."""
+    code = folder / "relay"
+    shutil.copytree(REPO / "relay", code, ignore=shutil.ignore_patterns("__pycache__"))
+    start = code / "__init__.py"
+    start.write_text(re.sub(r'__version__ = ".*"', '__version__ = "99.0.0"', start.read_text()))
+    members = code / "fleet" / "members.py"
+    text = members.read_text().replace("PROTOCOL, FITS = 1, 1", f"PROTOCOL, FITS = 2, {fits}")
+    assert f"PROTOCOL, FITS = 2, {fits}" in text
+    members.write_text(text)
+    if migration:
+        steps = code / "fleet" / "postgres" / "migrations"
+        number = len(list(steps.glob("*.sql"))) + 1
+        (steps / f"{number:04}_later.sql").write_text(migration)
+    return str(folder)
+
+
+async def test_members_are_upgraded_one_after_the_other(open_room: Open, tmp_path: Path) -> None:
+    one, two = await fleet_of(open_room, [agent("ALFA")], [agent("BRAVO")])
+    later = "ALTER TABLE fleet_members ADD COLUMN later TEXT NOT NULL DEFAULT '';\n"
+    new = await asyncio.to_thread(next_version, tmp_path / "next", fits=1, migration=later)
+    await one.start()
+    two.env = {**two.env, "PYTHONPATH": new}
+    await two.start()
+    assert (await members(two))["M2"]["version"] == "99.0.0"
+    # Its daemon goes on, its commands want the new version.
+    asked = await one.relay("fleet")
+    assert asked.code == 1 and "newer relay; update this one" in asked.all, asked.all
+    for at, to in ((one, "BRAVO"), (two, "ALFA")):
+        posted = await at.post(f"@{to} tok-{to}")
+        await at.reply_to(posted["id"], to)
+    # Whoever comes back as it was is told to update; updated, it is a member again.
+    assert (await one.script("stop.sh")).code == 0
+    refused = await one.relay("run")
+    assert refused.code == 1 and "newer relay; update this one" in refused.all, refused.all
+    one.env = {**one.env, "PYTHONPATH": new}
+    await one.start()
+    posted = await two.post("@ALFA tok-again")
+    await two.reply_to(posted["id"], "ALFA")
+
+
+async def test_versions_that_do_not_fit_are_refused_in_words(open_room: Open, tmp_path: Path) -> None:
+    one, two = await fleet_of(open_room, [agent("ALFA")], [agent("BRAVO")])
+    new = await asyncio.to_thread(next_version, tmp_path / "next", fits=2)
+    await one.start()
+    two.env = {**two.env, "PYTHONPATH": new}
+    refused = await two.relay("run")
+    assert refused.code == 1 and "M1 (" in refused.all and "too old for this one (99.0.0)" in refused.all, (
+        refused.all
+    )
+    assert (await one.script("stop.sh")).code == 0
+    await two.start()
+    refused = await one.relay("run")
+    assert refused.code == 1 and "too old for this fleet: M2 runs 99.0.0" in refused.all, refused.all

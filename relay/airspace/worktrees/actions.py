@@ -166,8 +166,16 @@ class WorktreeActions:
             "warnings": list(merged.warnings),
         }
 
-    async def conflicted(self, worktree: TrackedWorktree, work: str, refusal: Conflict, by: str) -> Refusal:
-        """Record that the commit `work` conflicts, and ask the room about it; the refusal that says so."""
+    async def conflicted(
+        self, of: TrackedWorktree | tuple[str, str], work: str, refusal: Conflict, by: str
+    ) -> Refusal:
+        """Record that the commit `work` conflicts, and ask the room about it; the refusal that says so. `of`: an
+        agent and its branch where these are in another clone: it is settled there, so nobody is asked here."""
+        if isinstance(of, tuple):
+            conflicts = {"conflicts": list(refusal.paths)}
+            await self._registry.room.record(WorktreeChange(CONFLICTED, *of, by, details=conflicts))
+            return refusal
+        worktree = of
         branch = worktree.snapshot.head.branch if worktree.snapshot else None
         branch, conflicts = branch or worktree.branch, {"conflicts": list(refusal.paths)}
         tried = WorktreeChange(CONFLICTED, worktree.name, branch, by, details=conflicts)

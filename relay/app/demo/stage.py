@@ -73,9 +73,16 @@ def build(
     tick_s: float = 0.5,
     **more: Any,
 ) -> Path:
-    """Make the codebase and the room's configuration, `more` of it too; gives the configuration's path. `tick_s`: of
-    the airspace. Blocks."""
+    """Make the codebase and the room's configuration (`configure`); gives the configuration's path. Blocks."""
     commit_codebase(folder / "code", files)
+    return configure(folder, agents, airspace=airspace, port=port, tick_s=tick_s, **more)
+
+
+def configure(
+    folder: Path, agents: Sequence[Json], *, airspace: bool, port: int, tick_s: float = 0.5, **more: Any
+) -> Path:
+    """Make the configuration of a room whose codebase is in `folder`/code, `more` of it too; gives its path.
+    `tick_s`: of the airspace. Blocks."""
     settings = {
         "agents": list(agents),
         "workspace": {"repo": "code"},
@@ -179,13 +186,14 @@ class Stage:
 
 
 @asynccontextmanager
-async def open_stage(path: Path) -> AsyncIterator[Stage]:
-    """Start the room of this configuration, and end it. Raises DemoError."""
+async def open_stage(path: Path, **more: str) -> AsyncIterator[Stage]:
+    """Start the room of this configuration with `more` in its environment, and end it. Raises DemoError."""
     settings = load(path)
     settings.runtime_dir.mkdir(mode=0o700, exist_ok=True)
     words = [sys.executable, "-P", "-m", "relay.cli", "run", "--detached", "--config", str(path)]
     out = (path.parent / "daemon.out").open("wb")
     environ = {name: value for name, value in os.environ.items() if not name.startswith("RELAY_")}
+    environ |= more
     child = await asyncio.create_subprocess_exec(
         *words, stdout=out, stderr=out, stdin=asyncio.subprocess.DEVNULL, env=environ, start_new_session=True
     )

@@ -43,7 +43,7 @@ class Lead:
 
 
 class Fleet:
-    """`changed` is called when another member's agents or its state changed."""
+    """`changed` is called when another member's agents or its state changed, `show` when what people see did."""
 
     def __init__(
         self, store: Store, settings: LiveSettings, record: InstanceRecord, turns: RunningTurns
@@ -59,6 +59,7 @@ class Fleet:
         #: Why the agents' branches do not come to the common remote, or from there; "" = they do, or there is none.
         self.remote_trouble = ""
         self.changed: Callable[[], Awaitable[None]] | None = None
+        self.show: Callable[[], None] | None = None
         self._own: FleetMember | None = None
         self._lead: Lead | None = None
         self._turned = asyncio.Event()
@@ -224,7 +225,9 @@ class Fleet:
                 took = _seconds() - asked
                 offset_s = beat.now - (clock + took / 2)
                 self._clock = (beat.now, asked + took / 2)
-                self.leader = beat.leader
+                before, self.leader = self.leader, beat.leader
+                if before != self.leader and self.show is not None:
+                    self.show()
                 self._set_lead(Lead(beat.epoch, asked + LEAD_S) if beat.leads else None)
                 if not beat.beats:
                     await self._come_back()
@@ -267,7 +270,11 @@ class Fleet:
         shown = [replace(member, heartbeat_at=0.0, clock_offset_s=0.0) for member in seen]
         known = [replace(member, heartbeat_at=0.0, clock_offset_s=0.0) for member in self.members]
         self.members = seen
-        if shown != known and self.changed is not None:
+        if shown == known:
+            return
+        if self.show is not None:
+            self.show()
+        if self.changed is not None:
             await self.changed()
 
     async def _come_back(self) -> None:

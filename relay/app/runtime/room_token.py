@@ -35,14 +35,6 @@ def is_shared(store: Store) -> bool:
     return store.engine == "postgres"
 
 
-def room_secrets(settings: Settings) -> list[str]:
-    """The room's token, which looks like nothing: what is shared with others is looked through for it."""
-    try:
-        return [read_regular(settings.token_path).decode().strip()]
-    except (OSError, ValueError):
-        return []
-
-
 async def token_at_start(store: Store, path: Path, by: str) -> str:
     """The room's token, in the file at `path` too. `by`: this relay, for people. Raises TokenError, OSError."""
     if not is_shared(store):
@@ -76,6 +68,14 @@ def write_token(path: Path, token: str) -> None:
     """Put a token into its file, for its owner only. Raises OSError."""
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     write_atomically(path, f"{token}\n")
+
+
+def room_secrets(settings: Settings) -> list[str]:
+    """The room's token, which looks like nothing."""
+    try:
+        return [read_regular(settings.token_path).decode().strip()]
+    except (OSError, ValueError):
+        return []
 
 
 def _text_of(path: Path) -> str | None:

@@ -26,10 +26,11 @@ from relay.airspace.worktrees.branch_updates import BranchUpdates
 from relay.airspace.worktrees.lifecycle import CHANGED
 from relay.airspace.worktrees.merging.merge_into_main import Conflict
 from relay.airspace.worktrees.registry import WorktreeRegistry
-from relay.airspace.worktrees.room import LockedFiles
+from relay.app.fleet.common_main import CommonMain, MainMoved
 from relay.app.verification import landing_words as words
 from relay.app.verification.landing_approvals import LandingApprovals
 from relay.app.verification.landing_git import LandingGit, Link, Moved
+from relay.app.verification.landing_pin import LandingPins
 from relay.app.verification.landing_record import LandingRecord
 from relay.app.verification.trees import look_up
 from relay.app.verification.verifier import Verifier
@@ -60,7 +61,7 @@ _WAKES = (*journal.TYPES, *approvals.TYPES, CHANGED)
 
 class LandingQueue:
     """The queue of one room. `voice`: tells agents why they are put out; None = people alone are told. `protocol`: as
-    of `merge_order`."""
+    of `merge_order`; `common`: the main branch of a fleet, None = there is one relay."""
 
     def __init__(
         self,
@@ -73,13 +74,17 @@ class LandingQueue:
         policies: Policies,
         voice: Voice | None = None,
         protocol: AdvisoryProtocol | None = None,
+        common: CommonMain | None = None,
     ) -> None:
         self._store, self._settings, self._registry = store, settings, registry
         self._actions, self._verifier = actions, verifier
-        self._protocol = protocol
+        self._protocol, self._common = protocol, common
         self._record = LandingRecord(store, registry, words.LandingWords(voice))
-        self._git = LandingGit(registry, updates)
+        self._git = self.git = LandingGit(registry, updates, common)
         self._approvals = LandingApprovals(store, registry, policies, verifier, self._record)
+        self._pins = self.pins = LandingPins(
+            store, registry, actions, self._git, self._record, self._approvals, common
+        )
         #: Of entries that could not be verified: when they are tried again.
         self._again_at: dict[int, float] = {}
 
@@ -140,13 +145,14 @@ class LandingQueue:
         if not entries:
             return False
         try:
-            _, main = await self._git.main()
+            main = await self._git.main()
         except Refusal as refusal:
             await self._record.hold_all(str(refusal))
             return False
         for entry in entries:
             if entry.state is EntryState.ASKED:
-                await self._pin(entry)
+                here = self._common is None or self._common.is_here(entry.agent)
+                await (self._pins.pin(entry) if here else self._elsewhere(entry))
         ready = await self._ready(main)
         if not ready:
             return False
@@ -167,53 +173,38 @@ class LandingQueue:
 
     # -- what may land now
 
-    async def _pin(self, entry: Entry) -> None:
-        """Look at the work that is to land: from here on it is this commit, whatever the agent does next."""
-        at_work = f"{entry.agent} is at work: its turn ends first"
-        if self._is_at_work(entry):
-            await self._record.hold(entry, at_work)
-            return
+    async def _elsewhere(self, entry: Entry) -> None:
+        """Its branch is in another member's clone, which looks at it; where it cannot, that is said."""
+        assert self._common is not None
+        if why := await self._common.why_not_here(entry.agent):
+            await self._record.hold(entry, why, say=True)
+
+    async def _has_come(self, entry: Entry) -> bool:
+        """Is the work that is to land in this clone? What is in another's is fetched."""
+        if self._common is None or self._common.is_here(entry.agent):
+            return True
+        if why := await self._common.why_not_here(entry.agent):
+            if not await self._git.knows(entry.at_commit):
+                await self._record.hold(entry, why, say=True)
+                return False
+            return True
         try:
-            proposal, head = await self._actions.pin(entry.agent, entry.asker)
-        except Refusal as refusal:
-            if self._is_at_work(entry):  # its turn has begun meanwhile
-                await self._record.hold(entry, at_work)
-            elif isinstance(refusal, LockedFiles):
-                await self._record.hold(entry, str(refusal), say=True)
-            else:
-                await self._record.put_out(entry, str(refusal))
-            return
-        tree = await self._git.git.line("rev-parse", f"{head}^{{tree}}")
-        pinned = replace(
-            entry,
-            state=EntryState.WAITING,
-            branch=proposal.branch,
-            at_commit=head,
-            tree=tree,
-            note="",
-            approval=None,
-        )
-        pinned = replace(pinned, policies=await self._approvals.policies_of(pinned))
-
-        async def work(tx: Tx) -> None:
-            now = await journal.load(tx, entry.number)
-            if now.state is not EntryState.ASKED:
-                return
-            if now.approval is not None:
-                await approvals.withdraw(tx, now.approval, "other work of the branch is to land")
-            await journal.change(tx, pinned, journal.QUEUED)
-
-        await self._store.write(work)
-
-    def _is_at_work(self, entry: Entry) -> bool:
-        worktree = self._registry.find(entry.agent)
-        return worktree is not None and worktree.name in self._registry.turn_trees
+            if await self._common.take_over(entry.agent, entry.at_commit):
+                return True
+            why = f"no member has brought its branch to `{self._common.remote}` yet"
+        except GitError as error:
+            why = f"its branch cannot be fetched from `{self._common.remote}`: {error}"
+        self._again_at[entry.number] = time.monotonic() + LOOK_S
+        await self._record.hold(entry, why, say=True)
+        return False
 
     async def _ready(self, main: str) -> list[Entry]:
         """Those that can be tested on this commit of the main branch."""
         ready = []
         for entry in await self._store.read(journal.open_entries):
             if entry.state is EntryState.ASKED:
+                continue
+            if not self._is_held(entry, main) and not await self._has_come(entry):
                 continue
             if await self._git.has(main, entry.at_commit):
                 # Whoever was killed behind the move finds it done, and so does who merged it by hand.
@@ -247,8 +238,10 @@ class LandingQueue:
                     names = ", ".join(other.agent for other in before)
                     await self._record.hold(entry, f"it conflicts with what is tested before it ({names})")
                 else:
-                    worktree = self._git.worktree(entry.agent)
-                    asked = await self._actions.conflicted(worktree, entry.at_commit, refusal, entry.asker)
+                    worktree = self._registry.find(entry.agent)
+                    asked = await self._actions.conflicted(
+                        worktree or (entry.agent, entry.branch), entry.at_commit, refusal, entry.asker
+                    )
                     await self._record.put_out(entry, str(asked))
                 continue
             except Refusal as refusal:
@@ -388,7 +381,7 @@ class LandingQueue:
             return False
         try:
             left = await self._git.move(links, main)
-        except Moved:
+        except (Moved, MainMoved):
             return False
         except Refusal as refusal:
             await self._record.hold_all(str(refusal))

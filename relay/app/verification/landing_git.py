@@ -20,6 +20,7 @@ from relay.airspace.worktrees.merging.proposal import MergeSource, Proposal
 from relay.airspace.worktrees.registry import WorktreeRegistry
 from relay.airspace.worktrees.room import Unchecked
 from relay.airspace.worktrees.tracked_worktree import TrackedWorktree, WorktreeGone
+from relay.app.fleet.common_main import CommonMain
 from relay.config.command_line import command
 from relay.git.checkout import Head
 from relay.git.run import Git, GitError
@@ -47,10 +48,12 @@ class Moved(Exception):
 
 
 class LandingGit:
-    """On the worktrees of one registry."""
+    """On the worktrees of one registry. `common`: as of `LandingQueue`."""
 
-    def __init__(self, registry: WorktreeRegistry, updates: BranchUpdates) -> None:
-        self._registry, self._updates = registry, updates
+    def __init__(
+        self, registry: WorktreeRegistry, updates: BranchUpdates, common: CommonMain | None = None
+    ) -> None:
+        self._registry, self._updates, self._common = registry, updates, common
 
     @property
     def git(self) -> Git:
@@ -63,9 +66,19 @@ class LandingGit:
         head = await registry.main_head()
         return BranchMerger(registry.main, head, registry.lifecycle, registry.scratch, registry.room)
 
-    async def main(self) -> tuple[str, str]:
-        """The main branch and its commit. Raises Refusal: it cannot be moved now."""
-        return await (await self.merger()).target(moves=True)
+    async def main(self) -> str:
+        """The main branch's commit, which is the remote's in a fleet. Raises Refusal: it cannot be moved now."""
+        if self._common is None or not await self._common.is_shared():
+            return (await (await self.merger()).target(moves=True))[1]
+        return await self._common.follow(self.merger)
+
+    async def knows(self, commit: str) -> bool:
+        """Is the commit in this clone?"""
+        return await self.git.maybe("rev-parse", "-q", "--verify", f"{commit}^{{commit}}") is not None
+
+    def is_elsewhere(self, entry: Entry) -> bool:
+        """Is its branch in the clone of another member?"""
+        return self._common is not None and not self._common.is_here(entry.agent)
 
     async def has(self, main: str, commit: str) -> bool:
         try:
@@ -88,11 +101,15 @@ class LandingGit:
 
     async def link(self, entry: Entry, onto: str) -> Link:
         """The entry's work merged onto a commit. Raises Refusal (`Conflict` where they conflict), GitError."""
-        worktree = self.worktree(entry.agent)
-        if not await self._still_has(worktree, entry):
-            message = f"{entry.branch} has lost the commit {entry.at_commit[:9]} that was to land."
-            raise Refusal(message, f"`/land @{entry.agent}` lands what it has now.", code="rewritten")
-        merged = await (await self.merger()).merge_onto(self._source(entry, worktree), entry.asker, onto)
+        if self.is_elsewhere(entry):
+            source = self._brought(entry)
+        else:
+            worktree = self.worktree(entry.agent)
+            if not await self._still_has(worktree, entry):
+                message = f"{entry.branch} has lost the commit {entry.at_commit[:9]} that was to land."
+                raise Refusal(message, f"`/land @{entry.agent}` lands what it has now.", code="rewritten")
+            source = self._source(entry, worktree)
+        merged = await (await self.merger()).merge_onto(source, entry.asker, onto)
         return Link(entry, merged.commit, merged.proposal.tree, merged.proposal)
 
     async def _still_has(self, worktree: TrackedWorktree, entry: Entry) -> bool:
@@ -107,6 +124,12 @@ class LandingGit:
         person = not worktree.own and registry.settings.agent(worktree.name) is None
         since = worktree.work.started_at if worktree.work is not None else 0.0
         return MergeSource(worktree.name, worktree.checkout, pinned, worktree.own, person, since)
+
+    def _brought(self, entry: Entry) -> MergeSource:
+        """The work of another member's agent, as it was brought into this clone; it has no checkout here."""
+        assert self._registry.main is not None
+        pinned = Snapshot(Head(entry.branch, entry.at_commit), entry.tree, entry.at_commit, False)
+        return MergeSource(entry.agent, self._registry.main, pinned, True, since=entry.at)
 
     async def merges(self, onto: str, commit: str) -> bool:
         """Does this work merge onto that commit?"""
@@ -123,7 +146,8 @@ class LandingGit:
 
     async def move(self, links: Sequence[Link], main: str) -> list[str]:
         """Move the main branch from `main` to the last link, and the worktrees after it; for each link, why its
-        worktree could not follow, empty = it did. Raises Moved, Refusal (then nothing moved), GitError."""
+        worktree could not follow, empty = it did. Raises Moved, MainMoved, Refusal (then nothing moved, or the common
+        main alone, and this one has to follow), GitError."""
         registry = self._registry
         async with registry.exclusive:
             assert registry.main is not None
@@ -131,27 +155,33 @@ class LandingGit:
             into, now = await merger.target(moves=True)
             if now != main:
                 raise Moved
-            for link in links:
+            here = [link for link in links if not self.is_elsewhere(link.entry)]
+            for link in here:
                 worktree = registry.find(link.entry.agent)
                 if worktree is None or not await self._still_has(worktree, link.entry):
                     raise Moved
-            same = [
+            same = [link.entry.at_commit for link in links if self.is_elsewhere(link.entry)] + [
                 link.entry.at_commit
-                for link in links
+                for link in here
                 if self.worktree(link.entry.agent).checkout.common == registry.main.common
             ]
             await registry.scratch.publish(registry.main, links[-1].commit, [main, *same])
+            if self._common is not None and await self._common.is_shared():
+                # First there: what it does not take has not landed here either.
+                await self._common.push(into, main, links[-1].commit)
             try:
                 await merger.move_main(into, main, links[-1].commit)
             except Refusal as refusal:
                 if (await merger.target())[1] != (await registry.main_head()).commit:
                     raise Moved from refusal
                 raise
-            return [await self._follow(merger, link, links[-1].commit) for link in links]
+            return [await self.follow(merger, link.entry, links[-1].commit) for link in links]
 
-    async def _follow(self, merger: BranchMerger, link: Link, commit: str) -> str:
-        """Bring the agent's worktree up to the main branch, where it holds nothing else."""
-        entry = link.entry
+    async def follow(self, merger: BranchMerger, entry: Entry, commit: str) -> str:
+        """Bring the agent's worktree up to the main branch, where it holds nothing else; why not, empty = it is. What
+        is at another member follows there."""
+        if self.is_elsewhere(entry):
+            return ""
         try:
             worktree = self.worktree(entry.agent)
             async with worktree.lock:

@@ -5,7 +5,7 @@ Invariant: an order is one transaction; whoever carries it out is woken by its e
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from relay.airspace.worktrees.registry import WorktreeRegistry
@@ -30,11 +30,16 @@ from relay.verification.landing.service import said
 from relay.verification.verification import Change, Source
 
 
-class VerificationOrders:
-    """`registry`: says whose work there is."""
+def _nowhere(agent: str) -> bool:
+    """No agent lives elsewhere: the room has one relay."""
+    return False
 
-    def __init__(self, registry: WorktreeRegistry) -> None:
-        self._registry = registry
+
+class VerificationOrders:
+    """`registry`: says whose work there is; `elsewhere`: whether an agent lives at another member of the fleet."""
+
+    def __init__(self, registry: WorktreeRegistry, elsewhere: Callable[[str], bool] = _nowhere) -> None:
+        self._registry, self._elsewhere = registry, elsewhere
 
     async def carry_out(self, tx: Any, action: Verifying, *, by: str, cause: Sequence[str] = ()) -> str:
         match action:
@@ -75,7 +80,8 @@ class VerificationOrders:
             if not agents:
                 raise Refusal("No agent has work that could land.", "`/airspace` shows who changes what.")
         for agent in agents:
-            if self._registry.find(agent) is None and self._registry.surveyed.is_set():
+            known = self._registry.find(agent) is not None or self._elsewhere(agent)
+            if not known and self._registry.surveyed.is_set():
                 raise Refusal(f"{agent} has no worktree, so there is no branch of it to land.", "")
         for agent in agents:
             await landings.ask(tx, agent, by=by, cause=cause)

@@ -13,9 +13,12 @@ from relay.airspace.advisories.protocol import AdvisoryProtocol
 from relay.airspace.worktrees.actions import WorktreeActions
 from relay.airspace.worktrees.branch_updates import BranchUpdates
 from relay.airspace.worktrees.registry import WorktreeRegistry
+from relay.app.fleet.common_main import CommonMain
+from relay.app.fleet.fleet import Fleet
 from relay.app.verification.consequences import Consequences
 from relay.app.verification.github_statuses import CommitStatuses
 from relay.app.verification.landing import LandingQueue
+from relay.app.verification.landing_handover import LandingHandover
 from relay.app.verification.orders import VerificationOrders
 from relay.app.verification.sources import ChangeSources
 from relay.app.verification.verifier import Tell, Verifier, unheard
@@ -52,6 +55,7 @@ class LandingParts:
         tell: Tell = unheard,
         protocol: AdvisoryProtocol | None = None,
         folder: Path | None = None,
+        common: CommonMain | None = None,
     ) -> None:
         self.store = store
         self.policies = Policies(store, settings)
@@ -73,7 +77,7 @@ class LandingParts:
         files = GithubFiles(self.github)
         self.verifier = Verifier(store, settings, registry, self.policies, self.executors, tell, github=files)
         self.queue = LandingQueue(
-            store, settings, registry, actions, updates, self.verifier, self.policies, voice, protocol
+            store, settings, registry, actions, updates, self.verifier, self.policies, voice, protocol, common
         )
 
     async def close(self) -> None:
@@ -96,20 +100,29 @@ class VerificationParts(LandingParts):
         claims: Claims,
         tell: Tell,
         protocol: AdvisoryProtocol,
+        fleet: Fleet,
     ) -> None:
-        super().__init__(store, settings, registry, actions, updates, voice, tell, protocol)
+        common = CommonMain(fleet, settings, registry)
+        super().__init__(store, settings, registry, actions, updates, voice, tell, protocol, common=common)
+        self.handover = (
+            None
+            if fleet.alone
+            else LandingHandover(store, registry, fleet, common, self.queue.git, self.queue.pins)
+        )
         self.sources = ChangeSources(self.policies, registry)
-        self.orders = VerificationOrders(registry)
+        self.orders = VerificationOrders(registry, lambda agent: fleet.home_of(agent) is not None)
         self.statuses = CommitStatuses(store, settings, self.github)
         self.followers: tuple[follow.Follower, ...] = (self.sources, Consequences(claims, voice))
 
-    def start(self, start: Start) -> None:
-        """Start all that runs for ever."""
-        start("verifications", self._verify)
-        start("landing", self.queue.run)
-        start(self.statuses.name, self.statuses.run)
+    def start(self, start: Start, lead: Start) -> None:
+        """Start all that runs for ever. `lead`: what one member of the fleet does alone."""
+        lead("verifications", self._verify)
+        lead("landing", self.queue.run)
+        if self.handover is not None:
+            start("landing-handover", self.handover.run)
+        lead(self.statuses.name, self.statuses.run)
         for follower in self.followers:
-            start(follower.name, partial(follow.run, self.store, follower))
+            lead(follower.name, partial(follow.run, self.store, follower))
 
     async def _verify(self) -> None:
         for executor in (self.inline, self.ntm, self.e2b):

@@ -163,7 +163,7 @@ class Transcript:
         if not self._member or error.errno not in (errno.ENOSPC, errno.EDQUOT):
             return
         text = (
-            f"The disk of {self._member} is full: its transcript file is behind. The room has every entry, and they come "
+            f"The disk of {self._member} is full: its transcript file is behind. The room has every entry; they come "
             "into the file once there is space."
         )
         meta = {"notice": "transcript", "member": self._member}

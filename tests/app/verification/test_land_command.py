@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
-from relay.app.verification.land_command import _Here
+from relay.app.verification.commands.land_command import _Here
 from tests.app.verification.place import Open, policy, python
 from tests.engines import BOTH
 

@@ -255,7 +255,7 @@ async def test_work_taken_back_does_not_land(open_place: Open) -> None:
     await place.work("AVA", {"ava.py": "x = 1\n"})
     await place.store.write(lambda tx: journal.ask(tx, "AVA", by="ann"))
     (entry,) = await place.store.read(journal.open_entries)
-    await place.queue._pin(entry)
+    await place.queue.pins.pin(entry)
     await place.actions.discard("AVA", "ann")
     await place.queue.step()
     entry = await place.entry(entry.number)

@@ -15,12 +15,14 @@ from relay.app.demo.swarm.found import Found
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What both runs have in common. `pace_s`: the seconds that each file of an item takes."""
+    """What both runs have in common. `pace_s`: the seconds that each file of an item takes; `machines`: over how
+    many relays the workers are spread."""
 
     items: tuple[Item, ...]
     agents: tuple[str, ...]
     people: tuple[str, ...]
     pace_s: float
+    machines: int = 1
 
     @property
     def workers(self) -> tuple[str, ...]:

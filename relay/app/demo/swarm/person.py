@@ -25,24 +25,24 @@ def main() -> int:
     parser.add_argument("--name", required=True)
     parser.add_argument("--url", required=True, help="the room")
     parser.add_argument("--pace", type=float, default=1.0, help="seconds that each file takes")
-    parser.add_argument("--main", default="main", help="the main branch")
+    parser.add_argument("--remote", default="", help="whose main branch it is; empty = this repository's")
     args = parser.parse_args()
     desk = Desk(args.url, os.environ["RELAY_SWARM_TOKEN"], args.name)
     place = Workplace(Path.cwd(), args.name, args.pace)
     while (claim := desk.claim()) is not None:
-        _do(desk, place, claim, args.main)
+        _do(desk, place, claim, args.remote)
     return 0
 
 
-def _do(desk: Desk, place: Workplace, claim: Claim, main: str) -> None:
+def _do(desk: Desk, place: Workplace, claim: Claim, remote: str) -> None:
     """One item, until it is on the main branch."""
-    place.git("merge", "-q", "--ff-only", main)
+    place.git("merge", "-q", "--ff-only", place.learn_main(remote))
     began = time.monotonic()
     commit = place.do(claim.item)
     worked = time.monotonic() - began
     asked = time.monotonic()
     desk.land()
-    while not place.has(main, commit):
+    while not place.has(place.learn_main(remote), commit):
         if time.monotonic() - asked > _LANDS_S:
             raise SystemExit(f"{place.who}'s t{claim.number} has not landed within {_LANDS_S:g} s")
         time.sleep(_LOOK_S)

@@ -41,11 +41,8 @@ class Size:
             return f"--items must be from 1 to {MOST_ITEMS}"
         if not 1 <= self.agents <= len(AGENTS):
             return f"--agents must be from 1 to {len(AGENTS)}"
-        if self.machines != 1:
-            return (
-                "--machines must be 1: here relays cannot share one database yet, nor does the landing queue reach "
-                "a branch on another machine"
-            )
+        if not 1 <= self.machines <= self.agents:
+            return "--machines must be from 1 to the number of agents"
         return ""
 
 
@@ -53,12 +50,12 @@ async def play(
     folder: Path, size: Size, pace_s: float, port: int, narrator: Narrator, *, stay: bool, only_with: bool
 ) -> tuple[dict[str, Any], str]:
     """Play it; gives the outcome as JSON, and what it means. Raises DemoError."""
-    plan = Plan(tuple(items(size.seed, size.items)), AGENTS[: size.agents], PEOPLE, pace_s)
+    plan = Plan(tuple(items(size.seed, size.items)), AGENTS[: size.agents], PEOPLE, pace_s, size.machines)
     work, workers = plan.items, plan.workers
     console = narrator.console
     narrator.scene(
         f"{len(plan.agents)} agents and {len(PEOPLE)} people do {len(work)} items of work in one repository "
-        f"(seed {size.seed})."
+        f"(seed {size.seed}){f', at {size.machines} machines' * (size.machines > 1)}."
     )
     load, began = os.getloadavg()[0], _processor_s()
     ran = [

@@ -48,17 +48,17 @@ class Note:
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m relay.app.demo.swarm.turn", description=__doc__)
     parser.add_argument("--pace", type=float, default=1.0, help="seconds that each file takes")
-    parser.add_argument("--main", default="main", help="the main branch")
+    parser.add_argument("--remote", default="", help="whose main branch it is; empty = this repository's")
     args = parser.parse_args()
     match = _ASKED.search(sys.stdin.read())
     asked = match[1] if match else ""
     me = os.environ["RELAY_AGENT_ID"]
     place = Workplace(Path.cwd(), me, args.pace)
-    if place.git("branch", "--show-current") == args.main:
+    if place.git("branch", "--show-current") == "main":
         # Somebody else's checkout: the room could give this turn no worktree, and says why.
         print(NO_WORKTREE)
         return 0
-    turn = Turn(Desk.of_turn(os.environ), place, args.main)
+    turn = Turn(Desk.of_turn(os.environ), place, args.remote)
     print(turn.answer() if _is_advisory(asked) else turn.run())
     return 0
 
@@ -74,14 +74,14 @@ def _lower(text: str) -> str:
 class Turn:
     """A turn, in the agent's worktree."""
 
-    def __init__(self, desk: Desk, place: Workplace, main: str) -> None:
-        self._desk, self._place, self._main = desk, place, main
+    def __init__(self, desk: Desk, place: Workplace, remote: str) -> None:
+        self._desk, self._place, self._remote = desk, place, remote
         self._path = place.folder / place.git("rev-parse", "--git-path", "relay-swarm-note")
 
     def run(self) -> str:
         done = ""
         if (note := self._note()) is not None:
-            if not self._place.has(self._main, note.commit):
+            if not self._place.has(self._main(), note.commit):
                 if self._desk.in_queue(self._place.who):
                     return f"t{note.number} is still in the queue; I wait for it."
                 return self._mend(note)
@@ -91,8 +91,11 @@ class Turn:
         if claim is None:
             return f"{done}{NOTHING_LEFT}"
         # What others have landed since this turn began is in: whoever had these files before has given them back.
-        self._place.git("merge", "-q", "--ff-only", self._main)
+        self._place.git("merge", "-q", "--ff-only", self._main())
         return done + self._work(claim)
+
+    def _main(self) -> str:
+        return self._place.learn_main(self._remote)
 
     def answer(self) -> str:
         """Say what is in hand: the locks decide who has it."""
@@ -123,7 +126,7 @@ class Turn:
         """Do the item anew on the main branch as it is now: its branch has left the queue and not landed."""
         item = Item.of(note.item)
         ran(self._place.folder, "merge", "--abort")
-        self._place.git("reset", "-q", "--hard", self._main)
+        self._place.git("reset", "-q", "--hard", self._main())
         began = time.monotonic()
         note.commit = self._place.do(item, self._desk.may)
         note.worked_s += time.monotonic() - began

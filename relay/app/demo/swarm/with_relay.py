@@ -9,10 +9,9 @@ from __future__ import annotations
 
 import asyncio
 import itertools
-import shlex
-import sys
 import time
 from collections.abc import AsyncIterator, Coroutine, Sequence
+from contextlib import AsyncExitStack
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -20,14 +19,15 @@ from typing import Any
 import aiohttp
 
 from relay.app.demo.narrator import Narrator, beside, until_interrupted
-from relay.app.demo.stage import LOOK_S, DemoError, Json, Stage, build, open_stage
-from relay.app.demo.swarm.codebase import TESTS, files
+from relay.app.demo.stage import LOOK_S, DemoError, Json, Stage, open_stage
+from relay.app.demo.swarm import machines
+from relay.app.demo.swarm.database import database
 from relay.app.demo.swarm.found import look
 from relay.app.demo.swarm.outcome import Plan, Ran
 from relay.app.demo.swarm.processes import running
 from relay.app.demo.swarm.progress import Progress
 from relay.app.demo.swarm.turn import NO_WORKTREE
-from relay.app.demo.swarm.workplace import git
+from relay.store.postgres.address import VARIABLE
 
 #: Seconds without anything landed after which the run has failed.
 STUCK_S = 180.0
@@ -40,14 +40,19 @@ async def play(
 ) -> Ran:
     """Raises DemoError."""
     try:
-        path = await asyncio.to_thread(_built, folder, plan, port)
+        paths = await asyncio.to_thread(machines.build, folder, plan, port)
     except OSError as error:
         raise DemoError(f"{folder} cannot be made: {error.strerror}") from None
-    async with open_stage(path) as stage:
-        await narrator.link(stage)
-        swarm = Swarm([stage], plan)
+    async with AsyncExitStack() as stack:
+        environ = {}
+        if plan.machines > 1:
+            environ[VARIABLE] = await stack.enter_async_context(database())
+        stages = [await stack.enter_async_context(open_stage(path, **environ)) for path in paths]
+        await narrator.link(stages[0])
+        swarm = Swarm(stages, plan)
         await swarm.submit()
         seconds = await _run(swarm, folder, progress)
+        await machines.all_follow(folder, plan)
         ran = await _counted(swarm, folder, seconds)
         if stay:
             narrator.scene("The room stays open: look at its board and its page Landing. Ctrl-C goes on.")
@@ -55,39 +60,14 @@ async def play(
     return ran
 
 
-def _built(folder: Path, plan: Plan, port: int) -> Path:
-    """The room's configuration, and a checkout for each person. Blocks."""
-    program = [sys.executable, "-P", "-m", "relay.app.demo.swarm.turn", "--pace", str(plan.pace_s)]
-    path = build(
-        folder,
-        files(),
-        [
-            {"name": name, "kind": "command", "cmd": program, "env_pass": ["PYTHONPATH"], "timeout_s": 900}
-            for name in plan.agents
-        ],
-        airspace=True,
-        tick_s=2.0,
-        port=port,
-        workspace={
-            "repo": "code",
-            "checkouts": [{"name": name, "path": f"people/{name}"} for name in plan.people],
-        },
-        # git's own merge: what conflicts there is not joined here.
-        merge={"ladder": "git", "test": shlex.join(TESTS)},
-        landing={"required": True},
-    )
-    for name in plan.people:
-        git(folder / "code", "worktree", "add", "-q", "-b", name, str(folder / "people" / name), "main")
-    return path
-
-
 async def _run(swarm: Swarm, folder: Path, progress: Progress) -> float:
     """Until no item is open; gives the seconds of it."""
     stage, pace = swarm.stage, str(swarm.plan.pace_s)
-    words = {
-        name: ("person", folder / "people" / name, ("--name", name, "--url", stage.url, "--pace", pace))
-        for name in swarm.plan.people
-    }
+    words = {}
+    for name in swarm.plan.people:
+        number, place, main = machines.person(folder, swarm.plan, name)
+        at = ("--name", name, "--url", swarm.stages[number].url, "--pace", pace, *main)
+        words[name] = ("person", place, at)
     token = stage.settings.token_path.read_text().strip()
     began = time.monotonic()
     with progress:

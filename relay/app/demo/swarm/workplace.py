@@ -15,6 +15,9 @@ from relay.app.demo.swarm.codebase import Item, change
 #: No hook, signature or editor of the user's own has a part in the demo.
 _QUIET = ("-c", "core.hooksPath=/dev/null", "-c", "commit.gpgSign=false", "-c", "gc.auto=0")
 
+#: Where a worktree keeps what a remote's main branch is.
+_REMOTE_MAIN = "refs/worktree/main"
+
 
 def ran(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
     """git in a folder, however it ends."""
@@ -54,6 +57,14 @@ class Workplace:
         who = ("-c", f"user.name={self.who}", "-c", "user.email=demo@relay")
         self.git(*who, "commit", "-qm", f"{item.title} (item {item.number})")
         return self.git("rev-parse", "HEAD")
+
+    def learn_main(self, remote: str) -> str:
+        """The name here of the main branch as it is now: that of a remote, or with '' of this repository."""
+        if not remote:
+            return "main"
+        # A name of this worktree alone: others of the repository ask at the same time.
+        self.git("fetch", "-q", "--refmap=", "--no-write-fetch-head", remote, f"+main:{_REMOTE_MAIN}")
+        return _REMOTE_MAIN
 
     def has(self, branch: str, commit: str) -> bool:
         """Has the branch this commit?"""

@@ -26,6 +26,7 @@ from relay.config.command_line import command
 from relay.config.loading import load_for_command
 from relay.config.locate import add_config_option, find
 from relay.config.settings import LiveSettings, Settings
+from relay.fleet import members as fleet
 from relay.model import Refusal
 from relay.store.ports import Store, StoreError, Tx
 from relay.verification.landing import journal
@@ -89,7 +90,7 @@ async def _run(settings: Settings, args: argparse.Namespace) -> int:
                 return await _cancel(store, agents[0], by, args)
             asked = await store.write(lambda tx: _ask(tx, agents, by), durable=True)
             try:
-                runs_here = instance.running(settings) is None
+                runs_here = instance.running(settings) is None and not await _others_run(store)
             except instance.DamagedRecord as error:
                 raise Refusal(f"{error}, so it is not known whether the room runs.") from error
             if not (args.no_wait and not runs_here):
@@ -98,6 +99,13 @@ async def _run(settings: Settings, args: argparse.Namespace) -> int:
     print(json.dumps(result_of(ended)) if args.json else _said(ended))
     done = (EntryState.LANDED, *OPEN) if args.no_wait else (EntryState.LANDED,)
     return 0 if all(entry.state in done for entry in ended) else 1
+
+
+async def _others_run(store: Store) -> bool:
+    """Does another relay of the fleet run? Then one of them leads, and lands it."""
+    if store.engine != "postgres":
+        return False
+    return any(member.live for member in await store.read(fleet.members))
 
 
 async def _agents(parts: Any, args: argparse.Namespace) -> list[str]:

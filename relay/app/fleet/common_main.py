@@ -1,0 +1,184 @@
+"""The main branch that the members of a fleet have in common: the one of their git remote, which every landing moves.
+
+Invariants:
+- the remote's branch is what main is. It moves forward by one push, which is refused where somebody else was first;
+  so two who lead for a moment never make two things of it;
+- the main checkout of each member follows it, and no work of a person there is written over: where it cannot follow,
+  it stays as it is, and it is said what a person has to do;
+- a branch that is to land is brought under a ref of relay's own, which one member writes; no branch or tag there is
+  touched but main.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+
+from relay.airspace.worktrees.lifecycle import in_the_way, is_ancestor
+from relay.airspace.worktrees.merging.merge_into_main import BranchMerger
+from relay.airspace.worktrees.merging.wording import some_paths
+from relay.airspace.worktrees.registry import WorktreeRegistry
+from relay.app.fleet.fleet import Fleet
+from relay.config.settings import LiveSettings
+from relay.git import remotes
+from relay.git.kept_snapshots import ref_component
+from relay.git.run import Git, GitError
+from relay.model import Refusal
+
+#: Where the remote's main branch and the others' branches are seen here.
+_MAIN, _LANDING = "refs/relay/common/", "refs/relay/landing/"
+
+
+class MainMoved(Exception):
+    """Somebody else has moved the main branch at the remote, or leads by now."""
+
+
+class CommonMain:
+    """Of this member's clone."""
+
+    def __init__(self, fleet: Fleet, settings: LiveSettings, registry: WorktreeRegistry) -> None:
+        self._fleet, self._settings, self._registry = fleet, settings, registry
+
+    @property
+    def remote(self) -> str:
+        return self._settings.current.fleet.remote
+
+    @property
+    def folder(self) -> Path:
+        assert self._registry.main is not None
+        return self._registry.main.top
+
+    @property
+    def _git(self) -> Git:
+        assert self._registry.main is not None
+        return self._registry.main.git
+
+    async def is_shared(self) -> bool:
+        """Does this member share main with others? If not, it lands here alone, as in a room of one relay."""
+        return (
+            bool(self._fleet.others)
+            and self._settings.current.fleet.push_main
+            and self._registry.main is not None
+            and await remotes.is_remote(self._git, self.remote)
+        )
+
+    def is_here(self, agent: str) -> bool:
+        """Is its branch in this clone? In a room of one relay every branch is."""
+        if not self._fleet.others:
+            return True
+        return self._fleet.home_of(agent) is None and self._registry.find(agent) is not None
+
+    async def why_not_here(self, agent: str) -> str:
+        """Where a branch is that is not here, and why it does not come; empty: it comes by itself."""
+        home = self._fleet.home_of(agent)
+        where = f"its branch is in the clone of {home.name}" if home else "its branch is not in this clone"
+        if not await remotes.is_remote(self._git, self.remote):
+            return (
+                f"{where}, and {self.folder} has no git remote `{self.remote}` by which it could come here: "
+                "docs/fleet.md says how clones share one"
+            )
+        if not self._settings.current.fleet.push_main:
+            return f"{where}, and `fleet.push_main` is false: nothing is landed by the remote `{self.remote}`"
+        if home is not None and not home.live:
+            return f"{where}, which is away: it is brought here when {home.name} is here again"
+        return ""
+
+    # -- branches that are to land
+
+    async def hand_over(self, agent: str, commit: str) -> None:
+        """Bring the branch of an agent of this member to the remote. Raises GitError."""
+        ref = f"{remotes.FLEET}{ref_component(self._fleet.name)}/branches/{ref_component(agent)}"
+        await remotes.push_commit(self._git, self.remote, commit, ref)
+
+    async def take_over(self, agent: str, commit: str) -> bool:
+        """Bring what is to land of an agent here; False: no member has brought it to the remote. Raises GitError."""
+        if not await self._has(commit):
+            name = ref_component(agent)
+            source, target = f"{remotes.FLEET}*/branches/{name}", f"{_LANDING}*/{name}"
+            await remotes.fetch(self._git, self.remote, source, target)
+        return await self._has(commit)
+
+    async def _has(self, commit: str) -> bool:
+        return await self._git.maybe("rev-parse", "-q", "--verify", f"{commit}^{{commit}}") is not None
+
+    # -- main
+
+    async def follow(self, merger: Callable[[], Awaitable[BranchMerger]]) -> str:
+        """Bring the main branch here, and its files, to where it is at the remote; its commit. Raises Refusal, which
+        says what a person has to do, and GitError."""
+        into, here = await (await merger()).target(moves=True)
+        there = await self._seen(into)
+        while there != here:
+            async with self._registry.exclusive:
+                now = await merger()
+                _, here = await now.target(moves=True)
+                if there == here or await is_ancestor(self._git, here, there):
+                    await self._forward(now, into, here, there)
+                    return there
+            # Something may have landed since the remote was asked.
+            before, there = there, await self._seen(into)
+            if there == before:
+                raise await self._apart(into, here, there)
+        return here
+
+    async def _seen(self, into: str) -> str:
+        """What main is at the remote; its commit is here then. Raises Refusal."""
+        ref = f"refs/heads/{into}"
+        try:
+            there = await remotes.remote_commit(self._git, self.remote, ref)
+            if there is not None and not await self._has(there):
+                await remotes.fetch(self._git, self.remote, ref, f"{_MAIN}{into}")
+                there = await self._git.line("rev-parse", f"{_MAIN}{into}^{{commit}}")
+        except GitError as error:
+            raise Refusal(f"`{self.remote}` cannot be asked what {into} is: {error}.") from error
+        if there is None:
+            raise Refusal(
+                f"`{self.remote}` has no branch {into}, on which the members of the fleet land.",
+                f"`git push {self.remote} {into}` in {self.folder} makes it.",
+            )
+        return there
+
+    async def _forward(self, merger: BranchMerger, into: str, here: str, there: str) -> None:
+        registry, top = self._registry, self.folder
+        assert registry.main is not None
+        if here == there:
+            return
+        if paths := await in_the_way(registry.scratch, registry.main, here, there):
+            raise Refusal(
+                f"{top} cannot follow {into}: files that git does not know are in the way: {some_paths(paths)}.",
+                "Move them away first.",
+            )
+        await merger.move_main(into, here, there)
+
+    async def _apart(self, into: str, here: str, there: str) -> Refusal:
+        top = self.folder
+        if await is_ancestor(self._git, there, here):
+            return Refusal(
+                f"{into} in {top} has commits that `{self.remote}` has not.",
+                f"`git push {self.remote} {into}` there shares them.",
+            )
+        return Refusal(
+            f"{into} in {top} and at `{self.remote}` have parted.",
+            f"`git pull {self.remote} {into}` there, and push what comes of it.",
+        )
+
+    async def push(self, into: str, before: str, commit: str) -> None:
+        """Move main at the remote from the one commit to the other. Raises MainMoved, Refusal: it is not taken."""
+        if not self._fleet.leads:
+            raise MainMoved
+        ref = f"refs/heads/{into}"
+        try:
+            await remotes.push_commit(self._git, self.remote, commit, ref)
+        except GitError as error:
+            try:
+                there = await remotes.remote_commit(self._git, self.remote, ref)
+            except GitError:
+                there = before  # who cannot be asked does not say that it moved
+            if there == commit:
+                return  # its answer was lost
+            if there != before:
+                raise MainMoved from error
+            raise Refusal(
+                f"`{self.remote}` does not take what is to land on {into}: {error}.",
+                f"`git push {self.remote} {into}` in {self.folder} shows why.",
+            ) from error

@@ -1,0 +1,96 @@
+"""The work that is to land, looked at where its branch is: from then on it is one commit.
+
+Invariant: in a fleet the commit is at the common remote before its entry says which it is.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from relay.airspace.worktrees.actions import WorktreeActions
+from relay.airspace.worktrees.registry import WorktreeRegistry
+from relay.airspace.worktrees.room import LockedFiles
+from relay.app.fleet.common_main import CommonMain
+from relay.app.verification.landing_approvals import LandingApprovals
+from relay.app.verification.landing_git import LandingGit
+from relay.app.verification.landing_record import LandingRecord
+from relay.git.run import GitError
+from relay.model import Refusal
+from relay.store.ports import Store, Tx
+from relay.verification import approvals
+from relay.verification.landing import journal
+from relay.verification.landing.entry import Entry, EntryState
+
+
+class LandingPins:
+    """`common`: as of `LandingQueue`."""
+
+    def __init__(
+        self,
+        store: Store,
+        registry: WorktreeRegistry,
+        actions: WorktreeActions,
+        git: LandingGit,
+        record: LandingRecord,
+        asked: LandingApprovals,
+        common: CommonMain | None,
+    ) -> None:
+        self._store, self._registry, self._actions = store, registry, actions
+        self._git, self._record, self._approvals = git, record, asked
+        self._common = common
+
+    async def pin(self, entry: Entry) -> None:
+        """Look at the work that is to land: from here on it is this commit, whatever the agent does next."""
+        at_work = f"{entry.agent} is at work: its turn ends first"
+        if self._is_at_work(entry):
+            await self._record.hold(entry, at_work)
+            return
+        try:
+            proposal, head = await self._actions.pin(entry.agent, entry.asker)
+        except Refusal as refusal:
+            if self._is_at_work(entry):  # its turn has begun meanwhile
+                await self._record.hold(entry, at_work)
+            elif isinstance(refusal, LockedFiles):
+                await self._record.hold(entry, str(refusal), say=True)
+            else:
+                await self._record.put_out(entry, str(refusal))
+            return
+        if not await self.brought(entry, head):
+            return
+        tree = await self._git.git.line("rev-parse", f"{head}^{{tree}}")
+        pinned = replace(
+            entry,
+            state=EntryState.WAITING,
+            branch=proposal.branch,
+            at_commit=head,
+            tree=tree,
+            note="",
+            approval=None,
+        )
+        pinned = replace(pinned, policies=await self._approvals.policies_of(pinned))
+
+        async def work(tx: Tx) -> None:
+            now = await journal.load(tx, entry.number)
+            if now.state is not EntryState.ASKED:
+                return
+            if now.approval is not None:
+                await approvals.withdraw(tx, now.approval, "other work of the branch is to land")
+            await journal.change(tx, pinned, journal.QUEUED)
+
+        await self._store.write(work)
+
+    async def brought(self, entry: Entry, head: str) -> bool:
+        """Where main is shared, bring the work to where all members can have it; False: it cannot be now."""
+        if self._common is None or not await self._common.is_shared():
+            return True
+        try:
+            await self._common.hand_over(entry.agent, head)
+        except GitError as error:
+            note = f"its branch cannot be brought to `{self._common.remote}`: {error}"
+            await self._record.hold(entry, note, say=True)
+            return False
+        return True
+
+    def _is_at_work(self, entry: Entry) -> bool:
+        worktree = self._registry.find(entry.agent)
+        return worktree is not None and worktree.name in self._registry.turn_trees

@@ -1,0 +1,201 @@
+"""Landing in a fleet: branches are in the clones of several members, and main is their common remote's."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from tests.e2e.conftest import Open
+from tests.e2e.test_fleet import fleet_of, leads
+from tests.e2e.test_landing import landed
+from tests.git.repository import commit, git
+from tests.outside import Json, Outside, agent, eventually
+
+WRITES = """\
+- match: again
+  write: {again.py: "x = 2\\n"}
+  say: done
+- match: change
+  write: {"{agent}.py": "x = 1\\n"}
+  say: done
+- say: hello
+"""
+
+
+def remote_of(folder: Path) -> Path:
+    """A bare repository whose main has one file."""
+    made = folder / "made"
+    made.mkdir()
+    git(made, "init", "-q", "-b", "main")
+    (made / "app.py").write_text("x = 1\n")
+    commit(made)
+    git(folder, "clone", "-q", "--bare", "made", "common.git")
+    return folder / "common.git"
+
+
+async def members_of(open_room: Open, folder: Path, *names: str, remote: bool = True) -> list[Outside]:
+    """Members M1, M2, ... each with one agent and its own clone of one remote, started one after the other."""
+    common = remote_of(folder)
+    agents = [[agent(name, "w.yaml")] for name in names]
+    rooms = await fleet_of(open_room, *agents)
+    for name, room in zip(names, rooms, strict=True):
+        settings = json.loads(room.path.read_text())
+        room.configure({**settings, "workspace": {"repo": "code"}})
+        (room.folder / "w.yaml").write_text(WRITES.replace("{agent}", name.lower()))
+        git(room.folder, "clone", "-q", str(common), "code")
+        if not remote:
+            git(code(room), "remote", "remove", "origin")
+        await room.start()
+    return rooms
+
+
+def code(room: Outside) -> Path:
+    return room.folder / "code"
+
+
+def main_of(folder: Path) -> str:
+    return git(folder, "rev-parse", "main")
+
+
+async def changed(room: Outside, name: str, text: str = "change") -> None:
+    posted = await room.post(f"@{name} {text}")
+    await room.reply_to(posted["id"], name)
+
+
+async def has(room: Outside, path: str) -> None:
+    """The main checkout of this member has the file, once it has followed."""
+
+    async def there() -> bool:
+        return (code(room) / path).exists() and git(code(room), "status", "--porcelain") == ""
+
+    await eventually(there, f"{path} in {room.folder.name}'s checkout")
+
+
+async def waits(room: Outside, name: str, words: str) -> Json:
+    async def look() -> Json | None:
+        queue = (await room.get("/api/landing"))["queue"]
+        return next((one for one in queue if one["agent"] == name and words in one["note"]), None)
+
+    entry: Json = await eventually(look, f"{name} waits: {words}")
+    return entry
+
+
+async def test_an_agent_of_another_member_lands_and_all_members_have_it(
+    open_room: Open, tmp_path: Path
+) -> None:
+    one, two = await members_of(open_room, tmp_path, "ALFA", "BRAVO")
+    assert await leads(one, "M1")
+    await changed(one, "BRAVO")
+    await one.post("/land @BRAVO")
+    entry = await landed(one, "BRAVO")
+    common = tmp_path / "common.git"
+    assert main_of(common) == entry["commit"]
+    for room in (one, two):
+        await has(room, "bravo.py")
+    # Its own worktree follows at its member, so what it does next begins there.
+    tree = next((two.folder / ".relay").rglob("app.py"), None) or next(two.folder.rglob("bravo/app.py"))
+
+    async def follows() -> bool:
+        return git(tree.parent, "rev-parse", "HEAD") == entry["commit"]
+
+    await eventually(follows, "BRAVO's worktree to follow")
+    # Asked for at the other member, of both, and in a shell there.
+    await changed(two, "ALFA")
+    await changed(two, "BRAVO", "again")
+    asked = await two.relay("land", "BRAVO", "--json")
+    assert asked.code == 0, asked.all
+    await two.post("/land @ALFA")
+    await landed(two, "ALFA")
+    for room in (one, two):
+        await has(room, "alfa.py")
+        await has(room, "again.py")
+    assert main_of(common) == main_of(code(one)) == main_of(code(two))
+
+
+async def test_who_is_killed_between_the_push_and_the_word_of_it_has_landed_once(
+    open_room: Open, tmp_path: Path
+) -> None:
+    one, two = await members_of(open_room, tmp_path, "ALFA", "BRAVO")
+    assert await leads(one, "M1") and one.process is not None
+    await changed(one, "BRAVO")
+    common = tmp_path / "common.git"
+    hook = common / "hooks" / "post-receive"
+    hook.write_text(
+        f'#!/bin/sh\nwhile read old new ref; do [ "$ref" = refs/heads/main ] && kill -9 {one.process.pid}; done\n'
+    )
+    hook.chmod(0o755)
+    await two.post("/land @BRAVO")
+
+    async def dead() -> bool:
+        return one.process is not None and one.process.poll() is not None
+
+    await eventually(dead, "the leader to be killed")
+    hook.unlink()
+    pushed = main_of(common)
+    assert main_of(code(one)) != pushed  # so it was killed before it moved its own main
+    entry = await landed(two, "BRAVO")
+    assert (entry["commit"], main_of(common)) == (pushed, pushed)
+    await has(two, "bravo.py")
+    await one.start()
+    await has(one, "bravo.py")
+    merges = git(common, "log", "--merges", "--format=%H", "main").split()
+    ended = [each for each in (await one.get("/api/landing"))["ended"] if each["agent"] == "BRAVO"]
+    assert merges == [pushed] and [each["state"] for each in ended] == ["landed"]
+
+
+async def test_what_somebody_pushes_meanwhile_stays_and_the_batch_is_done_anew(
+    open_room: Open, tmp_path: Path
+) -> None:
+    one, two = await members_of(open_room, tmp_path, "ALFA", "BRAVO")
+    await changed(one, "BRAVO")
+    common, made = tmp_path / "common.git", tmp_path / "made"
+    # Just before the leader's push is taken, another one is.
+    (made / "person.py").write_text("x = 1\n")
+    commit(made)
+    git(made, "push", "-q", str(common), "main:refs/heads/aside")
+    hook = common / "hooks" / "pre-receive"
+    aside = git(common, "rev-parse", "aside")
+    hook.write_text(
+        "#!/bin/sh\nwhile read old new ref; do\n"
+        '[ "$ref" = refs/heads/main ] || continue\n'
+        f"rm hooks/pre-receive\nunset GIT_QUARANTINE_PATH\ngit update-ref refs/heads/main {aside}\ndone\n"
+    )
+    hook.chmod(0o755)
+    await one.post("/land @BRAVO")
+    entry = await landed(one, "BRAVO")
+    assert main_of(common) == entry["commit"] and not hook.exists()
+    assert git(common, "merge-base", "main", "aside") == aside
+    for room in (one, two):
+        await has(room, "bravo.py")
+        await has(room, "person.py")
+
+
+async def test_a_person_s_work_is_left_alone_and_they_are_told(open_room: Open, tmp_path: Path) -> None:
+    one, two = await members_of(open_room, tmp_path, "ALFA", "BRAVO")
+    await changed(one, "ALFA")
+    (code(two) / "alfa.py").write_text("mine\n")
+    await one.post("/land @ALFA")
+    await landed(one, "ALFA")
+    await one.until_said(r"Agents at M2 do not see what has landed: .*alfa\.py", speaker="RELAY")
+    assert (code(two) / "alfa.py").read_text() == "mine\n"
+    # Its own agents land all the same.
+    await changed(one, "BRAVO")
+    await one.post("/land @BRAVO")
+    await landed(one, "BRAVO")
+    (code(two) / "alfa.py").unlink()
+    for path in ("alfa.py", "bravo.py"):
+        await has(two, path)
+
+
+async def test_without_a_common_remote_a_branch_of_another_waits_and_says_where_it_is(
+    open_room: Open, tmp_path: Path
+) -> None:
+    one, two = await members_of(open_room, tmp_path, "ALFA", "BRAVO", remote=False)
+    await changed(one, "ALFA")
+    await changed(one, "BRAVO")
+    await one.post("/land @BRAVO @ALFA")
+    entry = await waits(one, "BRAVO", "the clone of M2")
+    assert "no git remote `origin`" in entry["note"]
+    await landed(one, "ALFA")
+    assert (code(one) / "alfa.py").exists() and not (code(two) / "alfa.py").exists()
+    assert (await waits(two, "BRAVO", "the clone of M2"))["state"] == "asked"
