@@ -46,8 +46,8 @@ class FleetBranches:
         self._there: dict[str, str] | None = None
         #: When the push that is under way began (monotonic).
         self._began: float | None = None
-        #: There is no remote, as far as is known.
-        self._alone = True
+        #: There is no remote, as far as is known: before the first push there may be one.
+        self._alone = False
         #: Commits in which something looks like a secret.
         self._secret: dict[str, str] = {}
 
