@@ -249,6 +249,7 @@ class Parts:
             self.live,
             Status(about, reader, self.live, self.router, self.transcript, self.fleet.as_json),
             self.trouble,
+            cut_off=lambda: self.fleet.cut_off,
         )
 
     async def _meet(self) -> None:
