@@ -304,5 +304,6 @@ async def forget(tx: Tx, name: str) -> FleetMember | None:
     known = next((member for member in await members(tx) if member.name == name), None)
     if known is None or known.live or not await tx.execute(Q.forget_member, name=name):
         return None
+    await tx.execute(Q.forget_works, name=name)
     await tell(tx, known, "forgotten")
     return known

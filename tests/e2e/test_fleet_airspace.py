@@ -16,11 +16,14 @@ IGNORED = "*.yaml\n*.sh\n.venv\nconfig.json\nspeaker.lock\nrelay\nscripts\ndaemo
 
 
 async def clones(open_room: Open, bare: Path, *names: str, remote: bool = True, **more: Any) -> list[Outside]:
-    """Members with an agent each and a clone of one codebase, none started. `remote`: they know where from."""
-    rooms = await fleet_of(open_room, *([agent(name)] for name in names))
+    """Members with an agent each and a clone of one codebase, none of them started. `remote`: they know where it is
+    from."""
+    rooms = await fleet_of(open_room, *([agent(name, f"{name.lower()}.yaml")] for name in names))
     for room in rooms:
-        settings = {**json.loads(room.path.read_text()), "airspace": {"tick_s": 0.2}, **more}
-        room.path.write_text(json.dumps(settings))
+        airspace = {"tick_s": 0.2, "interrupt_s": 0, **more}
+        room.path.write_text(json.dumps({**json.loads(room.path.read_text()), "airspace": airspace}))
+        for name in names:
+            (room.folder / f"{name.lower()}.yaml").write_text('- say: "{agent} heard"\n')
     git(bare.parent, "init", "-q", "--bare", "-b", "main", str(bare))
     for number, room in enumerate(rooms):
         git(room.folder, "init", "-q", "-b", "main")
@@ -87,7 +90,94 @@ async def test_two_agents_on_two_machines_are_told_once_and_git_has_tried_it(
     assert refs == ["refs/heads/main", "refs/relay/fleet/M1/ALFA", "refs/relay/fleet/M2/BRAVO"]
     for room in (one, two):
         said = [body for body in await told(room) if "HOLD" in body]
-        assert len(said) == 1 and "ALFA" in said[0] and "BRAVO" in said[0], said
+        assert len(said) == 1 and "git cannot merge cart.py" in said[0], said
+        assert "predicted, not tried" not in said[0], "git has tried it before it was said"
         links = (await room.get("/api/airspace"))["links"]
         assert [(link["a"], link["b"], link["level"]) for link in links] == [("ALFA", "BRAVO", "resolution")]
         assert links[0]["channels"]["merge"] > 0.5
+    # Each was asked, with a turn where it lives; and the guard of the member that does not lead refuses the edit.
+    answers = {entry["speaker"] for entry in await two.entries() if entry["body"].endswith(" heard")}
+    assert answers == {"ALFA", "BRAVO"}
+    path = str(tree(two, "BRAVO") / "cart.py")
+    status, decision = await two.ask("POST", "/api/guard", json={"agent": "BRAVO", "path": path})
+    assert (status, decision["decision"]) == (200, "steer"), decision
+    assert decision["advisory"] == advisory["id"] and "Steer clear of cart.py" in decision["reason"]
+
+    # The leader is killed: the next one goes on from what was said, and says none of it again.
+    one.kill()
+
+    async def away() -> bool:
+        seen = (await two.get("/api/airspace"))["agents"]
+        return any(found["agentId"] == "ALFA" and found.get("away") for found in seen)
+
+    await eventually(away, "ALFA as it was last seen")
+
+    async def led() -> bool:
+        return await leads(two, "M2")
+
+    await eventually(led, "M2 to lead")
+    change(two, "BRAVO", "sum(items) * 4")
+
+    async def scanned() -> bool:
+        seen = await two.get("/api/airspace")
+        homes = {found["agentId"]: found.get("member") for found in seen["agents"]}
+        return homes == {"ALFA": "M1", "BRAVO": None} and bool(seen["links"])
+
+    await eventually(scanned, "a scan of the new leader")
+    assert [found["id"] for found in await advisories(two)] == [advisory["id"]]
+    (tree(two, "BRAVO") / "cart.py").write_text(CART)
+
+    async def over() -> bool:
+        return not await advisories(two)
+
+    await eventually(over, "the end of the advisory")
+    said = await told(two)
+    assert len([body for body in said if "HOLD" in body]) == 1, said
+    assert len([body for body in said if body.startswith("clear: ")]) == 1, said
+
+
+async def test_without_a_common_remote_it_is_predicted_and_a_turn_elsewhere_is_cut_off(
+    open_room: Open, tmp_path: Path
+) -> None:
+    one, two = await clones(open_room, tmp_path / "bare.git", "ALFA", "BRAVO", remote=False)
+    (two.folder / "bravo.yaml").write_text("- delay_s: 60\n  say: late\n")
+    await one.start()
+    await two.start()
+    await ready(one)
+    await ready(two)
+    await one.post("@BRAVO go")
+
+    async def working() -> bool:
+        return "active" in [job["state"] for job in await two.jobs()]
+
+    await eventually(working, "BRAVO's turn")
+    change(one, "ALFA", "sum(items) * 2")
+
+    async def seen() -> bool:
+        agents = (await two.get("/api/airspace"))["agents"]
+        return any(found["agentId"] == "ALFA" and found["files"] for found in agents)
+
+    await eventually(seen, "ALFA's work at the other member")
+    change(two, "BRAVO", "sum(items) * 3")
+
+    async def predicted() -> list[str]:
+        return [
+            body for body in await told(two) if "both change line 2 of cart.py (predicted, not tried)" in body
+        ]
+
+    assert len(await eventually(predicted, "the advisory")) == 1
+    for room in (one, two):
+        (advisory,) = await eventually(lambda room=room: advisories(room), "the advisory on the page")
+        assert advisory["level"] == "resolution" and not advisory["conflict"]
+
+    async def cut() -> bool:
+        return "turn cut off for an advisory" in two.said()
+
+    await eventually(cut, "the turn to be cut off where it runs")
+    (tree(two, "BRAVO") / "cart.py").write_text(CART)
+
+    async def over() -> bool:
+        return not await advisories(one)
+
+    await eventually(over, "the end of the advisory")
+    assert (await one.get("/api/state"))["fleet"]["remote"] == {"name": "origin", "trouble": ""}

@@ -190,7 +190,7 @@ class OneAirspace:
     async def _take_picture(self, shown: int) -> int:
         """Show what the leader saw; the version of that."""
         new = await self._store.read(lambda tx: works.picture(tx, shown))
-        if new is None or not new[1] or self._fleet.leads:
+        if new is None or self._fleet.leads:
             return shown
         version, picture = new
         self._live.shown = picture

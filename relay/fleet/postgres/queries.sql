@@ -44,6 +44,9 @@ ON CONFLICT (member, agent) DO UPDATE SET version = excluded.version, work = exc
 -- name: drop_work
 DELETE FROM fleet_works WHERE member = :member AND agent = :agent
 
+-- name: forget_works
+DELETE FROM fleet_works WHERE member = :name
+
 -- name: told_agents
 SELECT agent FROM fleet_works WHERE member = :member
 
@@ -54,7 +57,8 @@ SELECT member, agent, version FROM fleet_works WHERE member <> :member
 SELECT work FROM fleet_works WHERE member = :member AND agent = :agent
 
 -- name: put_picture
-UPDATE fleet_picture SET version = version + 1, picture = :picture
+INSERT INTO fleet_picture (version, picture) VALUES (1, :picture)
+ON CONFLICT (one) DO UPDATE SET version = fleet_picture.version + 1, picture = excluded.picture
 
 -- name: picture
 SELECT version, picture FROM fleet_picture WHERE version > :known

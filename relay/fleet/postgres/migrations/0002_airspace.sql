@@ -1,7 +1,7 @@
 -- What each member tells of its own agents' work (docs/fleet.md, "One airspace"): paths, line ranges and commits as JSON.
 -- A work that is told anew has a new version, also after it was gone: the time of its writing, in microseconds.
 CREATE TABLE fleet_works (
-  member TEXT COLLATE "C" NOT NULL REFERENCES fleet_members (name) ON DELETE CASCADE,
+  member TEXT COLLATE "C" NOT NULL,
   agent TEXT COLLATE "C" NOT NULL,
   version BIGINT NOT NULL,
   work TEXT COLLATE "C" NOT NULL,
@@ -14,4 +14,3 @@ CREATE TABLE fleet_picture (
   version BIGINT NOT NULL,
   picture TEXT COLLATE "C" NOT NULL
 );
-INSERT INTO fleet_picture VALUES (true, 0, '{}');

@@ -1,0 +1,139 @@
+"""The agents' branches between clones of one codebase: what goes to the remote, what stays, what git says then."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from relay.airspace.shared.shared_work import SharedWork, of_json
+from relay.airspace.worktrees.working_sets import WorkingSetSource
+from relay.app.fleet.branches import FleetBranches
+from relay.config.settings import LiveSettings
+from relay.log.encoding import dumps, loads
+from tests.git.repository import Room, commit, git, lines, repository
+
+SECRET = "token = 'ghp_" + "a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8'\n"
+
+
+class Place:
+    """A clone with one agent, as one member has it."""
+
+    def __init__(self, folder: Path, name: str, agent: str) -> None:
+        self.room = Room(folder, agent, storage="postgres", fleet={"name": name})
+        self.agent = agent
+        self.branches = FleetBranches(LiveSettings(self.room.settings), self.room.registry)
+        turns = SimpleNamespace(working=dict, agents=lambda: [agent])
+        self.source = WorkingSetSource(self.room.registry, turns)
+
+    async def own(self) -> SharedWork:
+        """What it tells of its agent, as it comes to the others."""
+        await self.room.look()
+        await self.source.working_sets()
+        target = await self.source.target()
+        assert target is not None
+        await self.source.trials(target)
+        work = self.source.own_work()[self.agent]
+        come = of_json(self.agent, loads(dumps(work.as_json())))
+        assert come == work
+        return work
+
+    async def push(self) -> bool:
+        return await self.branches.push([await self.own()])
+
+
+@pytest.fixture
+async def places(tmp_path: Path) -> tuple[Path, Place, Place]:
+    """A bare repository, and two clones of it."""
+    bare = tmp_path / "bare.git"
+    first = repository(tmp_path / "one")
+    git(tmp_path, "clone", "-q", "--bare", str(first), str(bare))
+    git(first, "remote", "add", "origin", str(bare))
+    git(first, "fetch", "-q", "origin")
+    git(tmp_path, "clone", "-q", str(bare), "two")
+    made = Place(first, "laptop:~/x", "AVA"), Place(tmp_path / "two", "server", "BEN")
+    for place in made:
+        await place.room.open()
+    return bare, *made
+
+
+def refs(bare: Path) -> dict[str, str]:
+    listed = git(bare, "for-each-ref", "--format=%(refname) %(objectname)", "refs/relay/").splitlines()
+    return dict(line.split(" ") for line in listed)
+
+
+async def test_a_branch_comes_to_the_other_member_and_git_tries_it(places: tuple[Path, Place, Place]) -> None:
+    bare, one, two = places
+    for place, mark in ((one, " ava"), (two, " ben")):
+        (place.room.at(place.agent) / "a.py").write_text(lines(1, 20, mark))
+    work = await one.own()
+    assert not one.branches.has(work) and one.branches.wants([work])
+    heads = git(bare, "for-each-ref", "refs/heads/")
+    assert await one.push() and one.branches.has(work) and not one.branches.wants([work])
+    assert refs(bare) == {"refs/relay/fleet/laptop%3a%7e%2fx/AVA": work.commit}
+    assert git(bare, "for-each-ref", "refs/heads/") == heads
+
+    await two.own()
+    other = replace(work, pushed=True, member="laptop:~/x")
+    pair = ("AVA", "BEN")
+    two.source.take_others({"AVA": other})
+    sets = {found.agent: found for found in await two.source.working_sets()}
+    assert [touch.path for touch in sets["AVA"].files] == ["a.py"] and two.source.pairs() == [pair]
+    assert await two.source.merges([pair], {}, most=1) == {}
+    assert two.source.untried([pair], {}) == {pair}
+    here = await two.branches.fetch([other])
+    assert here == {work.commit: {"a.py": lines(1, 20, " ava")}}
+    two.source.take_others({"AVA": replace(other, at_hand=True, texts=here[work.commit])})
+    merges = await two.source.merges([pair], {}, most=1)
+    merge = merges[pair]
+    assert merge is not None and merge.conflicts == ("a.py",)
+    assert two.source.text(sets["AVA"], "a.py") == lines(1, 20, " ava")
+
+    # Main went on at one machine and not at the other: that is no conflict of the two.
+    (one.room.at("AVA") / "a.py").write_text(lines(1, 20))
+    commit(one.room.folder, {"b.py": lines(1, 10, " main")})
+    git(one.room.at("AVA"), "merge", "-q", "main")
+    (one.room.at("AVA") / "new.py").write_text("x = 1\n")
+    (two.room.at("BEN") / "b.py").write_text(lines(1, 10, " ben"))
+    assert await one.push()
+    other = replace(await one.own(), pushed=True)
+    assert other.target != await two.source.target()
+    await two.own()
+    here = await two.branches.fetch([other])
+    two.source.take_others({"AVA": replace(other, at_hand=other.commit in here)})
+    merges = await two.source.merges([pair], await two.source.trials((await two.own()).target), most=1)
+    assert merges[pair] is not None and merges[pair].conflicts == ()
+
+    # With nothing in hand the ref goes.
+    git(one.room.at("AVA"), "clean", "-fdq")
+    assert await one.push() and refs(bare) == {}
+
+
+async def test_what_looks_like_a_secret_stays_and_what_fails_is_tried_again(
+    places: tuple[Path, Place, Place],
+) -> None:
+    bare, one, _ = places
+    tree = one.room.at("AVA")
+    (tree / "keys.py").write_text(SECRET)
+    assert await one.push() and refs(bare) == {}
+    assert one.branches.trouble == "The branch of AVA stays here: a secret seems to stand in keys.py."
+    assert not one.branches.will_have(await one.own())
+    (tree / "keys.py").write_text("token = None\n")
+    moved = bare.with_name("elsewhere.git")
+    bare.rename(moved)
+    assert not await one.push()
+    assert one.branches.trouble.startswith("The agents' branches cannot be pushed: ")
+    moved.rename(bare)
+    assert await one.push() and one.branches.trouble == ""
+    assert list(refs(bare)) == ["refs/relay/fleet/laptop%3a%7e%2fx/AVA"]
+
+
+async def test_without_a_remote_nothing_is_pushed_or_waited_for(places: tuple[Path, Place, Place]) -> None:
+    _, one, _ = places
+    git(one.room.folder, "remote", "remove", "origin")
+    (one.room.at("AVA") / "a.py").write_text(lines(1, 20, " ava"))
+    assert await one.push() and one.branches.trouble == ""
+    work = await one.own()
+    assert not one.branches.has(work) and not one.branches.will_have(work)
