@@ -183,6 +183,7 @@ class Parts:
             self.states,
             TurnMemories(store, settings),
             self.verification.sources,
+            self.verification.handover,
         )
         clock = self.fleet.now
         self.workers = WorkerPool(
