@@ -1,4 +1,4 @@
-"""A failure of the store as an answer: `busy`, which passes, or `unavailable`, which a person has to repair.
+"""A failure of the store as an answer: `busy` and `cut_off`, which pass, or `unavailable`, which a person mends.
 
 It is the same for every interface. Nothing heavy is imported, since a process that an agent's program starts uses it
 too.
@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import structlog
 
-from relay.model import Fault, Refusal
+from relay.model import CUT_OFF, Fault, Refusal
 from relay.store.failures import trouble_of
 from relay.store.ports import is_away
 
@@ -23,4 +23,5 @@ def store_failed(error: BaseException) -> Refusal | None:
     if not is_away(error):  # the store itself logs that, once
         log.warning("the database cannot be used", error=repr(error))
     fault = Fault.BUSY if trouble.passes else Fault.UNAVAILABLE
-    return Refusal(f"{trouble.message.rstrip('.')}.", trouble.fix, fault, str(fault))
+    code = CUT_OFF if trouble.cut_off else str(fault)
+    return Refusal(f"{trouble.message.rstrip('.')}.", trouble.fix, fault, code)

@@ -66,10 +66,13 @@ class MainBranchLog(Protocol):
 
 
 class RewindService:
-    """The rewinds of one room. `registry`: its worktrees, opened; `log`: records the main branch."""
+    """The rewinds of one room. `registry`: its worktrees, opened; `log`: records the main branch; `member`: of the
+    fleet, whose worktrees they are."""
 
-    def __init__(self, store: Store, registry: WorktreeRegistry, log: MainBranchLog) -> None:
-        self._store, self._registry, self._log = store, registry, log
+    def __init__(
+        self, store: Store, registry: WorktreeRegistry, log: MainBranchLog, member: str = ""
+    ) -> None:
+        self._store, self._registry, self._log, self._member = store, registry, log, member
         #: One for all requests, so that they wait for each other and for the start.
         self._made: tuple[Checkout, Rewinds] | None = None
 
@@ -78,7 +81,7 @@ class RewindService:
         worktree that it stands in; GitError, OSError."""
         if self._registry.main is None:
             return []
-        begun = await self._store.read(history.begun)
+        begun = await self._store.read(lambda tx: history.begun(tx, self._member))
         async with AsyncExitStack() as held:
             await held.enter_async_context(self._registry.exclusive)
             worktrees = [worktree for each in begun if (worktree := self._worktree_at(each)) is not None]
@@ -261,7 +264,7 @@ class RewindService:
             )
         if self._made is None or self._made[0] != main:
             scratch = self._registry.scratch
-            self._made = main, Rewinds(self._store, scratch, main, KeptSnapshots(scratch, main))
+            self._made = main, Rewinds(self._store, scratch, main, KeptSnapshots(scratch, main), self._member)
         return self._made[1]
 
     def _worktree_at(self, operation: Operation | None) -> TrackedWorktree | None:

@@ -71,6 +71,17 @@ class FleetMember:
     def live(self) -> bool:
         return self.state is MemberState.LIVE
 
+    @property
+    def absence(self) -> str:
+        """Why it cannot be reached, in words that "since" or "for" may follow; '' = it can."""
+        match self.state:
+            case MemberState.LIVE:
+                return ""
+            case MemberState.AWAY:
+                return f"{self.name} has given no sign of life"
+            case MemberState.LEFT:
+                return f"{self.name} has been stopped"
+
     @classmethod
     def of_row(cls, row: Row) -> FleetMember:
         return cls(

@@ -2,7 +2,7 @@
 
 Invariants:
 - only the refs that are named move. A branch there moves forward only, and only where main is shared (`push_commit`);
-  by force moves nothing but the branches of relay's own fleet (`FLEET`), each written by one member;
+  by force moves nothing but refs of relay's own that nobody else writes (`push_own_refs`, and those in `FLEET`);
 - a remote is an address: what its section of the configuration could run (`uploadpack`, `receivepack`, `vcs`) is
   not read. Files, HTTP, HTTPS and ssh only, without a prompt and without a hook here: an address that needs a
   password finds none but its own or the ssh agent's.
@@ -11,6 +11,7 @@ Invariants:
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from dataclasses import replace
 
 from relay.git.run import LONG_S, Git, GitError
@@ -101,6 +102,38 @@ async def _push(git: Git, remote: str, what: str) -> None:
         what,
         timeout_s=LONG_S,
     )
+
+
+async def push_own_refs(git: Git, remote: str, moves: Mapping[str, str]) -> None:
+    """Put these refs of relay's own, which nobody else writes, on these commits at the remote, whatever they are on
+    there; "" takes one away. Raises GitError."""
+    if outside := [ref for ref in moves if not ref.startswith("refs/relay/")]:
+        raise GitError("push", 128, f"{outside[0]} is no ref of relay's own")
+    address = await _address(git, remote)
+    await _reaching(git).run(
+        "push",
+        "-q",
+        "--no-verify",
+        "--no-follow-tags",
+        "--recurse-submodules=no",
+        "--receive-pack=git-receive-pack",
+        address,
+        *(f"+{commit}:{ref}" if commit else f":{ref}" for ref, commit in moves.items()),
+        timeout_s=LONG_S,
+    )
+
+
+async def remote_refs(git: Git, remote: str, below: str) -> dict[str, str]:
+    """The refs at the remote below a name (it ends with `/`), each with what it is on. Raises GitError."""
+    address = await _address(git, remote)
+    asked = ("ls-remote", "--upload-pack=git-upload-pack", address, f"{below}*")
+    lines = (await _reaching(git).line(*asked)).splitlines()
+    return {ref: commit for commit, _, ref in (line.partition("\t") for line in lines)}
+
+
+async def address_of(git: Git, remote: str) -> str | None:
+    """The address of a remote's name; None where there is no such remote."""
+    return await git.maybe("config", "--get", f"remote.{remote}.url")
 
 
 async def _address(git: Git, remote: str) -> str:

@@ -48,7 +48,7 @@ from relay.model.ports import (
     Verifications,
     Voice,
 )
-from relay.model.refusals import SESSION_ID, Caller, Fault, Refusal
+from relay.model.refusals import CUT_OFF, SESSION_ID, Caller, Fault, Refusal
 from relay.model.turns import (
     TAKE_MAIN,
     Agent,

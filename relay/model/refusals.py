@@ -28,6 +28,8 @@ class Fault(StrEnum):
     UNAVAILABLE = "unavailable"
 
 
+#: The code while a relay has no connection to the room's database. Such a refusal is `BUSY`: it passes.
+CUT_OFF = "cut_off"
 #: The code of a refusal that names none. A refusal by the domain then has words only.
 _CODES = {
     Fault.REFUSED: "",

@@ -13,7 +13,7 @@ import sqlite3
 from dataclasses import dataclass, field
 
 from relay.config.command_line import script
-from relay.store.ports import AwaitedOutside, OutcomeUnknown, StoreBusy, StoreError, StoreMoved
+from relay.store.ports import AwaitedOutside, OutcomeUnknown, StoreAway, StoreBusy, StoreError, StoreMoved
 
 _FULL = "Free space on its disk; nothing was changed by this call."
 _RIGHTS = "Give the user that runs relay the right to read and write it, and its folder."
@@ -46,11 +46,13 @@ _ERRNO = {
 
 @dataclass(frozen=True, slots=True)
 class Trouble:
-    """`passes`: it passes by itself, in a moment; else `fix` is what a person has to do first."""
+    """`passes`: it passes by itself, in a moment; else `fix` is what a person has to do first. `cut_off`: there is no
+    connection to the database."""
 
     passes: bool
     message: str
     fix: str = field(default_factory=lambda: f"Try again in a moment; if it persists, {_look()}.")
+    cut_off: bool = False
 
 
 def trouble_of(error: BaseException) -> Trouble | None:
@@ -66,6 +68,8 @@ def trouble_of(error: BaseException) -> Trouble | None:
         return Trouble(False, f"The database cannot be used: {error}.", error.fix)
     if isinstance(error, StoreError) and fix is not None:
         return _lasting(error, fix)
+    if isinstance(error, StoreAway):
+        return Trouble(True, f"This relay is cut off from the room's database: {error}", _cut_off(), True)
     if isinstance(error, StoreBusy):
         return Trouble(True, f"The database is busy: {error}")
     if isinstance(error, AwaitedOutside) or (isinstance(error, StoreError) and code):
@@ -96,6 +100,13 @@ def _lasting(error: object, fix: str) -> Trouble:
     message = f"The database cannot be used until somebody repairs it: {error}"
     fix = fix or f"{_look().replace('a ', 'A ', 1)}, which says what is wrong with it."
     return Trouble(False, message, f"Trying again does not help. {fix}")
+
+
+def _cut_off() -> str:
+    return (
+        "It goes on by itself once the database answers. Until then nothing can be locked, claimed or written here. "
+        f"If it stays away, look at this machine's network and at the server: {_look()}."
+    )
 
 
 def _look() -> str:

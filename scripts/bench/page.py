@@ -27,6 +27,7 @@ TITLES = {
     "metrics": "Metrics",
     "webhook": "Webhooks",
     "landing": "Landing",
+    "fleet": "A fleet",
     "airspace_view": "The page",
     "timeline_view": "The page's timeline",
 }

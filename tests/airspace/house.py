@@ -18,6 +18,7 @@ from relay.airspace.live.scanner import Scanner
 from relay.airspace.live.service import AirspaceService
 from relay.airspace.pair_facts import Likeness, SemanticCheck
 from relay.airspace.readings import Assessment, Evidence, Level, Reading, Thresholds, assess
+from relay.airspace.shared.shared_work import SharedWork
 from relay.airspace.text_similarity import Vocabulary
 from relay.git.trial_merge import Merge, Target, Trial
 from relay.model import HeldPath
@@ -52,6 +53,10 @@ class PlayedTrees:
         self.tried: dict[str, Trial] = {}
         self.commits: dict[str, Sequence[str]] = {}
         self.checks: dict[Pair, SemanticCheck] = {}
+        #: As of a fleet: pairs on two machines, and of which a commit is on its way here.
+        self.elsewhere: set[Pair] = set()
+        self.on_the_way: set[Pair] = set()
+        self.others: dict[str, SharedWork] = {}
 
     async def working_sets(self) -> Sequence[WorkingSet]:
         return list(self.sets)
@@ -67,6 +72,18 @@ class PlayedTrees:
 
     async def trials(self, target: Target) -> Mapping[str, Trial]:
         return dict(self.tried)
+
+    def targets(self) -> Mapping[str, Target]:
+        return {}
+
+    def own_pairs(self) -> Sequence[Pair]:
+        return self.pairs()
+
+    def untried(self, pairs: Collection[Pair], known: Collection[Pair]) -> frozenset[Pair]:
+        return frozenset(self.elsewhere & (set(pairs) - set(known)))
+
+    def coming(self, pairs: Collection[Pair]) -> frozenset[Pair]:
+        return frozenset(self.on_the_way & set(pairs))
 
     async def merges(
         self, pairs: Sequence[Pair], trials: Mapping[str, Trial], *, most: int

@@ -37,6 +37,8 @@ NAMES = {
     "landing": ["landing, 0 failing pairs: main red", "landing, 0 failing pairs: test runs",
                 "landing, 0 failing pairs: queue beside the tests", "landing, 1 failing pairs: main red",
                 "10 changesets at once: passed"],
+    "fleet": ["messages, 1 member", "lock pairs, 2 members", "claims, 2 members", "idle, the server for each member",
+              "an entry of one member at another", "another member leads", "a new member has"],
     "guard": ["python, with nothing", "guard hook, as the presets", "guard hook, with no room"],
     "webhook": ["webhook to queued, SQLite", "webhook that came before, SQLite", "webhook to queued, PostgreSQL"],
 }  # fmt: skip

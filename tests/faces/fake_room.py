@@ -23,8 +23,8 @@ COMMANDS = [
 ]
 
 
-def _refusal(status: int, message: str, fix: str) -> web.Response:
-    return web.json_response({"error": {"code": "no", "message": message, "fix": fix}}, status=status)
+def _refusal(status: int, message: str, fix: str, code: str = "no") -> web.Response:
+    return web.json_response({"error": {"code": code, "message": message, "fix": fix}}, status=status)
 
 
 @dataclass
@@ -38,6 +38,8 @@ class FakeRoom:
     posts: int = 0
     lose_acks: int = 0
     busy: int = 0
+    #: It has no connection to its database.
+    cut: bool = False
     port: int = 0
     on_post: Any = None
     _sockets: set[web.WebSocketResponse] = field(default_factory=set)
@@ -68,6 +70,12 @@ class FakeRoom:
                     transport.abort()
             await self._runner.cleanup()
             self._runner = None
+
+    async def cut_off(self) -> None:
+        """It loses its database, as docs/http.md says that."""
+        self.cut = True
+        for socket in list(self._sockets):
+            await socket.close(code=1013, message=b"the room's database is away")
 
     @property
     def url(self) -> str:
@@ -119,6 +127,10 @@ class FakeRoom:
     async def _check(self, request: web.Request, handler: Any) -> web.StreamResponse:
         if request.headers.get("X-API-Key") != KEY:
             return _refusal(401, "this key is not known", "read .relay/token")
+        if self.cut:
+            answer = _refusal(503, "This relay is cut off.", "It passes.", "cut_off")
+            answer.headers["Retry-After"] = "0.1"
+            return answer
         return await handler(request)
 
     async def _state(self, request: web.Request) -> web.Response:

@@ -119,7 +119,7 @@ def check(answers: dict[tuple[str, str], tuple[int, Any]]) -> set[tuple[str, str
         assert status != 500, (route, told)
         if status == 503 and route != ("get", "/health"):
             assert told["success"] is False, (route, told)
-            assert told["error"]["code"] in ("busy", "unavailable"), (route, told)
+            assert told["error"]["code"] in ("cut_off", "busy", "unavailable"), (route, told)
             assert told["error"]["message"] and told["error"]["fix"], (route, told)
     return {route for route, (status, _) in answers.items() if status == 503}
 
@@ -201,7 +201,7 @@ async def test_with_the_server_stopped_every_route_says_so(tmp_path: Path) -> No
             if name == "help":
                 continue
             assert result["isError"], (name, result)
-            assert result["structuredContent"]["reason"] in ("busy", "unavailable"), (name, result)
+            assert result["structuredContent"]["reason"] in ("cut_off", "busy", "unavailable"), (name, result)
         _, health = answers["get", "/health"]
         assert health["trouble"].count(str(server.folder)) == 1, health
         log = (one.runtime / "relay.log").read_text()

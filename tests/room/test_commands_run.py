@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 from datetime import UTC, datetime
+from typing import Any
 
 import pytest
 
@@ -270,6 +271,34 @@ async def test_a_retry_that_waits_says_for_what(office: Office) -> None:
     )
     await office.ask("/pause @ALPHA")
     assert "waits for `/resume @ALPHA`" in (await office.ask(f"/retry #{asked.number}")).body
+
+
+def _lives_elsewhere(office: Office, **more: Any) -> None:
+    """BETA is an agent of the member laptop."""
+    beta = Member("BETA", "played", Policy("BETA"), home="laptop", **more)
+    office.roster.update({**office.roster.members, "BETA": beta}, office.roster.rules)
+
+
+async def test_a_turn_at_another_member_is_seen_here(office: Office) -> None:
+    _lives_elsewhere(office)
+    asked = await office.post("@BETA go")
+    await plan_of(office.store, Policy("BETA"), office.clock())
+    assert f"**BETA** at laptop has worked on m{asked.number}" in (await office.ask("/who")).body
+    _lives_elsewhere(office, absence="laptop has been stopped", heard_at=office.clock() - 300)
+    told = (await office.ask("/who")).body
+    assert f"**BETA** is away: laptop has been stopped for 5 min. It was at work on m{asked.number}" in told
+
+
+async def test_what_waits_for_a_machine_that_is_away_is_told_so(office: Office) -> None:
+    _lives_elsewhere(office, absence="laptop has given no sign of life", heard_at=office.clock() - 300)
+    asked = await office.post("@ALPHA hello")
+    told = (await office.ask(f"/route #{asked.number} BETA")).body
+    waits = "BETA: it waits for its machine: laptop has given no sign of life."
+    assert f"goes to BETA. {waits}" in told
+    assert f"is with BETA already. {waits}" in (await office.ask(f"/route #{asked.number} BETA")).body
+    await office.ask("/cancel @BETA")
+    assert f"BETA. {waits}" in (await office.ask(f"/retry #{asked.number}")).body
+    assert "nothing to try: it waits for its machine" in (await office.ask("/try @BETA")).body
 
 
 async def test_route_sends_a_message_elsewhere(office: Office) -> None:

@@ -24,6 +24,11 @@ export class ApiError extends Error {
     super(message);
   }
 
+  /** The relay that answers has no connection to the room's database. */
+  get cutOff(): boolean {
+    return this.code === "cut_off";
+  }
+
   /** True when the same request may well succeed later. */
   get passing(): boolean {
     return this.status === 0 || this.status === 429 || this.status >= 500;
@@ -69,7 +74,8 @@ async function call<T>(method: string, path: string, body?: unknown, whole = fal
       // What writes files waits for whoever writes them now.
       signal: AbortSignal.timeout(whole ? 300_000 : 20_000),
     });
-  } catch {
+  } catch (problem) {
+    if (problem instanceof DOMException && problem.name === "TimeoutError") throw new ApiError(0, "slow", "The room did not answer in time.", "It may have done it all the same: look before you try again.");
     throw new ApiError(0, "unreachable", "The room cannot be reached.", "Is the daemon running? `bash scripts/start.sh` in relay's folder starts it.");
   }
   if (response.ok) onAnswered();

@@ -14,17 +14,18 @@ import { signal } from "@preact/signals";
 import { render } from "preact";
 import { api, ApiError, besideLink, whenUnauthorised } from "./api";
 import { keepAddress, quietly, takeAddress } from "./state/address";
-import { connect, disconnect } from "./state/live";
+import { connect, disconnect, seeCut } from "./state/live";
 import { loadRoom } from "./state/room";
 import "./state/unread";
 import { follow, nothing } from "./state/view";
 import { readRef } from "./text/reference";
 import { pump } from "./state/outbox";
 import { toast } from "./ui/bits";
+import { CutOff } from "./ui/cut_off";
 import { Shell } from "./ui/shell";
 import { SignIn } from "./ui/signin";
 
-type Stage = { is: "starting" } | { is: "sign_in"; problem: string } | { is: "open" } | { is: "unreachable" };
+type Stage = { is: "starting" } | { is: "sign_in"; problem: string } | { is: "open" } | { is: "unreachable" } | { is: "cut_off"; why: string; fix: string };
 
 const stage = signal<Stage>({ is: "starting" });
 
@@ -44,7 +45,9 @@ async function enter(): Promise<void> {
       if (stage.value.is !== "sign_in") stage.value = { is: "sign_in", problem: "" };
       return;
     }
-    stage.value = { is: "unreachable" };
+    seeCut(problem);
+    // A slow answer says nothing of why: what was known stays.
+    if (problem.code !== "slow" || stage.value.is !== "cut_off") stage.value = problem.cutOff ? { is: "cut_off", why: problem.message, fix: problem.fix } : { is: "unreachable" };
     setTimeout(() => void enter(), 2000);
     return;
   }
@@ -110,6 +113,8 @@ function App() {
           </div>
         </main>
       );
+    case "cut_off":
+      return <CutOff why={now.why} fix={now.fix} />;
     case "sign_in":
       return <SignIn key={now.problem} problem={now.problem} onSignedIn={() => void enter()} />;
     case "open":

@@ -138,7 +138,36 @@ export interface Agent {
   parked_until: Time;
   running: { job: number; message_id: string; since: Time } | null;
   queued: number;
+  /** The member of the fleet where it lives, "" = the one whose page this is. */
+  member?: string;
+  /** That one cannot be reached: why, in words that "since" may follow, and its last sign of life. */
+  away?: boolean;
+  absence?: string;
+  heard_at?: Time;
   budget: { turns_per_hour?: Meter | null; tokens?: TokenMeter | null; usd?: Meter | null } | null;
+}
+
+/** A relay that shares the room. Times in Unix seconds, by the database's clock. */
+export interface FleetMember {
+  name: string;
+  state: "live" | "away" | "left";
+  leader: boolean;
+  host: string;
+  folder: string;
+  url: string;
+  version: string;
+  joined_at: number;
+  heartbeat_at: number;
+  /** The database's clock less its own. */
+  clock_offset_s: number;
+  agents: string[];
+}
+
+export interface Fleet {
+  /** The member whose page this is. */
+  name: string;
+  leader: string;
+  members: FleetMember[];
 }
 
 export type TaskStatus = "pending" | "in_progress" | "done";
@@ -243,6 +272,7 @@ export interface RoomState {
   now?: Time;
   people: string[];
   dispatcher: DispatcherState;
+  fleet?: Fleet;
   storage: { engine: string; path: string };
   tail: { catching_up: boolean; offset: number; size: number };
   commands: Command[];
@@ -426,4 +456,5 @@ export type Frame =
   | { cursor: string | null; type: "stream"; data: StreamPiece }
   | { cursor: string | null; type: "people"; data: { people: string[] } }
   | { cursor: string | null; type: "dispatcher"; data: DispatcherState }
+  | { cursor: string | null; type: "fleet"; data: Fleet }
   | { cursor: string | null; type: "lagging"; data: { dropped: number } };

@@ -85,13 +85,14 @@ class AdvisoryProtocol:
         """When something is due that no change of the airspace announces (Unix seconds)."""
         return next_due_at(self.state, self.rules, self._context.clock())
 
-    async def load(self) -> None:
-        """Read the state from the database."""
+    async def load(self, *, anew: bool = False) -> None:
+        """Read the state from the database. `anew`: somebody else may have acted meanwhile, so also what agents were
+        told at an edit."""
         if not self._loaded:
             await asyncio.to_thread(stored_form)
         async with self._alone:
             self.state = await self._context.store.read(table.load_state)
-            if not self._loaded:
+            if anew or not self._loaded:
                 self.edit_notices |= self.state.edit_notices
                 self._loaded = True
 

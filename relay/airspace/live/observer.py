@@ -25,9 +25,10 @@ from relay.airspace.context import LiveContext
 from relay.airspace.globs import matches
 from relay.airspace.live.likeness import WorkLikeness
 from relay.airspace.live.measure import LiveMeasure
-from relay.airspace.live.picture import Picture
+from relay.airspace.live.picture import Picture, as_predicted
 from relay.airspace.pair_facts import SemanticCheck
 from relay.airspace.profiles.semantic import with_conflicts
+from relay.airspace.readings import Assessment
 from relay.airspace.worktrees.working_sets import WorkingSetSource
 from relay.config.airspace import AirspaceSettings
 from relay.git.trial_merge import JoinedFile, Merge, Target, Trial, Verdict
@@ -80,9 +81,15 @@ class Observer:
         self.trials: Mapping[str, Trial] = {}
         #: Of each pair with changed code, what is known of it across files.
         self.semantic: Mapping[Pair, SemanticCheck] = {}
+        #: The near pairs on two machines that git was not asked about.
+        self.untried: frozenset[Pair] = frozenset()
         self._merges: dict[Pair, Merge] = {}
         self._declared: Declared = {}
         self._trails: dict[Pair, deque[tuple[float, float]]] = {}
+
+    def begin(self) -> None:
+        """Somebody else may have looked meanwhile: how a pair comes closer is seen anew."""
+        self._trails = {}
 
     async def look(self, settings: AirspaceSettings, now: float) -> bool:
         """Look; again when the main branch moved meanwhile. False when it moved at each of `MOST_LOOKS` looks."""
@@ -95,11 +102,7 @@ class Observer:
 
     async def _look_once(self, settings: AirspaceSettings, now: float) -> None:
         """Measure, with the merges that are known; and once more when git says something new of a near pair."""
-        self._declared = await self._context.store.read(lambda tx: intents.declared(tx, now))
-        in_hand = {working_set.agent: working_set for working_set in await self.worktrees.working_sets()}
-        sets = with_intents(in_hand, self._declared)
-        locked = await self._locks.intents(sets, self.worktrees.agents(), self._measure.files())
-        self.sets = with_intents(sets, locked)
+        await self._look_at_hands(now)
         measured = [without(working_set, settings.muted) for working_set in self.sets.values()]
         working = {working_set.agent for working_set in measured if working_set.files}
         self._merges = {pair: merge for pair, merge in self._merges.items() if set(pair) <= working}
@@ -107,7 +110,43 @@ class Observer:
         self.picture = await asyncio.to_thread(self._measure.scan, measured, self._merges, words)
         if await self._try_merges(measured, settings):
             self.picture = await asyncio.to_thread(self._measure.scan, measured, self._merges, words)
+        self._mark_untried()
         self._look_across_files(working, settings)
+
+    async def _look_at_hands(self, now: float) -> None:
+        """What each has in hand and means to touch."""
+        self._declared = await self._context.store.read(lambda tx: intents.declared(tx, now))
+        in_hand = {working_set.agent: working_set for working_set in await self.worktrees.working_sets()}
+        sets = with_intents(in_hand, self._declared)
+        locked = await self._locks.intents(sets, self.worktrees.agents(), self._measure.files())
+        self.sets = with_intents(sets, locked)
+
+    async def stand_by(self, now: float) -> None:
+        """As a member that does not lead: see what each has in hand, and what git says of the worktrees here, for
+        whoever leads. Nothing is measured."""
+        await self._look_at_hands(now)
+        self.target = await self.worktrees.target()
+        self.trials = await self.worktrees.trials(self.target) if self.target is not None else {}
+        merges = await self.worktrees.merges(self.worktrees.own_pairs(), self.trials, most=MOST_MERGES)
+        self.conflicts = {pair: merge.conflicts for pair, merge in merges.items() if merge is not None}
+
+    def take_ahead(self, ahead: Mapping[Pair, Assessment]) -> None:
+        """What whoever leads foretells."""
+        self.picture = Picture(links=ahead)
+
+    def _mark_untried(self) -> None:
+        """Say of what git could not be asked about, since it is on two machines, that it is predicted. What git can
+        be asked about in a moment waits for that, unless it was said before."""
+        links, state = self.picture.links, self._protocol.state
+        said = {pair for advisory in state.advisories.values() for pair in advisory.contacts}
+        waits = self.worktrees.coming(links.keys() - self.conflicts.keys() - said)
+        if waits:
+            links = {pair: link for pair, link in links.items() if pair not in waits}
+            self.picture = replace(self.picture, links=links)
+        self.untried = self.worktrees.untried(links, self.conflicts)
+        if self.untried:
+            marked = {pair: as_predicted(links[pair]) for pair in self.untried}
+            self.picture = replace(self.picture, links={**links, **marked})
 
     def _look_across_files(self, working: Collection[str], settings: AirspaceSettings) -> None:
         """Add what is known across files to the picture; nothing waits for it."""
@@ -138,10 +177,15 @@ class Observer:
         self.target = await self.worktrees.target()
         self.trials = await self.worktrees.trials(self.target) if self.target is not None else {}
         merges = await self.worktrees.merges(wanted, self.trials, most=MOST_MERGES) if wanted else {}
-        self.conflicts = {pair: merge.conflicts for pair, merge in merges.items() if merge is not None}
-        self.joined = {
-            pair: merge.joined for pair, merge in merges.items() if merge is not None and merge.joined
+        # Until the newest commit of one elsewhere is here, what git said of the one before stands.
+        known = {
+            pair: Merge(self.conflicts[pair], joined=self.joined.get(pair, ()))
+            for pair in self.worktrees.coming(self.conflicts)
+            if pair in wanted
         }
+        known |= {pair: merge for pair, merge in merges.items() if merge is not None}
+        self.conflicts = {pair: merge.conflicts for pair, merge in known.items()}
+        self.joined = {pair: merge.joined for pair, merge in known.items() if merge.joined}
         # An agent whose work is all in the main branch has nothing that could collide: the other one has to merge,
         # and no guard may keep it from that.
         before, self._merges = (
@@ -201,6 +245,8 @@ class Observer:
             merged=frozenset(self.merged),
             trials=self.trials,
             target=self.target,
+            targets=self.worktrees.targets(),
+            untried=self.untried,
             muted=tuple(settings.muted),
             announced={
                 agent: frozenset(path for path, sources in paths.items() if sources == {Source.ANSWER})

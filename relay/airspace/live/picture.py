@@ -6,13 +6,14 @@ Invariant: plain values; each has one JSON form, made here. Pure.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from relay.airspace.advisories import wording
 from relay.airspace.advisories.rules.advisory import Advisory
 from relay.airspace.pair_facts import SemanticCheck
-from relay.airspace.readings import Assessment, Level
+from relay.airspace.readings import Assessment, Evidence, Level, Reading
+from relay.airspace.shared.shared_work import SharedWork
 from relay.airspace.worktrees.merging.wording import flat
 from relay.base.durations import iso
 from relay.model.working_set import FileTouch, Pair, WorkingSet
@@ -34,6 +35,47 @@ class Picture:
     file_coordinates: Mapping[str, Point] = field(default_factory=dict)
 
 
+#: What is said of lines on two machines whose commits nobody could try to merge.
+PREDICTED = "predicted, not tried"
+
+
+def as_predicted(assessment: Assessment) -> Assessment:
+    """What lies between two that git was not asked about; what both change says so."""
+
+    def said(reading: Reading) -> Reading:
+        told = (replace(piece, text=f"{piece.text} ({PREDICTED})") for piece in reading.evidence)
+        return replace(reading, evidence=tuple(told))
+
+    channels = {
+        name: said(reading) if name == "overlap" else reading for name, reading in assessment.channels.items()
+    }
+    return replace(assessment, channels=channels)
+
+
+def ahead_of_json(links: Iterable[Mapping[str, Any]]) -> dict[Pair, Assessment]:
+    """Of links as `link_json` makes them, those of which a collision is foretold."""
+    ahead = {}
+    for link in links:
+        if link["ahead"]:
+            channels = {name: _reading(value) for name, value in link["readings"].items()}
+            ahead[link["a"], link["b"]] = Assessment(link["risk"], Level.CLEAR, channels, ahead=True)
+    return ahead
+
+
+def _reading(value: Mapping[str, Any]) -> Reading:
+    evidence = (
+        Evidence(
+            piece["text"],
+            piece.get("path", ""),
+            piece.get("other_path", ""),
+            tuple((first, last) for first, last in piece.get("lines", ())),
+            piece.get("symbol", ""),
+        )
+        for piece in value["evidence"]
+    )
+    return Reading(value["risk"], value["weight"], value["alone"], tuple(evidence))
+
+
 def link_json(pair: Pair, assessment: Assessment, level: Level) -> dict[str, Any]:
     """`channels` are the bare r in [0, 1]; `readings` have weight and evidence. `ahead`: the pair is clear, and a
     foretold collision is worth drawing; the room is not told of it."""
@@ -50,9 +92,17 @@ def link_json(pair: Pair, assessment: Assessment, level: Level) -> dict[str, Any
 
 
 def agent_json(
-    working_set: WorkingSet, *, person: bool, branch: str | None, position: Point | None
+    working_set: WorkingSet,
+    *,
+    person: bool,
+    branch: str | None,
+    position: Point | None,
+    elsewhere: SharedWork | None = None,
 ) -> dict[str, Any]:
-    return {
+    """`elsewhere`: as the other member tells it where the agent lives; then its name is there, and whether it is
+    away."""
+    place = {} if elsewhere is None else {"member": elsewhere.member, "away": elsewhere.away}
+    return place | {
         "agentId": working_set.agent,
         "kind": "person" if person else "agent",
         "files": [_file_json(touch) for touch in working_set.files],
@@ -104,8 +154,10 @@ def picture_json(
     advisories: Iterable[Advisory],
     agents: Collection[str],
     branches: Mapping[str, str],
+    others: Mapping[str, SharedWork],
 ) -> dict[str, Any]:
-    """Everything of GET /api/airspace that was seen. `agents`: those of the room; `branches`: by agent."""
+    """Everything of GET /api/airspace that was seen. `agents`: those of the room; `branches`: by agent; `others`: the
+    agents of the fleet's other members."""
     return {
         "agents": [
             agent_json(
@@ -115,6 +167,7 @@ def picture_json(
                 and bool(working_set.files or working_set.agent in branches),
                 branch=branches.get(working_set.agent),
                 position=picture.positions.get(working_set.agent),
+                elsewhere=others.get(working_set.agent),
             )
             for working_set in sets.values()
         ],

@@ -4,13 +4,14 @@ Invariants:
 - a scan follows a change, at most every `airspace.tick_s`; while a pair is not clear there is also one each tick,
   since weights fade; while all is clear and nothing changes, nothing runs;
 - one tick at a time;
+- of a fleet's members one scans, and begins from what the database says; the others keep what the guard needs;
 - what is shown is never newer than what the protocol has acted on.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from typing import Any
 
@@ -60,6 +61,8 @@ class Scanner:
         #: Set after each look, for who records what was seen; never while the airspace is switched off.
         self.looked = asyncio.Event()
         self.ticks = 0
+        #: Called after each look, also of one that stands by.
+        self.after_look: Callable[[], None] = lambda: None
 
     def poke(self) -> None:
         """Something changed: look soon. From any thread, since a follower of the log runs in the database's."""
@@ -73,7 +76,10 @@ class Scanner:
     async def run(self) -> None:
         """Look for ever."""
         loop = self._loop = asyncio.get_running_loop()
-        await self._protocol.load()
+        self.observer.begin()
+        self._sampled = None
+        self.looked.clear()
+        await self._protocol.load(anew=True)
         self._changed.set()
         async with asyncio.TaskGroup() as group:
             group.create_task(self._follow(), name="airspace-follow")
@@ -83,6 +89,32 @@ class Scanner:
                 self._changed.clear()
                 await self.tick()
                 await asyncio.sleep(max(0.0, began + self._context.settings.tick_s - loop.time()))
+
+    async def stand_by(self) -> None:
+        """While another member scans: keep for ever what each has in hand and what stands, for the guard here and for
+        the turns that are to be cut off here."""
+        loop = self._loop = asyncio.get_running_loop()
+        await self._protocol.load()
+        self._changed.set()
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self._follow(beside=True), name="airspace-follow")
+            while True:
+                settings = self._context.settings
+                standing = settings.enabled and self._protocol.state.advisories
+                with suppress(TimeoutError):
+                    async with asyncio.timeout(settings.tick_s if standing else None):
+                        await self._changed.wait()
+                began = loop.time()
+                self._changed.clear()
+                if settings.enabled:
+                    now = self._context.clock()
+                    await self.observer.stand_by(now)
+                    self.looked_at = now
+                    self._interrupter.look()
+                else:
+                    self.observer.forget()
+                self.after_look()
+                await asyncio.sleep(max(0.0, began + settings.tick_s - loop.time()))
 
     async def _wait(self) -> None:
         """Until something changed, or until something is due."""
@@ -106,8 +138,9 @@ class Scanner:
             return None
         return self._sampled.at + history.EVERY_S
 
-    async def _follow(self) -> None:
-        """Follow the log: an intent asks for a look; an advisory that an answer or a person changed is read."""
+    async def _follow(self, *, beside: bool = False) -> None:
+        """Follow the log: an intent asks for a look; an advisory that an answer, a person or the leader changed is
+        read. `beside`: another member leads."""
         start = await self._context.store.read(events.last_pos)
         async for batch in tail(self._context.store, start, types=[*POKES, table.CHANGED]):
             if any(event.type in POKES for event in batch):
@@ -117,7 +150,7 @@ class Scanner:
                 await self._protocol.load()
                 await self.count()
                 self.to_show.set()
-                if self._protocol.due_at() is not None:
+                if beside or self._protocol.due_at() is not None:
                     self.poke()
 
     def merged(self, agent: str) -> None:
@@ -147,6 +180,7 @@ class Scanner:
             await self._protocol.remind()
             self._interrupter.look()
             await self._keep_sample(settings, now)
+        self.after_look()
         self.to_show.set()
 
     async def _keep_sample(self, settings: AirspaceSettings, now: float) -> None:

@@ -19,6 +19,7 @@ from relay.airspace.context import LiveContext
 from relay.airspace.live import history, picture
 from relay.airspace.live.graph_keeper import GraphKeeper
 from relay.airspace.live.scanner import Scanner
+from relay.airspace.shared.shared_work import SharedWork
 from relay.base.durations import iso
 from relay.model import Refusal
 from relay.model.actions import DeclareIntent
@@ -42,6 +43,8 @@ class AirspaceService:
         self._protocol = protocol
         self._scanner = scanner
         self._graph = graph
+        #: As a member of a fleet that does not lead: what the leader shows. None: this relay's own scan is shown.
+        self.shown: Mapping[str, Any] | None = None
 
     async def state(self, *, all_files: bool = True) -> dict[str, Any]:
         """The whole state; `fileCoordinates` of all files, or only of those that somebody works on."""
@@ -71,11 +74,15 @@ class AirspaceService:
         """The state as it was last seen, with the files that somebody works on."""
         # Read anew: while the database is away this fails as every other call does.
         await self._scanner.count()
+        if self.shown is not None:
+            return {**self.shown, "graph": self._graph.state(), "precision": self._scanner.precision}
         worktrees = self._scanner.observer.worktrees
         agents, branches = frozenset(worktrees.agents()), dict(worktrees.branches())
-        return await asyncio.to_thread(self._state, agents, branches)
+        return await asyncio.to_thread(self._state, agents, branches, worktrees.others)
 
-    def _state(self, agents: Collection[str], branches: Mapping[str, str]) -> dict[str, Any]:
+    def _state(
+        self, agents: Collection[str], branches: Mapping[str, str], others: Mapping[str, SharedWork]
+    ) -> dict[str, Any]:
         settings, thresholds, seen = (
             self._context.settings,
             self._protocol.rules.thresholds,
@@ -87,12 +94,20 @@ class AirspaceService:
             "profile": settings.profile,
             "enabled": settings.enabled,
             "thresholds": asdict(thresholds),
-            **picture.picture_json(seen.picture, seen.sets, levels, advisories, agents, branches),
+            **picture.picture_json(seen.picture, seen.sets, levels, advisories, agents, branches, others),
             "unchecked": picture.unchecked_json(seen.semantic),
             "graph": self._graph.state(),
             "precision": self._scanner.precision,
             "at": iso(self._scanner.looked_at or None),
         }
+
+    async def own_picture(self) -> dict[str, Any] | None:
+        """What this relay's own scan saw, for the other members of a fleet, without what each of them knows itself;
+        None where it has not looked."""
+        if self.shown is not None or not self._scanner.ticks:
+            return None
+        state = {**await self._seen(), "text": self.who_is_near()}
+        return {name: part for name, part in state.items() if name not in ("graph", "precision")}
 
     async def past(self, since: float | None, until: float | None) -> list[dict[str, Any]]:
         """The samples of that time (Unix seconds), but none older than `airspace.history_h` hours."""
@@ -149,6 +164,8 @@ class AirspaceService:
     def who_is_near(self) -> str:
         if not self._context.settings.enabled:
             return "The airspace is switched off (`airspace.enabled`)."
+        if self.shown is not None:
+            return str(self.shown["text"])
         standing = sorted(self._protocol.state.advisories.values(), key=lambda advisory: advisory.opened_at)
         seen = self._scanner.observer
         near = picture.near_text(

@@ -7,16 +7,18 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import structlog
 
+from relay.airspace.shared.shared_work import SharedWork
 from relay.airspace.worktrees.lifecycle import is_ancestor
 from relay.airspace.worktrees.room import WorktreeRoom
 from relay.airspace.worktrees.survey import Work
 from relay.airspace.worktrees.tracked_worktree import TrackedWorktree
 from relay.git.checkout import Checkout
 from relay.git.diff import Differ
+from relay.git.merge_state import UnsettledFile
 from relay.git.run import GitError
 from relay.git.scratch_repository import ScratchRepository
 from relay.git.trial_merge import Merge, Target, Trial, TrialMerges, Verdict
@@ -25,6 +27,17 @@ from relay.model.working_set import could_collide
 log = structlog.get_logger(__name__)
 #: Calls of git that run at the same time.
 AT_ONCE = 2
+
+
+@dataclass(frozen=True, slots=True)
+class _Side:
+    """One of a pair. `elsewhere`: it lives at another member of the fleet."""
+
+    commit: str
+    paths: frozenset[str]
+    moved: bool
+    unsettled: tuple[UnsettledFile, ...]
+    elsewhere: bool = False
 
 
 class MergeTrials:
@@ -40,6 +53,8 @@ class MergeTrials:
         self._scratch, self._worktrees = scratch, worktrees
         #: The main checkout; None until the registry has found it.
         self.main: Checkout | None = None
+        #: The agents of the fleet's other members.
+        self.others: Mapping[str, SharedWork] = {}
         self._trials = TrialMerges(differ, room.join)
         self._room, self._choices = room, 0
 
@@ -101,11 +116,21 @@ class MergeTrials:
 
     def pairs(self) -> list[tuple[str, str]]:
         """The pairs that git is asked about, by whoever asks."""
-        works = {
-            name: worktree.work for name, worktree in self._worktrees.items() if worktree.work is not None
-        }
-        moved = {name for name, work in works.items() if any(record.new_path for record in work.records)}
-        return could_collide({name: work.paths for name, work in works.items()}, moved)
+        names = [*self._worktrees, *(name for name in self.others if name not in self._worktrees)]
+        sides = {name: side for name in names if (side := self._side(name)) is not None}
+        moved = {name for name, side in sides.items() if side.moved}
+        return could_collide({name: side.paths for name, side in sides.items()}, moved)
+
+    def _side(self, name: str) -> _Side | None:
+        worktree = self._worktrees.get(name)
+        work = None if worktree is None else worktree.work
+        if work is not None:
+            moved = any(record.new_path for record in work.records)
+            return _Side(work.snapshot.commit, work.paths, moved, work.unsettled)
+        other = self.others.get(name)
+        if other is None or not other.commit:
+            return None
+        return _Side(other.commit, other.paths, other.moved, other.unsettled, elsewhere=True)
 
     async def merges(
         self,
@@ -125,20 +150,21 @@ class MergeTrials:
         git, gate = self._scratch.git(self.main), asyncio.Semaphore(AT_ONCE)
         results: dict[tuple[str, str], Merge] = {}
 
-        async def ask(pair: tuple[str, str], a: Work, b: Work) -> None:
+        async def ask(pair: tuple[str, str], a: _Side, b: _Side) -> None:
             async with gate:
-                merged = await self._trials.merge(git, a.snapshot.commit, b.snapshot.commit)
+                merged = await self._trials.merge(git, a.commit, b.commit)
             if merged is not None:
                 # What has markers in it merges with nothing, whatever git makes of the markers.
                 held = dict.fromkeys(path for work in (a, b) for path, _ in work.unsettled)
                 tried = replace(merged, conflicts=tuple(dict.fromkeys([*merged.conflicts, *held])))
-                results[pair] = _between(tried, (a, b), [trials.get(name) for name in pair])
+                between = _between(tried, (a, b), [trials.get(name) for name in pair])
+                results[pair] = _of_both(between, (a, b))
 
         asked = 0
         async with asyncio.TaskGroup() as group:
             for pair in dict.fromkeys(pairs):
-                a, b = (self._worktrees[name].work if name in self._worktrees else None for name in pair)
-                if a is None or b is None:
+                a, b = map(self._side, pair)
+                if a is None or b is None or not self._at_hand(pair):
                     continue
                 verdicts = [trial.verdict for name in pair if (trial := trials.get(name))]
                 if Verdict.NOTHING in verdicts:
@@ -146,15 +172,33 @@ class MergeTrials:
                     if None not in verdicts:
                         results[pair] = Merge(())
                     continue
-                if not self._trials.knows(a.snapshot.commit, b.snapshot.commit):
+                if not self._trials.knows(a.commit, b.commit):
                     if most is not None and asked >= most:
                         continue
                     asked += 1
                 group.create_task(ask(pair, a, b), name=f"merge-{pair[0]}-{pair[1]}")
         return results
 
+    def _at_hand(self, pair: tuple[str, str]) -> bool:
+        """Are the commits of both here? One of an agent elsewhere is once it was fetched."""
+        away = [self.others[name] for name in pair if name not in self._worktrees and name in self.others]
+        return all(other.at_hand for other in away)
 
-def _between(merge: Merge, works: tuple[Work, Work], trials: Sequence[Trial | None]) -> Merge:
+
+def _of_both(merge: Merge, sides: tuple[_Side, _Side]) -> Merge:
+    """Of a pair on two machines, whose main branches may stand at two commits: only what both have touched, since the
+    rest is about these commits. A rename moves what others touch, so then all of it stands."""
+    if not any(side.elsewhere for side in sides) or any(side.moved for side in sides):
+        return merge
+    both = sides[0].paths & sides[1].paths
+    return replace(
+        merge,
+        conflicts=tuple(path for path in merge.conflicts if path in both),
+        joined=tuple(file for file in merge.joined if file.path in both),
+    )
+
+
+def _between(merge: Merge, works: tuple[_Side, _Side], trials: Sequence[Trial | None]) -> Merge:
     """The conflicts and joined files of a pair without those that the one has with the main branch, of which the
     other only has what the main branch has."""
     alone: set[str] = set()

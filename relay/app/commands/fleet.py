@@ -14,8 +14,6 @@ from relay.model import Fault, Refusal
 from relay.store.ports import Tx
 
 Json = dict[str, Any]
-#: Seconds that a member's clock may differ from the server's before it is said.
-SAID_S = 1.0
 
 
 def main(words: list[str]) -> int:
@@ -70,23 +68,20 @@ def _listed(answer: Json) -> str:
 def _row(member: Json, now: float) -> list[str]:
     state = {MemberState.LIVE: "here", MemberState.AWAY: "no sign of life", MemberState.LEFT: "stopped"}
     told = state[MemberState(member["state"])] + (", leads" if member["leader"] else "")
-    heard = max(0.0, now - member["heartbeat_at"])
-    if member["state"] == MemberState.LIVE:
-        told += f", since {time.strftime('%Y-%m-%d %H:%M', time.localtime(member['joined_at']))}"
-    else:
-        told += f" for {rough_duration(heard)}"
-    offset = member["clock_offset_s"]
-    clock = ""
-    if abs(offset) > SAID_S:
-        clock = f"its clock is {rough_duration(abs(offset))} {'slow' if offset > 0 else 'fast'}"
+    heard = rough_duration(max(0.0, now - member["heartbeat_at"]))
+    since = time.strftime("%Y-%m-%d %H:%M", time.localtime(member["joined_at"]))
     agents = ", ".join(member["agents"]) or "no agents"
+    place = member["url"] or member["host"]
+    clock = f"clock {-member['clock_offset_s']:+.2f} s"
     return [
         member["name"],
         told,
         f"relay {member['version']}",
-        agents,
-        member["url"] or member["host"],
+        f"since {since}",
+        f"heard {heard} ago",
         clock,
+        agents,
+        place,
     ]
 
 

@@ -51,6 +51,7 @@ def policy_of(settings: Settings, agent: AgentSettings, names: tuple[str, ...], 
         hop_limit=settings.room.hop_limit,
         names=names,
         role=agent.role or "agent",
+        member=settings.member,
     )
 
 

@@ -31,6 +31,9 @@ from relay.airspace.worktrees.registry import WorktreeRegistry
 from relay.airspace.worktrees.turns import TurnWorktrees
 from relay.airspace.worktrees.watcher import WorktreeWatcher
 from relay.airspace.worktrees.working_sets import WorkingSetSource
+from relay.app.fleet.branches import FleetBranches
+from relay.app.fleet.fleet import Fleet
+from relay.app.fleet.one_airspace import OneAirspace
 from relay.app.guard import git_hook
 from relay.app.guard.asker import Unasked
 from relay.app.wiring.merge_tools import MergeTools
@@ -154,14 +157,16 @@ class AirspaceParts:
         live: Live,
         board: Board,
         judge: LockCheck,
+        fleet: Fleet,
     ) -> None:
         self._store, self._settings, self._worktrees, self._live = store, settings, worktrees, live
+        self._fleet = fleet
         at_work = AgentTurns(roster, turns)
         self._applied = asyncio.Event()
         measure, voice = LiveMeasure(self._current), RoomVoice(roster)
-        context = LiveContext(store, self._current)
+        context = LiveContext(store, self._current, fleet.now)
         self.protocol = AdvisoryProtocol(context, voice, board, thresholds=lambda: measure.profile.thresholds)
-        self.working_sets = WorkingSetSource(worktrees.registry, at_work, changed=self._poke)
+        self.working_sets = WorkingSetSource(worktrees.registry, at_work, changed=self._poke, clock=fleet.now)
         observer = Observer(
             context,
             self.protocol,
@@ -176,10 +181,12 @@ class AirspaceParts:
         worktrees.watcher.code.append(self.graph_keeper.changed)
         worktrees.registry.semantic.changed = self._poke
         self.live = AirspaceService(context, self.protocol, self.scanner, self.graph_keeper)
+        branches = FleetBranches(settings, worktrees.registry)
+        self.one = OneAirspace(store, settings, fleet, self.working_sets, self.scanner, self.live, branches)
         self._edit_joins = EditJoins(worktrees.registry)
         self.guard = AirspaceGuard(context, self.protocol, self.scanner, self._edit_joins)
         self.followers: tuple[follow.Follower, ...] = (
-            AnswerFollower(voice, self.live),
+            AnswerFollower(voice, self.live, clock=fleet.now),
             MergeOutcomes(self.protocol, self.scanner),
         )
 
@@ -190,7 +197,15 @@ class AirspaceParts:
         start("airspace-changes", self._listen)
         start("airspace-semantic", self._worktrees.registry.semantic.run)
         start("airspace-graph", self._keep_graph)
-        lead("airspace-interrupts", self.interrupter.run)
+        # At each member: a turn is cut off where it runs, by the advisory that the database has.
+        start("airspace-interrupts", self.interrupter.run)
+        if not self._fleet.alone:
+            start("airspace-stand-by", self._fleet.unled(self._stand_by))
+            start("airspace-tell", self.one.tell)
+            start("airspace-hear", self.one.hear)
+            start("airspace-push", self.one.push)
+            lead("airspace-fetch", self.one.fetch)
+            lead("airspace-picture", self.one.show)
         for follower in self.followers:
             lead(follower.name, partial(follow.run, self._store, follower))
 
@@ -219,8 +234,13 @@ class AirspaceParts:
         await self._worktrees.registry.surveyed.wait()
         await self.scanner.run()
 
+    async def _stand_by(self) -> None:
+        await self._worktrees.registry.surveyed.wait()
+        await self.scanner.stand_by()
+
     async def _show(self) -> None:
         async for frame in self.live.frames():
+            self.one.showed()
             self._live.publish("airspace", frame)
 
     async def _listen(self) -> None:

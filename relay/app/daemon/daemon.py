@@ -12,6 +12,7 @@ import os
 import signal
 from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import replace
+from functools import partial
 
 import structlog
 
@@ -150,7 +151,9 @@ class Daemon:
             log.info(
                 "room is open", url=parts.overview.address, agents=list(parts.roster.names), pid=os.getpid()
             )
-            await parts.tell_fleet(parts.overview.address, server.port)
+            told = partial(parts.tell_fleet, parts.overview.address, server.port)
+            # Supervised, as all that runs from here on: the database may be away by now.
+            parts.supervisor.start("fleet-told", told)
             await self._stop.wait()
             drain_s = 0.0 if self._replaced else self.settings.stop.drain_s
             log.info("stopping", drain_s=drain_s)

@@ -93,6 +93,7 @@ class Parts:
         self.roster, self.turns = Roster(rules=rules_of(now)), RunningTurns()
         self.fleet = Fleet(store, settings, record, self.turns)
         self.fleet.changed = self._meet
+        self.fleet.show = lambda: self.live.publish("fleet", self.fleet.as_json())
         self.supervisor = Supervisor(store)
         self.judge = judge = LockCheck(fold=fold)
         holds = RoomHolds(fold=fold, root=top_of(now.repo))
@@ -117,6 +118,7 @@ class Parts:
             live=self.live,
             board=board,
             judge=judge,
+            fleet=self.fleet,
         )
         self.services = replace(services, intents=IntentService(store, settings, self.airspace.live))
         self.gauges = MetricGauges(store, self.services.metrics)
@@ -127,7 +129,7 @@ class Parts:
         self.conflicts = ConflictLog(store, self.airspace.scanner, findings)
         self.behaviour = BehaviourChecks(store, settings, self.worktrees.registry, findings)
         self.journal = TimelineJournal(store, self.worktrees.registry)
-        self.rewinds = RewindService(store, self.worktrees.registry, self.timeline)
+        self.rewinds = RewindService(store, self.worktrees.registry, self.timeline, now.member)
         self.moments = TimelineService(store, self.worktrees.registry)
         self.coordination = CoordinationTasks(store, settings, self.services, self.turns)
         self.memory = RoomMemory(store, settings)
@@ -253,6 +255,7 @@ class Parts:
     async def _meet(self) -> None:
         """Another member of the fleet has changed."""
         self.agents.meet(self.fleet.others)
+        self.airspace.one.met()
         self.workers.poke()
         await self.states.publish()
 
@@ -284,7 +287,7 @@ class Parts:
 
     async def settle_before_work(self) -> None:
         """As `settle_rewinds`, before anybody works in the worktrees. What git cannot do now is tried again later."""
-        if await self.store.read(history.begun):
+        if await self.store.read(lambda tx: history.begun(tx, self.settings.current.member)):
             try:
                 await self.settle_rewinds()
             except (GitError, OSError) as error:

@@ -43,7 +43,7 @@ class Lead:
 
 
 class Fleet:
-    """`changed` is called when another member's agents or its state changed."""
+    """`changed` is called when another member's agents or its state changed, `show` when what people see did."""
 
     def __init__(
         self, store: Store, settings: LiveSettings, record: InstanceRecord, turns: RunningTurns
@@ -56,7 +56,10 @@ class Fleet:
         self.members: tuple[FleetMember, ...] = ()
         #: Who leads, as last heard.
         self.leader = ""
+        #: Why the agents' branches do not come to the common remote, or from there; "" = they do, or there is none.
+        self.remote_trouble = ""
         self.changed: Callable[[], Awaitable[None]] | None = None
+        self.show: Callable[[], None] | None = None
         self._own: FleetMember | None = None
         self._lead: Lead | None = None
         self._turned = asyncio.Event()
@@ -82,7 +85,8 @@ class Fleet:
     def as_json(self) -> dict[str, Any]:
         """The `fleet` of GET /api/state: who shares the room; without members it has one relay."""
         members = [member.as_json(self.leader) for member in self.members]
-        return {"name": self.name, "leader": self.leader, "members": members}
+        remote = {"name": self._settings.current.fleet.remote, "trouble": self.remote_trouble}
+        return {"name": self.name, "leader": self.leader, "members": members, "remote": remote}
 
     def home_of(self, agent: str) -> FleetMember | None:
         """The other member where this agent lives; None where it lives here, or nowhere."""
@@ -116,9 +120,29 @@ class Fleet:
                 error = task.exception()
                 if error is None:
                     return
-                if not isinstance(error, Fenced):
+                if not _is_fenced(error):
                     raise error
                 await asyncio.sleep(BEAT_S)  # until the next sign of life says it too
+
+        return keep
+
+    def unled(self, run: Run) -> Run:
+        """What runs `run` while another member leads, or none."""
+
+        async def keep() -> None:
+            while True:
+                while self._lead is not None:
+                    await self._turned.wait()
+                task = asyncio.ensure_future(run())
+                begins = asyncio.create_task(self._begins())
+                try:
+                    await asyncio.wait({task, begins}, return_when=asyncio.FIRST_COMPLETED)
+                finally:
+                    for each in (task, begins):
+                        each.cancel()
+                    await asyncio.gather(task, begins, return_exceptions=True)
+                if not task.cancelled():
+                    return task.result()
 
         return keep
 
@@ -201,7 +225,9 @@ class Fleet:
                 took = _seconds() - asked
                 offset_s = beat.now - (clock + took / 2)
                 self._clock = (beat.now, asked + took / 2)
-                self.leader = beat.leader
+                before, self.leader = self.leader, beat.leader
+                if before != self.leader and self.show is not None:
+                    self.show()
                 self._set_lead(Lead(beat.epoch, asked + LEAD_S) if beat.leads else None)
                 if not beat.beats:
                     await self._come_back()
@@ -244,7 +270,11 @@ class Fleet:
         shown = [replace(member, heartbeat_at=0.0, clock_offset_s=0.0) for member in seen]
         known = [replace(member, heartbeat_at=0.0, clock_offset_s=0.0) for member in self.members]
         self.members = seen
-        if shown != known and self.changed is not None:
+        if shown == known:
+            return
+        if self.show is not None:
+            self.show()
+        if self.changed is not None:
             await self.changed()
 
     async def _come_back(self) -> None:
@@ -304,6 +334,13 @@ async def dead_holders(tx: Tx, settings: Settings, *, but: str = "") -> Callable
         if (member.live or (parks and member.state is fleet.MemberState.AWAY)) and member.name != but
     }
     return lambda holder: holder not in holders
+
+
+def _is_fenced(error: BaseException) -> bool:
+    """Is it only that another member leads by now, also where tasks of a group met it?"""
+    if isinstance(error, BaseExceptionGroup):
+        return error.split(Fenced)[1] is None
+    return isinstance(error, Fenced)
 
 
 def _seconds() -> float:

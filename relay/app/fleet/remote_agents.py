@@ -15,7 +15,7 @@ from relay.room.dispatch.budget import Budget
 from relay.room.dispatch.roster import Member, Policy
 
 #: What stays with the member: what runs the agent, and its folder.
-_OWN = frozenset({"agent", "cwd", "home", "away"})
+_OWN = frozenset({"agent", "cwd", "home", "absence", "heard_at"})
 
 
 def told(members: Iterable[Member], shared: Iterable[str]) -> list[dict[str, Any]]:
@@ -48,7 +48,8 @@ def _member(agent: Mapping[str, Any], home: FleetMember) -> Member:
     known = {field.name for field in fields(Member)} - _OWN
     values = {name: value for name, value in agent.items() if name in known}
     policy = _policy(agent["policy"])
-    return Member(**{**values, "policy": policy}, home=home.name, away=not home.live)
+    heard_at = None if home.live else home.heartbeat_at
+    return Member(**{**values, "policy": policy}, home=home.name, absence=home.absence, heard_at=heard_at)
 
 
 def _policy(values: Mapping[str, Any]) -> Policy:

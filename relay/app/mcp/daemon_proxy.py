@@ -322,7 +322,7 @@ def _answer(message: JSONRPCRequest, status: int, body: bytes) -> Any:
 def _refused(message: JSONRPCRequest, refusal: dict[str, Any]) -> JSONRPCResponse | JSONRPCError:
     """What was not done, as the answer to this request (docs/coordination.md, "Answers")."""
     if message.method != "tools/call":
-        code = INTERNAL_ERROR if refusal.get("reason") in ("busy", "internal") else INVALID_REQUEST
+        code = INTERNAL_ERROR if refusal.get("reason") in ("busy", "cut_off", "internal") else INVALID_REQUEST
         error = ErrorData(code=code, message=refusal["message"], data=refusal)
         return JSONRPCError(jsonrpc="2.0", id=message.id, error=error)
     result = {

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from relay.app.runtime.git_person import git_person
-from relay.base.files import read_regular
+from relay.app.runtime.room_token import room_secrets
 from relay.base.terminal_text import safe_line
 from relay.config.settings import Settings
 from relay.git.checkout import Checkout, UnusableCheckout, open_checkout
@@ -59,7 +59,7 @@ async def run(store: Store, settings: Settings, args: argparse.Namespace) -> tup
                 return _pulled(done, await _merge(store, settings, checkout, args.remote), args.remote)
             await exchange.keep()
             shared, passed = settings.timeline.share, settings.timeline.not_secret
-            sharing = Sharing.of(shared, await asyncio.to_thread(_secrets, settings), passed)
+            sharing = Sharing.of(shared, await asyncio.to_thread(room_secrets, settings), passed)
             value, text = _pushed(await exchange.push(args.remote, sharing), args.remote)
             if not settings.timeline.share:
                 text += "\nNobody is shared: name agents and people in `timeline.share`."
@@ -78,14 +78,6 @@ async def _merge(store: Store, settings: Settings, checkout: Checkout, remote: s
         await scratch.borrow([checkout])
         kept, by = KeptSnapshots(scratch, checkout), Lane(ROOM, f"human:{person}")
         return await merge_timelines(store, checkout.git, scratch.git(checkout), kept, by, remote)
-
-
-def _secrets(settings: Settings) -> list[str]:
-    """The room's token, which looks like nothing."""
-    try:
-        return [read_regular(settings.token_path).decode().strip()]
-    except (OSError, ValueError):
-        return []
 
 
 def _pushed(done: AppendResult, remote: str) -> tuple[Any, str]:

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 from relay.base.durations import now_iso
 from relay.faces.terminal.find_room import Place, PlaceError
-from relay.model import Kind, Message
+from relay.model import CUT_OFF, Kind, Message
 from relay.model.speaker_names import is_reserved
 
 if TYPE_CHECKING:
@@ -48,15 +48,16 @@ class Down(Exception):
 class Refused(Exception):
     """The room refused. `passing` refusals (too busy, not ready) are worth another attempt."""
 
-    def __init__(self, status: int, message: str, fix: str = "", wait_s: float = 1.0) -> None:
+    def __init__(self, status: int, message: str, fix: str = "", wait_s: float = 1.0, code: str = "") -> None:
         super().__init__(f"{message} {fix}".strip())
-        self.status, self.wait_s = status, wait_s
+        self.status, self.wait_s, self.code = status, wait_s, code
         self.passing = status in (429, 503)
 
 
 @dataclass(frozen=True, slots=True)
 class Wire:
-    """A change of the connection itself. `state` is live, down or refused."""
+    """A change of the connection itself. `state` is live, down, cut (the room's relay is there, and cannot reach its
+    database) or refused."""
 
     state: str
     detail: str = ""
@@ -65,12 +66,13 @@ class Wire:
 
 @dataclass(slots=True)
 class Post:
-    """A message that is being sent. `reached`: an attempt may have arrived."""
+    """A message that is being sent. `reached`: an attempt may have arrived; `waits`: why it is not sent yet."""
 
     body: str
     client_id: str
     reached: bool = False
     written: bool = False
+    waits: str = ""
     id: str = ""
     number: int = 0
     ack: dict[str, Any] = field(default_factory=dict)
@@ -122,7 +124,8 @@ class RoomClient:
             except Down as error:
                 why = Wire("down", str(error))
             except Refused as error:
-                why = Wire("refused" if error.status in (401, 403) else "down", str(error))
+                state = "refused" if error.status in (401, 403) else "down"
+                why = Wire("cut" if error.code == CUT_OFF else state, str(error))
             wait = BACKOFF_S[min(failures, len(BACKOFF_S) - 1)]
             failures += 1
             yield Wire(why.state, why.detail, wait)
@@ -160,7 +163,11 @@ class RoomClient:
                     # Set after the yield: a frame that was not handled is asked for again.
                     if frame.get("cursor") is not None and frame.get("type") != "hello":
                         self.cursor = frame["cursor"]
+                if socket.close_code == aiohttp.WSCloseCode.TRY_AGAIN_LATER:
+                    await self.get("/api/state")  # says why, in words, where the database is away
         except aiohttp.WSServerHandshakeError as error:
+            if error.status == 503:
+                await self.get("/api/state")  # as above
             raise Refused(error.status, f"the room refused the connection ({error.status})") from None
         except (aiohttp.ClientError, TimeoutError, OSError, ValueError) as error:
             raise Down(_why(error, place), reached=True) from None
@@ -180,6 +187,9 @@ class RoomClient:
         body = {"body": post.body, "name": self.name, "client_id": post.client_id}
         try:
             post.ack = await self._request("POST", "/api/messages", body)
+        except Refused as error:
+            post.waits = str(error) if error.passing else ""
+            raise
         except Down as error:
             post.reached = post.reached or error.reached
             raise
@@ -250,7 +260,7 @@ def _read(status: int, text: str, retry_after: str) -> dict[str, Any]:
     with suppress(ValueError):
         wait = min(max(float(retry_after), 0.1), 30.0)
     message = str(fields.get("message") or f"what answers there is not a room (HTTP {status})")
-    raise Refused(status, message, str(fields.get("fix") or ""), wait)
+    raise Refused(status, message, str(fields.get("fix") or ""), wait, str(fields.get("code") or ""))
 
 
 def _headers(place: Place) -> dict[str, str]:

@@ -111,6 +111,8 @@ async def say(place: Callable[[], Place], name: str, body: str, wait_s: float | 
             where = "it may not have arrived"
             if post.id:
                 where = "it is in the transcript" if post.written else "it is in the room"
+            elif post.waits and not post.reached:
+                where = f"it was not sent. {post.waits}"
             _tell(f"no full answer in {wait_s or POST_S:g} s; {where}")
         except Refused as error:
             _tell(str(error))

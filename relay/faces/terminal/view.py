@@ -93,6 +93,9 @@ class RoomView:
         self.jobs.clear()
         if wire.state == "refused":
             return note("bad", f"· the room refused you: {safe_line(wire.detail)}")
+        if wire.state == "cut":
+            kept = "What you write is kept here and sent when the room is back; leaving lists what was not."
+            return note("warn", f"· {safe_line(wire.detail)} {kept}")
         return note("warn", f"· the room is down: {safe_line(wire.detail)}; trying again")
 
     def on_frame(self, frame: Frame, now: float) -> list[Fragments]:
@@ -254,9 +257,10 @@ class RoomView:
         waiting: list[str] = []
         for key, job in self.jobs.items():
             agent = safe_line(str(job.get("agent")), 40)
-            if job.get("state") != "active":
+            if job.get("state") != "active" or _waits_for(self.agents.get(str(job.get("agent")))):
                 again = " again" if job.get("state") == "failed" else ""
-                waiting.append(f"{agent}{again}{self._about(job.get('message_id'))}")
+                again = _waits_for(self.agents.get(str(job.get("agent")))) or again
+                waiting.append(f"{agent}{self._about(job.get('message_id'))}{again}")
                 continue
             stream = self.streams.get(key, Stream(agent))
             since = elapsed(seconds(job.get("started_at"), now))
@@ -278,7 +282,8 @@ class RoomView:
             yield [("class:quiet", f"· queued: {', '.join(waiting)}")]
         for post in self.posts:
             if not post.id:  # else the room has it, and its entry arrives soon
-                what = "sent, but not confirmed; asking again" if post.reached else "sending"
+                what = "not sent yet" if post.waits else "sending"
+                what = "sent, but not confirmed; asking again" if post.reached else what
                 yield [("class:quiet", f"↑ {what}: {safe_line(post.body, 60)}")]
 
     def toolbar(self, now: float) -> Fragments:
@@ -287,6 +292,7 @@ class RoomView:
         shown = {
             "live": [("class:good", " ● live ")],
             "down": [("class:bad", f" ○ down, trying again in {left} s ")],
+            "cut": [("class:bad", " ○ cut off from the database ")],
             "refused": [("class:bad", " ○ refused ")],
         }.get(self.wire.state, [("class:warn", " ○ connecting ")])
         parts: Fragments = list(shown)
@@ -311,6 +317,8 @@ class RoomView:
 def agent_state(agent: dict[str, Any], now: float) -> tuple[str, str]:
     """The style and the word or sign for an agent's state."""
     breaker = agent.get("breaker")
+    if agent.get("away"):
+        return "class:warn", f"away with {safe_line(str(agent.get('member')), 32)}"
     if agent.get("enabled") is False:
         return "class:quiet", "off"
     if agent.get("installed") is False:
@@ -326,6 +334,11 @@ def agent_state(agent: dict[str, Any], now: float) -> tuple[str, str]:
         return "class:working", f"▶ {elapsed(seconds(agent['running'].get('since'), now))}"
     queued = _int(agent.get("queued"))
     return ("class:quiet", f"{queued} queued") if queued else ("class:good", "✓")
+
+
+def _waits_for(agent: dict[str, Any] | None) -> str:
+    """Behind the name of an agent whose machine cannot be reached."""
+    return f" (waits for {safe_line(str(agent.get('member')), 32)})" if agent and agent.get("away") else ""
 
 
 def entry_lines(

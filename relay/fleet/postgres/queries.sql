@@ -35,3 +35,26 @@ UPDATE fleet_leader SET until = 0 WHERE member = :name AND incarnation = :incarn
 
 -- name: leader
 SELECT member, epoch, until FROM fleet_leader
+
+-- name: put_work
+INSERT INTO fleet_works (member, agent, version, work)
+VALUES (:member, :agent, (extract(epoch FROM clock_timestamp()) * 1000000)::bigint, :work)
+ON CONFLICT (member, agent) DO UPDATE SET version = excluded.version, work = excluded.work
+
+-- name: drop_work
+DELETE FROM fleet_works WHERE member = :member AND agent = :agent
+
+-- name: told_agents
+SELECT agent FROM fleet_works WHERE member = :member
+
+-- name: work_versions
+SELECT member, agent, version FROM fleet_works WHERE member <> :member
+
+-- name: work
+SELECT work FROM fleet_works WHERE member = :member AND agent = :agent
+
+-- name: put_picture
+UPDATE fleet_picture SET version = version + 1, picture = :picture
+
+-- name: picture
+SELECT version, picture FROM fleet_picture WHERE version > :known

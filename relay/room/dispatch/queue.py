@@ -145,13 +145,16 @@ class Prospect:
     probes: bool = False
 
 
-async def prospect(tx: Tx, policy: Policy, now: float) -> Prospect:
-    """The same questions as `claim_next_dispatch` asks, in its order, before a person is told that it is tried."""
+async def prospect(tx: Tx, policy: Policy, now: float, *, absence: str = "") -> Prospect:
+    """The same questions as `claim_next_dispatch` asks, in its order, before a person is told that it is tried.
+    `absence`: why the agent's machine cannot be reached, "" = it can."""
     if policy.unable:
         return Prospect(policy.unable, able=False)
     state = await tx.one(Q.agent, name=policy.agent)
     if state is not None and state["paused"]:
         return Prospect(f"it is paused, and waits for `/resume @{policy.agent}`")
+    if absence:
+        return Prospect(f"it waits for its machine: {absence}")
     breaker, verdict = (await load_breaker(tx, policy)).ask(now)
     if verdict is Verdict.WAIT:
         return Prospect(f"it is rate limited, and waits until {clock_time(breaker.parked_until or now, now)}")
@@ -185,7 +188,9 @@ async def _begin(
     await hop_limit.worked(tx)
     session = state["session"] or new_session(policy.agent)
     if not state["session"]:
-        await tx.execute(Q.set_session, name=policy.agent, session=session, resume=None)
+        await tx.execute(
+            Q.set_session, name=policy.agent, session=session, resume=None, resume_at=policy.member
+        )
     await helpers.fold(tx, Lane(session, policy.agent), "its turn was cut off", role=policy.role)
     rows = await tx.all(Q.messages_by_ids, ids=dumps([job.message_id for job in jobs]))
     asking = {row["id"]: message_of_row(row) for row in rows}
@@ -234,7 +239,8 @@ async def _begin(
         context="\n".join(message_text(message) for message in shown),
         shown_number=upto,
         session=session,
-        resume=state["resume"],
+        # Another machine's program does not know the conversation.
+        resume=state["resume"] if state["resume_at"] in ("", policy.member) else None,
         event_id=event.id,
         started_at=now,
         given=given,

@@ -37,6 +37,8 @@ class Policy:
     names: tuple[str, ...] = ()
     #: The role of its events (`agents[].role`).
     role: str = "agent"
+    #: The member of the fleet that runs its turns; "" where a room has one relay.
+    member: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,9 +67,16 @@ class Member:
     cwd: Path | None = None
     may_edit: bool = False
     guarded: bool = False
-    #: The member of the fleet where it lives, "" = here; and that this one cannot be reached now.
+    #: The member of the fleet where it lives, "" = here; why that one cannot be reached now, in words, "" = it can;
+    #: and its last sign of life then, Unix seconds.
     home: str = ""
-    away: bool = False
+    absence: str = ""
+    heard_at: float | None = None
+
+    @property
+    def away(self) -> bool:
+        """Does what it is asked wait for its machine?"""
+        return bool(self.absence)
 
 
 class Roster:

@@ -6,10 +6,12 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from relay.base.durations import iso
+from relay.log.encoding import dumps
 from relay.room.dispatch import budget, queue
 from relay.room.dispatch.roster import Member
 from relay.room.dispatch.running import RunningTurn
 from relay.room.journal.ledger import Q
+from relay.room.journal.values import Job
 from relay.store.ports import Tx
 
 
@@ -23,6 +25,7 @@ async def agents_json(
     """The AGENT shapes of docs/http.md, of all members or of `only` some, in the caller's transaction."""
     states = {row["name"]: row for row in await tx.all(Q.agents)}
     waiting = {row["agent"]: row["waiting"] for row in await tx.all(Q.open_counts)}
+    elsewhere = await _elsewhere(tx, running) if any(one.home for one in members.values()) else {}
     shown = []
     for member in members.values():
         if only is not None and member.name not in only:
@@ -42,6 +45,8 @@ async def agents_json(
                 "enabled": member.enabled,
                 "member": member.home,
                 "away": member.away,
+                "absence": member.absence,
+                "heard_at": iso(member.heard_at),
                 "paused": bool(member.name in states and states[member.name]["paused"]),
                 "installed": member.installed,
                 "detail": member.detail,
@@ -54,15 +59,39 @@ async def agents_json(
                     "retry_at": iso(breaker.retry_at),
                 },
                 "parked_until": iso(parked) if parked and parked > now else None,
-                "running": turn
-                and {
-                    "job": turn.plan.primary.id,
-                    "message_id": turn.plan.asked.id,
-                    "number": turn.plan.asked.number,
-                    "since": iso(turn.plan.started_at),
-                },
+                "running": _running(turn) if turn is not None else elsewhere.get(member.name),
                 "queued": waiting.get(member.name, 0),
                 "budget": budget.as_json(limits, spent),
             }
         )
     return shown
+
+
+def _running(turn: RunningTurn) -> dict[str, Any]:
+    asked, started_at = turn.plan.asked, turn.plan.started_at
+    return {
+        "job": turn.plan.primary.id,
+        "message_id": asked.id,
+        "number": asked.number,
+        "since": iso(started_at),
+    }
+
+
+async def _elsewhere(tx: Tx, here: Mapping[str, RunningTurn]) -> dict[str, dict[str, Any]]:
+    """The turns that run at other members of the fleet, by their agents: what their jobs say of them."""
+    jobs: dict[str, Job] = {}
+    for row in await tx.all(Q.active_jobs):
+        if row["agent"] not in here:
+            # The last one, as `Plan.primary`.
+            jobs[row["agent"]] = Job.of_row(row)
+    asked = dumps([job.message_id for job in jobs.values()])
+    numbers = {row["id"]: row["number"] for row in await tx.all(Q.messages_by_ids, ids=asked)}
+    return {
+        agent: {
+            "job": job.id,
+            "message_id": job.message_id,
+            "number": numbers.get(job.message_id, 0),
+            "since": iso(job.started_at),
+        }
+        for agent, job in jobs.items()
+    }

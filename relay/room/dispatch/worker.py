@@ -334,7 +334,8 @@ class WorkerPool:
         self._live.publish("stream", data)
 
     async def _keep_session(self, plan: Plan, resume: str) -> None:
-        values = {"name": plan.agent, "session": plan.session, "resume": resume}
+        at = plan.policy.member
+        values = {"name": plan.agent, "session": plan.session, "resume": resume, "resume_at": at}
         try:
             await self._store.write(lambda tx: tx.execute(Q.set_session, **values))
         except (StoreError, self._store.transient) as error:

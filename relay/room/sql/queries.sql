@@ -124,8 +124,8 @@ INSERT INTO agents (name) VALUES (:name) ON CONFLICT DO NOTHING
 INSERT INTO agents (name, paused) VALUES (:name, :paused) ON CONFLICT (name) DO UPDATE SET paused = excluded.paused
 
 -- name: set_session
-INSERT INTO agents (name, session, resume) VALUES (:name, :session, :resume)
-ON CONFLICT (name) DO UPDATE SET session = excluded.session, resume = excluded.resume
+INSERT INTO agents (name, session, resume, resume_at) VALUES (:name, :session, :resume, :resume_at)
+ON CONFLICT (name) DO UPDATE SET session = excluded.session, resume = excluded.resume, resume_at = excluded.resume_at
 
 -- name: put_turn
 INSERT INTO turns (agent, job, started_at, ended_at, failure, input_tokens, cache_write_tokens,

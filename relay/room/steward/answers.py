@@ -89,9 +89,12 @@ def render_queue(view: StewardView) -> str:
         assert agent.running is not None
         lines.append(
             f"- **{markdown.plain(agent.name)}** has worked on {markdown.message(agent.running.message)} "
-            f"for {rough_duration(agent.running.for_s)}"
+            f"for {rough_duration(agent.running.for_s)}{f': {markdown.absent(agent)}' if agent.absence else ''}"
         )
-    lines += markdown.first_lines([markdown.waiting_job(job) for job in waiting], "more")
+    by_name = {agent.name: agent for agent in view.agents}
+    lines += markdown.first_lines(
+        [markdown.waiting_job(job, by_name.get(job.agent)) for job in waiting], "more"
+    )
     counted = sum(agent.queued for agent in view.agents)
     if not waiting and counted:
         lines += [
@@ -227,10 +230,12 @@ def render_abilities(view: StewardView) -> str:
 def no_agent_answer(view: StewardView) -> str:
     """For any message while no agent is active: why, in a line, and where the whole stands."""
     agents = view.agents
+    here = [a for a in agents if not a.absence]
     groups = (
-        ("paused", "`/resume`", [a for a in agents if a.enabled and a.installed and a.paused]),
-        ("not installed", "", [a for a in agents if a.enabled and not a.installed]),
-        ("switched off", "", [a for a in agents if not a.enabled]),
+        ("paused", "`/resume`", [a for a in here if a.enabled and a.installed and a.paused]),
+        ("not installed", "", [a for a in here if a.enabled and not a.installed]),
+        ("switched off", "", [a for a in here if not a.enabled]),
+        ("away with the machine where it lives", "", [a for a in agents if a.absence]),
     )
     lines = [
         f"{_listed(group)} {'is' if len(group) == 1 else 'are'} {what}{f' ({fix})' if fix else ''}"
@@ -252,10 +257,11 @@ def _listed(agents: Sequence[AgentView]) -> str:
 
 
 def _nobody(view: StewardView) -> str:
-    paused = [agent for agent in view.agents if agent.enabled and agent.installed and agent.paused]
-    off = [agent for agent in view.agents if agent.installed and not agent.enabled]
-    missing = [agent for agent in view.agents if agent.enabled and not agent.installed]
-    lines = []
+    here = [agent for agent in view.agents if not agent.absence]
+    paused = [agent for agent in here if agent.enabled and agent.installed and agent.paused]
+    off = [agent for agent in here if agent.installed and not agent.enabled]
+    missing = [agent for agent in here if agent.enabled and not agent.installed]
+    lines = [f"- {markdown.plain(a.name)} {markdown.condition(a)}" for a in view.agents if a.absence]
     if paused:
         names = ", ".join(markdown.plain(agent.name) for agent in paused)
         lines.append(f"- {names}: paused. `/resume` lets {'it' if len(paused) == 1 else 'them'} work again")

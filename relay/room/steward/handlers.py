@@ -271,9 +271,12 @@ class ActionHandlers:
         self._known(agents)
         asked = await router.overrule(tx, message, agents, by=order.by, now=order.now, parents=order.cause)
         named = ", ".join(agents)
-        if not asked:
-            return Result(f"{references.message(message.number)} is with {named} already.")
-        return Result(f"{references.message(message.number)} goes to {named}.")
+        goes = f"goes to {named}." if asked else f"is with {named} already."
+        waits = []
+        for name in agents:
+            prospect = await self._prospect(tx, self._policy(name), order)
+            waits += [f"{name}: {prospect.why}."] if prospect.why and prospect.able else []
+        return Result(" ".join([f"{references.message(message.number)} {goes}", *waits]))
 
     async def retry(self, tx: Tx, jobs: Sequence[Job], order: Order) -> Result:
         """Queue those of the jobs again that ended badly."""
@@ -286,7 +289,7 @@ class ActionHandlers:
         refused: list[str] = []
         for job in again:
             policy = self._policy(job.agent)
-            prospect = await queue.prospect(tx, policy, order.now)
+            prospect = await self._prospect(tx, policy, order)
             if not prospect.able:
                 refused.append(f"{job.agent} cannot be asked now: {prospect.why}.")
                 continue
@@ -304,7 +307,7 @@ class ActionHandlers:
         texts = []
         for name in self._known(agents):
             policy = self._policy(name)
-            prospect = await queue.prospect(tx, policy, order.now)
+            prospect = await self._prospect(tx, policy, order)
             if not prospect.probes:
                 why = f": {prospect.why}" if prospect.why else ": its circuit is closed, so it gets work"
                 raise Refusal(
@@ -327,6 +330,10 @@ class ActionHandlers:
         if member is None:
             return Policy(agent, unable="it is not in the configuration any more")
         return member.policy
+
+    async def _prospect(self, tx: Tx, policy: Policy, order: Order) -> queue.Prospect:
+        member = self._roster.members.get(policy.agent)
+        return await queue.prospect(tx, policy, order.now, absence=member.absence if member else "")
 
     async def cancel(self, tx: Tx, agents: Sequence[str], order: Order) -> Result:
         """End running turns, and skip what waits behind them."""

@@ -69,6 +69,27 @@ def visitor(agent: VisitorView) -> str:
 
 
 def condition(agent: AgentView) -> str:
+    """How an agent is, behind its name: where it lives, where that is not here, and what keeps it from working."""
+    if agent.absence:
+        return f"is away: {absent(agent)}. {_kept(agent)}"
+    at = f"at {plain(agent.member)} " if agent.member else ""
+    return f"{at}{_condition(agent)}"
+
+
+def absent(agent: AgentView) -> str:
+    """Why the machine of an agent cannot be reached, and for how long."""
+    return f"{plain(agent.absence)} for {rough_duration(agent.unheard_s)}"
+
+
+def _kept(agent: AgentView) -> str:
+    if agent.running is not None:
+        return f"It was at work on {message(agent.running.message)}"
+    if agent.queued:
+        return f"{count(agent.queued, 'message')} {'waits' if agent.queued == 1 else 'wait'} for it"
+    return "Messages wait for it"
+
+
+def _condition(agent: AgentView) -> str:
     if not agent.installed:
         return lacking(agent)
     if not agent.enabled:
@@ -117,7 +138,11 @@ def dispatcher(view: StewardView) -> str:
             return f"The dispatcher{model} has not decided anything yet."
 
 
-def waiting_job(job: JobView) -> str:
+def waiting_job(job: JobView, agent: AgentView | None = None) -> str:
+    """`agent`: the one that it waits for, where it is still in the room."""
+    if agent is not None and agent.absence:
+        for_s = rough_duration(job.age_s)
+        return f"- {message(job.message)} has waited {for_s} for **{plain(job.agent)}**: {absent(agent)}"
     when = f", tried again in {rough_duration(job.retry_in_s)}" if job.retry_in_s > 0 else ""
     why = f" ({sentence(job.reason).rstrip('.')})" if job.reason else ""
     so_far = rough_duration(job.age_s)

@@ -135,6 +135,7 @@ def _agent_view(agent: Mapping[str, Any], now: float) -> AgentView:
         breaker=agent["breaker"]["state"],
         retry_in_s=_until(agent["breaker"]["retry_at"], now),
         parked_s=_until(agent["parked_until"], now),
+        unheard_s=_since(agent["heard_at"], now) if agent["heard_at"] else 0.0,
         budgets=tuple(
             BudgetView(_BUDGETS[key], meter["used"], meter["limit"]) for key, meter in meters if meter
         ),

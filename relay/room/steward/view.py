@@ -49,11 +49,15 @@ class AgentView:
     budgets: tuple[BudgetView, ...] = ()
     running: RunningView | None = None
     queued: int = 0
+    #: The member of the fleet where it lives, "" = here; why that one cannot be reached, "" = it can; and since when.
+    member: str = ""
+    absence: str = ""
+    unheard_s: float = 0.0
 
     @property
     def active(self) -> bool:
         """Can it be given work at all? A breaker or a spent budget passes with time, this does not."""
-        return self.enabled and self.installed and not self.paused
+        return self.enabled and self.installed and not self.paused and not self.absence
 
 
 @dataclass(frozen=True, slots=True)

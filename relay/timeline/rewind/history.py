@@ -80,7 +80,8 @@ class NewOperation:
     `worktree`: the name under which the log knows the worktree that is written; empty = none is.
     `answer`: what is answered, without its event's id. `lane`: what is taken back, as it was asked for;
     `author`: who asks, on `by`. `causes`: the newest events that it takes out;
-    `removed`: those of which nothing stays. `source_key`: makes it happen once."""
+    `removed`: those of which nothing stays. `source_key`: makes it happen once. `member`: of the fleet, on whose
+    machine `place` is."""
 
     kind: str
     of: str | None
@@ -98,6 +99,7 @@ class NewOperation:
     removed: Sequence[str] = field(default=())
     worktree: str = ""
     source_key: str | None = None
+    member: str = ""
 
 
 async def begin(tx: Tx, new: NewOperation) -> Event:
@@ -121,6 +123,7 @@ async def begin(tx: Tx, new: NewOperation) -> Event:
         "before": new.before,
         "by": new.author,
         "worktree": new.worktree,
+        **({"member": new.member} if new.member else {}),
     }
     event = await events.append(
         tx,
@@ -194,9 +197,14 @@ async def give_up(tx: Tx, operation: Operation, reason: str, by: Lane) -> None:
     await tx.execute(Q.set_rewind_state, pos=operation.pos, state=State.GIVEN_UP.value)
 
 
-async def begun(tx: Tx) -> list[Operation]:
-    """What a process that was ended has left unsettled, the oldest first."""
-    return [_operation(row) for row in await tx.all(Q.begun_rewinds)]
+async def begun(tx: Tx, member: str = "") -> list[Operation]:
+    """What a process of this member of the fleet was ended at and has left unsettled, the oldest first."""
+    found = []
+    for operation in map(_operation, await tx.all(Q.begun_rewinds)):
+        event = await events.get(tx, operation.event)
+        if event is None or event.inputs.get("member", member) == member:
+            found.append(operation)
+    return found
 
 
 async def of_event(tx: Tx, event: str) -> Operation | None:

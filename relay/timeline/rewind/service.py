@@ -14,6 +14,7 @@ import asyncio
 import re
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -70,8 +71,11 @@ BRANCHES = "rw/"
 class Rewinds:
     """The rewinds of one repository, whose main checkout is `main`."""
 
-    def __init__(self, store: Store, scratch: ScratchRepository, main: Checkout, kept: KeptSnapshots) -> None:
-        self._store, self._scratch, self._main, self._kept = store, scratch, main, kept
+    def __init__(
+        self, store: Store, scratch: ScratchRepository, main: Checkout, kept: KeptSnapshots, member: str = ""
+    ) -> None:
+        """`member`: whose checkouts they write; what another member began is for that one to settle."""
+        self._store, self._scratch, self._main, self._kept, self._member = store, scratch, main, kept, member
         self._applier = RewindApplier(scratch, main)
         self._one_at_a_time = asyncio.Lock()
 
@@ -395,7 +399,8 @@ class Rewinds:
             await self.check(plan)
             kept = await self._keep(new.before, plan.parents, new.lane, f"before a rewind of {new.lane}")
             await self._keep(new.after, [kept.commit], new.lane, f"after a rewind of {new.lane}")
-            event = await self._store.write(lambda tx: history.begin(tx, new), durable=True)
+            ours = replace(new, member=self._member)
+            event = await self._store.write(lambda tx: history.begin(tx, ours), durable=True)
             operation = await self._store.read(lambda tx: history.of_event(tx, event.id))
             assert operation is not None
             try:
@@ -424,7 +429,7 @@ class Rewinds:
             return await self._settle()
 
     async def _settle(self) -> list[Operation]:
-        found = await self._store.read(history.begun)
+        found = await self._store.read(lambda tx: history.begun(tx, self._member))
         for operation in found:
             await self._settle_one(operation)
         return found

@@ -8,6 +8,7 @@ import re
 import sys
 from collections.abc import AsyncIterator
 from contextlib import aclosing, asynccontextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -186,6 +187,36 @@ async def test_a_busy_room_is_asked_again(room: FakeRoom, finder: Finder) -> Non
         with pytest.raises(Refused) as caught:
             await client.attempt(Post("hi", new_id()))
     assert (caught.value.passing, caught.value.wait_s) == (True, 0.1)
+
+
+async def test_a_room_without_its_database_says_so_and_takes_what_waited(
+    room: FakeRoom, finder: Finder
+) -> None:
+    client = RoomClient(finder.place, "ann")
+    post = Post("hello", new_id())
+    async with listening(client) as heard:
+        await until(lambda: room._sockets, "the client to be connected")
+        await room.cut_off()
+        cut = Wire("cut", "This relay is cut off. It passes.")
+        await until(
+            lambda: cut in [replace(one, wait_s=0.0) for one in heard if isinstance(one, Wire)], "the word"
+        )
+        with pytest.raises(Refused) as refused:
+            await client.attempt(post)
+        assert (refused.value.passing, post.waits) == (True, "This relay is cut off. It passes.")
+        room.cut = False
+        await client.attempt(post)
+        await until(lambda: "hello" in bodies(heard), "the entry")
+    assert [entry["body"] for entry in room.entries] == ["hello"]
+
+
+async def test_say_without_its_database_says_that_nothing_was_sent(home: Path, room: FakeRoom) -> None:
+    room.cut = True
+    code, out, err = await join(home, "--say", "why?", "--wait", "1")
+    assert (code, out) == (1, "")
+    assert "no full answer in 1 s; it was not sent. This relay is cut off. It passes." in err
+    assert await join(home, "--last", "1") == (1, "", "This relay is cut off. It passes.\n")
+    assert room.entries == [] and lines(home) == []
 
 
 async def test_with_the_room_down_the_transcript_has_it(home: Path, room: FakeRoom, finder: Finder) -> None:

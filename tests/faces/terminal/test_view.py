@@ -185,6 +185,7 @@ def test_a_post_is_on_its_way_until_it_is_acknowledged(view: RoomView) -> None:
     [
         ({}, "✓"),
         ({"enabled": False, "paused": True}, "off"),
+        ({"away": True, "member": "laptop", "installed": False}, "away with laptop"),
         ({"installed": False}, "not installed"),
         ({"paused": True, "running": {"since": TS}}, "paused"),
         ({"breaker": {"state": "open"}}, "circuit open"),
@@ -195,6 +196,26 @@ def test_a_post_is_on_its_way_until_it_is_acknowledged(view: RoomView) -> None:
 )
 def test_how_an_agent_does(agent: dict[str, Any], shown: str) -> None:
     assert agent_state(agent, NOW)[1] == shown
+
+
+def test_what_waits_for_a_machine_says_so(view: RoomView) -> None:
+    view.on_frame(frame("agent", name="CLAUDE", member="laptop", away=True), NOW)
+    for state in ("pending", "active"):
+        view.on_frame(job(state), NOW)
+        assert plain(view.live(NOW, 80)) == ["· queued: CLAUDE m1 (waits for laptop)"]
+
+
+def test_a_room_without_its_database_keeps_what_is_written(view: RoomView) -> None:
+    cut = Wire("cut", "This relay is cut off.", 1.0)
+    (line,) = plain(view.on_wire(cut, NOW))
+    assert line.startswith(
+        "· This relay is cut off. What you write is kept here and sent when the room is back"
+    )
+    assert view.on_wire(cut, NOW) == []
+    assert "cut off from the database" in plain([view.toolbar(NOW)])[0]
+    view.posts.append(Post("hi", "1", waits="cut off"))
+    assert plain(view.live(NOW, 80)) == ["↑ not sent yet: hi"]
+    assert plain(view.on_wire(Wire("live"), NOW)) == ["· the room is back"]
 
 
 def test_the_toolbar_counts_tasks_and_people(view: RoomView) -> None:

@@ -436,15 +436,31 @@ async def test_a_turn_that_was_cut_off_is_told_and_resumed_in_its_own_session(
     await post(store, "@ALPHA hello", clock())
     first = await plan_of(store, ALPHA, clock(), "old")
     assert not first.interrupted
-    await store.write(
-        lambda tx: tx.execute(Q.set_session, name="ALPHA", session=first.session, resume="conversation-7")
-    )
+    await keep_conversation(store, first.session)
     await recover(store, clock.move(1), {"old"})
     again = await plan_of(store, ALPHA, clock(), "new")
     assert (again.interrupted, again.resume, again.session) == (True, "conversation-7", first.session)
     await end(store, again, Outcome(text="ok"), clock.move(1))
     await post(store, "@ALPHA next", clock())
     assert not (await plan_of(store, ALPHA, clock(), "new")).interrupted
+
+
+async def keep_conversation(store: Store, session: str, at: str = "") -> None:
+    values = {"name": "ALPHA", "session": session, "resume": "conversation-7", "resume_at": at}
+    await store.write(lambda tx: tx.execute(Q.set_session, **values))
+
+
+async def test_a_conversation_is_gone_on_with_only_where_it_was_held(store: Store, clock: Clock) -> None:
+    laptop, server = replace(ALPHA, member="laptop"), replace(ALPHA, member="server")
+    await post(store, "@ALPHA hello", clock())
+    first = await plan_of(store, laptop, clock())
+    await keep_conversation(store, first.session, at="laptop")
+    await end(store, first, Outcome(text="ok"), clock.move(1))
+    for policy, resumed in ((server, None), (laptop, "conversation-7")):
+        await post(store, "@ALPHA next", clock())
+        plan = await plan_of(store, policy, clock())
+        assert (plan.resume, plan.session) == (resumed, first.session)
+        await end(store, plan, Outcome(text="ok"), clock.move(1))
 
 
 async def test_kills_wear_no_job_out(store: Store, clock: Clock) -> None:

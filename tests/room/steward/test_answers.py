@@ -54,6 +54,7 @@ ROOM = StewardView(
     dispatcher=DispatcherView("ok", "llama3.2"),
     address="http://127.0.0.1:4173",
 )
+AWAY = AgentView("BRAVO", member="laptop", absence="laptop has given no sign of life", unheard_s=300)
 EMPTY = StewardView(address="http://127.0.0.1:4173")
 
 WHO, QUEUE, SKIPS, INSTALL, ABLE, TASKS, HELP, ELSE = (
@@ -196,6 +197,16 @@ def test_paused_and_switched_off_agents_need_no_installing() -> None:
             "spent its budget: US dollars (5.20 of 5)",
         ),
         (replace(CLAUDE, budgets=(BudgetView("tokens", 4, 5),)), "is ready"),
+        (replace(CLAUDE, member="lap_top"), "**CLAUDE** at lap_top is ready"),
+        (
+            replace(CLAUDE, member="attic", absence="attic has been stopped", unheard_s=300, queued=1),
+            "**CLAUDE** is away: attic has been stopped for 5 min. 1 message waits for it",
+        ),
+        # What is known of it is from before: that it is away is what counts.
+        (
+            replace(AWAY, paused=True, running=RunningView(12, 5)),
+            "**BRAVO** is away: laptop has given no sign of life for 5 min. It was at work on m12",
+        ),
     ],
 )
 def test_how_an_agent_is(agent: AgentView, says: str) -> None:
@@ -237,6 +248,26 @@ def test_the_queue() -> None:
         "**Not answered:**\n"
         "- **CODEX** gave up on m9, 2 h 1 min ago: it crashed (`/retry j3`)"
     )
+
+
+def test_what_waits_for_a_machine_says_so() -> None:
+    view = StewardView(
+        agents=(CLAUDE, replace(AWAY, running=RunningView(12, 400))),
+        jobs=(JobView(1, 13, "BRAVO", "pending", "", 20), JobView(2, 14, "CLAUDE", "pending", "", 20)),
+    )
+    assert render_queue(view) == (
+        "**Now:**\n"
+        "- **BRAVO** has worked on m12 for 6 min: laptop has given no sign of life for 5 min\n"
+        "- m13 has waited 20 s for **BRAVO**: laptop has given no sign of life for 5 min\n"
+        "- m14 has waited 20 s for **CLAUDE**"
+    )
+    assert "**BRAVO** is away" in render_skips(view)
+
+
+def test_with_every_agent_away_that_is_said() -> None:
+    view = StewardView(agents=(AWAY,))
+    assert "BRAVO is away with the machine where it lives" in no_agent_answer(view)
+    assert "laptop has given no sign of life" in answer("what can you do", view)
 
 
 def test_a_long_queue_is_counted_not_listed() -> None:

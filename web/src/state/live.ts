@@ -18,6 +18,8 @@ export type Line =
   | { state: "offline"; retryAt: number; attempt: number };
 
 export const line = signal<Line>({ state: "connecting", attempt: 0 });
+/** The relay is there, and cut off from the room's database: since when (milliseconds), and what it says. */
+export const cutOff = signal<{ since: number; why: string; fix: string } | null>(null);
 /** The daemon runs another version than this page was made for. */
 export const outdated = signal(false);
 
@@ -64,6 +66,7 @@ function receive(frame: Frame, from: WebSocket): void {
   }
   if (frame.type === "hello") {
     attempt = 0;
+    cutOff.value = null;
     line.value = { state: "live" };
     if (room.value && frame.data.version !== room.value.version) outdated.value = true;
     for (const callback of whenLive) callback();
@@ -83,6 +86,12 @@ function lost(from: WebSocket, delay?: number): void {
   retry = setTimeout(() => void reconnect(), wait);
 }
 
+/** What a failed look at the room says of why: an answer that never came says nothing new. */
+export function seeCut(problem: unknown): void {
+  if (!(problem instanceof ApiError) || problem.code === "slow") return;
+  cutOff.value = problem.cutOff ? { since: cutOff.value?.since ?? Date.now(), why: problem.message, fix: problem.fix } : null;
+}
+
 let trying = false;
 
 /** Reads the state first: it tells a lost session (401) from a lost daemon. */
@@ -94,6 +103,7 @@ async function reconnect(): Promise<void> {
     await refresh();
   } catch (problem) {
     if (problem instanceof ApiError && problem.status === 401) return;
+    seeCut(problem);
   } finally {
     trying = false;
   }

@@ -7,7 +7,7 @@
 
 import { batch, computed, signal, type Signal } from "@preact/signals";
 import { api, ApiError } from "../api";
-import type { Agent, Command, Cycle, DispatcherState, Entry, Frame, Job, RoomState, StreamPiece, Task } from "../types";
+import type { Agent, Command, Cycle, DispatcherState, Entry, Fleet, Frame, Job, RoomState, StreamPiece, Task } from "../types";
 import * as board from "./board";
 import { heldAsOf, putLock, putSession } from "./locks";
 import * as tl from "./timeline";
@@ -21,6 +21,8 @@ export const agents = signal<Agent[]>([]);
 export const tasks = signal<Task[]>([]);
 export const people = signal<string[]>([]);
 export const dispatcher = signal<DispatcherState | null>(null);
+/** The relays that share the room; null before the room has said so. */
+export const fleet = signal<Fleet | null>(null);
 export const commands = signal<Command[]>([]);
 export const timeline = signal<tl.Timeline>(tl.emptyTimeline);
 export const jobs = signal<ReadonlyMap<number, Job>>(new Map());
@@ -44,7 +46,9 @@ let cursor: string | null = null;
 export const lastCursor = (): string | null => cursor;
 
 export const workers = computed(() => agents.value.filter((a) => a.name !== "RELAY"));
-export const ready = computed(() => workers.value.filter((a) => a.installed && a.enabled));
+export const ready = computed(() => workers.value.filter((a) => a.installed && a.enabled && !a.away));
+/** Those whose machine cannot be reached. */
+export const away = computed(() => workers.value.filter((a) => a.away));
 
 const jobsOf = new Map<string, Signal<Job[]>>();
 const cycleOf = new Map<string, Signal<Cycle | null>>();
@@ -167,6 +171,9 @@ export function applyFrames(frames: readonly Frame[]): void {
         case "dispatcher":
           dispatcher.value = frame.data;
           break;
+        case "fleet":
+          fleet.value = frame.data;
+          break;
         default: // types of later versions, and those that another part of the page follows
           others.push(frame);
       }
@@ -191,6 +198,7 @@ function takeState(state: RoomState): void {
   heldAsOf(state.locks ?? [], state.sessions ?? [], state.now ?? null);
   people.value = state.people;
   dispatcher.value = state.dispatcher;
+  fleet.value = state.fleet ?? null;
   commands.value = state.commands;
   tail.value = state.tail;
 }

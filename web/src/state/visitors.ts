@@ -8,10 +8,10 @@
 
 import { computed } from "@preact/signals";
 import { instant } from "../text/format";
-import type { Lock, Session, Task } from "../types";
+import type { Agent, Lock, Session, Task } from "../types";
 import { FAREWELL, locks, lookAtHeld, roomNow, sessions } from "./locks";
 import { setMentions } from "../text/markdown";
-import { agents, tasks } from "./room";
+import { agents, away, tasks } from "./room";
 
 export interface Visitor {
   name: string;
@@ -47,10 +47,14 @@ export const visitorOf = (name: string): Visitor | undefined => visitors.value.f
 /** `@NAME` in a text is a mention of an agent of the room, or of one that is here on its own. */
 setMentions((name) => agents.peek().some((a) => same(a.name, name)) || visitors.peek().some((visitor) => same(visitor.name, name)));
 /** Those whom a text that is being written names. */
-export function visitorsIn(text: string): Visitor[] {
-  if (!text.includes("@") || text.startsWith("/")) return [];
+export const visitorsIn = (text: string): Visitor[] => named(text, visitors.value);
+/** And those of them whose machine cannot be reached. */
+export const awayIn = (text: string): Agent[] => named(text, away.value);
+
+function named<T extends { name: string }>(text: string, among: readonly T[]): T[] {
+  if (!among.length || !text.includes("@") || text.startsWith("/")) return [];
   const words = new Set(text.replace(/```[\s\S]*?(```|$)|`[^`]*`/g, " ").match(/(?<![\w.@/])@[\w.-]+/g)?.map((word) => word.slice(1).replace(/[.-]+$/, "").toUpperCase()));
-  return visitors.value.filter((visitor) => words.has(visitor.name.toUpperCase()));
+  return among.filter((one) => words.has(one.name.toUpperCase()));
 }
 
 export const locksOf = (name: string): Lock[] => locks.value.filter((lock) => lock.locked_by === name);

@@ -1,6 +1,6 @@
 /** Words for times, sizes and receipts. Pure; `now` is always given, in milliseconds. */
 
-import type { Job, Time } from "../types";
+import type { Agent, Job, Time } from "../types";
 import { ref } from "./reference";
 
 /** ISO 8601 text or Unix seconds -> milliseconds, or null. */
@@ -112,14 +112,20 @@ const CLASS_WORDS: Record<string, string> = {
   cancelled: "cancelled",
 };
 
-/** One (message, agent) as people read it. `number` is the room number of the message that a job is about, if known. */
-export function receipt(job: Job, now: number, number: (job: number) => number | null): Receipt {
+/** One (message, agent) as people read it. `number` is the room number of the message that a job is about, if known;
+ * `away` its agent where that one's machine cannot be reached. */
+export function receipt(job: Job, now: number, number: (job: number) => number | null, away?: Agent): Receipt {
   const cause = job.reason?.replace(/`/g, "") || (job.error_class ? (CLASS_WORDS[job.error_class] ?? job.error_class) : "");
   const attempts = job.attempts > 1 ? `, attempt ${job.attempts}` : "";
   const started = instant(job.started_at);
   const due = instant(job.not_before);
   const into = job.folded_into === null ? null : number(job.folded_into);
   const together = job.folded_into === null ? "" : ` together with ${into ? ref("m", into) : "another message"}`;
+  if (away && (job.state === "pending" || job.state === "failed" || job.state === "active")) {
+    const why = `${away.absence} since ${moment(away.heard_at ?? null, now)}`;
+    if (job.state === "active") return { tone: "queued", label: `cut off with ${away.member}`, detail: `${job.agent} was working on it: ${why}. It goes on when ${away.member} is back.` };
+    return { tone: "queued", label: `waits for ${away.member}`, detail: `${job.agent} is away: ${why}. This waits until ${away.member} is back${attempts}.` };
+  }
   switch (job.state) {
     case "pending": {
       const wait = due !== null && due > now + 900 ? `, not before ${span(due - now)} from now` : "";

@@ -7,17 +7,20 @@ import { agents, dispatcher, now, workers } from "../state/room";
 import { permissions } from "../state/permissions";
 import { visitors } from "../state/visitors";
 import { agentPanel, show, showEntry } from "../state/view";
+import { absence } from "../text/fleet";
 import { amount, counted, instant, moment, span } from "../text/format";
 import type { Agent, DispatcherState, Meter, TokenMeter } from "../types";
 import { attempt, Avatar, Copyable, hued, Icon, IconButton, tell, toast, Words } from "./bits";
 import { PermissionCard } from "./permissions";
+import { FleetCards } from "./fleet";
 import { Whereabouts } from "./proximity";
 import { Term } from "./term";
 import { VisitorCards, VisitorPanel } from "./visitors";
 
-export type Health = "ready" | "spent" | "working" | "paused" | "open" | "half_open" | "parked" | "missing" | "off";
+export type Health = "away" | "ready" | "spent" | "working" | "paused" | "open" | "half_open" | "parked" | "missing" | "off";
 
 export function health(agent: Agent, at: number): Health {
+  if (agent.away) return "away";
   if (!agent.installed) return "missing";
   if (!agent.enabled) return "off";
   if (agent.paused) return "paused";
@@ -33,6 +36,7 @@ function spent(agent: Agent): boolean {
 }
 
 const HEALTH_WORDS: Record<Health, string> = {
+  away: "away",
   ready: "ready",
   spent: "budget spent",
   working: "working",
@@ -44,9 +48,13 @@ const HEALTH_WORDS: Record<Health, string> = {
   off: "switched off",
 };
 
+/** Where an agent lives, where that is at another member of the fleet. */
+const lives = (agent: Agent): string => (agent.member ? `at ${agent.member}` : "");
+
 /** One short line about an agent now. */
 export function healthLine(agent: Agent, at: number, short = false): string {
   const state = health(agent, at);
+  if (state === "away") return `away${short ? "" : ` with ${agent.member}`} since ${moment(agent.heard_at ?? null, at)}`;
   if (state === "working") return `working ${span(at - (instant(agent.running!.since) ?? at))}`;
   if (state === "open") {
     const retry = instant(agent.breaker.retry_at);
@@ -100,7 +108,7 @@ export function AgentList() {
             <button type="button" class={`agent-row agent-${state}`} aria-pressed={agentPanel.value === agent.name} onClick={() => (agentPanel.value = agentPanel.value === agent.name ? null : agent.name)} data-testid={`agent-${agent.name}`}>
               <Dot state={state} />
               <span class={`agent-name ${agent.kind === "steward" ? "neutral" : ""}`} style={hued(agent.name)}>{agent.name}</span>
-              <span class="agent-line">{state === "ready" ? (agent.model ?? (agent.kind === "steward" ? "steward" : "")) : healthLine(agent, now.value, true)}</span>
+              <span class="agent-line">{state === "ready" ? agent.member ? `at ${agent.member}` : (agent.model ?? (agent.kind === "steward" ? "steward" : "")) : healthLine(agent, now.value, true)}</span>
               {agent.queued > 0 && <span class="count" data-tip={`${agent.queued} queued`}>{agent.queued}</span>}
             </button>
           </li>
@@ -140,6 +148,7 @@ function Settings({ agent }: { agent: Agent }) {
   }, [agent.model, agent.effort]);
   const changed = model !== (agent.model ?? "") || effort !== (agent.effort ?? "");
   if (agent.name === "RELAY" || agent.kind === "steward") return null;
+  if (agent.member) return <p class="detail">Its settings are in <code>config.json</code> at {agent.member}.</p>;
   return (
     <form
       class="settings"
@@ -205,8 +214,9 @@ function Facts({ agent }: { agent: Agent }) {
   return (
     <>
       <p class={`health health-${state}`} data-testid="health"><Dot state={state} /> {healthLine(agent, at)}{agent.queued ? <span class="muted"> · {agent.queued} queued</span> : null}</p>
+      {agent.away && <p class="detail away-why" data-testid="away">{absence(agent, at)}. What is written to {agent.name} waits for it{agent.running ? ", and so does what it was working on" : ""}.</p>}
       {agent.running && (
-        <button type="button" class="link now-on" onClick={() => void showEntry(agent.running!.message_id)}>what it is working on</button>
+        <button type="button" class="link now-on" onClick={() => void showEntry(agent.running!.message_id)}>{agent.away ? "what it was working on" : "what it is working on"}</button>
       )}
       {held > 0 && <button type="button" class="link now-on" onClick={() => show("locks")} data-testid="holds">holds {counted(held, "lock")}</button>}
       {agent.detail && <p class="detail"><Words text={agent.detail} /></p>}
@@ -238,7 +248,7 @@ function Actions({ agent }: { agent: Agent }) {
         <button type="button" class="button small" data-testid="try-now" data-tip="One attempt now, with the last message it could not answer. If it succeeds, the agent gets work again; if not, it is left alone as before." onClick={() => void tell(api.agentDo(agent.name, "try"))}><Icon name="retry" size={13} /> Try now</button>
       )}
       <button type="button" class="button small danger" disabled={!agent.running} onClick={() => act("cancel", `${agent.name}'s turn is being ended.`)}><Icon name="stop" size={13} /> Cancel turn</button>
-      <button type="button" class="button small" onClick={() => void attempt(api.agentSet(agent.name, { enabled: !agent.enabled }))}>{agent.enabled ? "Switch off" : "Switch on"}</button>
+      {!agent.member && <button type="button" class="button small" onClick={() => void attempt(api.agentSet(agent.name, { enabled: !agent.enabled }))}>{agent.enabled ? "Switch off" : "Switch on"}</button>}
     </div>
   );
 }
@@ -252,7 +262,7 @@ export function AgentPanel() {
         <Avatar name={agent.name} kind="agent" />
         <div>
           <h2>{agent.name}</h2>
-          <p>{[agent.preset ?? agent.kind, agent.version].filter(Boolean).join(" · ")}</p>
+          <p>{[agent.preset ?? agent.kind, agent.version, lives(agent)].filter(Boolean).join(" · ")}</p>
         </div>
         <IconButton icon="close" label="Close" keys="Esc" onClick={() => (agentPanel.value = null)} />
       </header>
@@ -264,7 +274,7 @@ export function AgentPanel() {
         <Meters agent={agent} />
         <Settings agent={agent} />
         <h3>Log</h3>
-        <AgentLog name={agent.name} />
+        {agent.member ? <p class="detail">What its program says about itself stays at {agent.member}.</p> : <AgentLog name={agent.name} />}
       </div>
     </aside>
   );
@@ -296,7 +306,7 @@ export function AgentsView() {
               <Avatar name={agent.name} kind="agent" />
               <div>
                 <h2>{agent.name}</h2>
-                <p>{[agent.preset ?? agent.kind, agent.model, agent.effort].filter(Boolean).join(" · ")}</p>
+                <p data-testid={`lives-${agent.name}`}>{[agent.preset ?? agent.kind, agent.model, agent.effort, lives(agent)].filter(Boolean).join(" · ")}</p>
               </div>
               <button type="button" class="button small" onClick={() => (agentPanel.value = agent.name)} aria-label={`Open ${agent.name}`}>Open</button>
             </header>
@@ -307,6 +317,7 @@ export function AgentsView() {
         ))}
       </div>
       <VisitorCards />
+      <FleetCards />
       {!workers.value.length && !visitors.value.length && (
         <div class="empty">
           <h2>No agent is configured</h2>

@@ -3,18 +3,20 @@
 import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
 import { send } from "../state/outbox";
 import { askName, memory, personName } from "../state/prefs";
-import { agents, commands, goToEnd, tasks } from "../state/room";
+import { agents, commands, goToEnd, now, tasks } from "../state/room";
 import { line } from "../state/live";
 import { clearMarker } from "../state/unread";
-import { visitors, visitorsIn } from "../state/visitors";
+import { awayIn, visitors, visitorsIn } from "../state/visitors";
 import { composerCall, phone, replyTo } from "../state/view";
 import { complete, usage, type Choice, type Completion } from "../text/completion";
+import { waiting } from "../text/fleet";
 import { plainLine } from "../text/markdown";
 import type { Agent } from "../types";
 import { hued, Icon, IconButton } from "./bits";
 import { Who } from "./proximity";
 
 function helpFor(agent: Agent): string {
+  if (agent.away) return `away with ${agent.member}`;
   if (!agent.installed) return "not installed";
   if (agent.paused) return "paused";
   if (agent.breaker.state === "open") return "paused after failures";
@@ -41,6 +43,7 @@ export function Composer() {
   const offered: Completion | null = focused && dismissed !== text ? complete(text, caret, words) : null;
   const command = usage(text, commands.value);
   const named = visitorsIn(text);
+  const gone = awayIn(text);
   const index = offered ? Math.min(picked, offered.choices.length - 1) : 0;
 
   // Before the next paint: a page that is reloaded at once has it too.
@@ -148,6 +151,7 @@ export function Composer() {
       {!offered && command && (
         <div class="usage" data-testid="usage"><code>{command.usage}</code><span>{command.help}</span></div>
       )}
+      {!offered && gone.length > 0 && <p class="composer-note" role="status" data-testid="composer-away">{waiting(gone, now.value)}</p>}
       {!offered && named.length > 0 && (
         <p class="composer-note" role="status" data-testid="composer-note">
           <span>{named.map((one, i) => <span key={one.name}>{i > 0 && ", "}<Who name={one.name} /></span>)} {named.length === 1 ? "works on its own, and the room cannot start it: it reads this when it next looks at the room" : "work on their own, and the room cannot start them: they read this when they next look at the room"}{named.every((one) => !one.alive) && ", should it come back"}.</span>

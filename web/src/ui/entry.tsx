@@ -200,7 +200,7 @@ export function StreamRow({ stream }: { stream: Stream }) {
 }
 
 export function OutgoingRow({ item }: { item: Outgoing }) {
-  const words = { sending: "sending…", waiting: "waiting for the room; it will be sent", sent: "sent", refused: item.problem ?? "refused" }[item.state];
+  const words = { sending: "sending…", waiting: "not sent yet: waiting for the room", sent: "sent", refused: item.problem ?? "refused" }[item.state];
   return (
     <article class={`entry kind-human mine outgoing outgoing-${item.state}`} data-testid="outgoing" data-state={item.state} style={{ "--h": String(hue(personName.value)) } as Record<string, string>}>
       <div class="gutter"><Avatar name={personName.value || "?"} kind="human" /></div>

@@ -2,7 +2,7 @@
 
 import { useEffect, useState } from "preact/hooks";
 import { api } from "../api";
-import { entryOf, jobs, now, numberOf } from "../state/room";
+import { away, entryOf, jobs, now, numberOf } from "../state/room";
 import { jobFocus, showEntry } from "../state/view";
 import { ago, instant, receipt, span } from "../text/format";
 import { plainLine } from "../text/markdown";
@@ -70,7 +70,7 @@ export function QueueView() {
             </thead>
             <tbody>
               {rows.map((job) => {
-                const read = receipt(job, at, (id) => numberOf(all.get(id)?.message_id ?? ""));
+                const read = receipt(job, at, (id) => numberOf(all.get(id)?.message_id ?? ""), away.value.find((one) => one.name === job.agent));
                 const message = entryOf(job.message_id);
                 return (
                   <tr key={job.id} tabIndex={-1} data-job={job.id} data-testid="job" data-state={job.state}>

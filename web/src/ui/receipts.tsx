@@ -3,7 +3,7 @@
 import { useState } from "preact/hooks";
 import { api } from "../api";
 import { send } from "../state/outbox";
-import { cycle, jobs, now, numberOf, receiptsOf, workers } from "../state/room";
+import { away, cycle, jobs, now, numberOf, receiptsOf, workers } from "../state/room";
 import { showEntry } from "../state/view";
 import { receipt, span, type Tone } from "../text/format";
 import { ref } from "../text/reference";
@@ -23,7 +23,7 @@ const GLYPH: Record<Tone, string> = {
 function ReceiptChip({ job }: { job: Job }) {
   // Only what counts time follows the clock; the rest is drawn once.
   const ticking = job.state === "active" || job.state === "failed" || job.state === "pending";
-  const read = receipt(job, ticking ? now.value : 0, folding);
+  const read = receipt(job, ticking ? now.value : 0, folding, ticking ? away.value.find((one) => one.name === job.agent) : undefined);
   const answer = job.state === "done" ? job.answer_id : null;
   const body = (
     <>

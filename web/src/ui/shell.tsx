@@ -5,15 +5,16 @@ import { openAdvisories } from "../state/airspace";
 import { openConflicts } from "../state/conflicts";
 import { explorations } from "../state/explorations";
 import { landing, landingUsed, waitingApprovals } from "../state/landing";
-import { line, outdated, reconnectNow } from "../state/live";
+import { cutOff, line, outdated, reconnectNow } from "../state/live";
 import { askName, nextTheme, personName, theme } from "../state/prefs";
-import { agents, entryOf, goToEnd, jobs, loaded, now, people, ready, room, shell, tail, tasks, workers } from "../state/room";
+import { agents, away, entryOf, goToEnd, jobs, loaded, now, people, ready, room, shell, tail, tasks, workers } from "../state/room";
 import { locks } from "../state/locks";
 import { unread } from "../state/unread";
 import { worktrees } from "../state/worktrees";
 import { agentPanel, callComposer, overlay, phone, replyTo, show, taskOpen, verificationShown, view, type View } from "../state/view";
 import { AgentList, DispatcherRow, AgentPanel, AgentsView } from "./agents";
-import { Icon, IconButton, Toasts, Tooltip, hued, type IconName } from "./bits";
+import { FleetList } from "./fleet";
+import { Icon, IconButton, Toasts, Tooltip, Words, hued, type IconName } from "./bits";
 import { BoardView } from "./board";
 import { Composer } from "./composer";
 import { Lazy } from "./lazy";
@@ -26,6 +27,8 @@ import { Transcript } from "./transcript";
 import { VisitorList } from "./visitors";
 import { visitorOf } from "../state/visitors";
 import { Descriptions } from "./term";
+import { waiting } from "../text/fleet";
+import { moment } from "../text/format";
 
 const TABS: readonly { view: View; name: string; icon: IconName; keys: string }[] = [
   { view: "room", name: "Room", icon: "room", keys: "g r" },
@@ -131,7 +134,7 @@ function Connection() {
   const now_ = now.value;
   const state = line.value;
   const words =
-    state.state === "live" ? "live" : state.state === "connecting" ? "connecting…" : `offline, trying again in ${Math.max(0, Math.ceil((state.retryAt - now_) / 1000))} s`;
+    state.state === "live" ? "live" : state.state === "connecting" ? (cutOff.value ? "cut off, trying again…" : "connecting…") : `${cutOff.value ? "cut off" : "offline"}, trying again in ${Math.max(0, Math.ceil((state.retryAt - now_) / 1000))} s`;
   return (
     <div class={`connection connection-${state.state}`} role="status" data-testid="connection" data-state={state.state}>
       <i class="dot" aria-hidden="true" />
@@ -166,6 +169,7 @@ function SideBar() {
           {here.map((p) => <li key={p}><i class="dot dot-ready" aria-hidden="true" /><span style={hued(p)} class="agent-name">{p}</span>{p === personName.value && <span class="muted">you</span>}</li>)}
           {!here.length && <li class="muted">nobody yet</li>}
         </ul>
+        <FleetList />
       </div>
       <footer class="side-foot">
         <button type="button" class="me" onClick={() => (askName.value = true)} data-tip="Change your name"><Icon name="person" size={15} /><span>{personName.value || "no name yet"}</span></button>
@@ -192,7 +196,13 @@ function Notices() {
   const t = tail.value;
   return (
     <>
-      {line.value.state !== "live" && line.value.attempt > 1 && (
+      {cutOff.value && (
+        <div class="notice notice-warn" role="alert" data-testid="cut-off">
+          <b>Cut off since {moment(new Date(cutOff.value.since).toISOString(), now.value)}.</b> This relay cannot reach the room's database. You see the room as it was then. What you write is kept in this browser, and sent when the room is back; nothing else can be done here until then.
+          <details><summary>What it says</summary><Words text={`${cutOff.value.why} ${cutOff.value.fix}`} /></details>
+        </div>
+      )}
+      {!cutOff.value && line.value.state !== "live" && line.value.attempt > 1 && (
         <div class="notice notice-warn" role="alert">
           The room cannot be reached. What you write is kept and sent when it is back. If it stays away: <code>{shell("start")}</code>
         </div>
@@ -201,7 +211,12 @@ function Notices() {
       {outdated.value && (
         <div class="notice">The room runs a newer version. <button type="button" class="link" onClick={() => location.reload()}>Load it</button></div>
       )}
-      {loaded.value && workers.value.length > 0 && ready.value.length === 0 && (
+      {loaded.value && ready.value.length === 0 && away.value.length > 0 && (
+        <div class="notice notice-warn" data-testid="all-away">
+          No agent can answer now: {waiting(away.value, now.value)}
+        </div>
+      )}
+      {loaded.value && workers.value.length > 0 && ready.value.length === 0 && !away.value.length && (
         <div class="notice notice-warn" data-testid="no-agent">
           No agent can answer yet. <button type="button" class="link" onClick={() => show("agents")}>See what to install</button>
         </div>

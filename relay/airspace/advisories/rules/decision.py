@@ -69,6 +69,7 @@ def decide(
         observation.target,
         now,
         observation.muted,
+        observation.targets,
     )
     mains, due = _main_tracks(state, backs, observation, rules)
     tracks |= mains
@@ -122,6 +123,8 @@ def _held(pair: Pair, observation: Observation) -> bool:
         return False
     if pair in observation.conflicts:
         return bool(observation.conflicts[pair])
+    if pair in observation.untried:
+        return False
     trials = [observation.trials.get(agent) for agent in pair]
     return all(
         trial is not None and not trial.unrelated and trial.verdict is not Verdict.NOTHING for trial in trials

@@ -56,6 +56,10 @@ class Observation:
     edit_notices: frozenset[EditNotice] | None = None
     #: Whose work the main branch has all of since the last look, and when it still had not.
     emptied: Mapping[str, float] = field(default_factory=dict)
+    #: The main branch of each agent that lives at another member of the fleet; and the near pairs on two machines
+    #: that git cannot be asked about.
+    targets: Mapping[str, Target] = field(default_factory=dict)
+    untried: frozenset[Pair] = frozenset()
 
     def gone(self, agent: str) -> bool:
         """Was its work merged, by the room or by a person's git, or is there none any more?"""

@@ -74,12 +74,15 @@ def update_set_back(
     target: Target | None,
     now: float,
     muted: Sequence[str] = (),
+    targets: Mapping[str, Target] | None = None,
 ) -> dict[str, SetBack]:
-    """Who is set back now, by agent. `before`: who was. `target` None: nobody could look."""
+    """Who is set back now, by agent. `before`: who was. `target` None: nobody could look. `targets`: of agents
+    whose main branch is on another machine, that one."""
     if target is None:
         return dict(before)
-    set_back = {}
+    main, set_back = target, {}
     for agent, trial in sorted(trials.items()):
+        target = (targets or {}).get(agent, main)
         was = before.get(agent)
         if trial.verdict is None and not trial.unrelated:
             if was is not None:

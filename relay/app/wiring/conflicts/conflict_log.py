@@ -32,6 +32,7 @@ class ConflictLog:
 
     async def run(self) -> None:
         """Record what each look has seen. Runs for ever."""
+        self._standing = None  # another member of the fleet may have led meanwhile
         while True:
             await self._scanner.looked.wait()
             self._scanner.looked.clear()
