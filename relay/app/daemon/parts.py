@@ -185,6 +185,7 @@ class Parts:
             self.states,
             TurnMemories(store, settings),
             self.verification.sources,
+            self.verification.handover,
         )
         clock = self.fleet.now
         self.workers = WorkerPool(
