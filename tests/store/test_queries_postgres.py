@@ -29,7 +29,6 @@ ALSO = {
     ("fleet", "leader"): "one row",
     ("fleet", "resign"): "one row",
     ("fleet", "work_versions"): "of all agents of the others, a few",
-    ("fleet", "put_picture"): "one row",
     ("fleet", "picture"): "one row",
     ("timeline", "clear_touches"): "empties the table",
     ("timeline", "clear_rewinds"): "empties the table",
