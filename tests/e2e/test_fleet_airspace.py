@@ -95,9 +95,13 @@ async def test_two_agents_on_two_machines_are_told_once_and_git_has_tried_it(
         links = (await room.get("/api/airspace"))["links"]
         assert [(link["a"], link["b"], link["level"]) for link in links] == [("ALFA", "BRAVO", "resolution")]
         assert links[0]["channels"]["merge"] > 0.5
+
     # Each was asked, with a turn where it lives; and the guard of the member that does not lead refuses the edit.
-    answers = {entry["speaker"] for entry in await two.entries() if entry["body"].endswith(" heard")}
-    assert answers == {"ALFA", "BRAVO"}
+    async def answered() -> bool:
+        heard = {entry["speaker"] for entry in await two.entries() if entry["body"].endswith(" heard")}
+        return heard == {"ALFA", "BRAVO"}
+
+    await eventually(answered, "both answers")
     path = str(tree(two, "BRAVO") / "cart.py")
     status, decision = await two.ask("POST", "/api/guard", json={"agent": "BRAVO", "path": path})
     assert (status, decision["decision"]) == (200, "steer"), decision
