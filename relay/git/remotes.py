@@ -82,8 +82,8 @@ async def push_ref(git: Git, remote: str, ref: str) -> None:
 
 
 async def push_commit(git: Git, remote: str, commit: str, ref: str) -> None:
-    """Move a ref at the remote to this commit, forward only. Raises GitError, also when what it is there is not behind
-    the commit."""
+    """Move a ref at the remote to this commit, forward only. Raises GitError, also when what it is there is not
+    behind the commit."""
     await _push(git, remote, f"{commit}:{ref}")
 
 

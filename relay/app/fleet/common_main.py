@@ -25,8 +25,8 @@ from relay.git.kept_snapshots import ref_component
 from relay.git.run import Git, GitError
 from relay.model import Refusal
 
-#: Where the remote's main branch is seen here; where branches that are to land are, there and here. The airspace takes
-#: away what a member has below `refs/relay/fleet/` and nothing has to be seen of, so they are not among those.
+#: Where the remote's main branch is seen here; where branches that are to land are, there and here. The airspace's
+#: exchange takes away what it does not know below `refs/relay/fleet/`, so they are not among those.
 _MAIN, _LANDING = "refs/relay/common/", "refs/relay/landing/"
 
 
