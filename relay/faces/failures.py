@@ -1,4 +1,4 @@
-"""A failure of the store as an answer: `busy` and `cut_off`, which pass, or `unavailable`, which a person mends.
+"""A failure of the store as an answer: `busy` and `cut_off`, which pass, or `unavailable`, which somebody mends.
 
 It is the same for every interface. Nothing heavy is imported, since a process that an agent's program starts uses it
 too.

@@ -2,7 +2,7 @@
 
 Invariants:
 - only the refs that are named move. A branch there moves forward only, and only where main is shared (`push_commit`);
-  by force moves nothing but refs of relay's own that nobody else writes (`push_own_refs`, and those in `FLEET`);
+  by force moves nothing but refs of relay's own that nobody else writes (`push_own_refs`);
 - a remote is an address: what its section of the configuration could run (`uploadpack`, `receivepack`, `vcs`) is
   not read. Files, HTTP, HTTPS and ssh only, without a prompt and without a hook here: an address that needs a
   password finds none but its own or the ssh agent's.
@@ -17,8 +17,6 @@ from dataclasses import replace
 from relay.git.run import LONG_S, Git, GitError
 
 _PROTOCOLS = ("file", "http", "https", "ssh")
-#: Where the members of a fleet bring each other what they have: `refs/relay/fleet/MEMBER/...`.
-FLEET = "refs/relay/fleet/"
 
 
 async def is_remote(git: Git, remote: str) -> bool:
@@ -84,12 +82,12 @@ async def push_ref(git: Git, remote: str, ref: str) -> None:
 
 
 async def push_commit(git: Git, remote: str, commit: str, ref: str) -> None:
-    """Move a ref at the remote to this commit, forward only, but for those of the fleet. Raises GitError, also when
-    what it is there is not behind the commit."""
-    await _push(git, remote, f"{'+' if ref.startswith(FLEET) else ''}{commit}:{ref}")
+    """Move a ref at the remote to this commit, forward only. Raises GitError, also when what it is there is not
+    behind the commit."""
+    await _push(git, remote, f"{commit}:{ref}")
 
 
-async def _push(git: Git, remote: str, what: str) -> None:
+async def _push(git: Git, remote: str, *what: str) -> None:
     address = await _address(git, remote)
     await _reaching(git).run(
         "push",
@@ -99,7 +97,7 @@ async def _push(git: Git, remote: str, what: str) -> None:
         "--recurse-submodules=no",
         "--receive-pack=git-receive-pack",
         address,
-        what,
+        *what,
         timeout_s=LONG_S,
     )
 
@@ -109,18 +107,7 @@ async def push_own_refs(git: Git, remote: str, moves: Mapping[str, str]) -> None
     there; "" takes one away. Raises GitError."""
     if outside := [ref for ref in moves if not ref.startswith("refs/relay/")]:
         raise GitError("push", 128, f"{outside[0]} is no ref of relay's own")
-    address = await _address(git, remote)
-    await _reaching(git).run(
-        "push",
-        "-q",
-        "--no-verify",
-        "--no-follow-tags",
-        "--recurse-submodules=no",
-        "--receive-pack=git-receive-pack",
-        address,
-        *(f"+{commit}:{ref}" if commit else f":{ref}" for ref, commit in moves.items()),
-        timeout_s=LONG_S,
-    )
+    await _push(git, remote, *(f"+{commit}:{ref}" if commit else f":{ref}" for ref, commit in moves.items()))
 
 
 async def remote_refs(git: Git, remote: str, below: str) -> dict[str, str]:

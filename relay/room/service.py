@@ -100,6 +100,8 @@ class Room:
     live: Live
     status: Status
     known_trouble: Trouble
+    #: Does the database not answer now? Who asks something then is told so, and does not wait for it.
+    cut_off: Callable[[], bool] = bool
 
     @property
     def trouble(self) -> str:

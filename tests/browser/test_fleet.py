@@ -140,7 +140,8 @@ async def test_what_is_written_while_cut_off_is_marked_and_sent_once_in_order(
         notice = page.get_by_test_id("cut-off")
         await expect(notice).to_contain_text("cannot reach the room's database")
         await expect(page.get_by_test_id("connection")).to_contain_text("cut off")
-        # What was there stays there.
+        # What was there stays there, and nothing says that all is well.
+        await expect(page.locator(".side-scroll.stale")).to_contain_text("Agents, as of")
         await ann.sees("ALFA heard @ALFA before", "ALFA")
         for text in ("first", "second"):
             await ann.composer.fill(f"@ALFA tok-{text}")
@@ -169,6 +170,25 @@ async def test_what_is_written_while_cut_off_is_marked_and_sent_once_in_order(
         bodies = [entry["body"] for entry in await laptop.entries() if entry["speaker"] == "ann"]
         assert bodies == ["@ALFA before", "@ALFA tok-first", "@ALFA tok-second"]
         await laptop.until_said(r"^The relay tower is back", speaker="RELAY")
+        await ann.leave()
+
+
+async def test_a_cable_that_is_pulled_is_seen_where_no_connection_breaks(
+    chromium: Browser, tmp_path: Path
+) -> None:
+    async with fleet(tmp_path, ("tower", [agent("ALFA")])) as (cable, (tower,)):
+        ann = await Person.arrive(chromium, tower, "ann")
+        cable.cut(silently=True)
+        await expect(ann.page.get_by_test_id("cut-off")).to_contain_text("cannot reach the room's database")
+        status, told = await tower.ask("GET", "/api/transcript")
+        assert (status, told["reason"]) == (503, "cut_off"), told
+        await ann.composer.fill("@ALFA tok-late")
+        await ann.composer.press("Enter")
+        await expect(ann.page.get_by_test_id("outgoing")).to_contain_text("not sent yet")
+        cable.mend()
+        await ann.is_live()
+        await ann.sees("ALFA heard @ALFA tok-late", "ALFA")
+        assert await ann.entries("@ALFA tok-late", "ann").count() == 1
         await ann.leave()
 
 

@@ -12,6 +12,12 @@ from tests.git.repository import commit, git
 from tests.outside import Json, Outside, agent, eventually
 
 WRITES = """\
+- match: three
+  write: {app.py: "x = 3\\n"}
+  say: done
+- match: four
+  write: {app.py: "x = 4\\n"}
+  say: done
 - match: again
   write: {again.py: "x = 2\\n"}
   say: done
@@ -199,3 +205,36 @@ async def test_without_a_common_remote_a_branch_of_another_waits_and_says_where_
     await landed(one, "ALFA")
     assert (code(one) / "alfa.py").exists() and not (code(two) / "alfa.py").exists()
     assert (await waits(two, "BRAVO", "the clone of M2"))["state"] == "asked"
+
+
+async def test_a_branch_waits_while_its_member_is_away_and_lands_when_it_is_back(
+    open_room: Open, tmp_path: Path
+) -> None:
+    one, two = await members_of(open_room, tmp_path, "ALFA", "BRAVO")
+    await changed(one, "BRAVO")
+    two.kill()
+    await one.until_said(r"^The relay M2 gives no sign of life", speaker="RELAY")
+    await one.post("/land @BRAVO")
+    entry = await waits(one, "BRAVO", "its branch is in the clone of M2, which is away")
+    assert entry["state"] == "asked"
+    # A shell beside the room that was killed does not land it past the one who leads.
+    asked = await two.relay("land", "BRAVO", "--no-wait", "--json")
+    assert json.loads(asked.out)["waiting"] == ["BRAVO"], asked.all
+    await two.start()
+    entry = await landed(one, "BRAVO")
+    assert main_of(tmp_path / "common.git") == entry["commit"]
+    await has(one, "bravo.py")
+
+
+async def test_a_conflict_puts_the_branch_out_and_main_stays(open_room: Open, tmp_path: Path) -> None:
+    one, two = await members_of(open_room, tmp_path, "ALFA", "BRAVO")
+    await changed(one, "ALFA", "three")
+    await changed(one, "BRAVO", "four")
+    await one.post("/land @ALFA")
+    first = await landed(one, "ALFA")
+    await one.post("/land @BRAVO")
+    entry = await landed(one, "BRAVO", "put_out")
+    assert "conflict in app.py" in entry["reason"]
+    assert main_of(tmp_path / "common.git") == first["commit"]
+    for room in (one, two):
+        assert (code(room) / "app.py").read_text() == "x = 3\n"

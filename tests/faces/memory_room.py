@@ -55,6 +55,7 @@ class MemoryRoom:
         self.tasks_kept: list[dict[str, Any]] = []
         self.fail: Exception | None = None
         self.trouble = ""
+        self.silent = False
         # One object is all the parts of a room.
         self.reader = self.poster = self.actions = self.status = self.live = self
         self.readers = 0
@@ -62,6 +63,10 @@ class MemoryRoom:
         self._by_client: dict[str, Message] = {}
         self._more = asyncio.Condition()
         self._feeds: set[MemoryFeed] = set()
+
+    def cut_off(self) -> bool:
+        """Does its database not answer?"""
+        return self.silent
 
     async def post(
         self,

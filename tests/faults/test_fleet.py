@@ -18,7 +18,7 @@ from tests.outside import REPO
 pytestmark = pytest.mark.faults
 
 #: A fault outlasts what the server waits for a transaction that says nothing (8 s), and the lease behind it.
-SPAN_S, LEASE_S, PAUSE_S = 24, 6, 0.5
+SPAN_S, LEASE_S, PAUSE_S = 14, 6, 0.5
 
 
 async def faults(tmp_path: Path, *more: str) -> tuple[int, str]:
@@ -44,9 +44,7 @@ async def faults(tmp_path: Path, *more: str) -> tuple[int, str]:
             await process.wait()
 
 
-@pytest.mark.parametrize(
-    "which", ["kill_leader,cut_in,fail_over", "freeze_writing,restart_server,fill,clock_ahead"]
-)
+@pytest.mark.parametrize("which", ["kill_leader,fail_over", "freeze_writing,fill"])
 async def test_nothing_is_lost_or_doubled_whatever_happens_to_a_fleet(tmp_path: Path, which: str) -> None:
     code, said = await faults(tmp_path, "--seed", "1", "--faults", which)
     assert code == 0, said

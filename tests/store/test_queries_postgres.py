@@ -28,6 +28,8 @@ ALSO = {
     ("fleet", "members"): "all relays of the room, a few",
     ("fleet", "leader"): "one row",
     ("fleet", "resign"): "one row",
+    ("fleet", "work_versions"): "of all agents of the others, a few",
+    ("fleet", "picture"): "one row",
     ("timeline", "clear_touches"): "empties the table",
     ("timeline", "clear_rewinds"): "empties the table",
     ("timeline", "clear_checkpoints"): "empties the table",

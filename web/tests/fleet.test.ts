@@ -50,6 +50,11 @@ describe("the fleet", () => {
     expect(absence(agent({ member: "laptop" }), NOW)).toBe("");
     expect(absence(AWAY, NOW)).toBe(`laptop has given no sign of life since ${at}`);
     expect(waiting([AWAY], NOW)).toBe(`BRAVO is away: laptop has given no sign of life since ${at}. It reads this when laptop is back.`);
+    const two = [AWAY, { ...AWAY, name: "DELTA" }, { ...AWAY, name: "ECHO", member: "attic", absence: "attic has been stopped" }];
+    expect(waiting(two, NOW)).toBe(
+      `BRAVO and DELTA are away: laptop has given no sign of life since ${at}. They read this when laptop is back. ` +
+        `ECHO is away: attic has been stopped since ${at}. It reads this when attic is back.`,
+    );
   });
 });
 

@@ -27,6 +27,7 @@ from relay.base.files import write_atomically
 from relay.config.command_line import script
 from relay.config.settings import LiveSettings, Settings
 from relay.coordination.tasks.projection import TasksFile
+from relay.faces.http.hub import AWAY
 from relay.faces.http.requests.auth import TokenError
 from relay.faces.http.requests.connections import raise_open_files, tell_full_seldom
 from relay.faces.services import folds
@@ -147,6 +148,8 @@ class Daemon:
                 parts.overview.address = await server.open(self.settings)
             except CannotListen as error:
                 raise CannotStart(str(error)) from error
+            # Whoever looks at a relay that no longer hears the room is told so, also where no connection broke.
+            parts.fleet.lost = partial(server.hub.cut_off, AWAY)
             self._start(parts, server, watchdog)
             log.info(
                 "room is open", url=parts.overview.address, agents=list(parts.roster.names), pid=os.getpid()

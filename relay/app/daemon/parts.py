@@ -185,6 +185,7 @@ class Parts:
             self.states,
             TurnMemories(store, settings),
             self.verification.sources,
+            self.verification.handover,
         )
         clock = self.fleet.now
         self.workers = WorkerPool(
@@ -249,6 +250,7 @@ class Parts:
             self.live,
             Status(about, reader, self.live, self.router, self.transcript, self.fleet.as_json),
             self.trouble,
+            cut_off=lambda: self.fleet.cut_off,
         )
 
     async def _meet(self) -> None:

@@ -9,6 +9,7 @@ from dataclasses import replace
 from relay.app.daemon.agent_states import AgentStates
 from relay.app.daemon.airspace import AirspaceParts, WorktreeParts
 from relay.app.daemon.metrics import Metrics
+from relay.app.verification.landing_handover import LandingHandover
 from relay.app.verification.sources import ChangeSources
 from relay.app.wiring.memory.turn_memories import TurnMemories
 from relay.app.wiring.timeline import TimelineRecording
@@ -32,10 +33,12 @@ class DaemonHooks(TurnHooks):
         states: AgentStates,
         memories: TurnMemories,
         sources: ChangeSources,
+        landings: LandingHandover | None,
     ) -> None:
         self._transcript, self._worktrees, self._airspace = transcript, worktrees, airspace
         self._timeline, self._metrics, self._states = timeline, metrics, states
         self._memories, self._sources = memories, sources
+        self._landings = landings
 
     async def recollect(self, agent: str, messages: Sequence[Message]) -> Recollection | None:
         return await self._memories.recollect(agent, messages)
@@ -43,6 +46,8 @@ class DaemonHooks(TurnHooks):
     async def before_turn(self, plan: Plan, *, take_main: bool) -> Workplace | None:
         # What was handed on is not brought up to date: its rules were checked as it is.
         exact = any(message.kind is Kind.ADVISORY and "handoff" in message.meta for message in plan.messages)
+        if self._landings is not None:
+            await self._landings.catch_up()
         place = await self._worktrees.turns.before_turn(plan.agent, take_main=take_main, exact=exact)
         if place is None:
             return None

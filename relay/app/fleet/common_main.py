@@ -25,7 +25,8 @@ from relay.git.kept_snapshots import ref_component
 from relay.git.run import Git, GitError
 from relay.model import Refusal
 
-#: Where the remote's main branch and the others' branches are seen here.
+#: Where the remote's main branch is seen here; where branches that are to land are, there and here. The airspace's
+#: exchange takes away what it does not know below `refs/relay/fleet/`, so they are not among those.
 _MAIN, _LANDING = "refs/relay/common/", "refs/relay/landing/"
 
 
@@ -87,15 +88,14 @@ class CommonMain:
 
     async def hand_over(self, agent: str, commit: str) -> None:
         """Bring the branch of an agent of this member to the remote. Raises GitError."""
-        ref = f"{remotes.FLEET}{ref_component(self._fleet.name)}/branches/{ref_component(agent)}"
-        await remotes.push_commit(self._git, self.remote, commit, ref)
+        ref = f"{_LANDING}{ref_component(self._fleet.name)}/{ref_component(agent)}"
+        await remotes.push_own_refs(self._git, self.remote, {ref: commit})
 
     async def take_over(self, agent: str, commit: str) -> bool:
         """Bring what is to land of an agent here; False: no member has brought it to the remote. Raises GitError."""
         if not await self._has(commit):
-            name = ref_component(agent)
-            source, target = f"{remotes.FLEET}*/branches/{name}", f"{_LANDING}*/{name}"
-            await remotes.fetch(self._git, self.remote, source, target)
+            refs = f"{_LANDING}*/{ref_component(agent)}"
+            await remotes.fetch(self._git, self.remote, refs, refs)
         return await self._has(commit)
 
     async def _has(self, commit: str) -> bool:

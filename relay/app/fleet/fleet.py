@@ -60,6 +60,10 @@ class Fleet:
         self.remote_trouble = ""
         self.changed: Callable[[], Awaitable[None]] | None = None
         self.show: Callable[[], None] | None = None
+        #: Called once when the database no longer answers.
+        self.lost: Callable[[], None] | None = None
+        #: The database has answered no sign of life for as long as a lead lasts.
+        self.cut_off = False
         self._own: FleetMember | None = None
         self._lead: Lead | None = None
         self._turned = asyncio.Event()
@@ -208,7 +212,7 @@ class Fleet:
 
     async def run(self) -> None:
         """Give signs of life for ever. Raises AnotherDaemon when another daemon has joined under this name."""
-        offset_s = 0.0
+        offset_s, heard_at = 0.0, _seconds()
         while self._own is not None:
             asked, clock = _seconds(), time.time()
             try:
@@ -221,8 +225,12 @@ class Fleet:
                     )
             except (TimeoutError, StoreError, self._store.transient, OSError) as error:
                 log.info("no sign of life given", reason=str(error) or type(error).__name__)
+                if not self.cut_off and _seconds() - heard_at >= LEAD_S:
+                    self.cut_off = True
+                    if self.lost is not None:
+                        self.lost()
             else:
-                took = _seconds() - asked
+                took, self.cut_off, heard_at = _seconds() - asked, False, asked
                 offset_s = beat.now - (clock + took / 2)
                 self._clock = (beat.now, asked + took / 2)
                 before, self.leader = self.leader, beat.leader

@@ -362,9 +362,14 @@ class LandingQueue:
         target = await self._registry.target()
         if target is not None and target.commit != main:
             return f"{target.name} has moved on"
-        now = {entry.number: entry.state for entry in await self._store.read(journal.open_entries)}
+        now = {entry.number: entry for entry in await self._store.read(journal.open_entries)}
         gone = [entry.agent for entry in entries if entry.number not in now]
-        newer = [entry.agent for entry in entries if now.get(entry.number) is EntryState.ASKED]
+        there = [(entry, now[entry.number]) for entry in entries if entry.number in now]
+        newer = [
+            was.agent
+            for was, entry in there
+            if entry.state is EntryState.ASKED or entry.at_commit != was.at_commit
+        ]
         if newer:
             return f"newer work of {', '.join(newer)} is to land"
         return f"{', '.join(gone)} was taken out of the queue" if gone else ""

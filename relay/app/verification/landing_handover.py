@@ -91,6 +91,22 @@ class LandingHandover:
                 self._brought[entry.agent] = entry.at_commit
         return bool(asked)
 
+    async def catch_up(self) -> None:
+        """Before a turn: bring main here to what has landed, so that the turn begins there. What cannot be now is
+        left to the next look."""
+        try:
+            if (landed := await self._landed()) and await self._common.is_shared():
+                await self._follow(landed)
+        except (GitError, OSError, StoreError, self._store.transient) as error:
+            log.warning("a turn begins before this member has all that landed", reason=str(error))
+
+    async def _landed(self) -> list[Entry]:
+        """What has landed and was not looked at here."""
+        ended = await self._store.read(lambda tx: journal.newest_ended(tx, _ENDED))
+        return [
+            entry for entry in ended if entry.state is EntryState.LANDED and entry.number not in self._settled
+        ]
+
     async def _follow(self, landed: list[Entry]) -> None:
         """Bring main here to what it is, and the idle worktrees of those whose work landed."""
         before = await self._registry.target()

@@ -97,10 +97,12 @@ class LandingRecord:
         async def also(tx: Tx) -> None:
             now = await journal.load(tx, entry.number)
             ends = {"landed_as": commit, "verification": verification, "more": more}
+            ends |= {"branch": entry.branch, "at_commit": entry.at_commit, "tree": entry.tree}
             if await journal.end(tx, entry.number, EntryState.LANDED, **ends) is None:
                 raise _Said
-            if now.state is EntryState.ASKED:
-                # Asked once more between the main branch's move and this: for newer work, which has not landed.
+            if now.state is EntryState.ASKED or now.at_commit != entry.at_commit:
+                # Asked once more between the main branch's move and this: for newer work, which has not landed. In a
+                # fleet its member may have looked at that work by now.
                 await journal.ask(tx, now.agent, by=now.asker, task=now.task)
 
         with suppress(_Said):
@@ -112,6 +114,8 @@ class LandingRecord:
         """`verification`: the one whose tests its work fails; None = it is put out for something else."""
 
         async def work(tx: Tx) -> None:
+            if (await journal.load(tx, entry.number)).at_commit != entry.at_commit:
+                return  # its member has looked at newer work meanwhile, which is not what this is about
             ends: dict[str, Any] = {"reason": reason, "output": output}
             if verification is not None:
                 ends |= {"verification": verification, "more": {"failed": True}}

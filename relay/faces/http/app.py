@@ -18,6 +18,7 @@ from relay.faces.http.hub import Hub
 from relay.faces.http.reference.pages import reference_routes
 from relay.faces.http.requests.auth import Auth
 from relay.faces.http.requests.connections import ConnectionLimiter
+from relay.faces.http.requests.errors import soon
 from relay.faces.http.requests.middleware import Gate, Hosts, secure
 from relay.faces.http.requests.reader import RequestReader
 from relay.faces.http.routes.mcp import McpRoutes
@@ -61,7 +62,7 @@ def create_app(
     open_to_all: list[Handler] = [routes.health, sign_in.sign_in, webhooks.take]
     open_to_all += [page.index, page.asset, page.other]
     gate = Gate(auth, Hosts.of(now.ui), limits, open_to_all)
-    app = web.Application(middlewares=gate.middlewares())
+    app = web.Application(middlewares=[soon(room.cut_off), *gate.middlewares()])
     app[HUB], app[_SOCKETS], app[LIMITER] = hub, sockets, ConnectionLimiter(limits)
     app.add_routes([web.get("/", page.index), web.get("/assets/{name:.+}", page.asset)])
     app.add_routes([web.get(f"/{name}", page.other) for name in page.top_level()])

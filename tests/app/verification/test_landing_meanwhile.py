@@ -214,10 +214,12 @@ async def test_an_entry_that_two_see_land_is_told_once(open_place: Open) -> None
     assert len(await all_events(place.store, "landing.landed")) == 1
 
 
+@pytest.mark.parametrize("pinned", [False, True])
 async def test_newer_work_that_is_asked_for_behind_the_move_lands_too(
-    open_place: Open, monkeypatch: pytest.MonkeyPatch
+    open_place: Open, monkeypatch: pytest.MonkeyPatch, pinned: bool
 ) -> None:
-    """Whoever sees the main branch have their work may go on and ask again, before it is said that it has landed."""
+    """Whoever sees the main branch have their work may go on and ask again, before it is said that it has landed.
+    `pinned`: another member of the fleet has looked at the newer work by then."""
     place = await open_place()
     place.have(policy("unit", python("0")))
     await place.work("AVA", {"ava.py": "x = 1\n"})
@@ -230,12 +232,15 @@ async def test_newer_work_that_is_asked_for_behind_the_move_lands_too(
         await place.work("AVA", {"more.py": "x = 1\n"})
         again = await asked(place, "AVA")
         assert again.number == first.number
+        if pinned:
+            await place.queue.pins.pin(again)
         return left
 
     monkeypatch.setattr(place.queue._git, "move", slow)
     await place.queue.step()
     await place.queue.drain()
-    assert (await place.entry(first.number)).state is LANDED
+    ended = await place.entry(first.number)
     second = await place.entry(first.number + 1)
+    assert ended.state is LANDED and ended.at_commit != second.at_commit
     assert (second.agent, second.asker, second.state) == ("AVA", "ann", LANDED)
     assert place.main("ava.py") == place.main("more.py") == "x = 1"

@@ -26,7 +26,18 @@ export function clockOff(member: FleetMember): string {
   return Math.abs(off) > CLOCK ? `its clock is ${span(Math.abs(off) * 1000)} ${off > 0 ? "slow" : "fast"}` : "";
 }
 
-/** What is written to those who are away: "BRAVO is away: laptop has … since 12:03. It reads this when laptop is back." */
+/** What is written to those who are away, by their machines: "BRAVO is away: laptop has … since 12:03. It reads this
+ * when laptop is back." */
 export function waiting(away: readonly Agent[], now: number): string {
-  return away.map((agent) => `${agent.name} is away: ${absence(agent, now)}. It reads this when ${agent.member} is back.`).join(" ");
+  const machines = [...new Set(away.map((agent) => agent.member))];
+  return machines
+    .map((machine) => {
+      const there = away.filter((agent) => agent.member === machine);
+      const one = there.length === 1;
+      return `${listed(there.map((agent) => agent.name))} ${one ? "is" : "are"} away: ${absence(there[0], now)}. ${one ? "It reads" : "They read"} this when ${machine} is back.`;
+    })
+    .join(" ");
 }
+
+/** "A, B and C" */
+export const listed = (names: readonly string[]): string => (names.length > 1 ? `${names.slice(0, -1).join(", ")} and ${names.at(-1)}` : (names[0] ?? ""));

@@ -3,7 +3,7 @@
 import { useEffect, useRef, useState } from "preact/hooks";
 import { api } from "../api";
 import { locks } from "../state/locks";
-import { agents, dispatcher, now, workers } from "../state/room";
+import { agents, away, dispatcher, now, workers } from "../state/room";
 import { permissions } from "../state/permissions";
 import { visitors } from "../state/visitors";
 import { agentPanel, show, showEntry } from "../state/view";
@@ -287,7 +287,7 @@ export function AgentsView() {
     <section class="view agents-view" aria-label="Agents">
       <header class="view-head">
         <h1>Agents</h1>
-        <p>{workers.value.filter((a) => a.installed).length} of {workers.value.length} installed{here > 0 && `, ${here} connected on ${here === 1 ? "its" : "their"} own`}</p>
+        <p>{workers.value.filter((a) => a.installed).length} of {workers.value.length} installed{away.value.length > 0 && `, ${away.value.length} away`}{here > 0 && `, ${here} connected on ${here === 1 ? "its" : "their"} own`}</p>
       </header>
       {d && (
         <div class={`dispatcher dispatcher-${d.state}`} data-testid="dispatcher">

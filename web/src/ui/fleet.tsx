@@ -2,7 +2,7 @@
 
 import { show } from "../state/view";
 import { fleet, now } from "../state/room";
-import { clockOff, shared, standing } from "../text/fleet";
+import { clockOff, listed, shared, standing } from "../text/fleet";
 import { full } from "../text/format";
 import type { FleetMember } from "../types";
 import "../style/fleet.css";
@@ -60,7 +60,7 @@ function MemberCard({ member }: { member: FleetMember }) {
       </header>
       <p class={`health ${gone ? "health-away" : ""}`}><i class={`dot dot-${dot(member)}`} aria-hidden="true" /> {gone ? <span data-tip={full(member.heartbeat_at)}>{standing(member, now.value)}</span> : "here"}</p>
       {off && <p class="detail member-clock">{off[0]!.toUpperCase() + off.slice(1)}. The room goes by the database's clock; set that machine's.</p>}
-      <p class="detail">{member.agents.length ? `${member.agents.join(", ")} ${member.agents.length === 1 ? "lives" : "live"} there${gone ? ", and what is written to " + (member.agents.length === 1 ? "it" : "them") + " waits" : ""}.` : "No agent lives there."}</p>
+      <p class="detail">{member.agents.length ? `${listed(member.agents)} ${member.agents.length === 1 ? "lives" : "live"} there${gone ? ", and what is written to " + (member.agents.length === 1 ? "it" : "them") + " waits" : ""}.` : "No agent lives there."}</p>
       <p class="detail muted member-place">{member.host}, {member.folder}</p>
       {gone && <p class="detail muted">Does it not come back? <code>relay fleet forget {member.name}</code> frees the names of its agents.</p>}
     </article>

@@ -159,8 +159,8 @@ function SideBar() {
         <Icon name="search" size={15} /> <span>Search</span> <kbd>Ctrl K</kbd>
       </button>
       <Tabs />
-      <div class="side-scroll">
-        <h2>Agents</h2>
+      <div class={`side-scroll ${cutOff.value ? "stale" : ""}`}>
+        <h2>Agents{cutOff.value && `, as of ${moment(new Date(cutOff.value.since).toISOString(), now.value)}`}</h2>
         <AgentList />
         <DispatcherRow />
         <VisitorList />

@@ -6,8 +6,9 @@ without any detail.
 
 from __future__ import annotations
 
+import asyncio
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import structlog
@@ -16,9 +17,11 @@ from aiohttp.typedefs import Handler
 
 from relay.config.command_line import command
 from relay.faces.failures import store_failed
-from relay.model import Fault, Refusal
+from relay.model import CUT_OFF, Fault, Refusal
 
 log = structlog.get_logger(__name__)
+#: Seconds that a look at the room takes at most while the database does not answer.
+CUT_OFF_S = 4.0
 
 
 class HttpRefusal(Refusal):
@@ -113,6 +116,30 @@ def refusal(error: BaseException) -> web.Response | None:
     # A file of the room's, and no database, may be what an OSError is about here.
     failed = None if isinstance(error, OSError) else store_failed(error)
     return None if failed is None else refusal_answer(failed)
+
+
+def soon(cut_off: Callable[[], bool]) -> Any:
+    """The middleware around all others: while the database does not answer, a look at the room waits for it
+    `CUT_OFF_S` only. What changes something is never given up here: it would not be known whether it was done."""
+
+    @web.middleware
+    async def looks(request: web.Request, handler: Handler) -> web.StreamResponse:
+        socket = request.path == "/ws"
+        if request.method != "GET" or not (socket or request.path.startswith("/api/")) or not cut_off():
+            return await handler(request)
+        if not socket:
+            try:
+                async with asyncio.timeout(CUT_OFF_S) as limit:
+                    return await handler(request)
+            except TimeoutError:
+                if not limit.expired():
+                    raise
+        # Told before it is known who asks, so no place of this machine is in it.
+        message = "This relay is cut off from the room's database, which does not answer."
+        fix = "It goes on by itself. If it does not, look at this machine's network and at the server."
+        return refusal_answer(Refusal(message, fix, Fault.BUSY, CUT_OFF))
+
+    return looks
 
 
 @web.middleware
