@@ -246,3 +246,20 @@ async def test_a_folder_that_is_used_is_left_alone(tmp_path: Path) -> None:
     assert process.returncode == 1
     assert "is not empty" in " ".join(out.decode().split())
     assert [path.name for path in tmp_path.iterdir()] == ["mine.txt"]
+
+
+async def test_a_swarm_at_several_machines_lands_all_on_their_common_remote(tmp_path: Path) -> None:
+    folder = tmp_path / "demo"
+    words = ("--swarm", "--items", "8", "--agents", "3", "--machines", "2", "--only-with")
+    code, told, story = await play(folder, *words)
+    assert (code, told["ok"], told["machines"]) == (0, True, 2), story
+    work, place = items(told["seed"], 8), folder / "with"
+    mains = {
+        git(place / name, "rev-parse", "main").strip() for name in ("common.git", "code", "machine-2/code")
+    }
+    assert len(mains) == 1
+    assert standing(place / "code", work) == [item.number for item in work]
+    assert told["runs"][0]["found"]["conflicts"] == 0 and passes(place / "code", "main")
+    merges = git(place / "code", "log", "--merges", "--format=%P", "main").splitlines()
+    done = {git(place / "code", "log", "-1", "--format=%an", line.split()[1]).strip() for line in merges}
+    assert done & {"AVA", "CLEO", "ann"} and done & {"BEN", "bob"}  # both machines do their part
