@@ -254,7 +254,7 @@ class Fleet:
         """As the leader: mark members that are gone, and say whose clock is wrong, for ever."""
         lease_s = self._settings.current.fleet.lease_s
         while True:
-            await asyncio.sleep(min(BEAT_S, lease_s / 4))
+            await asyncio.sleep(min(BEAT_S, lease_s / 4) if self.others else LOOK_S)
             seen = [member for member in await self._store.read(fleet.members, single=True) if member.live]
             late = self.now() - lease_s
             if not any(one.heartbeat_at < late or one.wrong_clock != one.clock_said for one in seen):
