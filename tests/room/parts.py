@@ -100,11 +100,11 @@ async def begin(store: Store, agent: str, now: float, *, holder: str, lease_s: f
 
 
 def transcript(
-    store: Store, file: Path, lock: Path, *, agents: Iterable[str] = ("ALPHA", "BETA")
+    store: Store, file: Path, lock: Path, *, agents: Iterable[str] = ("ALPHA", "BETA"), member: str = ""
 ) -> Transcript:
     """The tail of a room's file, as a daemon has it."""
     rules = Rules(agents=tuple(agents))
-    return Transcript(store, file, lock, roster_of(rules, 1 << 20))
+    return Transcript(store, file, lock, roster_of(rules, 1 << 20), member=member)
 
 
 async def end(store: Store, plan: Plan, outcome: Outcome, now: float, chance: float = 0.0) -> bool:

@@ -116,6 +116,7 @@ _CLI = """\
 - merging: relay merge BASE OURS THEIRS | check A B | blame PATH | resolve CONFLICT | install (git's driver)
 - how changes are verified: relay verify-policy explain PATH... | list | install; and land: relay land [AGENT...]
 - what came of the work, as figures: relay metrics [--days N]
+- the relays of several machines that share this room: relay fleet
 - a task in several ways, the best kept: relay explore FILE | TASK | compare ID | take ID VARIANT | end ID
 - who may: relay keys create NAME | list | revoke ID, relay mcp, relay mcp install
 Each has --help, and --json where it prints data. Only a person can release, end and reopen."""

@@ -64,7 +64,8 @@ class Room:
 
     def transcript(self, store: Store) -> Transcript:
         lock = self.settings.runtime_dir / "append.lock"
-        return parts.transcript(store, self.settings.transcript_path, lock, agents=AGENTS)
+        member = self.settings.member
+        return parts.transcript(store, self.settings.transcript_path, lock, agents=AGENTS, member=member)
 
     async def claim(self, *, at: float, lease_s: float = 30.0, holder: str = DEAD) -> int:
         """CLAUDE begins its turn; the job's id."""
