@@ -79,7 +79,7 @@ async def store(settings: Settings) -> AsyncIterator[Store]:
 
 def tail_of(store: Store, settings: Settings) -> Transcript:
     lock = line_format.lock_path(settings.runtime_dir, settings.transcript_path)
-    return transcript(store, settings.transcript_path, lock, agents=())
+    return transcript(store, settings.transcript_path, lock, agents=(), member=settings.member)
 
 
 async def fill(store: Store, tail: Transcript, settings: Settings, count: int = 20) -> None:
