@@ -69,7 +69,7 @@ class Doors:
     async def forge(self, body: str, by: str = "mallory") -> None:
         """A line of the transcript that proves nobody."""
         lane = Lane(ledger.ROOM, f"unverified:{by}")
-        new = NewMessage(by, Kind.HUMAN, body, 1.0, lane=lane, meta={"unverified": True}, in_file=True)
+        new = NewMessage(by, Kind.HUMAN, body, 1.0, lane=lane, meta={"unverified": True})
         await self.store.write(lambda tx: ledger.admit(tx, new, Rules(agents=())))
         await self.follow()
 
