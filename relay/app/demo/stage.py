@@ -233,13 +233,18 @@ async def _end(settings: Settings, child: asyncio.subprocess.Process) -> None:
 async def _ended(settings: Settings, child: asyncio.subprocess.Process) -> None:
     if child.returncode is None and settings.lock_path.exists():
         await asyncio.to_thread(_stop_quietly, settings)
+    await end_group(child, END_S)
+
+
+async def end_group(child: asyncio.subprocess.Process, patience_s: float) -> None:
+    """End a program with its group; one that has not ended after `patience_s` seconds is killed."""
     for number in (signal.SIGTERM, signal.SIGKILL):
         if child.returncode is not None:
             return
         with contextlib.suppress(ProcessLookupError):
             os.killpg(child.pid, number)
         with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(child.wait(), END_S)
+            await asyncio.wait_for(child.wait(), patience_s)
 
 
 def _stop_quietly(settings: Settings) -> None:

@@ -8,11 +8,12 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
-import signal
 import sys
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
+
+from relay.app.demo.stage import end_group
 
 #: Seconds that a program gets to end when it is told to.
 _END_S = 5.0
@@ -64,17 +65,7 @@ async def running(
                 )
         yield programs
     finally:
-        ending = asyncio.gather(*(_end(child) for child in programs.started.values()))
+        ending = asyncio.gather(*(end_group(child, _END_S) for child in programs.started.values()))
         while not ending.done():
             with contextlib.suppress(asyncio.CancelledError):
                 await asyncio.shield(ending)
-
-
-async def _end(child: asyncio.subprocess.Process) -> None:
-    for number in (signal.SIGTERM, signal.SIGKILL):
-        if child.returncode is not None:
-            return
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(child.pid, number)
-        with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(child.wait(), _END_S)
