@@ -66,7 +66,8 @@ class Agent:
         """So many rounds, and more until the killing is over, so that each kill meets somebody who writes."""
         number = 0
         while number < rounds or not killed.is_set():
-            await self._round(f"{self.name}-{number}")
+            # One word, so that the memory is found by what no other round says.
+            await self._round(f"{self.name.replace('-', '')}x{number}")
             await asyncio.sleep(die.uniform(0, 0.15))
             number += 1
 
