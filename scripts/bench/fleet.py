@@ -1,6 +1,6 @@
 """A fleet: 1, 2 and 4 relays on one PostgreSQL server. What they do a second together, and what the server pays for
 it; how soon one member sees what another was told; how soon another one leads; how soon a new member has the room's
-past; and what members cost that nobody asks.
+past; what members cost that nobody asks; and what a server far away costs (a proxy holds each packet back).
 
 `python -m scripts.bench.fleet [--quick]`. Daemons, server and callers share the machine's processors, so the figures
 of more members are to be read beside those of one: the notes give the ratios.
@@ -11,10 +11,12 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
+import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
-from contextlib import ExitStack, asynccontextmanager
+from contextlib import ExitStack, asynccontextmanager, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -25,12 +27,15 @@ import psutil
 from scripts.bench import postgres_server as postgres
 from scripts.bench.coordination_figures import gathered
 from scripts.bench.figures import Figure, at_most, run, single, spread
-from scripts.bench.room_daemon import Daemon, running
+from scripts.bench.room_daemon import ROOT, Daemon, running
 
 #: As `initdb` leaves it: it flushes what it is told to flush.
 AS_INITDB = {"listen_addresses": "", "max_connections": "200"}
 MEMBERS, QUICK_MEMBERS = (1, 2, 4), (1, 2)
+#: Round trips to the server in ms, of two members each.
+ROUND_TRIPS_MS, QUICK_ROUND_TRIPS_MS = (0, 2, 10), (0, 2)
 CALLERS = 8
+SOCKET = ".s.PGSQL.5432"
 Json = dict[str, Any]
 
 
@@ -60,6 +65,29 @@ async def _on(server: postgres.Server, folder: Path, quick: bool) -> AsyncIterat
             if count == 2:
                 yield await _replaced(server, folder, doors, 1 if quick else 5)
     yield await _caught_up(server, folder, 200 if quick else 10_000)
+    near: dict[str, float] = {}
+    for trip_ms in QUICK_ROUND_TRIPS_MS if quick else ROUND_TRIPS_MS:
+        where = f", {trip_ms} ms to the server"
+        with _held_back(server, trip_ms / 2) as place:
+            async with _fleet(server, folder / f"far-{trip_ms}", 2, place) as doors:
+                async for figure in _rates(server, doors, 10 if quick else 200, near, where):
+                    yield figure
+
+
+@contextmanager
+def _held_back(server: postgres.Server, delay_ms: float) -> Iterator[Path]:
+    """A socket that leads to the server, and holds each packet back; its folder."""
+    with tempfile.TemporaryDirectory() as folder:
+        listen, target = Path(folder) / SOCKET, server.folder / SOCKET
+        words = [sys.executable, "-m", "scripts.bench.held_back", str(listen), str(target), str(delay_ms)]
+        proxy = subprocess.Popen(words, cwd=ROOT)
+        try:
+            while not listen.exists() and proxy.poll() is None:
+                time.sleep(0.02)
+            yield Path(folder)
+        finally:
+            proxy.kill()
+            proxy.wait()
 
 
 class Door:
@@ -80,15 +108,17 @@ class Door:
 
 
 @asynccontextmanager
-async def _fleet(server: postgres.Server, folder: Path, count: int) -> AsyncIterator[list[Door]]:
-    """`count` members on a database of their own."""
+async def _fleet(
+    server: postgres.Server, folder: Path, count: int, place: Path | None = None
+) -> AsyncIterator[list[Door]]:
+    """`count` members on a database of their own. `place`: the folder of another socket that leads to the server."""
     name = f"fleet_{folder.name.replace('-', '_')}"
     connection = await asyncpg.connect(server.dsn("postgres"))
     try:
         await connection.execute(f"CREATE DATABASE {name}")
     finally:
         await connection.close()
-    os.environ["RELAY_POSTGRES_DSN"] = server.dsn(name)
+    os.environ["RELAY_POSTGRES_DSN"] = f"postgres://relay@/{name}?host={place or server.folder}"
     async with aiohttp.ClientSession(connector=aiohttp.TCPConnector(limit=0)) as session:
         with ExitStack() as stack:
             doors = []
@@ -105,9 +135,10 @@ def _settings(name: str) -> Json:
 
 
 async def _rates(
-    server: postgres.Server, doors: list[Door], count: int, alone: dict[str, float]
+    server: postgres.Server, doors: list[Door], count: int, first: dict[str, float], where: str = ""
 ) -> AsyncIterator[Figure]:
-    """Messages, lock pairs and claims a second, of `CALLERS` at each member, `count` in all."""
+    """Messages, lock pairs and claims a second, of `CALLERS` at each member, `count` in all. `first`: what the first
+    run of these did, which this one is compared with."""
     keys = [
         (await door.ask("POST", "/keys", {"identity": f"AGENT-{door.name}-{caller}"}))["key"]
         for door in doors
@@ -143,13 +174,13 @@ async def _rates(
             )
         ]
         rate = count / took
-        times = rate / alone.setdefault(what, rate)
+        times = rate / first.setdefault(what, rate)
         yield single(
-            f"{what}, {_named(doors)}",
+            f"{what}, {_named(doors)}{where}",
             rate,
             f"{what}/s",
             n=count,
-            note=f"{times:.2f} times those of one member; processor time of each: {used_ms[0]:.2f} ms in the server, "
+            note=f"{times:.2f} times the first; processor time of each: {used_ms[0]:.2f} ms in the server, "
             f"{used_ms[1]:.2f} ms in the relays",
         )
 
