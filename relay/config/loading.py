@@ -23,6 +23,8 @@ from relay.config.merge import strategy_problems
 from relay.config.settings import AgentSettings, JitterSettings, Settings
 
 AGENT_NAME = re.compile(r"[A-Z][A-Z0-9_-]{0,31}")
+#: Characters of a member's name: git takes no ref that is much longer.
+MOST_MEMBER = 60
 #: As in relay.model, which stands above this module and cannot be asked; a test holds the two together.
 RESERVED_NAMES = frozenset({"RELAY", "DISPATCHER", "ALL"})
 
@@ -108,6 +110,12 @@ def _rules(tree: object) -> list[Problem]:
     )
     if isinstance(busy, int) and isinstance(medium, int) and medium > busy:
         problems.append(Problem("jitter.medium", f"found {medium}", f"at most jitter.busy, {busy}"))
+    fleet = tree.get("fleet")
+    member = fleet.get("name") if isinstance(fleet, dict) else None
+    # It is a part of a git ref, a lock's name and a line of the room.
+    if isinstance(member, str) and (len(member) > MOST_MEMBER or not member.isprintable()):
+        rule = f"{MOST_MEMBER} characters at most, without line breaks and control characters"
+        problems.append(Problem("fleet.name", f"found {json.dumps(member[:40])}", rule))
     timeline = tree.get("timeline")
     digests = timeline.get("not_secret") if isinstance(timeline, dict) else None
     for index, digest in enumerate(digests if isinstance(digests, list) else []):

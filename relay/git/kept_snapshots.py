@@ -111,5 +111,9 @@ def expired(snapshots: Iterable[KeptSnapshot], policy: TimelineSettings, now: fl
 
 def ref_component(name: str) -> str:
     """A name as one component of a ref, another one for each name. What git may refuse there (git check-ref-format)
-    is written as `%` and its code point, and so is `/`."""
-    return re.sub(r"[^A-Za-z0-9_-]", lambda match: f"%{ord(match[0]):x}", name) or "%"
+    is written as the bytes of its UTF-8, `%` and two digits each, and so is `/`."""
+
+    def written(match: re.Match[str]) -> str:
+        return "".join(f"%{byte:02x}" for byte in match[0].encode("utf-8", "surrogatepass"))
+
+    return re.sub(r"[^A-Za-z0-9_-]", written, name) or "%"

@@ -103,6 +103,11 @@ def test_a_whole_number_is_a_number_and_settings_cannot_be_changed() -> None:
         ({"ui": {"host": " "}}, 'ui.host: found " " (text); allowed: text, not empty'),
         ({"ui": None}, "ui: found null; allowed: an object {...}"),
         (
+            {"fleet": {"name": "lap\ntop"}},
+            'fleet.name: found "lap\\ntop"; allowed: 60 characters at most, '
+            "without line breaks and control characters",
+        ),
+        (
             {"timeline": {"not_secret": ["hunter2"]}},
             "timeline.not_secret[0]: is no digest; allowed: 16 hex digits, as `relay timeline push` names them",
         ),

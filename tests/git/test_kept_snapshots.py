@@ -152,3 +152,9 @@ def test_the_last_of_each_hour_and_lane_stays_for_thirty_days() -> None:
 )
 def test_any_name_is_a_component_of_a_ref(name: str, tmp_path: Path) -> None:
     assert git(tmp_path, "check-ref-format", f"refs/relay/snapshots/{ref_component(name)}/x") == ""
+
+
+def test_each_name_is_a_component_of_its_own() -> None:
+    pairs = [("v.01", "v\u2e01"), ("\u00e9a", "\u0e9a"), ("a b", "a\u020b"), ("%2e", "."), ("\ud800", "?")]
+    for one, other in pairs:
+        assert ref_component(one) != ref_component(other)

@@ -28,6 +28,8 @@ from relay.timeline.sync.tree_secrets import find_secrets
 
 log = structlog.get_logger(__name__)
 REFS = "refs/relay/fleet/"
+#: Where the remote's main branch is seen here, which a landing moves without the clone's own refs of the remote.
+COMMON_MAIN = "refs/relay/common/"
 #: Seconds that others wait for a branch that is on its way; what takes longer is not tried until it has come.
 WAIT_S = 5.0
 #: Commits of a branch whose files are looked through for secrets; one with more is not brought to the remote.
@@ -157,8 +159,12 @@ class FleetBranches:
         own = await asyncio.to_thread(room_secrets, settings)
         sharing = Sharing.of((), own, settings.timeline.not_secret)
         for work in new:
-            trees = await _trees(git, work.commit, self.remote)
-            found = await find_secrets(git, trees, self._ref(work.agent), self.remote, sharing)
+            trees = await _trees(
+                git, work.commit, [f"--remotes={self.remote}", f"--glob={COMMON_MAIN}*", *there]
+            )
+            found = await find_secrets(
+                git, trees, self._ref(work.agent), self.remote, sharing, known=COMMON_MAIN
+            )
             paths = dict.fromkeys(path for of_tree in found.values() for path in of_tree)
             if paths or len(trees) >= MOST_COMMITS:
                 why = f"a secret seems to stand in {', '.join(map(safe_line, paths))}"
@@ -169,9 +175,18 @@ class FleetBranches:
                 self._secret[work.commit] = said
 
 
-async def _trees(git: Git, commit: str, remote: str) -> list[str]:
-    """The trees of the commits that the remote has not got, as far as this repository knows; the oldest first."""
-    asked = ("log", f"-{MOST_COMMITS}", "--format=%T", "--reverse", commit, "--not", f"--remotes={remote}")
+async def _trees(git: Git, commit: str, known: Iterable[str]) -> list[str]:
+    """The trees of the commits that the remote has not got, the oldest first. `known`: what it has."""
+    asked = (
+        "log",
+        f"-{MOST_COMMITS}",
+        "--format=%T",
+        "--reverse",
+        "--ignore-missing",
+        commit,
+        "--not",
+        *known,
+    )
     return list(dict.fromkeys((await git.line(*asked)).split()))
 
 

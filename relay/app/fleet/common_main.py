@@ -18,6 +18,7 @@ from relay.airspace.worktrees.lifecycle import in_the_way, is_ancestor
 from relay.airspace.worktrees.merging.merge_into_main import BranchMerger
 from relay.airspace.worktrees.merging.wording import some_paths
 from relay.airspace.worktrees.registry import WorktreeRegistry
+from relay.app.fleet.branches import COMMON_MAIN
 from relay.app.fleet.fleet import Fleet
 from relay.config.settings import LiveSettings
 from relay.git import remotes
@@ -25,9 +26,9 @@ from relay.git.kept_snapshots import ref_component
 from relay.git.run import Git, GitError
 from relay.model import Refusal
 
-#: Where the remote's main branch is seen here; where branches that are to land are, there and here. The airspace's
-#: exchange takes away what it does not know below `refs/relay/fleet/`, so they are not among those.
-_MAIN, _LANDING = "refs/relay/common/", "refs/relay/landing/"
+#: Where branches that are to land are, there and here. The airspace's exchange takes away what it does not know below
+#: `refs/relay/fleet/`, so they are not among those.
+_LANDING = "refs/relay/landing/"
 
 
 class MainMoved(Exception):
@@ -127,8 +128,8 @@ class CommonMain:
         try:
             there = await remotes.remote_commit(self._git, self.remote, ref)
             if there is not None and not await self._has(there):
-                await remotes.fetch(self._git, self.remote, ref, f"{_MAIN}{into}")
-                there = await self._git.line("rev-parse", f"{_MAIN}{into}^{{commit}}")
+                await remotes.fetch(self._git, self.remote, ref, f"{COMMON_MAIN}{into}")
+                there = await self._git.line("rev-parse", f"{COMMON_MAIN}{into}^{{commit}}")
         except GitError as error:
             raise Refusal(f"`{self.remote}` cannot be asked what {into} is: {error}.") from error
         if there is None:

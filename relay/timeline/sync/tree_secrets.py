@@ -29,11 +29,12 @@ _MOST_NAMED = 5
 
 
 async def find_secrets(
-    git: Git, trees: Sequence[str], ref: str, remote: str, sharing: Sharing
+    git: Git, trees: Sequence[str], ref: str, remote: str, sharing: Sharing, *, known: str = ""
 ) -> dict[str, dict[str, tuple[str, ...]]]:
     """The trees in which something looks like a secret, each with the paths (some of them, where there are many) and
-    the digests of what was found there. `ref`: of this room's packs; `remote`: where they go. Raises GitError."""
-    without = "".join(f"^{tree}^{{tree}}\n" for tree in await _left_before(git, ref, remote))
+    the digests of what was found there. `ref`: of this room's packs; `remote`: where they go; `known`: what refs begin with that it has too. Raises
+    GitError."""
+    without = "".join(f"^{tree}^{{tree}}\n" for tree in await _left_before(git, ref, remote, known))
     asked = ("rev-list", "--objects", "--missing=allow-any", "--no-object-names", "--stdin")
     stdin = ("".join(f"{tree}\n" for tree in trees) + without).encode()
     objects = (await git.run(*asked, stdin=stdin, timeout_s=LONG_S)).out
@@ -48,11 +49,16 @@ async def find_secrets(
     return await _places(git, trees, ends.found) if ends.found else {}
 
 
-async def _left_before(git: Git, ref: str, remote: str) -> list[str]:
+async def _left_before(git: Git, ref: str, remote: str, known: str) -> list[str]:
     """Commits that the remote has, as far as this repository knows."""
     tips: list[str] = []
     if not {*remote} & {*"*?[\\"}:
-        asked = ("for-each-ref", "--format=%(objectname)", f"refs/remotes/{remote}/")
+        asked = (
+            "for-each-ref",
+            "--format=%(objectname)",
+            f"refs/remotes/{remote}/",
+            *([known] if known else []),
+        )
         tips = (await git.line(*asked)).split()
     packs = await git.maybe("rev-list", "--first-parent", f"--max-count={_MOST_PACKS}", ref, "--")
     return [*dict.fromkeys(tips), *(packs or "").split()]

@@ -130,6 +130,23 @@ async def test_what_looks_like_a_secret_stays_and_what_fails_is_tried_again(
     assert list(refs(bare)) == ["refs/relay/fleet/laptop%3a%7e%2fx/AVA"]
 
 
+async def test_what_has_landed_at_the_remote_is_not_looked_at_again(
+    places: tuple[Path, Place, Place],
+) -> None:
+    """A landing moves main at the remote and here, and not this clone's own ref of the remote's main."""
+    bare, one, _ = places
+    (one.room.folder / "keys.py").write_text(SECRET)
+    git(one.room.folder, "add", "-A")
+    git(one.room.folder, "commit", "-qm", "landed with a secret, as its own member allowed")
+    git(one.room.folder, "push", "-q", str(bare), "HEAD:main")
+    git(one.room.folder, "update-ref", "refs/relay/common/main", "HEAD")
+    tree = one.room.at("AVA")
+    git(tree, "merge", "-q", "--ff-only", git(one.room.folder, "rev-parse", "HEAD").strip())
+    (tree / "new.py").write_text("new = 1\n")
+    assert await one.push() and one.branches.trouble == ""
+    assert len(refs(bare)) == 1
+
+
 async def test_without_a_remote_nothing_is_pushed_or_waited_for(places: tuple[Path, Place, Place]) -> None:
     _, one, _ = places
     git(one.room.folder, "remote", "remove", "origin")
