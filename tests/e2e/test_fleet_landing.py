@@ -25,8 +25,11 @@ WRITES = """\
 - match: change
   write: {"{agent}.py": "x = 1\\n"}
   say: done
+- match: key
+  write: {keys.py: "token = 'KEY'\\n"}
+  say: done
 - say: hello
-"""
+""".replace("KEY", "ghp_" + "a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8")
 
 
 def remote_of(folder: Path) -> Path:
@@ -261,3 +264,18 @@ async def test_a_conflict_puts_the_branch_out_and_main_stays(open_room: Open, tm
     assert main_of(tmp_path / "common.git") == first["commit"]
     for room in (one, two):
         assert (code(room) / "app.py").read_text() == "x = 3\n"
+
+
+async def test_a_branch_with_what_looks_like_a_secret_stays_at_its_member(
+    open_room: Open, tmp_path: Path
+) -> None:
+    one, _ = await members_of(open_room, tmp_path, "ALFA", "BRAVO")
+    common = tmp_path / "common.git"
+    before = main_of(common)
+    for name, at in (("BRAVO", "M2"), ("ALFA", "M1")):
+        await changed(one, name, "key")
+        await one.post(f"/land @{name}")
+        entry = await landed(one, name, "put_out")
+        assert f"{name}'s branch stays at {at}: a secret seems to stand in keys.py (" in entry["reason"]
+        assert "Take it out of the branch's commits" in entry["reason"]
+    assert git(common, "for-each-ref", "--format=%(objectname)").split() == [before]
