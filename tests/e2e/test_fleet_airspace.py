@@ -6,6 +6,10 @@ import json
 from pathlib import Path
 from typing import Any
 
+import asyncpg
+import pytest
+
+from relay.store.postgres import store as postgres_store
 from tests.e2e.conftest import Open
 from tests.e2e.test_fleet import fleet_of, leads
 from tests.git.repository import commit, git
@@ -184,3 +188,33 @@ async def test_without_a_common_remote_it_is_predicted_and_a_turn_elsewhere_is_c
 
     await eventually(over, "the end of the advisory")
     assert (await one.get("/api/state"))["fleet"]["remote"] == {"name": "origin", "trouble": ""}
+
+
+@pytest.mark.parametrize("shares", [False, True])
+async def test_the_text_of_files_is_told_only_where_it_is_shared(
+    open_room: Open, tmp_path: Path, shares: bool
+) -> None:
+    one, two = await clones(open_room, tmp_path / "bare.git", "ALFA", "BRAVO", remote=False)
+    for room in (one, two):
+        known = json.loads(room.path.read_text())
+        known["fleet"]["share_text"] = shares
+        room.path.write_text(json.dumps(known))
+        await room.start()
+        await ready(room)
+    change(one, "ALFA", "sum(items) * 271828")
+
+    async def seen() -> bool:
+        agents = (await two.get("/api/airspace"))["agents"]
+        return any(found["agentId"] == "ALFA" and found["files"] for found in agents)
+
+    await eventually(seen, "ALFA's work at the other member")
+    database = await asyncpg.connect(
+        one.env["RELAY_POSTGRES_DSN"], server_settings={"search_path": postgres_store.SCHEMA}
+    )
+    try:
+        rows = await database.fetch("SELECT work FROM fleet_works")
+    finally:
+        await database.close()
+    told = "\n".join(str(row[0]) for row in rows)
+    assert "cart.py" in told
+    assert [line in told for line in ("return sum(items) * 271828", "return len(items)")] == [shares, shares]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 from tests.e2e.conftest import Open
 from tests.e2e.test_fleet import fleet_of, leads
@@ -24,8 +25,11 @@ WRITES = """\
 - match: change
   write: {"{agent}.py": "x = 1\\n"}
   say: done
+- match: key
+  write: {keys.py: "token = 'KEY'\\n"}
+  say: done
 - say: hello
-"""
+""".replace("KEY", "ghp_" + "a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8")
 
 
 def remote_of(folder: Path) -> Path:
@@ -39,11 +43,13 @@ def remote_of(folder: Path) -> Path:
     return folder / "common.git"
 
 
-async def members_of(open_room: Open, folder: Path, *names: str, remote: bool = True) -> list[Outside]:
+async def members_of(
+    open_room: Open, folder: Path, *names: str, remote: bool = True, **fleet: Any
+) -> list[Outside]:
     """Members M1, M2, ... each with one agent and its own clone of one remote, started one after the other."""
     common = remote_of(folder)
     agents = [[agent(name, "w.yaml")] for name in names]
-    rooms = await fleet_of(open_room, *agents)
+    rooms = await fleet_of(open_room, *agents, **fleet)
     for name, room in zip(names, rooms, strict=True):
         settings = json.loads(room.path.read_text())
         room.configure({**settings, "workspace": {"repo": "code"}})
@@ -207,6 +213,26 @@ async def test_without_a_common_remote_a_branch_of_another_waits_and_says_where_
     assert (await waits(two, "BRAVO", "the clone of M2"))["state"] == "asked"
 
 
+async def test_where_main_is_not_pushed_each_leader_lands_its_own(open_room: Open, tmp_path: Path) -> None:
+    one, two = await members_of(open_room, tmp_path, "ALFA", "BRAVO", push_main=False)
+    common = tmp_path / "common.git"
+    before = main_of(common)
+    await changed(one, "ALFA")
+    await changed(one, "BRAVO")
+    await one.post("/land @BRAVO @ALFA")
+    entry = await waits(one, "BRAVO", "the clone of M2")
+    assert "`fleet.push_main` is false" in entry["note"]
+    await landed(one, "ALFA")
+    assert (code(one) / "alfa.py").exists() and not (code(two) / "alfa.py").exists()
+    # Whoever leads next goes on with what is in its own clone.
+    assert (await one.script("stop.sh")).code == 0
+    entry = await landed(two, "BRAVO")
+    assert main_of(code(two)) == entry["commit"] and (code(two) / "bravo.py").exists()
+    assert not (code(two) / "alfa.py").exists()
+    refs = git(common, "for-each-ref", "--format=%(refname) %(objectname)").splitlines()
+    assert [ref for ref in refs if "/fleet/" not in ref] == [f"refs/heads/main {before}"]
+
+
 async def test_a_branch_waits_while_its_member_is_away_and_lands_when_it_is_back(
     open_room: Open, tmp_path: Path
 ) -> None:
@@ -238,3 +264,18 @@ async def test_a_conflict_puts_the_branch_out_and_main_stays(open_room: Open, tm
     assert main_of(tmp_path / "common.git") == first["commit"]
     for room in (one, two):
         assert (code(room) / "app.py").read_text() == "x = 3\n"
+
+
+async def test_a_branch_with_what_looks_like_a_secret_stays_at_its_member(
+    open_room: Open, tmp_path: Path
+) -> None:
+    one, _ = await members_of(open_room, tmp_path, "ALFA", "BRAVO")
+    common = tmp_path / "common.git"
+    before = main_of(common)
+    for name, at in (("BRAVO", "M2"), ("ALFA", "M1")):
+        await changed(one, name, "key")
+        await one.post(f"/land @{name}")
+        entry = await landed(one, name, "put_out")
+        assert f"{name}'s branch stays at {at}: a secret seems to stand in keys.py (" in entry["reason"]
+        assert "Take it out of the branch's commits" in entry["reason"]
+    assert git(common, "for-each-ref", "--format=%(objectname)").split() == [before]

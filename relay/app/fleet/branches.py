@@ -18,7 +18,7 @@ from relay.airspace.shared.shared_work import SharedWork
 from relay.airspace.worktrees.registry import WorktreeRegistry
 from relay.app.runtime.room_token import room_secrets
 from relay.base.terminal_text import safe_line
-from relay.config.settings import LiveSettings
+from relay.config.settings import LiveSettings, Settings
 from relay.git.kept_snapshots import ref_component
 from relay.git.merge_state import is_binary
 from relay.git.remotes import address_of, fetch_refs, push_own_refs, remote_refs
@@ -28,8 +28,8 @@ from relay.timeline.sync.tree_secrets import find_secrets
 
 log = structlog.get_logger(__name__)
 REFS = "refs/relay/fleet/"
-#: Where the remote's main branch is seen here, which a landing moves without the clone's own refs of the remote.
-COMMON_MAIN = "refs/relay/common/"
+#: Where a remote's main branch is seen here, below the remote's name.
+MAINS = "refs/relay/common/"
 #: Seconds that others wait for a branch that is on its way; what takes longer is not tried until it has come.
 WAIT_S = 5.0
 #: Commits of a branch whose files are looked through for secrets; one with more is not brought to the remote.
@@ -152,40 +152,46 @@ class FleetBranches:
 
     async def _look_for_secrets(self, git: Git, works: Iterable[SharedWork]) -> None:
         there = (self._there or {}).values()
-        new = [work for work in works if work.commit not in there and work.commit not in self._secret]
-        if not new:
-            return
-        settings = self._settings.current
-        own = await asyncio.to_thread(room_secrets, settings)
-        sharing = Sharing.of((), own, settings.timeline.not_secret)
-        for work in new:
-            trees = await _trees(
-                git, work.commit, [f"--remotes={self.remote}", f"--glob={COMMON_MAIN}*", *there]
-            )
-            found = await find_secrets(
-                git, trees, self._ref(work.agent), self.remote, sharing, known=COMMON_MAIN
-            )
-            paths = dict.fromkeys(path for of_tree in found.values() for path in of_tree)
-            if paths or len(trees) >= MOST_COMMITS:
-                why = f"a secret seems to stand in {', '.join(map(safe_line, paths))}"
-                many = f"it has {MOST_COMMITS} commits or more that the remote has not got"
-                said = f"The branch of {work.agent} stays here: {why if paths else many}."
+        for work in works:
+            if work.commit in there or work.commit in self._secret:
+                continue
+            why = await why_it_stays(git, self._settings.current, work.commit)
+            if why:
+                said = f"The branch of {work.agent} stays here: {why}."
                 if said not in self._secret.values():
                     log.warning("branch not pushed", agent=work.agent, reason=said)
                 self._secret[work.commit] = said
 
 
-async def _trees(git: Git, commit: str, known: Iterable[str]) -> list[str]:
-    """The trees of the commits that the remote has not got, the oldest first. `known`: what it has."""
+async def why_it_stays(git: Git, settings: Settings, commit: str) -> str:
+    """Why a commit is not to go to the common remote: what looks like a secret in what that has not got, with its
+    digest; empty = it may. Raises GitError."""
+    remote = settings.fleet.remote
+    own = await asyncio.to_thread(room_secrets, settings)
+    seen = f"{MAINS}{ref_component(remote)}/"
+    trees = await _trees(git, commit, remote, seen)
+    sharing = Sharing.of((), own, settings.timeline.not_secret)
+    # What has landed since this clone fetched last has left too.
+    found = await find_secrets(git, trees, "", remote, sharing, known=seen)
+    if paths := {path: digests for of_tree in found.values() for path, digests in of_tree.items()}:
+        places = [f"{safe_line(path)} ({', '.join(digests)})" for path, digests in paths.items()]
+        return f"a secret seems to stand in {', '.join(places)}"
+    if len(trees) >= MOST_COMMITS:
+        return f"it has {MOST_COMMITS} commits or more that the remote has not got"
+    return ""
+
+
+async def _trees(git: Git, commit: str, remote: str, seen: str) -> list[str]:
+    """The trees of the commits that the remote has not got, as far as this repository knows; the oldest first."""
     asked = (
         "log",
         f"-{MOST_COMMITS}",
         "--format=%T",
         "--reverse",
-        "--ignore-missing",
         commit,
         "--not",
-        *known,
+        f"--remotes={remote}",
+        f"--glob={seen}*",
     )
     return list(dict.fromkeys((await git.line(*asked)).split()))
 

@@ -18,16 +18,17 @@ from relay.airspace.worktrees.lifecycle import in_the_way, is_ancestor
 from relay.airspace.worktrees.merging.merge_into_main import BranchMerger
 from relay.airspace.worktrees.merging.wording import some_paths
 from relay.airspace.worktrees.registry import WorktreeRegistry
-from relay.app.fleet.branches import COMMON_MAIN
+from relay.app.fleet.branches import MAINS, why_it_stays
 from relay.app.fleet.fleet import Fleet
+from relay.config.command_line import command
 from relay.config.settings import LiveSettings
 from relay.git import remotes
 from relay.git.kept_snapshots import ref_component
 from relay.git.run import Git, GitError
 from relay.model import Refusal
 
-#: Where branches that are to land are, there and here. The airspace's exchange takes away what it does not know below
-#: `refs/relay/fleet/`, so they are not among those.
+#: Where branches that are to land are, there and here. The airspace's
+#: exchange takes away what it does not know below `refs/relay/fleet/`, so they are not among those.
 _LANDING = "refs/relay/landing/"
 
 
@@ -88,8 +89,15 @@ class CommonMain:
     # -- branches that are to land
 
     async def hand_over(self, agent: str, commit: str) -> None:
-        """Bring the branch of an agent of this member to the remote. Raises GitError."""
+        """Bring the branch of an agent of this member to the remote. Raises Refusal: something in it looks like a
+        secret; GitError."""
         ref = f"{_LANDING}{ref_component(self._fleet.name)}/{ref_component(agent)}"
+        if why := await why_it_stays(self._git, self._settings.current, commit):
+            raise Refusal(
+                f"{agent}'s branch stays at {self._fleet.name}: {why}.",
+                f"Take it out of the branch's commits too. What is none: its digest in `timeline.not_secret` "
+                f"at {self._fleet.name}. Or land it there by hand: `{command(f'worktrees merge {agent}')}`.",
+            )
         await remotes.push_own_refs(self._git, self.remote, {ref: commit})
 
     async def take_over(self, agent: str, commit: str) -> bool:
@@ -128,8 +136,10 @@ class CommonMain:
         try:
             there = await remotes.remote_commit(self._git, self.remote, ref)
             if there is not None and not await self._has(there):
-                await remotes.fetch(self._git, self.remote, ref, f"{COMMON_MAIN}{into}")
-                there = await self._git.line("rev-parse", f"{COMMON_MAIN}{into}^{{commit}}")
+                await remotes.fetch(self._git, self.remote, ref, self._main(into))
+                there = await self._git.line("rev-parse", f"{self._main(into)}^{{commit}}")
+            elif there is not None:
+                await self._git.run("update-ref", self._main(into), there)
         except GitError as error:
             raise Refusal(f"`{self.remote}` cannot be asked what {into} is: {error}.") from error
         if there is None:
@@ -138,6 +148,9 @@ class CommonMain:
                 f"`git push {self.remote} {into}` in {self.folder} makes it.",
             )
         return there
+
+    def _main(self, into: str) -> str:
+        return f"{MAINS}{ref_component(self.remote)}/{into}"
 
     async def _forward(self, merger: BranchMerger, into: str, here: str, there: str) -> None:
         registry, top = self._registry, self.folder

@@ -80,11 +80,15 @@ class LandingPins:
         await self._store.write(work)
 
     async def brought(self, entry: Entry, head: str) -> bool:
-        """Where main is shared, bring the work to where all members can have it; False: it cannot be now."""
+        """Where main is shared, bring the work to where all members can have it; False: it cannot be now, or is put
+        out since something in it looks like a secret."""
         if self._common is None or not await self._common.is_shared():
             return True
         try:
             await self._common.hand_over(entry.agent, head)
+        except Refusal as refusal:
+            await self._record.put_out(entry, str(refusal))
+            return False
         except GitError as error:
             note = f"its branch cannot be brought to `{self._common.remote}`: {error}"
             await self._record.hold(entry, note, say=True)

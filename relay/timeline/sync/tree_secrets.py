@@ -32,8 +32,8 @@ async def find_secrets(
     git: Git, trees: Sequence[str], ref: str, remote: str, sharing: Sharing, *, known: str = ""
 ) -> dict[str, dict[str, tuple[str, ...]]]:
     """The trees in which something looks like a secret, each with the paths (some of them, where there are many) and
-    the digests of what was found there. `ref`: of this room's packs; `remote`: where they go; `known`: how refs begin
-    that it has too. Raises GitError."""
+    the digests of what was found there. `ref`: of this room's packs, "" = none; `remote`: where they go; `known`: how
+    refs begin that it has too. Raises GitError."""
     without = "".join(f"^{tree}^{{tree}}\n" for tree in await _left_before(git, ref, remote, known))
     asked = ("rev-list", "--objects", "--missing=allow-any", "--no-object-names", "--stdin")
     stdin = ("".join(f"{tree}\n" for tree in trees) + without).encode()
@@ -60,7 +60,8 @@ async def _left_before(git: Git, ref: str, remote: str, known: str) -> list[str]
             *([known] if known else []),
         )
         tips = (await git.line(*asked)).split()
-    packs = await git.maybe("rev-list", "--first-parent", f"--max-count={_MOST_PACKS}", ref, "--")
+    asked = ("rev-list", "--first-parent", f"--max-count={_MOST_PACKS}", ref, "--")
+    packs = await git.maybe(*asked) if ref else ""
     return [*dict.fromkeys(tips), *(packs or "").split()]
 
 
