@@ -45,6 +45,10 @@ DO $$ DECLARE one record; BEGIN
   DELETE FROM relay.since_crash WHERE name = 'fence';
 END $$
 """
+_WAITING = """
+SELECT count(*) FROM pg_locks JOIN pg_database d ON d.oid = database
+WHERE datname = current_database() AND locktype = 'advisory' AND NOT granted
+"""
 #: When a test's clock begins, in Unix seconds.
 T0 = 1_800_000_000.0
 
@@ -181,9 +185,31 @@ class Blocker:
             self._sqlite = sqlite3.connect(self._folder / "events.db", isolation_level=None)
             self._sqlite.execute("BEGIN IMMEDIATE")
         else:
-            self._postgres = await asyncpg.connect(postgres.server().dsn(database_of(self._folder)))
+            self._postgres = await asyncpg.connect(
+                postgres.server().dsn(database_of(self._folder)),
+                server_settings={"search_path": store.SCHEMA},
+            )
             lock = f"{store.ROOM_LOCK}, hashtext('{store.SCHEMA}')"
             await self._postgres.execute(f"BEGIN; SELECT pg_advisory_xact_lock({lock})")
+
+    async def change(self, statement: str, *values: Any) -> None:
+        """Change something while it is held; `$1` is the first value. `let_go` takes it back, `commit` keeps it."""
+        if self._sqlite is not None:
+            self._sqlite.execute(statement.replace("$", "?"), values)
+        else:
+            await self._postgres.execute(statement, *values)
+
+    async def keeps_waiting(self) -> bool:
+        """Whether somebody waits for it; on SQLite nobody can tell, and it says so of everybody."""
+        return self._postgres is None or bool(await self._postgres.fetchval(_WAITING))
+
+    async def commit(self) -> None:
+        """Keep what was changed, and give it back."""
+        if self._sqlite is not None:
+            self._sqlite.execute("COMMIT")
+        else:
+            await self._postgres.execute("COMMIT")
+        await self.let_go()
 
     async def let_go(self) -> None:
         """Give it back; nothing happens when it is not held."""

@@ -174,13 +174,20 @@ class Store(Protocol):
         ...
 
     async def write(
-        self, work: Work[T], *, durable: bool = False, single: bool = False, actor: Caller | None = None
+        self,
+        work: Work[T],
+        *,
+        durable: bool = False,
+        single: bool = False,
+        quiet: bool = False,
+        actor: Caller | None = None,
     ) -> T:
         """Run `work` in one write transaction: all of it or nothing. `durable` = on disk when it returns.
 
         Writers run one after the other, so `work` may decide by what it reads. `single`: `work` is one statement that
         is atomic by itself (a function of the database), so an engine with many writers may run it beside others of
-        its kind. `actor`: the caller that it works for; an engine that knows rights gives it this caller's only.
+        its kind. `quiet`: such a write that appends no event and that nobody waits for, so it need wake nobody.
+        `actor`: the caller that it works for; an engine that knows rights gives it this caller's only.
 
         `work` may run more than once, where nothing of the earlier run was kept, so its other effects may repeat. A
         call that is cancelled before it began does not run; one that is cancelled later may still be committed.

@@ -161,6 +161,11 @@ async def test_single_writes_wake_others_also_when_their_store_closes(
         pass
     await idle.write(lambda tx: tx.one(HARM.told), single=True)
     assert not await wakeup.wait(0.3)  # it appended nothing
+    still = await opened()
+    await still.write(lambda tx: tx.one(HARM.told), single=True, quiet=True)
+    assert not still._listener.owes
+    await still.write(lambda tx: tx.one(HARM.told), single=True)
+    assert still._listener.owes
 
 
 def test_the_log_is_told_of_an_outage_at_growing_intervals() -> None:

@@ -48,7 +48,7 @@ ALSO = {
 #: What a statement is given here and not on SQLite, where a function of Python does it.
 GIVEN = {"take_lock": {"shape"}, "holders": {"shape"}, "lapsed": {"shape"}}
 #: Steps that are PostgreSQL's alone: what a crash of its server takes back, and functions of the database.
-ONLY_THERE = {"after_a_crash", "own_event", "named_folders", "trees_in_order"}
+ONLY_THERE = {"after_a_crash", "own_event", "named_folders", "trees_in_order", "move_tail"}
 #: A room that has been used for a while: an empty table is read in any way.
 _FILL = """
 INSERT INTO messages (number, id, pos, event_id, ts, at, speaker, kind, body)

@@ -32,6 +32,12 @@ ON CONFLICT (member) DO UPDATE SET "offset" = excluded."offset", head_len = excl
   head_sha = excluded.head_sha, last_len = excluded.last_len, last_sha = excluded.last_sha,
   history_until = excluded.history_until, upto = excluded.upto, ahead = excluded.ahead, blank = excluded.blank
 
+-- name: move_tail
+SELECT relay_move_tail(:member, :announced,
+  :offset, :head_len, :head_sha, :last_len, :last_sha, :history_until, :upto, :ahead, :blank,
+  :new_offset, :new_head_len, :new_head_sha, :new_last_len, :new_last_sha, :new_history_until, :new_upto, :new_ahead,
+  :new_blank) AS moved
+
 -- name: jobs_of_messages
 -- OFFSET 0: else it walks back through every job there is, in the hope of meeting these soon.
 SELECT * FROM (

@@ -30,6 +30,16 @@ ON CONFLICT (member) DO UPDATE SET offset = excluded.offset, head_len = excluded
   head_sha = excluded.head_sha, last_len = excluded.last_len, last_sha = excluded.last_sha,
   history_until = excluded.history_until, upto = excluded.upto, ahead = excluded.ahead, blank = excluded.blank
 
+-- As the single write of a member that appended: only from where it stands, and while no exchange is announced.
+-- name: move_tail
+UPDATE tail SET offset = :new_offset, head_len = :new_head_len, head_sha = :new_head_sha, last_len = :new_last_len,
+  last_sha = :new_last_sha, history_until = :new_history_until, upto = :new_upto, ahead = :new_ahead, blank = :new_blank
+WHERE member = :member
+  AND (offset, head_len, head_sha, last_len, last_sha, history_until, upto, ahead, blank)
+    = (:offset, :head_len, :head_sha, :last_len, :last_sha, :history_until, :upto, :ahead, :blank)
+  AND NOT EXISTS (SELECT 1 FROM settings WHERE name = :announced AND value <> '')
+RETURNING 1 AS moved
+
 -- name: jobs_of_messages
 SELECT * FROM dispatch_queue WHERE message_id IN (SELECT value FROM json_each(:ids)) ORDER BY id DESC LIMIT :limit
 

@@ -19,6 +19,7 @@ from collections.abc import AsyncIterator, Iterable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
+from typing import Any
 
 from relay.log import events
 from relay.log.encoding import dumps
@@ -68,8 +69,11 @@ async def kept_place(tx: Tx, member: str) -> Place | None:
 
 
 async def _keep(tx: Tx, member: str, place: Place) -> None:
-    columns = {**asdict(place), "ahead": dumps(list(place.ahead)), "blank": dumps(list(place.blank))}
-    await tx.execute(Q.put_tail, member=member, **columns)
+    await tx.execute(Q.put_tail, member=member, **_columns(place))
+
+
+def _columns(place: Place) -> dict[str, Any]:
+    return {**asdict(place), "ahead": dumps(list(place.ahead)), "blank": dumps(list(place.blank))}
 
 
 def _ranges(pairs: Iterable[Sequence[int]]) -> Ranges:
@@ -81,6 +85,16 @@ async def move(tx: Tx, member: str, here: Place, after: Place) -> None:
     if await announced(tx, member) is not None or await kept_place(tx, member) not in (None, here):
         raise PlaceMoved
     await _keep(tx, member, after)
+
+
+async def move_beside(tx: Tx, member: str, here: Place, after: Place) -> bool:
+    """`move` as one statement, for a single write. False: nothing was changed, since there is no kept place yet, or
+    for what `move` raises PlaceMoved."""
+    new = {f"new_{name}": value for name, value in _columns(after).items()}
+    row = await tx.one(
+        Q.move_tail, member=member, announced=_announced_under(member), **_columns(here), **new
+    )
+    return row is not None and bool(row["moved"])
 
 
 async def lacking(tx: Tx, place: Place) -> tuple[int, float | None]:

@@ -35,7 +35,7 @@ from relay.room.transcript.checkpoint import PlaceMoved
 from relay.room.transcript.file_position import Chunk, Line, Place
 from relay.room.transcript.joining import ForeignTranscript
 from relay.room.transcript.standing import Standing, counted
-from relay.store.ports import Store, Tx
+from relay.store.ports import OutcomeUnknown, Store, Tx
 
 log = structlog.get_logger(__name__)
 #: Seconds between two looks when nothing wakes us.
@@ -332,12 +332,24 @@ class Transcript:
             standing.put(row["number"], 0, 0)
         after = replace(after, upto=standing.upto, ahead=standing.ahead)
         try:
-            await self._store.write(lambda tx: checkpoint.move(tx, self._member, here, after))
+            await self._note(here, after)
         except PlaceMoved:
             await self._stand_anew()  # what we appended is there, and is read like any other line
             return True
         self._place, self._size = after, after.offset
         return True
+
+    async def _note(self, here: Place, after: Place) -> None:
+        """Keep the place behind what was appended. Raises PlaceMoved."""
+        # Each member does so for each message, so it must not have the room alone, and it is nobody else's news.
+        try:
+            moved = await self._store.write(
+                lambda tx: checkpoint.move_beside(tx, self._member, here, after), single=True, quiet=True
+            )
+        except OutcomeUnknown:
+            moved = False  # if it was kept, the place is not `here` any more, which the next write sees
+        if not moved:
+            await self._store.write(lambda tx: checkpoint.move(tx, self._member, here, after))
 
 
 def _parse(

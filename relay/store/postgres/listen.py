@@ -2,11 +2,11 @@
 each other by LISTEN and NOTIFY, on a session connection of its own.
 
 Invariant: a wake-up is a hint. A general write sends its NOTIFY with its commit, and wakes the waiters of its process
-by the events that it appended. A single write only stirs the listener. The listener then reads the types of the new
-events, wakes their waiters, and sends one NOTIFY for all of them. It wakes everybody when the database goes away and
-after every new connection, and it looks about once a second in any case, so a lost wake-up (a restart, a client that
-sends none) costs that second and nothing else. It reads on behind the last event that it saw, and events become
-visible in the order of `pos`, so it skips none.
+by the events that it appended. A single write only stirs the listener, and a quiet one not even that. The listener
+then reads the types of the new events, wakes their waiters, and sends one NOTIFY for all of them. It wakes everybody
+when the database goes away and after every new connection, and it looks about once a second in any case, so a lost
+wake-up (a restart, a client that sends none) costs that second and nothing else. It reads on behind the last event
+that it saw, and events become visible in the order of `pos`, so it skips none.
 
 The listener also writes for the whole process to relay's log that the database is away: once, then at growing
 intervals, and once when it is back.

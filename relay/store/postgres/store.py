@@ -107,13 +107,19 @@ class PostgresStore:
         )
 
     async def write(
-        self, work: Work[T], *, durable: bool = False, single: bool = False, actor: Caller | None = None
+        self,
+        work: Work[T],
+        *,
+        durable: bool = False,
+        single: bool = False,
+        quiet: bool = False,
+        actor: Caller | None = None,
     ) -> T:
         if self._lock is not None:
             self._lock.check()
         # A leader's write is checked behind the room's lock, which a single write does not have alone.
         if single and EPOCH.get() is None:
-            return await self._again(partial(self._write_single, work, durable, actor))
+            return await self._again(partial(self._write_single, work, durable, actor, quiet))
         return await self._again(partial(self._write, work, durable, actor))
 
     async def read(
@@ -167,7 +173,7 @@ class PostgresStore:
             self._subscribers.notify(tx.types)
         return result
 
-    async def _write_single(self, work: Work[T], durable: bool, actor: Caller | None) -> T:
+    async def _write_single(self, work: Work[T], durable: bool, actor: Caller | None, quiet: bool) -> T:
         """One statement that is a transaction by itself. The listener wakes readers by the events that it appends."""
         if durable or actor is not None or self._clock is not None:
             async with self._open.lent(self._open.short) as connection:
@@ -175,7 +181,8 @@ class PostgresStore:
                 result = await self._transaction(connection, tx, "BEGIN", work, durable, actor)
         else:
             result = await drive(work, SingleTx(self._singles, self.place))
-        self._listener.stir()
+        if not quiet:
+            self._listener.stir()
         return result
 
     async def _transaction(

@@ -90,9 +90,16 @@ class SqliteStore:
         self._rows_written = 0
 
     async def write(
-        self, work: Work[T], *, durable: bool = False, single: bool = False, actor: Caller | None = None
+        self,
+        work: Work[T],
+        *,
+        durable: bool = False,
+        single: bool = False,
+        quiet: bool = False,
+        actor: Caller | None = None,
     ) -> T:
-        # There is one writer, with every right, so `single` and `actor` change nothing here.
+        # There is one writer, with every right, so `single` and `actor` change nothing here. Nor does
+        # `quiet`: other processes see any commit.
         return await self._writes.write(work, durable)
 
     def _count(self, rows: int, appended: dict[int, str]) -> None:

@@ -10,11 +10,14 @@ import subprocess
 import sys
 from collections import Counter
 from contextlib import AsyncExitStack
+from dataclasses import asdict
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from relay.log import events
+from relay.log.encoding import dumps
 from relay.model import Kind, Message
 from relay.room.journal import ledger
 from relay.room.journal.admission_rules import Rules
@@ -241,6 +244,110 @@ async def test_members_hear_of_each_other_while_they_run(store: Store, tmp_path:
                 task.cancel()
             await asyncio.gather(*running, return_exceptions=True)
         await settled(store, members)
+
+
+# -- the note of how far the file is
+
+
+class Recorded:
+    """A store that keeps how each write was asked for, and what came of it."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self.writes: list[tuple[dict[str, Any], Any]] = []
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._store, name)
+
+    async def write(self, work: ports.Work[Any], **more: Any) -> Any:
+        try:
+            result = await self._store.write(work, **more)
+        except Exception as error:
+            self.writes.append((more, type(error)))
+            raise
+        self.writes.append((more, result))
+        return result
+
+
+BESIDE = {"single": True, "quiet": True}
+
+
+async def test_an_append_is_noted_beside_other_writers(store: Store, tmp_path: Path) -> None:
+    asked = Recorded(store)
+    ann, bob = Member(asked, tmp_path, "ann"), Member(store, tmp_path, "bob")
+    await say(store, "welcome")
+    await ann.tail.catch_up()
+    for number in range(3):
+        asked.writes.clear()
+        await say(store, f"entry {number}")
+        await ann.tail.catch_up()
+        assert asked.writes == [(BESIDE, True)]
+    await settled(store, [ann, bob])
+
+    # A place that an earlier version wrote in another form is not found so, and the general way writes it anew.
+    engines.change(tmp_path, "UPDATE tail SET ahead = '[ ]' WHERE member = 'ann'")
+    asked.writes.clear()
+    await say(store, "in another form")
+    await ann.tail.catch_up()
+    assert asked.writes == [(BESIDE, False), ({}, None)]
+    await settled(store, [ann, bob])
+
+
+@pytest.mark.parametrize("kept", [True, False])
+async def test_a_note_whose_outcome_is_unknown_is_settled_by_a_general_write(
+    store: Store, tmp_path: Path, kept: bool
+) -> None:
+    class Lost(Recorded):
+        async def write(self, work: ports.Work[Any], **more: Any) -> Any:
+            if more != BESIDE:
+                return await super().write(work, **more)
+            if kept:
+                await self._store.write(work, **more)
+            raise ports.OutcomeUnknown("lost")
+
+    (ann,) = members = fleet(store, tmp_path, "ann")
+    await say(store, "welcome")
+    await settled(store, members)
+    ann.store = asked = Lost(store)
+    ann.begin()
+    await say(store, "next")
+    await ann.tail.catch_up()
+    assert asked.writes == [({}, checkpoint.PlaceMoved if kept else None)]
+    await settled(store, members)
+
+
+async def test_a_note_waits_for_an_exchange_that_is_being_announced(store: Store, tmp_path: Path) -> None:
+    """`relay archive` has the room's lock while it announces. The note that waits for it must see what it said."""
+    asked = Recorded(store)
+    members = [Member(asked, tmp_path, "ann"), Member(store, tmp_path, "bob")]
+    ann = members[0]
+    await say(store, "welcome")
+    await settled(store, members)
+    before = await ann.place()
+    await say(store, "said meanwhile")
+    asked.writes.clear()
+    archive = engines.Blocker(tmp_path)
+    await archive.take()
+    try:
+        # The file of which it speaks is never put there: its maker dies.
+        text = dumps(asdict(checkpoint.Swap(Place(), 0, 0)))
+        await archive.change(
+            "INSERT INTO settings (name, value) VALUES ($1, $2)", "transcript_swap:ann", text
+        )
+        noting = asyncio.create_task(ann.tail.catch_up())
+
+        async def waits() -> bool:
+            return ("RELAY", "said meanwhile") in ann.entries() and await archive.keeps_waiting()
+
+        await until(waits)
+        assert await ann.place() == before
+        await archive.commit()
+    finally:
+        await archive.let_go()
+    await noting
+    assert asked.writes[:2] == [(BESIDE, False), ({}, checkpoint.PlaceMoved)]
+    assert await store.read(lambda tx: checkpoint.announced(tx, "ann")) is None
+    await settled(store, members)
 
 
 # -- joining
