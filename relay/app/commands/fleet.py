@@ -13,6 +13,7 @@ from relay.fleet.members import MemberState
 from relay.log.events import Lane
 from relay.model import Fault, Refusal
 from relay.room.journal import ledger
+from relay.room.transcript import checkpoint
 from relay.store.ports import Tx
 from relay.timeline.rewind import history
 
@@ -59,6 +60,7 @@ async def _forget(tx: Tx, name: str) -> Json:
         raise Refusal(
             f"{name} is here.", "Stop it there first (bash stop.sh).", Fault.REFUSED, "member_lives"
         )
+    await checkpoint.forget(tx, name)
     await _end_rewinds(tx, name)
     return {"success": True, "member": name}
 
