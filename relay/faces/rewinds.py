@@ -8,7 +8,6 @@ While a turn of the agent runs whose work it is, nothing is written, wherever it
 from __future__ import annotations
 
 import contextlib
-import time
 from collections.abc import Mapping
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, replace
@@ -248,7 +247,7 @@ class RewindService:
         meta = {"notice": "rewind", "rewind": answer["rewind"]}
 
         async def work(tx: Tx) -> None:
-            await ledger.say(tx, text, now=time.time(), parents=[answer["event"]], meta=meta)
+            await ledger.say(tx, text, parents=[answer["event"]], meta=meta)
 
         try:
             await self._store.write(work)

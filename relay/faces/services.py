@@ -9,7 +9,6 @@ Invariants:
 
 from __future__ import annotations
 
-import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -143,7 +142,7 @@ def services_of(
 
 
 async def _tell(tx: Tx, text: str, parents: list[str], meta: dict[str, Any]) -> None:
-    await ledger.say(tx, text, now=time.time(), parents=parents, meta=meta)
+    await ledger.say(tx, text, parents=parents, meta=meta)
 
 
 def folds(settings: Settings) -> bool:

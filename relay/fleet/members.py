@@ -179,10 +179,10 @@ def clash(agent: Mapping[str, Any], others: Iterable[FleetMember]) -> str:
         theirs = next((one for one in other.agents if one["name"] == agent["name"]), None)
         if theirs is None or (theirs.get("shared") and agent.get("shared")):
             continue
-        gone = "" if other.live else f" (which is away; `relay fleet forget {other.name}` frees its agents)"
+        gone = "" if other.live else f", which is away; `relay fleet forget {other.name}` frees its agents"
         return (
-            f"the agent {agent['name']} lives at {other.name}{gone}. Give this one another name; or, if both are one "
-            'agent, set `"shared": true` for it at both'
+            f"the agent {agent['name']} lives at {other.name} ({other.host}, {other.folder}{gone}). Give this one "
+            'another name; or, if both are one agent, set `"shared": true` for it at both'
         )
     return ""
 
@@ -195,10 +195,12 @@ async def join(tx: Tx, new: Joining) -> FleetMember:
         raise CannotJoin(why)
     before = next((member for member in known if member.name == new.name), None)
     now = await tx.now()
+    # Counted for all: a daemon of a member that was forgotten may still live, and go by its number.
+    counted = await events.next_number(tx, "fleet_incarnation")
     await tx.execute(
         Q.put_member,
         name=new.name,
-        incarnation=before.incarnation + 1 if before is not None else 1,
+        incarnation=max(counted, before.incarnation + 1 if before is not None else 1),
         holder=new.holder,
         host=new.host,
         folder=new.folder,
@@ -235,10 +237,13 @@ async def beat(tx: Tx, name: str, incarnation: int, offset_s: float) -> Beat:
 
 
 async def rejoin(tx: Tx, name: str, incarnation: int) -> FleetMember | None:
-    """The daemon that counted as gone is there again; None: another one has joined in its place."""
+    """The daemon that counted as gone is there again; None: it was forgotten meanwhile. Raises CannotJoin where
+    another one has joined in its place."""
     known = next((member for member in await members(tx) if member.name == name), None)
-    if known is None or known.incarnation != incarnation:
+    if known is None:
         return None
+    if known.incarnation != incarnation:
+        raise CannotJoin(f"another daemon has joined the fleet as {name}: {known.host}, {known.folder}")
     if known.live:
         return known
     await tx.execute(Q.set_state, name=name, incarnation=incarnation, state="live", now=await tx.now())
@@ -246,14 +251,15 @@ async def rejoin(tx: Tx, name: str, incarnation: int) -> FleetMember | None:
     return known
 
 
-async def leave(tx: Tx, name: str, incarnation: int) -> None:
-    """This daemon stops: whoever comes next may lead at once."""
+async def leave(tx: Tx, name: str, incarnation: int) -> bool:
+    """This daemon stops: whoever comes next may lead at once. False: it is no member any more."""
     known = next((member for member in await members(tx) if member.name == name), None)
     if known is None or known.incarnation != incarnation:
-        return
+        return False
     await tx.execute(Q.set_state, name=name, incarnation=incarnation, state="left", now=await tx.now())
     await tx.execute(Q.resign, name=name, incarnation=incarnation)
     await tell(tx, known, "left")
+    return True
 
 
 async def mark_gone(tx: Tx, lease_s: float) -> list[FleetMember]:

@@ -10,8 +10,12 @@ from relay.base.durations import rough_duration
 from relay.config.command_line import command
 from relay.fleet import members as fleet
 from relay.fleet.members import MemberState
+from relay.log.events import Lane
 from relay.model import Fault, Refusal
+from relay.room.journal import ledger
+from relay.room.transcript import checkpoint
 from relay.store.ports import Tx
+from relay.timeline.rewind import history
 
 Json = dict[str, Any]
 
@@ -56,7 +60,22 @@ async def _forget(tx: Tx, name: str) -> Json:
         raise Refusal(
             f"{name} is here.", "Stop it there first (bash stop.sh).", Fault.REFUSED, "member_lives"
         )
+    await checkpoint.forget(tx, name)
+    await _end_rewinds(tx, name)
     return {"success": True, "member": name}
+
+
+async def _end_rewinds(tx: Tx, name: str) -> None:
+    """What it had begun to take back is given up: its files are out of reach."""
+    by = Lane("room", f"fleet:{name}:forgotten", short=True)
+    lost = await history.give_up_all(tx, name, f"the relay {name} was forgotten", by)
+    if lost:
+        lanes = " and ".join(dict.fromkeys(operation.lane for operation in lost))
+        text = (
+            f"The relay {name} is forgotten. It had begun to take back or to bring back what {lanes} did: that is "
+            "given up, and its files there may be changed in part."
+        )
+        await ledger.say(tx, text, now=await tx.now(), meta={"notice": "fleet", "member": name})
 
 
 def _listed(answer: Json) -> str:

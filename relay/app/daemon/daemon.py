@@ -242,7 +242,7 @@ class Daemon:
         try:
             await stay()
         except AnotherDaemon as error:
-            log.error("another daemon has this one's place in the database: stopping", error=str(error))
+            log.error("this daemon has no place in the database any more: stopping", error=str(error))
             self._replaced = error
             self.ask_to_stop()
 

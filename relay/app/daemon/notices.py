@@ -7,7 +7,6 @@ notices (`relay.room.dispatch.queue`).
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -47,7 +46,7 @@ class Notices:
         for text in lines(event.type, event.outputs or {}, self._settings.current.agent_names):
             about = {"coordination": event.type}
             meta = about if "@" in text else {**about, "notice": "coordination"}
-            await ledger.say(tx, text, now=time.time(), parents=[event.id], meta=meta)
+            await ledger.say(tx, text, parents=[event.id], meta=meta)
 
 
 class EndedIntents:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from dataclasses import replace
 
 import structlog
@@ -302,7 +301,7 @@ class Parts:
     async def notice(self, text: str) -> None:
         """Say in the room what became of a changed configuration."""
         meta = {"notice": "config"}
-        await self.store.write(lambda tx: ledger.say(tx, text, now=time.time(), meta=meta))
+        await self.store.write(lambda tx: ledger.say(tx, text, meta=meta))
 
     async def close(self) -> None:
         """End what the parts hold, once their tasks have ended."""

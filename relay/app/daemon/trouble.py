@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import time
 
 import structlog
 
@@ -48,6 +47,4 @@ class Trouble:
             f"{script('stop.sh')}, and see docs/service.md."
         )
         with contextlib.suppress(StoreError, self._store.errors):
-            await self._store.write(
-                lambda tx: ledger.say(tx, text, now=time.time(), meta={"notice": "database"})
-            )
+            await self._store.write(lambda tx: ledger.say(tx, text, meta={"notice": "database"}))

@@ -76,6 +76,11 @@ class Fleet:
         return self.alone or (self._lead is not None and _seconds() < self._lead.until)
 
     @property
+    def incarnation(self) -> int:
+        """Of this daemon as a member; another one since it was forgotten and has joined anew."""
+        return 0 if self._own is None else self._own.incarnation
+
+    @property
     def others(self) -> tuple[FleetMember, ...]:
         return tuple(member for member in self.members if member.name != self.name)
 
@@ -202,8 +207,8 @@ class Fleet:
         own, self._own, self._lead = self._own, None, None
 
         async def work(tx: Tx) -> None:
-            await fleet.leave(tx, own.name, own.incarnation)
-            await notices.left(tx, own, await fleet.members(tx), now=await tx.now())
+            if await fleet.leave(tx, own.name, own.incarnation):
+                await notices.left(tx, own, await fleet.members(tx), now=await tx.now())
 
         with contextlib.suppress(StoreError, self._store.errors, OSError):
             await self._store.write(work, durable=True)
@@ -211,7 +216,7 @@ class Fleet:
     # -- tasks
 
     async def run(self) -> None:
-        """Give signs of life for ever. Raises AnotherDaemon when another daemon has joined under this name."""
+        """Give signs of life for ever. Raises AnotherDaemon when another one has this one's name, or its agents'."""
         offset_s, heard_at = 0.0, _seconds()
         while self._own is not None:
             asked, clock = _seconds(), time.time()
@@ -286,23 +291,37 @@ class Fleet:
             await self.changed()
 
     async def _come_back(self) -> None:
-        """This member counted as gone: it is there again, with the turns that it still runs."""
+        """This member counted as gone: it is there again, with the turns that it still runs. One that was forgotten
+        meanwhile joins as at a start, if its names are still free."""
         own = self._own
         assert own is not None
         running = self._turns.jobs
+        anew = Joining(
+            own.name, own.holder, own.host, own.folder, own.port, own.version, own.agents, url=own.url
+        )
 
-        async def work(tx: Tx) -> bool:
+        async def work(tx: Tx) -> FleetMember:
             back = await fleet.rejoin(tx, own.name, own.incarnation)
+            forgotten = back is None
             if back is None:
-                return False
+                try:
+                    back = await fleet.join(tx, anew)
+                except CannotJoin as error:
+                    raise CannotJoin(
+                        f"the relay {own.name} was forgotten, and cannot join again: {error}"
+                    ) from error
             now = await tx.now()
-            if not back.live:
+            if forgotten or not back.live:
                 await take_back(tx, running, own.holder, now=now)
                 await notices.back(tx, back, now=now)
-            return True
+            return back
 
-        if not await self._store.write(work):
-            raise AnotherDaemon(f"another daemon has joined the fleet as {own.name}")
+        try:
+            back = await self._store.write(work, durable=True)
+        except CannotJoin as error:
+            self._own = None  # its row is another's, or there is none
+            raise AnotherDaemon(str(error)) from error
+        self._own = replace(own, incarnation=back.incarnation)
 
     async def _after_others(self, run: Run) -> None:
         """Run it behind the last write of whoever led before: that one had the room's lock, or is refused."""

@@ -50,8 +50,9 @@ class OneAirspace:
         self._sets, self._scanner, self._live, self._branches = sets, scanner, live, branches
         self._looked, self._showing = asyncio.Event(), asyncio.Event()
         self._push_wanted, self._fetch_wanted = asyncio.Event(), asyncio.Event()
-        #: What was told last; None: not known.
+        #: What was told last; None: not known. As whom it was told: what a forgotten member told is gone.
         self._told: dict[str, SharedWork] | None = None
+        self._told_as = 0
         self._versions: dict[works.Key, int] = {}
         self._heard: dict[works.Key, SharedWork] = {}
         #: The commits of others that are here, with the texts of their files.
@@ -85,6 +86,8 @@ class OneAirspace:
             await asyncio.sleep(EVERY_S)
 
     async def _tell(self) -> None:
+        if self._told_as != self._fleet.incarnation:
+            self._told, self._told_as = None, self._fleet.incarnation
         name, told = self._fleet.name, self._told
         own = self._sets.own_work() if self._settings.current.airspace.enabled else {}
         others = any(member.live for member in self._fleet.others)

@@ -5,7 +5,6 @@ Invariant: it follows once, in the transaction that moves the cursor. What lands
 
 from __future__ import annotations
 
-import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -65,7 +64,7 @@ class Consequences:
             f"({', '.join(asked['policies'])}). `/approve {name}`, or `/reject {name} why`."
         )
         meta = {"notice": "approval", "approval": asked["number"], "agent": asked["agent"]}
-        await ledger.say(tx, text, now=time.time(), parents=[event.id], meta=meta)
+        await ledger.say(tx, text, parents=[event.id], meta=meta)
 
     async def _passed(self, tx: Tx, ended: Mapping[str, Any], event: Event) -> None:
         name = ended["reference"]
@@ -83,7 +82,7 @@ class Consequences:
         agent = str(ended["agent"])
         meta = {"notice": "verification", "verification": ended["number"], "agent": agent}
         text = f"{ended['reference']}: {agent}'s change {flat(how)}"
-        await ledger.say(tx, text, now=time.time(), parents=[event.id], meta=meta)
+        await ledger.say(tx, text, parents=[event.id], meta=meta)
 
     async def _failed(self, tx: Tx, ended: Mapping[str, Any], event: Event) -> None:
         agent, reason = str(ended["agent"]), flat(str(ended["reason"]))
@@ -110,7 +109,7 @@ class Consequences:
             return
         text = f"{ended['reference']}: {agent}'s change could not be verified. {flat(str(ended['reason']))}"
         meta = {"notice": "verification", "verification": ended["number"], "agent": agent}
-        await ledger.say(tx, text, now=time.time(), parents=[event.id], meta=meta)
+        await ledger.say(tx, text, parents=[event.id], meta=meta)
 
     async def _before(self, tx: Tx, ended: Mapping[str, Any]) -> State | None:
         """How the agent's change before this one came out."""
@@ -134,12 +133,12 @@ class Consequences:
     ) -> None:
         meta = {"notice": "verification", "verification": ended["number"], "agent": agent}
         if (await self._voice.reach(tx, [agent])).get(agent) is None:
-            await ledger.say(tx, text, now=time.time(), parents=[event.id], meta=meta)
+            await ledger.say(tx, text, parents=[event.id], meta=meta)
             return
         reached: Sequence[str] = [agent] if ask else []
         lane = lane_of(ended["number"])
         await self._voice.say(
-            tx, text, now=time.time(), lane=lane, to=[agent], ask=reached, cause=[event.id], meta=meta
+            tx, text, now=await tx.now(), lane=lane, to=[agent], ask=reached, cause=[event.id], meta=meta
         )
 
 

@@ -5,7 +5,6 @@ Invariant: what a program printed stands in a block of code, and names and paths
 
 from __future__ import annotations
 
-import time
 from collections.abc import Sequence
 from typing import Any
 
@@ -52,16 +51,16 @@ class LandingWords:
         """Tell the room what an entry waits for."""
         text = f"{entry.agent}'s branch waits in the landing queue: {entry.note}"
         meta = {"notice": "landing", "agent": entry.agent}
-        await ledger.say(tx, text if text.endswith(".") else f"{text}.", now=time.time(), meta=meta)
+        await ledger.say(tx, text if text.endswith(".") else f"{text}.", meta=meta)
 
     async def _tell(self, tx: Tx, entry: Entry, text: str, *, ask: bool) -> None:
         meta = {"notice": "landing", "agent": entry.agent}
         reach = {} if self._voice is None else await self._voice.reach(tx, [entry.agent])
         if self._voice is None or reach.get(entry.agent) != "":
-            await ledger.say(tx, text, now=time.time(), meta=meta)
+            await ledger.say(tx, text, meta=meta)
             return
         lane, asked = lane_of(entry.number), [entry.agent] if ask else []
-        await self._voice.say(tx, text, now=time.time(), lane=lane, to=[entry.agent], ask=asked, meta=meta)
+        await self._voice.say(tx, text, now=await tx.now(), lane=lane, to=[entry.agent], ask=asked, meta=meta)
 
 
 def landed(

@@ -12,7 +12,6 @@ Invariants:
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -207,7 +206,7 @@ class StoredWorktreeRoom(WorktreeRoom):
                         await journal.gone(tx, asked)
             if change.text:
                 meta = {"notice": "worktree", "agent": change.agent, "change": change.what}
-                await ledger.say(tx, change.text, now=time.time(), parents=[event.id], meta=meta)
+                await ledger.say(tx, change.text, parents=[event.id], meta=meta)
             if also is not None:
                 await also(tx)
 
@@ -229,7 +228,7 @@ class StoredWorktreeRoom(WorktreeRoom):
                 return
             await events.put_setting(tx, _TOLD, trouble)
             if trouble:
-                await ledger.say(tx, trouble, now=time.time(), meta={"notice": "worktrees"})
+                await ledger.say(tx, trouble, meta={"notice": "worktrees"})
 
         # Reading costs nothing; only news takes the write lock.
         if (await self._store.read(lambda tx: events.setting(tx, _TOLD)) or "") != trouble:

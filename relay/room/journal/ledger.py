@@ -282,7 +282,7 @@ async def say(
     tx: Tx,
     body: str,
     *,
-    now: float,
+    now: float | None = None,
     about: str | None = None,
     parents: Sequence[str] = (),
     speaker: str = STEWARD,
@@ -290,7 +290,8 @@ async def say(
     job: int | None = None,
     id: str = "",
 ) -> tuple[Message, Event]:
-    """The room says something itself, in reply to the message `about` or as a notice of its own."""
+    """The room says something itself, in reply to the message `about` or as a notice of its own. `now`: None = by the
+    store's clock, which is one for all members of a fleet."""
     kind = Kind.DISPATCHER if speaker == DISPATCHER else Kind.SYSTEM
     lane = cycle_lane(about) if about else Lane(ROOM, f"notice:{new_id()}", short=True)
     causes = list(parents)
@@ -303,7 +304,7 @@ async def say(
             speaker=speaker,
             kind=kind,
             body=body,
-            at=now,
+            at=await tx.now() if now is None else now,
             id=id,
             lane=lane,
             parents=causes,

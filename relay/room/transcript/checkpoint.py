@@ -183,6 +183,13 @@ async def adopt(store: Store, path: Path, member: str) -> Place | None:
     return await store.write(work)
 
 
+async def forget(tx: Tx, member: str) -> None:
+    """The member is gone: whoever has its name next has another file, and begins in that one. A daemon that still
+    lives goes on from the place that it has in memory."""
+    await tx.execute(Q.drop_tail, member=member)
+    await events.put_setting(tx, _announced_under(member), "")
+
+
 async def begin_anew(tx: Tx, member: str, here: Place, fresh: Place, *, now: float) -> None:
     """The file is not the one that was read to `here`: what is in it now is history, and the room hears it.
 

@@ -4,6 +4,7 @@ Invariants:
 - an operation (a rewind, an undo, a redo) is one event that is recorded before anything is written; until it is
   settled its row is `begun`, so a process that starts knows what to finish. What could not be done is given up by an
   event of its own, and is as if it had not been asked for;
+- of each member one operation is under way at a time, in checkouts of its own;
 - nothing leaves the log: an undo is an event on top, and a rewind that was undone can be redone;
 - the table `rewinds` is a projection: but for what is begun, `rebuild` makes it anew from the log.
 """
@@ -103,11 +104,20 @@ class NewOperation:
 
 
 async def begin(tx: Tx, new: NewOperation) -> Event:
-    """Record that it begins. Raises Refusal while another one is under way, and where `of` was settled meanwhile."""
-    if await tx.one(Q.begun_rewinds) is not None:
-        raise Refusal("Something else is being taken back just now.", "Try again when it is done.")
+    """Record that it begins. Raises Refusal while another one of this member is under way, or another member's about
+    the same rewind, and where `of` was settled meanwhile."""
+    about = None if new.of is None else await tx.one(Q.rewind_of_event, event=new.of)
+    for operation, member in await _all_begun(tx):
+        # Another member's is in files of its own, on its machine: it is in nobody's way, also when that one is lost.
+        if member is None or member == new.member:
+            raise Refusal("Something else is being taken back just now.", "Try again when it is done.")
+        if about is not None and about["pos"] == operation.rewind:
+            raise Refusal(
+                f"The relay {member} has begun to undo or redo the same.",
+                "Try again when it is done; if that relay does not come back: "
+                f"`relay fleet forget {member}`.",
+            )
     if new.of is not None:
-        about = await tx.one(Q.rewind_of_event, event=new.of)
         wanted = State.DONE if new.kind == UNDONE else State.UNDONE
         if about is None or about["state"] not in (wanted, State.PARTLY):
             raise Refusal("Somebody else has just undone or redone it.", "Look at the log, then try again.")
@@ -145,7 +155,14 @@ async def begin(tx: Tx, new: NewOperation) -> Event:
 
 
 async def finish(tx: Tx, operation: Operation) -> None:
-    """It is done, and the rewind that it is about is done or undone with it."""
+    """It is done, and the rewind that it is about is done or undone with it. Raises Refusal where it was given up
+    meanwhile."""
+    now = await of_event(tx, operation.event)
+    if now is not None and now.state is State.GIVEN_UP:
+        raise Refusal(
+            "That was given up meanwhile, since this relay was forgotten.",
+            f"What it changed in {operation.place} stands there: look at it, and take it back anew.",
+        )
     event = await events.get(tx, operation.event)
     assert event is not None
     if worktree := event.inputs["worktree"]:
@@ -199,11 +216,23 @@ async def give_up(tx: Tx, operation: Operation, reason: str, by: Lane) -> None:
 
 async def begun(tx: Tx, member: str = "") -> list[Operation]:
     """What a process of this member of the fleet was ended at and has left unsettled, the oldest first."""
+    return [operation for operation, whose in await _all_begun(tx) if whose is None or whose == member]
+
+
+async def give_up_all(tx: Tx, member: str, reason: str, by: Lane) -> list[Operation]:
+    """What this member has begun comes to nothing: it is lost, and nobody else can settle it. What was given up."""
+    lost = [operation for operation, whose in await _all_begun(tx) if whose == member]
+    for operation in lost:
+        await give_up(tx, operation, reason, by)
+    return lost
+
+
+async def _all_begun(tx: Tx) -> list[tuple[Operation, str | None]]:
+    """All that is unsettled, the oldest first, each with the member on whose machine it is; None: not said."""
     found = []
     for operation in map(_operation, await tx.all(Q.begun_rewinds)):
         event = await events.get(tx, operation.event)
-        if event is None or event.inputs.get("member", member) == member:
-            found.append(operation)
+        found.append((operation, None if event is None else event.inputs.get("member")))
     return found
 
 
@@ -269,7 +298,7 @@ async def rebuild(store: Store) -> int:
     """Make the table anew from the log, in one transaction; gives its number of rows. What is begun stays so."""
 
     async def work(tx: Tx) -> int:
-        open_ = [operation.pos for operation in await begun(tx)]
+        open_ = [operation.pos for operation, _ in await _all_begun(tx)]
         await tx.execute(Q.clear_rewinds)
         count = after = 0
         types = (REWOUND, UNDONE, REDONE, GIVEN_UP)

@@ -280,7 +280,7 @@ async def _cancel(store: Store, agent: str, by: str, args: argparse.Namespace) -
         if ended is None:
             raise Refusal(f"{agent}'s branch is not in the landing queue.")
         text = f"{by} took {agent}'s branch out of the landing queue."
-        await ledger.say(tx, text, now=time.time(), meta={"notice": "landing", "agent": agent})
+        await ledger.say(tx, text, meta={"notice": "landing", "agent": agent})
         return ended
 
     ended = await store.write(work, durable=True)

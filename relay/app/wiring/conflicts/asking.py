@@ -5,8 +5,6 @@ Invariant: where an agent cannot be asked, or was asked as often as the strategy
 
 from __future__ import annotations
 
-import time
-
 from relay.config.merge import MergeStrategy
 from relay.log.events import Lane
 from relay.merge.resolution import journal
@@ -22,7 +20,7 @@ async def ask_about(tx: Tx, asked: AskedConflict, strategy: MergeStrategy, voice
     agents = await _reached(tx, asked, strategy, voice)
     if not agents or voice is None:
         meta = {"notice": "conflict", "conflict": asked.number, "agent": asked.question.agent}
-        await ledger.say(tx, question_text(asked), now=time.time(), parents=[asked.event], meta=meta)
+        await ledger.say(tx, question_text(asked), parents=[asked.event], meta=meta)
         return
     for agent in agents:
         await say_to(tx, voice, asked, agent, "The room")
@@ -34,7 +32,7 @@ async def say_to(tx: Tx, voice: Voice, asked: AskedConflict, agent: str, by: str
     await voice.say(
         tx,
         asked_to_write(asked, agent, by),
-        now=time.time(),
+        now=await tx.now(),
         lane=Lane("room", f"merge-conflict:{asked.number}", short=True),
         to=[agent],
         ask=[agent],

@@ -7,7 +7,6 @@ in hand any more. What nobody could look at stays as it was.
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import Mapping, Sequence
 
 from relay.app.wiring.conflicts.sides import with_lanes
@@ -59,5 +58,5 @@ async def _found(tx: Tx, pair: Pair, conflict: Conflict) -> Finding:
     made = await findings.record(tx, pair, await with_lanes(tx, conflict, pair))
     if conflict.level == TOLD:
         meta = {"notice": "conflict", "conflict": made.number}
-        await ledger.say(tx, finding_text(made), now=time.time(), parents=[made.event], meta=meta)
+        await ledger.say(tx, finding_text(made), parents=[made.event], meta=meta)
     return made
