@@ -96,7 +96,7 @@ def _row(member: Json, now: float) -> list[str]:
         member["name"],
         told,
         f"relay {member['version']}",
-        f"since {since}",
+        f"joined {since}",
         f"heard {heard} ago",
         clock,
         agents,
