@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 from tests.e2e.conftest import Open
 from tests.e2e.test_fleet import fleet_of, leads
@@ -39,10 +40,12 @@ def remote_of(folder: Path) -> Path:
     return folder / "common.git"
 
 
-async def members_of(open_room: Open, folder: Path, *names: str, remote: bool = True) -> list[Outside]:
+async def members_of(
+    open_room: Open, folder: Path, *names: str, remote: bool = True, start: bool = True, **more: Any
+) -> list[Outside]:
     """Members M1, M2, ... each with one agent and its own clone of one remote, started one after the other."""
     common = remote_of(folder)
-    agents = [[agent(name, "w.yaml")] for name in names]
+    agents = [[agent(name, "w.yaml", **more)] for name in names]
     rooms = await fleet_of(open_room, *agents)
     for name, room in zip(names, rooms, strict=True):
         settings = json.loads(room.path.read_text())
@@ -51,7 +54,8 @@ async def members_of(open_room: Open, folder: Path, *names: str, remote: bool = 
         git(room.folder, "clone", "-q", str(common), "code")
         if not remote:
             git(code(room), "remote", "remove", "origin")
-        await room.start()
+        if start:
+            await room.start()
     return rooms
 
 

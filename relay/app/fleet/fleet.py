@@ -19,6 +19,7 @@ import structlog
 
 import relay
 from relay.app.fleet import notices
+from relay.app.fleet.shared_agents import Place, place_of
 from relay.app.runtime.instance import InstanceRecord, holder_is_dead
 from relay.config.settings import LiveSettings, Settings
 from relay.fleet import members as fleet
@@ -101,6 +102,18 @@ class Fleet:
         return next(
             (member for member in self.others if any(one["name"] == agent for one in member.agents)), None
         )
+
+    def sharing(self, agent: str) -> tuple[FleetMember, ...]:
+        """The members that have this agent, if this one and another are among them."""
+        if self.alone or self.home_of(agent) is not None:
+            return ()
+        having = [member for member in self.members if any(one["name"] == agent for one in member.agents)]
+        return tuple(having) if any(member.name != self.name for member in having) else ()
+
+    async def place_of(self, agent: str) -> Place:
+        """Where the branch of an agent is that this member shares with others."""
+        sharing = self.sharing(agent)
+        return await self._store.read(lambda tx: place_of(tx, agent, sharing)) if sharing else Place()
 
     def led(self, run: Run) -> Run:
         """What runs `run` while this member leads."""

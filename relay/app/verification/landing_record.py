@@ -52,6 +52,10 @@ class LandingRecord:
         for at, entry in enumerate(await self._store.read(journal.open_entries)):
             await self.hold(entry, note, say=at == 0)
 
+    async def say_also(self, tx: Tx, entry: Entry, members: Sequence[str]) -> None:
+        """Say that other members have work of the agent too, which does not land by this entry."""
+        await self._words.also(tx, entry, members)
+
     async def passed_over(self, entries: Sequence[Entry]) -> None:
         """Count a batch that others took before these."""
 
