@@ -84,6 +84,15 @@ class CommonMain:
             return self._fleet.leads and self._fleet.now() - entry.at > TOLD_S
         return member.name == self._fleet.name
 
+    def no_clone(self, trouble: str) -> str:
+        """Why a leader that has no clone lands nothing, with what to do. `trouble`: why it has none."""
+        if not self._fleet.others:
+            return trouble
+        return (
+            f"{self._fleet.name} leads, and has no clone to land in. Start it in a clone of the code, or stop it: "
+            f"then another member leads, and lands. {trouble}"
+        )
+
     async def too(self, agent: str) -> tuple[str, ...]:
         """The other members that have work of this agent."""
         place = await self._fleet.place_of(agent)

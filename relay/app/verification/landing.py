@@ -138,7 +138,8 @@ class LandingQueue:
         if not self._registry.surveyed.is_set():
             return False  # whose worktrees there are is not known yet
         if self._registry.main is None:
-            await self._record.hold_all(self._registry.trouble)
+            trouble = self._registry.trouble
+            await self._record.hold_all(self._common.no_clone(trouble) if self._common else trouble)
             return False
         await self._cut_off()
         entries = await self._store.read(journal.open_entries)
