@@ -55,7 +55,7 @@ class FleetSettings:
     )
     gone: WhenGone = setting(
         "what becomes of the jobs of a member that is gone: `requeue` = they wait for whoever can run them; `park` = "
-        "they stay with it until it is back",
+        "they stay with it until it is back, but those of an agent that a live member has too",
         "requeue",
     )
     remote: str = setting(

@@ -149,6 +149,11 @@ async def leader(tx: Tx, now: float) -> str:
     return row["member"] if row is not None and row["until"] >= now else ""
 
 
+def agents_of_live(members: Iterable[FleetMember]) -> frozenset[str]:
+    """The agents that a live one of these has. Pure."""
+    return frozenset(str(agent["name"]) for member in members if member.live for agent in member.agents)
+
+
 def refusal(new: Joining, known: Iterable[FleetMember]) -> str:
     """Why a relay cannot join as it is, with what to do; '' = it can. Pure."""
     others = [member for member in known if member.name != new.name]

@@ -45,6 +45,18 @@ async def heard(tx: Tx, member: str, known: Mapping[Key, int]) -> tuple[dict[Key
     return versions, new
 
 
+async def changed_at(tx: Tx, agent: str) -> list[tuple[str, float]]:
+    """The members that have work of this agent in hand, each with the time of its last change (Unix seconds)."""
+    found = []
+    for row in await tx.all(Q.works_of, agent=agent):
+        work = loads(row["work"])
+        if work["commit"] or work["files"]:
+            # Work of which no file's time is known is as old as what was told of it.
+            at = max((file["at"] for file in work["files"]), default=0.0) or row["version"] / 1e6
+            found.append((row["member"], at))
+    return found
+
+
 async def put_picture(tx: Tx, picture: Mapping[str, Any]) -> None:
     """Show the other members what the leader saw."""
     await tx.execute(Q.put_picture, picture=dumps(dict(picture)))

@@ -17,6 +17,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from relay.base.terminal_text import flat
 from relay.git.environment import ENVIRONMENT, OVERRIDES
 
 #: Seconds for one call; one that fills a worktree gets `LONG_S`.
@@ -34,6 +35,14 @@ class GitError(Exception):
     def __init__(self, command: str, code: int, stderr: str) -> None:
         super().__init__(f"git {command}: {stderr or f'exit code {code}'}")
         self.command, self.code, self.stderr = command, code, stderr
+
+    @property
+    def last_words(self) -> str:
+        """What git says is wrong, in one line that may stand in a sentence."""
+        lines = [flat(line) for line in self.stderr.splitlines() if not line.startswith("hint:")]
+        wrong = [line for line in lines if line.startswith(("fatal: ", "error: "))]
+        said = next((line for line in reversed(wrong or lines) if line), f"git {self.command} failed")
+        return said.removeprefix("fatal: ").removeprefix("error: ").rstrip(".:")
 
 
 class GitMissing(GitError):

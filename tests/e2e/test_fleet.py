@@ -158,6 +158,37 @@ async def test_a_shared_agent_is_run_by_whoever_is_there(open_room: Open) -> Non
     await two.reply_to(posted["id"], "ALFA")
 
 
+async def test_what_a_member_had_in_hand_that_is_gone_is_done_at_once_by_another_that_has_the_agent(
+    open_room: Open, tmp_path: Path
+) -> None:
+    both = agent("BRAVO", "slow.yaml", shared=True)
+    rooms = await fleet_of(open_room, [agent("ALFA")], [both], [both, agent("CARL")], gone="park")
+    code = tmp_path / "next"
+    await asyncio.to_thread(shutil.copytree, REPO / "relay", code / "relay")
+    # Who does not look at once looks too late.
+    recovery = code / "relay" / "app" / "daemon" / "recovery.py"
+    late = recovery.read_text().replace("RECOVER_EVERY_S = 30.0", "RECOVER_EVERY_S = 86400.0")
+    assert late != recovery.read_text()
+    recovery.write_text(late)
+    for room in rooms:
+        room.env = {**room.env, "PYTHONPATH": str(code)}
+        slow(room, 3)
+        await room.start()
+    one = rooms[0]
+    first = await one.post("@BRAVO go")
+
+    async def begun() -> Outside | None:
+        return next((room for room in rooms[1:] if "turn started" in room.said()), None)
+
+    holder: Outside = await eventually(begun, "the turn to begin")
+    holder.kill()
+    notice = await one.until_said(r"^The relay M[23] gives no sign of life", speaker="RELAY")
+    assert "BRAVO" not in notice["body"], notice
+    second = await one.post("@BRAVO more")
+    for posted in (first, second):
+        await one.reply_to(posted["id"], "BRAVO")
+
+
 async def test_a_turn_at_another_member_is_stopped(open_room: Open) -> None:
     one, two = await fleet_of(open_room, [agent("ALFA")], [agent("BRAVO", "slow.yaml")])
     slow(two, 60)

@@ -256,6 +256,7 @@ class Parts:
         """Another member of the fleet has changed."""
         self.agents.meet(self.fleet.others)
         self.airspace.one.met()
+        self.recovery.soon()
         self.workers.poke()
         await self.states.publish()
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import math
 
 import structlog
@@ -34,6 +35,11 @@ class Recovery:
     ) -> None:
         self._store, self._settings, self._turns, self._holder = store, settings, turns, holder
         self._fleet, self._roster = fleet, roster
+        self._soon = asyncio.Event()
+
+    def soon(self) -> None:
+        """Another member may be gone: look at once."""
+        self._soon.set()
 
     async def recover(self) -> None:
         """Make the jobs of dead daemons pending again, and skip those of agents that are not there any more. Once."""
@@ -62,7 +68,10 @@ class Recovery:
 
     async def run(self) -> None:
         while True:
-            await asyncio.sleep(RECOVER_EVERY_S)
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(RECOVER_EVERY_S):
+                    await self._soon.wait()
+            self._soon.clear()
             await self.recover()
 
     async def repair(self, _request: web.Request) -> web.Response:

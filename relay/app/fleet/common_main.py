@@ -26,7 +26,10 @@ from relay.git import remotes
 from relay.git.kept_snapshots import ref_component
 from relay.git.run import Git, GitError
 from relay.model import Refusal
+from relay.verification.landing.entry import Entry
 
+#: Seconds within which all members have told of the work that an agent has.
+TOLD_S = 5.0
 #: Where branches that are to land are, there and here. The airspace's
 #: exchange takes away what it does not know below `refs/relay/fleet/`, so they are not among those.
 _LANDING = "refs/relay/landing/"
@@ -65,15 +68,44 @@ class CommonMain:
             and await remotes.is_remote(self._git, self.remote)
         )
 
-    def is_here(self, agent: str) -> bool:
-        """Is its branch in this clone? In a room of one relay every branch is."""
+    def is_shared_agent(self, agent: str) -> bool:
+        """Do other members have this agent beside this one?"""
+        return bool(self._fleet.sharing(agent))
+
+    async def is_here(self, entry: Entry) -> bool:
+        """Is the branch that is to land in this clone? In a room of one relay every branch is."""
         if not self._fleet.others:
             return True
-        return self._fleet.home_of(agent) is None and self._registry.find(agent) is not None
+        if self._fleet.home_of(entry.agent) is not None or self._registry.find(entry.agent) is None:
+            return False
+        if not self.is_shared_agent(entry.agent):
+            return True
+        member = (await self._fleet.place_of(entry.agent)).member
+        if member is None:
+            # A turn may have ended that moment; later, the one who leads says that there is nothing.
+            return self._fleet.leads and self._fleet.now() - entry.at > TOLD_S
+        return member.name == self._fleet.name
+
+    def no_clone(self, trouble: str) -> str:
+        """Why a leader that has no clone lands nothing, with what to do. `trouble`: why it has none."""
+        if not self._fleet.others:
+            return trouble
+        return (
+            f"{self._fleet.name} leads, and has no clone to land in. Start it in a clone of the code, or stop it: "
+            f"then another member leads, and lands. {trouble}"
+        )
+
+    async def too(self, agent: str) -> tuple[str, ...]:
+        """The other members that have work of this agent."""
+        place = await self._fleet.place_of(agent)
+        named = (*((place.member.name,) if place.member else ()), *place.too)
+        return tuple(name for name in named if name != self._fleet.name)
 
     async def why_not_here(self, agent: str) -> str:
         """Where a branch is that is not here, and why it does not come; empty: it comes by itself."""
-        home = self._fleet.home_of(agent)
+        home = self._fleet.home_of(agent) or (await self._fleet.place_of(agent)).member
+        if home is not None and home.name == self._fleet.name:
+            home = None
         where = f"its branch is in the clone of {home.name}" if home else "its branch is not in this clone"
         if not await remotes.is_remote(self._git, self.remote):
             return (
@@ -141,7 +173,7 @@ class CommonMain:
             elif there is not None:
                 await self._git.run("update-ref", self._main(into), there)
         except GitError as error:
-            raise Refusal(f"`{self.remote}` cannot be asked what {into} is: {error}.") from error
+            raise Refusal(f"`{self.remote}` cannot be asked what {into} is: {error.last_words}.") from error
         if there is None:
             raise Refusal(
                 f"`{self.remote}` has no branch {into}, on which the members of the fleet land.",
@@ -193,6 +225,6 @@ class CommonMain:
             if there != before:
                 raise MainMoved from error
             raise Refusal(
-                f"`{self.remote}` does not take what is to land on {into}: {error}.",
+                f"`{self.remote}` does not take what is to land on {into}: {error.last_words}.",
                 f"`git push {self.remote} {into}` in {self.folder} shows why.",
             ) from error

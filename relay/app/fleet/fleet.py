@@ -19,12 +19,14 @@ import structlog
 
 import relay
 from relay.app.fleet import notices
+from relay.app.fleet.shared_agents import Place, place_of
 from relay.app.runtime.instance import InstanceRecord, holder_is_dead
 from relay.config.settings import LiveSettings, Settings
 from relay.fleet import members as fleet
 from relay.fleet.members import BEAT_S, LEAD_S, MEMBER, CannotJoin, FleetMember, Joining
 from relay.room.dispatch.recovery import take_back
 from relay.room.dispatch.running import RunningTurns
+from relay.room.journal.values import Job
 from relay.store.fence import EPOCH, Fenced
 from relay.store.ports import AnotherDaemon, Store, StoreError, Tx
 
@@ -106,6 +108,18 @@ class Fleet:
             (member for member in self.others if any(one["name"] == agent for one in member.agents)), None
         )
 
+    def sharing(self, agent: str) -> tuple[FleetMember, ...]:
+        """The members that have this agent, if this one and another are among them."""
+        if self.alone or self.home_of(agent) is not None:
+            return ()
+        having = [member for member in self.members if any(one["name"] == agent for one in member.agents)]
+        return tuple(having) if any(member.name != self.name for member in having) else ()
+
+    async def place_of(self, agent: str) -> Place:
+        """Where the branch of an agent is that this member shares with others."""
+        sharing = self.sharing(agent)
+        return await self._store.read(lambda tx: place_of(tx, agent, sharing)) if sharing else Place()
+
     def led(self, run: Run) -> Run:
         """What runs `run` while this member leads."""
         if self.alone:
@@ -155,8 +169,8 @@ class Fleet:
 
         return keep
 
-    async def is_dead(self, tx: Tx) -> Callable[[str], bool]:
-        """Which holder of a job is dead, by what this transaction sees."""
+    async def is_dead(self, tx: Tx) -> Callable[[Job], bool]:
+        """Of which job the holder is dead, by what this transaction sees."""
         return await dead_holders(tx, self._settings.current)
 
     # -- join and leave
@@ -268,8 +282,10 @@ class Fleet:
 
             async def work(tx: Tx, parks: bool = parks) -> None:
                 at = await tx.now()
-                for member in await fleet.mark_gone(tx, lease_s):
-                    await notices.gone(tx, member, parks=parks, now=at)
+                gone = await fleet.mark_gone(tx, lease_s)
+                members = await fleet.members(tx)
+                for member in gone:
+                    await notices.gone(tx, member, members, parks=parks, now=at)
                 for member in await fleet.note_clocks(tx):
                     await notices.clock(tx, member, now=at)
 
@@ -349,18 +365,17 @@ class Fleet:
             await self._turned.wait()
 
 
-async def dead_holders(tx: Tx, settings: Settings, *, but: str = "") -> Callable[[str], bool]:
-    """Which holder of a job is dead: the daemons of members that left, of the member `but`, and of those that are
-    gone where their jobs do not stay with them."""
+async def dead_holders(tx: Tx, settings: Settings, *, but: str = "") -> Callable[[Job], bool]:
+    """Of which job the holder is dead: the daemons of members that left, of the member `but`, and of those that are
+    gone where their jobs do not stay with them. What a live member can do too stays with nobody who is gone."""
     if settings.storage != "postgres":
-        return holder_is_dead
+        return lambda job: job.holder is None or holder_is_dead(job.holder)
+    members = [member for member in await fleet.members(tx) if member.name != but]
+    live = {member.holder for member in members if member.live}
     parks = settings.fleet.gone == "park"
-    holders = {
-        member.holder
-        for member in await fleet.members(tx)
-        if (member.live or (parks and member.state is fleet.MemberState.AWAY)) and member.name != but
-    }
-    return lambda holder: holder not in holders
+    away = {member.holder for member in members if parks and member.state is fleet.MemberState.AWAY}
+    there = fleet.agents_of_live(members)
+    return lambda job: job.holder not in live and (job.holder not in away or job.agent in there)
 
 
 def _is_fenced(error: BaseException) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from relay.base.durations import rough_duration
-from relay.fleet.members import FleetMember
+from relay.fleet.members import FleetMember, agents_of_live
 from relay.room.journal import ledger
 from relay.store.ports import Tx
 
@@ -27,16 +27,21 @@ async def left(tx: Tx, member: FleetMember, members: Sequence[FleetMember], *, n
     """A daemon was stopped. Nothing is said where nobody else is here."""
     if not any(other.live and other.name != member.name for other in members):
         return
-    waits = f"Messages for {_listed(member)} wait until it is here again." if member.agents else ""
+    alone = _only_there(member, members)
+    waits = f"Messages for {_listed(alone)} wait until it is here again." if alone else ""
     await _say(tx, member, "left the room", now, waits)
 
 
-async def gone(tx: Tx, member: FleetMember, *, parks: bool, now: float) -> None:
-    """A member gave no sign of life for too long."""
+async def gone(
+    tx: Tx, member: FleetMember, members: Sequence[FleetMember], *, parks: bool, now: float
+) -> None:
+    """A member gave no sign of life for too long. Of agents that another one has too nothing is said."""
     waits = ""
-    if member.agents:
+    if alone := _only_there(member, members):
         under_way = "stays with it" if parks else "is queued again"
-        waits = f"{_listed(member)} cannot be reached: what was under way there {under_way}, and what comes waits."
+        waits = (
+            f"{_listed(alone)} cannot be reached: what was under way there {under_way}, and what comes waits."
+        )
     await _say(tx, member, "gives no sign of life", now, waits)
 
 
@@ -62,9 +67,18 @@ async def _say(tx: Tx, member: FleetMember, what: str, now: float, more: str) ->
 def _agents(member: FleetMember) -> str:
     if not member.agents:
         return ""
-    return f"{_listed(member)} {'lives' if len(member.agents) == 1 else 'live'} there."
+    return f"{_listed(_names(member))} {'lives' if len(member.agents) == 1 else 'live'} there."
 
 
-def _listed(member: FleetMember) -> str:
-    names = [str(agent["name"]) for agent in member.agents]
+def _only_there(member: FleetMember, members: Sequence[FleetMember]) -> list[str]:
+    """Its agents that no live member has beside it."""
+    elsewhere = agents_of_live(other for other in members if other.name != member.name)
+    return [name for name in _names(member) if name not in elsewhere]
+
+
+def _names(member: FleetMember) -> list[str]:
+    return [str(agent["name"]) for agent in member.agents]
+
+
+def _listed(names: Sequence[str]) -> str:
     return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"

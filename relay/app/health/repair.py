@@ -30,6 +30,7 @@ from relay.config.settings import Settings
 from relay.coordination.tasks.projection import TasksFile, rebuild, strays
 from relay.faces.http.requests.auth import ensure_token
 from relay.room.dispatch.recovery import recover_stale_active
+from relay.room.journal.values import Job
 from relay.room.transcript import file_position
 from relay.room.transcript.checkpoint import PlaceMoved, begin_anew, kept_place
 from relay.room.transcript.joining import fresh_place
@@ -63,7 +64,7 @@ async def repair_live(
     *,
     holder: str,
     running: Callable[[], Container[int]],
-    dead: Callable[[Tx], Awaitable[Callable[[str], bool]]],
+    dead: Callable[[Tx], Awaitable[Callable[[Job], bool]]],
     stale_after_s: float,
 ) -> list[Repaired]:
     """Mend a running room, in its daemon. `now`: Unix seconds; `dead` says which holders of jobs are.
@@ -197,7 +198,7 @@ async def _give_back(
     tx: Tx,
     now: float,
     stale_after_s: float,
-    is_dead: Callable[[str], bool],
+    is_dead: Callable[[Job], bool],
     *,
     holder: str = _NOBODY,
     running: Container[int] = (),

@@ -138,7 +138,8 @@ class LandingQueue:
         if not self._registry.surveyed.is_set():
             return False  # whose worktrees there are is not known yet
         if self._registry.main is None:
-            await self._record.hold_all(self._registry.trouble)
+            trouble = self._registry.trouble
+            await self._record.hold_all(self._common.no_clone(trouble) if self._common else trouble)
             return False
         await self._cut_off()
         entries = await self._store.read(journal.open_entries)
@@ -151,8 +152,8 @@ class LandingQueue:
             return False
         for entry in entries:
             if entry.state is EntryState.ASKED:
-                here = self._common is None or self._common.is_here(entry.agent)
-                await (self._pins.pin(entry) if here else self._elsewhere(entry))
+                elsewhere = await self._git.is_elsewhere(entry)
+                await (self._elsewhere(entry) if elsewhere else self._pins.pin(entry))
         ready = await self._ready(main)
         if not ready:
             return False
@@ -181,7 +182,7 @@ class LandingQueue:
 
     async def _has_come(self, entry: Entry) -> bool:
         """Is the work that is to land in this clone? What is in another's is fetched."""
-        if self._common is None or self._common.is_here(entry.agent):
+        if self._common is None or not await self._git.is_elsewhere(entry):
             return True
         if why := await self._common.why_not_here(entry.agent):
             if not await self._git.knows(entry.at_commit):
@@ -193,7 +194,7 @@ class LandingQueue:
                 return True
             why = f"no member has brought its branch to `{self._common.remote}` yet"
         except GitError as error:
-            why = f"its branch cannot be fetched from `{self._common.remote}`: {error}"
+            why = f"its branch cannot be fetched from `{self._common.remote}`: {error.last_words}"
         self._again_at[entry.number] = time.monotonic() + LOOK_S
         await self._record.hold(entry, why, say=True)
         return False
@@ -252,7 +253,8 @@ class LandingQueue:
                 continue
             except GitError as error:
                 self._again_at[entry.number] = time.monotonic() + AGAIN_S
-                await self._record.hold(entry, f"git could not merge it: {error}", say=True)
+                log.warning("a branch could not be merged", agent=entry.agent, reason=str(error))
+                await self._record.hold(entry, f"git could not merge it: {error.last_words}", say=True)
                 continue
             across = await self._across(entry, links, main)
             if across and links:

@@ -27,7 +27,7 @@ from relay.git.run import Git, GitError
 from relay.git.snapshot import Snapshot
 from relay.git.trial_merge import merge_trees
 from relay.model import Refusal
-from relay.verification.landing.entry import Entry
+from relay.verification.landing.entry import Entry, EntryState
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,9 +76,18 @@ class LandingGit:
         """Is the commit in this clone?"""
         return await self.git.maybe("rev-parse", "-q", "--verify", f"{commit}^{{commit}}") is not None
 
-    def is_elsewhere(self, entry: Entry) -> bool:
-        """Is its branch in the clone of another member?"""
-        return self._common is not None and not self._common.is_here(entry.agent)
+    async def is_elsewhere(self, entry: Entry) -> bool:
+        """Is its branch in the clone of another member? Of an agent that several have, it is where the commit is that
+        was looked at."""
+        if self._common is None:
+            return False
+        if entry.state is EntryState.ASKED or not self._common.is_shared_agent(entry.agent):
+            return not await self._common.is_here(entry)
+        worktree = self._registry.find(entry.agent)
+        try:
+            return worktree is None or not await self._still_has(worktree, entry)
+        except GitError:
+            return True  # a commit that git does not know here
 
     async def has(self, main: str, commit: str) -> bool:
         try:
@@ -101,7 +110,7 @@ class LandingGit:
 
     async def link(self, entry: Entry, onto: str) -> Link:
         """The entry's work merged onto a commit. Raises Refusal (`Conflict` where they conflict), GitError."""
-        if self.is_elsewhere(entry):
+        if await self.is_elsewhere(entry):
             source = self._brought(entry)
         else:
             worktree = self.worktree(entry.agent)
@@ -155,12 +164,13 @@ class LandingGit:
             into, now = await merger.target(moves=True)
             if now != main:
                 raise Moved
-            here = [link for link in links if not self.is_elsewhere(link.entry)]
+            away = [link for link in links if await self.is_elsewhere(link.entry)]
+            here = [link for link in links if link not in away]
             for link in here:
                 worktree = registry.find(link.entry.agent)
                 if worktree is None or not await self._still_has(worktree, link.entry):
                     raise Moved
-            same = [link.entry.at_commit for link in links if self.is_elsewhere(link.entry)] + [
+            same = [link.entry.at_commit for link in away] + [
                 link.entry.at_commit
                 for link in here
                 if self.worktree(link.entry.agent).checkout.common == registry.main.common
@@ -180,7 +190,7 @@ class LandingGit:
     async def follow(self, merger: BranchMerger, entry: Entry, commit: str) -> str:
         """Bring the agent's worktree up to the main branch, where it holds nothing else; why not, empty = it is. What
         is at another member follows there."""
-        if self.is_elsewhere(entry):
+        if await self.is_elsewhere(entry):
             return ""
         try:
             worktree = self.worktree(entry.agent)

@@ -77,7 +77,7 @@ class LandingHandover:
         landed = [
             entry for entry in ended if entry.state is EntryState.LANDED and entry.number not in self._settled
         ]
-        mine = [entry for entry in open_ if self._common.is_here(entry.agent)]
+        mine = [entry for entry in open_ if not await self._git.is_elsewhere(entry)]
         asked = [entry for entry in mine if entry.state is EntryState.ASKED]
         if landed or asked or time.monotonic() - self._followed > REMOTE_S:
             await self._follow(landed)
@@ -120,7 +120,7 @@ class LandingHandover:
         for entry in landed:
             if not await self._git.has(main, entry.landed_as or entry.at_commit):
                 continue
-            if self._common.is_here(entry.agent):
+            if not await self._git.is_elsewhere(entry):
                 async with self._registry.exclusive:
                     left = await self._git.follow(await self._git.merger(), entry, main)
                 if left:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from relay.airspace.worktrees.actions import WorktreeActions
+from relay.airspace.worktrees.merging.merge_into_main import NothingToMerge
 from relay.airspace.worktrees.registry import WorktreeRegistry
 from relay.airspace.worktrees.room import LockedFiles
 from relay.app.fleet.common_main import CommonMain
@@ -52,7 +53,8 @@ class LandingPins:
                 await self._record.hold(entry, at_work)
             elif isinstance(refusal, LockedFiles):
                 await self._record.hold(entry, str(refusal), say=True)
-            else:
+            elif not (isinstance(refusal, NothingToMerge) and await self._too(entry)):
+                # Else another member has the work: it looks at it when this one has told that it has none.
                 await self._record.put_out(entry, str(refusal))
             return
         if not await self.brought(entry, head):
@@ -68,6 +70,7 @@ class LandingPins:
             approval=None,
         )
         pinned = replace(pinned, policies=await self._approvals.policies_of(pinned))
+        too = await self._too(entry)
 
         async def work(tx: Tx) -> None:
             now = await journal.load(tx, entry.number)
@@ -76,6 +79,8 @@ class LandingPins:
             if now.approval is not None:
                 await approvals.withdraw(tx, now.approval, "other work of the branch is to land")
             await journal.change(tx, pinned, journal.QUEUED)
+            if too:
+                await self._record.say_also(tx, pinned, too)
 
         await self._store.write(work)
 
@@ -90,10 +95,14 @@ class LandingPins:
             await self._record.put_out(entry, str(refusal))
             return False
         except GitError as error:
-            note = f"its branch cannot be brought to `{self._common.remote}`: {error}"
+            note = f"its branch cannot be brought to `{self._common.remote}`: {error.last_words}"
             await self._record.hold(entry, note, say=True)
             return False
         return True
+
+    async def _too(self, entry: Entry) -> tuple[str, ...]:
+        """The other members that have work of the agent."""
+        return () if self._common is None else await self._common.too(entry.agent)
 
     def _is_at_work(self, entry: Entry) -> bool:
         worktree = self._registry.find(entry.agent)

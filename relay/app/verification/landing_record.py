@@ -32,6 +32,8 @@ class LandingRecord:
 
     def __init__(self, store: Store, registry: WorktreeRegistry, words: LandingWords) -> None:
         self._store, self._registry, self._words = store, registry, words
+        #: What was said of all, by the entry that it was said with: who looks at an entry anew takes its note away.
+        self._said_of_all: set[tuple[int, str]] = set()
 
     async def hold(self, entry: Entry, note: str, *, held_on: str | None = None, say: bool = False) -> None:
         """Say of an entry what it waits for; in the room once."""
@@ -50,7 +52,12 @@ class LandingRecord:
 
     async def hold_all(self, note: str) -> None:
         for at, entry in enumerate(await self._store.read(journal.open_entries)):
-            await self.hold(entry, note, say=at == 0)
+            await self.hold(entry, note, say=at == 0 and (entry.number, note) not in self._said_of_all)
+            self._said_of_all.add((entry.number, note))
+
+    async def say_also(self, tx: Tx, entry: Entry, members: Sequence[str]) -> None:
+        """Say that other members have work of the agent too, which does not land by this entry."""
+        await self._words.also(tx, entry, members)
 
     async def passed_over(self, entries: Sequence[Entry]) -> None:
         """Count a batch that others took before these."""

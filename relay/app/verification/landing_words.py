@@ -53,6 +53,14 @@ class LandingWords:
         meta = {"notice": "landing", "agent": entry.agent}
         await ledger.say(tx, text if text.endswith(".") else f"{text}.", meta=meta)
 
+    async def also(self, tx: Tx, entry: Entry, members: Sequence[str]) -> None:
+        """Tell the room that other members have work of the agent too."""
+        text = (
+            f"{entry.agent} has work at {', '.join(members)} too, which is not in what lands now: "
+            f"`/land @{entry.agent}` lands it after that."
+        )
+        await ledger.say(tx, text, meta={"notice": "landing", "agent": entry.agent})
+
     async def _tell(self, tx: Tx, entry: Entry, text: str, *, ask: bool) -> None:
         meta = {"notice": "landing", "agent": entry.agent}
         reach = {} if self._voice is None else await self._voice.reach(tx, [entry.agent])

@@ -56,6 +56,9 @@ SELECT member, agent, version FROM fleet_works WHERE member <> :member
 -- name: work
 SELECT work FROM fleet_works WHERE member = :member AND agent = :agent
 
+-- name: works_of
+SELECT member, version, work FROM fleet_works WHERE agent = :agent
+
 -- name: put_picture
 INSERT INTO fleet_picture (version, picture) VALUES (1, :picture)
 ON CONFLICT (one) DO UPDATE SET version = fleet_picture.version + 1, picture = excluded.picture

@@ -27,11 +27,12 @@ async def recover_stale_active(
     now: float,
     stale_after_s: float,
     holder: str,
-    is_dead: Callable[[str], bool],
+    is_dead: Callable[[Job], bool],
     running: Container[int] = (),
 ) -> list[Job]:
     """Give back the jobs of holders that are dead, or that hold them for longer than `stale_after_s` with an
-    expired lease (002, section 1). The agent's next turn is told that it was cut off.
+    expired lease (002, section 1). The agent's next turn is told that it was cut off. `is_dead`: is the job's holder
+    dead, or gone so that the job does not wait for it?
 
     `running` are the jobs that `holder`, who asks, really has in hand: one that it only seems to hold (its end
     could not be recorded) is given back like those of the dead.
@@ -42,7 +43,7 @@ async def recover_stale_active(
         if job.holder == holder and (job.id in running or now - (job.started_at or 0.0) < LOST_AFTER_S):
             continue
         old = now - (job.started_at or 0.0) > stale_after_s and (row["lease_until"] or 0.0) < now
-        lost = job.holder is None or job.holder == holder or is_dead(job.holder)
+        lost = job.holder is None or job.holder == holder or is_dead(job)
         if not (old or lost):
             continue
         await _fold_helpers(tx, job.agent)

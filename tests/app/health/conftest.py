@@ -22,6 +22,7 @@ from relay.config.settings import Settings
 from relay.coordination.tasks.board import Board
 from relay.coordination.tasks.projection import TasksFile
 from relay.log.events import Lane
+from relay.room.journal.values import Job
 from relay.room.transcript.tail import Transcript
 from relay.store.ports import Store, Tx
 from tests import engines
@@ -126,8 +127,8 @@ class Room:
             await runner.cleanup()
 
 
-async def _dead(_tx: Tx) -> Callable[[str], bool]:
-    return lambda holder: holder == DEAD
+async def _dead(_tx: Tx) -> Callable[[Job], bool]:
+    return lambda job: job.holder == DEAD
 
 
 @pytest.fixture

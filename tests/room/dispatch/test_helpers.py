@@ -182,7 +182,7 @@ async def test_the_next_start_folds_what_a_killed_daemon_had_open(store: Store) 
     spared = await store.write(lambda tx: helpers.begin(tx, other, BriefPart("a", "spared")))
     await store.write(
         lambda tx: recover_stale_active(
-            tx, now=3.0, stale_after_s=600.0, holder="new", is_dead=lambda holder: holder == "dead"
+            tx, now=3.0, stale_after_s=600.0, holder="new", is_dead=lambda job: job.holder == "dead"
         )
     )
     assert [await folded(store, one.lane) for one in (outer, inner, spared)] == [True, True, False]

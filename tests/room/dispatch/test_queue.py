@@ -401,7 +401,12 @@ async def recover(
 ) -> list[Job]:
     return await store.write(
         lambda tx: recover_stale_active(
-            tx, now=now, stale_after_s=600.0, holder=holder, is_dead=lambda one: one in dead, running=running
+            tx,
+            now=now,
+            stale_after_s=600.0,
+            holder=holder,
+            is_dead=lambda job: job.holder in dead,
+            running=running,
         )
     )
 

@@ -112,7 +112,11 @@ class QueueMachine(RuleBasedStateMachine):
         self.do(
             self.store.write(
                 lambda tx: recover_stale_active(
-                    tx, now=self.clock(), stale_after_s=600.0, holder=self.holder, is_dead=dead.__eq__
+                    tx,
+                    now=self.clock(),
+                    stale_after_s=600.0,
+                    holder=self.holder,
+                    is_dead=lambda job: job.holder == dead,
                 )
             )
         )

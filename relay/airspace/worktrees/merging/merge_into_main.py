@@ -104,6 +104,10 @@ class _MergedTree:
     settled: tuple[str, ...] = ()
 
 
+class NothingToMerge(Refusal):
+    """The main branch has all of it."""
+
+
 class BranchMerger:
     """Merges into the branch `head`, which the checkout `main` is on. Without one, it is not known."""
 
@@ -219,7 +223,7 @@ class BranchMerger:
             raise Refusal(f"{branch} has changed since it was shown.", "Look at it again, then merge.")
         # In the scratch: a clone of its own has its commits in objects of its own.
         git = self._scratch.git(self._main)
-        nothing = Refusal(f"{branch} of {side.agent} has nothing to merge: {into} has all of it.")
+        nothing = NothingToMerge(f"{branch} of {side.agent} has nothing to merge: {into} has all of it.")
         if not side.snapshot.dirty and await is_ancestor(git, side.snapshot.commit, main):
             raise nothing
         merged = await merge_trees(git, main, side.snapshot.commit, self.room.join)

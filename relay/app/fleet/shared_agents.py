@@ -1,0 +1,42 @@
+"""Where the branch of an agent is that several members have: each has a worktree of it, and what is to land is one's.
+
+Invariant: all members decide by what the database says of all of them, so they come to the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from relay.fleet import works
+from relay.fleet.members import FleetMember
+from relay.room.journal import ledger
+from relay.room.journal.values import Job
+from relay.store.ports import Tx
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """`member`: whose worktree of the agent is meant, None = nobody has told of work. `too`: other members that have
+    work of it, which is not meant."""
+
+    member: FleetMember | None = None
+    too: tuple[str, ...] = ()
+
+
+async def place_of(tx: Tx, agent: str, members: Sequence[FleetMember]) -> Place:
+    """Where an agent of these members runs now; else where it has work, the newest where several have. Work of a
+    member that is away is taken where no other has any."""
+    by_name = {member.name: member for member in members}
+    active = [Job.of_row(row) for row in await tx.all(ledger.Q.active_jobs)]
+    holders = {job.holder for job in active if job.agent == agent}
+    found = [
+        (member.holder in holders, member.live, at, name)
+        for name, at in await works.changed_at(tx, agent)
+        if (member := by_name.get(name)) is not None
+    ]
+    running = [member for member in members if member.holder in holders]
+    names = [name for *_, name in sorted(found, reverse=True)]
+    if running:
+        names = [running[0].name, *(name for name in names if name != running[0].name)]
+    return Place(by_name[names[0]], tuple(names[1:])) if names else Place()

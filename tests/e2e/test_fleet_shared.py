@@ -1,0 +1,74 @@
+"""Landing of an agent that two members have: the work is in the worktree of one of them, or of both."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from tests.e2e.conftest import Open
+from tests.e2e.test_fleet import leads, said
+from tests.e2e.test_fleet_landing import changed, code, has, main_of, members_of
+from tests.e2e.test_landing import landed
+from tests.outside import Outside, eventually
+
+
+async def again(room: Outside) -> None:
+    """Its daemon ends, so that another member leads, and is there again."""
+    assert (await room.script("stop.sh")).code == 0
+    await room.start()
+
+
+async def led_by(room: Outside, name: str) -> None:
+    async def look() -> bool:
+        return await leads(room, name)
+
+    await eventually(look, f"{name} to lead")
+
+
+def no_words_of_git(lines: list[str]) -> None:
+    told = [line for line in lines if "fatal" in line or "object" in line or "exit code" in line]
+    assert not told, told
+
+
+async def test_its_work_lands_from_the_member_that_has_it_whoever_leads(
+    open_room: Open, tmp_path: Path
+) -> None:
+    one, two = await members_of(open_room, tmp_path, "ALFA", "ALFA", shared=True, start=False)
+    await two.start()
+    await changed(two, "ALFA")
+    await one.start()
+    await again(two)
+    await led_by(one, "M1")
+    await one.post("/land @ALFA")
+    entry = await landed(one, "ALFA")
+    assert main_of(tmp_path / "common.git") == entry["commit"]
+    for room in (one, two):
+        await has(room, "alfa.py")
+    no_words_of_git(await said(one))
+    # Nobody has anything now.
+    await one.post("/land @ALFA")
+    entry = await landed(one, "ALFA", "put_out")
+    assert "nothing to merge" in entry["reason"]
+
+
+async def test_where_both_have_work_the_newest_lands_and_it_is_said_that_there_is_more(
+    open_room: Open, tmp_path: Path
+) -> None:
+    one, two = await members_of(open_room, tmp_path, "ALFA", "ALFA", shared=True, start=False)
+    await one.start()
+    await changed(one, "ALFA", "again")
+    assert (await one.script("stop.sh")).code == 0
+    await two.start()
+    await changed(two, "ALFA")
+    await one.start()
+    await again(two)
+    await led_by(one, "M1")
+    await one.post("/land @ALFA")
+    await landed(one, "ALFA")
+    await has(one, "alfa.py")
+    assert not (code(one) / "again.py").exists()
+    told = [line for line in await said(one) if line.startswith("ALFA has work at M1 too")]
+    assert len(told) == 1, told
+    await one.post("/land @ALFA")
+    for room in (one, two):
+        await has(room, "again.py")
+    no_words_of_git(await said(one))
