@@ -216,6 +216,14 @@ async def withdraw(tx: Tx, verification: int, reason: str) -> None:
             await decide(tx, approval.number, Answer.WITHDRAWN, by="RELAY", reason=reason)
 
 
+async def withdraw_of_entry(tx: Tx, entry: int, reason: str, part: str | None = None) -> None:
+    """Ask nobody any more about an entry of the landing queue. `part`: about that part of it alone."""
+    for approval in await waiting(tx):
+        about = (await journal.load(tx, approval.verification)).change.about
+        if about.get("entry") == entry and part in (None, about.get("part")):
+            await decide(tx, approval.number, Answer.WITHDRAWN, by="RELAY", reason=reason)
+
+
 async def load(tx: Tx, number: int) -> Approval:
     """By its room number. Raises Refusal."""
     row = await tx.one(Q.approval, number=number)

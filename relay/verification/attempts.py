@@ -13,6 +13,8 @@ from relay.verification.verification import Change, Outcome, Result, digest_of
 
 #: The tests of a merged tree (`merge.test`), which decide about every landing.
 MERGE_TEST = "merge.test"
+#: A person's look at what relay joins in a branch that is to land, where no program tests it.
+JOINED = "merge.joined"
 
 
 def needs_person(policy: Policy) -> bool:
@@ -24,6 +26,11 @@ def merge_test_policy(argv: tuple[str, ...], timeout_s: float) -> Policy:
     return Policy(
         MERGE_TEST, 1, Executor.INLINE, ("*",), run=argv, timeout_s=timeout_s, sandbox="off", network=True
     )
+
+
+def joined_policy() -> Policy:
+    """A person's look at joined files as a policy."""
+    return Policy(JOINED, 4, Executor.MANUAL, ("*",), requires_approval=True)
 
 
 def by_person(match: Match) -> Match:

@@ -57,13 +57,21 @@ class Consequences:
 
     async def _ask(self, tx: Tx, asked: Mapping[str, Any], event: Event) -> None:
         name, files = asked["reference"], [str(path) for path in asked["files"]]
+        meta = {"notice": "approval", "approval": asked["number"], "agent": asked["agent"]}
+        answers = f"`/approve {name}`, or `/reject {name} why`."
+        approval = await approvals.load(tx, asked["number"])
+        change = (await journal.load(tx, approval.verification)).change
+        if change.about.get("part") == "join":
+            text = f"{name}: {asked['agent']}'s branch is to land on {flat(change.branch)}. "
+            text += f"{flat(change.summary)}.\n\n{fenced(change.about['diff'], 'diff')}\n\n{answers}"
+            await ledger.say(tx, text, parents=[event.id], meta=meta)
+            return
         named = ", ".join(f"`{flat(path)}`" for path in files[:MOST_NAMED])
         more = f" and {len(files) - MOST_NAMED} more" if len(files) > MOST_NAMED else ""
         text = (
             f"{name}: {asked['agent']}'s change in {named}{more} needs a person "
-            f"({', '.join(asked['policies'])}). `/approve {name}`, or `/reject {name} why`."
+            f"({', '.join(asked['policies'])}). {answers}"
         )
-        meta = {"notice": "approval", "approval": asked["number"], "agent": asked["agent"]}
         await ledger.say(tx, text, parents=[event.id], meta=meta)
 
     async def _passed(self, tx: Tx, ended: Mapping[str, Any], event: Event) -> None:

@@ -81,7 +81,7 @@ class LandingQueue:
         self._protocol, self._common = protocol, common
         self._record = LandingRecord(store, registry, words.LandingWords(voice))
         self._git = self.git = LandingGit(registry, updates, common)
-        self._approvals = LandingApprovals(store, registry, policies, verifier, self._record)
+        self._approvals = LandingApprovals(store, registry, policies, verifier, self._record, self._git)
         self._pins = self.pins = LandingPins(
             store, registry, actions, self._git, self._record, self._approvals, common
         )
@@ -210,7 +210,7 @@ class LandingQueue:
             if await self._git.has(main, entry.at_commit):
                 # Whoever was killed behind the move finds it done, and so does who merged it by hand.
                 await self._record.landed(entry, await self._git.merged_as(main, entry.at_commit))
-            elif not self._is_held(entry, main) and await self._approvals.approved(entry):
+            elif not self._is_held(entry, main) and await self._approvals.approved(entry, main):
                 ready.append(entry)
         return ready
 
@@ -380,9 +380,7 @@ class LandingQueue:
 
     async def _move(self, links: Sequence[Link], main: str, tested: Verification) -> bool:
         """Land these; False: not now."""
-        joined = [link for link in links if link.proposal.joined]
-        if joined and tested.state is State.NOT_TESTED:
-            await self._record.put_out(joined[0].entry, words.unseen(joined[0]))
+        if tested.state is State.NOT_TESTED and not (links := await self._approvals.looked_at(links, main)):
             return False
         if await self._in_vain([link.entry for link in links], main):
             return False

@@ -23,23 +23,26 @@ from relay.airspace.worktrees.tracked_worktree import TrackedWorktree, WorktreeG
 from relay.app.fleet.common_main import CommonMain
 from relay.config.command_line import command
 from relay.git.checkout import Head
-from relay.git.run import Git, GitError
+from relay.git.run import Git, GitError, name_of
 from relay.git.snapshot import Snapshot
 from relay.git.trial_merge import merge_trees
 from relay.model import Refusal
+from relay.verification.approvals import Approval
 from relay.verification.landing.entry import Entry, EntryState
 
 
 @dataclass(frozen=True, slots=True)
 class Link:
     """One merge of a chain: `commit` has the main branch, the links before, and the entry's work. `across`: what its
-    work and another's do to each other in the code, though git merges them, a sentence each."""
+    work and another's do to each other in the code, though git merges them, a sentence each. `look`: a person's word
+    that what relay joins in it is well."""
 
     entry: Entry
     commit: str
     tree: str
     proposal: Proposal
     across: tuple[str, ...] = ()
+    look: Approval | None = None
 
 
 class Moved(Exception):
@@ -120,6 +123,14 @@ class LandingGit:
             source = self._source(entry, worktree)
         merged = await (await self.merger()).merge_onto(source, entry.asker, onto)
         return Link(entry, merged.commit, merged.proposal.tree, merged.proposal)
+
+    async def joined(self, link: Link) -> list[list[str]]:
+        """What relay joins in a link: of each file its path, the id of what it becomes, empty = it is gone, and the
+        steps (docs/merge.md)."""
+        listed = await self.git.run("ls-tree", "-r", "-z", link.tree)
+        entries = (entry.partition(b"\t") for entry in listed.out.split(b"\0") if entry)
+        ids = {name_of(path): about.split()[2].decode() for about, _, path in entries}
+        return [[file.path, ids.get(file.path, ""), *file.by] for file in link.proposal.joined]
 
     async def _still_has(self, worktree: TrackedWorktree, entry: Entry) -> bool:
         """Has the entry's branch the work that is to land?"""

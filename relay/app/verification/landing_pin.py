@@ -76,8 +76,7 @@ class LandingPins:
             now = await journal.load(tx, entry.number)
             if now.state is not EntryState.ASKED:
                 return
-            if now.approval is not None:
-                await approvals.withdraw(tx, now.approval, "other work of the branch is to land")
+            await approvals.withdraw_of_entry(tx, entry.number, "other work of the branch is to land")
             await journal.change(tx, pinned, journal.QUEUED)
             if too:
                 await self._record.say_also(tx, pinned, too)

@@ -11,11 +11,10 @@ from typing import Any
 from relay.airspace.worktrees.merging.wording import joined_words
 from relay.app.verification.landing_git import Link
 from relay.base.terminal_text import fenced, flat
-from relay.config.command_line import command
 from relay.model.ports import Voice
 from relay.room.journal import ledger
 from relay.store.ports import Tx
-from relay.verification.approvals import Approval
+from relay.verification.approvals import Answer, Approval
 from relay.verification.landing.entry import Entry
 from relay.verification.landing.journal import lane_of
 from relay.verification.verification import (
@@ -30,6 +29,8 @@ from relay.verification.verification import (
 
 #: Lines of a failed run that the room quotes.
 MOST_LINES = 20
+#: Lines of a difference that the room shows.
+MOST_DIFF = 60
 
 
 class LandingWords:
@@ -87,8 +88,8 @@ def landed(
         f"{entry.branch} of {entry.agent} landed on {proposal.into}, as {entry.asker} asked: "
         f"{proposal.files} file{'s' * (proposal.files != 1)}, {how(tested, results, bool(agreed))}."
     )
-    if agreed:
-        text += f" {' '.join(approved(each) for each in agreed)}"
+    for each in [*agreed, *([link.look] if link.look is not None else [])]:
+        text += f" {approved(each)}"
     text += proposal.to_look_at
     if left:
         text += f" {entry.agent}: {left}."
@@ -131,14 +132,18 @@ def details(link: Link | None, tested: Verification | None) -> dict[str, Any]:
     return found
 
 
-def unseen(link: Link) -> str:
-    """Why what relay joins does not land without tests."""
-    agent = link.entry.agent
-    merge = command(f"worktrees merge {agent} --dry-run")
-    return (
-        f"relay joins {joined_words(link.proposal.joined)} in it, and nothing tests it: somebody has to look. "
-        f"{merge} shows it."
-    )
+def to_look_at(link: Link, asked: Sequence[Approval] = ()) -> str:
+    """What an entry waits for whose merge relay joins and nothing tests. `asked`: what people are asked of it."""
+    joined = f"relay joins {joined_words(link.proposal.joined)}, and nothing tests it: a person has to look"
+    names = [each.name for each in asked if each.state is Answer.WAITING]
+    return f"{joined} ({', '.join(names)})" if names else joined
+
+
+def shortened(diff: str) -> str:
+    """The first lines of a difference, and how many more there are."""
+    lines = diff.rstrip("\n").split("\n")
+    more = len(lines) - MOST_DIFF
+    return "\n".join([*lines[:MOST_DIFF], *([f"... and {more} more lines"] if more > 0 else [])])
 
 
 def broken(link: Link, failed: Verification, bad: Sequence[Result], before: Sequence[str]) -> tuple[str, str]:

@@ -30,6 +30,7 @@ from relay.verification import approvals, journal
 from relay.verification.attempts import (
     by_person,
     first_attempt,
+    joined_policy,
     merge_test_policy,
     needs_person,
     next_attempt,
@@ -237,11 +238,13 @@ class Verifier:
 
     def routing(self, policies: Sequence[Policy], change: Change) -> Routing:
         """Which of the policies verify a change. What is to land as part of a batch was approved before; of a branch
-        that is to land, people alone are asked, since the batch is what is run."""
+        that is to land, people alone are asked, since the batch is what is run. So they are of what relay joins."""
         part = change.about.get("part") if change.source is Source.LANDING else None
         made = route(policies, change.files or ())
         if part is None:
             return made
+        if part == "join":
+            return replace(made, matches=(Match(joined_policy(), tuple(change.files or ())),))
         if part == "entry":
             asked = [match for match in made.matches if needs_person(match.policy)]
             return replace(made, matches=tuple(by_person(match) for match in asked))

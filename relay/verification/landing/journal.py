@@ -79,8 +79,7 @@ async def end(tx: Tx, number: int, state: EntryState, **changes: Any) -> Entry |
     entry = await load(tx, number)
     if entry.state not in OPEN:
         return None
-    if entry.approval is not None:
-        await approvals.withdraw(tx, entry.approval, "the branch is no longer in the landing queue")
+    await approvals.withdraw_of_entry(tx, number, "the branch is no longer in the landing queue")
     ended = replace(entry, state=state, note="", ended=await tx.now(), **changes)
     return await change(tx, ended, _ENDS[state], cause=cause, **more)
 

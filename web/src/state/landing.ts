@@ -104,7 +104,7 @@ export function verificationOf(reference: string | null): Verification | undefin
 
 /** A test of several branches that did not pass says of none of them what it is worth. */
 const telling = (one: Verification): boolean =>
-  one.about.part !== "entry" && one.state !== "cancelled" && ((one.about.agents?.length ?? 1) < 2 || !isOver(one) || one.state === "passed");
+  one.about.part !== "entry" && one.about.part !== "join" && one.state !== "cancelled" && ((one.about.agents?.length ?? 1) < 2 || !isOver(one) || one.state === "passed");
 
 /** The newest of each agent's work, of each task, and of each answer, by its job. */
 export const newest = computed(() => {
