@@ -6,10 +6,11 @@ Pure, but for the time that a reuse is made at.
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from dataclasses import replace
 
-from relay.verification.policies import Executor, Match, Policy
-from relay.verification.verification import Change, Outcome, Result, digest_of
+from relay.verification.policies import Executor, Match, Policy, Routing, route
+from relay.verification.verification import Change, Outcome, Result, Source, digest_of
 
 #: The tests of a merged tree (`merge.test`), which decide about every landing.
 MERGE_TEST = "merge.test"
@@ -28,15 +29,32 @@ def merge_test_policy(argv: tuple[str, ...], timeout_s: float) -> Policy:
     )
 
 
-def joined_policy() -> Policy:
-    """A person's look at joined files as a policy."""
-    return Policy(JOINED, 4, Executor.MANUAL, ("*",), requires_approval=True)
-
-
 def by_person(match: Match) -> Match:
     return replace(
         match, policy=replace(match.policy, executor=Executor.MANUAL, run=(), requires_approval=True)
     )
+
+
+def routing(policies: Sequence[Policy], change: Change, test: Policy | None) -> Routing:
+    """Which of the policies verify a change. What is to land as part of a batch was approved before, and `test`
+    decides about it too; of a branch that is to land, people alone are asked, since the batch is what is run. So they
+    are of what relay joins."""
+    part = change.about.get("part") if change.source is Source.LANDING else None
+    files = tuple(change.files or ())
+    made = route(policies, files)
+    if part is None:
+        return made
+    if part == "join":
+        look = Policy(JOINED, 4, Executor.MANUAL, ("*",), requires_approval=True)
+        return replace(made, matches=(Match(look, files),))
+    if part == "entry":
+        asked = [match for match in made.matches if needs_person(match.policy)]
+        return replace(made, matches=tuple(by_person(match) for match in asked))
+    runs = [match for match in made.matches if match.policy.executor is not Executor.MANUAL]
+    runs = [replace(match, policy=replace(match.policy, requires_approval=False)) for match in runs]
+    if test is not None:
+        runs.append(Match(test, files))
+    return replace(made, matches=tuple(runs))
 
 
 def first_attempt(number: int, match: Match, change: Change, attempt: int) -> Result:

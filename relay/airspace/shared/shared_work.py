@@ -22,7 +22,8 @@ class SharedWork:
     commits of its main branch that it has not got.
 
     `target`, `trial`: the main branch where the agent lives, and what came of trying to merge the work into it;
-    `merges`: of the other agents there, those that git was asked about. `pushed`: the remote has `commit`;
+    `merges`: of the other agents there, those that git was asked about. `merging`: a merge is under way in the
+    worktree, so the work before it is the first parent of `commit`. `pushed`: the remote has `commit`;
     `coming`: it is on its way there, or from there to here.
     `texts`: by path, where its member shares texts.
 
@@ -44,6 +45,7 @@ class SharedWork:
     merges: Mapping[str, Merge] = field(default_factory=dict)
     pushed: bool = False
     coming: bool = False
+    merging: bool = False
     texts: Mapping[str, str] = field(default_factory=dict)
     member: str = field(default="", kw_only=True)
     away: bool = field(default=False, kw_only=True)
@@ -109,6 +111,7 @@ class SharedWork:
             },
             "pushed": self.pushed,
             "coming": self.coming,
+            "merging": self.merging,
             "texts": dict(self.texts),
         }
 
@@ -134,6 +137,7 @@ def of_json(agent: str, value: Mapping[str, Any]) -> SharedWork:
         },
         value["pushed"],
         value["coming"],
+        value.get("merging", False),  # a member from before does not say
         value["texts"],
     )
 

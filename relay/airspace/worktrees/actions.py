@@ -44,7 +44,8 @@ from relay.model import Refusal
 class Resolvable:
     """An agent's work (at `commit`) against the main branch (at `into_at`). `merge`: what comes of merging it now,
     None = git cannot tell; `nothing`: that leaves the main branch as it is; `begun`: relay has begun to merge the
-    main branch into the agent's; `edited`: somebody has changed its files since."""
+    main branch into the agent's; `edited`: somebody has changed its files since. `member`: the other relay of the
+    fleet where its branch is, empty = it is here; `queue`: the landing queue merges it."""
 
     merge: Merge | None
     into_at: str
@@ -52,6 +53,8 @@ class Resolvable:
     nothing: bool = False
     begun: bool = False
     edited: bool = False
+    member: str = ""
+    queue: bool = False
 
     @property
     def parts(self) -> Sequence[ConflictPart]:
@@ -170,17 +173,16 @@ class WorktreeActions:
         self, of: TrackedWorktree | tuple[str, str], work: str, refusal: Conflict, by: str
     ) -> Refusal:
         """Record that the commit `work` conflicts, and ask the room about it; the refusal that says so. `of`: an
-        agent and its branch where these are in another clone: it is settled there, so nobody is asked here."""
+        agent and its branch where these are in another clone."""
         if isinstance(of, tuple):
-            conflicts = {"conflicts": list(refusal.paths)}
-            await self._registry.room.record(WorktreeChange(CONFLICTED, *of, by, details=conflicts))
-            return refusal
-        worktree = of
-        branch = worktree.snapshot.head.branch if worktree.snapshot else None
-        branch, conflicts = branch or worktree.branch, {"conflicts": list(refusal.paths)}
-        tried = WorktreeChange(CONFLICTED, worktree.name, branch, by, details=conflicts)
-        await self._registry.room.record(tried)
-        asked = await self._ask(worktree, work, refusal)
+            agent, branch, since = *of, 0.0
+        else:
+            agent, branch, since = of.name, of.branch, of.work.started_at if of.work else 0.0
+            if of.snapshot and of.snapshot.head.branch:
+                branch = of.snapshot.head.branch
+        conflicts = {"conflicts": list(refusal.paths)}
+        await self._registry.room.record(WorktreeChange(CONFLICTED, agent, branch, by, details=conflicts))
+        asked = await self._ask(agent, since, work, refusal)
         if not asked:
             return refusal
         fix = f"The room is asked about {', '.join(asked)}: `/resolve {asked[0]} 1` to `5`. {refusal.fix}"
@@ -219,7 +221,8 @@ class WorktreeActions:
         if work.merge is None or work.merge.clean:
             raise refusal
         found = Conflict(work.merge.conflicts, "", "", work.merge, (began.into, work.into_at))
-        if not (asked := await self._ask(worktree, work.commit, found)):
+        since = worktree.work.started_at if worktree.work else 0.0
+        if not (asked := await self._ask(agent, since, work.commit, found)):
             raise refusal
         then = (
             f"{agent} has edited its files since: when the room has decided, {command(f'worktrees abort {agent}')} "
@@ -232,14 +235,14 @@ class WorktreeActions:
             f"`/resolve {asked[0]} 1` to `5`. {then} Or {agent} settles it: `/update @{agent}` asks.",
         )
 
-    async def _ask(self, worktree: TrackedWorktree, work: str, refusal: Conflict) -> Sequence[str]:
-        """Ask the room about what conflicts between the main branch and the commit `work`; the names of these
-        conflicts."""
+    async def _ask(self, agent: str, since: float, work: str, refusal: Conflict) -> Sequence[str]:
+        """Ask the room about what conflicts between the main branch and the commit `work` of an agent, who has worked
+        on it `since` (Unix seconds); the names of these conflicts."""
         parts = [] if refusal.merge is None else [part for part in refusal.merge.parts if not part.settled]
         if not parts or self._registry.main is None:
             return ()
         git, room = self._registry.scratch.git(self._registry.main), self._registry.room
-        about = await room.summary(worktree.name, worktree.work.started_at if worktree.work else 0.0)
+        about = await room.summary(agent, since)
         intent = (about.requests or about.tasks or ("",))[-1]
         ours = dict[str, tuple[str, str]]()
         for path in dict.fromkeys(part.path for part in parts):
@@ -248,7 +251,7 @@ class WorktreeActions:
                 agents = frozenset(self._registry.settings.agent_names)
                 maker = await room.maker(self._registry.main, git, agents, refusal.main, commit, path)
                 ours[path] = maker or signed, subject
-        wanted = WantedMerge(worktree.name, refusal.into, refusal.main, work, ours, (worktree.name, intent))
+        wanted = WantedMerge(agent, refusal.into, refusal.main, work, ours, (agent, intent))
         return await room.ask(wanted, parts)
 
     async def resolvable(self, agent: str) -> Resolvable:
@@ -261,28 +264,35 @@ class WorktreeActions:
             return await self._resolvable(worktree)
 
     async def _resolvable(self, worktree: TrackedWorktree) -> Resolvable:
-        target, main = await self._registry.target(), self._registry.main
-        if target is None or main is None:
-            raise Refusal("It is not known what work is merged into.", f"{command('worktrees')} says why.")
+        if self._registry.main is None:
+            raise self._no_target()
         began = await begun_by_relay(worktree.checkout) if worktree.own else None
         refusal = await under_way(worktree.name, worktree.checkout, own=worktree.own)
         if began is None and refusal is not None:
             raise refusal
         snapshot = await worktree.take_snapshot(everything=True)
-        git = self._registry.scratch.git(main)
         # What relay merges into its branch is given up for what the room decides: the work is what it was before.
-        commit = began.head if began is not None else snapshot.commit
+        work = await self.against_main(began.head if began is not None else snapshot.commit)
+        if began is None:
+            return work
+        left = await worktree.checkout.git.line("rev-parse", f"{began.commit}^{{tree}}")
+        return replace(work, begun=True, edited=snapshot.tree != left)
+
+    async def against_main(self, commit: str) -> Resolvable:
+        """A commit that is here, as an agent's work. Raises Refusal, GitError."""
+        target, main = await self._registry.target(), self._registry.main
+        if target is None or main is None:
+            raise self._no_target()
+        git = self._registry.scratch.git(main)
         merged = await merge_trees(git, target.commit, commit, self._registry.room.join)
         before = await git.line("rev-parse", f"{target.commit}^{{tree}}")
-        left = await worktree.checkout.git.line("rev-parse", f"{began.commit}^{{tree}}") if began else ""
-        return Resolvable(
-            merged,
-            target.commit,
-            commit,
-            nothing=merged is not None and merged.clean and merged.tree == before,
-            begun=began is not None,
-            edited=began is not None and snapshot.tree != left,
-        )
+        nothing = merged is not None and merged.clean and merged.tree == before
+        queue = self._registry.settings.landing.required
+        return Resolvable(merged, target.commit, commit, nothing=nothing, queue=queue)
+
+    @staticmethod
+    def _no_target() -> Refusal:
+        return Refusal("It is not known what work is merged into.", f"{command('worktrees')} says why.")
 
     async def discard(self, agent: str, by: str) -> dict[str, Any]:
         """Take an agent's work back: its branch and its files are the main branch's again, and all of it is held by a

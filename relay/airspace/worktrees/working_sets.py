@@ -122,6 +122,7 @@ class WorkingSetSource:
                 target,
                 trials.get(agent),
                 {b: replace(merge, tree="", parts=()) for (a, b), merge in merges.items() if a == agent},
+                merging=seen is not None and bool(seen.snapshot.merging),
             )
         return told
 

@@ -20,6 +20,7 @@ from relay.app.daemon.supervisor import Supervisor
 from relay.app.daemon.trouble import Trouble
 from relay.app.daemon.turn_hooks import DaemonHooks
 from relay.app.fleet.fleet import Fleet
+from relay.app.fleet.work_elsewhere import WorkElsewhere
 from relay.app.merge.behaviour_checks import BehaviourChecks
 from relay.app.merge.exploration.room_actions import ExplorationActions
 from relay.app.merge.exploration.worker import ExplorationWorker
@@ -200,7 +201,21 @@ class Parts:
         self.explorations = ExplorationWorker(
             store, settings, registry, verify=self.verification.verifier.must_pass
         )
-        self.conflict_service = ConflictService(store, self.worktrees.actions, voice, self.behaviour.not_run)
+        elsewhere = WorkElsewhere(
+            self.fleet,
+            registry,
+            self.worktrees.actions,
+            self.airspace.working_sets,
+            self.airspace.branches,
+            self.verification.common,
+        )
+        self.conflict_service = ConflictService(
+            store,
+            self.worktrees.actions,
+            voice,
+            self.behaviour.not_run,
+            None if self.fleet.alone else elsewhere,
+        )
         self.services.conflicts.standing = self.conflict_service.standing
         handlers = ActionHandlers(
             board,

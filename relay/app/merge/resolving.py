@@ -12,8 +12,9 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-from relay.airspace.worktrees.actions import WorktreeActions
+from relay.airspace.worktrees.actions import Resolvable, WorktreeActions
 from relay.airspace.worktrees.merging.under_way import UnderWay
+from relay.app.fleet.work_elsewhere import WorkElsewhere
 from relay.app.wiring.conflicts.asking import say_to
 from relay.config.command_line import command
 from relay.git.trial_merge import ConflictPart
@@ -29,7 +30,8 @@ from relay.store.ports import Store, Tx
 
 
 class ConflictService:
-    """The conflicts of one room. `not_run`: why nobody looks for those of level 4, empty = somebody does."""
+    """The conflicts of one room. `not_run`: why nobody looks for those of level 4, empty = somebody does.
+    `elsewhere`: has the work of the fleet's other members; None = there is one relay."""
 
     def __init__(
         self,
@@ -37,8 +39,10 @@ class ConflictService:
         actions: WorktreeActions,
         voice: Voice,
         not_run: Callable[[], str] = lambda: "",
+        elsewhere: WorkElsewhere | None = None,
     ) -> None:
         self._store, self._actions, self._voice, self._not_run = store, actions, voice, not_run
+        self._elsewhere = elsewhere
 
     # -- what the room's people say
 
@@ -107,7 +111,7 @@ class ConflictService:
         asked = await self._store.read(lambda tx: journal.conflict(tx, number))
         agent, into = asked.question.agent, asked.question.into_name
         try:
-            work = await self._actions.resolvable(agent)
+            work = await self._resolvable(agent)
         except UnderWay as refusal:
             raise UnderWay(
                 f"{asked.name} waits. {refusal.message}", f"{refusal.fix} Then choose."
@@ -132,6 +136,11 @@ class ConflictService:
             code="moved_on",
         )
 
+    async def _resolvable(self, agent: str) -> Resolvable:
+        if self._elsewhere is not None:
+            return await self._elsewhere.resolvable(agent)
+        return await self._actions.resolvable(agent)
+
     async def _settle(self, asked: AskedConflict, resolution: Resolution) -> str:
         async def decide(tx: Tx) -> AskedConflict:
             # git was asked in between, and somebody else may have chosen meanwhile.
@@ -141,7 +150,7 @@ class ConflictService:
         if made.state == journal.REJECTED:
             return f"{made.name}: both branches stay apart. Nothing of {asked.question.agent}'s is merged."
         agent, into = asked.question.agent, asked.question.into_name
-        work = await self._actions.resolvable(agent)
+        work = await self._resolvable(agent)
         ids = {part.id for part in work.parts if not part.settled}
         open_ = await self._store.read(lambda tx: journal.newest(tx, only_open=True))
         left = [other.name for other in open_ if other.part.id in ids]
@@ -153,21 +162,22 @@ class ConflictService:
         if left:
             return f"{made.name} is settled: {whose}. Left: {', '.join(left)}."
         merge, discard = command(f"worktrees merge {agent}"), command(f"worktrees discard {agent}")
+        merges = f"`/land @{agent}` lands it" if work.queue else f"{merge} merges it"
         settled = f"{made.name} is settled: {whose}. Nothing of {agent}'s is left to decide"
         if work.nothing:
             return (
-                f"{settled}, and nothing is left to merge: {into} has all that is to stand. {discard} takes "
-                f"{agent}'s work off its branch, and keeps it."
+                f"{settled}, and nothing is left to merge: {into} has all that is to stand. {discard}"
+                f"{f' at {work.member}' if work.member else ''} takes {agent}'s work off its branch, and keeps it."
             )
         if work.edited:
             abort = command(f"worktrees abort {agent}")
             return (
                 f"{settled}. A merge of {into} is under way in {agent}'s worktree, and its files were edited: "
-                f"{abort} gives that up (what stands in the files is kept), then {merge} merges what was chosen. "
+                f"{abort} gives that up (what stands in the files is kept), then {merges}, by what was chosen. "
                 f"When {agent} settles it instead, that counts."
             )
         ended = f", and gives up the merge of {into} that relay has begun there" if work.begun else ""
-        return f"{settled}: {merge} merges it{ended}."
+        return f"{settled}: {merges}{ended}."
 
     async def _ask(self, asked: AskedConflict, agent: str, by: str) -> str:
         async def work(tx: Tx) -> None:

@@ -102,7 +102,7 @@ class VerificationParts(LandingParts):
         protocol: AdvisoryProtocol,
         fleet: Fleet,
     ) -> None:
-        common = CommonMain(fleet, settings, registry)
+        self.common = common = CommonMain(fleet, settings, registry)
         super().__init__(store, settings, registry, actions, updates, voice, tell, protocol, common=common)
         self.handover = (
             None

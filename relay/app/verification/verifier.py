@@ -28,17 +28,15 @@ from relay.model import Refusal
 from relay.store.ports import Store, StoreError, Tx, is_away
 from relay.verification import approvals, journal
 from relay.verification.attempts import (
-    by_person,
     first_attempt,
-    joined_policy,
     merge_test_policy,
-    needs_person,
     next_attempt,
     reused_run,
+    routing,
     slug,
 )
 from relay.verification.executors.executor import Ended, PolicyExecutor, Run, failed_to_run
-from relay.verification.policies import Executor, Match, Policy, Routing, route
+from relay.verification.policies import Executor, Match, Policy, Routing
 from relay.verification.policy_files import BadPolicies
 from relay.verification.policy_list import Policies
 from relay.verification.verification import (
@@ -237,24 +235,10 @@ class Verifier:
         return await self._store.write(lambda tx: journal.end(tx, verification, state, reason))
 
     def routing(self, policies: Sequence[Policy], change: Change) -> Routing:
-        """Which of the policies verify a change. What is to land as part of a batch was approved before; of a branch
-        that is to land, people alone are asked, since the batch is what is run. So they are of what relay joins."""
-        part = change.about.get("part") if change.source is Source.LANDING else None
-        made = route(policies, change.files or ())
-        if part is None:
-            return made
-        if part == "join":
-            return replace(made, matches=(Match(joined_policy(), tuple(change.files or ())),))
-        if part == "entry":
-            asked = [match for match in made.matches if needs_person(match.policy)]
-            return replace(made, matches=tuple(by_person(match) for match in asked))
-        runs = [match for match in made.matches if match.policy.executor is not Executor.MANUAL]
-        runs = [replace(match, policy=replace(match.policy, requires_approval=False)) for match in runs]
+        """Which of the policies verify a change (`attempts.routing`)."""
         merge = self._settings.current.merge
-        if merge.test:
-            test = merge_test_policy(merge.test, merge.test_timeout_s)
-            runs.append(Match(test, tuple(change.files or ())))
-        return replace(made, matches=tuple(runs))
+        test = merge_test_policy(merge.test, merge.test_timeout_s) if merge.test else None
+        return routing(policies, change, test)
 
     async def _with_files(self, routing: Routing, change: Change) -> Routing:
         """Without the policies whose program gets the files of the change, where the change has deleted them all."""
