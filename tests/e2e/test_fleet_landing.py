@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -283,7 +284,9 @@ async def test_a_leader_without_a_clone_says_once_what_to_do_and_the_next_one_la
     await has(two, "bravo.py")
 
 
-async def test_a_conflict_puts_the_branch_out_and_main_stays(open_room: Open, tmp_path: Path) -> None:
+async def test_a_conflict_with_main_is_settled_at_the_leader_and_lands_by_the_queue(
+    open_room: Open, tmp_path: Path
+) -> None:
     one, two = await members_of(open_room, tmp_path, "ALFA", "BRAVO")
     await changed(one, "ALFA", "three")
     await changed(one, "BRAVO", "four")
@@ -295,6 +298,49 @@ async def test_a_conflict_puts_the_branch_out_and_main_stays(open_room: Open, tm
     assert main_of(tmp_path / "common.git") == first["commit"]
     for room in (one, two):
         assert (code(room) / "app.py").read_text() == "x = 3\n"
+    # Its branch is in the clone of M2, and M1 carries the choice out.
+    assert await leads(one, "M1") and "`/resolve c1 1` to `5`" in entry["reason"]
+    await two.post("/resolve c1 2")
+    settled = await two.until_said(r"^c1 is settled", speaker="RELAY")
+    assert settled["body"].endswith("`/land @BRAVO` lands it."), settled
+    await two.post("/land @BRAVO")
+    # Nothing tests what comes of it: a person looks at it, wherever they are.
+    asked = await two.until_said(r"^a1: BRAVO's branch is to land on main", speaker="RELAY")
+    assert "app.py by what was chosen" in asked["body"] and "+x = 4" in asked["body"], asked
+    await waits(two, "BRAVO", "a person has to look (a1)")
+    await two.post("/approve a1")
+    entry = await landed(one, "BRAVO")
+    assert main_of(tmp_path / "common.git") == entry["commit"]
+
+    async def followed() -> bool:
+        return all((code(room) / "app.py").read_text() == "x = 4\n" for room in (one, two))
+
+    await eventually(followed, "both main checkouts to follow")
+
+
+async def test_a_choice_is_refused_where_the_other_member_has_moved_on(
+    open_room: Open, tmp_path: Path
+) -> None:
+    one, two = await members_of(open_room, tmp_path, "ALFA", "BRAVO")
+    await changed(one, "ALFA", "three")
+    await changed(one, "BRAVO", "four")
+    await one.post("/land @ALFA")
+    await landed(one, "ALFA")
+    await one.post("/land @BRAVO")
+    await landed(one, "BRAVO", "put_out")
+    # What BRAVO has now says something else in that place.
+    tree = next(two.folder.rglob("bravo/app.py"))
+    tree.write_text("x = 5\n")
+
+    async def told() -> bool:
+        refs = git(tmp_path / "common.git", "for-each-ref", "--format=%(refname)", "refs/relay/fleet").split()
+        return any(git(tmp_path / "common.git", "show", f"{ref}:app.py") == "x = 5" for ref in refs)
+
+    await eventually(told, "M2 to tell of the edit")
+
+    await one.post("/resolve c1 2")
+    said = await one.until_said(r"c1 is gone: BRAVO or main has changed app\.py since", speaker="RELAY")
+    assert "They conflict in app.py now" in said["body"], said
 
 
 async def test_a_branch_with_what_looks_like_a_secret_stays_at_its_member(
@@ -310,3 +356,21 @@ async def test_a_branch_with_what_looks_like_a_secret_stays_at_its_member(
         assert f"{name}'s branch stays at {at}: a secret seems to stand in keys.py (" in entry["reason"]
         assert "Take it out of the branch's commits" in entry["reason"]
     assert git(common, "for-each-ref", "--format=%(objectname)").split() == [before]
+
+
+async def test_a_branch_with_too_many_commits_to_look_through_says_how_they_get_there(
+    open_room: Open, tmp_path: Path
+) -> None:
+    one, two = await members_of(open_room, tmp_path, "ALFA", "BRAVO")
+    await changed(one, "BRAVO")
+    tree = next(two.folder.rglob("bravo/app.py")).parent
+    commits = "for at in $(seq 200); do echo $at > many.txt; git add -A; git commit -qm $at; done"
+    subprocess.run(["sh", "-c", commits], cwd=tree, check=True)
+    await one.post("/land @BRAVO")
+    entry = await landed(one, "BRAVO", "put_out")
+    assert "200 commits or more that the remote has not got" in entry["reason"]
+    assert "secret" not in entry["reason"] and "`git push origin HEAD` in BRAVO's worktree" in entry["reason"]
+    git(tree, "push", "-q", "origin", "HEAD")
+    await one.post("/land @BRAVO")
+    entry = await landed(one, "BRAVO")
+    assert main_of(tmp_path / "common.git") == entry["commit"]

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import structlog
 
@@ -157,15 +157,24 @@ class FleetBranches:
                 continue
             why = await why_it_stays(git, self._settings.current, work.commit)
             if why:
-                said = f"The branch of {work.agent} stays here: {why}."
+                said = f"The branch of {work.agent} stays here: {why.text}."
                 if said not in self._secret.values():
                     log.warning("branch not pushed", agent=work.agent, reason=said)
                 self._secret[work.commit] = said
 
 
-async def why_it_stays(git: Git, settings: Settings, commit: str) -> str:
+@dataclass(frozen=True, slots=True)
+class Stays:
+    """Why a commit is not to go to the common remote. `secret`: something in it looks like one; else it has too many
+    commits to look."""
+
+    text: str
+    secret: bool
+
+
+async def why_it_stays(git: Git, settings: Settings, commit: str) -> Stays | None:
     """Why a commit is not to go to the common remote: what looks like a secret in what that has not got, with its
-    digest; empty = it may. Raises GitError."""
+    digest; None = it may. Raises GitError."""
     remote = settings.fleet.remote
     own = await asyncio.to_thread(room_secrets, settings)
     seen = f"{MAINS}{ref_component(remote)}/"
@@ -175,10 +184,10 @@ async def why_it_stays(git: Git, settings: Settings, commit: str) -> str:
     found = await find_secrets(git, trees, "", remote, sharing, known=seen)
     if paths := {path: digests for of_tree in found.values() for path, digests in of_tree.items()}:
         places = [f"{safe_line(path)} ({', '.join(digests)})" for path, digests in paths.items()]
-        return f"a secret seems to stand in {', '.join(places)}"
+        return Stays(f"a secret seems to stand in {', '.join(places)}", True)
     if len(trees) >= MOST_COMMITS:
-        return f"it has {MOST_COMMITS} commits or more that the remote has not got"
-    return ""
+        return Stays(f"it has {MOST_COMMITS} commits or more that the remote has not got", False)
+    return None
 
 
 async def _trees(git: Git, commit: str, remote: str, seen: str) -> list[str]:

@@ -124,12 +124,21 @@ class CommonMain:
         """Bring the branch of an agent of this member to the remote. Raises Refusal: something in it looks like a
         secret; GitError."""
         ref = f"{_LANDING}{ref_component(self._fleet.name)}/{ref_component(agent)}"
-        if why := await why_it_stays(self._git, self._settings.current, commit):
-            raise Refusal(
-                f"{agent}'s branch stays at {self._fleet.name}: {why}.",
-                f"Take it out of the branch's commits too. What is none: its digest in `timeline.not_secret` "
-                f"at {self._fleet.name}. Or land it there by hand: `{command(f'worktrees merge {agent}')}`.",
-            )
+        settings, at = self._settings.current, self._fleet.name
+        if why := await why_it_stays(self._git, settings, commit):
+            if why.secret:
+                fix = (
+                    "Take it out of the branch's commits too. What is none: its digest in `timeline.not_secret` at "
+                    f"{at}."
+                )
+                if not settings.landing.required:
+                    fix += f" Or land it there by hand: {command(f'worktrees merge {agent}')}, and push main."
+            else:
+                fix = (
+                    f"If all of them may go there, `git push {self.remote} HEAD` in {agent}'s worktree at {at} "
+                    "brings them. Or make fewer of them: `git reset --soft` and one commit."
+                )
+            raise Refusal(f"{agent}'s branch stays at {at}: {why.text}.", fix)
         await remotes.push_own_refs(self._git, self.remote, {ref: commit})
 
     async def take_over(self, agent: str, commit: str) -> bool:
