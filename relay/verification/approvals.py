@@ -173,6 +173,12 @@ async def agreed(tx: Tx, verification: int | None) -> list[Approval]:
     return []
 
 
+async def asks_all(tx: Tx, verification: int, results: Sequence[Result]) -> bool:
+    """Are people asked already about all of these of a verification?"""
+    asked = [each for each in await of_verification(tx, verification) if each.state is Answer.WAITING]
+    return {result.policy for result in results} <= {name for each in asked for name in each.policies}
+
+
 async def covering(tx: Tx, results: Sequence[Result]) -> Approval | None:
     """What people are asked already about all of this: the same policies on the same tree, of any verification."""
     wanted = {(result.tree, result.digest) for result in results}

@@ -218,3 +218,32 @@ async def test_the_text_of_files_is_told_only_where_it_is_shared(
     told = "\n".join(str(row[0]) for row in rows)
     assert "cart.py" in told
     assert [line in told for line in ("return sum(items) * 271828", "return len(items)")] == [shares, shares]
+
+
+async def test_what_one_machine_changes_and_another_comes_to_use_is_told(
+    open_room: Open, tmp_path: Path
+) -> None:
+    one, two = await clones(open_room, tmp_path / "bare.git", "ALFA", "BRAVO")
+    await one.start()
+    await two.start()
+    assert await leads(one, "M1")
+    await ready(one)
+    await ready(two)
+    (tree(one, "ALFA") / "cart.py").write_text(CART.replace("total(items)", "total(items, rate)"))
+    (tree(two, "BRAVO") / "report.py").write_text("from cart import total\n\n\nprint(total([1, 2]))\n")
+
+    async def heard(room: Outside) -> Json | None:
+        found = await advisories(room)
+        return next((one for one in found if "changes the head of the function total" in one["line"]), None)
+
+    for room in (one, two):
+        advisory: Any = await eventually(lambda room=room: heard(room), "the advisory of level 3")
+        assert sorted(advisory["agents"]) == ["ALFA", "BRAVO"] and "newly uses it" in advisory["line"]
+    # It ends when the one no longer does it.
+    (tree(one, "ALFA") / "cart.py").write_text(CART.replace("total(items)", "total(items, rate=1)"))
+    for room in (one, two):
+
+        async def over(room: Outside = room) -> bool:
+            return await heard(room) is None
+
+        await eventually(over, "the advisory to end")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import shutil
 import subprocess
@@ -365,7 +366,7 @@ async def test_a_branch_with_too_many_commits_to_look_through_says_how_they_get_
     await changed(one, "BRAVO")
     tree = next(two.folder.rglob("bravo/app.py")).parent
     commits = "for at in $(seq 200); do echo $at > many.txt; git add -A; git commit -qm $at; done"
-    subprocess.run(["sh", "-c", commits], cwd=tree, check=True)
+    await asyncio.to_thread(subprocess.run, ["sh", "-c", commits], cwd=tree, check=True)
     await one.post("/land @BRAVO")
     entry = await landed(one, "BRAVO", "put_out")
     assert "200 commits or more that the remote has not got" in entry["reason"]
@@ -374,3 +375,33 @@ async def test_a_branch_with_too_many_commits_to_look_through_says_how_they_get_
     await one.post("/land @BRAVO")
     entry = await landed(one, "BRAVO")
     assert main_of(tmp_path / "common.git") == entry["commit"]
+
+
+async def test_an_agent_s_change_is_verified_where_it_lives(open_room: Open, tmp_path: Path) -> None:
+    one, two = await members_of(open_room, tmp_path, "ALFA", "BRAVO")
+    policy = {
+        "name": "unit",
+        "tier": 1,
+        "executor": "inline",
+        "patterns": ["*"],
+        "run": ["python3", "-c", "1"],
+    }
+    (two.folder / "policies").mkdir()
+    (two.folder / "policies" / "all.yaml").write_text(json.dumps([policy]))
+    assert await leads(one, "M1")
+
+    async def verified(number: int) -> Json | None:
+        _, made = await one.ask("GET", f"/api/verifications/{number}")
+        return made if made.get("state") in ("passed", "failed", "error", "not_tested") else None
+
+    # Its turn, and what a person asks for at the member that leads, which has no policies.
+    await changed(one, "BRAVO")
+    turn: Any = await eventually(lambda: verified(1), "the turn to be verified")
+    assert (turn["state"], turn["agent"], turn["source"]) == ("passed", "BRAVO", "turn"), turn
+    await one.post("/verify @BRAVO")
+    asked: Any = await eventually(lambda: verified(2), "what was asked for to be verified")
+    assert (asked["state"], asked["source"]) == ("passed", "person"), asked
+    # What is of the leader's own agents has no policy there.
+    await one.post("/verify @ALFA")
+    own: Any = await eventually(lambda: verified(3), "ALFA's to be looked at")
+    assert own["state"] == "not_tested", own

@@ -57,7 +57,7 @@ class WorkingSetSource:
 
     def take_others(self, others: Mapping[str, SharedWork]) -> None:
         """What the other members tell now."""
-        self._registry.merge_trials.others = others
+        self._registry.merge_trials.others = self._registry.semantic.others = others
         self._changed()
 
     def named(self, agent: str, places: Sequence[Location]) -> None:

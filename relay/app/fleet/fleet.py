@@ -115,6 +115,16 @@ class Fleet:
         having = [member for member in self.members if any(one["name"] == agent for one in member.agents)]
         return tuple(having) if any(member.name != self.name for member in having) else ()
 
+    def works_here(self, agent: str, member: str = "") -> bool | None:
+        """Is what this agent does to be found here, or at another member? None: nobody can tell, so whoever leads
+        looks. `member`: where it was seen to do it."""
+        if any(each.name == member for each in self.members):
+            return member == self.name
+        if self.home_of(agent) is not None:
+            return False
+        own = any(one.name == agent for one in self._settings.current.agents)
+        return True if own and not self.alone and not self.sharing(agent) else None
+
     async def place_of(self, agent: str) -> Place:
         """Where the branch of an agent is that this member shares with others."""
         sharing = self.sharing(agent)

@@ -5,6 +5,7 @@ Invariant: the daemon supervises every task that runs for ever; its parts know e
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable
 from functools import partial
 from pathlib import Path
@@ -56,6 +57,7 @@ class LandingParts:
         protocol: AdvisoryProtocol | None = None,
         folder: Path | None = None,
         common: CommonMain | None = None,
+        fleet: Fleet | None = None,
     ) -> None:
         self.store = store
         self.policies = Policies(store, settings)
@@ -75,7 +77,9 @@ class LandingParts:
             Executor.GITHUB: self.workflows,
         }
         files = GithubFiles(self.github)
-        self.verifier = Verifier(store, settings, registry, self.policies, self.executors, tell, github=files)
+        self.verifier = Verifier(
+            store, settings, registry, self.policies, self.executors, tell, github=files, fleet=fleet
+        )
         self.queue = LandingQueue(
             store, settings, registry, actions, updates, self.verifier, self.policies, voice, protocol, common
         )
@@ -103,13 +107,18 @@ class VerificationParts(LandingParts):
         fleet: Fleet,
     ) -> None:
         self.common = common = CommonMain(fleet, settings, registry)
-        super().__init__(store, settings, registry, actions, updates, voice, tell, protocol, common=common)
+        several = None if fleet.alone else fleet
+        super().__init__(
+            store, settings, registry, actions, updates, voice, tell, protocol, common=common, fleet=several
+        )
         self.handover = (
             None
             if fleet.alone
             else LandingHandover(store, registry, fleet, common, self.queue.git, self.queue.pins)
         )
-        self.sources = ChangeSources(self.policies, registry)
+        self._cleaning = asyncio.Lock()
+        self._to_clean: list[InlineExecutor | TmuxExecutor | E2bExecutor] = [self.inline, self.ntm, self.e2b]
+        self.sources = ChangeSources(self.policies, registry, several)
         self.orders = VerificationOrders(registry, lambda agent: fleet.home_of(agent) is not None)
         self.statuses = CommitStatuses(store, settings, self.github)
         self.followers: tuple[follow.Follower, ...] = (self.sources, Consequences(claims, voice))
@@ -120,11 +129,14 @@ class VerificationParts(LandingParts):
         lead("landing", self.queue.run)
         if self.handover is not None:
             start("landing-handover", self.handover.run)
+            start("verifications-here", partial(self._verify, own=True))
         lead(self.statuses.name, self.statuses.run)
         for follower in self.followers:
             lead(follower.name, partial(follow.run, self.store, follower))
 
-    async def _verify(self) -> None:
-        for executor in (self.inline, self.ntm, self.e2b):
-            await executor.clean()
-        await self.verifier.run()
+    async def _verify(self, *, own: bool = False) -> None:
+        async with self._cleaning:
+            # Once, before anything runs: what a daemon that was killed has left.
+            while self._to_clean:
+                await self._to_clean.pop().clean()
+        await self.verifier.run(own=own)

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from relay.airspace.worktrees.registry import WorktreeRegistry
+from relay.app.fleet.fleet import Fleet
 from relay.log.events import Event
 from relay.model import Changes
 from relay.room.dispatch.turns import Plan
@@ -23,14 +24,15 @@ TASK_CHANGED, HANDED_ON, VARIANT = "task.changed", "handoff", "exploration.varia
 
 
 class ChangeSources:
-    """A follower of the log (`relay.log.follow`). `registry`: says who has a worktree."""
+    """A follower of the log (`relay.log.follow`). `registry` and `fleet` say who has a worktree, and where; None =
+    there is one relay."""
 
     name = "verification-sources"
     reads = frozenset({TASK_CHANGED, HANDED_ON, VARIANT})
     emits = frozenset({journal.ASKED})
 
-    def __init__(self, policies: Policies, registry: WorktreeRegistry) -> None:
-        self._policies, self._registry = policies, registry
+    def __init__(self, policies: Policies, registry: WorktreeRegistry, fleet: Fleet | None = None) -> None:
+        self._policies, self._registry, self._fleet = policies, registry, fleet
 
     async def apply(self, tx: Tx, event: Event) -> None:
         changes = [change for change in self._changes(event) if change is not None]
@@ -52,7 +54,7 @@ class ChangeSources:
             commit,
             tree=changes.after,
             summary=" ".join(plan.asked.body.split())[:300],
-            about={"job": plan.primary.id},
+            about={"job": plan.primary.id, **({} if self._fleet is None else {"member": self._fleet.name})},
         )
         await journal.ask(tx, change, cause=[plan.event_id], source_key=f"turn:{plan.event_id}")
 
@@ -74,7 +76,10 @@ class ChangeSources:
     def _task(self, task: Mapping[str, Any]) -> Change | None:
         """What an agent's worktree holds when it says that its task is done."""
         agent = task.get("claimed_by")
-        if not agent or self._registry.find(str(agent)) is None:
+        if not agent:
+            return None
+        here = self._registry.find(str(agent)) is not None
+        if not here and (self._fleet is None or self._fleet.home_of(str(agent)) is None):
             return None
         title = " ".join(str(task["task_description"]).split())[:300]
         return Change(

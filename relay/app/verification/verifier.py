@@ -20,6 +20,7 @@ from functools import partial
 import structlog
 
 from relay.airspace.worktrees.registry import WorktreeRegistry
+from relay.app.fleet.fleet import Fleet
 from relay.app.verification.live_output import LiveOutput
 from relay.app.verification.trees import FAILURES, FilesOnGithub, NoTree, arguments, look_up
 from relay.config.settings import LiveSettings
@@ -72,7 +73,8 @@ def unheard(number: int, policy: str, tail: str) -> None:
 
 class Verifier:
     """The verifications of one room. `executors`: what carries runs out; `tell` is called with a verification and a
-    policy whose run has printed something. `github` knows the files of what webhooks tell."""
+    policy whose run has printed something. `github` knows the files of what webhooks tell. `fleet`: an agent's change
+    is verified at the member where the agent lives; None = there is one relay."""
 
     def __init__(
         self,
@@ -83,43 +85,59 @@ class Verifier:
         executors: Mapping[Executor, PolicyExecutor],
         tell: Tell = unheard,
         github: FilesOnGithub | None = None,
+        fleet: Fleet | None = None,
     ) -> None:
         self._store, self._settings, self._registry = store, settings, registry
         self._policies, self._executors, self._tell = policies, executors, tell
-        self._github = github
+        self._github, self._fleet = github, fleet
         self._running: dict[int, asyncio.Task[None]] = {}
+        #: Those of them that are carried here whoever leads.
+        self._own: set[int] = set()
         self._wanted = asyncio.Event()
         self._live: dict[tuple[int, str], LiveOutput] = {}
 
-    async def run(self) -> None:
-        """Go on with what is open, for ever."""
+    async def run(self, *, own: bool = False) -> None:
+        """Go on with what is open, for ever: with what one member of a fleet does alone, or with `own`."""
         try:
             with contextlib.closing(self._store.wakeup(_WAKES)) as wakeup:
                 while True:
-                    await wakeup.wait(POLL_S if await self.look() else IDLE_S)
+                    await wakeup.wait(POLL_S if await self.look(own=own) else IDLE_S)
         finally:
-            await self.close()
+            await self._end({*self._running} & self._own if own else {*self._running} - self._own)
 
     async def close(self) -> None:
         """End what runs; it is begun again by whoever looks next."""
-        for task in self._running.values():
-            task.cancel()
-        await asyncio.gather(*self._running.values(), return_exceptions=True)
-        self._running.clear()
+        await self._end({*self._running})
 
-    async def look(self) -> bool:
+    async def _end(self, numbers: set[int]) -> None:
+        tasks = [self._running.pop(number) for number in numbers]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    async def look(self, *, own: bool = False) -> bool:
         """Begin what can be done now. Is any open?"""
         self._running = {number: task for number, task in self._running.items() if not task.done()}
         if await self._store.read(approvals.waiting):
             await self._store.write(approvals.expire)
         if self._registry.main is None and not self._registry.trouble:
             return True  # nobody has looked for the repository yet
-        there = await self._store.read(journal.open_verifications)
+        open_ = await self._store.read(journal.open_verifications)
+        there = [each for each in open_ if self._is_own(each) == own]
+        self._own = {each.number for each in open_ if self._is_own(each)}
         for each in there:
             if each.number not in self._running:
                 task = asyncio.create_task(self._go(each.number), name=f"verification-{each.number}")
                 self._running[each.number] = task
         return bool(there)
+
+    def _is_own(self, verification: Verification) -> bool | None:
+        """Is it carried here, whoever leads? None: it is carried at another member."""
+        change = verification.change
+        if self._fleet is None or change.source in (Source.LANDING, Source.GITHUB, Source.EXPLORATION):
+            return False
+        here = self._fleet.works_here(change.agent, str(change.about.get("member", "")))
+        return None if here is False else bool(here)
 
     async def finished(self, number: int) -> Verification:
         """The verification once it is over. It is carried here, whether `run` runs or not."""
@@ -282,7 +300,11 @@ class Verifier:
                 return
             results = newest(asked_for(now_is, await journal.results_of(tx, number)))
             waiting = [result for result in results if result.state is Outcome.WAITING]
-            asked = not waiting or await _asked(tx, number, waiting) or await approvals.covering(tx, waiting)
+            asked = (
+                not waiting
+                or await approvals.asks_all(tx, number, waiting)
+                or await approvals.covering(tx, waiting)
+            )
             if not asked:
                 files = sorted({p for result in waiting for p in matches[result.policy].paths})
                 names = [result.policy for result in waiting]
@@ -417,16 +439,6 @@ async def _ask_after(tx: Tx, result: Result) -> None:
     if last is not None and last.state is Outcome.PASSED:
         waits = replace(next_attempt(last), state=Outcome.WAITING, executor=Executor.MANUAL)
         await journal.save_result(tx, waits)
-
-
-async def _asked(tx: Tx, number: int, waiting: Sequence[Result]) -> bool:
-    """Are people asked already about all of these?"""
-    open_ = [
-        approval
-        for approval in await approvals.of_verification(tx, number)
-        if approval.state is approvals.Answer.WAITING
-    ]
-    return {result.policy for result in waiting} <= {name for each in open_ for name in each.policies}
 
 
 async def _give_up(tx: Tx, number: int, reason: str) -> None:

@@ -10,18 +10,17 @@ from __future__ import annotations
 
 import asyncio
 from collections import OrderedDict
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 import structlog
 
 from relay.airspace.pair_facts import SemanticCheck
+from relay.airspace.shared.shared_work import SharedWork
 from relay.airspace.worktrees.room import Unchecked, WorktreeRoom
-from relay.airspace.worktrees.survey import Work
 from relay.airspace.worktrees.tracked_worktree import TrackedWorktree
 from relay.code.read.grammar import language_of
 from relay.git.checkout import Checkout
-from relay.git.run import name_of
 from relay.git.scratch_repository import ScratchRepository
 from relay.model.working_set import Pair
 
@@ -29,8 +28,14 @@ log = structlog.get_logger(__name__)
 #: Looks that are remembered.
 REMEMBERED = 5_000
 
-#: What a look follows from: of each side the tree, and the commit that its work started from.
+#: What a look follows from: of each side the tree, and the commit that its work started from; or its commit alone.
 _Key = tuple[tuple[str, str], tuple[str, str]]
+
+
+@dataclass(frozen=True, slots=True)
+class _Side:
+    key: tuple[str, str]
+    commit: str
 
 
 class SemanticChecks:
@@ -43,6 +48,8 @@ class SemanticChecks:
         self._scratch, self._worktrees, self._room = scratch, worktrees, room
         #: The main checkout; None until the registry has found it.
         self.main: Checkout | None = None
+        #: The agents of the fleet's other members.
+        self.others: Mapping[str, SharedWork] = {}
         self.changed: Callable[[], None] = lambda: None
         #: How many looks there were.
         self.looks = 0
@@ -61,7 +68,9 @@ class SemanticChecks:
 
     def able(self) -> list[Pair]:
         """The pairs of which both have changed code."""
-        names = sorted(name for name, each in self._worktrees.items() if each.work and _has_code(each.work))
+        own = {name for name, each in self._worktrees.items() if each.work and _has_code(each.work.paths)}
+        told = {name for name, other in self.others.items() if other.at_hand and _has_code(other.paths)}
+        names = sorted(own | (told - self._worktrees.keys()))
         return [(a, b) for at, a in enumerate(names) for b in names[at + 1 :]]
 
     def of(self, pairs: Sequence[Pair]) -> Mapping[Pair, SemanticCheck]:
@@ -100,14 +109,15 @@ class SemanticChecks:
 
     async def look(self, pair: Pair) -> None:
         """Look at these two as they stand."""
-        key, works = self._key(pair), self._works(pair)
-        if key is None or works is None or self.main is None:
+        sides = self._sides(pair)
+        if sides is None or self.main is None:
             return
+        key = sides[0].key, sides[1].key
         self.looks += 1
         git = self._scratch.git(self.main)
         try:
-            sides = [(name, work.snapshot.commit) for name, work in zip(pair, works, strict=True)]
-            found = await self._room.across_files(git, sides)
+            commits = [(name, side.commit) for name, side in zip(pair, sides, strict=True)]
+            found = await self._room.across_files(git, commits)
             check = SemanticCheck(tuple(found or ()))
         except Unchecked as error:
             log.warning("two worktrees are not compared across files", pair=pair, reason=str(error))
@@ -117,21 +127,22 @@ class SemanticChecks:
         while len(self._known) > REMEMBERED:
             self._known.popitem(last=False)
 
-    def _works(self, pair: Pair) -> tuple[Work, Work] | None:
-        a, b = (self._worktrees[name].work if name in self._worktrees else None for name in pair)
+    def _sides(self, pair: Pair) -> tuple[_Side, _Side] | None:
+        a, b = (self._side(name) for name in pair)
         return None if a is None or b is None else (a, b)
 
+    def _side(self, name: str) -> _Side | None:
+        """One of a pair; None: what it has is not here."""
+        if (worktree := self._worktrees.get(name)) is not None:
+            work = worktree.work
+            return None if work is None else _Side((work.base, work.snapshot.tree), work.snapshot.commit)
+        other = self.others.get(name)
+        return None if other is None or not other.at_hand else _Side(("", other.commit), other.commit)
+
     def _key(self, pair: Pair) -> _Key | None:
-        works = self._works(pair)
-        if works is None:
-            return None
-        a, b = ((work.base, work.snapshot.tree) for work in works)
-        return a, b
+        sides = self._sides(pair)
+        return None if sides is None else (sides[0].key, sides[1].key)
 
 
-def _has_code(work: Work) -> bool:
-    return any(
-        language_of(name_of(path)) is not None
-        for record in work.records
-        for path in (record.path, record.last_path)
-    )
+def _has_code(paths: Iterable[str]) -> bool:
+    return any(language_of(path) is not None for path in paths)
