@@ -218,3 +218,35 @@ async def test_the_text_of_files_is_told_only_where_it_is_shared(
     told = "\n".join(str(row[0]) for row in rows)
     assert "cart.py" in told
     assert [line in told for line in ("return sum(items) * 271828", "return len(items)")] == [shares, shares]
+
+
+async def test_what_a_person_edits_at_each_machine_is_recorded_once(open_room: Open, tmp_path: Path) -> None:
+    rooms = await clones(open_room, tmp_path / "bare.git", "ALFA", "BRAVO")
+    for room in rooms:
+        git(room.folder, "config", "user.name", "Ann")
+        git(room.folder, "config", "user.email", "ann@example.org")
+        await room.start()
+        await ready(room)
+
+    async def edits() -> list[list[str]]:
+        listed = await rooms[0].relay("timeline", "lane", "Ann", "--json")
+        found = json.loads(listed.out)["events"] if listed.code == 0 else []
+        return [event["files"] for event in found if event["type"] == "files.changed"]
+
+    async def begun() -> bool:
+        listed = await rooms[0].relay("timeline", "lane", "Ann", "--type", "files.read", "--json")
+        return listed.code == 0 and len(json.loads(listed.out)["events"]) == 2
+
+    for room in rooms:
+        (room.folder / "daemon.out").touch()
+    await eventually(begun, "a first look of both")
+    expected = []
+    for number, room in enumerate([*rooms, *rooms]):
+        (room.folder / f"note-{number}.txt").write_text("mine\n")
+        expected.append([f"note-{number}.txt"])
+
+        async def recorded(upto: int = len(expected)) -> bool:
+            return len(await edits()) >= upto
+
+        await eventually(recorded, "the edit")
+    assert await edits() == expected
