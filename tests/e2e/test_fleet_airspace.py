@@ -90,8 +90,10 @@ async def test_two_agents_on_two_machines_are_told_once_and_git_has_tried_it(
         advisory: Any = await eventually(lambda room=room: tried(room), "the conflict that git found")
         assert sorted(advisory["agents"]) == ["ALFA", "BRAVO"] and advisory["level"] == "resolution"
         assert "cart.py" in advisory["line"]
-    refs = git(tmp_path / "bare.git", "for-each-ref", "--format=%(refname)").split()
-    assert refs == ["refs/heads/main", "refs/relay/fleet/M1/ALFA", "refs/relay/fleet/M2/BRAVO"]
+    main, *refs = git(tmp_path / "bare.git", "for-each-ref", "--format=%(refname)").split()
+    room_id = refs[0].split("/")[3]
+    own = f"refs/relay/fleet/{room_id}/"
+    assert (main, refs) == ("refs/heads/main", [f"{own}M1/ALFA", f"{own}M2/BRAVO"])
     for room in (one, two):
         said = [body for body in await told(room) if "HOLD" in body]
         assert len(said) == 1 and "both change line 2 of cart.py" in said[0], said

@@ -181,7 +181,7 @@ class AirspaceParts:
         worktrees.watcher.code.append(self.graph_keeper.changed)
         worktrees.registry.semantic.changed = self._poke
         self.live = AirspaceService(context, self.protocol, self.scanner, self.graph_keeper)
-        branches = FleetBranches(settings, worktrees.registry)
+        branches = FleetBranches(settings, worktrees.registry, lambda: fleet.room)
         self.one = OneAirspace(store, settings, fleet, self.working_sets, self.scanner, self.live, branches)
         self._edit_joins = EditJoins(worktrees.registry)
         self.guard = AirspaceGuard(context, self.protocol, self.scanner, self._edit_joins)
