@@ -52,6 +52,7 @@ async def record_changes(
     before: str | None,
     after: str,
     worktree: str = "",
+    member: str = "",
     commit: str | None = None,
     parents: Sequence[str] = (),
     role: str | None = None,
@@ -64,11 +65,12 @@ async def record_changes(
     trailers: Sequence[tuple[str, str]] = (),
 ) -> Event | None:
     """Append `files.changed`: the lane's author made the tree `after` of the tree `before`. `worktree`: whose, "main"
-    with its `commit` for the main branch. `committed`: of the commit's paths that are in no touch, the events that
-    recorded them before (`committed_edits`). `came`: contents of these paths that its author had before them, by a
-    merge. `carried`: the lane brought what others wrote, so nothing is said of what it had not seen. `merged`: whose
-    work it was, and who brought it. `among`: it was one of these agents, whose turns ran in one checkout.
-    `trailers`: of the commits, (name, value) each. None when nothing was touched. Raises LaneError."""
+    with its `commit` for the main branch; `member`: at which member of a fleet, of the main checkout. `committed`: of
+    the commit's paths that are in no touch, the events that recorded them before (`committed_edits`). `came`:
+    contents of these paths that its author had before them, by a merge. `carried`: the lane brought what others
+    wrote, so nothing is said of what it had not seen. `merged`: whose work it was, and who brought it. `among`: it
+    was one of these agents, whose turns ran in one checkout. `trailers`: of the commits, (name, value) each. None
+    when nothing was touched. Raises LaneError."""
     if not touches and not committed:
         return None
     stood = {touch.path: touch.before for touch in touches}
@@ -76,6 +78,8 @@ async def record_changes(
     outputs: dict[str, Any] = {"touches": [touch.as_json() for touch in touches], "source": source.value}
     if worktree:
         outputs["worktree"] = worktree
+    if member:
+        outputs["member"] = member
     if commit:
         outputs["commit"] = commit
     if committed:
@@ -105,10 +109,11 @@ async def record_changes(
     return event
 
 
-async def committed_edits(tx: Tx, touches: Sequence[Touch]) -> dict[str, str]:
+async def committed_edits(tx: Tx, touches: Sequence[Touch], member: str = "") -> dict[str, str]:
     """Of a commit's touches, those that are recorded already, as a person's edits that were not committed then: path
     and the last such event. A chain of such edits leads from what stood before the commit to what stands after it,
-    and nobody has written the path on the main branch or in its checkout since."""
+    and nobody has written the path on the main branch or in its checkout since. `member`: who looks; what stands in
+    the main checkouts of others is passed over."""
     begins = {touch.path: touch.before for touch in touches}
     wanted = {touch.path: touch.after for touch in touches}
     last: dict[str, str] = {}
@@ -121,9 +126,12 @@ async def committed_edits(tx: Tx, touches: Sequence[Touch]) -> dict[str, str]:
         rows = await tx.all(Q.last_writes_on_main, places=dumps(asked))
         places = {}
         for row in rows:
-            path = row["path"]
-            is_open = json.loads(row["outputs"]).get("worktree") == UNCOMMITTED
-            if not is_open or row["after"] != wanted[path]:
+            path, outputs = row["path"], json.loads(row["outputs"])
+            if outputs.get("worktree") != UNCOMMITTED:
+                continue
+            if row["after"] != wanted[path]:
+                if outputs.get("member", "") != member:
+                    places[path] = row["pos"]
                 continue
             last.setdefault(path, row["id"])
             if row["before"] == begins[path]:
@@ -207,14 +215,17 @@ async def record_tree(
     parents: Sequence[str] = (),
     source: str = "start",
     branch: str | None = None,
+    member: str = "",
     paths: Sequence[str] = (),
     trailers: Sequence[tuple[str, str]] = (),
 ) -> Event:
     """Append `files.read` for a worktree whose timeline begins anew with this tree: the log knows nothing of it, or
     it was set to the tree (`source`: handoff, retry; switch = to that of another `branch`, which is different at
-    these `paths`); or for a commit that changes no file. `trailers`: of the commits. Raises LaneError."""
+    these `paths`); or for a commit that changes no file. `member`: see `record_changes`; `trailers`: of the commits.
+    Raises LaneError."""
     outputs: dict[str, Any] = {"paths": list(paths), "source": source, "worktree": worktree}
-    outputs |= {name: value for name, value in (("commit", commit), ("branch", branch)) if value}
+    named = (("commit", commit), ("branch", branch), ("member", member))
+    outputs |= {name: value for name, value in named if value}
     if trailers:
         outputs["trailers"] = [list(trailer) for trailer in trailers]
     new = NewEvent(

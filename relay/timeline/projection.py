@@ -35,7 +35,7 @@ async def project(tx: Tx, event: Event) -> None:
     if event.snapshot is not None and "worktree" in event.outputs:
         await tx.execute(
             Q.put_tree,
-            worktree=event.outputs["worktree"],
+            worktree=checkout_key(event.outputs["worktree"], event.outputs.get("member", "")),
             tree=event.snapshot,
             commit=event.outputs.get("commit"),
             pos=event.pos,
@@ -75,6 +75,11 @@ async def project(tx: Tx, event: Event) -> None:
             await tx.execute(Q.drop_touches, lane=operation.lane_key, seq=operation.seq)
 
 
+def checkout_key(worktree: str, member: str) -> str:
+    """Under which name the tree of a checkout is kept of which each member of a fleet has its own."""
+    return f"{worktree} at {member}" if member else worktree
+
+
 @dataclass(frozen=True, slots=True)
 class KnownTree:
     """What the log last knew of a worktree: its `tree`, the `commit` it stood at (of the main branch only), and the
@@ -85,9 +90,10 @@ class KnownTree:
     event: str
 
 
-async def last_tree(tx: Tx, worktree: str, until: int = 2**62) -> KnownTree | None:
-    """The tree that was last recorded of a worktree, up to this place in the log; None: none was."""
-    row = await tx.one(Q.last_tree, worktree=worktree, until=until)
+async def last_tree(tx: Tx, worktree: str, until: int = 2**62, *, member: str = "") -> KnownTree | None:
+    """The tree that was last recorded of a worktree, up to this place in the log; None: none was. `member`: whose,
+    of one that each member has (`UNCOMMITTED`)."""
+    row = await tx.one(Q.last_tree, worktree=checkout_key(worktree, member), until=until)
     return None if row is None else KnownTree(row["tree"], row["at_commit"], row["id"])
 
 

@@ -90,8 +90,10 @@ async def test_two_agents_on_two_machines_are_told_once_and_git_has_tried_it(
         advisory: Any = await eventually(lambda room=room: tried(room), "the conflict that git found")
         assert sorted(advisory["agents"]) == ["ALFA", "BRAVO"] and advisory["level"] == "resolution"
         assert "cart.py" in advisory["line"]
-    refs = git(tmp_path / "bare.git", "for-each-ref", "--format=%(refname)").split()
-    assert refs == ["refs/heads/main", "refs/relay/fleet/M1/ALFA", "refs/relay/fleet/M2/BRAVO"]
+    main, *refs = git(tmp_path / "bare.git", "for-each-ref", "--format=%(refname)").split()
+    room_id = refs[0].split("/")[3]
+    own = f"refs/relay/fleet/{room_id}/"
+    assert (main, refs) == ("refs/heads/main", [f"{own}M1/ALFA", f"{own}M2/BRAVO"])
     for room in (one, two):
         said = [body for body in await told(room) if "HOLD" in body]
         assert len(said) == 1 and "both change line 2 of cart.py" in said[0], said
@@ -247,3 +249,35 @@ async def test_what_one_machine_changes_and_another_comes_to_use_is_told(
             return await heard(room) is None
 
         await eventually(over, "the advisory to end")
+
+
+async def test_what_a_person_edits_at_each_machine_is_recorded_once(open_room: Open, tmp_path: Path) -> None:
+    rooms = await clones(open_room, tmp_path / "bare.git", "ALFA", "BRAVO")
+    for room in rooms:
+        git(room.folder, "config", "user.name", "Ann")
+        git(room.folder, "config", "user.email", "ann@example.org")
+        await room.start()
+        await ready(room)
+
+    async def edits() -> list[list[str]]:
+        listed = await rooms[0].relay("timeline", "lane", "Ann", "--json")
+        found = json.loads(listed.out)["events"] if listed.code == 0 else []
+        return [event["files"] for event in found if event["type"] == "files.changed"]
+
+    async def begun() -> bool:
+        listed = await rooms[0].relay("timeline", "lane", "Ann", "--type", "files.read", "--json")
+        return listed.code == 0 and len(json.loads(listed.out)["events"]) == 2
+
+    for room in rooms:
+        (room.folder / "daemon.out").touch()
+    await eventually(begun, "a first look of both")
+    expected = []
+    for number, room in enumerate([*rooms, *rooms]):
+        (room.folder / f"note-{number}.txt").write_text("mine\n")
+        expected.append([f"note-{number}.txt"])
+
+        async def recorded(upto: int = len(expected)) -> bool:
+            return len(await edits()) >= upto
+
+        await eventually(recorded, "the edit")
+    assert await edits() == expected

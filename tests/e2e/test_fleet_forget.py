@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import json
 import os
+import re
 import signal
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -53,6 +54,8 @@ async def test_a_rewind_that_a_lost_member_had_begun_stops_nobody_and_is_given_u
     await take_back(one, "ALFA")
     forgotten = await one.relay("fleet", "forget", "M2")
     assert forgotten.code == 0, forgotten.all
+    (refs,) = re.findall(r"git ls-remote origin '([^']+)'", forgotten.out)
+    assert re.fullmatch(r"refs/relay/\*/[0-9a-f]{8}/M2/\*", refs)
     await one.until_said(
         r"^The relay M2 is forgotten\. It had begun to take back .* what BRAVO did: that is given up",
         speaker="RELAY",

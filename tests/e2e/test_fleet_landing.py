@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 import shutil
 import subprocess
 from pathlib import Path
@@ -108,10 +109,14 @@ async def test_an_agent_of_another_member_lands_and_all_members_have_it(
     one, two = await members_of(open_room, tmp_path, "ALFA", "BRAVO")
     assert await leads(one, "M1")
     await changed(one, "BRAVO")
+    common = tmp_path / "common.git"
+    # From before refs named their room.
+    git(common, "update-ref", "refs/relay/landing/M2/BRAVO", "main")
     await one.post("/land @BRAVO")
     entry = await landed(one, "BRAVO")
-    common = tmp_path / "common.git"
     assert main_of(common) == entry["commit"]
+    (ref,) = git(common, "for-each-ref", "--format=%(refname)", "refs/relay/landing/").split()
+    assert re.fullmatch("refs/relay/landing/[0-9a-f]{8}/M2/BRAVO", ref)
     for room in (one, two):
         await has(room, "bravo.py")
     # Its own worktree follows at its member, so what it does next begins there.

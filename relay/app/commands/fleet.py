@@ -6,11 +6,13 @@ import time
 from typing import Any
 
 from relay.app.commands.person import OpenRoom, parser, run, table
+from relay.app.fleet.refs import member_refs, ref_id
 from relay.base.durations import rough_duration
 from relay.config.command_line import command
 from relay.fleet import members as fleet
 from relay.fleet.members import MemberState
 from relay.log.events import Lane
+from relay.log.imported import replica_id
 from relay.model import Fault, Refusal
 from relay.room.journal import ledger
 from relay.room.transcript import checkpoint
@@ -62,7 +64,9 @@ async def _forget(tx: Tx, name: str) -> Json:
         )
     await checkpoint.forget(tx, name)
     await _end_rewinds(tx, name)
-    return {"success": True, "member": name}
+    replica = await replica_id(tx)
+    refs = member_refs("refs/relay/*/", ref_id(replica), name) + "*" if replica else None
+    return {"success": True, "member": name, "refs": refs}
 
 
 async def _end_rewinds(tx: Tx, name: str) -> None:
@@ -105,4 +109,10 @@ def _row(member: Json, now: float) -> list[str]:
 
 
 def _forgotten(answer: Json) -> str:
-    return f"{answer['member']} is forgotten; its agents' names are free."
+    told = f"{answer['member']} is forgotten; its agents' names are free."
+    if answer["refs"]:
+        told += (
+            f"\nIts refs stay at the git remote: `git ls-remote origin '{answer['refs']}'` lists them, and "
+            "`git push origin --delete REF` takes one away."
+        )
+    return told

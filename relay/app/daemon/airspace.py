@@ -181,7 +181,7 @@ class AirspaceParts:
         worktrees.watcher.code.append(self.graph_keeper.changed)
         worktrees.registry.semantic.changed = self._poke
         self.live = AirspaceService(context, self.protocol, self.scanner, self.graph_keeper)
-        self.branches = FleetBranches(settings, worktrees.registry)
+        self.branches = FleetBranches(settings, worktrees.registry, lambda: fleet.room)
         self.one = OneAirspace(
             store, settings, fleet, self.working_sets, self.scanner, self.live, self.branches
         )

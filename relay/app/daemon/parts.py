@@ -123,7 +123,9 @@ class Parts:
         self.services = replace(services, intents=IntentService(store, settings, self.airspace.live))
         self.gauges = MetricGauges(store, self.services.metrics)
         self.metrics.registry.register(self.gauges)
-        self.timeline = TimelineRecording(store, self.worktrees.registry, settings)
+        self.timeline = TimelineRecording(
+            store, self.worktrees.registry, settings, others=lambda: bool(self.fleet.others)
+        )
         self.worktrees.watcher.code.append(self.timeline.edits.changed)
         findings = FindingLog(store)
         self.conflicts = ConflictLog(store, self.airspace.scanner, findings)

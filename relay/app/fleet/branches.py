@@ -1,21 +1,22 @@
 """The members' agents' branches on the git remote that they share, so that whoever leads can try to merge them.
 
-Invariants: only refs of relay's own move (`refs/relay/fleet/MEMBER/AGENT`), and only a member's own by that member; a
-branch that has something like a secret in a file stays at home. What does not succeed is said in the log once, shown
-in the state, and tried again.
+Invariants: only refs of relay's own move (`refs/relay/fleet/ROOM/MEMBER/AGENT`), and only a member's own by that
+member; a branch that has something like a secret in a file stays at home. What does not succeed is said in the log
+once, shown in the state, and tried again.
 """
 
 from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 
 import structlog
 
 from relay.airspace.shared.shared_work import SharedWork
 from relay.airspace.worktrees.registry import WorktreeRegistry
+from relay.app.fleet.refs import FLEET, former_refs, member_refs, own_former_refs
 from relay.app.runtime.room_token import room_secrets
 from relay.base.terminal_text import safe_line
 from relay.config.settings import LiveSettings, Settings
@@ -27,7 +28,6 @@ from relay.timeline.sync.privacy import Sharing
 from relay.timeline.sync.tree_secrets import find_secrets
 
 log = structlog.get_logger(__name__)
-REFS = "refs/relay/fleet/"
 #: Where a remote's main branch is seen here, below the remote's name.
 MAINS = "refs/relay/common/"
 #: Seconds that others wait for a branch that is on its way; what takes longer is not tried until it has come.
@@ -39,10 +39,11 @@ MOST_TEXT = 4 * 1_048_576
 
 
 class FleetBranches:
-    """Of one member. `trouble`: why the last exchange came to nothing, "" = it did not, or there is no remote."""
+    """Of one member. `room`: the id of its room; `trouble`: why the last exchange came to nothing, "" = it did not, or
+    there is no remote."""
 
-    def __init__(self, settings: LiveSettings, registry: WorktreeRegistry) -> None:
-        self._settings, self._registry = settings, registry
+    def __init__(self, settings: LiveSettings, registry: WorktreeRegistry, room: Callable[[], str]) -> None:
+        self._settings, self._registry, self._room = settings, registry, room
         self.trouble = ""
         #: The own refs at the remote; None: not known.
         self._there: dict[str, str] | None = None
@@ -93,7 +94,9 @@ class FleetBranches:
         )
         try:
             if self._there is None:
-                self._there = await remote_refs(git, self.remote, self._ref(""))
+                member = self._settings.current.member
+                former = await own_former_refs(git, self.remote, FLEET, member)
+                self._there = {**former, **await remote_refs(git, self.remote, self._ref(""))}
             works = [work for work in works if work.commit]
             await self._look_for_secrets(git, works)
             wanted = self._wanted(works)
@@ -120,7 +123,9 @@ class FleetBranches:
         address = await address_of(main.git, self.remote)
         if address is not None and any(work.pushed for work in missing):
             try:
-                await fetch_refs(git, address, REFS, REFS)
+                refs = f"{FLEET}{self._room()}/"
+                await fetch_refs(git, address, refs, refs)
+                await self._fetch_former(git, address, missing)
                 self.trouble = ""
             except GitError as error:
                 self._failed("fetched", error)
@@ -128,8 +133,15 @@ class FleetBranches:
 
     # -- inside
 
+    async def _fetch_former(self, git: Git, address: str, missing: Iterable[SharedWork]) -> None:
+        """What members push that are not updated yet, and whose refs do not name the room."""
+        old = {work.member for work in missing if work.pushed and not await _there(git, work.commit)}
+        for member in sorted(old):
+            refs = former_refs(FLEET, member)
+            await fetch_refs(git, address, refs, refs)
+
     def _ref(self, agent: str) -> str:
-        own = f"{REFS}{ref_component(self._settings.current.member)}/"
+        own = member_refs(FLEET, self._room(), self._settings.current.member)
         return own + ref_component(agent) if agent else own
 
     def _wanted(self, works: Iterable[SharedWork]) -> dict[str, str]:

@@ -20,6 +20,7 @@ from relay.airspace.worktrees.merging.wording import some_paths
 from relay.airspace.worktrees.registry import WorktreeRegistry
 from relay.app.fleet.branches import MAINS, why_it_stays
 from relay.app.fleet.fleet import Fleet
+from relay.app.fleet.refs import LANDING, former_refs, member_refs, own_former_refs
 from relay.config.command_line import command
 from relay.config.settings import LiveSettings
 from relay.git import remotes
@@ -30,9 +31,6 @@ from relay.verification.landing.entry import Entry
 
 #: Seconds within which all members have told of the work that an agent has.
 TOLD_S = 5.0
-#: Where branches that are to land are, there and here. The airspace's
-#: exchange takes away what it does not know below `refs/relay/fleet/`, so they are not among those.
-_LANDING = "refs/relay/landing/"
 
 
 class MainMoved(Exception):
@@ -44,6 +42,8 @@ class CommonMain:
 
     def __init__(self, fleet: Fleet, settings: LiveSettings, registry: WorktreeRegistry) -> None:
         self._fleet, self._settings, self._registry = fleet, settings, registry
+        #: What was left at the remote under former names is gone.
+        self._pruned = False
 
     @property
     def remote(self) -> str:
@@ -123,7 +123,7 @@ class CommonMain:
     async def hand_over(self, agent: str, commit: str) -> None:
         """Bring the branch of an agent of this member to the remote. Raises Refusal: something in it looks like a
         secret; GitError."""
-        ref = f"{_LANDING}{ref_component(self._fleet.name)}/{ref_component(agent)}"
+        ref = member_refs(LANDING, self._fleet.room, self._fleet.name) + ref_component(agent)
         settings, at = self._settings.current, self._fleet.name
         if why := await why_it_stays(self._git, settings, commit):
             if why.secret:
@@ -139,13 +139,26 @@ class CommonMain:
                     "brings them. Or make fewer of them: `git reset --soft` and one commit."
                 )
             raise Refusal(f"{agent}'s branch stays at {at}: {why.text}.", fix)
-        await remotes.push_own_refs(self._git, self.remote, {ref: commit})
+        # Those from before refs named their room; every open entry is handed over anew since then.
+        former = (
+            {} if self._pruned else await own_former_refs(self._git, self.remote, LANDING, self._fleet.name)
+        )
+        await remotes.push_own_refs(self._git, self.remote, {**dict.fromkeys(former, ""), ref: commit})
+        self._pruned = True
 
     async def take_over(self, agent: str, commit: str) -> bool:
         """Bring what is to land of an agent here; False: no member has brought it to the remote. Raises GitError."""
         if not await self._has(commit):
-            refs = f"{_LANDING}*/{ref_component(agent)}"
+            refs = member_refs(LANDING, self._fleet.room, "*") + ref_component(agent)
             await remotes.fetch(self._git, self.remote, refs, refs)
+        if not await self._has(commit):
+            # Of members that are not updated yet.
+            there = await remotes.remote_refs(self._git, self.remote, LANDING)
+            former = {
+                former_refs(LANDING, member.name) + ref_component(agent) for member in self._fleet.others
+            }
+            for ref in sorted(there.keys() & former):
+                await remotes.fetch(self._git, self.remote, ref, ref)
         return await self._has(commit)
 
     async def _has(self, commit: str) -> bool:

@@ -19,11 +19,13 @@ import structlog
 
 import relay
 from relay.app.fleet import notices
+from relay.app.fleet.refs import ref_id
 from relay.app.fleet.shared_agents import Place, place_of
 from relay.app.runtime.instance import InstanceRecord, holder_is_dead
 from relay.config.settings import LiveSettings, Settings
 from relay.fleet import members as fleet
 from relay.fleet.members import BEAT_S, LEAD_S, MEMBER, CannotJoin, FleetMember, Joining
+from relay.log.imported import make_replica_id
 from relay.room.dispatch.recovery import take_back
 from relay.room.dispatch.running import RunningTurns
 from relay.room.journal.values import Job
@@ -66,6 +68,8 @@ class Fleet:
         self.lost: Callable[[], None] | None = None
         #: The database has answered no sign of life for as long as a lead lasts.
         self.cut_off = False
+        #: The room's id in the names of refs at a git remote: the same at all members, and another one in each room.
+        self.room = ""
         self._own: FleetMember | None = None
         self._lead: Lead | None = None
         self._turned = asyncio.Event()
@@ -200,13 +204,13 @@ class Fleet:
             tuple(agents),
         )
 
-        async def work(tx: Tx) -> FleetMember:
+        async def work(tx: Tx) -> tuple[FleetMember, str]:
             before = await fleet.members(tx)
             joined = await fleet.join(tx, joining)
             await notices.joined(tx, joined, before, now=await tx.now())
-            return joined
+            return joined, ref_id(await make_replica_id(tx))
 
-        self._own = await self._store.write(work, durable=True)
+        self._own, self.room = await self._store.write(work, durable=True)
         await self.look()
 
     async def tell(self, agents: Sequence[Mapping[str, Any]], url: str = "", port: int = 0) -> str:

@@ -36,10 +36,16 @@ class CommitPart:
 
 
 async def parts_of(
-    tx: Tx, made: MainCommit, person: Lane | None, touches: Sequence[Touch], side: MergedSide, by: str
+    tx: Tx,
+    made: MainCommit,
+    person: Lane | None,
+    touches: Sequence[Touch],
+    side: MergedSide,
+    by: str,
+    member: str = "",
 ) -> list[CommitPart]:
     """Whose doing a commit of the main branch is: what agents wrote first, then what is of the person who made it.
-    `by`: who brought it there."""
+    `by`: who brought it there; `member`: who looks."""
     if (merge := await merge_of_branch(tx, made.commit)) is not None:
         agent = merge.outputs["agent"]
         wrote = await last_tree(tx, agent)
@@ -47,7 +53,7 @@ async def parts_of(
         return [CommitPart(MAIN_LANE, touches, made_of, merged=Merged((agent,), merge.outputs["by"]))]
     if rewind := await _taken_back_by(tx, made.named, made.tree):
         return [CommitPart(MAIN_LANE, touches, rewind)]
-    known = {} if person is None else await committed_edits(tx, touches)
+    known = {} if person is None else await committed_edits(tx, touches, member)
     left = [touch for touch in touches if touch.path not in known]
     writes = await agents_writes(tx, left, side.clean)
     of = await authors_of(tx, writes.values())

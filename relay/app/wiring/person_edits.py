@@ -5,7 +5,8 @@ Invariants:
   what was recorded here is no second write (`relay.timeline.file_changes.committed_edits`);
 - what an agent had written (a squash, a checkout of its branch) is on the main branch's lane, as its commit would be;
 - nobody's files are written. While relay writes there, or a merge or rebase is under way, nothing is looked at;
-- where an agent works in the main checkout itself it is not known whose an edit is, and none is recorded.
+- where an agent works in the main checkout itself it is not known whose an edit is, and none is recorded;
+- each member of a fleet has a main checkout of its own, and compares it with what it knew of that one alone.
 """
 
 from __future__ import annotations
@@ -46,9 +47,15 @@ class PersonEdits:
     """Follows the main checkout. `main` records the main branch."""
 
     def __init__(
-        self, store: Store, registry: WorktreeRegistry, lanes: PersonLanes, main: MainBranchLog
+        self,
+        store: Store,
+        registry: WorktreeRegistry,
+        lanes: PersonLanes,
+        main: MainBranchLog,
+        member: str = "",
     ) -> None:
         self._store, self._registry, self._lanes, self._main = store, registry, lanes, main
+        self._member = member
         self._snapshotter: Snapshotter | None = None
         self._changed = asyncio.Event()
 
@@ -88,7 +95,7 @@ class PersonEdits:
             snapshot = await self._take(main)
             if target is None or snapshot.head.commit != target.commit:
                 return True  # an older commit is looked at: that is no edit
-            known = await self._store.read(lambda tx: last_tree(tx, UNCOMMITTED))
+            known = await self._store.read(lambda tx: last_tree(tx, UNCOMMITTED, member=self._member))
             if known is None or not await self._is_there(known):
                 await self._begin(snapshot)
             elif (stands := await self._counted(known, snapshot)).tree != known.tree:
@@ -118,7 +125,9 @@ class PersonEdits:
         lane = await self._lanes.own()
         await self._keep(snapshot.tree, snapshot.parents, lane)
         await self._store.write(
-            lambda tx: record_tree(tx, lane, UNCOMMITTED, snapshot.tree, commit=snapshot.head.commit)
+            lambda tx: record_tree(
+                tx, lane, UNCOMMITTED, snapshot.tree, commit=snapshot.head.commit, member=self._member
+            )
         )
 
     async def _record(self, known: KnownTree, snapshot: Snapshot) -> None:
@@ -171,6 +180,7 @@ class PersonEdits:
                 before=before,
                 after=after,
                 worktree=UNCOMMITTED,
+                member=self._member,
                 commit=head.commit,
                 branch=head.branch,
                 parents=causes,

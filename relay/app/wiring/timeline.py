@@ -12,12 +12,12 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 import structlog
 
-from relay.airspace.worktrees.lifecycle import ABORTED, RESTORED, TAKEN_IN
+from relay.airspace.worktrees.lifecycle import ABORTED, RESTORED, TAKEN_IN, is_ancestor
 from relay.airspace.worktrees.lifecycle import CHANGED as WORKTREE_CHANGED
 from relay.airspace.worktrees.registry import WorktreeRegistry
 from relay.app.wiring.commit_parts import parts_of
@@ -55,9 +55,10 @@ from relay.timeline.file_changes import (
     record_tree,
 )
 from relay.timeline.handoffs.journal import held_trees
-from relay.timeline.projection import KnownTree, last_tree
+from relay.timeline.projection import KnownTree, last_tree, recorded_commits
 from relay.timeline.reading import MAIN_LANE, Filter, page
 from relay.timeline.rewind.history import GIVEN_UP, REDONE, REWOUND, UNDONE
+from relay.timeline.rewind.tree_entries import existing
 from relay.verification import journal as verifications
 
 log = structlog.get_logger(__name__)
@@ -70,16 +71,24 @@ PRUNE_EVERY_S = 3600.0
 
 
 class TimelineRecording:
-    """Records the turns' changes, and those of the main branch. `registry`: the room's worktrees."""
+    """Records the turns' changes, and those of the main branch. `registry`: the room's worktrees; `others`: has the
+    room other members?"""
 
-    def __init__(self, store: Store, registry: WorktreeRegistry, settings: LiveSettings) -> None:
-        self._store, self._registry, self._settings = store, registry, settings
+    def __init__(
+        self,
+        store: Store,
+        registry: WorktreeRegistry,
+        settings: LiveSettings,
+        others: Callable[[], bool] = lambda: False,
+    ) -> None:
+        self._store, self._registry, self._settings, self._others = store, registry, settings, others
+        self._member = settings.current.member
         self._catching_up = asyncio.Lock()
         #: Up to which place in the log the agent of a running turn is told what was taken back.
         self._told_until: dict[str, int] = {}
         self.tools = ToolTouches(store, registry, self)
         self._people = PersonLanes(registry, settings)
-        self.edits = PersonEdits(store, registry, self._people, self)
+        self.edits = PersonEdits(store, registry, self._people, self, self._member)
 
     # -- turns
 
@@ -245,12 +254,24 @@ class TimelineRecording:
                     )
                 )
                 return
+            if self._others() and await self._is_behind(known, target.commit):
+                return
             id = known.event
             event = await self._store.read(lambda tx: events.get(tx, id))
             if event is not None and event.branch not in (None, target.name):
                 known = await self._record_switch(known, event.branch, target.name, target.commit)
             if known.commit != target.commit:
                 await self._record_commits(known, target.commit, target.name)
+
+    async def _is_behind(self, known: KnownTree, commit: str) -> bool:
+        """Has another member brought the main branch, as the log knows it, further than this clone?"""
+        if known.commit is None or known.commit == commit:
+            return False
+        if await existing(self._git, {known.commit}) != {known.commit}:
+            return True
+        if await is_ancestor(self._git, commit, known.commit):
+            return True
+        return commit in await self._store.read(lambda tx: recorded_commits(tx, MAIN, [commit]))
 
     async def _record_switch(self, known: KnownTree, before: str | None, branch: str, head: str) -> KnownTree:
         """What was committed on the former branch, then the switch; gives where on this one it came to."""
@@ -289,7 +310,7 @@ class TimelineRecording:
     ) -> None:
         side = await merged_side(self._git, made, self._registry.room.join)
         touches = await self._touches(before, made.tree)
-        parts = await self._store.read(lambda tx: parts_of(tx, made, person, touches, side, by))
+        parts = await self._store.read(lambda tx: parts_of(tx, made, person, touches, side, by, self._member))
         tree = made.tree
         if len(parts) > 1:
             brought, own = parts

@@ -12,19 +12,22 @@ from relay.airspace.shared.shared_work import SharedWork, of_json
 from relay.airspace.worktrees.working_sets import WorkingSetSource
 from relay.app.fleet.branches import FleetBranches
 from relay.config.settings import LiveSettings
+from relay.git.remotes import push_own_refs
 from relay.log.encoding import dumps, loads
 from tests.git.repository import Room, commit, git, lines, repository
 
+OWN = "refs/relay/fleet/0123abcd/laptop%3a%7e%2fx/"
+FORMER = "refs/relay/fleet/laptop%3a%7e%2fx/"
 SECRET = "token = 'ghp_" + "a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8'\n"
 
 
 class Place:
     """A clone with one agent, as one member has it."""
 
-    def __init__(self, folder: Path, name: str, agent: str) -> None:
+    def __init__(self, folder: Path, name: str, agent: str, room: str = "0123abcd") -> None:
         self.room = Room(folder, agent, storage="postgres", fleet={"name": name})
         self.agent = agent
-        self.branches = FleetBranches(LiveSettings(self.room.settings), self.room.registry)
+        self.branches = FleetBranches(LiveSettings(self.room.settings), self.room.registry, lambda: room)
         turns = SimpleNamespace(working=dict, agents=lambda: [agent])
         self.source = WorkingSetSource(self.room.registry, turns)
 
@@ -72,7 +75,7 @@ async def test_a_branch_comes_to_the_other_member_and_git_tries_it(places: tuple
     assert not one.branches.has(work) and one.branches.wants([work])
     heads = git(bare, "for-each-ref", "refs/heads/")
     assert await one.push() and one.branches.has(work) and not one.branches.wants([work])
-    assert refs(bare) == {"refs/relay/fleet/laptop%3a%7e%2fx/AVA": work.commit}
+    assert refs(bare) == {f"{OWN}AVA": work.commit}
     assert git(bare, "for-each-ref", "refs/heads/") == heads
 
     await two.own()
@@ -127,7 +130,7 @@ async def test_what_looks_like_a_secret_stays_and_what_fails_is_tried_again(
     assert one.branches.trouble.startswith("The agents' branches cannot be pushed: ")
     moved.rename(bare)
     assert await one.push() and one.branches.trouble == ""
-    assert list(refs(bare)) == ["refs/relay/fleet/laptop%3a%7e%2fx/AVA"]
+    assert list(refs(bare)) == [f"{OWN}AVA"]
 
 
 async def test_what_has_landed_at_the_remote_is_not_looked_at_again(
@@ -154,3 +157,40 @@ async def test_without_a_remote_nothing_is_pushed_or_waited_for(places: tuple[Pa
     assert await one.push() and one.branches.trouble == ""
     work = await one.own()
     assert not one.branches.has(work) and not one.branches.will_have(work)
+
+
+async def test_two_rooms_with_members_of_one_name_leave_each_others_refs(
+    places: tuple[Path, Place, Place], tmp_path: Path
+) -> None:
+    bare, one, _ = places
+    git(tmp_path, "clone", "-q", str(bare), "other")
+    other = Place(tmp_path / "other", "laptop:~/x", "AVA", room="89efcdab")
+    await other.room.open()
+    for place, mark in ((one, " one"), (other, " other")):
+        (place.room.at("AVA") / "a.py").write_text(lines(1, 20, mark))
+    assert await one.push() and await other.push()
+    ref = "refs/relay/fleet/89efcdab/laptop%3a%7e%2fx/AVA"
+    expected = {f"{OWN}AVA": (await one.own()).commit, ref: (await other.own()).commit}
+    assert refs(bare) == expected
+    # A daemon that has just started asks what is there.
+    again = FleetBranches(LiveSettings(one.room.settings), one.room.registry, lambda: "0123abcd")
+    assert await again.push([]) and refs(bare) == {ref: expected[ref]}
+
+
+async def test_refs_that_do_not_name_the_room_go_with_the_first_push_and_are_fetched_until_then(
+    places: tuple[Path, Place, Place],
+) -> None:
+    bare, one, two = places
+    (one.room.at("AVA") / "a.py").write_text(lines(1, 20, " ava"))
+    work = await one.own()
+    alternate = {"GIT_ALTERNATE_OBJECT_DIRECTORIES": str(one.room.registry.scratch.folder / "objects")}
+    assert one.room.registry.main is not None
+    before = replace(one.room.registry.main.git, env=alternate)
+    # What goes deeper is of a room, whatever its id.
+    deeper = f"{FORMER}laptop/AVA"
+    await push_own_refs(
+        before, str(bare), dict.fromkeys([f"{FORMER}AVA", f"{FORMER}GONE", deeper], work.commit)
+    )
+    pushed = replace(work, pushed=True, member="laptop:~/x")
+    assert list(await two.branches.fetch([pushed])) == [work.commit]
+    assert await one.push() and set(refs(bare)) == {f"{OWN}AVA", deeper}
