@@ -14,6 +14,7 @@ import socket
 import subprocess
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
@@ -119,6 +120,9 @@ class Machine:
         return aiohttp.ClientSession(connector=connector, **more)
 
     def end(self) -> None:
+        # By its name: the kernel takes what is in a namespace away a while after the namespace's end.
+        with suppress(RuntimeError):
+            command("ip", "link", "del", self.name)
         self._door.shutdown()
         self.holder.kill()
         self.holder.wait()
@@ -158,3 +162,10 @@ def machines(names: Mapping[str, int]) -> dict[str, Machine]:
     """Machines of these names and numbers, on a new switch."""
     make_switch()
     return {name: Machine(name, number) for name, number in names.items()}
+
+
+def end(places: Mapping[str, Machine]) -> None:
+    """Take the machines and their switch away: others may be made then."""
+    for machine in places.values():
+        machine.end()
+    command("ip", "link", "del", _BRIDGE)

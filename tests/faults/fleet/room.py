@@ -15,7 +15,7 @@ from pathlib import Path
 import aiohttp
 
 from tests import postgres
-from tests.faults.fleet import cage, checks
+from tests.faults.fleet import cage, checks, network
 from tests.faults.fleet.members import Member, all_well
 from tests.faults.fleet.network import Machine, machines
 from tests.faults.fleet.people import Person, Told, append_by_hand
@@ -259,8 +259,7 @@ async def fleets(
             await fleet.end()
         if servers is not None:
             await servers.end()
-        for machine in places.values():
-            machine.end()
+        network.end(places)
 
 
 def _member(machine: Machine, dsn: str, notes: Path, lease_s: float | None) -> Member:

@@ -14,7 +14,7 @@ import sys
 import time
 from contextlib import suppress
 
-from tests.faults.fleet import cage
+from tests.faults.fleet import cage, network
 from tests.faults.fleet.members import Member
 from tests.faults.fleet.network import Cut, Machine, command, machines
 
@@ -50,8 +50,7 @@ def main() -> int:
         member.process.send_signal(signal.SIGKILL)
         found["ended"] = member.process.wait()
     finally:
-        for machine in places.values():
-            machine.end()
+        network.end(places)
     print(json.dumps(found))
     return 0
 
