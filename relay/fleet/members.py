@@ -41,10 +41,23 @@ class MemberState(StrEnum):
     LEFT = "left"
 
 
+class Main(StrEnum):
+    """What the main branch of a member's clone is to the others."""
+
+    #: That of the common git remote.
+    SHARED = "shared"
+    NO_CLONE = "no_clone"
+    NO_REMOTE = "no_remote"
+    #: Its own: `fleet.push_main` is false.
+    OWN = "own"
+    UNTOLD = ""
+
+
 @dataclass(frozen=True, slots=True)
 class FleetMember:
     """One relay as the database has it. `agents`: what it tells of each of its agents. Times are Unix seconds of the
-    server's clock; `clock_offset_s`: the server's clock less the member's."""
+    server's clock; `clock_offset_s`: the server's clock less the member's. `cannot_land`: why it can land nothing,
+    empty = it can, None = it has not told."""
 
     name: str
     incarnation: int
@@ -62,6 +75,8 @@ class FleetMember:
     heartbeat_at: float
     clock_offset_s: float = 0.0
     clock_said: bool = False
+    main: Main = Main.UNTOLD
+    cannot_land: str | None = None
 
     @property
     def wrong_clock(self) -> bool:
@@ -90,6 +105,7 @@ class FleetMember:
                 "state": MemberState(row["state"]),
                 "agents": tuple(loads(row["agents"])),
                 "clock_said": bool(row["clock_said"]),
+                "main": Main(row["main"]),
             }
         )
 
@@ -107,6 +123,7 @@ class FleetMember:
             "heartbeat_at": self.heartbeat_at,
             "clock_offset_s": round(self.clock_offset_s, 3),
             "agents": [agent["name"] for agent in self.agents],
+            "cannot_land": self.cannot_land or "",
         }
 
 
@@ -152,6 +169,20 @@ async def leader(tx: Tx, now: float) -> str:
 def agents_of_live(members: Iterable[FleetMember]) -> frozenset[str]:
     """The agents that a live one of these has. Pure."""
     return frozenset(str(agent["name"]) for member in members if member.live for agent in member.agents)
+
+
+def without_remote(own: str, main: Main, known: Iterable[FleetMember], remote: str) -> str:
+    """What is wrong with a clone that lacks the remote by which others share main, and what to do; '' = nothing. Also
+    where those are away or were stopped: what lands here alone parts main from theirs. Pure."""
+    sharing = [other.name for other in known if other.name != own and other.main is Main.SHARED]
+    if main is not Main.NO_REMOTE or not sharing:
+        return ""
+    names = ", ".join(sharing)
+    return (
+        f"The clone of {own} has no git remote `{remote}`, by which main is shared with {names}, so {own} lands "
+        f"nothing. `git remote add {remote} ADDRESS` there adds it: `git remote get-url {remote}` in the clone of "
+        f"{sharing[0]} says the ADDRESS."
+    )
 
 
 def refusal(new: Joining, known: Iterable[FleetMember]) -> str:
@@ -235,7 +266,7 @@ async def tell(tx: Tx, member: FleetMember, what: str) -> None:
 
 
 async def beat(tx: Tx, name: str, incarnation: int, offset_s: float) -> Beat:
-    """A sign of life; it renews the lead, or takes one that is free."""
+    """A sign of life; it renews the lead, or takes one that is free: who cannot land leaves that to who can."""
     row = await tx.one(Q.beat, name=name, incarnation=incarnation, offset_s=offset_s, lease_s=LEAD_S)
     assert row is not None
     return Beat(**row)
@@ -308,6 +339,23 @@ async def publish(
         port=port,
     )
     await tell(tx, member, "changed")
+
+
+async def tell_landing(tx: Tx, member: FleetMember, main: Main, cannot_land: str | None) -> None:
+    """Tell the others what a landing finds at this member."""
+    await tx.execute(
+        Q.set_landing,
+        name=member.name,
+        incarnation=member.incarnation,
+        main=str(main),
+        cannot_land=cannot_land,
+    )
+    await tell(tx, member, "changed")
+
+
+async def give_up(tx: Tx, name: str, incarnation: int) -> bool:
+    """End the lead of this daemon, where another member that can land is there to take it; is it ended?"""
+    return bool(await tx.execute(Q.give_up, name=name, incarnation=incarnation, lease_s=LEAD_S))
 
 
 async def forget(tx: Tx, name: str) -> FleetMember | None:

@@ -5,13 +5,12 @@ from __future__ import annotations
 import asyncio
 import json
 import re
-import shutil
 import subprocess
 from pathlib import Path
 from typing import Any
 
 from tests.e2e.conftest import Open
-from tests.e2e.test_fleet import fleet_of, leads, said
+from tests.e2e.test_fleet import fleet_of, leads
 from tests.e2e.test_landing import landed
 from tests.git.repository import commit, git
 from tests.outside import Json, Outside, agent, eventually
@@ -265,29 +264,6 @@ async def test_a_branch_waits_while_its_member_is_away_and_lands_when_it_is_back
     entry = await landed(one, "BRAVO")
     assert main_of(tmp_path / "common.git") == entry["commit"]
     await has(one, "bravo.py")
-
-
-async def test_a_leader_without_a_clone_says_once_what_to_do_and_the_next_one_lands(
-    open_room: Open, tmp_path: Path
-) -> None:
-    one, two = await members_of(open_room, tmp_path, "ALFA", "BRAVO", start=False)
-    shutil.rmtree(code(one))
-    await one.start()
-    await two.start()
-    assert await leads(one, "M1")
-    await changed(two, "BRAVO")
-    await two.post("/land @BRAVO")
-
-    async def looked_at() -> Json | None:
-        queue = (await two.get("/api/landing"))["queue"]
-        return next((each for each in queue if each["at_commit"] and "M1 leads" in each["note"]), None)
-
-    await eventually(looked_at, "BRAVO's work to be looked at, and to wait")
-    told = [line for line in await said(two) if "M1 leads, and has no clone" in line]
-    assert len(told) == 1 and "or stop it: then another member leads" in told[0], told
-    assert (await one.script("stop.sh")).code == 0
-    await landed(two, "BRAVO")
-    await has(two, "bravo.py")
 
 
 async def test_a_conflict_with_main_is_settled_at_the_leader_and_lands_by_the_queue(

@@ -28,6 +28,7 @@ ALSO = {
     ("fleet", "members"): "all relays of the room, a few",
     ("fleet", "leader"): "one row",
     ("fleet", "resign"): "one row",
+    ("fleet", "give_up"): "one row",
     ("fleet", "work_versions"): "of all agents of the others, a few",
     ("fleet", "picture"): "one row",
     ("timeline", "clear_touches"): "empties the table",

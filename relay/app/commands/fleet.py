@@ -91,6 +91,8 @@ def _listed(answer: Json) -> str:
 def _row(member: Json, now: float) -> list[str]:
     state = {MemberState.LIVE: "here", MemberState.AWAY: "no sign of life", MemberState.LEFT: "stopped"}
     told = state[MemberState(member["state"])] + (", leads" if member["leader"] else "")
+    if member["cannot_land"] and MemberState(member["state"]) is MemberState.LIVE:
+        told += ", cannot land"
     heard = rough_duration(max(0.0, now - member["heartbeat_at"]))
     since = time.strftime("%Y-%m-%d %H:%M", time.localtime(member["joined_at"]))
     agents = ", ".join(member["agents"]) or "no agents"

@@ -23,6 +23,7 @@ from relay.app.fleet.fleet import Fleet
 from relay.app.fleet.refs import LANDING, former_refs, member_refs, own_former_refs
 from relay.config.command_line import command
 from relay.config.settings import LiveSettings
+from relay.fleet.members import Main
 from relay.git import remotes
 from relay.git.kept_snapshots import ref_component
 from relay.git.run import Git, GitError
@@ -44,6 +45,10 @@ class CommonMain:
         self._fleet, self._settings, self._registry = fleet, settings, registry
         #: What was left at the remote under former names is gone.
         self._pruned = False
+        #: Why main here did not follow the remote's when that was tried last.
+        self._behind = ""
+        #: Main here, and the work that could not land on it for files in this checkout that git does not know.
+        self._in_the_way: tuple[str, str] | None = None
 
     @property
     def remote(self) -> str:
@@ -59,14 +64,48 @@ class CommonMain:
         assert self._registry.main is not None
         return self._registry.main.git
 
+    async def kind(self) -> Main:
+        """What main here is to the other members, should there be some."""
+        if self._registry.main is None:
+            return Main.NO_CLONE
+        if not self._settings.current.fleet.push_main:
+            return Main.OWN
+        return Main.SHARED if await remotes.is_remote(self._git, self.remote) else Main.NO_REMOTE
+
     async def is_shared(self) -> bool:
         """Does this member share main with others? If not, it lands here alone, as in a room of one relay."""
-        return (
-            bool(self._fleet.others)
-            and self._settings.current.fleet.push_main
-            and self._registry.main is not None
-            and await remotes.is_remote(self._git, self.remote)
-        )
+        return bool(self._fleet.others) and await self.kind() is Main.SHARED
+
+    async def stay_whole(self) -> None:
+        """Raise Refusal where a landing here alone would part main from what others share."""
+        if why := self._fleet.without_remote(await self.kind()):
+            raise Refusal(why)
+
+    async def cannot_land(self, merger: Callable[[], Awaitable[BranchMerger]]) -> str:
+        """Why this member can land nothing, as far as that is known; empty: it can."""
+        if self._registry.main is None:
+            return self.no_clone(self._registry.trouble)
+        try:
+            await self.stay_whole()
+            _, here = await (await merger()).target(moves=True)
+            if self._in_the_way is not None:
+                before, work = self._in_the_way
+                if before == here and (paths := await self._unknown_files(here, work)):
+                    return f"{self.folder} has untracked files where what lands would write: {some_paths(paths)}."
+                self._in_the_way = None
+        except Refusal as refusal:
+            return str(refusal)
+        except GitError as error:
+            return f"git does not read {self.folder}: {error.last_words}"
+        return self._behind if await self.is_shared() else ""
+
+    def note_in_the_way(self, here: str, work: str) -> None:
+        """A person's files here are in the way of this work, which others may be able to land."""
+        self._in_the_way = (here, work)
+
+    async def _unknown_files(self, before: str, after: str) -> list[str]:
+        assert self._registry.main is not None
+        return await in_the_way(self._registry.scratch, self._registry.main, before, after)
 
     def is_shared_agent(self, agent: str) -> bool:
         """Do other members have this agent beside this one?"""
@@ -91,8 +130,8 @@ class CommonMain:
         if not self._fleet.others:
             return trouble
         return (
-            f"{self._fleet.name} leads, and has no clone to land in. Start it in a clone of the code, or stop it: "
-            f"then another member leads, and lands. {trouble}"
+            f"{self._fleet.name} has no clone to land in. Start it in a clone of the code, or have another member "
+            f"lead, which lands then. {trouble}"
         )
 
     async def too(self, agent: str) -> tuple[str, ...]:
@@ -114,6 +153,10 @@ class CommonMain:
             )
         if not self._settings.current.fleet.push_main:
             return f"{where}, and `fleet.push_main` is false: nothing is landed by the remote `{self.remote}`"
+        if home is not None and home.live and home.main is Main.NO_REMOTE:
+            return f"{where}, which has no git remote `{self.remote}`: it comes when that is added there"
+        if home is not None and home.live and home.main is Main.OWN:
+            return f"{where}, where `fleet.push_main` is false: it comes when that is true"
         if home is not None and not home.live:
             return f"{where}, which is away: it is brought here when {home.name} is here again"
         return ""
@@ -169,6 +212,15 @@ class CommonMain:
     async def follow(self, merger: Callable[[], Awaitable[BranchMerger]]) -> str:
         """Bring the main branch here, and its files, to where it is at the remote; its commit. Raises Refusal, which
         says what a person has to do, and GitError."""
+        try:
+            main = await self._followed(merger)
+        except Refusal as refusal:
+            self._behind = str(refusal)
+            raise
+        self._behind = ""
+        return main
+
+    async def _followed(self, merger: Callable[[], Awaitable[BranchMerger]]) -> str:
         into, here = await (await merger()).target(moves=True)
         there = await self._seen(into)
         while there != here:
@@ -207,11 +259,10 @@ class CommonMain:
         return f"{MAINS}{ref_component(self.remote)}/{into}"
 
     async def _forward(self, merger: BranchMerger, into: str, here: str, there: str) -> None:
-        registry, top = self._registry, self.folder
-        assert registry.main is not None
         if here == there:
             return
-        if paths := await in_the_way(registry.scratch, registry.main, here, there):
+        if paths := await self._unknown_files(here, there):
+            top = self.folder
             raise Refusal(
                 f"{top} cannot follow {into}: files that git does not know are in the way: {some_paths(paths)}.",
                 "Move them away first.",

@@ -24,7 +24,7 @@ from relay.app.fleet.shared_agents import Place, place_of
 from relay.app.runtime.instance import InstanceRecord, holder_is_dead
 from relay.config.settings import LiveSettings, Settings
 from relay.fleet import members as fleet
-from relay.fleet.members import BEAT_S, LEAD_S, MEMBER, CannotJoin, FleetMember, Joining
+from relay.fleet.members import BEAT_S, LEAD_S, MEMBER, CannotJoin, FleetMember, Joining, Main
 from relay.log.imported import make_replica_id
 from relay.room.dispatch.recovery import take_back
 from relay.room.dispatch.running import RunningTurns
@@ -100,8 +100,14 @@ class Fleet:
     def as_json(self) -> dict[str, Any]:
         """The `fleet` of GET /api/state: who shares the room; without members it has one relay."""
         members = [member.as_json(self.leader) for member in self.members]
-        remote = {"name": self._settings.current.fleet.remote, "trouble": self.remote_trouble}
+        own = next((member.main for member in self.members if member.name == self.name), Main.UNTOLD)
+        trouble = self.without_remote(own) or self.remote_trouble
+        remote = {"name": self._settings.current.fleet.remote, "trouble": trouble}
         return {"name": self.name, "leader": self.leader, "members": members, "remote": remote}
+
+    def without_remote(self, main: Main) -> str:
+        """As `relay.fleet.members.without_remote`, of this member."""
+        return fleet.without_remote(self.name, main, self.members, self._settings.current.fleet.remote)
 
     def home_of(self, agent: str) -> FleetMember | None:
         """The other member where this agent lives; None where it lives here, or nowhere."""
@@ -227,6 +233,26 @@ class Fleet:
             return str(error)
         self._own = told
         return ""
+
+    async def tell_landing(self, main: Main, cannot_land: str | None) -> None:
+        """Tell the others what a landing finds here."""
+        own = self._own
+        if own is not None:
+            await self._store.write(lambda tx: fleet.tell_landing(tx, own, main, cannot_land))
+
+    async def give_up_lead(self) -> None:
+        """Leave the lead to a member that can land, where there is one."""
+        own = self._own
+        if own is None or not self.leads:
+            return
+
+        async def work(tx: Tx) -> bool:
+            if given := await fleet.give_up(tx, own.name, own.incarnation):
+                await notices.gave_up(tx, own, now=await tx.now())
+            return given
+
+        if await self._store.write(work):
+            self._set_lead(None)
 
     async def leave(self) -> None:
         """This daemon stops."""

@@ -45,6 +45,11 @@ async def gone(
     await _say(tx, member, "gives no sign of life", now, waits)
 
 
+async def gave_up(tx: Tx, member: FleetMember, *, now: float) -> None:
+    """A member that cannot land has left the lead to one that can."""
+    await _say(tx, member, "cannot land what waits, and leaves the lead to one that can", now, "")
+
+
 async def clock(tx: Tx, member: FleetMember, *, now: float) -> None:
     """A member's clock has become wrong. That it is right again is no news: nothing depends on it."""
     if not member.wrong_clock:

@@ -159,6 +159,19 @@ async def ask_repair(context: CheckContext) -> list[dict[str, Any]]:
         raise OSError(str(error) or type(error).__name__) from None
 
 
+async def fleet_trouble(context: CheckContext) -> str | None:
+    """What the live daemon says of the fleet's git remote (GET /api/state); None: it cannot be asked."""
+    url = address(context) if context.live else None
+    if url is None:
+        return None
+    try:
+        limit = aiohttp.ClientTimeout(total=ANSWER_S)
+        status, body = await _asked("GET", f"{url}/api/state", token(context), limit)
+        return str(json.loads(body)["fleet"]["remote"]["trouble"]) if status == 200 else None
+    except (TimeoutError, aiohttp.ClientError, OSError, ValueError, KeyError, TypeError):
+        return None
+
+
 def lock(context: CheckContext) -> Check:
     """The single-instance record and the pid file."""
     path, seen = context.settings.lock_path, []

@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from relay.airspace.pair_facts import SemanticConflict
 from relay.airspace.worktrees.branch_updates import BranchUpdates
 from relay.airspace.worktrees.lifecycle import is_ancestor
-from relay.airspace.worktrees.merging.merge_into_main import BranchMerger
+from relay.airspace.worktrees.merging.merge_into_main import IN_THE_WAY, BranchMerger
 from relay.airspace.worktrees.merging.proposal import MergeSource, Proposal
 from relay.airspace.worktrees.registry import WorktreeRegistry
 from relay.airspace.worktrees.room import Unchecked
@@ -71,6 +71,8 @@ class LandingGit:
 
     async def main(self) -> str:
         """The main branch's commit, which is the remote's in a fleet. Raises Refusal: it cannot be moved now."""
+        if self._common is not None:
+            await self._common.stay_whole()
         if self._common is None or not await self._common.is_shared():
             return (await (await self.merger()).target(moves=True))[1]
         return await self._common.follow(self.merger)
@@ -121,7 +123,13 @@ class LandingGit:
                 message = f"{entry.branch} has lost the commit {entry.at_commit[:9]} that was to land."
                 raise Refusal(message, f"`/land @{entry.agent}` lands what it has now.", code="rewritten")
             source = self._source(entry, worktree)
-        merged = await (await self.merger()).merge_onto(source, entry.asker, onto)
+        merger = await self.merger()
+        try:
+            merged = await merger.merge_onto(source, entry.asker, onto)
+        except Refusal as refusal:
+            if refusal.code == IN_THE_WAY and self._common is not None:
+                self._common.note_in_the_way((await merger.target())[1], entry.at_commit)
+            raise
         return Link(entry, merged.commit, merged.proposal.tree, merged.proposal)
 
     async def joined(self, link: Link) -> list[list[str]]:

@@ -1,7 +1,8 @@
 """What each member of a fleet does for the landing queue, whoever leads: it looks at the work of its own agents that
-is to land and brings it to the common remote, and follows main when something has landed.
+is to land and brings it to the common remote, follows main when something has landed, and says whether it could land.
 
-Invariant: nothing here decides what lands; that is the queue's, which the leader runs.
+Invariant: nothing here decides what lands; that is the queue's, which the leader runs. Who leads and cannot land
+leaves the lead to a member that can.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from relay.app.fleet.common_main import CommonMain
 from relay.app.fleet.fleet import Fleet
 from relay.app.verification.landing_git import LandingGit
 from relay.app.verification.landing_pin import LandingPins
+from relay.fleet.members import Main
 from relay.git.run import GitError
 from relay.model import Refusal
 from relay.room.journal import ledger
@@ -28,6 +30,8 @@ log = structlog.get_logger(__name__)
 #: Seconds between two looks: while work of this member is to land, and else. Between two at the remote, where nothing
 #: has landed that is not here.
 SOON_S, IDLE_S, REMOTE_S = 1.0, 10.0, 30.0
+#: Seconds for which a member cannot land before it says so, and leaves the lead to another.
+UNABLE_S = 4.0
 #: Entries that are over which are looked at: those that landed since the last look are among them.
 _ENDED = 50
 
@@ -53,6 +57,9 @@ class LandingHandover:
         self._settled: set[int] = set()
         #: Why main here does not follow, as it was said last.
         self._said = ""
+        #: Since when this member cannot land (monotonic), and what the others were told of that, as which member.
+        self._unable_at: float | None = None
+        self._told: tuple[int, Main, str | None] | None = None
 
     async def run(self) -> None:
         """For ever."""
@@ -70,8 +77,11 @@ class LandingHandover:
 
     async def step(self) -> bool:
         """Is there work of this member that is still to be brought?"""
-        if not self._registry.surveyed.is_set() or not await self._common.is_shared():
+        if not self._registry.surveyed.is_set():
             return False
+        soon = await self._tell()
+        if not await self._common.is_shared():
+            return soon
         open_ = await self._store.read(journal.open_entries)
         ended = await self._store.read(lambda tx: journal.newest_ended(tx, _ENDED))
         landed = [
@@ -89,7 +99,28 @@ class LandingHandover:
             known = self._brought.get(entry.agent) == entry.at_commit or entry.state is EntryState.ASKED
             if not known and await self._pins.brought(entry, entry.at_commit):
                 self._brought[entry.agent] = entry.at_commit
-        return bool(asked)
+        return soon or bool(asked)
+
+    async def _tell(self) -> bool:
+        """Tell the others whether this member can land; where it leads and cannot, leave the lead to one that can. Is
+        that to be looked at again soon?"""
+        main, why = await self._common.kind(), await self._common.cannot_land(self._git.merger)
+        if not why:
+            self._unable_at = None
+        elif self._unable_at is None:
+            self._unable_at = time.monotonic()
+        unable = self._unable_at is not None and time.monotonic() - self._unable_at >= UNABLE_S
+        # What passes by itself is not told.
+        said = why if unable or not why else self._told and self._told[2]
+        told = (self._fleet.incarnation, main, said)
+        if told != self._told:
+            await self._fleet.tell_landing(main, said)
+            self._told = told
+        if not why or not self._fleet.leads or not await self._store.read(journal.open_entries):
+            return bool(why) and not unable
+        if unable:
+            await self._fleet.give_up_lead()
+        return True
 
     async def catch_up(self) -> None:
         """Before a turn: bring main here to what has landed, so that the turn begins there. What cannot be now is

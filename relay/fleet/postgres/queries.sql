@@ -1,6 +1,6 @@
 -- name: members
 SELECT name, incarnation, holder, state, host, folder, port, url, version, protocol, fits, agents, joined_at,
-  heartbeat_at, clock_offset_s, clock_said
+  heartbeat_at, clock_offset_s, clock_said, main, cannot_land
 FROM fleet_members ORDER BY joined_at, name
 
 -- name: put_member
@@ -11,7 +11,7 @@ VALUES (:name, :incarnation, :holder, 'live', :host, :folder, :port, :url, :vers
 ON CONFLICT (name) DO UPDATE SET incarnation = excluded.incarnation, holder = excluded.holder, state = 'live',
   host = excluded.host, folder = excluded.folder, port = excluded.port, url = excluded.url,
   version = excluded.version, protocol = excluded.protocol, fits = excluded.fits, agents = excluded.agents,
-  joined_at = excluded.joined_at, heartbeat_at = excluded.heartbeat_at
+  joined_at = excluded.joined_at, heartbeat_at = excluded.heartbeat_at, cannot_land = NULL
 
 -- name: set_state
 UPDATE fleet_members SET state = :state, heartbeat_at = CASE WHEN CAST(:now AS double precision) IS NULL
@@ -24,6 +24,9 @@ UPDATE fleet_members SET clock_said = :said WHERE name = :name AND incarnation =
 -- name: set_told
 UPDATE fleet_members SET agents = :agents, url = :url, port = :port WHERE name = :name AND incarnation = :incarnation
 
+-- name: set_landing
+UPDATE fleet_members SET main = :main, cannot_land = :cannot_land WHERE name = :name AND incarnation = :incarnation
+
 -- name: forget_member
 DELETE FROM fleet_members WHERE name = :name AND state <> 'live'
 
@@ -32,6 +35,12 @@ SELECT beats, leader, epoch, leads, now FROM relay_fleet_beat(:name, :incarnatio
 
 -- name: resign
 UPDATE fleet_leader SET until = 0 WHERE member = :name AND incarnation = :incarnation
+
+-- name: give_up
+UPDATE fleet_leader SET until = 0
+WHERE member = :name AND incarnation = :incarnation AND until > 0 AND EXISTS (
+  SELECT FROM fleet_members o
+  WHERE o.name <> :name AND o.state = 'live' AND o.cannot_land = '' AND o.heartbeat_at >= relay_now() - :lease_s)
 
 -- name: leader
 SELECT member, epoch, until FROM fleet_leader

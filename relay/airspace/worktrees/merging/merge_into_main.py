@@ -43,6 +43,8 @@ from relay.model import Refusal
 
 #: Bytes of a difference that a proposal shows.
 MOST_DIFF = 262_144
+#: The code of the refusal for files of the main checkout that git does not know.
+IN_THE_WAY = "in_the_way"
 
 
 async def refuse_filtered(git: Git, before: str, tree: str, what: str, fix: str) -> None:
@@ -264,6 +266,7 @@ class BranchMerger:
             raise Refusal(
                 f"{self._main.top} has untracked files where the merge would write: {some_paths(there)}.",
                 "Move them away first.",
+                code=IN_THE_WAY,
             )
         settled = tuple(part.id for part in merged.parts if part.settled)
         tree = _MergedTree(git, branch, into, main, merged.tree, changed, merged.joined, settled)
