@@ -10,6 +10,7 @@ from typing import Any
 
 from relay.airspace.advisories.protocol import AdvisoryProtocol
 from relay.airspace.worktrees.registry import WorktreeRegistry
+from relay.airspace.worktrees.view import elsewhere, with_work
 from relay.config.settings import LiveSettings
 from relay.faces.worktrees import rows_of
 from relay.git.diff import changed_files, unified
@@ -100,32 +101,33 @@ class LandingView:
 
     async def plan(self, agents: Sequence[str] = ()) -> list[Json]:
         """What would be put into the queue for these agents, all with work where none is named, in the order in
-        which it would be tested: `[{agent, branch, merges, paths, files, policies, needs_approval, why}]`. `why`: why
-        it would not land, empty = it may. Raises Refusal for an agent without a worktree."""
+        which it would be tested: `[{agent, member, branch, merges, collides, files, policies, needs_approval, why}]`.
+        `member`: the other member where it is, None = it is here; `why`: why it would not land, empty = it may.
+        Raises Refusal for an agent without a worktree."""
+        registry = self._registry
         for agent in agents:
-            if self._registry.find(agent) is None:
+            if registry.find(agent) is None and elsewhere(registry, agent) is None:
                 raise Refusal(f"{agent} has no worktree, so there is no branch of it to land.")
         trouble, policies = "", tuple[Policy, ...]()
         try:
             policies = await self._policies.all()
         except (BadPolicies, OSError) as error:
             trouble = f"the policies cannot be used: {error}"
-        shown, order = await rows_of(self._registry, self._protocol)
+        shown, order = await rows_of(registry, self._protocol)
+        wanted = agents or with_work(registry)
+        # Of an agent that several members have, one row: that with work, and here.
+        ranked = sorted(shown, key=lambda row: (bool(row["files"]), row["member"] is None))
+        rows = {row["agent"]: row for row in ranked if row["agent"] in wanted}
         place = {step["agent"]: at for at, step in enumerate(order)}
         merge_test = ["merge.test"] if self._settings.current.merge.test else []
         plan = []
-        for row in sorted(shown, key=lambda row: (place.get(row["agent"], len(place)), row["agent"])):
-            worktree = self._registry.worktrees.get(row["agent"])
-            work = worktree.work if worktree is not None else None
-            if agents and row["agent"] not in agents:
-                continue
-            if work is None or (not agents and not work.records):
-                continue
-            paths = [name_of(record.path) for record in work.records]
+        for row in sorted(rows.values(), key=lambda row: (place.get(row["agent"], len(place)), row["agent"])):
+            paths = self._paths(row)
             routing = route(policies, paths)
             plan.append(
                 {
                     "agent": row["agent"],
+                    "member": row["member"],
                     "branch": row["branch"],
                     "merges": row["merges"],
                     "collides": row["collides"],
@@ -136,6 +138,12 @@ class LandingView:
                 }
             )
         return plan
+
+    def _paths(self, row: Json) -> list[str]:
+        if row["member"]:
+            return [touch.path for touch, _ in self._registry.merge_trials.others[row["agent"]].files]
+        work = self._registry.worktrees[row["agent"]].work
+        return [] if work is None else [name_of(record.path) for record in work.records]
 
 
 def _why_not(row: Json) -> str:

@@ -12,11 +12,12 @@ from typing import Any
 from relay.airspace.advisories.protocol import AdvisoryProtocol
 from relay.airspace.worktrees.actions import WorktreeActions
 from relay.airspace.worktrees.registry import WorktreeRegistry
-from relay.airspace.worktrees.view import difference, rows
+from relay.airspace.worktrees.view import difference, missing, rows
 from relay.airspace.worktrees.watcher import WorktreeWatcher
 from relay.git.run import GitError
 from relay.log import events
 from relay.model import Refusal
+from relay.room.journal import ledger
 from relay.store.ports import Store
 
 #: A row that is really written: a disk that is full, or that may only be read, shows in nothing less.
@@ -42,6 +43,11 @@ class WorktreesService:
         """`{worktrees: [...], order: [...], trouble, troubles, polling}`."""
         registry = self._registry
         worktrees, order = await rows_of(registry, self._protocol)
+        if any(row["member"] for row in worktrees):
+            jobs = await self._store.read(lambda tx: tx.all(ledger.Q.active_jobs))
+            at_work = {job["agent"] for job in jobs} - registry.turn_trees.keys()
+            for row in worktrees:
+                row["working"] |= row["member"] is not None and row["agent"] in at_work
         unread = {name: worktree.trouble for name, worktree in registry.worktrees.items() if worktree.trouble}
         return {
             "worktrees": worktrees,
@@ -51,8 +57,11 @@ class WorktreesService:
             "polling": "" if self._watcher is None else self._watcher.polling,
         }
 
-    def has(self, agent: str) -> bool:
-        return self._registry.find(agent) is not None
+    def check(self, agent: str, words: str) -> None:
+        """Raise Refusal where the agent has no worktree here: there is none, or it is at another member of the fleet.
+        `words`: of the command that does there what is wanted."""
+        if self._registry.find(agent) is None:
+            raise missing(self._registry, agent, words)
 
     async def diff(self, agent: str) -> dict[str, Any] | None:
         """What a worktree changes against its base; None: no such worktree. Raises Refusal."""

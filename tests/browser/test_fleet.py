@@ -17,6 +17,8 @@ from playwright.async_api import Browser, expect
 
 from tests import postgres
 from tests.browser.person import Person
+from tests.e2e.test_fleet_landing import remote_of
+from tests.git.repository import git
 from tests.outside import REPO, Json, Outside, agent, eventually, room, settings
 from tests.proxy import Way, way
 
@@ -113,6 +115,43 @@ async def test_who_leads_and_who_works_elsewhere_is_seen(chromium: Browser, tmp_
         await ben.leave()
         tower.kill()
         await expect(ann.page.get_by_test_id("member-laptop")).to_contain_text("this one, leads")
+        await ann.leave()
+
+
+async def test_the_worktrees_of_other_relays_are_seen_and_landed_and_nothing_else(
+    chromium: Browser, tmp_path: Path
+) -> None:
+    common = remote_of(tmp_path)
+    for name in ("tower", "laptop"):
+        (tmp_path / name).mkdir()
+        git(tmp_path / name, "clone", "-q", str(common), "code")
+        write = f'- match: change\n  write: {{"{name}.py": "x = 1\\n"}}\n  say: done\n'
+        (tmp_path / name / "w.yaml").write_text(write)
+    members = ("tower", [agent("ALFA", "w.yaml")]), ("laptop", [agent("BRAVO", "w.yaml")])
+    async with fleet(tmp_path, *members, workspace={"repo": "code"}) as (_, (tower, laptop)):
+        posted = await tower.post("@ALFA @BRAVO change")
+        for name in ("ALFA", "BRAVO"):
+            await tower.reply_to(posted["id"], name)
+        ann = await Person.arrive(chromium, tower, "ann")
+        await ann.go("worktrees")
+        row = ann.page.locator('[data-testid="worktree"][data-agent="BRAVO"]')
+        await expect(row.get_by_test_id("tree-member")).to_have_text("at laptop")
+        await expect(row.get_by_test_id("merges")).to_contain_text("merges clean into main")
+        await expect(row.get_by_role("button", name="Land")).to_be_enabled()
+        for what in ("merge", "discard", "diff-open", "abort"):
+            await expect(row.get_by_test_id(what)).to_have_count(0)
+        own = ann.page.locator('[data-testid="worktree"][data-agent="ALFA"]')
+        await expect(own.get_by_test_id("tree-member")).to_have_count(0)
+        await expect(own.get_by_test_id("discard")).to_be_enabled()
+        await row.get_by_role("button", name="Land").click()
+        await expect(ann.page.get_by_test_id("planned")).to_contain_text("at laptop")
+        await ann.page.get_by_test_id("land-now").click()
+        await expect(row.get_by_test_id("merges")).to_contain_text("nothing to merge")
+        await expect(row.get_by_role("button", name="Land")).to_be_disabled()
+        assert "laptop.py" in git(common, "ls-tree", "--name-only", "main").split()
+        assert (await laptop.script("stop.sh")).code == 0
+        await ann.page.get_by_test_id("worktrees-again").click()
+        await expect(row.get_by_test_id("tree-member")).to_have_text("at laptop, away")
         await ann.leave()
 
 

@@ -35,6 +35,10 @@ export interface Worktree {
   merging?: boolean;
   /** The conflicts stand in its own files, with their markers. */
   unsettled?: boolean;
+  /** The other member of the fleet where it is: it is only looked at here. */
+  member?: string | null;
+  /** That member is not here now. */
+  away?: boolean;
 }
 
 /** One merge of the order in which the fewest are set back. `first`: what the agent has to do before. */

@@ -15,6 +15,9 @@ from relay.git.merge_state import Lines, UnsettledFile
 from relay.git.trial_merge import JoinedFile, Merge, Target, Trial, Verdict
 from relay.model.working_set import Change, FileTouch, Span, WorkingSet, recency
 
+#: What of a worktree is told for the lists of worktrees alone.
+_LISTED = ("ahead", "dirty", "changed", "insertions", "deletions", "own", "merging")
+
 
 @dataclass(frozen=True, slots=True)
 class SharedWork:
@@ -22,10 +25,11 @@ class SharedWork:
     commits of its main branch that it has not got.
 
     `target`, `trial`: the main branch where the agent lives, and what came of trying to merge the work into it;
-    `merges`: of the other agents there, those that git was asked about. `merging`: a merge is under way in the
-    worktree, so the work before it is the first parent of `commit`. `pushed`: the remote has `commit`;
+    `merges`: of the other agents there, those that git was asked about. `pushed`: the remote has `commit`;
     `coming`: it is on its way there, or from there to here.
-    `texts`: by path, where its member shares texts.
+    `texts`: by path, where its member shares texts. `ahead`, `dirty`, `changed` (files), `insertions`, `deletions`,
+    `own`, `merging`: of the worktree, as its member lists it; while a merge is under way there, the work before it is
+    the first parent of `commit`.
 
     What follows is known to who reads it: the `member` where it lives, `away`: that one is not here now;
     `at_hand`: `commit` was fetched.
@@ -45,8 +49,14 @@ class SharedWork:
     merges: Mapping[str, Merge] = field(default_factory=dict)
     pushed: bool = False
     coming: bool = False
-    merging: bool = False
     texts: Mapping[str, str] = field(default_factory=dict)
+    ahead: int = field(default=0, kw_only=True)
+    dirty: bool = field(default=False, kw_only=True)
+    changed: int = field(default=0, kw_only=True)
+    insertions: int = field(default=0, kw_only=True)
+    deletions: int = field(default=0, kw_only=True)
+    own: bool = field(default=True, kw_only=True)
+    merging: bool = field(default=False, kw_only=True)
     member: str = field(default="", kw_only=True)
     away: bool = field(default=False, kw_only=True)
     at_hand: bool = field(default=False, kw_only=True)
@@ -111,14 +121,17 @@ class SharedWork:
             },
             "pushed": self.pushed,
             "coming": self.coming,
-            "merging": self.merging,
             "texts": dict(self.texts),
+            **{name: getattr(self, name) for name in _LISTED},
         }
 
 
 def of_json(agent: str, value: Mapping[str, Any]) -> SharedWork:
     """What another member told of an agent."""
     target, trial = value["target"], value["trial"]
+    # A member that is not updated yet tells none of these.
+    listed: dict[str, Any] = {"changed": len(value["files"])}
+    listed |= {name: value[name] for name in _LISTED if name in value}
     return SharedWork(
         agent,
         tuple((_touch(file), file["at"]) for file in value["files"]),
@@ -137,8 +150,8 @@ def of_json(agent: str, value: Mapping[str, Any]) -> SharedWork:
         },
         value["pushed"],
         value["coming"],
-        value.get("merging", False),  # a member from before does not say
         value["texts"],
+        **listed,
     )
 
 

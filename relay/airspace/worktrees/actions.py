@@ -34,6 +34,7 @@ from relay.airspace.worktrees.merging.wording import joined_words, some_paths
 from relay.airspace.worktrees.registry import WorktreeRegistry
 from relay.airspace.worktrees.room import WantedMerge
 from relay.airspace.worktrees.tracked_worktree import TrackedWorktree, WorktreeGone
+from relay.airspace.worktrees.view import missing
 from relay.config.command_line import command
 from relay.git.run import GitError
 from relay.git.trial_merge import ConflictPart, Merge, merge_trees
@@ -439,7 +440,7 @@ class WorktreeActions:
     def _idle(self, agent: str, done: str) -> TrackedWorktree:
         worktree = self._registry.find(agent)
         if worktree is None:
-            raise Refusal(f"There is no worktree of {agent}.", f"{command('worktrees')} lists them.")
+            raise missing(self._registry, agent)
         if worktree.name in self._registry.turn_trees:
             raise Refusal(
                 f"{worktree.name} is at work: its worktree is not {done} during a turn.",

@@ -1,17 +1,24 @@
-"""Worktrees as the interfaces show them (docs/airspace.md)."""
+"""Worktrees as the interfaces show them (docs/airspace.md): those of this relay, and those of the other members of
+its fleet as these tell of them.
+
+Invariant: nothing is done here with a worktree that is at another member.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any
 
+from relay.airspace.shared.shared_work import SharedWork
 from relay.airspace.worktrees.merging.order import best_order
 from relay.airspace.worktrees.registry import WorktreeRegistry
 from relay.airspace.worktrees.survey import Work
 from relay.airspace.worktrees.tracked_worktree import TrackedWorktree
+from relay.config.command_line import command
 from relay.git import diff
 from relay.git.run import GitError, name_of
 from relay.git.trial_merge import Trial, Verdict
+from relay.model import Refusal
 
 #: Bytes of a difference that an interface shows.
 MOST_DIFF = 1_048_576
@@ -19,6 +26,35 @@ MOST_DIFF = 1_048_576
 
 #: Pairs that git is asked about for one answer: at 20 ms each some 3 s on two cores; the rest with the next one.
 MOST_PAIRS = 256
+#: The code of a refusal to do what can only be done at another member.
+ELSEWHERE = "elsewhere"
+
+
+def with_work(registry: WorktreeRegistry) -> tuple[str, ...]:
+    """The agents that have work which can land, at whichever member of the fleet. Every way to land all asks here."""
+    own = (name for name, each in registry.worktrees.items() if each.work and each.work.records)
+    others = (name for name, each in registry.merge_trials.others.items() if each.changed)
+    return tuple(dict.fromkeys([*own, *others]))
+
+
+def elsewhere(registry: WorktreeRegistry, agent: str) -> SharedWork | None:
+    """Of an agent that has its worktree at another member of the fleet, and none here."""
+    others = registry.merge_trials.others
+    return None if registry.find(agent) is not None else others.get(agent) or others.get(agent.upper())
+
+
+def missing(registry: WorktreeRegistry, agent: str, words: str = "") -> Refusal:
+    """Why nothing is done with the worktree of an agent that has none here. `words`: of the command that does it."""
+    if (other := elsewhere(registry, agent)) is None:
+        return Refusal(f"There is no worktree of {agent[:64]}.", f"{command('worktrees')} lists them.")
+    away = f" {other.member} is away now." if other.away else ""
+    # Without the configuration of this machine: it is run on another one.
+    do = f"run `relay {words}` there" if words else "do it there"
+    return Refusal(
+        f"The worktree of {other.agent} is at {other.member}, not here.{away}",
+        f"Log in where {other.member} runs, and {do}.",
+        code=ELSEWHERE,
+    )
 
 
 async def rows(
@@ -26,7 +62,8 @@ async def rows(
     yields: Callable[[str, str], bool] = lambda agent, other: False,
     decided: Collection[str] = (),
 ) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
-    """One row for each worktree that was looked at, and the order to merge them in (`best_order`)."""
+    """One row for each worktree that was looked at, and the order to merge those in that are here (`best_order`).
+    Those of other members follow, as these list them."""
     # Taken once: what is looked at meanwhile changes neither.
     surveyed = {
         name: (worktree, worktree.work)
@@ -56,6 +93,9 @@ async def rows(
         shown.append(row)
     merging = [name for name in surveyed if name in trials and trials[name].verdict is Verdict.CLEAN]
     behind = [name for name in surveyed if name in trials and trials[name].conflicts]
+    others = registry.merge_trials.others
+    # Of an agent that several members have, that of another one counts where it has work there.
+    shown += [_told(other, others) for name, other in others.items() if name not in surveyed or other.changed]
     return shown, [turn.as_json() for turn in best_order(merging, behind, collisions, yields, decided)]
 
 
@@ -89,6 +129,55 @@ def _row(
         "left_out": list(work.snapshot.left_out),
         "unsettled": trial.unsettled,
         "merging": bool(work.snapshot.merging),
+        "member": None,
+        "away": False,
+    }
+
+
+def _told(work: SharedWork, others: Mapping[str, SharedWork]) -> dict[str, Any]:
+    """The row of a worktree at another member; `path` and `base` mean something there only."""
+    trial = work.trial or Trial(None)
+    merges = {
+        other: merge
+        for other, told in others.items()
+        if told.member == work.member
+        for merge in (work.merges.get(other), told.merges.get(work.agent))
+        if merge is not None
+    }
+    return {
+        "agent": work.agent,
+        "path": "",
+        "branch": work.branch or None,
+        "base": "",
+        "ahead": work.ahead,
+        "behind": work.behind or 0,
+        "dirty": work.dirty,
+        "files": work.changed,
+        "insertions": work.insertions,
+        "deletions": work.deletions,
+        "own": work.own,
+        "working": False,
+        "into": work.target.branch if work.target is not None else None,
+        "merges": trial.answer,
+        "joined": [file.as_json() for file in trial.joined],
+        "conflicts": list(trial.paths),
+        "lines": {path: [list(span) for span in lines] for path, lines in trial.lines.items()},
+        "left_out": [],
+        "unsettled": trial.unsettled,
+        "merging": work.merging,
+        "member": work.member,
+        "away": work.away,
+        "collides": [
+            {"agent": other, "paths": list(merge.conflicts)}
+            for other, merge in sorted(merges.items())
+            if merge.conflicts
+        ],
+        "joins": [
+            {"agent": other, "files": [file.as_json() for file in merge.joined]}
+            for other, merge in sorted(merges.items())
+            if merge.clean and merge.joined
+        ],
+        "untried": [],
     }
 
 

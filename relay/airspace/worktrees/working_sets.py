@@ -122,8 +122,18 @@ class WorkingSetSource:
                 target,
                 trials.get(agent),
                 {b: replace(merge, tree="", parts=()) for (a, b), merge in merges.items() if a == agent},
-                merging=seen is not None and bool(seen.snapshot.merging),
+                own=worktree is None or worktree.own,
             )
+            if seen is not None:
+                told[agent] = replace(
+                    told[agent],
+                    ahead=seen.ahead,
+                    dirty=seen.snapshot.dirty,
+                    changed=len(seen.records),
+                    insertions=seen.insertions,
+                    deletions=seen.deletions,
+                    merging=bool(seen.snapshot.merging),
+                )
         return told
 
     def untried(self, pairs: Collection[Pair], known: Collection[Pair]) -> frozenset[Pair]:

@@ -146,8 +146,10 @@ async def _do(settings: Settings, args: argparse.Namespace, *, preview: bool = F
     async with _here(settings) as service:
         if args.action in ("list", "order"):
             return await service.state()
-        if not service.has(args.agent):
-            raise _unknown(args.agent)
+        try:
+            service.check(args.agent, f"worktrees {args.action} {args.agent}")
+        except Refusal as refusal:
+            raise refusal if refusal.code else _unknown(args.agent) from None
         if args.action == "show":
             difference = await service.diff(args.agent)
             assert difference is not None
@@ -173,6 +175,7 @@ async def _here(settings: Settings) -> AsyncIterator[WorktreesService]:
     from relay.airspace.worktrees.actions import WorktreeActions
     from relay.airspace.worktrees.branch_updates import BranchUpdates
     from relay.airspace.worktrees.registry import WorktreeRegistry
+    from relay.app.fleet.told_works import read_others
     from relay.app.wiring.merge_tools import MergeTools
     from relay.app.wiring.schema import SCHEMAS
     from relay.app.wiring.worktree_room import StoredWorktreeRoom
@@ -189,6 +192,7 @@ async def _here(settings: Settings) -> AsyncIterator[WorktreesService]:
             try:
                 await registry.open()
                 await registry.refresh()
+                registry.merge_trials.others = await read_others(store, settings.member)
                 yield WorktreesService(store, registry, WorktreeActions(registry, BranchUpdates(registry)))
             finally:
                 await tools.close()
@@ -319,7 +323,10 @@ def _row(worktree: dict[str, Any]) -> str:
         else "its commits cannot be counted"
     )
     stands = counted + (", uncommitted work" if worktree["dirty"] else "")
-    return f"{worktree['agent']}  {where}  {work}; {stands}; {_merges(worktree)}\n  {worktree['path']}"
+    place = worktree["path"]
+    if worktree["member"]:
+        place = f"at {worktree['member']}" + (", which is away" if worktree["away"] else "")
+    return f"{worktree['agent']}  {where}  {work}; {stands}; {_merges(worktree)}\n  {place}"
 
 
 def _merges(worktree: dict[str, Any]) -> str:

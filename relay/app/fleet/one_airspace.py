@@ -20,6 +20,7 @@ from relay.airspace.shared.shared_work import SharedWork, of_json
 from relay.airspace.worktrees.working_sets import WorkingSetSource
 from relay.app.fleet.branches import WAIT_S, FleetBranches
 from relay.app.fleet.fleet import LOOK_S, Fleet
+from relay.app.fleet.told_works import by_agent
 from relay.config.settings import LiveSettings
 from relay.fleet import works
 from relay.store.ports import Store, Tx
@@ -170,23 +171,15 @@ class OneAirspace:
         self._fetch_wanted.set()
 
     def _take_over(self) -> None:
-        """Of an agent that several members have, the one that has something in hand, and is here."""
-        homes = {member.name: member for member in self._fleet.others}
-        others: dict[str, SharedWork] = {}
-        for (name, agent), work in sorted(self._heard.items()):
-            if (home := homes.get(name)) is None:
-                continue
+        live = {member.name for member in self._fleet.others if member.live}
+        heard = {}
+        for key, work in self._heard.items():
             texts = self._here.get(work.commit)
             at_hand = texts is not None
-            coming = (work.coming or (work.pushed and work.commit not in self._asked)) and home.live
-            other = replace(
-                work, member=name, away=not home.live, at_hand=at_hand, coming=coming and not at_hand
-            )
-            if texts and not work.texts:
-                other = replace(other, texts=texts)
-            before = others.get(agent)
-            if before is None or _rank(other) > _rank(before):
-                others[agent] = other
+            coming = (work.coming or (work.pushed and work.commit not in self._asked)) and key[0] in live
+            other = replace(work, at_hand=at_hand, coming=coming and not at_hand)
+            heard[key] = replace(other, texts=texts) if texts and not work.texts else other
+        others = by_agent(self._fleet.others, heard)
         if others != self._sets.others:
             self._sets.take_others(others)
 
@@ -244,7 +237,3 @@ class OneAirspace:
                 await self._store.write(work)
                 before = picture
             await asyncio.sleep(EVERY_S)
-
-
-def _rank(work: SharedWork) -> tuple[bool, bool]:
-    return bool(work.files), not work.away

@@ -11,6 +11,7 @@ from relay.airspace.worktrees.actions import WorktreeActions
 from relay.airspace.worktrees.merging.merge_into_main import NothingToMerge
 from relay.airspace.worktrees.registry import WorktreeRegistry
 from relay.airspace.worktrees.room import LockedFiles
+from relay.airspace.worktrees.view import ELSEWHERE
 from relay.app.fleet.common_main import CommonMain
 from relay.app.verification.landing_approvals import LandingApprovals
 from relay.app.verification.landing_git import LandingGit
@@ -53,6 +54,9 @@ class LandingPins:
                 await self._record.hold(entry, at_work)
             elif isinstance(refusal, LockedFiles):
                 await self._record.hold(entry, str(refusal), say=True)
+            elif refusal.code == ELSEWHERE:
+                note = f"{refusal.message} It is brought here when both relays run"
+                await self._record.hold(entry, note, say=True)
             elif not (isinstance(refusal, NothingToMerge) and await self._too(entry)):
                 # Else another member has the work: it looks at it when this one has told that it has none.
                 await self._record.put_out(entry, str(refusal))

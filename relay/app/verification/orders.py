@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from relay.airspace.worktrees.registry import WorktreeRegistry
+from relay.airspace.worktrees.view import elsewhere, with_work
 from relay.model import Refusal, references
 from relay.model.actions import (
     Approve,
@@ -72,16 +73,12 @@ class VerificationOrders:
     async def _land(self, tx: Tx, action: Land, by: str, cause: Sequence[str]) -> str:
         agents = action.agents
         if action.every:
-            agents = tuple(
-                name
-                for name, worktree in self._registry.worktrees.items()
-                if worktree.work is not None and worktree.work.records
-            )
+            agents = with_work(self._registry)
             if not agents:
                 raise Refusal("No agent has work that could land.", "`/airspace` shows who changes what.")
         for agent in agents:
-            known = self._registry.find(agent) is not None or self._elsewhere(agent)
-            if not known and self._registry.surveyed.is_set():
+            known = self._registry.find(agent) is not None or elsewhere(self._registry, agent) is not None
+            if not (known or self._elsewhere(agent)) and self._registry.surveyed.is_set():
                 raise Refusal(f"{agent} has no worktree, so there is no branch of it to land.", "")
         for agent in agents:
             await landings.ask(tx, agent, by=by, cause=cause)

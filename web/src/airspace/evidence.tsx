@@ -95,7 +95,7 @@ function AgentEvidence({ name }: { name: string }) {
       )}
       <div class="evi-act">
         {agents.value.some((a) => a.name === name) && <button type="button" class="button small" onClick={() => (agentPanel.value = name)}>Open {name}</button>}
-        {tree && tree.files > 0 && <button type="button" class="button small" onClick={() => showWorktree(name)}>Show diff <Diffstat of={tree} /></button>}
+        {tree && !tree.member && tree.files > 0 && <button type="button" class="button small" onClick={() => showWorktree(name)}>Show diff <Diffstat of={tree} /></button>}
       </div>
       {warnings.map((advisory) => <AdvisoryCard key={advisory.id} advisory={advisory} />)}
       <h3>Nearest</h3>

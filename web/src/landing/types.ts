@@ -131,6 +131,8 @@ export interface Landing {
 /** What would be put into the queue for an agent. */
 export interface Planned {
   agent: string;
+  /** The other member of the fleet where its worktree is. */
+  member?: string | null;
   branch: string;
   merges: string | null;
   collides: { agent: string; paths: string[] }[];

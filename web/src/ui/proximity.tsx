@@ -85,7 +85,7 @@ export function Changed({ entry }: { entry: Entry }) {
       <code>{tree.branch}</code>
       <Diffstat of={tree} files />
       {tree.beside && <span class="muted">with what {tree.beside.join(", ")} did there at once</span>}
-      <button type="button" class="link" onClick={() => showWorktree(entry.speaker)} data-testid="show-diff">Show diff</button>
+      {!worktreeFor(entry.speaker)?.member && <button type="button" class="link" onClick={() => showWorktree(entry.speaker)} data-testid="show-diff">Show diff</button>}
       <AnswerMark job={entry.job} />
     </div>
   );
@@ -101,7 +101,7 @@ export function Whereabouts({ name }: { name: string }) {
       {tree && (
         <div>
           <dt>Branch</dt>
-          <dd><code>{tree.branch}</code> <AgentMark name={name} /> {tree.files ? <button type="button" class="link" onClick={() => showWorktree(name)}><Diffstat of={tree} files /></button> : <span class="muted">no change</span>}</dd>
+          <dd><code>{tree.branch}</code> <AgentMark name={name} /> {tree.files && tree.member ? <Diffstat of={tree} files /> : tree.files ? <button type="button" class="link" onClick={() => showWorktree(name)}><Diffstat of={tree} files /></button> : <span class="muted">no change</span>}</dd>
         </div>
       )}
       <div>

@@ -2,7 +2,7 @@
 
 import { useEffect, useState } from "preact/hooks";
 import { api, ApiError } from "../api";
-import { room } from "../state/room";
+import { fleet, room } from "../state/room";
 import { show, showAirspace, showConflict, worktreeOf } from "../state/view";
 import { loadConflicts, openConflicts } from "../state/conflicts";
 import { fewPaths, mergeWords, place, plan } from "../state/merging";
@@ -147,21 +147,33 @@ function Queued({ agent }: { agent: string }) {
   return <button type="button" class="link queued" onClick={() => show("landing")} data-tip={entry.note || undefined} data-testid="in-queue">in the landing queue{entry.state === "testing" ? ": is tested" : ""}</button>;
 }
 
+/** A link to the page of another member, where its address is known. */
+function Page({ of }: { of: string }) {
+  const url = fleet.value?.members.find((member) => member.name === of)?.url;
+  return url && /^https?:/.test(url) ? <a class="link" href={url} target="_blank" rel="noreferrer">{of}</a> : <>{of}</>;
+}
+
+/** The other member of the fleet where a worktree is. */
+function Place({ tree }: { tree: Worktree }) {
+  if (!tree.member) return null;
+  return <span class="tree-place" data-tip={`Its worktree is at ${tree.member}: merge, discard or see its diff there.${tree.away ? ` ${tree.member} is away, and this is how it was last seen.` : ""}`} data-testid="tree-member">at <Page of={tree.member} />{tree.away && ", away"}</span>;
+}
+
 function Row({ tree, onMerge, onLand, onDiscard }: { tree: Worktree; onMerge: () => void; onLand: () => void; onDiscard: () => void }) {
-  const open = worktreeOf.value === tree.agent;
+  const open = worktreeOf.value === tree.agent && !tree.member;
   return (
-    <tr data-testid="worktree" data-agent={tree.agent} class={open ? "open" : ""}>
-      <td><button type="button" class="link plain-link" onClick={() => showAirspace({ agent: tree.agent })} data-tip="Show in airspace"><Who name={tree.agent} /></button>{tree.working && <span class="tag working" data-tip="Its turn is running. You can merge or discard when it has ended.">at work</span>}</td>
-      <td class="branch"><code>{tree.branch}</code>{!tree.own && <span class="tag" data-tip={`A checkout of its own: ${tree.path}`}>own checkout</span>}</td>
+    <tr data-testid="worktree" data-agent={tree.agent} data-member={tree.member ?? undefined} class={open ? "open" : ""}>
+      <td><button type="button" class="link plain-link" onClick={() => showAirspace({ agent: tree.agent })} data-tip="Show in airspace"><Who name={tree.agent} /></button>{tree.working && <span class="tag working" data-tip={tree.member ? "Its turn is running." : "Its turn is running. You can merge or discard when it has ended."}>at work</span>}<Place tree={tree} /></td>
+      <td class="branch"><code>{tree.branch}</code>{!tree.own && <span class="tag" data-tip={tree.member ? `A checkout of its own at ${tree.member}` : `A checkout of its own: ${tree.path}`}>own checkout</span>}</td>
       <td><Commits tree={tree} /></td>
       <td><span class="tree-changes">{tree.files ? <Diffstat of={tree} files /> : <span class="muted">no change</span>}<AgentMark name={tree.agent} /></span></td>
       <td><Merges tree={tree} /><Queued agent={tree.agent} /></td>
       <td class="act">
-        <button type="button" class="button small" aria-pressed={open} disabled={!tree.files} onClick={() => (worktreeOf.value = open ? null : tree.agent)} data-testid="diff-open">{open ? "Hide diff" : "Diff"}</button>
-        {!landingRequired.value && <button type="button" class="button small" disabled={tree.working === true || !(["clean", "joins", "unknown"].includes(tree.merges ?? "") || asks(tree))} onClick={onMerge} data-testid="merge">Merge…</button>}
+        {!tree.member && <button type="button" class="button small" aria-pressed={open} disabled={!tree.files} onClick={() => (worktreeOf.value = open ? null : tree.agent)} data-testid="diff-open">{open ? "Hide diff" : "Diff"}</button>}
+        {!tree.member && !landingRequired.value && <button type="button" class="button small" disabled={tree.working === true || !(["clean", "joins", "unknown"].includes(tree.merges ?? "") || asks(tree))} onClick={onMerge} data-testid="merge">Merge…</button>}
         {landing.value && <button type="button" class="button small" disabled={!["clean", "joins", "unknown", "conflicts"].includes(tree.merges ?? "") || entryOfAgent(tree.agent)?.state === "testing"} onClick={onLand} data-tip="Put it into the landing queue: tested together with the others" data-testid="land">Land…</button>}
-        {tree.own && tree.merging && <button type="button" class="button small" disabled={tree.working === true} onClick={() => void abort(tree.agent)} data-tip="Its files go back to the state before the merge. Git keeps what stands in them." data-testid="abort">Give the merge up</button>}
-        {tree.own && <button type="button" class="button small" disabled={tree.working === true || (!tree.files && !tree.ahead)} onClick={onDiscard} data-testid="discard">Discard…</button>}
+        {!tree.member && tree.own && tree.merging && <button type="button" class="button small" disabled={tree.working === true} onClick={() => void abort(tree.agent)} data-tip="Its files go back to the state before the merge. Git keeps what stands in them." data-testid="abort">Give the merge up</button>}
+        {!tree.member && tree.own && <button type="button" class="button small" disabled={tree.working === true || (!tree.files && !tree.ahead)} onClick={onDiscard} data-testid="discard">Discard…</button>}
       </td>
     </tr>
   );
@@ -230,10 +242,10 @@ export default function WorktreesView() {
         <button type="button" class="button small" onClick={() => void loadWorktrees()} data-testid="worktrees-again"><Icon name="retry" size={14} /> Refresh</button>
       </header>
       {list && list.length > 0 && (
-        <div class={`worktrees-list ${shown ? "with-diff" : ""}`}>
+        <div class={`worktrees-list ${shown && !shown.member ? "with-diff" : ""}`}>
           <table class="trees">
             <thead><tr><th>Agent</th><th>Branch</th><th>Commits</th><th>Changes</th><th>Merge</th><th><span class="offscreen">Actions</span></th></tr></thead>
-            <tbody>{list.map((tree) => <Row key={tree.agent} tree={tree} onMerge={() => setMerging(tree.agent)} onLand={() => setLanded(tree.agent)} onDiscard={() => setDiscarding(tree.agent)} />)}</tbody>
+            <tbody>{list.map((tree) => <Row key={`${tree.agent} ${tree.member ?? ""}`} tree={tree} onMerge={() => setMerging(tree.agent)} onLand={() => setLanded(tree.agent)} onDiscard={() => setDiscarding(tree.agent)} />)}</tbody>
           </table>
         </div>
       )}
@@ -242,7 +254,8 @@ export default function WorktreesView() {
         <p class="merge-order" data-testid="merge-order">Merge in this order, so that the fewest are set back: {order.value.map((turn, i) => <span key={turn.agent}>{i > 0 && ", "}<Who name={turn.agent} />{turn.first && ` (after it has merged ${list?.[0] ? main(list[0]) : "main"})`}</span>)}.</p>
       )}
       {Object.entries(troubles.value).map(([agent, words]) => <p key={agent} class="notice notice-warn" data-testid="trouble"><Who name={agent} /> <Words text={words} /></p>)}
-      {shown && <Diff tree={shown} />}
+      {shown && !shown.member && <Diff tree={shown} />}
+      {shown?.member && <p class="diff-note" data-testid="diff-elsewhere">The worktree of {shown.agent} is at {shown.member}: the page of <Page of={shown.member} /> has its diff.</p>}
       {(!list || !list.length) && (list || worktreesProblem.value ? <Empty /> : <p class="diff-note" role="status">Reading the worktrees…</p>)}
       {worktreeOf.value && list && list.length > 0 && !shown && <p class="diff-note">{worktreeOf.value} has no worktree now.</p>}
       {asked && <MergeDialog tree={asked} onClose={() => setMerging(null)} onLand={() => { setMerging(null); setLanded(asked.agent); }} />}

@@ -17,6 +17,8 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
+from relay.airspace.worktrees.view import elsewhere, with_work
+from relay.app.fleet.told_works import read_others
 from relay.app.runtime import instance
 from relay.app.runtime.daemon_requests import agents_key
 from relay.app.runtime.git_person import git_person
@@ -82,7 +84,7 @@ async def _run(settings: Settings, args: argparse.Namespace) -> int:
         if not args.agents and not args.all and not args.dry_run:
             return await _show(store, args)
         async with _worktrees(settings, store) as parts:
-            agents = await _agents(parts, args)
+            agents = await _agents(store, settings, parts, args)
             if args.dry_run:
                 return await _plan(parts, agents, args)
             by = args.name or git_person(settings.repo, settings.agent_names)
@@ -108,22 +110,31 @@ async def _others_run(store: Store) -> bool:
     return any(member.live for member in await store.read(fleet.members))
 
 
-async def _agents(parts: Any, args: argparse.Namespace) -> list[str]:
-    """Those that are named, as they are spelled; or all that have work. Raises Refusal."""
+async def _agents(store: Store, settings: Settings, parts: Any, args: argparse.Namespace) -> list[str]:
+    """Those that are named, as they are spelled; or all that have work, here and at the other members of a fleet.
+    Raises Refusal."""
     registry = parts.registry
+    registry.merge_trials.others = await read_others(store, settings.member)
     if args.all or not args.agents:
-        names = [name for name, each in registry.worktrees.items() if each.work and each.work.records]
+        names = with_work(registry)
         if not names and not args.dry_run:
             raise Refusal(
                 "No agent has work that could land.", f"{command('worktrees')} lists what there is."
             )
-        return names
+        return list(names)
+    homes: set[str] = set()
+    if await _others_run(store):
+        others = [member for member in await store.read(fleet.members) if member.name != settings.member]
+        homes = {str(agent["name"]) for member in others for agent in member.agents}
     found = []
     for agent in args.agents:
         worktree = registry.find(agent)
-        if worktree is None:
+        other = elsewhere(registry, agent)
+        at_home = next((name for name in (agent, agent.upper()) if name in homes), "")
+        name = worktree.name if worktree else other.agent if other else at_home
+        if not name:
             raise Refusal(f"There is no worktree of {agent}.", f"{command('worktrees')} lists them.")
-        found.append(worktree.name)
+        found.append(name)
     return list(dict.fromkeys(found))
 
 

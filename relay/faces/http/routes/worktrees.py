@@ -47,7 +47,7 @@ class WorktreeRoutes:
 
     async def diff(self, request: web.Request) -> web.Response:
         Query(request)
-        agent = self._agent(request)
+        agent = self._agent(request, "show")
         try:
             difference = await self._worktrees.diff(agent)
         except Refusal as error:
@@ -60,7 +60,7 @@ class WorktreeRoutes:
         query = Query(request, "method", "name")
         squash = _squash(query.text("method"))
         by = self._reader.claimed(request, {"name": query.text("name")})
-        agent, options = self._agent(request), MergeOptions(squash=squash)
+        agent, options = self._agent(request, "merge"), MergeOptions(squash=squash)
         return await self._act(lambda actions: actions.propose(agent, by, options))
 
     async def merge(self, request: web.Request) -> web.Response:
@@ -96,7 +96,7 @@ class WorktreeRoutes:
         """The agent that the path names, who orders the change, and the body."""
         body = await self._reader.body(request, *fields, optional=True)
         by = self._reader.speaker(request, body)
-        return self._agent(request), by, body
+        return self._agent(request, request.path.rpartition("/")[2]), by, body
 
     async def _act(self, act: Callable[[WorktreeActions], Awaitable[dict[str, Any]]]) -> web.Response:
         try:
@@ -104,10 +104,12 @@ class WorktreeRoutes:
         except Refusal as error:
             return _refused(error)
 
-    def _agent(self, request: web.Request) -> str:
+    def _agent(self, request: web.Request, action: str) -> str:
         agent = request.match_info["agent"]
-        if not self._worktrees.has(agent):
-            raise _unknown(agent)
+        try:
+            self._worktrees.check(agent, f"worktrees {action} {agent}")
+        except Refusal as refusal:
+            raise refusal if refusal.code else _unknown(agent) from None
         return agent
 
 
