@@ -31,6 +31,19 @@ async def remote_commit(git: Git, remote: str, ref: str) -> str | None:
     return listed.text.split("\t")[0] or None
 
 
+async def tracking_ref(git: Git, remote: str, ref: str) -> str | None:
+    """Where `git fetch` keeps a ref of the remote, if that is below `refs/remotes/REMOTE/`; None: nowhere there."""
+    asked = ("config", "--get-all", f"remote.{remote}.fetch")
+    for spec in (await git.maybe(*asked) or "").splitlines():
+        source, _, target = spec.removeprefix("+").partition(":")
+        before, star, behind = source.partition("*")
+        if star and len(ref) >= len(before + behind) and ref.startswith(before) and ref.endswith(behind):
+            source, target = ref, target.replace("*", ref[len(before) : len(ref) - len(behind)])
+        if source == ref:
+            return target if target.startswith(f"refs/remotes/{remote}/") else None
+    return None
+
+
 async def fetch(git: Git, remote: str, source: str, target: str) -> None:
     """Make refs here those at the remote: `*` stands for the same in both. Raises GitError."""
     address = await _address(git, remote)

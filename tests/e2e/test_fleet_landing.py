@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.e2e.conftest import Open
-from tests.e2e.test_fleet import fleet_of, leads
+from tests.e2e.test_fleet import fleet_of, leads, said
 from tests.e2e.test_landing import landed
 from tests.git.repository import commit, git
 from tests.outside import Json, Outside, agent, eventually
@@ -386,3 +386,34 @@ async def test_an_agent_s_change_is_verified_where_it_lives(open_room: Open, tmp
     await one.post("/verify @ALFA")
     own: Any = await eventually(lambda: verified(3), "ALFA's to be looked at")
     assert own["state"] == "not_tested", own
+
+
+async def test_what_people_have_on_main_at_a_member_lands_with_its_agent_s_work_and_that_is_said(
+    open_room: Open, tmp_path: Path
+) -> None:
+    one, two = await members_of(open_room, tmp_path, "ALFA", "BRAVO", start=False)
+    for number in (1, 2):
+        (code(two) / f"ann{number}.py").write_text("x = 1\n")
+        git(code(two), "add", ".")
+        git(code(two), "-c", "user.name=Ann", "commit", "-qm", f"Add ann{number}")
+    await one.start()
+    await two.start()
+    assert await leads(one, "M1")
+    await changed(one, "BRAVO")
+    await one.post("/land @BRAVO")
+    first = await landed(one, "BRAVO")
+    await one.until_said(
+        r"It landed with 2 commits of Ann's that were on main at M2: Add ann1, Add ann2\.", speaker="RELAY"
+    )
+    for room in (one, two):
+        await has(room, "ann2.py")
+        await has(room, "bravo.py")
+        # git knows in each clone what the remote has.
+        assert git(code(room), "rev-parse", "origin/main") == first["commit"]
+        assert "ahead" not in git(code(room), "status", "-sb")
+    # What the remote has is not said again.
+    await changed(one, "BRAVO", "again")
+    await one.post("/land @BRAVO")
+    await landed(one, "BRAVO")
+    told = [line for line in await said(one) if "It landed with" in line]
+    assert len(told) == 1, told

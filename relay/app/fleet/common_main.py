@@ -12,6 +12,7 @@ Invariants:
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from pathlib import Path
 
 from relay.airspace.worktrees.lifecycle import in_the_way, is_ancestor
@@ -28,10 +29,12 @@ from relay.git import remotes
 from relay.git.kept_snapshots import ref_component
 from relay.git.run import Git, GitError
 from relay.model import Refusal
-from relay.verification.landing.entry import Entry
+from relay.verification.landing.entry import Carried, Entry
 
 #: Seconds within which all members have told of the work that an agent has.
 TOLD_S = 5.0
+#: Commits of people that are told with an agent's work.
+MOST_CARRIED = 100
 
 
 class MainMoved(Exception):
@@ -204,6 +207,17 @@ class CommonMain:
                 await remotes.fetch(self._git, self.remote, ref, ref)
         return await self._has(commit)
 
+    async def carried(self, commit: str) -> list[Carried]:
+        """The commits of people on main here that the remote has not got, and that this work of an agent has."""
+        head = await self._registry.main_head()
+        if head.branch is None or head.commit is None:
+            return []
+        base = await self._git.maybe("merge-base", commit, head.commit)
+        asked = ("log", "--no-merges", "--reverse", f"-{MOST_CARRIED}", "--format=%H%x09%an%x09%s")
+        listed = base and await self._git.maybe(*asked, f"{self._main(head.branch)}..{base}", "--")
+        found = [line.split("\t", 2) for line in (listed or "").splitlines() if line.count("\t") >= 2]
+        return [Carried(id, author, subject, self._fleet.name) for id, author, subject in found]
+
     async def _has(self, commit: str) -> bool:
         return await self._git.maybe("rev-parse", "-q", "--verify", f"{commit}^{{commit}}") is not None
 
@@ -253,7 +267,19 @@ class CommonMain:
                 f"`{self.remote}` has no branch {into}, on which the members of the fleet land.",
                 f"`git push {self.remote} {into}` in {self.folder} makes it.",
             )
+        await self._track(ref, there)
         return there
+
+    async def _track(self, ref: str, commit: str) -> None:
+        """Say to git what the remote has, as `git fetch` does in this clone; forward only."""
+        git = self._git
+        if (kept := await remotes.tracking_ref(git, self.remote, ref)) is None:
+            return
+        before = await git.maybe("rev-parse", "-q", "--verify", f"{kept}^{{commit}}")
+        if commit == before or (before is not None and not await is_ancestor(git, before, commit)):
+            return
+        with suppress(GitError):  # somebody fetches at this moment
+            await git.run("update-ref", "-m", "relay: seen", kept, commit, before or "")
 
     def _main(self, into: str) -> str:
         return f"{MAINS}{ref_component(self.remote)}/{into}"
@@ -288,6 +314,7 @@ class CommonMain:
         ref = f"refs/heads/{into}"
         try:
             await remotes.push_commit(self._git, self.remote, commit, ref)
+            await self._track(ref, commit)
         except GitError as error:
             try:
                 there = await remotes.remote_commit(self._git, self.remote, ref)

@@ -5,7 +5,7 @@ Invariant: in a fleet the commit is at the common remote before its entry says w
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import asdict, replace
 
 from relay.airspace.worktrees.actions import WorktreeActions
 from relay.airspace.worktrees.merging.merge_into_main import NothingToMerge
@@ -75,13 +75,14 @@ class LandingPins:
         )
         pinned = replace(pinned, policies=await self._approvals.policies_of(pinned))
         too = await self._too(entry)
+        carried = await self._carried(head)
 
         async def work(tx: Tx) -> None:
             now = await journal.load(tx, entry.number)
             if now.state is not EntryState.ASKED:
                 return
             await approvals.withdraw_of_entry(tx, entry.number, "other work of the branch is to land")
-            await journal.change(tx, pinned, journal.QUEUED)
+            await journal.change(tx, pinned, journal.QUEUED, carried=carried)
             if too:
                 await self._record.say_also(tx, pinned, too)
 
@@ -102,6 +103,12 @@ class LandingPins:
             await self._record.hold(entry, note, say=True)
             return False
         return True
+
+    async def _carried(self, head: str) -> list[dict[str, str]]:
+        """What people have on main here that lands with this work."""
+        if self._common is None or not await self._common.is_shared():
+            return []
+        return [asdict(each) for each in await self._common.carried(head)]
 
     async def _too(self, entry: Entry) -> tuple[str, ...]:
         """The other members that have work of the agent."""

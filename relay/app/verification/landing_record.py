@@ -19,7 +19,7 @@ from relay.store.ports import Store, Tx
 from relay.verification import approvals
 from relay.verification import journal as verifications
 from relay.verification.landing import journal
-from relay.verification.landing.entry import OPEN, Entry, EntryState
+from relay.verification.landing.entry import OPEN, Carried, Entry, EntryState
 from relay.verification.verification import State, Verification
 
 
@@ -95,7 +95,8 @@ class LandingRecord:
             number = tested.number
             results = await self._store.read(lambda tx: verifications.results_of(tx, number))
         agreed = await self._store.read(lambda tx: approvals.agreed(tx, entry.approval))
-        text = words.landed(entry, link, tested, results, left, agreed)
+        carried = await self._carried(entry, commit)
+        text = words.landed(entry, link, tested, results, left, agreed, carried)
         details = words.details(link, tested)
         change = WorktreeChange(MERGED, entry.agent, entry.branch, entry.asker, text, commit, details)
         verification = tested.number if tested is not None else entry.verification
@@ -114,6 +115,17 @@ class LandingRecord:
 
         with suppress(_Said):
             await self._registry.room.record(change, also)
+
+    async def _carried(self, entry: Entry, commit: str) -> list[Carried]:
+        """What was on a member's main and came to the common one with this merge, and not before."""
+        told = await self._store.read(lambda tx: journal.carried(tx, entry.number))
+        main = self._registry.main
+        if not told or main is None:
+            return []
+        git = self._registry.scratch.git(main)
+        new = await git.maybe("rev-list", "--no-merges", f"{commit}^1..{entry.at_commit}", "--")
+        there = frozenset((new or "").split())
+        return [each for each in told if each.commit in there]
 
     async def put_out(
         self, entry: Entry, reason: str, output: str = "", verification: int | None = None

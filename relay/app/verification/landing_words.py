@@ -15,7 +15,7 @@ from relay.model.ports import Voice
 from relay.room.journal import ledger
 from relay.store.ports import Tx
 from relay.verification.approvals import Answer, Approval
-from relay.verification.landing.entry import Entry
+from relay.verification.landing.entry import Carried, Entry
 from relay.verification.landing.journal import lane_of
 from relay.verification.verification import (
     Outcome,
@@ -31,6 +31,8 @@ from relay.verification.verification import (
 MOST_LINES = 20
 #: Lines of a difference that the room shows.
 MOST_DIFF = 60
+#: Subjects of commits that the room quotes.
+MOST_SUBJECTS = 5
 
 
 class LandingWords:
@@ -79,10 +81,12 @@ def landed(
     results: Sequence[Result],
     left: str,
     agreed: Sequence[Approval] = (),
+    carried: Sequence[Carried] = (),
 ) -> str:
-    """What the room is told of a branch that has landed. `agreed`: what people have approved of it."""
+    """What the room is told of a branch that has landed. `agreed`: what people have approved of it; `carried`: what
+    landed with it."""
     if link is None:
-        return f"{entry.branch} of {entry.agent} has landed: the main branch has it."
+        return f"{entry.branch} of {entry.agent} has landed: the main branch has it.{beside(carried)}"
     proposal = link.proposal
     text = (
         f"{entry.branch} of {entry.agent} landed on {proposal.into}, as {entry.asker} asked: "
@@ -90,12 +94,25 @@ def landed(
     )
     for each in [*agreed, *([link.look] if link.look is not None else [])]:
         text += f" {approved(each)}"
+    text += beside(carried)
     text += proposal.to_look_at
     if left:
         text += f" {entry.agent}: {left}."
     if proposal.decided:
         text += f" Before that, {proposal.decided}."
     return text
+
+
+def beside(carried: Sequence[Carried]) -> str:
+    """What else landed, and whose it is, in a sentence with a blank before it; empty: nothing."""
+    if not carried:
+        return ""
+    people = " and ".join(dict.fromkeys(f"{flat(each.author)}'s" for each in carried))
+    number = f"a commit of {people}" if len(carried) == 1 else f"{len(carried)} commits of {people}"
+    was = "was" if len(carried) == 1 else "were"
+    subjects = ", ".join(flat(each.subject) for each in carried[:MOST_SUBJECTS])
+    more = ", ..." if len(carried) > MOST_SUBJECTS else ""
+    return f" It landed with {number} that {was} on main at {carried[0].member}: {subjects}{more}."
 
 
 def approved(approval: Approval) -> str:

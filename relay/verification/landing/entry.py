@@ -84,6 +84,17 @@ class Entry:
 
 
 @dataclass(frozen=True, slots=True)
+class Carried:
+    """A commit that was on main at this member of a fleet and not at the common remote, and lands with an agent's
+    work, which is based on it."""
+
+    commit: str
+    author: str
+    subject: str
+    member: str
+
+
+@dataclass(frozen=True, slots=True)
 class Batch:
     """`chosen`: what is tested together, in this order; `passed_over`: those whose turn it was, and others go
     first."""

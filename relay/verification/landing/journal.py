@@ -17,7 +17,7 @@ from relay.log.events import Lane, NewEvent
 from relay.model import Fault, Refusal
 from relay.store.ports import Queries, Row, Tx, of_row
 from relay.verification import approvals
-from relay.verification.landing.entry import OPEN, Entry, EntryState
+from relay.verification.landing.entry import OPEN, Carried, Entry, EntryState
 
 Q = Queries(Path(__file__).parents[1])
 #: The events: somebody asked; the work is looked at; it is tested; it waits for something; and its three ends.
@@ -88,6 +88,13 @@ async def save(tx: Tx, entry: Entry) -> None:
     row = {name: getattr(entry, name) for name in Entry.__slots__}
     row["state"], row["policies"] = entry.state.value, dumps(list(entry.policies))
     await tx.execute(Q.put_entry, **row)
+
+
+async def carried(tx: Tx, number: int) -> list[Carried]:
+    """What lands with an entry's work, as was seen when that was looked at last."""
+    newest = await events.of_lane(tx, lane_of(number), QUEUED, limit=1)
+    told = newest[0].outputs.get("carried", []) if newest else []
+    return [Carried(**each) for each in told]
 
 
 async def load(tx: Tx, number: int) -> Entry:
