@@ -21,11 +21,14 @@ from typing import Any
 
 from relay.git.run import Git, name_of
 from relay.git.signing import of_relay
-from relay.git.trial_merge import Join, merge_trees
+from relay.git.trial_merge import ConflictPart, Join, merge_trees
 from relay.log.commit_trailers import AGENT
 
 #: Commits of the branch, along first parents, among which merges of agents' work are looked for, newest first.
 MOST_LANDINGS = 5000
+#: Lines of a place that is gone which are looked for in the history. What means more than itself in git's patterns.
+MOST_GONE = 50
+_SPECIAL = re.compile(r"[][\\.^$*+?(){}|]")
 _GROUP = re.compile(r"([0-9a-f]{40,64}) (\d+) (\d+)(?: (\d+))?")
 _FORMAT = f"%H%x00%P%x00%an%x00%ae%x00%cn%x00%at%x00%s%x00%(trailers:key={AGENT},valueonly,separator=%x2C)"
 
@@ -167,6 +170,41 @@ async def made_by(
     behind = await _on_agents_branches(git, commit, path, known, await _squashes(git, known))
     by_hand = await _brought(git, [(change, path)], known)
     return _behind((await _commits(git, [change]))[change], known, behind, by_hand.get((change, path), ""))
+
+
+async def behind_lines(
+    git: Git,
+    main: str,
+    side: str,
+    part: ConflictPart,
+    lines: Sequence[BlamedLines],
+    known: Known | None = None,
+) -> tuple[str, str]:
+    """Who changed the lines in which `part` conflicts last on the main branch `main` since the branch `side` left it,
+    and the subject of that commit; empty: git cannot tell. `lines`: who is behind those of the whole file there.
+    Raises GitError."""
+    place, since = part.places[1], dict[str, BlamedLines]()
+    for each in lines if place is not None else ():
+        if place is None or each.last < place[0] or each.first > place[1] or each.commit in since:
+            continue
+        asked = ("merge-base", "--is-ancestor", each.commit, side)
+        if (await git.run(*asked, ok=(0, 1))).code:
+            since[each.commit] = each
+    if since:
+        # Of several the newest; by the times of the commits, as their work may be in no line with the others'.
+        sort = await git.run("rev-list", "--no-walk=sorted", *since)
+        newest = since[sort.text.split()[0]]
+        return newest.who, newest.subject
+    # What stood there is gone: who took a line of it away, or put one there. Else who changed the file.
+    gone = [_SPECIAL.sub(r"\\\g<0>", row) for row in part.base.splitlines()[:MOST_GONE] if row.strip()]
+    # A merge changes no lines but its own; git's shorter history of a path would pass over whole branches.
+    log = ("log", "-1", "--format=%H%x00%s", "--full-history", f"{side}..{main}")
+    walks = [("--no-merges", "-E", f"-G^({'|'.join(gone)})\r?$")] if gone else []
+    for walk in (*walks, ("--no-merges",), ()):
+        commit, _, subject = ((await git.maybe(*log, *walk, "--", part.path)) or "").partition("\0")
+        if commit:
+            return (await made_by(git, main, commit, part.path, known))[1], subject
+    return "", ""
 
 
 def _together(told: Sequence[BlamedLines], texts: Sequence[str]) -> list[BlamedLines]:

@@ -1,4 +1,4 @@
-"""A repository with the worktrees of two agents who collide, over a real store."""
+"""A repository with the worktrees of agents who collide, over a real store."""
 
 from __future__ import annotations
 
@@ -39,6 +39,7 @@ def save(path, value):
 """
 AVA = BASE.replace("return json.load(open(path))", "return json.loads(open(path).read())")
 BEN = BASE.replace("return json.load(open(path))", "return json.load(open(path, encoding='utf-8'))")
+NAMES = ("AVA", "BEN")
 BOTH_SIDES = "    return json.loads(open(path, encoding='utf-8').read())\n"
 ANN = Caller("ann", "page", "person", person=True)
 BEN_IS = Caller("BEN", "s1", "claude")
@@ -47,10 +48,10 @@ BEN_IS = Caller("BEN", "s1", "claude")
 class Place:
     """A repository with two agents' worktrees, over a real store."""
 
-    def __init__(self, store: Store, folder: Path, tools: MergeTools) -> None:
+    def __init__(self, store: Store, folder: Path, tools: MergeTools, names: tuple[str, ...] = NAMES) -> None:
         self.store, self.folder = store, folder
-        settings = Room(folder, "AVA", "BEN").settings
-        roster = Roster({name: Member(name, "played", Policy(name)) for name in ("AVA", "BEN")})
+        settings = Room(folder, *names).settings
+        roster = Roster({name: Member(name, "played", Policy(name)) for name in names})
         voice = RoomVoice(roster)
         room = StoredWorktreeRoom(store, LockCheck(), tools, folder / ".relay" / "checks", voice)
         self.registry = WorktreeRegistry(settings, room)
@@ -102,12 +103,12 @@ Open = Callable[..., Awaitable[Place]]
 async def open_place(tmp_path: Path) -> AsyncIterator[Open]:
     made: list[tuple[MergeTools, Store]] = []
 
-    async def open_(**merge: Any) -> Place:
+    async def open_(names: tuple[str, ...] = NAMES, base: str = BASE, **merge: Any) -> Place:
         settings = MergeSettings(**merge)
         tools = MergeTools(lambda: settings)
         store = await open_store(tmp_path / "room", SCHEMAS)
         made.append((tools, store))
-        place = Place(store, repository(tmp_path / "repo", {"store.py": BASE}), tools)
+        place = Place(store, repository(tmp_path / "repo", {"store.py": base}), tools, names)
         await place.registry.open()
         await place.look()
         return place

@@ -59,6 +59,70 @@ async def test_the_room_is_asked_and_a_side_is_kept(open_place: Open) -> None:
     assert (resolution["confidence"], resolution["validated"]) == (None, False)
 
 
+THREE = """def one():
+    return "one"
+
+
+def two():
+    return "two"
+
+
+def three():
+    first = 1
+    return first
+
+
+def four():
+    first = 4
+    second = 4
+    return first + second
+"""
+
+
+@BOTH
+async def test_each_conflict_names_who_changed_its_lines_and_not_who_changed_the_file_last(
+    open_place: Open,
+) -> None:
+    place = await open_place(names=("AVA", "BEN", "CLARA"), base=THREE)
+    # CLARA changes the same file, beside BEN's work and after it.
+    bens = THREE.replace('"two"', '"two by ben"').replace("    second = 4\n", "").replace(" + second", "")
+    claras = THREE.replace("first = 1", "first = 10")
+    # BEN and CLARA leave main where AVA did; merging makes two merge commits.
+    avas = THREE.replace('"two"', '"two by ava"').replace("first = 1", "first = 100")
+    avas = avas.replace("second = 4", "second = 40")
+    for agent, text in (("BEN", bens), ("CLARA", claras), ("AVA", avas)):
+        write(place.at(agent), {"store.py": text})
+    await place.look()
+    for agent in ("BEN", "CLARA"):
+        await place.actions.merge(agent, "ann")
+        await place.look()
+    with pytest.raises(Refusal):
+        await place.actions.merge("AVA", "ann")
+    asked = {one["entity"]: one["a"]["lane"] for one in await place.open.list()}
+    assert asked == {"two": "BEN", "three": "CLARA", "four": "BEN"}
+    # As the room says it.
+    for name, who in (("two", "BEN"), ("three", "CLARA"), ("four", "BEN")):
+        [question] = [body for body in await place.messages() if f"`store.py`, `{name}`" in body]
+        assert f"**main** ({who})" in question, question
+
+
+@BOTH
+async def test_a_person_who_took_lines_away_is_named_where_an_agent_changed_the_file_since(
+    open_place: Open,
+) -> None:
+    place = await open_place(base=THREE)
+    gone = "\n".join(THREE.splitlines()[8:]) + "\n"
+    write(place.at("BEN"), {"store.py": THREE.replace('return "two"', 'return "two by ben"')})
+    await place.look()
+    commit(place.folder, {"store.py": gone}, "Take one and two away")
+    commit(place.folder, {"store.py": gone.replace("first = 4", "first = 44")}, "Change four")
+    signed = git(place.folder, "log", "-1", "--format=%an")
+    await place.look()
+    await place.refused()
+    [asked] = await place.open.list()
+    assert (asked["a"]["lane"], asked["a"]["intent"]) == (signed, "Take one and two away")
+
+
 @BOTH
 async def test_late_choice_refused(open_place: Open) -> None:
     place = await open_place()

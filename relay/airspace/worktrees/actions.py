@@ -22,12 +22,7 @@ from relay.airspace.worktrees.lifecycle import (
     folder_name,
 )
 from relay.airspace.worktrees.merging.merge_into_main import Conflict
-from relay.airspace.worktrees.merging.proposal import (
-    MergeOptions,
-    NotAccepted,
-    Proposal,
-    last_change,
-)
+from relay.airspace.worktrees.merging.proposal import MergeOptions, NotAccepted, Proposal
 from relay.airspace.worktrees.merging.take_back import MergeTakeBack
 from relay.airspace.worktrees.merging.under_way import UnderWay, begun_by_relay, under_way
 from relay.airspace.worktrees.merging.wording import joined_words, some_paths
@@ -245,13 +240,8 @@ class WorktreeActions:
         git, room = self._registry.scratch.git(self._registry.main), self._registry.room
         about = await room.summary(agent, since)
         intent = (about.requests or about.tasks or ("",))[-1]
-        ours = dict[str, tuple[str, str]]()
-        for path in dict.fromkeys(part.path for part in parts):
-            commit, signed, subject = await last_change(git, refusal.main, work, path)
-            if commit:
-                agents = frozenset(self._registry.settings.agent_names)
-                maker = await room.maker(self._registry.main, git, agents, refusal.main, commit, path)
-                ours[path] = maker or signed, subject
+        agents = frozenset(self._registry.settings.agent_names)
+        ours = await room.authors(self._registry.main, git, agents, refusal.main, work, parts)
         wanted = WantedMerge(agent, refusal.into, refusal.main, work, ours, (agent, intent))
         return await room.ask(wanted, parts)
 

@@ -43,8 +43,8 @@ class MergeTest:
 
 @dataclass(frozen=True, slots=True)
 class WantedMerge:
-    """A merge that conflicts: the work of `agent` at the commit `theirs_at` into `into` at `ours_at`. `ours`
-    (by path), `theirs`: who is behind each side and what it is for, as far as that is known."""
+    """A merge that conflicts: the work of `agent` at the commit `theirs_at` into `into` at `ours_at`. `ours` (by the
+    id of the part), `theirs`: who is behind each side and what it is for, as far as that is known."""
 
     agent: str
     into: str
@@ -80,12 +80,18 @@ class WorktreeRoom:
         """Ask people what is to stand where both sides changed the same; the names of these conflicts in the room."""
         return ()
 
-    async def maker(
-        self, checkout: Checkout, git: Git, agents: frozenset[str], main: str, commit: str, path: str
-    ) -> str:
-        """Who made a commit that the main branch `main` of `checkout` has, as far as this path goes: one of `agents`,
-        or a person; empty: nobody knows more than git. `git`: in the scratch."""
-        return ""
+    async def authors(
+        self,
+        checkout: Checkout,
+        git: Git,
+        agents: frozenset[str],
+        main: str,
+        side: str,
+        parts: Sequence[ConflictPart],
+    ) -> Mapping[str, tuple[str, str]]:
+        """By the id of each part in which the commit `side` conflicts with the main branch `main` of `checkout`: who
+        changed its lines there last, one of `agents` or a person, and what for. `git`: in the scratch."""
+        return {}
 
     async def tested(self, places: Sequence[str], test: MergeTest) -> Sequence[str]:
         """The configured tests were run on a merge with what was chosen in these places (ids of

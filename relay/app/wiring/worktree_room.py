@@ -36,7 +36,7 @@ from relay.git.trial_merge import ChosenText, ConflictPart, Merge
 from relay.log import events
 from relay.log.commit_trailers import commit_trailers
 from relay.log.events import Event, Lane, NewEvent
-from relay.merge.blame import made_by
+from relay.merge.blame import Known, behind_lines, blame
 from relay.merge.resolution import journal
 from relay.model import LOCKED, Kind
 from relay.model.ports import Voice
@@ -89,17 +89,16 @@ class StoredWorktreeRoom(WorktreeRoom):
     async def ask(self, wanted: WantedMerge, parts: Sequence[ConflictPart]) -> Sequence[str]:
         async def work(tx: Tx) -> list[str]:
             asked = list[journal.AskedConflict]()
-            for path in dict.fromkeys(part.path for part in parts):
+            for part in parts:
                 question = journal.Question(
                     wanted.agent,
                     wanted.into,
                     wanted.ours_at,
                     wanted.theirs_at,
-                    journal.Behind(*wanted.ours.get(path, ())),
+                    journal.Behind(*wanted.ours.get(part.id, ())),
                     journal.Behind(*wanted.theirs),
                 )
-                here = [part for part in parts if part.path == path]
-                asked += await journal.ask(tx, question, here, lambda path: self._strategy(path).use)
+                asked += await journal.ask(tx, question, [part], lambda path: self._strategy(path).use)
             for each in asked:
                 if each.is_new:
                     await ask_about(tx, each, self._strategy(each.part.path), self._voice)
@@ -107,15 +106,34 @@ class StoredWorktreeRoom(WorktreeRoom):
 
         return await self._store.write(work, durable=True)
 
-    async def maker(
-        self, checkout: Checkout, git: Git, agents: frozenset[str], main: str, commit: str, path: str
-    ) -> str:
-        try:
-            known = await known_of(checkout, path, agents, self._store)
-            return (await made_by(git, main, commit, path, known))[1]
-        except (GitError, StoreError, self._store.transient, self._store.errors) as error:
-            log.warning("who made a commit is not known", commit=commit, reason=str(error))
-            return ""
+    async def authors(
+        self,
+        checkout: Checkout,
+        git: Git,
+        agents: frozenset[str],
+        main: str,
+        side: str,
+        parts: Sequence[ConflictPart],
+    ) -> Mapping[str, tuple[str, str]]:
+        found = dict[str, tuple[str, str]]()
+        for path in dict.fromkeys(part.path for part in parts):
+            here = [part for part in parts if part.path == path]
+            try:
+                known = await known_of(checkout, path, agents, self._store)
+            except (GitError, StoreError, self._store.transient, self._store.errors) as error:
+                log.warning("whose commits these are is known to git alone", path=path, reason=str(error))
+                known = Known(agents)
+            try:
+                # What the main branch has not got, or has as no text, has no lines.
+                there = any(part.places[1] for part in here) and await git.maybe(
+                    "rev-parse", "-q", "--verify", f"{main}:{path}"
+                )
+                lines = await blame(git, main, path, known) if there else []
+                for part in here:
+                    found[part.id] = await behind_lines(git, main, side, part, lines, known)
+            except GitError as error:
+                log.warning("who changed a file is not known", path=path, reason=str(error))
+        return found
 
     async def tested(self, places: Sequence[str], test: MergeTest) -> Sequence[str]:
         async def work(tx: Tx) -> list[str]:

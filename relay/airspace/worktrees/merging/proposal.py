@@ -178,14 +178,6 @@ async def branch_history(git: Git, main: str, head: str | None) -> tuple[list[Br
     return commits, list(people.values())
 
 
-async def last_change(git: Git, main: str, side: str, path: str) -> tuple[str, str, str]:
-    """The commit that last changed this path on the main branch since the side left it, who signed it, and its
-    subject; empty: there is none."""
-    asked = ("log", "-1", "--format=%H%x00%an%x00%s", f"{side}..{main}", "--", path)
-    commit, name, subject = ((await git.maybe(*asked)) or "\0\0").split("\0")
-    return commit, name, subject
-
-
 def _person(line: str) -> tuple[str, str]:
     """`Name <address>` of a trailer; two empty texts for what is none."""
     name, _, rest = line.strip().partition(" <")
