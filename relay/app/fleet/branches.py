@@ -39,8 +39,8 @@ MOST_TEXT = 4 * 1_048_576
 
 
 class FleetBranches:
-    """Of one member. `room`: the id of its room; `trouble`: why the last exchange came to nothing, "" = it did not, or
-    there is no remote."""
+    """Of one member. `room`: the id of its room; `trouble`: why the last exchange came to nothing, "" = it did not,
+    or there is no remote."""
 
     def __init__(self, settings: LiveSettings, registry: WorktreeRegistry, room: Callable[[], str]) -> None:
         self._settings, self._registry, self._room = settings, registry, room
