@@ -56,18 +56,31 @@ log="$(dirname "$config")/.relay/relay.log"
 # What stands in the log before is of an older start.
 size_of() { if [ -f "$1" ]; then wc -c <"$1"; else echo 0; fi; }
 began="$(size_of "$log")"
-if ! "$VENV/bin/relay" run --config "$config" </dev/null; then
+told="$(mktemp)"
+started=yes
+"$VENV/bin/relay" run --config "$config" </dev/null 2>"$told" || started=""
+cat "$told" >&2
+if [ -z "$started" ]; then
   size="$(size_of "$log")"
   # A log that is shorter by now was started again.
   [ "$size" -ge "$began" ] || began=0
   if [ "$size" -gt "$began" ]; then
-    say "the last lines of $log:"
-    tail -c "+$((began + 1))" "$log" | tail -n 15 >&2
+    # What was said already is not said again.
+    rest="$(tail -c "+$((began + 1))" "$log" | tail -n 15 | while IFS= read -r line; do
+      [ -z "$line" ] || grep -qF -e "$line" "$told" || printf '%s\n' "$line"
+    done)"
+    if [ -n "$rest" ]; then
+      say "the last lines of $log:"
+      printf '%s\n' "$rest" >&2
+    fi
   fi
+  rm -f "$told"
   fail "the daemon did not start." "What is said above names the cause; repair that and run this again." \
     "To watch it start: bash \"$ROOT/scripts/start.sh\" --foreground --config \"$config\"" \
     "To check: bash \"$ROOT/healthcheck.sh\" --config \"$config\""
 fi
+
+rm -f "$told"
 
 # Only where somebody sits in front of a screen of this very machine.
 opener=""

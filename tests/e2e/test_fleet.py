@@ -131,7 +131,12 @@ async def test_who_cannot_be_a_member_is_told_why(open_room: Open) -> None:
     one, two, three = await fleet_of(open_room, [agent("ALFA")], [agent("ALFA")], [agent("CARL")])
     await one.start()
     refused = await two.relay("run")
-    assert refused.code == 1 and "the agent ALFA lives at M1" in refused.all, refused.all
+    assert refused.code == 1 and refused.all.count("the agent ALFA lives at M1") == 1, refused.all
+    named = json.loads(three.path.read_text())
+    three.path.write_text(json.dumps({**named, "fleet": {**named["fleet"], "name": "M1"}}))
+    refused = await three.relay("run")
+    assert refused.code == 1 and refused.all.count(f", in {one.folder}. Stop it there") == 1, refused.all
+    three.path.write_text(json.dumps(named))
     # Forgotten only when it is away.
     kept = await one.relay("fleet", "forget", "M1")
     assert kept.code == 1 and "M1 is here" in kept.all

@@ -129,6 +129,19 @@ def test_a_start_that_fails_shows_the_log_and_a_way_out(room: Path) -> None:
     assert f'healthcheck.sh" --config "{room / "config.json"}"' in done.stderr
 
 
+def test_a_start_that_fails_says_its_reason_once(room: Path) -> None:
+    """`relay run` says the end of the log itself, each line after the first one set in."""
+    fails = """#!/bin/sh
+printf '%s\\n' 'one of before' 'relay: it has no place' '' '  and more' >> "{room}/.relay/relay.log"
+printf '%s\\n' 'relay: the daemon ended with code 1.' '  relay: it has no place' '    and more' >&2
+exit 1
+"""
+    program(room / ".venv/bin/relay", fails.format(room=room))
+    done = run(room, "scripts/start.sh")
+    assert done.returncode == 1 and "the daemon did not start" in done.stderr
+    assert [done.stderr.count(said) for said in ("it has no place", "and more", "one of before")] == [1, 1, 1]
+
+
 def test_a_second_start_says_where_it_runs(room: Path) -> None:
     instance.claim(room / "speaker.lock", 90, instance.InstanceRecord.own("http://127.0.0.1:5"))
     done = run(room, "scripts/start.sh")

@@ -57,18 +57,19 @@ WHERE l.locktype = 'advisory' AND l.granted AND l.objsubid = 2
 
 @dataclass(frozen=True, slots=True)
 class DaemonSession:
-    """The session that has a lock. `backend`: its process on the server."""
+    """The session that has a lock. `backend`: its process on the server; `folder`: of its room, '' = not known."""
 
     backend: int
     name: str
     #: It shares the database with no other daemon: a relay of before there were fleets.
     alone: bool = False
+    folder: str = ""
 
     def __str__(self) -> str:
         match = _NAME.fullmatch(self.name)
         if match is None:
             return f"a program that calls itself {self.name!r} (process {self.backend} of the server)"
-        return f"pid {match['pid']} on {match['host']}"
+        return f"pid {match['pid']} on {match['host']}" + (f", in {self.folder}" if self.folder else "")
 
 
 async def holder_of(connection: Any, schema: str, member: str) -> DaemonSession | None:
@@ -77,8 +78,21 @@ async def holder_of(connection: Any, schema: str, member: str) -> DaemonSession 
     for lock, name in ((MEMBER_LOCK, _key(schema, member)), (SOLE_LOCK, schema)):
         row = await connection.fetchrow(_HOLDER, lock, name)
         if row is not None:
-            return DaemonSession(row["pid"], row["name"], alone=lock == SOLE_LOCK)
+            alone = lock == SOLE_LOCK
+            folder = "" if alone else await _folder_of(connection, schema, member, row["name"])
+            return DaemonSession(row["pid"], row["name"], alone=alone, folder=folder)
     return None
+
+
+async def _folder_of(connection: Any, schema: str, member: str, session: str) -> str:
+    """Where the daemon of this session has its room, by what it told the fleet; '' = it has not told."""
+    match = _NAME.fullmatch(session)
+    table = f'"{schema}".fleet_members'
+    if match is None or await connection.fetchval("SELECT to_regclass($1)::text", table) is None:
+        return ""
+    row = await connection.fetchrow(f"SELECT host, folder FROM {table} WHERE name = $1", member)
+    # A session's name has the host as far as there is room for it.
+    return str(row["folder"]) if row is not None and row["host"].startswith(match["host"]) else ""
 
 
 def _key(schema: str, member: str) -> str:
