@@ -109,6 +109,40 @@ async def test_the_same_machine_comes_back_after_it_was_forgotten(open_room: Ope
     assert not [line for line in await said(one) if "was replaced or cut" in line]
 
 
+async def test_what_a_killed_member_took_in_before_it_was_forgotten_is_in_the_room_once(
+    open_room: Open,
+) -> None:
+    """Lines by hand stand last in its file: nothing of the room's behind them tells that they were read."""
+    one, two = await fleet_of(open_room, [agent("ALFA", "slow.yaml")], [agent("BRAVO", "slow.yaml")])
+    for room in (one, two):
+        slow(room, 600)
+        await room.start()
+
+    async def alike() -> bool:
+        said = [entry["body"] for entry in await one.entries()]
+        texts = [
+            [line["body"] if isinstance(line, dict) else line for _, line in room.file_lines()]
+            for room in (one, two)
+        ]
+        return texts == [said, said]
+
+    await eventually(alike, "both files to have the room's entries")
+    two.echo("[zed] tok-before")
+    await one.until_said("^tok-before$")
+    two.kill()
+    assert two.file_lines()[-1] == ("zed", "tok-before")
+    two.echo("[zed] tok-meanwhile")
+    await one.until_said(r"^The relay M2 gives no sign of life", speaker="RELAY")
+    assert (await one.relay("fleet", "forget", "M2")).code == 0
+    await two.start()
+    await one.until_said("^tok-meanwhile$")
+    two.echo("[zed] tok-after")
+    await one.until_said("^tok-after$")
+    await eventually(alike, "both files to have the room's entries")
+    said_by_hand = [entry["body"] for entry in await one.entries() if entry["speaker"] == "zed"]
+    assert said_by_hand == ["tok-before", "tok-meanwhile", "tok-after"]
+
+
 @contextlib.asynccontextmanager
 async def frozen(at: Outside, room: Outside) -> AsyncIterator[None]:
     """M2's daemon stands still until the block ends; the room at `at` has seen it go."""

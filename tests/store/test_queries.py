@@ -30,7 +30,7 @@ WALKS = {
     ("room", "routing"): "an index of what is being routed",
     ("room", "search"): "the full-text index gives the hits alone",
     ("room", "held"): "what waits for /continue",
-    ("room", "other_tail"): "a row a member",
+    ("room", "tails"): "a row a member",
     ("room", "any_held"): "its first entry",
     ("room", "breakers"): "a row an agent",
     ("room", "agents"): "a row an agent",

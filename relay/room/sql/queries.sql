@@ -37,8 +37,8 @@ SELECT * FROM messages WHERE number > :after ORDER BY number LIMIT :limit
 -- name: tail
 SELECT * FROM tail WHERE member = :member
 
--- name: other_tail
-SELECT member FROM tail WHERE member <> :member LIMIT 1
+-- name: tails
+SELECT member FROM tail ORDER BY member
 
 -- name: drop_tail
 DELETE FROM tail WHERE member = :member

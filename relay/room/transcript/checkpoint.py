@@ -32,6 +32,8 @@ from relay.room.transcript.standing import Ranges, counted
 from relay.store.ports import Store, Tx, of_row
 
 _ANNOUNCED = "transcript_swap"
+#: No member's name begins so: a name has no line break.
+_FORGOTTEN = "\n"
 
 
 class PlaceMoved(Exception):
@@ -159,11 +161,19 @@ def _is_there(path: Path, swap: Swap) -> bool:
     )
 
 
-async def adopt(store: Store, path: Path, member: str) -> Place | None:
-    """Take over the place that the room's only relay has kept, where the file at `path` is the one it is in; else
-    None. So the relay that made the room goes on in its file as the first member of a fleet."""
-    left = await store.read(lambda tx: kept_place(tx, ""))
-    swap = await store.read(lambda tx: announced(tx, ""))
+async def left_behind(tx: Tx) -> list[str]:
+    """Under which names places are kept that a member may go on from: of the room's only relay, and of members that
+    were forgotten."""
+    names = [str(row["member"]) for row in await tx.all(Q.tails)]
+    return [name for name in names if not name or name.startswith(_FORGOTTEN)]
+
+
+async def adopt(store: Store, path: Path, left_by: str, member: str) -> Place | None:
+    """Take over the place that was kept under the name `left_by`, where the file at `path` is the one it is in; else
+    None. So the relay that made the room goes on in its file as the first member of a fleet, and one that was
+    forgotten takes no line of its file in again."""
+    left = await store.read(lambda tx: kept_place(tx, left_by))
+    swap = await store.read(lambda tx: announced(tx, left_by))
     if left is None or not left.offset:
         return None
     found = left
@@ -173,19 +183,24 @@ async def adopt(store: Store, path: Path, member: str) -> Place | None:
         return None
 
     async def work(tx: Tx) -> Place | None:
-        if await kept_place(tx, "") != left or await kept_place(tx, member) is not None:
+        if await kept_place(tx, left_by) != left or await kept_place(tx, member) is not None:
             return None
         await _keep(tx, member, found)
-        await tx.execute(Q.drop_tail, member="")
-        await events.put_setting(tx, _announced_under(""), "")
+        await tx.execute(Q.drop_tail, member=left_by)
+        await events.put_setting(tx, _announced_under(left_by), "")
         return found
 
     return await store.write(work)
 
 
 async def forget(tx: Tx, member: str) -> None:
-    """The member is gone: whoever has its name next has another file, and begins in that one. A daemon that still
-    lives goes on from the place that it has in memory."""
+    """The member is gone: whoever has its name next may have another file, and begins in that one. Its place is kept
+    aside for who comes with this file (`adopt`). A daemon that still lives goes on from what it has in memory."""
+    place, swap = await kept_place(tx, member), await events.setting(tx, _announced_under(member))
+    if place is not None:
+        aside = _FORGOTTEN + member
+        await _keep(tx, aside, place)
+        await events.put_setting(tx, _announced_under(aside), swap or "")
     await tx.execute(Q.drop_tail, member=member)
     await events.put_setting(tx, _announced_under(member), "")
 

@@ -30,8 +30,10 @@ class ForeignTranscript(Exception):
 
 async def first_place(store: Store, path: Path, member: str) -> Place:
     """The place of a member that has none yet. Raises ForeignTranscript, OSError."""
-    if member and (taken := await checkpoint.adopt(store, path, member)) is not None:
-        return taken
+    if member:
+        for left_by in await store.read(checkpoint.left_behind):
+            if (taken := await checkpoint.adopt(store, path, left_by, member)) is not None:
+                return taken
     # A room that has never read this file answers what nobody has answered; the rest is history.
     until = await asyncio.to_thread(file_position.answered_until, path)
     if not member:
@@ -59,7 +61,8 @@ async def first_place(store: Store, path: Path, member: str) -> Place:
 async def _is_first(tx: Tx, member: str) -> bool:
     """Is this the first member of an empty room?"""
     newest = await tx.one(Q.last_number)
-    return not (newest and newest["number"]) and await tx.one(Q.other_tail, member=member) is None
+    others = [row["member"] for row in await tx.all(Q.tails) if row["member"] != member]
+    return not (newest and newest["number"]) and not others
 
 
 async def fresh_place(store: Store, path: Path, member: str, before: Place, size: int) -> Place:

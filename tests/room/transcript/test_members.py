@@ -468,6 +468,35 @@ async def test_the_relay_that_made_the_room_goes_on_as_its_first_member(store: S
     assert len(ann.entries()) == 3 and await notices(store) == []
 
 
+@pytest.mark.parametrize("name", ["bob", "another"])
+async def test_who_was_forgotten_takes_no_line_of_its_file_in_again(
+    store: Store, tmp_path: Path, name: str
+) -> None:
+    """Also under another name; and what was appended meanwhile is new, even where it says the same."""
+    ann, bob = fleet(store, tmp_path, "ann", "bob")
+    await say(store, "welcome")
+    await settled(store, [ann, bob])
+    bob.write("[zed] hi\n")
+    await settled(store, [bob, ann])
+    assert b"\n[zed] hi\n" in bob.file.read_bytes()
+    await store.write(lambda tx: checkpoint.forget(tx, "bob"))
+    await say(store, "meanwhile")
+    bob.write("[zed] hi\n[zed] there\n")
+    bob.name = name
+    bob.begin()
+    await settled(store, [ann, bob])
+    said = [("RELAY", "welcome"), ("zed", "hi"), ("RELAY", "meanwhile"), ("zed", "hi"), ("zed", "there")]
+    assert await in_room(store) == said
+    # It is a member again, and may be forgotten again; a machine that has its name then has a file of its own.
+    await store.write(lambda tx: checkpoint.forget(tx, name))
+    other = Member(store, tmp_path / "ann", name)
+    await settled(store, [ann, other])
+    bob.name = "later"
+    bob.begin()
+    await settled(store, [ann, other, bob])
+    assert await in_room(store) == said
+
+
 async def test_a_file_that_was_cut_is_filled_again(store: Store, tmp_path: Path) -> None:
     ann, bob = fleet(store, tmp_path, "ann", "bob")
     for number in range(4):
