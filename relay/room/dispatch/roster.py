@@ -39,6 +39,8 @@ class Policy:
     role: str = "agent"
     #: The member of the fleet that runs its turns; "" where a room has one relay.
     member: str = ""
+    #: Another member may have this agent too.
+    shared: bool = False
 
 
 @dataclass(frozen=True, slots=True)

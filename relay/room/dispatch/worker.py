@@ -206,8 +206,9 @@ class WorkerPool:
             return Idle()
         recollection = await self._recollect(policy.agent, waiting, now)
         claim = partial(queue.claim_next_dispatch, policy=policy, holder=self._holder, now=now)
+        # A server that forgot it would let another member begin the same turn while it runs here.
         try:
-            return await self._store.write(partial(claim, recollection=recollection))
+            return await self._store.write(partial(claim, recollection=recollection), durable=policy.shared)
         except self._store.transient:
             raise
         except Exception:
@@ -215,7 +216,7 @@ class WorkerPool:
                 raise
             # What is remembered must not keep a turn from beginning.
             log.exception("turn begins without what is remembered", agent=policy.agent)
-            return await self._store.write(claim)
+            return await self._store.write(claim, durable=policy.shared)
 
     async def _recollect(self, agent: str, messages: Sequence[Message], now: float) -> Recollection | None:
         """What is remembered that bears on these messages; not looked for anew at each look whether a turn that waits
