@@ -303,6 +303,8 @@ class PostgresStore:
             if self._lock is not None:
                 # Before the tables are changed, which an older daemon may be using.
                 await self._lock.take()
+                # From here on: the tables may take longer than the lock counts as held without a look.
+                self._aside("store-member", self._lock.keep)
             if not create and not await is_migrated(connection, SCHEMA):
                 raise StoreMissing(f"there are no tables of relay in {self.place} yet")
             await migrate(connection, SCHEMA, wings, ROOM_LOCK, self.place)
@@ -311,10 +313,10 @@ class PostgresStore:
             await self._open.start(connection)
 
     async def start(self) -> None:
-        side = {"store-listen": self._listener.run}
-        if self._lock is not None:
-            side["store-member"] = self._lock.keep
-        self._side = [asyncio.create_task(kept_up(name, run), name=name) for name, run in side.items()]
+        self._aside("store-listen", self._listener.run)
+
+    def _aside(self, name: str, run: Callable[[], Coroutine[Any, Any, None]]) -> None:
+        self._side.append(asyncio.create_task(kept_up(name, run), name=name))
 
     async def check(self) -> list[str]:
         """Indexes that are not valid, and pages whose checksum was wrong; empty when there are none.
