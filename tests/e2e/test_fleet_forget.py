@@ -116,19 +116,10 @@ async def test_what_a_killed_member_took_in_before_it_was_forgotten_is_in_the_ro
     open_room: Open,
 ) -> None:
     """Lines by hand stand last in its file: nothing of the room's behind them tells that they were read."""
-    one, two = await fleet_of(open_room, [agent("ALFA")], [agent("BRAVO")])
-    await one.start()
-    await two.start()
-    two.echo("[zed] tok-before")
-    await one.until_said("^tok-before$")
-    two.kill()
-    two.echo("[zed] tok-meanwhile")
-    await one.until_said(r"^The relay M2 gives no sign of life", speaker="RELAY")
-    assert (await one.relay("fleet", "forget", "M2")).code == 0
-    await two.start()
-    await one.until_said("^tok-meanwhile$")
-    two.echo("[zed] tok-after")
-    await one.until_said("^tok-after$")
+    one, two = await fleet_of(open_room, [agent("ALFA", "slow.yaml")], [agent("BRAVO", "slow.yaml")])
+    for room in (one, two):
+        slow(room, 600)
+        await room.start()
 
     async def alike() -> bool:
         said = [entry["body"] for entry in await one.entries()]
@@ -138,6 +129,18 @@ async def test_what_a_killed_member_took_in_before_it_was_forgotten_is_in_the_ro
         ]
         return texts == [said, said]
 
+    await eventually(alike, "both files to have the room's entries")
+    two.echo("[zed] tok-before")
+    await one.until_said("^tok-before$")
+    two.kill()
+    assert two.file_lines()[-1] == ("zed", "tok-before")
+    two.echo("[zed] tok-meanwhile")
+    await one.until_said(r"^The relay M2 gives no sign of life", speaker="RELAY")
+    assert (await one.relay("fleet", "forget", "M2")).code == 0
+    await two.start()
+    await one.until_said("^tok-meanwhile$")
+    two.echo("[zed] tok-after")
+    await one.until_said("^tok-after$")
     await eventually(alike, "both files to have the room's entries")
     said_by_hand = [entry["body"] for entry in await one.entries() if entry["speaker"] == "zed"]
     assert said_by_hand == ["tok-before", "tok-meanwhile", "tok-after"]

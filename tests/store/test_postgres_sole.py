@@ -196,3 +196,28 @@ async def test_an_older_relay_and_a_member_never_share_one(
         AnotherDaemon, match=r"shares it with none: pid 4711 on build-1\. It is an older relay"
     ):
         await opened(dsn)
+
+
+async def test_the_lock_is_kept_however_long_the_tables_take(
+    dsn: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(postgres_sole, "LOOK_S", 0.01)
+    taken: list[Any] = []
+
+    async def take(lock: Any, before: Any = postgres_sole.DaemonLock.take) -> None:
+        await before(lock)
+        taken.append((lock, lock._seen_at))
+
+    async def migrated(*words: Any, before: Any = postgres_store.migrate) -> None:
+        async def looked() -> bool:
+            lock, at = taken[0]
+            return bool(lock._seen_at > at)
+
+        await until(looked)
+        await before(*words)
+
+    monkeypatch.setattr(postgres_sole.DaemonLock, "take", take)
+    monkeypatch.setattr(postgres_store, "migrate", migrated)
+    store = await opened(dsn)
+    await say(store)
+    await store.close()

@@ -52,6 +52,7 @@ def policy_of(settings: Settings, agent: AgentSettings, names: tuple[str, ...], 
         names=names,
         role=agent.role or "agent",
         member=settings.member,
+        shared=agent.shared,
     )
 
 

@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 
+import asyncpg
 import pytest
 
 from relay.log import events
@@ -38,6 +39,7 @@ from relay.room.journal.ledger import Q
 from relay.room.journal.live_bus import LiveFeed
 from relay.room.journal.values import Frame, Job
 from relay.store.ports import Store, Tx
+from tests import engines
 from tests.engines import BOTH, SQLITE, Blocker
 from tests.room.floor import Floor, Play
 from tests.room.parts import PATIENT_S, Played, all_jobs, all_messages, open_room, until
@@ -82,6 +84,34 @@ async def test_a_slow_agent_holds_nobody_up(floor: Floor) -> None:
     await floor.reach("active", "done", "done")
     gate.set()
     await floor.reach("done", "done", "done")
+
+
+@pytest.mark.parametrize("engine", ["postgres"], indirect=True)
+@pytest.mark.parametrize("shared", [True, False])
+async def test_the_turn_of_an_agent_that_others_have_too_is_begun_for_certain(
+    floor: Floor, tmp_path: Path, shared: bool
+) -> None:
+    """A server that forgets it lets two members run it at once."""
+    seen = (
+        "CREATE TABLE seen (how TEXT)",
+        "CREATE FUNCTION see() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER AS $$ BEGIN "
+        "INSERT INTO relay.seen VALUES (current_setting('synchronous_commit')); RETURN NULL; END $$",
+        "CREATE TRIGGER see AFTER UPDATE ON dispatch_queue FOR EACH ROW "
+        "WHEN (NEW.state = 'active' AND OLD.state = 'pending') EXECUTE FUNCTION see()",
+    )
+    for statement in seen:
+        await asyncio.to_thread(engines.change, tmp_path, statement)
+    floor.policy = replace(floor.policy, shared=shared)
+    floor.add("ALPHA")
+    await floor.ask("@ALPHA hello")
+    await floor.reach("done")
+    admin = await asyncpg.connect(engines.address_of(tmp_path))
+    try:
+        assert [row["how"] for row in await admin.fetch("SELECT how FROM relay.seen")] == [
+            "on" if shared else "off"
+        ]
+    finally:
+        await admin.close()
 
 
 async def test_agents_work_at_the_same_time(floor: Floor) -> None:
