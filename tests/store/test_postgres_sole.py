@@ -72,21 +72,6 @@ async def test_one_is_the_only_one_until_it_closes(dsn: str, monkeypatch: pytest
     await (await opened(dsn)).close()
 
 
-async def test_tables_that_take_long_to_make_cost_no_lock(
-    dsn: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(postgres_sole, "SURE_S", 1.0)
-    monkeypatch.setattr(postgres_sole, "LOOK_S", 0.05)
-    slow = tmp_path / "slow"
-    (slow / "postgres" / "migrations").mkdir(parents=True)
-    (slow / "postgres" / "migrations" / "0001_slow.sql").write_text("SELECT pg_sleep(2);\n")
-    made = await postgres_store.open_store(read_address(dsn, "the test"), [*SCHEMAS, slow], member="one")
-    try:
-        await say(made)
-    finally:
-        await made.close()
-
-
 async def test_who_lost_the_lock_to_another_writes_nothing_more(dsn: str, admin: Any) -> None:
     first = await opened(dsn)
     found, sole = await holder(admin), first._lock
