@@ -36,13 +36,14 @@ SQLITE = pytest.mark.parametrize("engine", ["sqlite"], indirect=True)
 _EMPTY = """
 DO $$ DECLARE one record; BEGIN
   FOR one IN SELECT tablename AS name FROM pg_tables WHERE schemaname = 'relay'
-             AND tablename NOT IN ('schema_migrations', 'since_crash') LOOP
+             AND tablename NOT IN ('schema_migrations', 'since_crash', 'fleet_leader') LOOP
     EXECUTE format('DELETE FROM relay.%I', one.name);
   END LOOP;
   FOR one IN SELECT sequencename AS name FROM pg_sequences WHERE schemaname = 'relay' AND last_value IS NOT NULL LOOP
     EXECUTE format('ALTER SEQUENCE relay.%I RESTART', one.name);
   END LOOP;
   DELETE FROM relay.since_crash WHERE name = 'fence';
+  UPDATE relay.fleet_leader SET member = '', incarnation = 0, epoch = 0, until = 0;
 END $$
 """
 _WAITING = """
