@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from relay.app.wiring.schema import SCHEMAS
 from tests import postgres
 from tests.e2e.conftest import Open
 from tests.outside import REPO, Outside, agent, eventually
@@ -20,7 +21,7 @@ from tests.outside import REPO, Outside, agent, eventually
 async def fleet_of(open_room: Open, *agents: Sequence[dict[str, Any]], **config: Any) -> list[Outside]:
     """Members M1, M2, ... with these agents, on one new database, none of them started."""
     server = postgres.server()
-    dsn = server.dsn(server.new_database())
+    dsn = server.dsn(server.new_database(SCHEMAS))
     made = []
     for number, own in enumerate(agents, 1):
         settings = {"name": f"M{number}", "lease_s": 4, **config}
