@@ -27,6 +27,8 @@ LEAD_S, BEAT_S = 6.0, 2.0
 CLOCK_S = 30.0
 #: An event for each change of who is here.
 MEMBER = "fleet.member"
+#: The settings in which each member says which people are connected to it.
+_PEOPLE = "fleet_people:"
 
 
 class CannotJoin(StoreError):
@@ -254,7 +256,8 @@ async def join(tx: Tx, new: Joining) -> FleetMember:
 
 
 async def tell(tx: Tx, member: FleetMember, what: str) -> None:
-    """Record what became of a member: joined, back, gone, left, changed or forgotten."""
+    """Record what became of a member: joined, back, gone, left, changed or forgotten; `people`: who is
+    connected to it did."""
     outputs = {
         "member": member.name,
         "what": what,
@@ -356,6 +359,24 @@ async def tell_landing(tx: Tx, member: FleetMember, main: Main, cannot_land: str
 async def give_up(tx: Tx, name: str, incarnation: int) -> bool:
     """End the lead of this daemon, where another member that can land is there to take it; is it ended?"""
     return bool(await tx.execute(Q.give_up, name=name, incarnation=incarnation, lease_s=LEAD_S))
+
+
+async def tell_people(tx: Tx, name: str, people: Sequence[str]) -> None:
+    """Tell the others which people are connected to this member."""
+    await events.put_setting(tx, f"{_PEOPLE}{name}", dumps(list(people)))
+    known = next((member for member in await members(tx) if member.name == name), None)
+    if known is not None:
+        await tell(tx, known, "people")
+
+
+async def people_elsewhere(tx: Tx, name: str) -> dict[str, list[str]]:
+    """Who is connected to the live members but this one, by the member."""
+    found = {}
+    for member in await members(tx):
+        told = await events.setting(tx, f"{_PEOPLE}{member.name}") if member.live else None
+        if told is not None and member.name != name:
+            found[member.name] = [str(each) for each in loads(told)]
+    return found
 
 
 async def forget(tx: Tx, name: str) -> FleetMember | None:

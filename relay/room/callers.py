@@ -22,6 +22,7 @@ from relay.room.journal import hop_limit, ledger, pages
 from relay.room.journal.agent_mentions import pass_on
 from relay.room.journal.ledger import NewMessage, Q
 from relay.room.journal.routing_notes import NOBODY, Present, why
+from relay.room.journal.speakers import refuse_new_posing, spoke
 from relay.room.journal.values import message_of_row
 from relay.room.journal.visitors import people, refuse_posing, visitors
 from relay.store.ports import Row, Store, Tx
@@ -30,8 +31,6 @@ Json = dict[str, Any]
 
 #: How many of the entries that a session read its next entry names as seen. Their clocks cover most of the rest.
 MOST_SEEN = 50
-#: How many of the latest entries are searched for persons who spoke: some days of a busy room.
-MOST_HEARD = 200
 
 
 class Callers:
@@ -90,7 +89,7 @@ class Callers:
     async def _present(self, tx: Tx) -> Present:
         sessions = await self._holds.sessions(tx)
         present_visitors = visitors(sessions, self._roster.names)
-        return Present([visitor.name for visitor in present_visitors], people(sessions, await _spoke(tx)))
+        return Present([visitor.name for visitor in present_visitors], people(sessions, await spoke(tx)))
 
     async def _away(self, tx: Tx) -> dict[str, str]:
         """Which agents take no turn up now, and what becomes of one (`queue.claim_next_dispatch`)."""
@@ -113,8 +112,8 @@ class Callers:
             in_reply_to=reply["id"] if reply else None,
             client_id=client_id,
         )
-        here = people(await self._holds.sessions(tx))
-        refuse_posing(caller.agent, here)
+        refuse_posing(caller.agent, people(await self._holds.sessions(tx)))
+        await refuse_new_posing(tx, caller.agent)
         present = await self._present(tx) if "@" in body else NOBODY
         message = await ledger.admit(tx, new, self._roster.rules, visitors=present.visitors)
         await hop_limit.reset(tx)
@@ -201,7 +200,7 @@ class Callers:
             return {
                 "agents": await self._agents(tx),
                 "visitors": [visitor.as_json() for visitor in present_visitors],
-                "people": list(people(sessions, await _spoke(tx))),
+                "people": list(people(sessions, await spoke(tx))),
             }
 
         return await self._store.read(work)
@@ -230,12 +229,6 @@ class Callers:
 def _is_person(caller: Caller) -> bool:
     """A person's credential may also speak for a program, which then is an agent."""
     return caller.person and caller.agent_type == "person"
-
-
-async def _spoke(tx: Tx) -> list[str]:
-    """The persons among the latest speakers."""
-    rows = await tx.all(Q.latest_speakers, limit=MOST_HEARD)
-    return [row["speaker"] for row in rows if row["kind"] == Kind.HUMAN]
 
 
 async def _news(tx: Tx, caller: Caller, newest: Message) -> bool:

@@ -64,6 +64,7 @@ class Status:
             "tasks": await reader.tasks(),
             **await reader.held(),
             "people": self._live.people,
+            "people_at": self._live.people_at,
             "dispatcher": self._router.state_json(),
             "fleet": self._fleet(),
             "storage": {"engine": about.engine, "path": about.database},

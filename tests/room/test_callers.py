@@ -242,7 +242,7 @@ async def test_who_is_here_without_being_the_rooms_reads_for_itself(store: Store
 async def test_a_person_passes_for_nobody_who_is_here(store: Store) -> None:
     room = voices(store)
     for name in ("dee k\u0430y", "DEE_KAY"):
-        with pytest.raises(Refusal, match="dee kay, who is here"):
+        with pytest.raises(Refusal, match="dee kay, who is in this room"):
             await room.post(Caller(name, "p-1", "person", person=True), "hi")
     assert (await room.post(Caller("Dee Kay", "p-2", "person", person=True), "hi"))["success"]
 

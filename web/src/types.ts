@@ -271,6 +271,7 @@ export interface RoomState {
   /** The room's clock when it was read. */
   now?: Time;
   people: string[];
+  people_at?: Record<string, string>;
   dispatcher: DispatcherState;
   fleet?: Fleet;
   storage: { engine: string; path: string };
@@ -454,7 +455,7 @@ export type Frame =
   | { cursor: string | null; type: "verification" | "approval" | "landing"; data: { change: string; number: number; agent: string | null; state: string | null } }
   | { cursor: string | null; type: "output"; data: { verification: number; policy: string; tail: string } }
   | { cursor: string | null; type: "stream"; data: StreamPiece }
-  | { cursor: string | null; type: "people"; data: { people: string[] } }
+  | { cursor: string | null; type: "people"; data: { people: string[]; people_at?: Record<string, string> } }
   | { cursor: string | null; type: "dispatcher"; data: DispatcherState }
   | { cursor: string | null; type: "fleet"; data: Fleet }
   | { cursor: string | null; type: "lagging"; data: { dropped: number } };

@@ -186,6 +186,8 @@ class Daemon:
         start("sole", lambda: self._stay_sole(parts.store.stay_sole))
         if not parts.fleet.alone:
             start("fleet-members", parts.fleet.follow)
+            start("fleet-people-tell", parts.people.tell)
+            start("fleet-people-hear", parts.people.hear)
             start("fleet-stops", parts.steward.stop_turns)
             lead("fleet-watch", parts.fleet.watch)
         start("transcript", parts.transcript.run)

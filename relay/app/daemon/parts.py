@@ -20,6 +20,7 @@ from relay.app.daemon.supervisor import Supervisor
 from relay.app.daemon.trouble import Trouble
 from relay.app.daemon.turn_hooks import DaemonHooks
 from relay.app.fleet.fleet import Fleet
+from relay.app.fleet.people import FleetPeople
 from relay.app.fleet.work_elsewhere import WorkElsewhere
 from relay.app.merge.behaviour_checks import BehaviourChecks
 from relay.app.merge.exploration.room_actions import ExplorationActions
@@ -92,6 +93,7 @@ class Parts:
         self.live, self.metrics = Live(), Metrics()
         self.roster, self.turns = Roster(rules=rules_of(now)), RunningTurns()
         self.fleet = Fleet(store, settings, record, self.turns)
+        self.people = FleetPeople(store, self.fleet, self.live)
         self.fleet.changed = self._meet
         self.fleet.show = lambda: self.live.publish("fleet", self.fleet.as_json())
         self.supervisor = Supervisor(store)

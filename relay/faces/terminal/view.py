@@ -64,6 +64,7 @@ class RoomView:
     agents: dict[str, dict[str, Any]] = field(default_factory=dict)
     commands: list[dict[str, Any]] = field(default_factory=list)
     people: list[str] = field(default_factory=list)
+    people_at: dict[str, str] = field(default_factory=dict)
     tasks: list[dict[str, Any]] = field(default_factory=list)
     locks: HeldLocks = field(default_factory=HeldLocks)
     jobs: dict[Any, dict[str, Any]] = field(default_factory=dict)
@@ -113,7 +114,8 @@ class RoomView:
             case "state" if isinstance(data, dict):
                 self.agents = {str(each.get("name")): each for each in _dicts(data.get("agents"))}
                 self.commands = _dicts(data.get("commands"))
-                self.tasks, self.people = _dicts(data.get("tasks")), _names(data.get("people"))
+                self.tasks = _dicts(data.get("tasks"))
+                self._meet(data)
                 self.locks.anew(_dicts(data.get("locks")), _dicts(data.get("sessions")))
             case "jobs":
                 self.jobs = {job.get("id"): job for job in _dicts(data) if job.get("state") not in _OVER}
@@ -129,8 +131,12 @@ class RoomView:
             case "session" if isinstance(data, dict):
                 self.locks.session(data)
             case "people" if isinstance(data, dict):
-                self.people = _names(data.get("people"))
+                self._meet(data)
         return []
+
+    def _meet(self, data: dict[str, Any]) -> None:
+        self.people, at = _names(data.get("people")), data.get("people_at")
+        self.people_at = {str(name): str(at[name]) for name in at} if isinstance(at, dict) else {}
 
     def on_written(self, post: Post, now: float) -> list[Fragments]:
         """A post was written to the transcript. It is shown now, and not again when the room has read it."""
@@ -308,7 +314,8 @@ class RoomView:
             parts.append(("", f"  {open_tasks} open task{'' if open_tasks == 1 else 's'}"))
         if held := self.locks.count(now):
             parts.append(("", f"  {held} lock{'' if held == 1 else 's'}"))
-        others = [safe_line(name, 32) for name in self.people if name != self.name]
+        places = {name: f" at {safe_line(member, 32)}" for name, member in self.people_at.items()}
+        others = [safe_line(name, 32) + places.get(name, "") for name in self.people if name != self.name]
         if others:
             parts.append(("", f"  with {', '.join(others[:5])}{' …' if len(others) > 5 else ''}"))
         return parts

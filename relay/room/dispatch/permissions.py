@@ -110,7 +110,8 @@ class PermissionBroker:
 
     async def ask(self, request: PermissionRequest, *, timeout_s: float) -> PermissionAnswer:
         """Wait for a person; see `relay.model.Permits`."""
-        if not self._live.people:
+        # Who is connected to another member does not see it.
+        if not self._live.connected:
             await self._nobody(request)
             return PermissionAnswer(None, reason="nobody who could answer is connected")
         self._count += 1

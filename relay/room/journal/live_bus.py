@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter, deque
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -56,6 +56,9 @@ class Live:
     def __init__(self) -> None:
         self._feeds: set[LiveFeed] = set()
         self._people: Counter[str] = Counter()
+        self._elsewhere: Mapping[str, Sequence[str]] = {}
+        #: Called when somebody came or went here.
+        self.moved: Callable[[], None] = lambda: None
 
     def feed(self) -> LiveFeed:
         return LiveFeed(self._feeds)
@@ -67,9 +70,37 @@ class Live:
                 feed.put(frame)
 
     @property
-    def people(self) -> list[str]:
-        """Who is connected now, each once."""
+    def connected(self) -> list[str]:
+        """Who is connected to this relay now, each once."""
         return sorted(self._people)
+
+    @property
+    def people(self) -> list[str]:
+        """Who is in the room now, at whichever member of the fleet, each once."""
+        return sorted({*self._people, *self.people_at})
+
+    @property
+    def people_at(self) -> dict[str, str]:
+        """Of those that are connected to other members alone: to which."""
+        return {
+            name: member
+            for member, names in self._elsewhere.items()
+            for name in names
+            if name not in self._people
+        }
+
+    def meet(self, elsewhere: Mapping[str, Sequence[str]]) -> None:
+        """Who is connected to the other members, by the member."""
+        if elsewhere != self._elsewhere:
+            self._elsewhere = elsewhere
+            self._publish_people()
+
+    def _publish_people(self) -> None:
+        self.publish("people", {"people": self.people, "people_at": self.people_at})
+
+    def _move(self) -> None:
+        self._publish_people()
+        self.moved()
 
     @contextmanager
     def here(self, name: str) -> Iterator[None]:
@@ -80,11 +111,11 @@ class Live:
             return
         self._people[name] += 1
         if self._people[name] == 1:
-            self.publish("people", {"people": self.people})
+            self._move()
         try:
             yield
         finally:
             self._people[name] -= 1
             if self._people[name] <= 0:
                 del self._people[name]
-                self.publish("people", {"people": self.people})
+                self._move()

@@ -73,7 +73,7 @@ def refuse_posing(name: str, here: Iterable[str]) -> None:
     """Raises Refusal where `name` reads like another name of these."""
     if (other := posing_as(name, here)) is not None:
         raise Refusal(
-            f"{name} reads like {other}, who is here.",
+            f"{name} reads like {other}, who is in this room.",
             "Choose a name that cannot be mistaken for theirs.",
             Fault.FORBIDDEN,
             "reserved",

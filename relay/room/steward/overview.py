@@ -65,10 +65,10 @@ class Overview:
         numbers = {job.message_id: 0 for job in jobs}
         for row in await tx.all(Q.messages_by_ids, ids=dumps(list(numbers))):
             numbers[row["id"]] = row["number"]
-        dispatcher = self._router.state_json()
+        dispatcher, at = self._router.state_json(), self._live.people_at
         return StewardView(
             agents=tuple(_agent_view(agent, now) for agent in agents),
-            people=tuple(self._live.people),
+            people=tuple(f"{name} at {at[name]}" if name in at else name for name in self._live.people),
             tasks=_task_views([task.as_json() for task in await self._board.list(tx)]),
             locks=tuple(_lock_view(lock, now) for lock in await self._holds.locks(tx)),
             visitors=tuple(

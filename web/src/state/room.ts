@@ -20,6 +20,8 @@ export const tail = signal<RoomState["tail"] | null>(null);
 export const agents = signal<Agent[]>([]);
 export const tasks = signal<Task[]>([]);
 export const people = signal<string[]>([]);
+/** To which other member of the fleet somebody is connected. */
+export const peopleAt = signal<Readonly<Record<string, string>>>({});
 export const dispatcher = signal<DispatcherState | null>(null);
 /** The relays that share the room; null before the room has said so. */
 export const fleet = signal<Fleet | null>(null);
@@ -167,6 +169,7 @@ export function applyFrames(frames: readonly Frame[]): void {
           break;
         case "people":
           people.value = frame.data.people;
+          peopleAt.value = frame.data.people_at ?? {};
           break;
         case "dispatcher":
           dispatcher.value = frame.data;
@@ -197,6 +200,7 @@ function takeState(state: RoomState): void {
   tasks.value = board.changed([], state.tasks, []);
   heldAsOf(state.locks ?? [], state.sessions ?? [], state.now ?? null);
   people.value = state.people;
+  peopleAt.value = state.people_at ?? {};
   dispatcher.value = state.dispatcher;
   fleet.value = state.fleet ?? null;
   commands.value = state.commands;

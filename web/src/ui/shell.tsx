@@ -7,7 +7,7 @@ import { explorations } from "../state/explorations";
 import { landing, landingUsed, waitingApprovals } from "../state/landing";
 import { cutOff, line, outdated, reconnectNow } from "../state/live";
 import { askName, nextTheme, personName, theme } from "../state/prefs";
-import { agents, away, entryOf, goToEnd, jobs, loaded, now, people, ready, room, shell, tail, tasks, workers } from "../state/room";
+import { agents, away, entryOf, goToEnd, jobs, loaded, now, people, peopleAt, ready, room, shell, tail, tasks, workers } from "../state/room";
 import { locks } from "../state/locks";
 import { unread } from "../state/unread";
 import { worktrees } from "../state/worktrees";
@@ -166,7 +166,7 @@ function SideBar() {
         <VisitorList />
         <h2>People here</h2>
         <ul class="people">
-          {here.map((p) => <li key={p}><i class="dot dot-ready" aria-hidden="true" /><span style={hued(p)} class="agent-name">{p}</span>{p === personName.value && <span class="muted">you</span>}</li>)}
+          {here.map((p) => <li key={p}><i class="dot dot-ready" aria-hidden="true" /><span style={hued(p)} class="agent-name">{p}</span>{p === personName.value && <span class="muted">you</span>}{peopleAt.value[p] && <span class="muted">at {peopleAt.value[p]}</span>}</li>)}
           {!here.length && <li class="muted">nobody yet</li>}
         </ul>
         <FleetList />
