@@ -90,6 +90,9 @@ GOOD: dict[str, Callable[[], list[str]]] = {
     "overlaps": lambda: checks.overlaps(checks.spans(NOTES), "lock"),
     "tokens": lambda: checks.tokens(checks.spans(NOTES)),
     "completed once": lambda: checks.completed_once([note("completed", "once", "t", 1.0)] * 2),
+    "completed once, and forgotten by a server": lambda: checks.completed_once(
+        [note("completed", "once", "t", 1.0), note("completed", "once", "t", 2.0, "EVE", "p2")], [(0.5, 1.5)]
+    ),
     "holders": lambda: checks.holders(LOCKS),
     "claims": lambda: checks.claims(CLAIMS),
     "notices": lambda: checks.notices(["m1 is away.", "m1 is back."], {"m1 is away": (1, 1), "m2": (0, 0)}),
@@ -181,6 +184,12 @@ BAD: dict[str, tuple[Callable[[], list[str]], str]] = {
     "two completed one task": (
         lambda: checks.completed_once(
             [note("completed", "once", "t", 1.0), note("completed", "once", "t", 2.0, "EVE", "p2")]
+        ),
+        "completed by",
+    ),
+    "two completed one task, before and after a server forgot": (
+        lambda: checks.completed_once(
+            [note("completed", "once", "t", 1.0), note("completed", "once", "t", 2.0, "EVE", "p2")], [(1.5, 1.9)]
         ),
         "completed by",
     ),

@@ -96,6 +96,7 @@ async def _fault(fleet: Fleet, name: str, chosen: argparse.Namespace) -> list[st
     async with fleet.busy(chosen.pause, by_hand=not chosen.no_hand):
         await asyncio.sleep(dice.uniform(0.5, 3.0) * chosen.pause)
         wanted = await FAULTS[name](fleet, dice, chosen.span)
+        await fleet.worked()
         await asyncio.sleep(2 * chosen.pause)
     found = [*await fleet.settle(), *await fleet.problems()]
     if not chosen.apart:

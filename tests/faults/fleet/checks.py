@@ -204,11 +204,12 @@ def tokens(found: Sequence[Span]) -> list[str]:
     return wrong
 
 
-def completed_once(notes: Sequence[Json]) -> list[str]:
-    """No two agents were told that they completed one task."""
+def completed_once(notes: Sequence[Json], forgot: Sequence[tuple[float, float]] = ()) -> list[str]:
+    """No two agents were told that they completed one task. `forgot`: when a server crashed that need not have kept
+    what it acknowledged then."""
     by = defaultdict(set)
     for note in notes:
-        if note["what"] == "completed":
+        if note["what"] == "completed" and not any(since <= note["at"] <= until for since, until in forgot):
             by[note["key"]].add(note["who"])
     return [f"task {key} was completed by {sorted(who)}" for key, who in by.items() if len(who) > 1]
 

@@ -181,7 +181,7 @@ class Fleet:
             *checks.answers(self.told.mentions, entries),
             *checks.overlaps(spans, "turn", "lock", "claim"),
             *checks.tokens(spans),
-            *checks.completed_once(notes),
+            *checks.completed_once(notes, self.servers.forgot),
             *checks.holders(events),
             *checks.claims(events),
             *checks.transcripts({one.name: one.lines() for one in self.members}, entries),
@@ -201,6 +201,21 @@ class Fleet:
         """What RELAY said since the last fault began."""
         entries = await self.open_member().entries()
         return [one["body"] for one in entries[self.looked :] if one["speaker"] == "RELAY"]
+
+    async def has_said(self, pattern: str) -> bool:
+        """Has RELAY said so since the last fault began? By the database: any member may be out of reach."""
+        asked = "SELECT 1 FROM relay.messages WHERE speaker = 'RELAY' AND number > $1 AND body ~ $2"
+        return bool(await self.servers.first.ask(asked, self.looked, pattern, database=self.database))
+
+    async def worked(self) -> None:
+        """Wait until agents have done something of each kind: a check that sees nothing would show nothing."""
+
+        async def noted() -> bool:
+            text = self.notes.read_text() if self.notes.exists() else ""
+            return all(f'"what": "{what}"' in text for what in ("turn", "lock", "claim"))
+
+        with suppress(AssertionError):
+            await eventually(noted, "agents to take locks and tasks", every_s=0.5)
 
     async def look(self) -> None:
         self.looked = len(await self.open_member().entries())

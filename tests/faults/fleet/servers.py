@@ -26,6 +26,8 @@ from tests.outside import eventually
 
 OWNER, FOLLOWER = "relay_room", "follower"
 _PORT = 5432
+#: Seconds within which a commit is on disk that nobody waits for: three times the server's wal_writer_delay.
+FLUSH_S = 0.6
 _PATIENCE_S = 60.0
 SETTINGS = {
     **postgres.SETTINGS,
@@ -142,6 +144,9 @@ class Servers:
     def __init__(self, folder: Path, first: Machine, second: Machine, programs: Path) -> None:
         self.first = PostgresServer(first, folder / first.name, programs)
         self.second = PostgresServer(second, folder / second.name, programs)
+        #: When a server that crashed need not have kept what it acknowledged (docs/postgres.md, "After a crash of the
+        #: server"): from, until, by the clock of the notes.
+        self.forgot: list[tuple[float, float]] = []
         self._hosts = ",".join(f"{machine.address}:{_PORT}" for machine in (first, second))
 
     def dsn_of(self, database: str) -> str:
@@ -174,15 +179,24 @@ class Servers:
     async def fail_over(self, *, behind_s: float) -> None:
         """The first server crashes after the second has heard nothing for `behind_s`, and the second takes its
         place: it has what was durable, and lacks the rest."""
+        began = time.monotonic()
         self.second.machine.cut(Cut.BOTH)
         try:
             await asyncio.sleep(behind_s)
             await self.first.stop(signal.SIGKILL)
         finally:
             self.second.machine.mend(Cut.BOTH)
+            self.forgot.append((began - FLUSH_S, time.monotonic()))
         self.first, self.second = self.second, self.first
         await self._synchronous("")
         await self.first.ask("SELECT pg_promote(true, 60)")
+
+    async def crash(self) -> None:
+        """The first server crashes, and recovers."""
+        began = time.monotonic()
+        await self.first.stop(signal.SIGQUIT)
+        self.forgot.append((began - FLUSH_S, time.monotonic()))
+        await self.first.start()
 
     async def open_transactions(self, address: str) -> bool:
         """Does the machine of this address leave a transaction open now?"""
