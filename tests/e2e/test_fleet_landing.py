@@ -276,7 +276,8 @@ async def test_a_conflict_with_main_is_settled_at_the_leader_and_lands_by_the_qu
     first = await landed(one, "ALFA")
     await one.post("/land @BRAVO")
     entry = await landed(one, "BRAVO", "put_out")
-    assert "conflict in app.py" in entry["reason"]
+    # The airspace may have asked BRAVO to take main in before: then relay's merge is under way there.
+    assert "conflict in app.py" in entry["reason"] or "a merge is under way" in entry["reason"]
     assert main_of(tmp_path / "common.git") == first["commit"]
     for room in (one, two):
         assert (code(room) / "app.py").read_text() == "x = 3\n"
@@ -284,7 +285,7 @@ async def test_a_conflict_with_main_is_settled_at_the_leader_and_lands_by_the_qu
     assert await leads(one, "M1") and "`/resolve c1 1` to `5`" in entry["reason"]
     await two.post("/resolve c1 2")
     settled = await two.until_said(r"^c1 is settled", speaker="RELAY")
-    assert settled["body"].endswith("`/land @BRAVO` lands it."), settled
+    assert "`/land @BRAVO` lands it" in settled["body"], settled
     await two.post("/land @BRAVO")
     # Nothing tests what comes of it: a person looks at it, wherever they are.
     asked = await two.until_said(r"^a1: BRAVO's branch is to land on main", speaker="RELAY")
