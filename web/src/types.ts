@@ -313,6 +313,9 @@ export interface AirAgent {
   committed: number | null;
   branch: string | null;
   position: Point | null;
+  /** Where it lives, when that is another relay of the room; `away`: that one is not here, and this is what was seen last. */
+  member?: string;
+  away?: boolean;
 }
 
 export interface Evidence {
