@@ -2,7 +2,7 @@
 
 import { hue } from "../text/format";
 import type { Kind } from "../state/nearness";
-import type { Point } from "../types";
+import type { Point } from "../basic_types";
 import type { Cloud } from "./cloud";
 import type { Line, Model } from "./model";
 import type { Palette } from "./palette";

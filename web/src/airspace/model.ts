@@ -2,7 +2,8 @@
 
 import { isOpen, kindOf, linkKey, RANK, type Kind } from "../state/nearness";
 import type { Picked } from "../state/view";
-import type { Advisory, AirspaceState, Evidence, Level, Link, Point } from "../types";
+import type { Advisory, AirspaceState, Evidence, Link } from "../airspace_types";
+import type { Level, Point } from "../basic_types";
 import type { Cloud } from "./cloud";
 import { waysUpTo, type Still } from "./replay";
 

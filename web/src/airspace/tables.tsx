@@ -2,7 +2,7 @@
 
 import { channelName, flying, KIND_WORDS, kindOf, linkKey, other, readings } from "../state/airspace";
 import { picked } from "../state/view";
-import type { Level, Point } from "../types";
+import type { Level, Point } from "../basic_types";
 import { LevelChip, Who } from "../ui/proximity";
 import { pastAt, still } from "./past";
 
