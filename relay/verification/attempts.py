@@ -1,11 +1,7 @@
-"""Attempts of policies on a change, as values: the first, the next, and one whose end is known already.
-
-Pure, but for the time that a reuse is made at.
-"""
+"""Attempts of policies on a change, as values: the first, the next, and one whose end is known already. Pure."""
 
 from __future__ import annotations
 
-import time
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -86,7 +82,7 @@ def next_attempt(result: Result) -> Result:
     )
 
 
-def reused_run(result: Result, known: Result) -> Result:
+def reused_run(result: Result, known: Result, now: float) -> Result:
     return replace(
         known,
         verification=result.verification,
@@ -95,8 +91,7 @@ def reused_run(result: Result, known: Result) -> Result:
         tier=result.tier,
         always=result.always,
         reused=known.verification,
-        began=time.time(),
-        ended=time.time(),
+        began=now,
     )
 
 

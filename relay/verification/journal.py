@@ -22,6 +22,7 @@ from relay.log.events import Lane, NewEvent
 from relay.model import Fault, Refusal, references
 from relay.model.references import Thing
 from relay.store.ports import Queries, Row, Store, Tx, of_row
+from relay.verification.attempts import reused_run
 from relay.verification.policies import Executor
 from relay.verification.verification import (
     OPEN,
@@ -100,8 +101,21 @@ async def routed(tx: Tx, verification: Verification, results: Sequence[Result]) 
     await events.append(tx, new)
 
 
-async def record(tx: Tx, result: Result) -> None:
-    """Record how a run ended."""
+async def begin(tx: Tx, result: Result) -> Result:
+    """A run begins, or goes on."""
+    begun = replace(result, state=Outcome.RUNNING, began=result.began or await tx.now())
+    await save_result(tx, begun)
+    return begun
+
+
+async def reuse(tx: Tx, result: Result, known: Result) -> None:
+    """Record that the end of a run is known already, from another one."""
+    await record(tx, reused_run(result, known, await tx.now()))
+
+
+async def record(tx: Tx, result: Result) -> Result:
+    """Record how a run ended, now."""
+    result = replace(result, ended=await tx.now())
     await save_result(tx, result)
     outputs = {"number": result.verification, **result.as_json(output=False)}
     if result.state in (Outcome.FAILED, Outcome.TIMED_OUT):
@@ -109,6 +123,7 @@ async def record(tx: Tx, result: Result) -> None:
     await events.append(
         tx, NewEvent(RESULT, lane_of(result.verification), outputs=outputs, snapshot=result.tree)
     )
+    return result
 
 
 async def end(tx: Tx, verification: Verification, state: State, reason: str = "") -> Verification:

@@ -144,6 +144,8 @@ class MockAirspace:
         self.positions: dict[str, Point] = {}
         self.people: set[str] = set()
         self.intents: dict[str, list[str]] = {}
+        #: Where an agent of another relay lives, by agent: `{member, away}`.
+        self.away: dict[str, Json] = {}
         self.links: list[Json] = []
         self.advisories: dict[str, Json] = {}
         self.precision: Json = {"true": 0, "false": 0, "open": 0, "averted": 0, "useful": 0, "noise": 0}
@@ -192,7 +194,8 @@ class MockAirspace:
     def state(self, cloud: bool = True) -> Json:
         levels = [link["level"] for link in self.links]
         agents = [
-            {
+            self.away.get(agent, {})
+            | {
                 "agentId": agent,
                 "kind": "person" if agent in self.people else "agent",
                 "files": [

@@ -82,6 +82,9 @@ class PlayedTrees:
     def untried(self, pairs: Collection[Pair], known: Collection[Pair]) -> frozenset[Pair]:
         return frozenset(self.elsewhere & (set(pairs) - set(known)))
 
+    def out_of_reach(self, pairs: Collection[Pair]) -> frozenset[Pair]:
+        return frozenset(pairs)
+
     def coming(self, pairs: Collection[Pair]) -> frozenset[Pair]:
         return frozenset(self.on_the_way & set(pairs))
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import re
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 from playwright.async_api import Browser, BrowserContext, Locator, Page, expect
@@ -30,6 +32,22 @@ ARGS = [
 
 #: What Chromium says when a request fails; a test that stops the daemon provokes it.
 _NETWORK = re.compile(r"Failed to load resource|WebSocket connection to|ERR_")
+
+
+async def open_view(page: Page, view: str) -> None:
+    """By its tab, which may be behind "More" on a phone."""
+    tab, more = page.get_by_test_id(f"tab-{view}"), page.get_by_test_id("tabs-more")
+    await expect(tab.or_(more).first).to_be_visible()
+    if not await tab.count():
+        await more.click()
+    await tab.click()
+
+
+async def shot(page: Page, name: str) -> None:
+    """For whoever wants to look: RELAY_SHOTS names a folder."""
+    if folder := os.environ.get("RELAY_SHOTS"):
+        await page.wait_for_timeout(300)
+        await page.screenshot(path=Path(folder) / f"{name}.png")
 
 
 @dataclass
@@ -116,4 +134,4 @@ class Person:
         return entry.get_by_test_id("receipt").and_(self.page.locator(f'[data-agent="{agent}"]'))
 
     async def go(self, view: str) -> None:
-        await self.page.get_by_test_id(f"tab-{view}").click()
+        await open_view(self.page, view)

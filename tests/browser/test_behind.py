@@ -11,7 +11,8 @@ import pytest_asyncio
 from playwright.async_api import Page, expect
 
 from tests.browser.conftest import Come
-from tests.browser.test_conflicts import script, shot
+from tests.browser.person import shot
+from tests.browser.test_conflicts import script
 from tests.e2e.test_worktrees import in_git
 from tests.git.repository import commit
 from tests.outside import Outside, agent, eventually, room, settings

@@ -11,9 +11,10 @@ from pathlib import Path
 
 import pytest
 import pytest_asyncio
-from playwright.async_api import Page, expect
+from playwright.async_api import expect
 
 from tests.browser.conftest import Come
+from tests.browser.person import shot
 from tests.e2e.test_worktrees import in_git
 from tests.git.repository import commit, git
 from tests.outside import Outside, agent, eventually, room, settings
@@ -76,13 +77,6 @@ async def collided(tmp_path: Path) -> AsyncIterator[Outside]:
         status, done = await one.ask("POST", "/api/worktrees/BEN/merge", json={"name": "ann"})
         assert "The room is asked about c1, c2" in done["fix"], done["fix"]
         yield one
-
-
-async def shot(page: Page, name: str) -> None:
-    """For whoever wants to look: RELAY_SHOTS names a folder."""
-    if folder := os.environ.get("RELAY_SHOTS"):
-        await page.wait_for_timeout(300)
-        await page.screenshot(path=Path(folder) / f"{name}.png")
 
 
 async def test_a_person_compares_edits_and_sends(collided: Outside, come: Come) -> None:

@@ -2,9 +2,9 @@
 
 import { computed, signal } from "@preact/signals";
 import { personName } from "./state/prefs";
-import type {
-  Advisory, Agent, AirspaceState, Choice, Entry, Held, Hit, Job, PermissionRequest, Precision, RoomState, Sample, Task, TaskDetail,
-} from "./types";
+import type { Advisory, AirspaceState, Choice, Precision, Sample } from "./airspace_types";
+import type { Held, Task, TaskDetail } from "./coordination_types";
+import type { Agent, Entry, Hit, Job, PermissionRequest, RoomState } from "./types";
 import type { Checkpoint, FileView, HandoffAnswer, Heads, MomentDiff, OpenHandoff, Rewound, TakenBack, TreeView, WholeEvent } from "./timeline_types";
 import type { Conflict, PlacedConflict } from "./conflicts/types";
 import type { Exploration, VariantDiff } from "./explore/types";

@@ -1,5 +1,9 @@
 /** The shapes of docs/http.md. Cursors are opaque: they are stored and given back, never compared. */
 
+import type { Advisory, AirspaceState, Choice } from "./airspace_types";
+import type { Level, Time } from "./basic_types";
+import type { Lock, Session, Task } from "./coordination_types";
+
 export type Kind = "human" | "agent" | "system" | "dispatcher" | "advisory";
 
 export interface Decision {
@@ -79,9 +83,6 @@ export interface Hit extends Entry {
 }
 
 export type JobState = "pending" | "active" | "done" | "failed" | "skipped" | "dead";
-
-/** Times are ISO 8601 text or Unix seconds; `instant()` in text/format.ts reads both. */
-export type Time = string | number | null;
 
 export interface Job {
   id: number;
@@ -170,82 +171,6 @@ export interface Fleet {
   members: FleetMember[];
 }
 
-export type TaskStatus = "pending" | "in_progress" | "done";
-
-export interface Task {
-  id: string;
-  number: number;
-  title: string;
-  status: TaskStatus;
-  badge: "failed" | "blocked" | "dead" | null;
-  assignee: string | null;
-  created_by: string;
-  created_at: Time;
-  updated_at: Time;
-  priority: number | null;
-  task_type?: string;
-  /** The whole of it; the title is its first line. */
-  description?: string;
-  depends_on?: { id: string; number: number }[];
-  /** Attempts that are over, of `max_attempts`. */
-  attempts?: number;
-  max_attempts?: number;
-  lease_until?: Time;
-  /** A second attempt is not made before this. */
-  not_before?: Time;
-  error_message?: string | null;
-  /** Why it stands where it stands. */
-  note?: string | null;
-  /** What a claim locks with it. */
-  files?: string[];
-}
-
-/** The whole of a task: GET /api/tasks/NUMBER. */
-export interface TaskDetail extends Task {
-  input_data: unknown;
-  result: unknown;
-  history: { id: string; at: string; by: string | null; change: string; status: string; note: string | null }[];
-  /** The history begins later than the task. */
-  more: boolean;
-}
-
-/** A lock that somebody holds (docs/coordination.md). */
-export interface Lock {
-  file_path: string;
-  locked_by: string;
-  session: string;
-  mode: "exclusive" | "shared";
-  fencing_token: number;
-  reason: string | null;
-  acquired_at: Time;
-  expires_at: Time;
-  kind: "path" | "glob" | "key";
-  /** Who stands in line for it, in order. */
-  waiting?: { agent: string; session: string; since: Time; until: Time }[];
-}
-
-export interface Session {
-  session_id: string;
-  agent_id: string;
-  agent_type: string;
-  kind: "process" | "given";
-  alive: boolean;
-  started_at: Time;
-  heartbeat_at: Time;
-  lease_until: Time;
-  ended_at: Time;
-  end_reason?: string | null;
-  /** How many tasks it has claimed, or which. */
-  claims?: number | unknown[];
-}
-
-export interface Held {
-  locks: Lock[];
-  sessions: Session[];
-  /** The room's clock when it was read. */
-  now: Time;
-}
-
 export interface DispatcherState {
   enabled: boolean;
   model: string;
@@ -297,135 +222,6 @@ export interface StreamPiece {
   text: string;
   offset: number;
   tool?: string;
-}
-
-export type Level = "clear" | "advisory" | "resolution";
-export type Point = readonly [number, number, number];
-/** Line ranges (first, last), both included. */
-export type Lines = readonly (readonly [number, number])[];
-
-/** The shapes of docs/airspace.md. */
-export interface AirAgent {
-  agentId: string;
-  kind: "agent" | "person";
-  files: { path: string; lines: Lines; weight: number; change?: string; new_path?: string | null }[];
-  intent: string[];
-  startedAt: Time;
-  committed: number | null;
-  branch: string | null;
-  position: Point | null;
-}
-
-export interface Evidence {
-  text: string;
-  path?: string;
-  other_path?: string;
-  lines?: Lines;
-  symbol?: string;
-}
-
-export interface Reading {
-  risk: number;
-  weight: number;
-  alone: boolean;
-  evidence: (Evidence | string)[];
-}
-
-export interface Link {
-  a: string;
-  b: string;
-  risk: number;
-  distance: number;
-  level: Level;
-  /** Clear, and a collision is foretold. */
-  ahead?: boolean;
-  channels: Record<string, number>;
-  readings?: Record<string, Reading>;
-}
-
-export interface Advisory {
-  id: string;
-  agents: string[];
-  level: Level;
-  risk: number;
-  opened_at: Time;
-  closed_at: Time;
-  files: string[];
-  transmit: string[];
-  steer: string[];
-  hold: string[];
-  reason: string;
-  evidence: (Evidence | string)[];
-  text: string;
-  /** Why it is open now; `text` is what was said last. */
-  line?: string;
-  message_id: string | null;
-  answers: Record<string, { intent: string[]; text: string; message_id: string | null; at: Time }>;
-  deadline_at: Time;
-  /** Whom the room asked, of the agents; absent = all. */
-  asked?: string[];
-  /** Whom it did not ask, and why. */
-  not_asked?: Record<string, string>;
-  outcome: boolean | null;
-  /** The same with what git could not say: it was averted, or is still open. */
-  verdict?: "open" | "true" | "false" | "averted";
-  mark: "useful" | "noise" | null;
-  steering: "waiting" | "left" | "stayed" | null;
-  /** Of its agents, those whose work the main branch does not take now. */
-  set_back?: { agent: string; branch: string; paths: string[]; lines: Record<string, [number, number][]> }[];
-  /** What a person can decide about it now. */
-  actions?: Choice[];
-}
-
-/** A decision of a person where agents collide; `command` is the same, to be written in the room. */
-export interface Choice {
-  name: "first" | "stop" | "update";
-  agent: string;
-  label: string;
-  command: string;
-}
-
-/** Counts of resolution advisories whose branches did, did not, or may still conflict; `averted` = steered away before. */
-/** How many came true, of one kind. */
-export interface Counted {
-  true: number;
-  false: number;
-  open: number;
-  averted?: number;
-  useful?: number;
-  noise?: number;
-}
-
-export interface Precision extends Counted {
-  /** Of those that never were more than traffic. */
-  traffic?: Counted;
-  /** Of what was foretold: drawn, or told at an edit. */
-  lookahead?: Counted;
-}
-
-export interface AirspaceState {
-  profile: string;
-  enabled: boolean;
-  thresholds: { traffic: number; resolution: number; slack: number };
-  agents: AirAgent[];
-  links: Link[];
-  advisories: Advisory[];
-  positions: Record<string, Point>;
-  /** All files when it was read; in a frame those that somebody works on, or left out = as before. */
-  fileCoordinates?: Record<string, Point>;
-  counts: { agents: number; pairs: number; clear: number; advisory: number; resolution: number; files: number };
-  /** Pairs that nobody knows of across files as they stand; `why` that could not be done, null = not yet. */
-  unchecked?: { a: string; b: string; why: string | null }[];
-  graph: { files: number; edges: number; failed: string[]; building: boolean };
-  precision: Precision;
-  at: Time;
-}
-
-export interface Sample {
-  at: Time;
-  positions: Record<string, Point>;
-  links: { a: string; b: string; risk: number; level: Level; ahead?: boolean }[];
-  advisories: string[];
 }
 
 export interface PermissionRequest {

@@ -5,7 +5,8 @@ import { liveModel, pastModel } from "../src/airspace/model";
 import { MOVE_MS, moving, placeOf, towards } from "../src/airspace/motion";
 import { appended, indexAt, inOrder, near, stillAt, strip, waysUpTo } from "../src/airspace/replay";
 import { isOpen, linkKey, precisionLine, readings, sameCoordinates, why } from "../src/state/nearness";
-import type { Advisory, AirspaceState, Level, Link, Point, Sample } from "../src/types";
+import type { Advisory, AirspaceState, Link, Sample } from "../src/airspace_types";
+import type { Level, Point } from "../src/basic_types";
 
 const link = (a: string, b: string, risk: number, level: Level): Link => ({ a, b, risk, distance: 1 - risk, level, channels: {} });
 const advisory = (more: Partial<Advisory>): Advisory => ({

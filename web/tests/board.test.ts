@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import { aboutTasks, changed, ordered, remarks, waitsFor } from "../src/state/board";
-import type { Task } from "../src/types";
+import type { Task } from "../src/coordination_types";
 
 const NOW = Date.parse("2027-01-15T08:00:00Z");
 const iso = (seconds: number): string => new Date(NOW + seconds * 1000).toISOString();

@@ -2,7 +2,8 @@ import { describe, expect, it } from "vitest";
 import { complete, usage, type Words } from "../src/text/completion";
 import { ago, amount, bytes, counted, fullOptions, instant, moment, receipt, span } from "../src/text/format";
 import { readRef } from "../src/text/reference";
-import type { Job, Task } from "../src/types";
+import type { Task } from "../src/coordination_types";
+import type { Job } from "../src/types";
 
 const task = (number: number, status: Task["status"]): Task => ({
   id: String(number), number, title: `t${number}`, status, badge: null, assignee: null, created_by: "ann",

@@ -144,8 +144,7 @@ class Observer:
             links = {pair: link for pair, link in links.items() if pair not in waits}
             self.picture = replace(self.picture, links=links)
         self.untried = self.worktrees.untried(links, self.conflicts)
-        if self.untried:
-            marked = {pair: as_predicted(links[pair]) for pair in self.untried}
+        if marked := {pair: as_predicted(links[pair]) for pair in self.worktrees.out_of_reach(self.untried)}:
             self.picture = replace(self.picture, links={**links, **marked})
 
     def _look_across_files(self, working: Collection[str], settings: AirspaceSettings) -> None:

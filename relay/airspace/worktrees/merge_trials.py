@@ -164,7 +164,7 @@ class MergeTrials:
         async with asyncio.TaskGroup() as group:
             for pair in dict.fromkeys(pairs):
                 a, b = map(self._side, pair)
-                if a is None or b is None or not self._at_hand(pair):
+                if a is None or b is None or not self.at_hand(pair):
                     continue
                 verdicts = [trial.verdict for name in pair if (trial := trials.get(name))]
                 if Verdict.NOTHING in verdicts:
@@ -179,7 +179,7 @@ class MergeTrials:
                 group.create_task(ask(pair, a, b), name=f"merge-{pair[0]}-{pair[1]}")
         return results
 
-    def _at_hand(self, pair: tuple[str, str]) -> bool:
+    def at_hand(self, pair: tuple[str, str]) -> bool:
         """Are the commits of both here? One of an agent elsewhere is once it was fetched."""
         away = [self.others[name] for name in pair if name not in self._worktrees and name in self.others]
         return all(other.at_hand for other in away)

@@ -48,6 +48,8 @@ class WorkingSetSource:
         self._clock, self._ahead_s = clock, 0.0
         self._named: dict[str, dict[str, tuple[Location, float]]] = {}
         self._own: dict[str, WorkingSet] = {}
+        #: `others` as the last look at the working sets saw them.
+        self._seen: Mapping[str, SharedWork] = {}
         self._tried: tuple[Target | None, Mapping[str, Trial], Mapping[Pair, Merge]] = None, {}, {}
 
     @property
@@ -84,7 +86,8 @@ class WorkingSetSource:
         for agent, work in by_agent.items():
             if work.started_at and ahead_s:
                 by_agent[agent] = replace(work, started_at=work.started_at + ahead_s)
-        for agent, other in self.others.items():
+        self._seen = self.others
+        for agent, other in self._seen.items():
             if agent not in by_agent or (other.files and not by_agent[agent].files):
                 by_agent[agent] = other.working_set(now=self._clock(), half_life_s=half_life_s)
         return list(by_agent.values())
@@ -142,6 +145,12 @@ class WorkingSetSource:
         others = self.others.keys() - self._registry.worktrees.keys()
         return frozenset(pair for pair in pairs if pair not in known and not others.isdisjoint(pair))
 
+    def out_of_reach(self, pairs: Collection[Pair]) -> frozenset[Pair]:
+        """Of these untried pairs, those that git would be asked about if the commits of both were here. What a tool
+        has only named is in no commit."""
+        trials = self._registry.merge_trials
+        return frozenset(pair for pair in set(pairs) & set(trials.pairs()) if not trials.at_hand(pair))
+
     def _with(self, work: WorkingSet, places: Mapping[str, tuple[Location, float]]) -> WorkingSet:
         seen = all_paths(work.files)
         now, half_life_s = time.time(), self._registry.settings.airspace.half_life_s
@@ -167,8 +176,10 @@ class WorkingSetSource:
         return self._registry.no_main
 
     def coming(self, pairs: Collection[Pair]) -> frozenset[Pair]:
-        """Of these pairs, those of which a commit is on its way here, so that git can be asked in a moment."""
-        coming = {agent for agent, other in self.others.items() if other.coming}
+        """Of these pairs, those of which a commit is on its way here, so that git can be asked in a moment; also one
+        that has come since the last look began."""
+        seen = (*self.others.items(), *self._seen.items())
+        coming = {agent for agent, other in seen if other.coming}
         return frozenset(pair for pair in pairs if not coming.isdisjoint(pair))
 
     def behind(self, agent: str) -> int | None:

@@ -51,6 +51,8 @@ class FleetBranches:
         self._began: float | None = None
         #: There is no remote, as far as is known: before the first push there may be one.
         self._alone = False
+        #: The last push came to nothing.
+        self._fails = False
         #: Commits in which something looks like a secret.
         self._secret: dict[str, str] = {}
 
@@ -64,7 +66,7 @@ class FleetBranches:
 
     def will_have(self, work: SharedWork) -> bool:
         """Is this work on its way to the remote?"""
-        if not work.commit or self.trouble or self.has(work) or work.commit in self._secret:
+        if not work.commit or self._fails or self.has(work) or work.commit in self._secret:
             return False
         began = self._began
         return not self._alone and (began is None or time.monotonic() - began < WAIT_S)
@@ -84,6 +86,8 @@ class FleetBranches:
 
     async def _push(self, works: Iterable[SharedWork]) -> bool:
         main = self._registry.main
+        if main is None and not self._registry.surveyed.is_set():
+            return True  # whether there is a clone, and a remote, is not known yet
         if main is None or await address_of(main.git, self.remote) is None:
             self._there, self._alone = {}, True
             return True
@@ -106,8 +110,9 @@ class FleetBranches:
                 await push_own_refs(git, self.remote, moves)
                 self._there = wanted
         except GitError as error:
-            self._there = None
+            self._there, self._fails = None, True
             return self._failed("pushed", error)
+        self._fails = False
         self._secret = {commit: paths for commit, paths in self._secret.items() if self._now(commit, works)}
         self.trouble = "; ".join(self._secret.values())
         return True

@@ -93,9 +93,8 @@ class OneAirspace:
         own = self._sets.own_work() if self._settings.current.airspace.enabled else {}
         others = any(member.live for member in self._fleet.others)
         own = {
-            agent: replace(
-                work, pushed=self._branches.has(work), coming=others and self._branches.will_have(work)
-            )
+            # Also while nobody is there to whom it would come: whoever joins reads this before anything is pushed.
+            agent: replace(work, pushed=self._branches.has(work), coming=self._branches.will_have(work))
             for agent, work in own.items()
         }
         if self._settings.current.fleet.share_text:

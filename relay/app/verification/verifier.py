@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
@@ -32,7 +31,6 @@ from relay.verification.attempts import (
     first_attempt,
     merge_test_policy,
     next_attempt,
-    reused_run,
     routing,
     slug,
 )
@@ -225,7 +223,6 @@ class Verifier:
             state=State.RUNNING,
             tier=routing.tier,
             decides=routing.decides.name if routing.decides else None,
-            began=time.time(),
         )
 
         async def work(tx: Tx) -> Verification:
@@ -235,10 +232,10 @@ class Verifier:
                 first_attempt(verification.number, match, found, attempts.get(match.policy.name, 0) + 1)
                 for match in routing.matches
             ]
-            begun = now_is
+            begun = replace(now_is, began=await tx.now())
             if done:
                 about = {**found.about, FIRST: {result.policy: result.attempt for result in results}}
-                begun = replace(now_is, change=replace(found, about=about))
+                begun = replace(begun, change=replace(found, about=about))
             await journal.routed(tx, begun, results)
             if not results:
                 what = "No policy is for it." if policies else "There are no policies."
@@ -334,7 +331,7 @@ class Verifier:
         async def work(tx: Tx) -> None:
             known = None if fresh else await journal.same_run(tx, result)
             if known is not None and known.state is Outcome.PASSED:
-                await journal.record(tx, reused_run(result, known))
+                await journal.reuse(tx, result, known)
             else:
                 await journal.save_result(tx, replace(result, state=Outcome.WAITING))
 
@@ -352,8 +349,7 @@ class Verifier:
         ]
         known = await self._store.read(lambda tx: journal.same_run(tx, result))
         if known is not None and not fresh and result.state is Outcome.QUEUED and not earlier:
-            reused = reused_run(result, known)
-            await self._store.write(lambda tx: journal.record(tx, reused))
+            await self._store.write(lambda tx: journal.reuse(tx, result, known))
         else:
             # A second attempt that was cut off is one still.
             ended = await self._attempt(verification, match, result, flaky=bool(earlier))
@@ -371,8 +367,7 @@ class Verifier:
         """One attempt. `flaky`: the one before failed, so if this one passes it is said."""
         policy, key = match.policy, (verification.number, match.policy.name)
         resumed = result.state is Outcome.RUNNING
-        begun = replace(result, state=Outcome.RUNNING, began=result.began or time.time())
-        await self._store.write(lambda tx: journal.save_result(tx, begun))
+        begun = await self._store.write(lambda tx: journal.begin(tx, result))
         live = self._live[key] = LiveOutput(partial(self._tell, *key))
         executor = self._executors.get(policy.executor)
         try:
@@ -415,12 +410,10 @@ class Verifier:
             sandboxed=done.sandboxed,
             url=done.url,
             flaky=flaky and done.state is Outcome.PASSED,
-            ended=time.time(),
         )
         if ended.flaky:
             ended = replace(ended, reason="it failed, and passed when it was run again")
-        await self._store.write(lambda tx: journal.record(tx, ended))
-        return ended
+        return await self._store.write(lambda tx: journal.record(tx, ended))
 
 
 _GONE = Ended(Outcome.ERROR, "the policy was changed meanwhile, or is gone: verify it again")

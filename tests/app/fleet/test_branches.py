@@ -85,10 +85,19 @@ async def test_a_branch_comes_to_the_other_member_and_git_tries_it(places: tuple
     sets = {found.agent: found for found in await two.source.working_sets()}
     assert [touch.path for touch in sets["AVA"].files] == ["a.py"] and two.source.pairs() == [pair]
     assert await two.source.merges([pair], {}, most=1) == {}
-    assert two.source.untried([pair], {}) == {pair}
+    assert two.source.untried([pair], {}) == {pair} == two.source.out_of_reach([pair])
+    # What a tool has only named is in no commit that git could be asked about.
+    two.source.take_others({"AVA": replace(other, commit="")})
+    assert two.source.untried([pair], {}) == {pair} and not two.source.out_of_reach([pair])
+    # What comes while a look is under way is tried with the next one.
+    two.source.take_others({"AVA": replace(other, coming=True)})
+    await two.source.working_sets()
     here = await two.branches.fetch([other])
     assert here == {work.commit: {"a.py": lines(1, 20, " ava")}}
     two.source.take_others({"AVA": replace(other, at_hand=True, texts=here[work.commit])})
+    assert two.source.coming([pair]) == {pair} and not two.source.out_of_reach([pair])
+    await two.source.working_sets()
+    assert not two.source.coming([pair])
     merges = await two.source.merges([pair], {}, most=1)
     merge = merges[pair]
     assert merge is not None and merge.conflicts == ("a.py",)
@@ -123,11 +132,14 @@ async def test_what_looks_like_a_secret_stays_and_what_fails_is_tried_again(
     assert await one.push() and refs(bare) == {}
     assert "The branch of AVA stays here: a secret seems to stand in keys.py (" in one.branches.trouble
     assert not one.branches.will_have(await one.own())
+    # The branch of another agent here is on its way all the same.
+    assert one.branches.will_have(replace(await one.own(), agent="BOB", commit="1" * 40))
     (tree / "keys.py").write_text("token = None\n")
     moved = bare.with_name("elsewhere.git")
     bare.rename(moved)
     assert not await one.push()
     assert one.branches.trouble.startswith("The agents' branches cannot be pushed: ")
+    assert not one.branches.will_have(await one.own())
     moved.rename(bare)
     assert await one.push() and one.branches.trouble == ""
     assert list(refs(bare)) == [f"{OWN}AVA"]
@@ -194,3 +206,16 @@ async def test_refs_that_do_not_name_the_room_go_with_the_first_push_and_are_fet
     pushed = replace(work, pushed=True, member="laptop:~/x")
     assert list(await two.branches.fetch([pushed])) == [work.commit]
     assert await one.push() and set(refs(bare)) == {f"{OWN}AVA", deeper}
+
+
+async def test_before_the_first_survey_it_is_not_known_that_there_is_no_remote(
+    places: tuple[Path, Place, Place],
+) -> None:
+    _, one, _ = places
+    (one.room.at("AVA") / "a.py").write_text(lines(1, 20, " ava"))
+    work = await one.own()
+    starting = Place(one.room.folder, "laptop:~/x", "AVA")
+    assert await starting.branches.push([]) and starting.branches.will_have(work)
+    assert starting.branches.wants([])
+    await starting.room.open()
+    assert await starting.branches.push([work]) and starting.branches.has(work)

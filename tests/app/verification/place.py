@@ -33,7 +33,7 @@ from relay.verification.landing.entry import Entry
 from relay.verification.policies import Executor
 from relay.verification.policy_list import Policies
 from relay.verification.verification import Change, Result, Source, Verification
-from tests.engines import all_events, open_store
+from tests.engines import Clock, all_events, open_store
 from tests.git.repository import Room, git, repository, write
 
 FILES = {"app.py": "def total():\n    return 1\n", "README.md": "A project.\n"}
@@ -145,8 +145,13 @@ Open = Callable[..., Awaitable[Place]]
 async def open_place(tmp_path: Path) -> AsyncIterator[Open]:
     made: list[Place] = []
 
-    async def open_(*agents: str, files: dict[str, str | bytes] | None = None, **settings: Any) -> Place:
-        store = await open_store(tmp_path / "room", SCHEMAS)
+    async def open_(
+        *agents: str,
+        files: dict[str, str | bytes] | None = None,
+        clock: Clock | None = None,
+        **settings: Any,
+    ) -> Place:
+        store = await open_store(tmp_path / "room", SCHEMAS, **({"clock": clock} if clock else {}))
         folder = repository(tmp_path / "repo", {**FILES, **(files or {})})
         place = Place(store, folder, agents or AGENTS, **settings)
         made.append(place)

@@ -19,7 +19,7 @@ from relay.verification.approvals import Answer
 from relay.verification.executors import inline
 from relay.verification.verification import Outcome, State
 from tests.app.verification.place import Open, Place, policy, python
-from tests.engines import BOTH, all_events, check_log
+from tests.engines import BOTH, T0, Clock, all_events, check_log
 
 pytestmark = BOTH
 
@@ -418,3 +418,14 @@ async def test_paths_of_the_tree_are_told_as_in_the_repository(open_place: Open)
     place.have(policy("unit", python("import os; print(os.path.abspath('app.py') + ':3: no')")))
     (result,) = await place.results(await place.verify())
     assert result.output == "app.py:3: no\n"
+
+
+async def test_its_times_are_by_the_clock_of_the_database(open_place: Open) -> None:
+    """Rows of several machines are compared."""
+    place = await open_place(clock=Clock())
+    await place.work("AVA", {"app.py": "def total():\n    return 2\n"})
+    place.have(policy("lint", PASSES))
+    for done in (await place.verify(), await place.verify()):  # the second is the first one's run again
+        (result,) = await place.results(done)
+        times = (done.at, done.began, done.ended, result.began, result.ended)
+        assert done.state is State.PASSED and times == (T0,) * 5

@@ -13,6 +13,7 @@ from scripts.bench import airspace_scenes as scenes
 from scripts.bench.mock_airspace import new_advisory, new_link, reading, stamp
 from scripts.bench.mock_room import MockRoom
 from tests.browser.mocked.conftest import OpenPage
+from tests.browser.person import open_view, shot
 
 pytestmark = [pytest.mark.browser, pytest.mark.asyncio(loop_scope="session")]
 
@@ -53,7 +54,7 @@ COLOURS = """() => new Promise((done) => {
 
 
 async def fly(page: Page, mode: str = "plan") -> None:
-    await page.get_by_test_id("tab-airspace").click()
+    await open_view(page, "airspace")
     await page.get_by_test_id(f"air-{mode}").click()
     await page.locator(f".air-cloud[data-mode={mode}]").wait_for()
     await drawn(page)
@@ -420,7 +421,7 @@ async def test_a_lost_context_leaves_the_plan(room: MockRoom, open_drawing: Open
     # Leaving frees the context, and coming back makes another.
     for _ in range(3):
         await page.get_by_test_id("tab-board").click()
-        await page.get_by_test_id("tab-airspace").click()
+        await open_view(page, "airspace")
         await drawn(page)
     await expect(page.get_by_test_id("air-picture")).to_have_attribute("data-mode", "space")
 
@@ -428,7 +429,7 @@ async def test_a_lost_context_leaves_the_plan(room: MockRoom, open_drawing: Open
 async def test_without_webgl_it_is_the_plan(room: MockRoom, open_page: OpenPage) -> None:
     scenes.shop(room.air)
     page = await open_page(script=NO_WEBGL)
-    await page.get_by_test_id("tab-airspace").click()
+    await open_view(page, "airspace")
     await expect(page.get_by_test_id("air-picture")).to_have_attribute("data-mode", "plan")
     await page.get_by_test_id("air-space").click()
     await expect(page.get_by_test_id("air-hint")).to_contain_text(
@@ -620,14 +621,14 @@ async def test_what_is_missing_is_explained(
     for key, value in state.items():
         setattr(room.air, key, value)
     page = await open_page()
-    await page.get_by_test_id("tab-airspace").click()
+    await open_view(page, "airspace")
     await expect(page.get_by_role("region", name="Airspace")).to_contain_text(words)
 
 
 async def test_one_agent_is_alone(room: MockRoom, open_page: OpenPage) -> None:
     room.air.fly("A", {"src/checkout/cart.py": []})
     page = await open_page()
-    await page.get_by_test_id("tab-airspace").click()
+    await open_view(page, "airspace")
     await expect(page.get_by_test_id("air-hint")).to_contain_text("There is only one agent")
 
 
@@ -635,7 +636,7 @@ async def test_who_is_not_installed_and_has_nothing_is_not_drawn(room: MockRoom,
     next(one for one in room.agents if one["name"] == "CODEX")["installed"] = False
     room.air.fly("CODEX", {})
     page = await open_page()
-    await page.get_by_test_id("tab-airspace").click()
+    await open_view(page, "airspace")
     sky = page.get_by_role("region", name="Airspace")
     await expect(sky).to_contain_text("Nobody is at work here. This shows who works where in the code")
     await expect(sky).to_contain_text("CODEX is not installed.")
@@ -665,7 +666,7 @@ async def test_what_comes_from_outside_is_text(room: MockRoom, open_page: OpenPa
 async def test_on_a_phone_it_is_the_plan_and_scrolls(room: MockRoom, open_page: OpenPage) -> None:
     scenes.shop(room.air)
     page = await open_page(size=(360, 740))
-    await page.get_by_test_id("tab-airspace").click()
+    await open_view(page, "airspace")
     await expect(page.get_by_test_id("air-picture")).to_have_attribute("data-mode", "plan")
     await page.get_by_test_id("air-agent-CODEX").click()
     heading = page.get_by_test_id("pick-agent").get_by_role("heading", name="CODEX")
@@ -700,3 +701,30 @@ async def test_the_words_of_the_field_are_explained_where_they_stand(
     words = page.get_by_test_id("words")
     for word in ("RA", "TA", "HOLD", "STEER", "one attempt", "lease", "fencing token", "lane"):
         await expect(words.locator("dt", has_text=re.compile(f"^{word}$"))).to_be_visible()
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+async def test_an_agent_whose_machine_is_away_is_marked(
+    room: MockRoom, open_drawing: OpenPage, scheme: str
+) -> None:
+    scenes.shop(room.air)
+    room.air.away = {
+        "GEMINI": {"member": "laptop", "away": True},
+        "QWEN": {"member": "tower", "away": False},
+    }
+    page = await open_drawing(scheme=scheme)
+    await fly(page)
+    gemini, qwen = page.get_by_test_id("air-agent-GEMINI"), page.get_by_test_id("air-agent-QWEN")
+    await expect(gemini).to_have_attribute("aria-label", "GEMINI, agent, away, clear")
+    await expect(gemini).to_contain_text("away")
+    await expect(qwen).not_to_contain_text("away")
+    await shot(page, f"airspace-away-{scheme}")
+    await page.get_by_test_id("air-table").click()
+    rows = page.get_by_test_id("air-agents").locator("tbody tr")
+    await expect(rows.filter(has_text="GEMINI")).to_contain_text("away with laptop")
+    # It is back.
+    room.air.away = {}
+    room.air.tick()
+    await expect(rows.filter(has_text="laptop")).to_have_count(0)
+    await page.get_by_test_id("air-plan").click()
+    await expect(gemini).to_have_attribute("aria-label", "GEMINI, agent, clear")

@@ -11,6 +11,7 @@ from playwright.async_api import Page, expect
 from scripts.bench.mock_room import MockRoom
 from scripts.bench.mock_state import new_agent
 from tests.browser.mocked.conftest import OpenPage
+from tests.browser.person import shot
 
 pytestmark = [pytest.mark.browser, pytest.mark.asyncio(loop_scope="session")]
 
@@ -387,3 +388,36 @@ async def test_a_phone_has_everything_without_scrolling_sideways(room: MockRoom,
     await page.get_by_test_id("tab-agents").click()
     await page.get_by_role("button", name="Open CLAUDE").click()
     await expect(page.get_by_test_id("agent-panel")).to_be_in_viewport(ratio=0.9)
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+async def test_the_bar_of_a_phone_has_names_and_the_rest_behind_more(
+    room: MockRoom, open_page: OpenPage, scheme: str
+) -> None:
+    page = await open_page(size=(390, 844), scheme=scheme)
+    bar, more = page.locator(".bottom-tabs > .tabs > *"), page.get_by_test_id("tabs-more")
+    sheet = page.get_by_test_id("tab-sheet")
+    await expect(bar).to_have_text([re.compile(one) for one in ("Room", "Board", "Agents", "Queue", "More")])
+    await shot(page, f"bar-{scheme}")
+    cut = "(all) => all.filter((one) => one.scrollWidth > one.clientWidth).map((one) => one.textContent)"
+    assert await page.locator(".bottom-tabs > .tabs span").evaluate_all(cut) == []
+    # By keyboard: in, to a view, and the focus comes back.
+    await more.focus()
+    await page.keyboard.press("Enter")
+    await expect(sheet).to_be_visible()
+    await expect(more).to_have_attribute("aria-expanded", "true")
+    await expect(sheet.get_by_test_id("tab-airspace")).to_be_focused()
+    await shot(page, f"sheet-{scheme}")
+    await page.keyboard.press("Escape")
+    await expect(sheet).to_have_count(0)
+    await expect(more).to_be_focused()
+    await more.click()
+    names = await sheet.locator("a > span").all_inner_texts()
+    assert {"Airspace", "Locks", "Worktrees", "Timeline", "Memory", "Metrics"} <= set(names)
+    await sheet.get_by_test_id("tab-memory").click()
+    await expect(sheet).to_have_count(0)
+    # The view that is open is in the bar, wherever it was.
+    await expect(bar.filter(has_text="Memory")).to_have_attribute("aria-current", "page")
+    await expect(bar).to_have_count(5)
+    await page.get_by_test_id("tab-room").click()
+    await expect(page.get_by_test_id("tab-memory")).to_have_count(0)

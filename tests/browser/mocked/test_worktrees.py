@@ -9,6 +9,7 @@ from scripts.bench import airspace_scenes as scenes
 from scripts.bench.mock_airspace import new_worktree
 from scripts.bench.mock_room import MockRoom
 from tests.browser.mocked.conftest import OpenPage
+from tests.browser.person import open_view
 from tests.browser.test_look import PALE
 
 PHONE = (390, 844)
@@ -23,7 +24,7 @@ def row(page: Page, agent: str) -> Locator:
 async def test_the_list_says_how_each_stands(room: MockRoom, open_page: OpenPage) -> None:
     scenes.trees(room.air)
     page = await open_page()
-    await page.get_by_test_id("tab-worktrees").click()
+    await open_view(page, "worktrees")
     claude = row(page, "CLAUDE")
     await expect(claude).to_contain_text("relay/claude")
     await expect(claude).to_contain_text("↑ 3 ahead")
@@ -55,7 +56,7 @@ async def test_whom_a_merge_sets_back_is_said_before_it(room: MockRoom, open_pag
         {"agent": "CODEX", "first": "merge main into its branch", "sets_back": []},
     ]
     page = await open_page()
-    await page.get_by_test_id("tab-worktrees").click()
+    await open_view(page, "worktrees")
     told = row(page, "CLAUDE").get_by_test_id("merges")
     await expect(told).to_contain_text("merges clean into main")
     await expect(told.get_by_test_id("collides")).to_contain_text("conflicts with CODEX in src/cart.py")
@@ -72,7 +73,7 @@ async def test_whom_a_merge_sets_back_is_said_before_it(room: MockRoom, open_pag
 async def test_the_diff_is_read_as_text(room: MockRoom, open_page: OpenPage) -> None:
     scenes.trees(room.air)
     page = await open_page()
-    await page.get_by_test_id("tab-worktrees").click()
+    await open_view(page, "worktrees")
     await row(page, "CODEX").get_by_test_id("diff-open").click()
     await expect(page.get_by_test_id("diff-conflicts")).to_contain_text(scenes.SESSION)
     files = page.get_by_test_id("diff-file")
@@ -109,7 +110,7 @@ async def test_a_big_diff_is_opened_piece_by_piece(room: MockRoom, open_page: Op
     told = {"agent": "CLAUDE", "branch": "relay/claude", "base": "4f2a9c1d", "truncated": True}
     room.air.diffs["CLAUDE"] = told | {"diff": text, "files": files}
     page = await open_page()
-    await page.get_by_test_id("tab-worktrees").click()
+    await open_view(page, "worktrees")
     await row(page, "CLAUDE").get_by_test_id("diff-open").click()
     await expect(page.get_by_text("The diff is longer than the room sends")).to_be_visible()
     await expect(page.get_by_role("navigation", name="Files of the diff")).to_contain_text(
@@ -126,7 +127,7 @@ async def test_a_big_diff_is_opened_piece_by_piece(room: MockRoom, open_page: Op
 async def test_a_merge_is_asked_for_and_told(room: MockRoom, open_page: OpenPage) -> None:
     scenes.trees(room.air)
     page = await open_page()
-    await page.get_by_test_id("tab-worktrees").click()
+    await open_view(page, "worktrees")
     await row(page, "CLAUDE").get_by_test_id("merge").click()
     dialog = page.get_by_test_id("merge-dialog")
     await expect(dialog).to_contain_text("3 commits of relay/claude come into the main branch: 4 files")
@@ -175,7 +176,7 @@ async def test_what_relay_joins_is_shown_before_it_lands(
     ]
     room.air.joined = {"joined": files, "diff": DIFF, "tree": "c0ffee00c0ffee00"}
     page = await open_page(size=size, scheme=scheme)
-    await page.get_by_test_id("tab-worktrees").click()
+    await open_view(page, "worktrees")
     words = "merges into main; relay joins src/cart.py by imports, src/tax.py by additions"
     await expect(row(page, "CLAUDE").get_by_test_id("merges")).to_contain_text(words)
     told = row(page, "CODEX").get_by_test_id("joins")
@@ -198,7 +199,7 @@ async def test_what_relay_joins_is_shown_before_it_lands(
 async def test_a_refused_merge_names_what_is_in_the_way(room: MockRoom, open_page: OpenPage) -> None:
     scenes.trees(room.air)
     page = await open_page()
-    await page.get_by_test_id("tab-worktrees").click()
+    await open_view(page, "worktrees")
     await row(page, "CLAUDE").get_by_test_id("merge").click()
     # Somebody was quicker: what merged clean a moment ago does not any more.
     reason = "git found conflicts"
@@ -219,7 +220,7 @@ async def test_a_refused_merge_names_what_is_in_the_way(room: MockRoom, open_pag
 async def test_a_merge_whose_tests_fail_takes_another_click(room: MockRoom, open_page: OpenPage) -> None:
     scenes.trees(room.air)
     page = await open_page()
-    await page.get_by_test_id("tab-worktrees").click()
+    await open_view(page, "worktrees")
     await row(page, "CLAUDE").get_by_test_id("merge").click()
     reason = (
         "relay joins src/money.py, and the tests fail on the merged tree: exit code 1\nrows is broken\nno row"
@@ -240,7 +241,7 @@ async def test_a_merge_whose_tests_fail_takes_another_click(room: MockRoom, open
 
 async def test_no_worktree_says_how_to_get_one(room: MockRoom, open_page: OpenPage) -> None:
     page = await open_page()
-    await page.get_by_test_id("tab-worktrees").click()
+    await open_view(page, "worktrees")
     await expect(page.get_by_test_id("no-worktrees")).to_contain_text(
         "Each agent that the room drives gets one"
     )
@@ -261,7 +262,7 @@ async def test_an_answer_that_changed_files_leads_to_its_diff(room: MockRoom, op
 async def test_what_will_be_committed_is_shown_and_changed(room: MockRoom, open_page: OpenPage) -> None:
     scenes.trees(room.air)
     page = await open_page()
-    await page.get_by_test_id("tab-worktrees").click()
+    await open_view(page, "worktrees")
     await row(page, "CLAUDE").get_by_test_id("merge").click()
     dialog = page.get_by_test_id("merge-dialog")
     message = dialog.get_by_label("Commit message")
@@ -296,7 +297,7 @@ async def test_a_merge_that_is_not_possible_says_so_before_the_click(
     refused = {"success": False, "reason": "`src/money.py` is locked by BEN.", "fix": "Wait.", "commit": None}
     room.air.proposals["CLAUDE"] = refused
     page = await open_page()
-    await page.get_by_test_id("tab-worktrees").click()
+    await open_view(page, "worktrees")
     await row(page, "CLAUDE").get_by_test_id("merge").click()
     dialog = page.get_by_test_id("merge-dialog")
     await expect(dialog.get_by_test_id("merge-problem")).to_have_text("src/money.py is locked by BEN. Wait.")
@@ -311,7 +312,7 @@ async def test_a_merge_that_is_not_possible_says_so_before_the_click(
 async def test_discarded_work_comes_back(room: MockRoom, open_page: OpenPage) -> None:
     scenes.trees(room.air)
     page = await open_page()
-    await page.get_by_test_id("tab-worktrees").click()
+    await open_view(page, "worktrees")
     await expect(row(page, "ann").get_by_test_id("discard")).to_have_count(0)
     await expect(row(page, "GEMINI").get_by_test_id("discard")).to_be_disabled()
     await row(page, "CLAUDE").get_by_test_id("discard").click()
@@ -332,7 +333,7 @@ async def test_a_merge_that_is_under_way_is_shown_and_given_up(room: MockRoom, o
     torn = {"merges": "conflicts", "conflicts": ["src/cart.py"], "lines": {"src/cart.py": [[2, 8]]}}
     room.air.trees = [new_worktree("BEN", merging=True, unsettled=True, **torn), new_worktree("AVA")]
     page = await open_page()
-    await page.get_by_test_id("tab-worktrees").click()
+    await open_view(page, "worktrees")
     told = row(page, "BEN").get_by_test_id("merges")
     await expect(told).to_contain_text("conflicts not settled in src/cart.py (lines 2-8)")
     await expect(told).to_contain_text("a merge into it is under way")

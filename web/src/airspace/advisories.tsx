@@ -5,7 +5,7 @@ import { now } from "../state/room";
 import { picked } from "../state/view";
 import { ago, instant, span } from "../text/format";
 import { term } from "../text/terms";
-import type { Advisory } from "../types";
+import type { Advisory } from "../airspace_types";
 import { LevelChip, Who } from "../ui/proximity";
 
 /** Closed ones that are listed at first. */

@@ -6,7 +6,7 @@
  */
 
 import type { Coordinates } from "../state/nearness";
-import type { Point } from "../types";
+import type { Point } from "../basic_types";
 
 export interface Folder {
   name: string;

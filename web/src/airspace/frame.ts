@@ -5,7 +5,7 @@
  * than `LEAST` of the whole.
  */
 
-import type { Point } from "../types";
+import type { Point } from "../basic_types";
 
 /** Part of the picture's width and height that is left free at each edge: agents move, and markers have a size. */
 const MARGIN = 0.12;

@@ -2,7 +2,7 @@
 
 import { hue } from "../text/format";
 import type { Kind } from "../state/nearness";
-import type { Point } from "../types";
+import type { Point } from "../basic_types";
 import type { Cloud } from "./cloud";
 import type { Line, Model } from "./model";
 import type { Palette } from "./palette";
@@ -86,7 +86,7 @@ function workingSets(scene: Scene, spot: Spot): void {
     pen.globalAlpha = 0.35;
     pen.lineWidth = 1;
     if (own) pen.stroke(spokes);
-    pen.globalAlpha = faint(model, marker.id) ? 0.15 : 0.85;
+    pen.globalAlpha = faint(model, marker.id) ? 0.15 : marker.away ? 0.4 : 0.85;
     pen.fill(dots);
   }
   pen.globalAlpha = 1;
@@ -150,6 +150,7 @@ function markers(scene: Scene): void {
     pen.fillStyle = palette.surface;
     shape(2.5);
     pen.fill();
+    if (marker.away) pen.globalAlpha = Math.min(pen.globalAlpha, 0.45);
     pen.fillStyle = palette.who(hue(marker.id));
     shape(0);
     pen.fill();

@@ -17,6 +17,7 @@ interface Label {
   button: HTMLButtonElement;
   name: HTMLSpanElement;
   badge: HTMLSpanElement;
+  away: HTMLSpanElement;
   width: number;
   side: number;
 }
@@ -63,10 +64,12 @@ export class Labels {
     const name = document.createElement("span");
     name.textContent = id;
     const badge = document.createElement("span");
-    button.append(name, badge);
+    const away = document.createElement("span");
+    away.className = "air-away";
+    button.append(name, away, badge);
     button.addEventListener("click", () => this.pick({ agent: id }));
     this.box.append(button);
-    return { button, name, badge, width: 0, side: 0 };
+    return { button, name, badge, away, width: 0, side: 0 };
   }
 
   /** Who is there, and how; the places come with `place`. */
@@ -89,8 +92,14 @@ export class Labels {
         else delete label.badge.dataset.tip;
         label.width = 0;
       }
+      const away = marker.away ? "away" : "";
+      if (label.away.textContent !== away) {
+        label.away.textContent = away;
+        label.width = 0;
+      }
+      label.button.classList.toggle("away", marker.away);
       label.button.ariaPressed = String(picked);
-      label.button.ariaLabel = `${marker.id}, ${marker.person ? "person" : "agent"}, ${SAID[marker.level]}`;
+      label.button.ariaLabel = `${marker.id}, ${marker.person ? "person" : "agent"}${away && ", away"}, ${SAID[marker.level]}`;
       label.button.classList.toggle("faint", model.chosen.size > 0 && !model.chosen.has(marker.id));
     }
     this.setLinks(model);

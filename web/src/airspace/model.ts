@@ -2,13 +2,16 @@
 
 import { isOpen, kindOf, linkKey, RANK, type Kind } from "../state/nearness";
 import type { Picked } from "../state/view";
-import type { Advisory, AirspaceState, Evidence, Level, Link, Point } from "../types";
+import type { Advisory, AirspaceState, Evidence, Link } from "../airspace_types";
+import type { Level, Point } from "../basic_types";
 import type { Cloud } from "./cloud";
 import { waysUpTo, type Still } from "./replay";
 
 export interface Marker {
   id: string;
   person: boolean;
+  /** Its machine is not here: it stands as it was seen last. */
+  away: boolean;
   at: Point;
   level: Level;
   way: readonly Point[];
@@ -114,6 +117,7 @@ export function liveModel(state: AirspaceState, stills: readonly Still[], cloud:
       id,
       at,
       person: agent?.kind === "person",
+      away: agent?.away === true,
       level: levelOf(id, lines),
       way: ways.get(id) ?? [],
       files: known(cloud, agent?.files.map((f) => f.path) ?? []),
@@ -133,6 +137,7 @@ export function pastModel(still: Still, stills: readonly Still[], state: Airspac
     id,
     at,
     person: state?.agents.find((a) => a.agentId === id)?.kind === "person",
+    away: false,
     level: levelOf(id, lines),
     way: ways.get(id) ?? [],
     files: [],

@@ -1,6 +1,6 @@
 /** Agents move from where they are seen to where they are told to be. Pure: the time is given. */
 
-import type { Point } from "../types";
+import type { Point } from "../basic_types";
 
 /** Milliseconds of a move; a tick is a second at the least, so a move ends before the next begins. */
 export const MOVE_MS = 700;

@@ -6,7 +6,7 @@
  */
 
 import type { Picked } from "../state/view";
-import type { Point } from "../types";
+import type { Point } from "../basic_types";
 import { apart } from "./apart";
 import { fit, type Cloud, type Fit } from "./cloud";
 import { inFrame, margins } from "./frame";

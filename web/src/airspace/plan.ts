@@ -4,7 +4,7 @@
  * The points are written into one ImageData, so that a cloud of 50,000 files costs a few milliseconds a picture.
  */
 
-import type { Point } from "../types";
+import type { Point } from "../basic_types";
 import { flat, type Cloud, type Fit } from "./cloud";
 import { standOnPlan, type Margins } from "./frame";
 import type { Palette } from "./palette";

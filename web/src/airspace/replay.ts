@@ -2,7 +2,8 @@
 
 import { RANK } from "../state/nearness";
 import { instant } from "../text/format";
-import type { AirspaceState, Level, Point, Sample } from "../types";
+import type { AirspaceState, Sample } from "../airspace_types";
+import type { Level, Point } from "../basic_types";
 import { mix } from "./motion";
 
 export interface Still {

@@ -9,7 +9,7 @@ import {
   BufferAttribute, BufferGeometry, Color, PerspectiveCamera, Points, Scene, ShaderMaterial, Vector3, WebGLRenderer,
 } from "three";
 import { OrbitControls } from "three/addons/controls/OrbitControls.js";
-import type { Point } from "../types";
+import type { Point } from "../basic_types";
 import { scaled, type Cloud, type Fit } from "./cloud";
 import { standInSpace, type Margins } from "./frame";
 import type { Palette } from "./palette";

@@ -1,6 +1,6 @@
 /** What draws the file cloud and knows where a point of the airspace is on the screen: in space, or as a plan. */
 
-import type { Point } from "../types";
+import type { Point } from "../basic_types";
 import type { Cloud, Fit } from "./cloud";
 import type { Margins } from "./frame";
 import type { Palette } from "./palette";

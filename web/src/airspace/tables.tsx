@@ -2,7 +2,7 @@
 
 import { channelName, flying, KIND_WORDS, kindOf, linkKey, other, readings } from "../state/airspace";
 import { picked } from "../state/view";
-import type { Level, Point } from "../types";
+import type { Level, Point } from "../basic_types";
 import { LevelChip, Who } from "../ui/proximity";
 import { pastAt, still } from "./past";
 
@@ -41,7 +41,7 @@ export function Tables({ acts }: { acts: boolean }) {
             return (
               <tr key={name}>
                 <td>{acts ? <button type="button" class="link plain-link" onClick={() => (picked.value = { agent: name })}><Who name={name} /></button> : name}</td>
-                {!past && <><td>{agent?.kind ?? ""}</td><td><code>{agent?.branch ?? ""}</code></td><td class="num">{agent?.files.length ?? ""}</td></>}
+                {!past && <><td>{agent?.kind ?? ""}{agent?.away && <span class="muted"> away with {agent.member}</span>}</td><td><code>{agent?.branch ?? ""}</code></td><td class="num">{agent?.files.length ?? ""}</td></>}
                 <td>{link ? <><LevelChip level={link.level} inside={!acts} /> {other(link, name)}</> : "nobody"}</td>
                 <td class="num">{link ? link.risk.toFixed(2) : ""}</td>
                 <td class="num muted">{place(positions[name])}</td>

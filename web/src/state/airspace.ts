@@ -8,7 +8,8 @@
 import { batch, computed, signal } from "@preact/signals";
 import { api, ApiError } from "../api";
 import { instant } from "../text/format";
-import type { Advisory, AirspaceState, Entry, Frame, Link, Precision } from "../types";
+import type { Advisory, AirspaceState, Link, Precision } from "../airspace_types";
+import type { Entry, Frame } from "../types";
 import { onLive } from "./live";
 import { isOpen, RANK, sameCoordinates, type Coordinates } from "./nearness";
 import { onFrames, workers } from "./room";

@@ -2,7 +2,8 @@
 
 import { instant, span } from "../text/format";
 import { ref } from "../text/reference";
-import type { Entry, Task } from "../types";
+import type { Task } from "../coordination_types";
+import type { Entry } from "../types";
 
 /** The board after some tasks changed and others left it, by number. */
 export function changed(tasks: readonly Task[], those: readonly Task[], gone: readonly string[]): Task[] {

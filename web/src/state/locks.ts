@@ -8,7 +8,8 @@
 import { computed, signal } from "@preact/signals";
 import { api } from "../api";
 import { instant } from "../text/format";
-import type { Lock, Session, Time } from "../types";
+import type { Time } from "../basic_types";
+import type { Lock, Session } from "../coordination_types";
 import { clockNow } from "./clock";
 
 const heldLocks = signal<readonly Lock[]>([]);

@@ -1,6 +1,7 @@
 /** What is said about nearness, from plain values. Pure. */
 
-import type { Advisory, Evidence, Level, Link, Point, Counted, Precision, Reading } from "../types";
+import type { Advisory, Evidence, Link, Counted, Precision, Reading } from "../airspace_types";
+import type { Level, Point } from "../basic_types";
 
 export type Coordinates = Readonly<Record<string, Point>>;
 

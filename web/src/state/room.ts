@@ -7,7 +7,8 @@
 
 import { batch, computed, signal, type Signal } from "@preact/signals";
 import { api, ApiError } from "../api";
-import type { Agent, Command, Cycle, DispatcherState, Entry, Fleet, Frame, Job, RoomState, StreamPiece, Task } from "../types";
+import type { Task } from "../coordination_types";
+import type { Agent, Command, Cycle, DispatcherState, Entry, Fleet, Frame, Job, RoomState, StreamPiece } from "../types";
 import * as board from "./board";
 import { heldAsOf, putLock, putSession } from "./locks";
 import * as tl from "./timeline";

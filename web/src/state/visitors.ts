@@ -8,7 +8,8 @@
 
 import { computed } from "@preact/signals";
 import { instant } from "../text/format";
-import type { Agent, Lock, Session, Task } from "../types";
+import type { Lock, Session, Task } from "../coordination_types";
+import type { Agent } from "../types";
 import { FAREWELL, locks, lookAtHeld, roomNow, sessions } from "./locks";
 import { setMentions } from "../text/markdown";
 import { agents, away, tasks } from "./room";

@@ -2,7 +2,7 @@
 
 import { signal } from "@preact/signals";
 import { api, ApiError } from "../api";
-import type { AirspaceState } from "../types";
+import type { AirspaceState } from "../airspace_types";
 import type { MergeTurn, Worktree } from "../worktree_types";
 import { airspace } from "./airspace";
 import { onLive } from "./live";

@@ -1,6 +1,7 @@
 /** What the composer offers while somebody types. Pure: text and caret in, choices out. */
 
-import type { Command, Task } from "../types";
+import type { Task } from "../coordination_types";
+import type { Command } from "../types";
 import { ref } from "./reference";
 
 export interface Choice {

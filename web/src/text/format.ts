@@ -1,6 +1,7 @@
 /** Words for times, sizes and receipts. Pure; `now` is always given, in milliseconds. */
 
-import type { Agent, Job, Time } from "../types";
+import type { Time } from "../basic_types";
+import type { Agent, Job } from "../types";
 import { ref } from "./reference";
 
 /** ISO 8601 text or Unix seconds -> milliseconds, or null. */

@@ -9,7 +9,7 @@ import { now, tasks } from "../state/room";
 import { taskFocus, taskOpen } from "../state/view";
 import { ago } from "../text/format";
 import { ref } from "../text/reference";
-import type { Task, TaskStatus } from "../types";
+import type { Task, TaskStatus } from "../coordination_types";
 import { attempt, hued, Icon, IconButton, toast } from "./bits";
 import { ProximityBadge } from "./proximity";
 import { TaskMark } from "./verified";

@@ -3,7 +3,7 @@
 import { useState } from "preact/hooks";
 import { api } from "../api";
 import { agents } from "../state/room";
-import type { Choice } from "../types";
+import type { Choice } from "../airspace_types";
 import { attempt, toast } from "./bits";
 
 export function Choices({ of }: { of: readonly Choice[] }) {

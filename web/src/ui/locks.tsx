@@ -5,7 +5,7 @@ import { api, ApiError } from "../api";
 import { locks, lookAtHeld, roomNow, sessions } from "../state/locks";
 import "../style/locks.css";
 import { ago, counted, full, instant, span } from "../text/format";
-import type { Lock, Session } from "../types";
+import type { Lock, Session } from "../coordination_types";
 import { Copyable, Icon, Layer, Path, toast, Words } from "./bits";
 import { Who } from "./proximity";
 import { shell } from "../state/room";

@@ -6,7 +6,8 @@ import { decide, permissions } from "../state/permissions";
 import { now } from "../state/room";
 import { agentPanel, showAirspace } from "../state/view";
 import { instant, span } from "../text/format";
-import type { Advisory, PermissionRequest } from "../types";
+import type { Advisory } from "../airspace_types";
+import type { PermissionRequest } from "../types";
 import { Icon, toast } from "./bits";
 import { LevelChip, Who } from "./proximity";
 

@@ -3,7 +3,9 @@
 import { advisoryOf, airspace, isOpen, LEVEL_WORDS, linkKey, nearest, other, warningsOf, why } from "../state/airspace";
 import { showAirspace, showWorktree } from "../state/view";
 import { worktreeFor } from "../state/worktrees";
-import type { Advisory, Entry, Level } from "../types";
+import type { Advisory } from "../airspace_types";
+import type { Level } from "../basic_types";
+import type { Entry } from "../types";
 import { hued, Icon } from "./bits";
 import { Choices } from "./choices";
 import { Diffstat } from "./diffstat";

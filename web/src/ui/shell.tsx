@@ -1,20 +1,13 @@
 /** The frame around the views: side bar (tabs at phone width), the line to the room, the layers over it. */
 
 import { useEffect } from "preact/hooks";
-import { openAdvisories } from "../state/airspace";
-import { openConflicts } from "../state/conflicts";
-import { explorations } from "../state/explorations";
-import { landing, landingUsed, waitingApprovals } from "../state/landing";
 import { cutOff, line, outdated, reconnectNow } from "../state/live";
 import { askName, nextTheme, personName, theme } from "../state/prefs";
-import { agents, away, entryOf, goToEnd, jobs, loaded, now, people, peopleAt, ready, room, shell, tail, tasks, workers } from "../state/room";
-import { locks } from "../state/locks";
-import { unread } from "../state/unread";
-import { worktrees } from "../state/worktrees";
-import { agentPanel, callComposer, overlay, phone, replyTo, show, taskOpen, verificationShown, view, type View } from "../state/view";
+import { agents, away, entryOf, goToEnd, loaded, now, people, peopleAt, ready, room, shell, tail, workers } from "../state/room";
+import { agentPanel, callComposer, overlay, phone, replyTo, show, taskOpen, verificationShown, view } from "../state/view";
 import { AgentList, DispatcherRow, AgentPanel, AgentsView } from "./agents";
 import { FleetList } from "./fleet";
-import { Icon, IconButton, Toasts, Tooltip, Words, hued, type IconName } from "./bits";
+import { Icon, IconButton, Toasts, Tooltip, Words, hued } from "./bits";
 import { BoardView } from "./board";
 import { Composer } from "./composer";
 import { Lazy } from "./lazy";
@@ -23,6 +16,7 @@ import { Help, Palette } from "./palette";
 import { PermissionStack } from "./permissions";
 import { QueueView } from "./queue";
 import { NameDialog } from "./signin";
+import { BottomTabs, TABS, Tabs } from "./tabs";
 import { Transcript } from "./transcript";
 import { VisitorList } from "./visitors";
 import { visitorOf } from "../state/visitors";
@@ -30,64 +24,6 @@ import { Descriptions } from "./term";
 import { waiting } from "../text/fleet";
 import { moment } from "../text/format";
 
-const TABS: readonly { view: View; name: string; icon: IconName; keys: string }[] = [
-  { view: "room", name: "Room", icon: "room", keys: "g r" },
-  { view: "board", name: "Board", icon: "board", keys: "g b" },
-  { view: "agents", name: "Agents", icon: "agents", keys: "g a" },
-  { view: "queue", name: "Queue", icon: "queue", keys: "g q" },
-  { view: "airspace", name: "Airspace", icon: "airspace", keys: "g s" },
-  { view: "locks", name: "Locks", icon: "lock", keys: "g l" },
-  { view: "worktrees", name: "Worktrees", icon: "branch", keys: "g w" },
-  { view: "timeline", name: "Timeline", icon: "timeline", keys: "g t" },
-  { view: "memory", name: "Memory", icon: "memory", keys: "g m" },
-  { view: "conflicts", name: "Conflicts", icon: "merge", keys: "g c" },
-  { view: "landing", name: "Landing", icon: "landing", keys: "g d" },
-  { view: "approvals", name: "Approvals", icon: "approve", keys: "g p" },
-  { view: "explore", name: "Explore", icon: "route", keys: "g x" },
-  { view: "metrics", name: "Metrics", icon: "metrics", keys: "g f" },
-];
-/** What the room has nothing of needs no tab; its keys and its address lead there all the same. */
-const NEEDED: Partial<Record<View, () => boolean>> = {
-  explore: () => explorations.value.length > 0,
-  conflicts: () => openConflicts.value.length > 0,
-  landing: () => landingUsed.value,
-  approvals: () => waitingApprovals.value.length > 0,
-};
-const needed = (tab: View): boolean => tab === view.value || (NEEDED[tab]?.() ?? true);
-const tabsNow = () => TABS.filter((tab) => needed(tab.view));
-
-function count(tab: View): number {
-  switch (tab) {
-    case "room":
-      return view.value === "room" ? 0 : unread.value;
-    case "board":
-      return tasks.value.filter((t) => t.status !== "done").length;
-    case "queue":
-      return [...jobs.value.values()].filter((j) => j.state === "active" || j.state === "pending").length;
-    case "agents":
-      return agents.value.filter((a) => a.breaker.state === "open").length;
-    case "airspace":
-      return openAdvisories.value.length;
-    case "locks":
-      return locks.value.length;
-    case "timeline":
-    case "memory":
-    case "metrics":
-      return 0;
-    case "conflicts":
-      return openConflicts.value.length;
-    case "landing":
-      return landing.value?.queue.length ?? 0;
-    case "approvals":
-      return waitingApprovals.value.length;
-    case "explore":
-      return explorations.value.filter((one) => one.state === "waiting").length;
-    case "worktrees":
-      return worktrees.value?.filter((w) => w.merges === "clean" || w.merges === "joins" || w.merges === "conflicts").length ?? 0;
-  }
-}
-
-const alarms = (tab: View): boolean => tab === "agents" || tab === "conflicts" || tab === "approvals" || (tab === "airspace" && openAdvisories.value[0]?.level === "resolution");
 const airspaceView = () => import("../airspace/view");
 const locksView = () => import("./locks");
 const taskPanel = () => import("./task");
@@ -100,35 +36,6 @@ const landingView = () => import("../landing/view");
 const approvalsView = () => import("../landing/approvals");
 const resultsPanel = () => import("../landing/results");
 const timelineView = () => import("../timeline/view");
-
-function Tabs() {
-  return (
-    <nav class="tabs" aria-label="Views">
-      {tabsNow().map((tab) => {
-        const n = count(tab.view);
-        return (
-          <a
-            key={tab.view}
-            href={`#/${tab.view}`}
-            aria-current={view.value === tab.view ? "page" : undefined}
-            onClick={(event) => {
-              // With a key held it opens beside this one, as links do.
-              if (event.metaKey || event.ctrlKey || event.shiftKey) return;
-              event.preventDefault();
-              show(tab.view);
-            }}
-            data-testid={`tab-${tab.view}`}
-          >
-            <Icon name={tab.icon} size={18} />
-            <span>{tab.name}</span>
-            {n > 0 && <em class={alarms(tab.view) ? "alarm" : ""}>{n}</em>}
-            <kbd>{tab.keys}</kbd>
-          </a>
-        );
-      })}
-    </nav>
-  );
-}
 
 function Connection() {
   const now_ = now.value;
@@ -328,7 +235,7 @@ export function Shell() {
       <AgentPanel />
       {taskOpen.value !== null && <Lazy load={taskPanel} over />}
       {verificationShown.value !== null && <Lazy load={resultsPanel} over />}
-      {phone.value && <div class="bottom-tabs"><Tabs /></div>}
+      {phone.value && <BottomTabs />}
       {overlay.value === "search" && <Palette />}
       {overlay.value === "help" && <Help />}
       {(askName.value || !personName.value) && <NameDialog />}

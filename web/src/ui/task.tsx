@@ -10,7 +10,7 @@ import { taskOpen } from "../state/view";
 import "../style/task.css";
 import { ago, full } from "../text/format";
 import { ref } from "../text/reference";
-import type { Task, TaskDetail } from "../types";
+import type { Task, TaskDetail } from "../coordination_types";
 import { attempt, Icon, IconButton, Layer, toast, Words } from "./bits";
 import { Who } from "./proximity";
 import { VerificationMark } from "./verified";

@@ -275,7 +275,7 @@ async def _show(store: Store, args: argparse.Namespace) -> int:
     elif not open_ and not ended:
         print(f"Nothing is in the landing queue. {command('land AGENT')} puts a branch into it.")
     else:
-        now = time.time()
+        now = await store.read(lambda tx: tx.now())
         print("\n".join(indented(_line(entry, now)) for entry in (*open_, *ended)))
     return 0
 

@@ -1,0 +1,139 @@
+/** The ways to the views: all of them in the side bar, at phone width a bar of four with the rest behind "More". */
+
+import { useState } from "preact/hooks";
+import { openAdvisories } from "../state/airspace";
+import { openConflicts } from "../state/conflicts";
+import { explorations } from "../state/explorations";
+import { landing, landingUsed, waitingApprovals } from "../state/landing";
+import { agents, jobs, tasks } from "../state/room";
+import { locks } from "../state/locks";
+import { unread } from "../state/unread";
+import { worktrees } from "../state/worktrees";
+import { show, view, type View } from "../state/view";
+import { Icon, Layer, type IconName } from "./bits";
+
+interface Tab {
+  view: View;
+  name: string;
+  icon: IconName;
+  keys: string;
+}
+
+export const TABS: readonly Tab[] = [
+  { view: "room", name: "Room", icon: "room", keys: "g r" },
+  { view: "board", name: "Board", icon: "board", keys: "g b" },
+  { view: "agents", name: "Agents", icon: "agents", keys: "g a" },
+  { view: "queue", name: "Queue", icon: "queue", keys: "g q" },
+  { view: "airspace", name: "Airspace", icon: "airspace", keys: "g s" },
+  { view: "locks", name: "Locks", icon: "lock", keys: "g l" },
+  { view: "worktrees", name: "Worktrees", icon: "branch", keys: "g w" },
+  { view: "timeline", name: "Timeline", icon: "timeline", keys: "g t" },
+  { view: "memory", name: "Memory", icon: "memory", keys: "g m" },
+  { view: "conflicts", name: "Conflicts", icon: "merge", keys: "g c" },
+  { view: "landing", name: "Landing", icon: "landing", keys: "g d" },
+  { view: "approvals", name: "Approvals", icon: "approve", keys: "g p" },
+  { view: "explore", name: "Explore", icon: "route", keys: "g x" },
+  { view: "metrics", name: "Metrics", icon: "metrics", keys: "g f" },
+];
+/** What the room has nothing of needs no tab; its keys and its address lead there all the same. */
+const NEEDED: Partial<Record<View, () => boolean>> = {
+  explore: () => explorations.value.length > 0,
+  conflicts: () => openConflicts.value.length > 0,
+  landing: () => landingUsed.value,
+  approvals: () => waitingApprovals.value.length > 0,
+};
+const needed = (tab: View): boolean => tab === view.value || (NEEDED[tab]?.() ?? true);
+const tabsNow = () => TABS.filter((tab) => needed(tab.view));
+
+function count(tab: View): number {
+  switch (tab) {
+    case "room":
+      return view.value === "room" ? 0 : unread.value;
+    case "board":
+      return tasks.value.filter((t) => t.status !== "done").length;
+    case "queue":
+      return [...jobs.value.values()].filter((j) => j.state === "active" || j.state === "pending").length;
+    case "agents":
+      return agents.value.filter((a) => a.breaker.state === "open").length;
+    case "airspace":
+      return openAdvisories.value.length;
+    case "locks":
+      return locks.value.length;
+    case "timeline":
+    case "memory":
+    case "metrics":
+      return 0;
+    case "conflicts":
+      return openConflicts.value.length;
+    case "landing":
+      return landing.value?.queue.length ?? 0;
+    case "approvals":
+      return waitingApprovals.value.length;
+    case "explore":
+      return explorations.value.filter((one) => one.state === "waiting").length;
+    case "worktrees":
+      return worktrees.value?.filter((w) => w.merges === "clean" || w.merges === "joins" || w.merges === "conflicts").length ?? 0;
+  }
+}
+
+const alarms = (tab: View): boolean => tab === "agents" || tab === "conflicts" || tab === "approvals" || (tab === "airspace" && openAdvisories.value[0]?.level === "resolution");
+
+function TabLink({ tab, onGo }: { tab: Tab; onGo?: () => void }) {
+  const n = count(tab.view);
+  return (
+    <a
+      href={`#/${tab.view}`}
+      aria-current={view.value === tab.view ? "page" : undefined}
+      onClick={(event) => {
+        // With a key held it opens beside this one, as links do.
+        if (event.metaKey || event.ctrlKey || event.shiftKey) return;
+        event.preventDefault();
+        onGo?.();
+        show(tab.view);
+      }}
+      data-testid={`tab-${tab.view}`}
+    >
+      <Icon name={tab.icon} size={18} />
+      <span>{tab.name}</span>
+      {n > 0 && <em class={alarms(tab.view) ? "alarm" : ""}>{n}</em>}
+      <kbd>{tab.keys}</kbd>
+    </a>
+  );
+}
+
+export function Tabs() {
+  return <nav class="tabs" aria-label="Views">{tabsNow().map((tab) => <TabLink key={tab.view} tab={tab} />)}</nav>;
+}
+
+/** Views in the bar of a phone, before the one that is open. */
+const IN_BAR = 4;
+
+export function BottomTabs() {
+  const [open, setOpen] = useState(false);
+  const all = tabsNow();
+  const first = all.slice(0, IN_BAR);
+  const here = all.find((tab) => tab.view === view.value);
+  const bar = here && !first.includes(here) ? [...first.slice(0, -1), here] : first;
+  const rest = all.filter((tab) => !bar.includes(tab));
+  const urgent = rest.filter((tab) => alarms(tab.view)).reduce((sum, tab) => sum + count(tab.view), 0);
+  return (
+    <div class="bottom-tabs">
+      <nav class="tabs" aria-label="Views">
+        {bar.map((tab) => <TabLink key={tab.view} tab={tab} />)}
+        <button type="button" aria-haspopup="dialog" aria-expanded={open} onClick={() => setOpen(true)} data-testid="tabs-more">
+          <Icon name="more" size={18} />
+          <span>More</span>
+          {urgent > 0 && <em class="alarm">{urgent}</em>}
+        </button>
+      </nav>
+      {open && (
+        <Layer label="More views" class="tab-sheet" onClose={() => setOpen(false)} testid="tab-sheet">
+          <nav class="tabs" aria-label="More views">
+            {rest.map((tab) => <TabLink key={tab.view} tab={tab} onGo={() => setOpen(false)} />)}
+            <button type="button" onClick={() => setOpen(false)}>Close</button>
+          </nav>
+        </Layer>
+      )}
+    </div>
+  );
+}
