@@ -315,14 +315,13 @@ async def test_a_choice_is_refused_where_the_other_member_has_moved_on(
     await landed(one, "BRAVO", "put_out")
     # What BRAVO has now says something else in that place.
     tree = next(two.folder.rglob("bravo/app.py"))
-    tree.write_text("x = 5\n")
+    tree.write_text("x = 5\ny = 5\n")
 
     async def told() -> bool:
-        refs = git(tmp_path / "common.git", "for-each-ref", "--format=%(refname)", "refs/relay/fleet").split()
-        return any(git(tmp_path / "common.git", "show", f"{ref}:app.py") == "x = 5" for ref in refs)
+        listed = (await one.get("/api/worktrees"))["worktrees"]
+        return any(row["insertions"] == 2 for row in listed if row["agent"] == "BRAVO")
 
-    await eventually(told, "M2 to tell of the edit")
-
+    await eventually(told, "M1 to hear of the edit")
     await one.post("/resolve c1 2")
     said = await one.until_said(r"c1 is gone: BRAVO or main has changed app\.py since", speaker="RELAY")
     assert "They conflict in app.py now" in said["body"], said
