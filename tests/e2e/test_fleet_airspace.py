@@ -50,7 +50,8 @@ def tree(room: Outside, name: str) -> Path:
 
 async def ready(room: Outside) -> None:
     async def made() -> bool:
-        return len((await room.get("/api/worktrees"))["worktrees"]) == 1
+        listed = (await room.get("/api/worktrees"))["worktrees"]
+        return any(row["member"] is None for row in listed)
 
     await eventually(made, "the worktree")
 
