@@ -141,8 +141,10 @@ class LandingView:
 
     def _paths(self, row: Json) -> list[str]:
         if row["member"]:
-            return [touch.path for touch, _ in self._registry.merge_trials.others[row["agent"]].files]
-        work = self._registry.worktrees[row["agent"]].work
+            other = self._registry.merge_trials.others.get(row["agent"])
+            return [] if other is None else [touch.path for touch, _ in other.files]
+        worktree = self._registry.worktrees.get(row["agent"])
+        work = None if worktree is None else worktree.work
         return [] if work is None else [name_of(record.path) for record in work.records]
 
 

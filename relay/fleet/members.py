@@ -20,7 +20,9 @@ from relay.store.ports import Queries, Row, StoreError, Tx
 
 Q = Queries(Path(__file__).parent)
 #: What members of this relay tell each other, and the oldest form of it that it understands.
-PROTOCOL, FITS = 1, 1
+PROTOCOL, FITS = 2, 1
+#: Of those from this one on, each verifies what its own agents do.
+VERIFIES = 2
 #: Seconds that the lead lasts without a sign of life, and between two of these.
 LEAD_S, BEAT_S = 6.0, 2.0
 #: Seconds by which a member's clock may differ from the server's before the room says so.
@@ -53,6 +55,10 @@ class Main(StrEnum):
     #: Its own: `fleet.push_main` is false.
     OWN = "own"
     UNTOLD = ""
+
+    @classmethod
+    def _missing_(cls, value: object) -> Main:
+        return cls.UNTOLD  # what a later version tells
 
 
 @dataclass(frozen=True, slots=True)
@@ -371,12 +377,12 @@ async def tell_people(tx: Tx, name: str, people: Sequence[str]) -> None:
 
 async def people_elsewhere(tx: Tx, name: str) -> dict[str, list[str]]:
     """Who is connected to the live members but this one, by the member."""
-    found = {}
-    for member in await members(tx):
-        told = await events.setting(tx, f"{_PEOPLE}{member.name}") if member.live else None
-        if told is not None and member.name != name:
-            found[member.name] = [str(each) for each in loads(told)]
-    return found
+    rows = {row["name"].removeprefix(_PEOPLE): row["value"] for row in await tx.all(Q.people)}
+    return {
+        member.name: [str(each) for each in loads(rows[member.name])]
+        for member in await members(tx)
+        if member.live and member.name != name and member.name in rows
+    }
 
 
 async def forget(tx: Tx, name: str) -> FleetMember | None:
@@ -385,5 +391,6 @@ async def forget(tx: Tx, name: str) -> FleetMember | None:
     if known is None or known.live or not await tx.execute(Q.forget_member, name=name):
         return None
     await tx.execute(Q.forget_works, name=name)
+    await tx.execute(Q.forget_people, name=f"{_PEOPLE}{name}")
     await tell(tx, known, "forgotten")
     return known

@@ -22,7 +22,7 @@ from relay.room.journal import hop_limit, ledger, pages
 from relay.room.journal.agent_mentions import pass_on
 from relay.room.journal.ledger import NewMessage, Q
 from relay.room.journal.routing_notes import NOBODY, Present, why
-from relay.room.journal.speakers import refuse_new_posing, spoke
+from relay.room.journal.speakers import spoke
 from relay.room.journal.values import message_of_row
 from relay.room.journal.visitors import people, refuse_posing, visitors
 from relay.store.ports import Row, Store, Tx
@@ -113,7 +113,6 @@ class Callers:
             client_id=client_id,
         )
         refuse_posing(caller.agent, people(await self._holds.sessions(tx)))
-        await refuse_new_posing(tx, caller.agent)
         present = await self._present(tx) if "@" in body else NOBODY
         message = await ledger.admit(tx, new, self._roster.rules, visitors=present.visitors)
         await hop_limit.reset(tx)

@@ -21,7 +21,7 @@ from relay.model import Fault, Refusal, references
 from relay.store.ports import Row, Tx, of_row
 from relay.verification import journal
 from relay.verification.journal import Q
-from relay.verification.verification import Outcome, Result, Verification
+from relay.verification.verification import Outcome, Result, State, Verification
 
 #: The events.
 ASKED, DECIDED = "approval.asked", "approval.decided"
@@ -224,10 +224,13 @@ async def withdraw(tx: Tx, verification: int, reason: str) -> None:
 
 async def withdraw_of_entry(tx: Tx, entry: int, reason: str, part: str | None = None) -> None:
     """Ask nobody any more about an entry of the landing queue. `part`: about that part of it alone."""
-    for approval in await waiting(tx):
-        about = (await journal.load(tx, approval.verification)).change.about
-        if about.get("entry") == entry and part in (None, about.get("part")):
-            await decide(tx, approval.number, Answer.WITHDRAWN, by="RELAY", reason=reason)
+    for each in await journal.open_verifications(tx):
+        about = each.change.about
+        if about.get("entry") != entry or part not in (None, about.get("part")):
+            continue
+        await withdraw(tx, each.number, reason)
+        if each.state is State.QUEUED:
+            await journal.cancel(tx, each, reason)  # else people would be asked when somebody looks at it
 
 
 async def load(tx: Tx, number: int) -> Approval:

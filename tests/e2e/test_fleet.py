@@ -225,8 +225,8 @@ def next_version(folder: Path, *, fits: int, migration: str = "") -> str:
     start = code / "__init__.py"
     start.write_text(re.sub(r'__version__ = ".*"', '__version__ = "99.0.0"', start.read_text()))
     members = code / "fleet" / "members.py"
-    text = members.read_text().replace("PROTOCOL, FITS = 1, 1", f"PROTOCOL, FITS = 2, {fits}")
-    assert f"PROTOCOL, FITS = 2, {fits}" in text
+    text = members.read_text().replace("PROTOCOL, FITS = 2, 1", f"PROTOCOL, FITS = 3, {fits}")
+    assert f"PROTOCOL, FITS = 3, {fits}" in text
     members.write_text(text)
     if migration:
         steps = code / "fleet" / "postgres" / "migrations"

@@ -38,7 +38,7 @@ async def fetched(room: Outside, name: str) -> None:
     """The common remote has what this member's agent has."""
 
     async def there() -> bool:
-        return bool(git(code(room), "ls-remote", "origin", f"refs/relay/fleet/{name}/*"))
+        return bool(git(code(room), "ls-remote", "origin", f"refs/relay/fleet/*/{name}/*"))
 
     await eventually(there, f"the refs of {name} at the remote")
 
@@ -155,3 +155,31 @@ async def test_a_member_without_the_remote_of_the_others_lands_nothing_and_says_
         return await trouble(one) == ""
 
     await eventually(well, "the trouble to be over")
+
+
+async def test_a_leader_whose_push_is_refused_leaves_the_lead_to_one_that_may_push(
+    open_room: Open, tmp_path: Path
+) -> None:
+    one, two = await members_of(open_room, tmp_path, "ALFA", "BRAVO", start=False)
+    # M1 reads the remote, and pushes what it will but no branch: as with a key that may not.
+    wrapper = one.folder / "receive-pack"
+    wrapper.write_text(
+        "#!/bin/sh\nexec git -c core.hooksPath=" + str(one.folder / "hooks") + ' receive-pack "$@"\n'
+    )
+    wrapper.chmod(0o755)
+    (one.folder / "hooks").mkdir()
+    hook = one.folder / "hooks" / "pre-receive"
+    hook.write_text(
+        '#!/bin/sh\nwhile read old new ref; do case "$ref" in refs/heads/*) echo no write for you >&2; exit 1;; '
+        "esac; done\n"
+    )
+    hook.chmod(0o755)
+    git(code(one), "config", "remote.origin.receivepack", str(wrapper))
+    await one.start()
+    await two.start()
+    assert await leads(one, "M1")
+    await changed(one, "BRAVO")
+    await one.post("/land @BRAVO")
+    entry = await landed(one, "BRAVO")
+    assert main_of(tmp_path / "common.git") == entry["commit"] and await leads(two, "M2")
+    assert await told(one, LEAVES) == 1 and await told(one, "does not take what is to land on main") == 1

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 from tests.e2e.conftest import Open
@@ -72,3 +73,33 @@ async def test_where_both_have_work_the_newest_lands_and_it_is_said_that_there_i
     for room in (one, two):
         await has(room, "again.py")
     no_words_of_git(await said(one))
+
+
+async def test_what_it_did_is_verified_where_it_did_it_also_where_the_leader_has_no_such_agent(
+    open_room: Open, tmp_path: Path
+) -> None:
+    rooms = await members_of(open_room, tmp_path, "ALFA", "BRAVO", "BRAVO", shared=True, start=False)
+    one = rooms[0]
+    policy = {
+        "name": "unit",
+        "tier": 1,
+        "executor": "inline",
+        "patterns": ["*"],
+        "run": ["python3", "-c", "1"],
+    }
+    for room in rooms:
+        (room.folder / "policies").mkdir()
+        (room.folder / "policies" / "all.yaml").write_text(json.dumps([policy]))
+        await room.start()
+    await led_by(one, "M1")
+    await changed(one, "BRAVO")
+    await one.post("/verify @BRAVO")
+
+    async def passed() -> bool:
+        for number in (1, 2):
+            _, made = await one.ask("GET", f"/api/verifications/{number}")
+            if made.get("state") != "passed":
+                return False
+        return True
+
+    await eventually(passed, "its turn and its work to be verified")

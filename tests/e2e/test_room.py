@@ -71,6 +71,7 @@ async def test_nobody_bears_a_name_that_passes_for_anothers(open_room: Open) -> 
 
     for name in ("ReIay", "RE1AY", "re1ay", "ECH0", "D1SPATCHER"):
         assert await says(name) == 403, name
+    assert await says("\u0430lice") == 201  # with a Cyrillic a: nobody is here whom it passes for
     async with one.session.ws_connect(f"{one.url}/ws", headers={"X-API-Key": one.token}) as socket:
         await socket.send_json({"after": None, "name": "alice"})
         await socket.receive_json()

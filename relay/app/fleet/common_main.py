@@ -50,6 +50,8 @@ class CommonMain:
         self._pruned = False
         #: Why main here did not follow the remote's when that was tried last.
         self._behind = ""
+        #: Main here when the remote did not take what was to land on it, and what it said.
+        self._refused: tuple[str, str] | None = None
         #: Main here, and the work that could not land on it for files in this checkout that git does not know.
         self._in_the_way: tuple[str, str] | None = None
 
@@ -96,6 +98,8 @@ class CommonMain:
                 if before == here and (paths := await self._unknown_files(here, work)):
                     return f"{self.folder} has untracked files where what lands would write: {some_paths(paths)}."
                 self._in_the_way = None
+            if self._refused is not None and self._refused[0] == here:
+                return self._refused[1]
         except Refusal as refusal:
             return str(refusal)
         except GitError as error:
@@ -324,7 +328,10 @@ class CommonMain:
                 return  # its answer was lost
             if there != before:
                 raise MainMoved from error
-            raise Refusal(
+            refusal = Refusal(
                 f"`{self.remote}` does not take what is to land on {into}: {error.last_words}.",
                 f"`git push {self.remote} {into}` in {self.folder} shows why.",
-            ) from error
+            )
+            self._refused = (before, str(refusal))
+            raise refusal from error
+        self._refused = None

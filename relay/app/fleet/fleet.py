@@ -125,15 +125,19 @@ class Fleet:
         having = [member for member in self.members if any(one["name"] == agent for one in member.agents)]
         return tuple(having) if any(member.name != self.name for member in having) else ()
 
-    def works_here(self, agent: str, member: str = "") -> bool | None:
-        """Is what this agent does to be found here, or at another member? None: nobody can tell, so whoever leads
-        looks. `member`: where it was seen to do it."""
-        if any(each.name == member for each in self.members):
-            return member == self.name
-        if self.home_of(agent) is not None:
-            return False
-        own = any(one.name == agent for one in self._settings.current.agents)
-        return True if own and not self.alone and not self.sharing(agent) else None
+    async def verifies(self, agent: str, seen_at: str = "") -> str:
+        """The member where what this agent does is verified; empty: whoever leads does it. `seen_at`: the member
+        where it was seen to do it. All members come to the same."""
+        having = [each for each in self.members if any(one["name"] == agent for one in each.agents)]
+        found = next((each for each in self.members if each.name == seen_at), None)
+        if found is None and len(having) > 1:
+            place = await self._store.read(lambda tx: place_of(tx, agent, having))
+            by_name = sorted(having, key=lambda each: (not each.live, each.name))
+            found = place.member or by_name[0]
+        elif found is None and having:
+            found = having[0]
+        # A member from before leaves it to the leader.
+        return found.name if found is not None and found.protocol >= fleet.VERIFIES else ""
 
     async def place_of(self, agent: str) -> Place:
         """Where the branch of an agent is that this member shares with others."""

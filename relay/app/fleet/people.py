@@ -16,6 +16,9 @@ from relay.fleet.members import MEMBER
 from relay.room.journal.live_bus import Live
 from relay.store.ports import Store, Tx
 
+#: Seconds from when somebody comes or goes until the others are told.
+SETTLE_S = 1.0
+
 
 class FleetPeople:
     """Of this member."""
@@ -38,6 +41,7 @@ class FleetPeople:
                 await self._store.write(work)
                 told = now
             await self._moved.wait()
+            await asyncio.sleep(SETTLE_S)  # a page that is loaded anew is nobody who left
             self._moved.clear()
 
     async def hear(self) -> None:

@@ -162,12 +162,13 @@ class ConflictService:
         if left:
             return f"{made.name} is settled: {whose}. Left: {', '.join(left)}."
         merge, discard = command(f"worktrees merge {agent}"), command(f"worktrees discard {agent}")
-        merges = f"`/land @{agent}` lands it" if work.queue else f"{merge} merges it"
+        at = f" at {work.member}" if work.member else ""
+        merges = f"`/land @{agent}` lands it" if work.queue else f"{merge}{at} merges it"
         settled = f"{made.name} is settled: {whose}. Nothing of {agent}'s is left to decide"
         if work.nothing:
             return (
                 f"{settled}, and nothing is left to merge: {into} has all that is to stand. {discard}"
-                f"{f' at {work.member}' if work.member else ''} takes {agent}'s work off its branch, and keeps it."
+                f"{at} takes {agent}'s work off its branch, and keeps it."
             )
         if work.edited:
             abort = command(f"worktrees abort {agent}")

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from relay.app.verification.landing_words import shortened
 from relay.base.terminal_text import fenced, flat
 from relay.coordination.tasks.claims import Claims
 from relay.coordination.tasks.task import Status, Task
@@ -63,7 +64,9 @@ class Consequences:
         change = (await journal.load(tx, approval.verification)).change
         if change.about.get("part") == "join":
             text = f"{name}: {asked['agent']}'s branch is to land on {flat(change.branch)}. "
-            text += f"{flat(change.summary)}.\n\n{fenced(change.about['diff'], 'diff')}\n\n{answers}"
+            text += (
+                f"{flat(change.summary)}.\n\n{fenced(shortened(change.about['diff']), 'diff')}\n\n{answers}"
+            )
             await ledger.say(tx, text, parents=[event.id], meta=meta)
             return
         named = ", ".join(f"`{flat(path)}`" for path in files[:MOST_NAMED])

@@ -142,7 +142,7 @@ class LandingApprovals:
                 "part": "join",
                 "entry": entry.number,
                 "joined": joined,
-                "diff": words.shortened(link.proposal.diff),
+                "diff": link.proposal.diff,
             },
         )
 
@@ -190,11 +190,13 @@ class LandingApprovals:
 
 
 async def _look_at(tx: Tx, entry: Entry, joined: list[list[str]]) -> Verification | None:
-    """The newest look at these joined files: one that a person has agreed to, or one of this entry."""
+    """The newest look at these joined files: one that a person has agreed to, or one of this entry that is open or
+    decided; one that was called off is none."""
     for each in await verifications.newest_of_agent(tx, entry.agent, _MOST_SEARCHED):
         about = each.change.about
         if (about.get("part"), about.get("joined")) == ("join", joined) and (
-            each.state is State.PASSED or about["entry"] == entry.number
+            each.state is State.PASSED
+            or (about["entry"] == entry.number and each.state not in (State.CANCELLED, State.NOT_TESTED))
         ):
             return each
     return None

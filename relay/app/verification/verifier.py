@@ -121,21 +121,22 @@ class Verifier:
         if self._registry.main is None and not self._registry.trouble:
             return True  # nobody has looked for the repository yet
         open_ = await self._store.read(journal.open_verifications)
-        there = [each for each in open_ if self._is_own(each) == own]
-        self._own = {each.number for each in open_ if self._is_own(each)}
+        carriers = {each.number: await self._carrier(each) for each in open_}
+        here = {number for number, name in carriers.items() if self._fleet and name == self._fleet.name}
+        self._own = here
+        there = [each for each in open_ if (each.number in here if own else not carriers[each.number])]
         for each in there:
             if each.number not in self._running:
                 task = asyncio.create_task(self._go(each.number), name=f"verification-{each.number}")
                 self._running[each.number] = task
         return bool(there)
 
-    def _is_own(self, verification: Verification) -> bool | None:
-        """Is it carried here, whoever leads? None: it is carried at another member."""
+    async def _carrier(self, verification: Verification) -> str:
+        """The member that carries it out; empty: whoever leads."""
         change = verification.change
         if self._fleet is None or change.source in (Source.LANDING, Source.GITHUB, Source.EXPLORATION):
-            return False
-        here = self._fleet.works_here(change.agent, str(change.about.get("member", "")))
-        return None if here is False else bool(here)
+            return ""
+        return await self._fleet.verifies(change.agent, str(change.about.get("member", "")))
 
     async def finished(self, number: int) -> Verification:
         """The verification once it is over. It is carried here, whether `run` runs or not."""
@@ -226,6 +227,9 @@ class Verifier:
         )
 
         async def work(tx: Tx) -> Verification:
+            now = await journal.load(tx, verification.number)
+            if now.state is not State.QUEUED:
+                return now  # somebody else carries it
             done = await journal.results_of(tx, verification.number)
             attempts = {result.policy: result.attempt for result in newest(done)}
             results = [
@@ -247,7 +251,11 @@ class Verifier:
     async def _no_verdict(
         self, verification: Verification, reason: str, state: State = State.ERROR
     ) -> Verification:
-        return await self._store.write(lambda tx: journal.end(tx, verification, state, reason))
+        async def work(tx: Tx) -> Verification:
+            now = await journal.load(tx, verification.number)
+            return await journal.end(tx, verification, state, reason) if now.state is State.QUEUED else now
+
+        return await self._store.write(work)
 
     def routing(self, policies: Sequence[Policy], change: Change) -> Routing:
         """Which of the policies verify a change (`attempts.routing`)."""

@@ -42,6 +42,12 @@ WHERE member = :name AND incarnation = :incarnation AND until > 0 AND EXISTS (
   SELECT FROM fleet_members o
   WHERE o.name <> :name AND o.state = 'live' AND o.cannot_land = '' AND o.heartbeat_at >= relay_now() - :lease_s)
 
+-- name: people
+SELECT name, value FROM settings WHERE name LIKE 'fleet_people:%'
+
+-- name: forget_people
+DELETE FROM settings WHERE name = :name
+
 -- name: leader
 SELECT member, epoch, until FROM fleet_leader
 

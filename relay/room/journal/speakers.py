@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from relay.model import Kind
 from relay.room.journal.ledger import Q
-from relay.room.journal.visitors import refuse_posing
 from relay.store.ports import Tx
 
 #: The latest messages whose speakers are looked at.
@@ -15,10 +14,3 @@ async def spoke(tx: Tx) -> list[str]:
     """The persons among the latest speakers."""
     rows = await tx.all(Q.latest_speakers, limit=MOST_HEARD)
     return [row["speaker"] for row in rows if row["kind"] == Kind.HUMAN]
-
-
-async def refuse_new_posing(tx: Tx, name: str) -> None:
-    """Raises Refusal where a person who has not spoken yet has a name that reads like that of one who has."""
-    known = await spoke(tx)
-    if name.casefold() not in {each.casefold() for each in known}:
-        refuse_posing(name, known)

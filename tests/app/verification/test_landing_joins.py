@@ -124,3 +124,18 @@ async def test_a_program_that_tests_it_needs_nobody(open_place: Open) -> None:
     (ben,) = await place.land("BEN")
     assert ben.state is LANDED and place.main("app.py").startswith(JOINED)
     assert not await place.store.read(lambda tx: approvals.newest(tx, 9))
+
+
+async def test_a_look_that_was_called_off_puts_nobody_out(open_place: Open) -> None:
+    """Main gets another import, and that is taken back: the join is the first one again."""
+    place = await joining(open_place)
+    (ben,) = await place.land("BEN")
+    first = await asked_of(place, ben)
+    for text in (f"import csv\nimport os\n\n{APP}", f"import csv\n\n{APP}"):
+        commit(place.folder, {"app.py": text})
+        await place.look()
+        await place.queue.drain()
+        asked = await asked_of(place, ben)
+    assert asked.number > first.number
+    await decided(place, asked, Answer.APPROVED)
+    assert (await place.entry(ben.number)).state is LANDED

@@ -3,7 +3,7 @@
 ALTER TABLE fleet_members ADD COLUMN main TEXT COLLATE "C" NOT NULL DEFAULT '';
 ALTER TABLE fleet_members ADD COLUMN cannot_land TEXT COLLATE "C";
 
--- As before, and: who cannot land takes no lead that is free while a live member says that it can. A lead that was given up
+-- As before, and: who cannot land, or has not told, takes no lead that is free while a live member says that it can. A lead that was given up
 -- (`until` 0) is free for its member too, and begins anew then.
 CREATE OR REPLACE FUNCTION relay_fleet_beat(
   own text, mine bigint, offset_s double precision, lease_s double precision,
@@ -16,7 +16,7 @@ BEGIN
   now := relay_now();
   UPDATE fleet_members m SET heartbeat_at = now, clock_offset_s = offset_s
   WHERE m.name = own AND m.incarnation = mine AND m.state = 'live'
-  RETURNING coalesce(m.cannot_land, '') = '' INTO lands;
+  RETURNING coalesce(m.cannot_land = '', false) INTO lands;
   beats := FOUND;
   IF beats THEN
     UPDATE fleet_leader l SET member = own, incarnation = mine, until = now + lease_s,
