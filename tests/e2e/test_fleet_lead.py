@@ -161,20 +161,22 @@ async def test_a_leader_whose_push_is_refused_leaves_the_lead_to_one_that_may_pu
     open_room: Open, tmp_path: Path
 ) -> None:
     one, two = await members_of(open_room, tmp_path, "ALFA", "BRAVO", start=False)
-    # M1 reads the remote, and pushes what it will but no branch: as with a key that may not.
-    wrapper = one.folder / "receive-pack"
-    wrapper.write_text(
-        "#!/bin/sh\nexec git -c core.hooksPath=" + str(one.folder / "hooks") + ' receive-pack "$@"\n'
-    )
-    wrapper.chmod(0o755)
-    (one.folder / "hooks").mkdir()
-    hook = one.folder / "hooks" / "pre-receive"
+    # What M1 has for the remote takes no branch, as with a key that may not: the same refs and objects, and a hook.
+    common, barred = tmp_path / "common.git", tmp_path / "barred.git"
+    (common / "packed-refs").unlink(missing_ok=True)
+    git(common, "fetch", "-q", str(tmp_path / "made"), "+main:main")
+    git(tmp_path, "init", "-q", "--bare", "-b", "main", str(barred))
+    for name in ("refs", "objects"):
+        shutil.rmtree(barred / name)
+        (barred / name).symlink_to(common / name)
+    hook = barred / "hooks" / "pre-receive"
+    hook.parent.mkdir(exist_ok=True)
     hook.write_text(
         '#!/bin/sh\nwhile read old new ref; do case "$ref" in refs/heads/*) echo no write for you >&2; exit 1;; '
         "esac; done\n"
     )
     hook.chmod(0o755)
-    git(code(one), "config", "remote.origin.receivepack", str(wrapper))
+    git(code(one), "remote", "set-url", "origin", str(barred))
     await one.start()
     await two.start()
     assert await leads(one, "M1")
