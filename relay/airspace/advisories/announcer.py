@@ -71,7 +71,9 @@ class Announcer:
         merged = [
             priority.agent
             for priority in after.latched
-            if observation.gone(priority.agent) and priority.agent not in backs
+            if observation.gone(priority.agent)
+            and priority.agent not in backs
+            and not observation.has_work(priority.agent)
         ]
         new, offered = [backs[name] for name in names], after.choices(reach)
         body = wording.set_back(new, merged, ask=ask, unable=unable, steer=after.roles.steer, choices=offered)

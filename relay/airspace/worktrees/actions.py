@@ -171,7 +171,8 @@ class WorktreeActions:
         """Record that the commit `work` conflicts, and ask the room about it; the refusal that says so. `of`: an
         agent and its branch where these are in another clone."""
         if isinstance(of, tuple):
-            agent, branch, since = *of, 0.0
+            (agent, branch), told = of, self._registry.merge_trials.others.get(of[0])
+            since = told.started_at if told is not None else 0.0
         else:
             agent, branch, since = of.name, of.branch, of.work.started_at if of.work else 0.0
             if of.snapshot and of.snapshot.head.branch:

@@ -114,6 +114,28 @@ class MergeTrials:
                 group.create_task(ask(name, worktree.work), name=f"trial-{name}")
         return results
 
+    async def elsewhere(self, target: Target) -> dict[str, Trial]:
+        """The same of agents of other members whose main branch is behind `target`, and is to follow it: what they
+        told is about what was there before. Those whose work is not here are left out."""
+        if self.main is None:
+            return {}
+        git, found = self._scratch.git(self.main), dict[str, Trial]()
+        for name, other in list(self.others.items()):
+            told = other.target
+            if name in self._worktrees or told is None or not other.at_hand or not other.commit:
+                continue
+            if (told.branch, other.unsettled) != (target.branch, ()) or told.commit == target.commit:
+                continue
+            try:
+                if await is_ancestor(git, told.commit, target.commit):
+                    nothing = await is_ancestor(git, other.commit, target.commit)
+                    found[name] = await self._trials.trial(
+                        git, other.commit, target.commit, nothing=nothing, lines=True
+                    )
+            except GitError as error:  # a main branch that was never here
+                log.debug("merge not tried", agent=name, reason=str(error))
+        return found
+
     def pairs(self) -> list[tuple[str, str]]:
         """The pairs that git is asked about, by whoever asks."""
         names = [*self._worktrees, *(name for name in self.others if name not in self._worktrees)]

@@ -50,6 +50,8 @@ class WorkingSetSource:
         self._own: dict[str, WorkingSet] = {}
         #: `others` as the last look at the working sets saw them.
         self._seen: Mapping[str, SharedWork] = {}
+        #: Agents of other members whose work was tried with the main branch here, which theirs is to follow.
+        self._ahead: frozenset[str] = frozenset()
         self._tried: tuple[Target | None, Mapping[str, Trial], Mapping[Pair, Merge]] = None, {}, {}
 
     @property
@@ -193,15 +195,17 @@ class WorkingSetSource:
         own = await self._registry.merge_trials.trials(target)
         self._tried = target, own, self._tried[2]
         told = {name: other.trial for name, other in self.others.items() if other.trial is not None}
-        return {**told, **own}
+        ahead = await self._registry.merge_trials.elsewhere(target)
+        self._ahead = frozenset(ahead)
+        return {**told, **ahead, **own}
 
     def targets(self) -> Mapping[str, Target]:
-        """The main branch of each agent that lives at another member."""
+        """The main branch of each agent that lives at another member, but those that were tried with the one here."""
         own = self._registry.worktrees.keys()
         return {
             name: other.target
             for name, other in self.others.items()
-            if other.target is not None and name not in own
+            if other.target is not None and name not in own and name not in self._ahead
         }
 
     def pairs(self) -> Sequence[Pair]:

@@ -52,8 +52,8 @@ class CommonMain:
         self._behind = ""
         #: Main here when the remote did not take what was to land on it, and what it said.
         self._refused: tuple[str, str] | None = None
-        #: Main here, and the work that could not land on it for files in this checkout that git does not know.
-        self._in_the_way: tuple[str, str] | None = None
+        #: Main here, and the work that could not land on it for a person's files in this checkout.
+        self._in_the_way: tuple[str, str, bool] | None = None
 
     @property
     def remote(self) -> str:
@@ -94,8 +94,10 @@ class CommonMain:
             await self.stay_whole()
             _, here = await (await merger()).target(moves=True)
             if self._in_the_way is not None:
-                before, work = self._in_the_way
-                if before == here and (paths := await self._unknown_files(here, work)):
+                before, work, merged = self._in_the_way
+                if before == here and merged:
+                    await (await merger()).move_files(here, work, dry=True)
+                elif before == here and (paths := await self._unknown_files(here, work)):
                     return f"{self.folder} has untracked files where what lands would write: {some_paths(paths)}."
                 self._in_the_way = None
             if self._refused is not None and self._refused[0] == here:
@@ -106,9 +108,10 @@ class CommonMain:
             return f"git does not read {self.folder}: {error.last_words}"
         return self._behind if await self.is_shared() else ""
 
-    def note_in_the_way(self, here: str, work: str) -> None:
-        """A person's files here are in the way of this work, which others may be able to land."""
-        self._in_the_way = (here, work)
+    def note_in_the_way(self, here: str, work: str, *, merged: bool = False) -> None:
+        """A person's files here are in the way of this work, which others may be able to land. `merged`: it is the
+        commit that main was to become."""
+        self._in_the_way = (here, work, merged)
 
     async def _unknown_files(self, before: str, after: str) -> list[str]:
         assert self._registry.main is not None

@@ -76,7 +76,7 @@ class ConflictService:
         they wrote it (choice 4). Raises Refusal."""
         asked = await self.standing(number)
         part, question, how = asked.part, asked.question, journal.STRATEGIES[asked.use]
-        ours = side_name(question.ours, question.into_name)
+        ours = side_name(question)
         if choice in (3, 4):
             answers.lines_only(asked)
         match choice:

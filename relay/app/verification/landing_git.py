@@ -196,6 +196,11 @@ class LandingGit:
             ]
             await registry.scratch.publish(registry.main, links[-1].commit, [main, *same])
             if self._common is not None and await self._common.is_shared():
+                try:
+                    await merger.move_files(main, links[-1].commit, dry=True)
+                except Refusal:
+                    self._common.note_in_the_way(main, links[-1].commit, merged=True)
+                    raise
                 # First there: what it does not take has not landed here either.
                 await self._common.push(into, main, links[-1].commit)
             try:

@@ -162,8 +162,10 @@ class LandingHandover:
 
     async def _say(self, why: str) -> None:
         """Tell people what they have to do here; once."""
+        if why and self._fleet.leads:
+            return  # the queue of a leader waits, and says so
         before, self._said = self._said, why
-        if not why or why == before or self._fleet.leads:  # the queue of a leader waits, and says so
+        if not why or why == before:
             return
 
         async def work(tx: Tx) -> None:

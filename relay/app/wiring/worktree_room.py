@@ -186,7 +186,8 @@ class StoredWorktreeRoom(WorktreeRoom):
             made = [answer for answer in answers if "worktree" in answer.meta]
             asked = [await ledger.message(tx, answer.in_reply_to) for answer in made if answer.in_reply_to]
             bodies = [message.body for message in asked if message is not None and message.kind == Kind.HUMAN]
-            requests = dict.fromkeys(asked_of(agent, body) for body in bodies)
+            # Each once, where it was asked last: what was asked for again is the newest.
+            requests = [*dict.fromkeys(asked_of(agent, body) for body in reversed(bodies))][::-1]
             advisories = (await table.load_state(tx)).advisories.values()
             decided = next(
                 (words for advisory in advisories if (words := advisory.decided_against(agent))), ""

@@ -12,7 +12,7 @@ from relay.base.terminal_text import fenced, flat, safe
 from relay.git.merge_state import line_ranges
 from relay.merge.resolution import journal
 from relay.merge.resolution.findings import Finding
-from relay.merge.resolution.journal import AskedConflict, Behind
+from relay.merge.resolution.journal import AskedConflict, Behind, Question
 from relay.merge.text.lines import lines_of
 
 #: Changed lines of a side that the question shows, and that are shown to who looks at it again; characters of an
@@ -26,7 +26,7 @@ MOST_EVIDENCE = 400
 def question_text(asked: AskedConflict, most: int = MOST_LINES) -> str:
     """The question with its five choices, as markdown. `most`: changed lines of a side."""
     part, question = asked.part, asked.question
-    ours, theirs = side_name(question.ours, question.into_name), question.agent
+    ours, theirs = side_name(question), question.agent
     base_at, ours_at, theirs_at = part.places
     where = f"`{_plain(part.path)}`" + (f", `{_plain(part.entity)}`" if part.entity else "")
     return "\n".join(
@@ -138,7 +138,7 @@ def asked_to_write(asked: AskedConflict, agent: str, by: str) -> str:
     part, question = asked.part, asked.question
     texts = (
         ("Both began from", part.base),
-        (f"{side_name(question.ours, question.into_name)} made of it", part.ours),
+        (f"{side_name(question)} made of it", part.ours),
         (f"{question.agent} made of it", part.theirs),
     )
     blocks = [f"{title}:\n\n{fenced(text)}" for title, text in texts]
@@ -184,9 +184,11 @@ def answered(asked: AskedConflict) -> str:
     return f"{asked.name} is settled: what {who} wrote stands in `{_plain(asked.part.path)}`{sure}."
 
 
-def side_name(behind: Behind, name: str) -> str:
-    """Whose a side is: `AVA`, or the branch where it is not known."""
-    return _plain(behind.name or name)
+def side_name(question: Question) -> str:
+    """Whose the side is that the work is merged into: `AVA`; the branch where that is not known, or is who has done
+    the work too."""
+    known = question.ours.name not in ("", question.agent)
+    return _plain(question.ours.name if known else question.into_name)
 
 
 def _side(name: str, behind: Behind, place: Place) -> str:

@@ -66,6 +66,11 @@ class Observation:
         trial = self.trials.get(agent)
         return agent in self.merged or (trial is not None and trial.verdict is Verdict.NOTHING)
 
+    def has_work(self, agent: str) -> bool:
+        """Has it, as git says, work that the main branch has not got? New work too, after what was merged."""
+        trial = self.trials.get(agent)
+        return trial is not None and trial.verdict in (Verdict.CLEAN, Verdict.CONFLICTS)
+
 
 @dataclass(frozen=True, slots=True)
 class AirspaceState:

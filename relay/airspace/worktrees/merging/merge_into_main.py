@@ -414,21 +414,24 @@ class BranchMerger:
 
     async def move_main(self, into: str, before: str, after: str) -> None:
         """Move the main branch and the files of its checkout, both or neither."""
-        git = self._scratch.git(self._main, self._main.index)
-        two = ("read-tree", "-m", "-u", before, after)
-        try:
-            await git.run("update-index", "-q", "--refresh", ok=(0, 1))
-            await git.run(*two, timeout_s=LONG_S)
-        except GitError as error:
-            raise Refusal(
-                f"{self._main.top} has uncommitted work in files that the merge changes: {_said(error)}.",
-                "Commit or stash it first.",
-            ) from error
+        await self.move_files(before, after)
         try:
             await self.move_branch(self._main, into, before, after, "relay: merge")
         except Refusal:
-            await git.run("read-tree", "-m", "-u", after, before, timeout_s=LONG_S)
+            await self.move_files(after, before)
             raise
+
+    async def move_files(self, before: str, after: str, *, dry: bool = False) -> None:
+        """Bring the main branch's files to another commit. Raises Refusal. `dry`: only see whether that can be."""
+        git = self._scratch.git(self._main, self._main.index)
+        try:
+            await git.run("update-index", "-q", "--refresh", ok=(0, 1))
+            await git.run("read-tree", *(["-n"] if dry else []), "-m", "-u", before, after, timeout_s=LONG_S)
+        except GitError as error:
+            message = (
+                f"{self._main.top} has uncommitted work in files that the merge changes: {_said(error)}."
+            )
+            raise Refusal(message, "Commit or stash it first.") from error
 
     async def follow(self, side: MergeSource, branch: str, before: str, after: str) -> str:
         """Bring the agent's worktree up to the merge, if it is relay's."""
