@@ -141,6 +141,25 @@ async def committed_edits(tx: Tx, touches: Sequence[Touch], member: str = "") ->
     return found
 
 
+async def on_main_already(tx: Tx, touches: Sequence[Touch]) -> set[str]:
+    """The paths that the log's last write on the main branch left as these touches do: another commit brought that
+    content. What stands in a main checkout alone is passed over."""
+    wanted = {touch.path: touch.after for touch in touches if touch.before != touch.after}
+    places, found = dict.fromkeys(wanted, 2**62), set[str]()
+    for _ in range(MOST_EDITS):
+        if not places:
+            break
+        asked = [{"path": path, "pos": pos} for path, pos in sorted(places.items())]
+        rows = await tx.all(Q.last_writes_on_main, places=dumps(asked))
+        places = {}
+        for row in rows:
+            if json.loads(row["outputs"]).get("worktree") == UNCOMMITTED:
+                places[row["path"]] = row["pos"]
+            elif row["after"] == wanted[row["path"]]:
+                found.add(row["path"])
+    return found
+
+
 async def agents_writes(
     tx: Tx,
     touches: Sequence[Touch],

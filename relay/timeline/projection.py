@@ -100,7 +100,20 @@ async def last_tree(tx: Tx, worktree: str, until: int = 2**62, *, member: str = 
 async def recorded_commits(tx: Tx, worktree: str, commits: Iterable[str]) -> set[str]:
     """Which of these commits the log has as made or come in this worktree; not where it only went to their branch."""
     rows = await tx.all(Q.recorded_commits, worktree=worktree, commits=dumps(list(commits)))
-    return {row["at_commit"] for row in rows}
+    return {row["at_commit"] for row in rows if row["source"] != "switch"}
+
+
+async def known_commits(
+    tx: Tx, worktree: str, commits: Iterable[str], branch: str | None
+) -> dict[str, KnownTree]:
+    """Those of these commits that the log has in this worktree, and where it has them last: made or come, or gone to
+    on this `branch`."""
+    rows = await tx.all(Q.recorded_commits, worktree=worktree, commits=dumps(list(commits)))
+    return {
+        row["at_commit"]: KnownTree(row["tree"], row["at_commit"], row["id"])
+        for row in rows
+        if row["source"] != "switch" or row["branch"] == branch
+    }
 
 
 async def rebuild(store: Store) -> int:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import pairwise
 from pathlib import Path
 
@@ -21,16 +22,16 @@ from relay.log.events import Event
 from relay.memory.knowledge.extractors import is_trailer
 from relay.model.touches import Touch
 from relay.store.ports import Store, Tx
-from relay.timeline.projection import recorded_commits
+from relay.timeline.projection import KnownTree, known_commits, recorded_commits
 from relay.timeline.reading import author
 from relay.timeline.rewind.named_touches import oid_of
-from relay.timeline.rewind.tree_entries import changes_between, tree_with
+from relay.timeline.rewind.tree_entries import changes_between, existing, tree_with
 
 #: Commits of the main branch that are recorded one by one; of more, what they did together.
 MOST_COMMITS = 200
 #: How the log names the main branch among the worktrees.
 MAIN = "main"
-#: Of what came in one step, the newest commits whose trailers are read, and of these the newest trailers; and the
+#: Of what came in one step, the newest commits that are looked at, and of these the newest trailers; and the
 #: characters of each.
 MOST_READ, MOST_TRAILERS, MOST_TRAILER = 1000, 1000, 2000
 _FORMAT = f"%H%x00%T%x00%an%x00%ae%x00%P%x00%(trailers:key={EVENT},valueonly,separator=%x2C)"
@@ -77,6 +78,31 @@ async def commits_between(git: Git, known: str | None, head: str) -> list[MainCo
         if 0 < len(commits) <= MOST_COMMITS and known in commits[0].parents[:1]:
             return commits
     return [MainCommit(head, await git.line("rev-parse", f"{head}^{{tree}}"))]
+
+
+async def known_here(
+    git: Git, store: Store, known: KnownTree, head: str, branch: str | None
+) -> KnownTree | None:
+    """From which commit on a clone that is on `branch` at `head` has to record what came, where others record their
+    clones too; None: nothing. `known`: what the log last knew, maybe of another clone, whose commit may be nowhere
+    else. Raises GitError."""
+    if known.commit is None:
+        return known
+    if head in await store.read(lambda tx: known_commits(tx, MAIN, [head], branch)):
+        return None
+    here = await existing(git, {known.commit}) == {known.commit}
+    if here and await git.maybe("merge-base", head, known.commit) == head:
+        return None
+    if here and await git.maybe("merge-base", known.commit, head) == known.commit:
+        return known
+    for way in (["--first-parent"], []):
+        listed = await git.line("log", *way, "--format=%H", f"--max-count={MOST_READ}", head, "--")
+        commits = listed.split("\n")
+        found = await store.read(partial(known_commits, worktree=MAIN, commits=commits, branch=branch))
+        if (nearest := next((found[commit] for commit in commits if commit in found), None)) is not None:
+            return nearest
+    # Without both, it stands before all that the log has, as far as it can tell.
+    return known if here else None
 
 
 async def arrival(checkout: Git, branch: str, known: str | None, head: str) -> tuple[str | None, str]:

@@ -5,6 +5,8 @@ Invariants:
   tools tell is recorded while it runs (`ToolTouches`), the rest in the transaction that records the turn's end;
 - what stands in a worktree when a turn begins, and is not what the log last knew, was brought by the main branch
   where it stands there too; else an interrupted turn of this agent wrote it, or somebody unknown to the room;
+- a commit of the main branch is recorded once, whichever members of a fleet look at it. One that no other clone has
+  keeps none of them from recording its own;
 - a turn goes on when git cannot say what changed: that is logged, and the next look finds it.
 """
 
@@ -12,7 +14,8 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
 from dataclasses import replace
 
 import structlog
@@ -28,6 +31,7 @@ from relay.app.wiring.main_commits import (
     Trailers,
     arrival,
     commits_between,
+    known_here,
     merged_side,
     trailers_of,
     tree_with_part,
@@ -49,16 +53,11 @@ from relay.model.touches import Source, Touch, paths_of
 from relay.room.dispatch.turns import Plan
 from relay.store.ports import Store, StoreError, Tx
 from relay.timeline import checkpoints
-from relay.timeline.file_changes import (
-    record_changes,
-    record_reads,
-    record_tree,
-)
+from relay.timeline.file_changes import on_main_already, record_changes, record_reads, record_tree
 from relay.timeline.handoffs.journal import held_trees
-from relay.timeline.projection import KnownTree, last_tree, recorded_commits
+from relay.timeline.projection import KnownTree, last_tree
 from relay.timeline.reading import MAIN_LANE, Filter, page
 from relay.timeline.rewind.history import GIVEN_UP, REDONE, REWOUND, UNDONE
-from relay.timeline.rewind.tree_entries import existing
 from relay.verification import journal as verifications
 
 log = structlog.get_logger(__name__)
@@ -68,6 +67,10 @@ _SET_BY_RELAY = {TAKEN_IN: "merge", ABORTED: "abort", RESTORED: "restore"}
 _TOLD = "rewinds_told"
 #: Seconds between two looks for snapshots that are not to be kept any more.
 PRUNE_EVERY_S = 3600.0
+
+
+class _MovedOn(Exception):
+    """Another member of the fleet recorded something of the main branch meanwhile."""
 
 
 class TimelineRecording:
@@ -84,6 +87,8 @@ class TimelineRecording:
         self._store, self._registry, self._settings, self._others = store, registry, settings, others
         self._member = settings.current.member
         self._catching_up = asyncio.Lock()
+        #: The newest event of the main branch, as the pass that catches up has read or written it.
+        self._newest: str | None = None
         #: Up to which place in the log the agent of a running turn is told what was taken back.
         self._told_until: dict[str, int] = {}
         self.tools = ToolTouches(store, registry, self)
@@ -242,51 +247,65 @@ class TimelineRecording:
     async def catch_up(self) -> None:
         """Record what came onto the main branch since the log last knew it. Raises GitError."""
         async with self._catching_up:
-            target = await self._registry.target()
-            if target is None or self._registry.main is None:
-                return
-            known = await self._store.read(lambda tx: last_tree(tx, MAIN))
-            if known is None:
-                tree = await self._git.line("rev-parse", f"{target.commit}^{{tree}}")
-                await self._store.write(
-                    lambda tx: record_tree(
-                        tx, MAIN_LANE, MAIN, tree, commit=target.commit, branch=target.name
-                    )
-                )
-                return
-            if self._others() and await self._is_behind(known, target.commit):
-                return
-            id = known.event
-            event = await self._store.read(lambda tx: events.get(tx, id))
-            if event is not None and event.branch not in (None, target.name):
-                known = await self._record_switch(known, event.branch, target.name, target.commit)
-            if known.commit != target.commit:
-                await self._record_commits(known, target.commit, target.name)
+            while True:
+                with suppress(_MovedOn):
+                    return await self._catch_up()
 
-    async def _is_behind(self, known: KnownTree, commit: str) -> bool:
-        """Has another member brought the main branch, as the log knows it, further than this clone?"""
-        if known.commit is None or known.commit == commit:
-            return False
-        if await existing(self._git, {known.commit}) != {known.commit}:
-            return True
-        if await is_ancestor(self._git, commit, known.commit):
-            return True
-        return commit in await self._store.read(lambda tx: recorded_commits(tx, MAIN, [commit]))
+    async def _catch_up(self) -> None:
+        """One pass. Raises _MovedOn, GitError."""
+        target = await self._registry.target()
+        if target is None or self._registry.main is None:
+            return
+        known = await self._store.read(lambda tx: last_tree(tx, MAIN))
+        self._newest = known.event if known else None
+        if known is None:
+            tree = await self._git.line("rev-parse", f"{target.commit}^{{tree}}")
+            await self._write(
+                lambda tx: record_tree(tx, MAIN_LANE, MAIN, tree, commit=target.commit, branch=target.name)
+            )
+            return
+        if (known := await self._known_here(known, target.commit, target.name)) is None:
+            return
+        id = known.event
+        event = await self._store.read(lambda tx: events.get(tx, id))
+        if event is not None and event.branch not in (None, target.name):
+            known = await self._record_switch(known, event.branch, target.name, target.commit)
+        if known.commit != target.commit:
+            await self._record_commits(known, target.commit, target.name)
+
+    async def _known_here(self, known: KnownTree, head: str, branch: str | None) -> KnownTree | None:
+        return await known_here(self._git, self._store, known, head, branch) if self._others() else known
+
+    async def _write(self, work: Callable[[Tx], Awaitable[Event]]) -> None:
+        """Record it, if the log knows no more of the main branch than this pass does. Raises _MovedOn."""
+
+        async def checked(tx: Tx) -> Event:
+            known = await last_tree(tx, MAIN)
+            if (known.event if known else None) != self._newest:
+                raise _MovedOn
+            return await work(tx)
+
+        self._newest = (await self._store.write(checked)).id
 
     async def _record_switch(self, known: KnownTree, before: str | None, branch: str, head: str) -> KnownTree:
         """What was committed on the former branch, then the switch; gives where on this one it came to."""
         assert self._registry.main is not None
         left, came = await arrival(self._registry.main.git, branch, known.commit, head)
+        if self._others() and known.commit is not None and await is_ancestor(self._git, came, known.commit):
+            return known  # the log has that this clone came there, or another member did
         if left is not None and left != known.commit:
-            await self._record_commits(known, left, before)
+            since = await self._known_here(known, left, before)
+            if since is not None:
+                await self._record_commits(since, left, before)
         tree = await self._git.line("rev-parse", f"{came}^{{tree}}")
         paths = paths_of(await self._touches(f"{left}^{{tree}}" if left else known.tree, tree))
-        event = await self._store.write(
+        await self._write(
             lambda tx: record_tree(
                 tx, MAIN_LANE, MAIN, tree, commit=came, source="switch", branch=branch, paths=paths
             )
         )
-        return KnownTree(tree, came, event.id)
+        assert self._newest is not None
+        return KnownTree(tree, came, self._newest)
 
     async def _record_commits(self, known: KnownTree, head: str, branch: str | None) -> None:
         """One event for each commit on the way to `head`, two where it has an agent's work and a person's; one for
@@ -310,6 +329,11 @@ class TimelineRecording:
     ) -> None:
         side = await merged_side(self._git, made, self._registry.room.join)
         touches = await self._touches(before, made.tree)
+        had = set[str]()
+        if self._others():
+            # Merges and rebases bring what another clone had, and is recorded already.
+            had = await self._store.read(lambda tx: on_main_already(tx, touches))
+            touches = tuple(touch for touch in touches if touch.path not in had)
         parts = await self._store.read(lambda tx: parts_of(tx, made, person, touches, side, by, self._member))
         tree = made.tree
         if len(parts) > 1:
@@ -324,11 +348,11 @@ class TimelineRecording:
                 await self._keep_between(tree, made.parents[:1])
                 # A rename of which one half was brought is none.
                 brought = replace(brought, touches=await self._touches(before, tree))
-                known = {*brought.committed, *own.committed}
+                known = {*brought.committed, *own.committed, *had}
                 left = [each for each in await self._touches(tree, made.tree) if each.path not in known]
                 parts = [brought, replace(own, touches=left)]
 
-        async def work(tx: Tx) -> None:
+        async def work(tx: Tx) -> Event:
             recorded: Event | None = None
             at = before
             for part in parts:
@@ -357,7 +381,7 @@ class TimelineRecording:
                 at = tree
             if recorded is None:
                 (part,) = parts
-                await record_tree(
+                recorded = await record_tree(
                     tx,
                     part.lane,
                     MAIN,
@@ -367,8 +391,9 @@ class TimelineRecording:
                     branch=made.branch,
                     trailers=[*trailers.brought, *trailers.own],
                 )
+            return recorded
 
-        await self._store.write(work)
+        await self._write(work)
 
     async def _keep_between(self, tree: str, parents: Sequence[str]) -> None:
         """Keep the files that have what agents wrote of a change, and not yet what its author did."""

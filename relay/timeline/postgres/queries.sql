@@ -130,6 +130,6 @@ SELECT e.pos, e.at, e.session, e.lane, e.type, e.snapshot, e.file_touches,
 FROM jsonb_array_elements_text(CAST(:positions AS jsonb)) p (pos) JOIN events e ON e.pos = CAST(p.pos AS bigint) ORDER BY e.pos
 
 -- name: recorded_commits
-SELECT DISTINCT w.at_commit FROM worktree_trees w JOIN events e ON e.pos = w.pos
+SELECT w.at_commit, w.tree, e.id, e.branch, CAST(e.outputs AS jsonb)->>'source' AS source FROM worktree_trees w JOIN events e ON e.pos = w.pos
 WHERE w.worktree = :worktree AND w.at_commit IN (SELECT jsonb_array_elements_text(CAST(:commits AS jsonb)))
-  AND CAST(e.outputs AS jsonb)->>'source' IS DISTINCT FROM 'switch'
+ORDER BY w.pos

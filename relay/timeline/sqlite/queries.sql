@@ -127,6 +127,6 @@ SELECT e.pos, e.at, e.session, e.lane, e.type, e.snapshot, e.file_touches,
 FROM json_each(:positions) p CROSS JOIN events e ON e.pos = p.value ORDER BY e.pos
 
 -- name: recorded_commits
-SELECT DISTINCT w.at_commit FROM worktree_trees w JOIN events e ON e.pos = w.pos
+SELECT w.at_commit, w.tree, e.id, e.branch, e.outputs->>'source' AS source FROM worktree_trees w JOIN events e ON e.pos = w.pos
 WHERE w.worktree = :worktree AND w.at_commit IN (SELECT value FROM json_each(:commits))
-  AND e.outputs->>'source' IS NOT 'switch'
+ORDER BY w.pos
