@@ -40,6 +40,13 @@ class _Room:
     config: Path | None = None
     #: A process of its own folder: that is not where people type.
     away: bool = False
+    #: Who reads the messages may be at another machine of the fleet.
+    everywhere: bool = False
+
+
+def for_all_machines(several: bool) -> None:
+    """From now on commands in messages are as people type them in the clone of any machine, if there are several."""
+    _Room.everywhere = several
 
 
 def about(config: Path, *, away: bool = False) -> None:
@@ -60,6 +67,8 @@ def _option(default: Path, config: Path | None = None) -> str:
 
 def command(words: str) -> str:
     """What to type, in backquotes: `.venv/bin/relay link`, with `--config PATH` where it is needed."""
+    if _Room.everywhere:
+        return f"`{program() if program() == 'relay' else '.venv/bin/relay'} {words}`"
     # Of a shell that is elsewhere only this is known: who types a relative path of the clone stands in it.
     # Nor is RELAY_CONFIG known: ours may come from the script that started us.
     path = locate.find(None, {}, _clone() if _Room.away else None)

@@ -32,6 +32,16 @@ def test_from_above_it_is_a_relative_path(own: Path) -> None:
     assert command_line.command("link") == "`clone/.venv/bin/relay link`"
 
 
+def test_for_all_machines_it_is_as_in_any_clone(own: Path, tmp_path: Path) -> None:
+    command_line.about(tmp_path / "mine.json", away=True)
+    command_line.for_all_machines(True)
+    try:
+        assert command_line.command("link") == "`.venv/bin/relay link`"
+    finally:
+        command_line.for_all_machines(False)
+    assert "--config" in command_line.command("link")
+
+
 def test_it_names_the_configuration_where_a_shell_would_find_another(own: Path, tmp_path: Path) -> None:
     clone, mine = tmp_path / "clone", tmp_path / "config.json"
     named, start = "`clone/.venv/bin/relay link --config", "`bash scripts/start.sh"

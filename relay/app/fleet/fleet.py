@@ -22,6 +22,7 @@ from relay.app.fleet import notices
 from relay.app.fleet.refs import ref_id
 from relay.app.fleet.shared_agents import Place, place_of
 from relay.app.runtime.instance import InstanceRecord, holder_is_dead
+from relay.config.command_line import for_all_machines
 from relay.config.settings import LiveSettings, Settings
 from relay.fleet import members as fleet
 from relay.fleet.members import BEAT_S, LEAD_S, MEMBER, CannotJoin, FleetMember, Joining, Main
@@ -343,6 +344,7 @@ class Fleet:
         shown = [replace(member, heartbeat_at=0.0, clock_offset_s=0.0) for member in seen]
         known = [replace(member, heartbeat_at=0.0, clock_offset_s=0.0) for member in self.members]
         self.members = seen
+        for_all_machines(bool(self.others))
         if shown == known:
             return
         if self.show is not None:
