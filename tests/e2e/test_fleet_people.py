@@ -40,7 +40,10 @@ async def test_people_are_one_list_at_all_members_with_where_they_are(open_room:
         async with page(two, "ben"):
             await people(one, are=["ann", "ben"], at={"ben": "M2"})
             await people(two, are=["ann", "ben"], at={"ann": "M1"})
-            assert "**People:** ann, ben at M2" in await who(one)
+            # Whoever leads answers, and everybody reads it: nobody is just "here".
+            told = await who(one)
+            assert "**People:** ann at M1, ben at M2\n" in told, told
+            assert "- **ALFA** at M1 is ready\n- **BRAVO** at M2 is ready\n" in told, told
         await people(one, are=["ann"], at={})
         async with page(two, "ben"):
             await people(one, are=["ann", "ben"], at={"ben": "M2"})
@@ -48,6 +51,22 @@ async def test_people_are_one_list_at_all_members_with_where_they_are(open_room:
             two.kill()
             await people(one, are=["ann"], at={})
     await people(one, are=[], at={})
+
+
+async def test_who_is_connected_to_two_members_and_an_agent_of_both_are_at_both(open_room: Open) -> None:
+    both = agent("ALFA", shared=True)
+    one, two = await fleet_of(open_room, [both], [both, agent("BRAVO")])
+    await one.start()
+    assert "- **ALFA** is ready" in await who(one)  # a room of one relay
+    await two.start()
+    async with page(one, "ann"), page(two, "ann"), page(two, "ben"):
+        await people(one, are=["ann", "ben"], at={"ben": "M2"})
+
+        async def alike() -> bool:
+            told = await who(one)
+            return "ann at M1 and M2, ben at M2\n" in told and "- **ALFA** at M1 and M2 is ready\n" in told
+
+        await eventually(alike, "both places to be told")
 
 
 async def test_a_name_that_reads_like_another_members_person_is_refused(open_room: Open) -> None:

@@ -21,6 +21,7 @@ from relay.app.daemon.trouble import Trouble
 from relay.app.daemon.turn_hooks import DaemonHooks
 from relay.app.fleet.fleet import Fleet
 from relay.app.fleet.people import FleetPeople
+from relay.app.fleet.shared_agents import lives_at
 from relay.app.fleet.work_elsewhere import WorkElsewhere
 from relay.app.merge.behaviour_checks import BehaviourChecks
 from relay.app.merge.exploration.room_actions import ExplorationActions
@@ -197,7 +198,15 @@ class Parts:
         )
         self.router = Router(store, self.live, _dispatcher(now), self.roster, hooks, clock=clock)
         self.overview = Overview(
-            self.roster, self.turns, board, holds, self.live, self.router, config=str(now.path)
+            self.roster,
+            self.turns,
+            board,
+            holds,
+            self.live,
+            self.router,
+            config=str(now.path),
+            here=lambda: self.fleet.here,
+            lives_at=lambda agent: lives_at(agent, self.fleet.members),
         )
         orders = HandoffOrders(settings, registry, self.turns, voice)
         checks = HandoffChecks(store, settings, registry)

@@ -91,6 +91,11 @@ class Fleet:
     def others(self) -> tuple[FleetMember, ...]:
         return tuple(member for member in self.members if member.name != self.name)
 
+    @property
+    def here(self) -> str:
+        """This member's name, where the room has several; "" in a room of one relay."""
+        return self.name if self.others else ""
+
     def now(self) -> float:
         """Unix seconds by the server's clock as far as it is known: the machines' own may differ by hours."""
         if self._clock is None:

@@ -5,7 +5,7 @@ Invariant: all members decide by what the database says of all of them, so they 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from relay.fleet import works
@@ -22,6 +22,12 @@ class Place:
 
     member: FleetMember | None = None
     too: tuple[str, ...] = ()
+
+
+def lives_at(agent: str, members: Iterable[FleetMember]) -> str:
+    """The members that have this agent, in words: the live ones, where there are any. "" = none has it. Pure."""
+    having = [member for member in members if any(one["name"] == agent for one in member.agents)]
+    return " and ".join(member.name for member in [each for each in having if each.live] or having)
 
 
 async def place_of(tx: Tx, agent: str, members: Sequence[FleetMember]) -> Place:

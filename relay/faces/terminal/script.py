@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
-from relay.base.terminal_text import indented
+from relay.base.terminal_text import indented, safe_line
 from relay.faces.terminal.client import HISTORY, Down, Frame, Post, Refused, RoomClient, Wire, new_id
 from relay.faces.terminal.find_room import Place
 from relay.faces.terminal.view import entry_lines
@@ -39,6 +39,7 @@ class Waiting:
     asked: set[str] = field(default_factory=set)
     jobs: dict[Any, dict[str, Any]] = field(default_factory=dict)
     answers: list[dict[str, Any]] = field(default_factory=list)
+    agents: dict[str, dict[str, Any]] = field(default_factory=dict)
     _seen: set[str] = field(default_factory=set)
 
     def take(self, frame: Frame) -> list[dict[str, Any]]:
@@ -51,6 +52,10 @@ class Waiting:
         if not isinstance(data, dict):
             return []
         match frame.get("type"):
+            case "state":
+                self.agents = {str(each.get("name")): each for each in data.get("agents") or ()}
+            case "agent":
+                self.agents[str(data.get("name"))] = data
             case "receipt":
                 self._job(data)
             case "cycle" if data.get("message_id") in self.ids:
@@ -74,6 +79,17 @@ class Waiting:
         if isinstance(into, str) and into not in self.ids:
             self.ids.add(into)
             self.cycle = ""
+
+    @property
+    def waits(self) -> list[str]:
+        """Which agents wait for a machine of the fleet that cannot be reached: a sentence for each."""
+        names = [str(job.get("agent")) for job in self.jobs.values() if job.get("state") not in _OVER]
+        away = {name: agent for name in names if (agent := self.agents.get(name, {})).get("away")}
+        return [
+            f"{safe_line(name, 64)} waits for {safe_line(str(agent.get('member')), 64)}: "
+            f"{safe_line(str(agent.get('absence')), 200)}."
+            for name, agent in away.items()
+        ]
 
     @property
     def is_over(self) -> bool:
@@ -100,20 +116,21 @@ async def say(place: Callable[[], Place], name: str, body: str, wait_s: float | 
     if not body.strip():
         _tell("nothing to say: the text is empty")
         return 1
-    post = Post(body, new_id())
+    post, waiting = Post(body, new_id()), Waiting(set())
     async with RoomClient(place, name, history=0).open() as client:
         try:
             if wait_s is None:
                 return await _say_only(client, post, as_json)
             async with asyncio.timeout(wait_s):
-                return await _say_and_wait(client, post, as_json)
+                return await _say_and_wait(client, post, waiting, as_json)
         except TimeoutError:
             where = "it may not have arrived"
             if post.id:
                 where = "it is in the transcript" if post.written else "it is in the room"
             elif post.waits and not post.reached:
                 where = f"it was not sent. {post.waits}"
-            _tell(f"no full answer in {wait_s or POST_S:g} s; {where}")
+            told = f"no full answer in {wait_s or POST_S:g} s; {where}"
+            _tell(" ".join([f"{told}." if waiting.waits else told, *waiting.waits]))
         except Refused as error:
             _tell(str(error))
         except (OSError, ValueError) as error:
@@ -152,9 +169,8 @@ async def _deliver(client: RoomClient, post: Post) -> None:
                 pause = min(pause * 2, 5.0)
 
 
-async def _say_and_wait(client: RoomClient, post: Post, as_json: bool) -> int:
+async def _say_and_wait(client: RoomClient, post: Post, waiting: Waiting, as_json: bool) -> int:
     early: list[Frame] = []
-    waiting = Waiting(set())
     async with aclosing(client.frames()) as frames:
         async for frame in frames:
             if not isinstance(frame, Wire):

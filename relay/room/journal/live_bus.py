@@ -89,6 +89,15 @@ class Live:
             if name not in self._people
         }
 
+    def places(self, here: str) -> dict[str, list[str]]:
+        """Who is in the room now, by name, with all members of the fleet that they are connected to. `here`: the name
+        of this one."""
+        found: dict[str, list[str]] = {}
+        for member, names in sorted([*self._elsewhere.items(), (here, self.connected)]):
+            for name in names:
+                found.setdefault(name, []).append(member)
+        return dict(sorted(found.items()))
+
     def meet(self, elsewhere: Mapping[str, Sequence[str]]) -> None:
         """Who is connected to the other members, by the member."""
         if elsewhere != self._elsewhere:

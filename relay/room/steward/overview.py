@@ -38,7 +38,9 @@ _BUDGETS = {
 
 
 class Overview:
-    """Reads the room at this moment. `config`: the path of the configuration."""
+    """Reads the room at this moment. `config`: the path of the configuration. `here`: the name of this member of a
+    fleet, "" in a room of one relay; `lives_at`: where an agent lives, as all members say it. Asked at each reading.
+    """
 
     def __init__(
         self,
@@ -51,9 +53,12 @@ class Overview:
         *,
         config: str,
         clock: Callable[[], float] = time.time,
+        here: Callable[[], str] = str,
+        lives_at: Callable[[str], str] = lambda agent: "",
     ) -> None:
         self._roster, self._turns, self._board, self._holds = roster, turns, board, holds
         self._live, self._router, self._config, self._clock = live, router, config, clock
+        self._here, self._lives_at = here, lives_at
         #: Where the page is; empty until it can be opened.
         self.address = ""
 
@@ -65,10 +70,10 @@ class Overview:
         numbers = {job.message_id: 0 for job in jobs}
         for row in await tx.all(Q.messages_by_ids, ids=dumps(list(numbers))):
             numbers[row["id"]] = row["number"]
-        dispatcher, at = self._router.state_json(), self._live.people_at
+        here = self._here()
         return StewardView(
-            agents=tuple(_agent_view(agent, now) for agent in agents),
-            people=tuple(f"{name} at {at[name]}" if name in at else name for name in self._live.people),
+            agents=tuple(_agent_view(agent, now, self._home(agent, here)) for agent in agents),
+            people=self._people(here),
             tasks=_task_views([task.as_json() for task in await self._board.list(tx)]),
             locks=tuple(_lock_view(lock, now) for lock in await self._holds.locks(tx)),
             visitors=tuple(
@@ -87,10 +92,19 @@ class Overview:
                 )
                 for job in jobs
             ),
-            dispatcher=of_row(DispatcherView, dispatcher),
+            dispatcher=of_row(DispatcherView, self._router.state_json()),
             address=self.address,
             config=self._config,
         )
+
+    def _home(self, agent: Mapping[str, Any], here: str) -> str:
+        # Whichever member leads answers for all, and its answer is read at all.
+        return (self._lives_at(agent["name"]) or agent["member"] or here) if here else ""
+
+    def _people(self, here: str) -> tuple[str, ...]:
+        if not here:
+            return tuple(self._live.people)
+        return tuple(f"{name} at {' and '.join(at)}" for name, at in self._live.places(here).items())
 
 
 def _task_views(tasks: Sequence[Mapping[str, Any]]) -> tuple[TaskView, ...]:
@@ -126,11 +140,12 @@ def _lock_view(lock: Mapping[str, Any], now: float) -> LockView:
     )
 
 
-def _agent_view(agent: Mapping[str, Any], now: float) -> AgentView:
+def _agent_view(agent: Mapping[str, Any], now: float, member: str) -> AgentView:
     turn, meters = agent["running"], agent["budget"].items()
     return of_row(
         AgentView,
         agent,
+        member=member,
         preset=agent["preset"] or "",
         breaker=agent["breaker"]["state"],
         retry_in_s=_until(agent["breaker"]["retry_at"], now),

@@ -49,7 +49,7 @@ class AgentView:
     budgets: tuple[BudgetView, ...] = ()
     running: RunningView | None = None
     queued: int = 0
-    #: The member of the fleet where it lives, "" = here; why that one cannot be reached, "" = it can; and since when.
+    #: Where it lives, "" = in a room of one relay; why that member cannot be reached, "" = it can; and since when.
     member: str = ""
     absence: str = ""
     unheard_s: float = 0.0

@@ -323,6 +323,18 @@ async def test_wait_tells_when_nobody_answers(home: Path, room: FakeRoom) -> Non
     assert err.startswith("no full answer in 0.5 s; ")
 
 
+async def test_wait_tells_for_which_machine_an_agent_waits(home: Path, room: FakeRoom) -> None:
+    async def away(asked: dict[str, Any]) -> None:
+        absence = "gamma has been stopped"
+        await room.frame("agent", {"name": "CODEX", "member": "gamma", "away": True, "absence": absence})
+        await room.receipt(1, asked["id"], "CODEX", "pending")
+
+    room.on_post = away
+    code, out, err = await join(home, "--say", "@CODEX why?", "--wait", "3")
+    told = "no full answer in 3 s; it is in the room. CODEX waits for gamma: gamma has been stopped.\n"
+    assert (code, out, err) == (1, "", told)
+
+
 async def test_say_with_the_room_down(home: Path, room: FakeRoom) -> None:
     await room.stop()
     code, _, err = await join(home, "--say", "later")
