@@ -63,6 +63,34 @@ async def test_a_rewind_that_a_lost_member_had_begun_stops_nobody_and_is_given_u
     assert len([line for line in await said(one) if "is given up" in line]) == 1
 
 
+async def test_the_room_says_once_who_was_forgotten_and_how_much_is_given_up(open_room: Open) -> None:
+    shared = agent("DELTA", shared=True)
+    one, two = await fleet_of(open_room, [agent("ALFA"), shared], [agent("BRAVO"), agent("CARL"), shared])
+    await one.start()
+    await two.start()
+    assert (await two.script("stop.sh")).code == 0
+    both = await one.post("@BRAVO @CARL tok-both")
+    await one.post("@BRAVO tok-one")
+
+    async def queued() -> bool:
+        return [job["state"] for job in await one.jobs()] == ["pending"] * 3
+
+    await eventually(queued, "what waits to be queued")
+    forgotten = await one.relay("fleet", "forget", "M2", "--name", "ann")
+    assert "2 messages that waited for its agents are given up." in forgotten.out, forgotten.all
+    assert [job["state"] for job in await one.jobs()] == ["skipped"] * 3
+    answered = await one.post("@DELTA tok-still")
+    await one.reply_to(answered["id"], "DELTA")
+    again = await one.post("/who")
+    assert "BRAVO" not in (await one.reply_to(again["id"], "RELAY"))["body"]
+    told = [line for line in await said(one) if "forgotten" in line or "skipped" in line]
+    assert told == [
+        "The relay M2 was forgotten, as ann asked: BRAVO and CARL are no agents of this room any more. "
+        "2 messages that waited for them are given up."
+    ]
+    assert both["id"] in {job["message_id"] for job in await one.jobs()}
+
+
 async def test_a_name_that_was_forgotten_begins_anew_on_another_machine(open_room: Open) -> None:
     one, two, three = await fleet_of(open_room, [agent("ALFA")], [agent("BRAVO")], [agent("BRAVO")])
     await one.start()
@@ -178,8 +206,11 @@ async def test_a_member_that_was_forgotten_while_it_stood_still_joins_anew(open_
     await one.reply_to(posted["id"], "BRAVO")
     assert (await two.script("stop.sh")).code == 0
     told = [line.split(".")[0] for line in await said(one) if line.startswith("The relay M2")]
+    gone = next(line for line in told if line.startswith("The relay M2 was forgotten, as "))
+    assert gone.endswith(" asked: BRAVO is no agent of this room any more")
     assert told[1:] == [
         "The relay M2 gives no sign of life",
+        gone,
         "The relay M2 is back",
         "The relay M2 left the room",
     ]

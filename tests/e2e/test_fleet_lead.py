@@ -58,8 +58,20 @@ async def test_a_leader_without_a_clone_leaves_the_lead_to_one_that_lands(
     await has(two, "bravo.py")
     assert await leads(two, "M2")
     assert await told(two, LEAVES) == 1
+    await two.until_said(r"M1 has no clone to land in\. Start it in a clone of the code", speaker="RELAY")
+    await tells(two, "M1", "M1 has no clone")
     assert await told(two, "M1 has no clone to land in. Start it in a clone of the code") == 1
-    assert "M1 has no clone" in (await members(two))["M1"]["cannot_land"]
+    why = (await members(two))["M1"]["cannot_land"]
+    assert "M1 has no clone" in why
+    # M2 leads and lands; that M1 cannot is said all the same, at both.
+    for room in (one, two):
+        checked = await room.script("healthcheck.sh", "--json")
+        line = next(each for each in json.loads(checked.out)["checks"] if each["name"] == "fleet")
+        assert line["status"] == "warning" and line["detail"].count(f"M1 cannot land: {why}") == 1, line
+        listed = await room.relay("fleet")
+        assert f"\nM1 cannot land: {why}" in listed.out, listed.all
+    lost = "Agents at M1 have no worktrees, and only read: "
+    assert len([line for line in await said(two) if line.startswith(lost)]) == 1, await said(two)
     # Where nobody else can, it leads all the same.
     assert (await two.script("stop.sh")).code == 0
 
@@ -67,6 +79,10 @@ async def test_a_leader_without_a_clone_leaves_the_lead_to_one_that_lands(
         return await leads(one, "M1")
 
     await eventually(again, "M1 to lead")
+    # M2 has worktrees, and it is known all the same what was said of M1.
+    one.kill()
+    await one.start()
+    assert len([line for line in await said(one) if line.startswith(lost)]) == 1, await said(one)
 
 
 async def test_a_person_s_files_at_the_leader_hold_nobody_up(open_room: Open, tmp_path: Path) -> None:

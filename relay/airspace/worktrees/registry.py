@@ -143,7 +143,8 @@ class WorktreeRegistry:
             await self.scratch.empty(main.hash)
             await self.scratch.borrow([main])
         except (UnusableCheckout, GitError, OSError) as error:
-            self.trouble = f"Agents have no worktrees, and only read: {error}."
+            at = f" at {self.settings.member}" if self.settings.member else ""
+            self.trouble = f"Agents{at} have no worktrees, and only read: {error}."
             return
         self.main = self.merge_trials.main = self.semantic.main = main
         self._main_commit, self._main_branch = head.commit, head.branch

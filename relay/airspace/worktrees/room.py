@@ -121,5 +121,5 @@ class WorktreeRoom:
         """Keep an event of the change, and tell the room of it, in one transaction; `also`: what else is written in
         it."""
 
-    async def report_trouble(self, trouble: str) -> None:
-        """Tell the room once why agents have no worktrees."""
+    async def report_trouble(self, trouble: str, member: str) -> None:
+        """Tell the room once why the agents of this member have no worktrees; "" = those of the room's one relay."""

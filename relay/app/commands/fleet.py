@@ -6,14 +6,17 @@ import time
 from typing import Any
 
 from relay.app.commands.person import OpenRoom, parser, run, table
+from relay.app.fleet import notices
 from relay.app.fleet.refs import member_refs, ref_id
 from relay.base.durations import rough_duration
+from relay.base.terminal_text import flat
 from relay.config.command_line import command
 from relay.fleet import members as fleet
 from relay.fleet.members import MemberState
 from relay.log.events import Lane
 from relay.log.imported import replica_id
 from relay.model import Fault, Refusal
+from relay.room.dispatch.recovery import give_up
 from relay.room.journal import ledger
 from relay.room.transcript import checkpoint
 from relay.store.ports import Tx
@@ -37,7 +40,7 @@ def main(words: list[str]) -> int:
             return {"success": True, "leader": "", "members": []}
         if args.action == "list":
             return await room.store.read(_read)
-        return await room.store.write(lambda tx: _forget(tx, args.member), durable=True)
+        return await room.store.write(lambda tx: _forget(tx, args.member, room.caller.agent), durable=True)
 
     return run(args, work, _listed if args.action == "list" else _forgotten)
 
@@ -49,8 +52,9 @@ async def _read(tx: Tx) -> Json:
     return {"success": True, "now": now, "leader": leader, "members": shown}
 
 
-async def _forget(tx: Tx, name: str) -> Json:
-    if await fleet.forget(tx, name) is None:
+async def _forget(tx: Tx, name: str, by: str) -> Json:
+    forgotten = await fleet.forget(tx, name)
+    if forgotten is None:
         known = next((member for member in await fleet.members(tx) if member.name == name), None)
         if known is None:
             raise Refusal(
@@ -63,10 +67,14 @@ async def _forget(tx: Tx, name: str) -> Json:
             f"{name} is here.", "Stop it there first (bash stop.sh).", Fault.REFUSED, "member_lives"
         )
     await checkpoint.forget(tx, name)
+    now = await tx.now()
+    alone = notices.freed(forgotten, await fleet.members(tx))
+    given_up = await give_up(tx, alone, f"the relay {name} was forgotten", now=now)
+    await notices.forgotten(tx, forgotten, alone, by, given_up, now=now)
     await _end_rewinds(tx, name)
     replica = await replica_id(tx)
     refs = member_refs("refs/relay/*/", ref_id(replica), name) + "*" if replica else None
-    return {"success": True, "member": name, "refs": refs}
+    return {"success": True, "member": name, "refs": refs, "given_up": given_up}
 
 
 async def _end_rewinds(tx: Tx, name: str) -> None:
@@ -85,13 +93,23 @@ async def _end_rewinds(tx: Tx, name: str) -> None:
 def _listed(answer: Json) -> str:
     if not answer["members"]:
         return "This room has one relay. Several share a room on PostgreSQL: docs/fleet.md."
-    return table([_row(member, answer["now"]) for member in answer["members"]])
+    rows = table([_row(member, answer["now"]) for member in answer["members"]])
+    unable = [
+        f"{member['name']} cannot land: {flat(member['cannot_land'])}"
+        for member in answer["members"]
+        if _cannot_land(member)
+    ]
+    return "\n".join([rows, *unable])
+
+
+def _cannot_land(member: Json) -> bool:
+    return bool(member["cannot_land"]) and MemberState(member["state"]) is MemberState.LIVE
 
 
 def _row(member: Json, now: float) -> list[str]:
     state = {MemberState.LIVE: "here", MemberState.AWAY: "no sign of life", MemberState.LEFT: "stopped"}
     told = state[MemberState(member["state"])] + (", leads" if member["leader"] else "")
-    if member["cannot_land"] and MemberState(member["state"]) is MemberState.LIVE:
+    if _cannot_land(member):
         told += ", cannot land"
     heard = rough_duration(max(0.0, now - member["heartbeat_at"]))
     since = time.strftime("%Y-%m-%d %H:%M", time.localtime(member["joined_at"]))
@@ -112,6 +130,8 @@ def _row(member: Json, now: float) -> list[str]:
 
 def _forgotten(answer: Json) -> str:
     told = f"{answer['member']} is forgotten; its agents' names are free."
+    if answer["given_up"]:
+        told += f" {notices.given_up(answer['given_up'], 'its agents')}"
     if answer["refs"]:
         told += (
             f"\nIts refs stay at the git remote: `git ls-remote origin '{answer['refs']}'` lists them, and "

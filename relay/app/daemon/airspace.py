@@ -71,7 +71,8 @@ class WorktreeParts:
     async def run(self) -> None:
         """Make the worktrees, and watch them for ever."""
         await self.registry.open()
-        await self.registry.room.report_trouble(self.registry.trouble)
+        member = self._settings.current.member
+        await self.registry.room.report_trouble(self.registry.trouble, member)
         await self.branch_updates.recover()
         await self.watcher.run()
 

@@ -45,6 +45,31 @@ async def gone(
     await _say(tx, member, "gives no sign of life", now, waits)
 
 
+async def forgotten(
+    tx: Tx, member: FleetMember, alone: Sequence[str], by: str, waited: int, *, now: float
+) -> None:
+    """A person forgot a member. `alone`: its agents whose names are free now; `waited`: messages that waited for them
+    and are given up."""
+    text, more = f"was forgotten, as {by} asked", ""
+    if alone:
+        one = len(alone) == 1
+        text += f": {_listed(alone)} {'is no agent' if one else 'are no agents'} of this room any more"
+        more = given_up(waited, "it" if one else "them") if waited else ""
+    await _say(tx, member, text, now, more)
+
+
+def given_up(waited: int, agents: str) -> str:
+    """How many messages that waited for `agents` are given up, as a sentence."""
+    many = "1 message that waited" if waited == 1 else f"{waited} messages that waited"
+    return f"{many} for {agents} {'is' if waited == 1 else 'are'} given up."
+
+
+def freed(member: FleetMember, others: Sequence[FleetMember]) -> list[str]:
+    """The agents that no other member has, away or not. Pure."""
+    elsewhere = {agent["name"] for other in others if other.name != member.name for agent in other.agents}
+    return [name for name in _names(member) if name not in elsewhere]
+
+
 async def gave_up(tx: Tx, member: FleetMember, *, now: float) -> None:
     """A member that cannot land has left the lead to one that can."""
     await _say(tx, member, "cannot land what waits, and leaves the lead to one that can", now, "")

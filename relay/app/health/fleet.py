@@ -32,14 +32,15 @@ async def members(context: CheckContext) -> Check:
     trouble = await process.fleet_trouble(context)
     if trouble is None and own is not None:
         trouble = fleet.without_remote(own.name, own.main, known, settings.fleet.remote)
-    seen += [warning("fleet", text) for text in (trouble, *_unable(known, leader)) if text]
+    unable = _unable(known)
+    if trouble and not any(trouble in text for text in unable):
+        unable.insert(0, trouble)
+    seen += [warning("fleet", text) for text in unable]
     return worst("fleet", seen, "")
 
 
-def _unable(known: list[fleet.FleetMember], leader: str) -> list[str]:
-    """Why the one who leads lands nothing."""
+def _unable(known: list[fleet.FleetMember]) -> list[str]:
+    """Who of those that are here can land nothing, and why: each member says the same of all."""
     return [
-        f"{each.name} cannot land: {each.cannot_land}"
-        for each in known
-        if each.name == leader and each.cannot_land
+        f"{each.name} cannot land: {each.cannot_land}" for each in known if each.live and each.cannot_land
     ]

@@ -239,18 +239,19 @@ class StoredWorktreeRoom(WorktreeRoom):
                     return
                 await asyncio.sleep(wait)
 
-    async def report_trouble(self, trouble: str) -> None:
+    async def report_trouble(self, trouble: str, member: str) -> None:
         """Again only when the reason is another."""
+        told = f"{_TOLD}:{member}" if member else _TOLD
 
         async def work(tx: Tx) -> None:
-            if await events.setting(tx, _TOLD) == trouble:
+            if await events.setting(tx, told) == trouble:
                 return
-            await events.put_setting(tx, _TOLD, trouble)
+            await events.put_setting(tx, told, trouble)
             if trouble:
                 await ledger.say(tx, trouble, meta={"notice": "worktrees"})
 
         # Reading costs nothing; only news takes the write lock.
-        if (await self._store.read(lambda tx: events.setting(tx, _TOLD)) or "") != trouble:
+        if (await self._store.read(lambda tx: events.setting(tx, told)) or "") != trouble:
             await self._store.write(work)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Container, Iterable, Sequence
 
 from relay.log import events
@@ -113,6 +114,23 @@ async def skip_unknown(tx: Tx, names: Sequence[str], *, now: float) -> list[str]
             await skip_all(tx, jobs, "it is not in the configuration any more", "not_configured", now=now)
             gone.append(row["agent"])
     return gone
+
+
+async def give_up(tx: Tx, agents: Sequence[str], reason: str, *, now: float) -> int:
+    """Skip all that waits for agents whose machine nobody expects any more, and what their turns had there. The
+    caller tells the room. Gives the number of messages."""
+    await recover_stale_active(
+        tx, now=now, stale_after_s=math.inf, holder="", is_dead=lambda job: job.agent in agents
+    )
+    messages = set()
+    for agent in agents:
+        for row in await tx.all(Q.open_jobs_of_agent, agent=agent):
+            job = Job.of_row(row)
+            await ledger.change_job(
+                tx, job, JobState.SKIPPED, now=now, reason=reason, error_class="not_configured"
+            )
+            messages.add(job.message_id)
+    return len(messages)
 
 
 async def lift_hops(tx: Tx, rules: Rules, *, now: float, parents: Sequence[str]) -> str:
