@@ -261,7 +261,7 @@ async def test_members_are_upgraded_one_after_the_other(open_room: Open, tmp_pat
 
 async def test_versions_that_do_not_fit_are_refused_in_words(open_room: Open, tmp_path: Path) -> None:
     one, two = await fleet_of(open_room, [agent("ALFA")], [agent("BRAVO")])
-    new = await asyncio.to_thread(next_version, tmp_path / "next", fits=2)
+    new = await asyncio.to_thread(next_version, tmp_path / "next", fits=3)
     await one.start()
     two.env = {**two.env, "PYTHONPATH": new}
     refused = await two.relay("run")
