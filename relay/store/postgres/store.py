@@ -41,6 +41,7 @@ from relay.store.postgres.migrate import is_migrated, migrate
 from relay.store.postgres.query import DIALECT
 from relay.store.postgres.rights import Rights, rights_of
 from relay.store.postgres.server import check_pooler, check_server
+from relay.store.postgres.silent_holder import ending_silent
 from relay.store.postgres.statement_batching import SingleStatements, SingleTx
 from relay.store.postgres.transaction import Bends, PostgresTx, drive, rollback
 from relay.store.wakeup import Subscribers, Wakeup, kept_up
@@ -164,7 +165,8 @@ class PostgresStore:
                 begin = f"BEGIN; SET LOCAL lock_timeout = {left_ms}; {_ALONE}"
                 if (epoch := EPOCH.get()) is not None:
                     begin += f"; SELECT relay_fence({epoch})"
-                result = await self._transaction(connection, tx, begin, work, durable, actor, notice=True)
+                with ending_silent(self._open.connect, ROOM_LOCK, SCHEMA):
+                    result = await self._transaction(connection, tx, begin, work, durable, actor, notice=True)
         finally:
             self._turn.release()
         # A worker that looks for work in a transaction and finds none must not wake everybody, itself included.
