@@ -21,8 +21,8 @@ from relay.store.ports import Queries, Row, StoreError, Tx
 Q = Queries(Path(__file__).parent)
 #: What members of this relay tell each other, and the oldest form of it that it understands.
 PROTOCOL, FITS = 2, 1
-#: Of those from this one on, each verifies what its own agents do.
-VERIFIES = 2
+#: Of those from this one on, each verifies what its own agents do, and names the room in its refs at the remote.
+VERIFIES = NAMES_ROOM = 2
 #: Seconds that the lead lasts without a sign of life, and between two of these.
 LEAD_S, BEAT_S = 6.0, 2.0
 #: Seconds by which a member's clock may differ from the server's before the room says so.

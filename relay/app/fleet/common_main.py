@@ -24,7 +24,7 @@ from relay.app.fleet.fleet import Fleet
 from relay.app.fleet.refs import LANDING, former_refs, member_refs, own_former_refs
 from relay.config.command_line import command
 from relay.config.settings import LiveSettings
-from relay.fleet.members import Main
+from relay.fleet.members import NAMES_ROOM, Main
 from relay.git import remotes
 from relay.git.kept_snapshots import ref_component
 from relay.git.run import Git, GitError
@@ -204,12 +204,10 @@ class CommonMain:
         if not await self._has(commit):
             refs = member_refs(LANDING, self._fleet.room, "*") + ref_component(agent)
             await remotes.fetch(self._git, self.remote, refs, refs)
-        if not await self._has(commit):
-            # Of members that are not updated yet.
+        older = [member.name for member in self._fleet.others if member.protocol < NAMES_ROOM]
+        if older and not await self._has(commit):
             there = await remotes.remote_refs(self._git, self.remote, LANDING)
-            former = {
-                former_refs(LANDING, member.name) + ref_component(agent) for member in self._fleet.others
-            }
+            former = {former_refs(LANDING, name) + ref_component(agent) for name in older}
             for ref in sorted(there.keys() & former):
                 await remotes.fetch(self._git, self.remote, ref, ref)
         return await self._has(commit)
