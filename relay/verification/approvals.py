@@ -21,7 +21,7 @@ from relay.model import Fault, Refusal, references
 from relay.store.ports import Row, Tx, of_row
 from relay.verification import journal
 from relay.verification.journal import Q
-from relay.verification.verification import Outcome, Result, State, Verification
+from relay.verification.verification import Outcome, Result, Verification
 
 #: The events.
 ASKED, DECIDED = "approval.asked", "approval.decided"
@@ -229,8 +229,7 @@ async def withdraw_of_entry(tx: Tx, entry: int, reason: str, part: str | None = 
         if about.get("entry") != entry or part not in (None, about.get("part")):
             continue
         await withdraw(tx, each.number, reason)
-        if each.state is State.QUEUED:
-            await journal.cancel(tx, each, reason)  # else people would be asked when somebody looks at it
+        await journal.cancel(tx, each, reason)
 
 
 async def load(tx: Tx, number: int) -> Approval:
