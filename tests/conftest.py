@@ -13,8 +13,9 @@ from hypothesis import settings
 
 from relay.config import command_line
 
-# No example has a deadline: on a loaded machine it would fail for being slow, and no test asserts speed.
-settings.register_profile("relay", deadline=None)
+# No example has a deadline: on a loaded machine it would fail for being slow, and no test asserts speed. The examples
+# are the same in each run, so that a change is judged by what it does; RELAY_EXAMPLES=new looks for others.
+settings.register_profile("relay", deadline=None, derandomize=os.environ.get("RELAY_EXAMPLES") != "new")
 settings.load_profile("relay")
 
 # A shell starts what runs in the background with SIGINT ignored, and so would be what a test starts and interrupts.

@@ -80,8 +80,13 @@ class Office:
         live = Live()
         live.here("ann").__enter__()
         router = Router(store, live, Dispatcher("m"), self.roster, TurnHooks(), clock=clock)
+        #: The member that answers, "" = a room of one relay.
+        self.here = ""
         overview = Overview(
-            self.roster, self.turns, self.board, self.shelf, live, router, config="config.json", clock=clock
+            *(self.roster, self.turns, self.board, self.shelf, live, router),
+            config="config.json",
+            clock=clock,
+            here=lambda: self.here,
         )
         overview.address = "http://127.0.0.1:1"
         reached = {

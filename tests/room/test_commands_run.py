@@ -276,6 +276,7 @@ async def test_a_retry_that_waits_says_for_what(office: Office) -> None:
 def _lives_elsewhere(office: Office, **more: Any) -> None:
     """BETA is an agent of the member laptop."""
     beta = Member("BETA", "played", Policy("BETA"), home="laptop", **more)
+    office.here = "desk"
     office.roster.update({**office.roster.members, "BETA": beta}, office.roster.rules)
 
 

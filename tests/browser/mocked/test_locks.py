@@ -10,6 +10,7 @@ from playwright.async_api import Locator, Page, expect
 
 from scripts.bench.mock_room import MockRoom
 from tests.browser.mocked.conftest import OpenPage
+from tests.browser.person import open_view
 from tests.browser.test_look import PALE, UNNAMED
 
 pytestmark = [pytest.mark.browser, pytest.mark.asyncio(loop_scope="session")]
@@ -24,7 +25,7 @@ def need(task: dict[str, Any]) -> dict[str, Any]:
 
 
 async def go(page: Page) -> None:
-    await page.get_by_test_id("tab-locks").click()
+    await open_view(page, "locks")
 
 
 async def test_locks_come_and_go_by_themselves(room: MockRoom, open_page: OpenPage) -> None:
