@@ -163,7 +163,7 @@ async def append(tx: Tx, new: NewEvent) -> Event:
         done = await tx.one(Q.event_by_source, source_key=new.source_key)
         if done is not None:
             return from_row(done)
-    row = await _next(tx, new)
+    row = await next_row(tx, new, await head_of(tx, new.lane))
     placed = await tx.one(Q.put_event, **row)
     if placed is None:
         raise StoreError("the database did not say where the event was put")
@@ -175,17 +175,22 @@ async def record(tx: Tx, new: NewEvent) -> None:
     """As `append`, for a fact without a `source_key` whose event the caller does not need."""
     if new.source_key is not None:
         raise ValueError("what happens once is appended")
-    row = await _next(tx, new)
+    row = await next_row(tx, new, await head_of(tx, new.lane))
     # Without RETURNING, which is a third of the statement's cost on SQLite.
     await tx.execute(Q.record_event, **row)
     await _put_head(tx, new.lane, row)
 
 
-async def _next(tx: Tx, new: NewEvent) -> dict[str, Any]:
-    """The columns of the event behind the head of its lane."""
-    lane = await tx.one(Q.lane, session=new.lane.session, lane=new.lane.name)
-    if lane is not None and lane["folded"]:
-        raise LaneError(f"lane {new.lane.key} was folded away; spawn a new one")
+async def head_of(tx: Tx, lane: Lane) -> Row | None:
+    """Where a lane stands, None: it is new. Raises LaneError when it is folded."""
+    head = await tx.one(Q.lane, session=lane.session, lane=lane.name)
+    if head is not None and head["folded"]:
+        raise LaneError(f"lane {lane.key} was folded away; spawn a new one")
+    return head
+
+
+async def next_row(tx: Tx, new: NewEvent, lane: Row | None) -> dict[str, Any]:
+    """The columns of the event behind this head of its lane. Raises LaneError when a cause is unknown."""
     seq = (lane["seq"] if lane else 0) + 1
     row: dict[str, Any] = {
         "v": BODY_VERSION,
@@ -422,9 +427,9 @@ async def why(tx: Tx, event: str, *, limit: int = 200) -> list[Event]:
     return chain
 
 
-async def next_number(tx: Tx, counter: str) -> int:
-    """The next number of a gapless counter (1 first)."""
-    row = await tx.one(Q.next_number, name=counter)
+async def next_number(tx: Tx, counter: str, count: int = 1) -> int:
+    """The next number of a gapless counter (1 first); of `count` numbers the last."""
+    row = await tx.one(Q.next_number, name=counter, count=count)
     if row is None:
         raise StoreError(f"the counter {counter!r} gave no number")
     value: int = row["value"]

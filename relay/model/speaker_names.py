@@ -60,7 +60,12 @@ def reads_like(name: str, other: str) -> bool:
 
 def is_reserved(name: str, agent_names: Iterable[str]) -> bool:
     """Whether this name could be taken for an agent's or the room's own. No person may post under such a name."""
-    return any(reads_like(name, taken) for taken in (*RESERVED_NAMES, *agent_names))
+    return _is_one_of(name, (*RESERVED_NAMES, *agent_names))
+
+
+@lru_cache(maxsize=1024)
+def _is_one_of(name: str, taken: tuple[str, ...]) -> bool:
+    return any(reads_like(name, other) for other in taken)
 
 
 def posing_as(name: str, people: Iterable[str]) -> str | None:

@@ -19,6 +19,7 @@ from relay.model import Caller, Fault, Holds, Kind, Message, Refusal
 from relay.model.messages import checked_body
 from relay.room.dispatch.roster import Roster
 from relay.room.journal import hop_limit, ledger, pages
+from relay.room.journal.admitting import admit
 from relay.room.journal.agent_mentions import pass_on
 from relay.room.journal.ledger import NewMessage, Q
 from relay.room.journal.routing_notes import NOBODY, Present, why
@@ -114,7 +115,7 @@ class Callers:
         )
         refuse_posing(caller.agent, people(await self._holds.sessions(tx)))
         present = await self._present(tx) if "@" in body else NOBODY
-        message = await ledger.admit(tx, new, self._roster.rules, visitors=present.visitors)
+        message = await admit(tx, new, self._roster.rules, visitors=present.visitors)
         await hop_limit.reset(tx)
         jobs = await tx.all(Q.jobs_of_message, message_id=message.id)
         return message, [row["agent"] for row in jobs]

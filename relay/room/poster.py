@@ -17,7 +17,8 @@ from relay.model.actions import Action
 from relay.model.messages import check_client_id, checked_body
 from relay.model.speaker_names import clean_name, is_reserved
 from relay.room.dispatch.roster import Roster
-from relay.room.journal import hop_limit, ledger
+from relay.room.journal import hop_limit
+from relay.room.journal.admitting import admit
 from relay.room.journal.ledger import NewMessage, Q
 from relay.room.journal.live_bus import Live
 from relay.room.journal.pages import IDS_FIX
@@ -92,10 +93,11 @@ class Poster:
                 client_id=client_id,
                 meta={} if verified else {"unverified": True},
             )
-            admitted = await ledger.admit(
+            admitted = await admit(
                 tx,
                 new,
                 self._roster.rules,
+                by_an_agent=not verified and bool(await tx.all(Q.active_jobs)),
                 visitors=await self._visitors(tx) if "@" in body else (),
             )
             if verified:

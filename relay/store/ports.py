@@ -119,6 +119,10 @@ class Tx(Protocol):
         """Every row."""
         ...
 
+    async def many(self, query: Query, rows: Sequence[Mapping[str, Any]]) -> None:
+        """Run a statement that gives no rows once for each of these sets of values, in their order."""
+        ...
+
     async def now(self) -> float:
         """Unix seconds by the store's clock, the same throughout the transaction. Leases expire by it."""
         ...

@@ -16,8 +16,8 @@ from relay.room.dispatch.permissions import PermissionBroker
 from relay.room.dispatch.roster import Member, Policy, Roster
 from relay.room.dispatch.running import RunningTurns, TurnHooks
 from relay.room.dispatch.worker import WorkerPool
-from relay.room.journal import ledger
 from relay.room.journal.admission_rules import Rules
+from relay.room.journal.admitting import admit
 from relay.room.journal.ledger import NewMessage
 from relay.room.journal.live_bus import Live
 from relay.room.routing.local_model import Dispatcher
@@ -102,7 +102,7 @@ class Office:
         meta: dict[str, Any] = {} if verified else {"unverified": True}
         new = NewMessage(by, Kind.HUMAN, body, self.clock(), meta=meta, **more)
         rules = Rules(agents=self.roster.names)
-        return await self.store.write(lambda tx: ledger.admit(tx, new, rules))
+        return await self.store.write(lambda tx: admit(tx, new, rules))
 
     async def answer_to(self, asked: Message) -> Message:
         async def found() -> Message | None:

@@ -17,8 +17,8 @@ from relay.room.dispatch.queue import claim_next_dispatch
 from relay.room.dispatch.roster import Member, Policy, Roster
 from relay.room.dispatch.turn_end import finish
 from relay.room.dispatch.turns import Idle, Outcome, Plan
-from relay.room.journal import ledger
 from relay.room.journal.admission_rules import Rules
+from relay.room.journal.admitting import admit
 from relay.room.journal.ledger import NewMessage, Q
 from relay.room.journal.values import Job, message_of_row
 from relay.room.transcript.tail import Transcript
@@ -80,7 +80,7 @@ async def post(
     """A person's message, as the interfaces put it into the room."""
     rules = Rules(agents=tuple(agents))
     new = NewMessage(by, Kind.HUMAN, body, at)
-    return await store.write(lambda tx: ledger.admit(tx, new, rules))
+    return await store.write(lambda tx: admit(tx, new, rules))
 
 
 async def claim(store: Store, policy: Policy, now: float, holder: str = "me") -> Plan | Idle:

@@ -23,7 +23,7 @@ ON CONFLICT (name) DO UPDATE SET
 RETURNING failures
 
 -- name: next_number
-SELECT relay_next_number(:name) AS value
+SELECT max(relay_next_number(:name)) AS value FROM generate_series(1, :count::int)
 
 -- name: imported_notes
 SELECT pos, origin, inputs, outputs FROM imported_events

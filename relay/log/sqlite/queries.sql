@@ -23,7 +23,7 @@ ON CONFLICT (name) DO UPDATE SET
 RETURNING failures
 
 -- name: next_number
-INSERT INTO counters (name, value) VALUES (:name, 1) ON CONFLICT (name) DO UPDATE SET value = value + 1
+INSERT INTO counters (name, value) VALUES (:name, :count) ON CONFLICT (name) DO UPDATE SET value = value + :count
 RETURNING value
 
 -- name: imported_notes

@@ -145,7 +145,7 @@ async def lift_hops(tx: Tx, rules: Rules, *, now: float, parents: Sequence[str])
             jobs = await ledger.queue_jobs(tx, message.id, held.agents, parents=parents, now=now)
             released += [f"{references.message(message.number)} goes to {job.agent}" for job in jobs]
         elif await tx.one(Q.cycle, message_id=message.id) is None:
-            await ledger.open_cycle(tx, message, rules, now=now)
+            await ledger.open_cycles(tx, [message], rules, now=now)
             released.append(f"{references.message(message.number)} is routed")
     if not released:
         return "The hop limit starts again. Nothing was held."

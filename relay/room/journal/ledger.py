@@ -21,16 +21,14 @@ import uuid_utils
 
 from relay.base.durations import iso
 from relay.log import events
+from relay.log.batch import record_all
 from relay.log.encoding import dumps
 from relay.log.events import Event, Lane, NewEvent
-from relay.model import DISPATCHER, STEWARD, Kind, Message, references
+from relay.model import DISPATCHER, STEWARD, Kind, Message
 from relay.model.actions import Action
-from relay.room.journal import hop_limit as hops
 from relay.room.journal.admission_rules import Rules
 from relay.room.journal.values import CycleState, Job, JobState, message_of_row
-from relay.room.journal.visitors import told_apart
-from relay.room.parsing import commands, line_format
-from relay.room.parsing.mentions import mentions, misspelt
+from relay.room.parsing import line_format
 from relay.store.ports import Queries, Row, Tx
 
 FOLDER = Path(__file__).parents[1]
@@ -53,7 +51,8 @@ OF_THE_ROOM = (POSTED, QUEUED, CHANGED, DECIDED, TURN_STARTED, TURN_ENDED, AGENT
 @dataclass(frozen=True, slots=True)
 class NewMessage:
     """A message to be put into the room. `at` is Unix seconds. `lane` None: the speaker's own, as a person.
-    `causal_deps`: event ids of what its author was shown. `action`: what the page orders by it, in words `body`."""
+    `causal_deps`: event ids of what its author was shown. `action`: what the page orders by it, in words `body`.
+    `routes`: a cycle is about to be opened for it."""
 
     speaker: str
     kind: Kind
@@ -72,6 +71,7 @@ class NewMessage:
     source_key: str | None = None
     plain_digest: str | None = None
     action: Action | None = None
+    routes: bool = False
 
 
 def new_id() -> str:
@@ -88,9 +88,28 @@ def cycle_lane(message_id: str) -> Lane:
     return Lane(ROOM, f"cycle:{message_id}", short=True)
 
 
-async def put_message(tx: Tx, new: NewMessage, *, routing: bool = False) -> tuple[Message, Event]:
-    """Put a message into the room; it opens nothing yet. `routing`: a cycle is about to be opened for it."""
-    number = await events.next_number(tx, "message")
+async def put_message(tx: Tx, new: NewMessage) -> tuple[Message, Event]:
+    """Put a message into the room; it opens nothing yet."""
+    message = _message(new, await events.next_number(tx, "message"))
+    line_format.encode(message)  # refuses here what no transcript can hold
+    event = await events.append(tx, _posted(new, message))
+    await tx.execute(Q.put_message, **_columns(new, message, event.id))
+    return replace(message, cursor=event.pos), event
+
+
+async def put_messages(tx: Tx, news: Sequence[NewMessage]) -> list[Message]:
+    """As `put_message` for each of these in their order, without their cursors. They are of a transcript, so one
+    can hold them; none has a `source_key`."""
+    last = await events.next_number(tx, "message", len(news))
+    messages = [_message(new, number) for number, new in enumerate(news, last - len(news) + 1)]
+    pairs = list(zip(news, messages, strict=True))
+    ids = await record_all(tx, [_posted(new, message) for new, message in pairs])
+    rows = [_columns(new, message, event) for (new, message), event in zip(pairs, ids, strict=True)]
+    await tx.many(Q.put_message, rows)
+    return messages
+
+
+def _message(new: NewMessage, number: int) -> Message:
     message = Message(
         id=new.id or new_id(),
         ts=new.ts or iso(new.at) or "",
@@ -103,139 +122,61 @@ async def put_message(tx: Tx, new: NewMessage, *, routing: bool = False) -> tupl
         job=new.job,
         meta=new.meta,
     )
-    line_format.encode(message)  # refuses here what no transcript can hold
+    line_format.check_speaker(message)
+    return message
+
+
+def _posted(new: NewMessage, message: Message) -> NewEvent:
     shown = message.as_json()
     del shown["cursor"]
     cycle = {"message_id": message.id, "state": str(CycleState.ROUTING)}
-    event = await events.append(
-        tx,
-        NewEvent(
-            type=POSTED,
-            lane=new.lane or person_lane(new.speaker),
-            parents=new.parents,
-            causal_deps=new.causal_deps,
-            outputs={"message": shown, **({"cycles": [cycle]} if routing else {})},
-            role=str(new.kind),
-            source_key=new.source_key,
-            at=message.ts,
-        ),
+    return NewEvent(
+        type=POSTED,
+        lane=new.lane or person_lane(new.speaker),
+        parents=new.parents,
+        causal_deps=new.causal_deps,
+        outputs={"message": shown, **({"cycles": [cycle]} if new.routes else {})},
+        role=str(new.kind),
+        source_key=new.source_key,
+        at=message.ts,
     )
-    await tx.execute(
-        Q.put_message,
-        number=number,
-        id=message.id,
-        pos=event.pos,
-        event_id=event.id,
-        ts=message.ts,
-        at=new.at,
-        speaker=message.speaker,
-        kind=str(message.kind),
-        body=message.body,
-        in_reply_to=message.in_reply_to,
-        addressed=dumps(list(message.to)),
-        job=message.job,
-        meta=dumps(dict(message.meta)),
-        client_id=new.client_id,
-        plain_digest=new.plain_digest,
-    )
-    return replace(message, cursor=event.pos), event
 
 
-async def admit(
-    tx: Tx, new: NewMessage, rules: Rules, *, by_an_agent: bool = False, visitors: Sequence[str] = ()
-) -> Message:
-    """Put a person's message into the room and open what it asks for: a command, mentions, or a cycle.
-
-    `by_an_agent`: an agent may have written it, for all that is known. `visitors`: who is here but not run by the
-    room; a message for one of them alone opens nothing, and the room says how it gets there.
-    """
-    command = commands.is_command(new.body)
-    named = () if command else mentions(new.body, rules.agents, also=(STEWARD,))
-    apart = () if command else mentions(new.body, (), also=visitors)
-    opens = not (command or named or apart)
-    unverified = "unverified" in new.meta
-    counted = (
-        unverified
-        and not command
-        and named != (STEWARD,)
-        and (named or opens)
-        and (by_an_agent or rules.agent_mentions or bool(await tx.all(Q.active_jobs)))
-    )
-    if counted and not await hops.take_line(tx, rules.hop_limit):
-        return await _held(tx, replace(new, to=named, meta={**new.meta, "held": True}), rules)
-    # An agent's processes all end with its turn. So a line that proves nobody is an agent's at most while one
-    # works, or when its bytes were there before the turn's end (`by_an_agent`); where agents may ask each other,
-    # it counts like their mentions.
-    addressed = (*named, *apart)
-    message, event = await put_message(tx, replace(new, to=addressed) if addressed else new, routing=opens)
-    if command or named:
-        agents = (STEWARD,) if command else named
-        extra = {"action": new.action.as_json()} if new.action is not None else None
-        await queue_jobs(tx, message.id, agents, parents=[event.id], now=new.at, extra=extra)
-    if apart:
-        await say(
-            tx,
-            _apart(message, apart, named, rules.agents),
-            now=new.at,
-            about=message.id,
-            parents=[event.id],
-            meta={"notice": "visitor"},
-        )
-    if not opens:
-        return message
-    await open_cycle(tx, message, rules, now=new.at)
-    if slip := misspelt(new.body, rules.agents):
-        await say(
-            tx,
-            f"There is no @{slip[0]} in this room, so nobody was called by that name. If you meant @{slip[1]}: "
-            f"`/route {references.message(message.number)} @{slip[1]}`.",
-            now=new.at,
-            about=message.id,
-            parents=[event.id],
-            meta={"notice": "misspelt"},
-        )
-    return message
+def _columns(new: NewMessage, message: Message, event: str) -> dict[str, Any]:
+    return {
+        "number": message.number,
+        "id": message.id,
+        "event_id": event,
+        "ts": message.ts,
+        "at": new.at,
+        "speaker": message.speaker,
+        "kind": str(message.kind),
+        "body": message.body,
+        "in_reply_to": message.in_reply_to,
+        "addressed": dumps(list(message.to)),
+        "job": message.job,
+        "meta": dumps(dict(message.meta)),
+        "client_id": new.client_id,
+        "plain_digest": new.plain_digest,
+    }
 
 
-def _apart(message: Message, apart: Sequence[str], named: Sequence[str], agents: Sequence[str]) -> str:
-    text = told_apart(apart, message.number)
-    if named:
-        return text
-    other = (
-        f" `/route {references.message(message.number)} @{agents[0]}` asks one of the room's."
-        if agents
-        else ""
-    )
-    return f"{text} No other agent was asked.{other}"
-
-
-async def _held(tx: Tx, new: NewMessage, rules: Rules) -> Message:
-    """Show a message that the hop limit keeps from opening anything; the room says so once."""
-    message, event = await put_message(tx, new)
-    if await hops.hold(tx, message.id, message.to):
-        await say(
-            tx,
-            f"Unverified lines have set agents to work {rules.hop_limit} times since a person last spoke in the "
-            "page or with join.py. Further ones are held; `/continue` there releases them.",
-            now=new.at,
-            about=message.id,
-            parents=[event.id],
-            meta={"notice": "hop_limit"},
-        )
-    return message
-
-
-async def open_cycle(tx: Tx, message: Message, rules: Rules, *, now: float) -> None:
-    """Begin the routing of a message that mentions nobody."""
+async def open_cycles(tx: Tx, messages: Sequence[Message], rules: Rules, *, now: float) -> None:
+    """Begin the routing of messages that mention nobody and were put now, one after the other."""
     # No more are counted than the wait depends on; it is fixed here so that a restart keeps it.
-    recent = await tx.one(Q.entries_since, since=now - 60.0, most=max(rules.busy, rules.medium))
-    await tx.execute(
-        Q.open_cycle,
-        message_id=message.id,
-        number=message.number,
-        opened_at=now,
-        due_at=now + rules.delay_s(recent["entries"] if recent else 0),
-    )
+    most = max(rules.busy, rules.medium)
+    recent = await tx.one(Q.entries_since, since=now - 60.0, most=most + len(messages))
+    before = (recent["entries"] if recent else 0) - len(messages)
+    rows = [
+        {
+            "message_id": message.id,
+            "number": message.number,
+            "opened_at": now,
+            "due_at": now + rules.delay_s(min(most, before + place)),
+        }
+        for place, message in enumerate(messages, 1)
+    ]
+    await tx.many(Q.open_cycle, rows)
 
 
 async def queue_jobs(

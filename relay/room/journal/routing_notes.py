@@ -62,7 +62,7 @@ def why(
     ]
     reasons += [f"@{name} is not an agent of this room: `who` lists them." for name in unknown]
     if person:
-        # A message that names only visitors asks nobody else (`ledger.admit`).
+        # A message that names only visitors asks nobody else (`admitting.admit`).
         reasons += [] if named or apart else ["It names no agent, so the room decides who answers."]
     else:
         mine = [name for name in (*apart, *humans) if name == speaker]

@@ -113,14 +113,19 @@ def encode(message: Message) -> bytes:
     Raises ValueError when the speaker cannot stand in a tag or `meta` is not JSON. Lone surrogates, which no
     file can hold, become U+FFFD.
     """
-    if not is_speaker(message.speaker):
-        raise ValueError(f"{message.speaker!r} cannot be a speaker: {_SPEAKER_RULE}")
+    check_speaker(message)
     fields = {
         key: value
         for key, value in message.as_json().items()
         if key == "body" or (key not in _NOT_WRITTEN and value is not None and value not in ("", [], {}))
     }
     return f"[{message.speaker}] {json_line(fields, nan=False, separators=(', ', ': '))}\n".encode()
+
+
+def check_speaker(message: Message) -> None:
+    """Raises ValueError when the speaker cannot stand in a tag."""
+    if not is_speaker(message.speaker):
+        raise ValueError(f"{message.speaker!r} cannot be a speaker: {_SPEAKER_RULE}")
 
 
 def decode(line: bytes) -> Parsed:

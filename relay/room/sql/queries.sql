@@ -1,7 +1,7 @@
 -- name: put_message
 INSERT INTO messages (number, id, pos, event_id, ts, at, speaker, kind, body, in_reply_to, addressed, job, meta,
   client_id, plain_digest)
-VALUES (:number, :id, :pos, :event_id, :ts, :at, :speaker, :kind, :body, :in_reply_to, :addressed, :job, :meta,
+VALUES (:number, :id, (SELECT pos FROM events WHERE id = :event_id), :event_id, :ts, :at, :speaker, :kind, :body, :in_reply_to, :addressed, :job, :meta,
   :client_id, :plain_digest)
 
 -- name: message

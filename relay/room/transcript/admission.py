@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from relay.log.encoding import dumps
@@ -19,7 +19,7 @@ from relay.log.events import Lane
 from relay.model import Kind, Message
 from relay.model.speaker_names import is_reserved
 from relay.room.dispatch.roster import Roster
-from relay.room.journal import ledger
+from relay.room.journal import admitting, ledger
 from relay.room.journal.ledger import NewMessage, Q
 from relay.room.journal.values import message_of_row
 from relay.room.parsing.line_format import Entry, Junk, Parsed, Plain, Reason
@@ -47,6 +47,23 @@ class Origin:
     by_an_agent: bool
 
 
+@dataclass(slots=True)
+class _Run:
+    """Lines that follow each other and open nothing but cycles: they are put together, in a few statements."""
+
+    lines: list[Line] = field(default_factory=list)
+    news: list[NewMessage] = field(default_factory=list)
+    ids: set[str] = field(default_factory=set)
+    digests: set[str] = field(default_factory=set)
+
+    def add(self, line: Line, new: NewMessage) -> None:
+        self.lines.append(line)
+        self.news.append(new)
+        self.ids.add(new.id)
+        if new.plain_digest:
+            self.digests.add(new.plain_digest)
+
+
 class Admission:
     """Takes the lines of one file into the room. `name`: what the room calls the file; `in_order`: the file follows
     the log's order."""
@@ -63,7 +80,21 @@ class Admission:
         known = await _known(tx, [entry.id for _, entry, _ in group if isinstance(entry, Entry)])
         notices: list[Notice] = []
         admitted = junk = forged = 0
+        run = _Run()
+        # An agent's processes all end with its turn.
+        working, now = bool(await tx.all(Q.active_jobs)), self._clock()
+
+        async def put() -> None:
+            nonlocal run
+            for line, message in zip(run.lines, await self._put(tx, run.news, now), strict=True):
+                standing.put(message.number, line.start, line.size)
+                known[message.id] = message
+            run = _Run()
+
         for line, entry, origin in group:
+            # What stands in the file is told in the order of its lines.
+            if run.news and isinstance(entry, Entry) and (entry.id in known or entry.id in run.ids):
+                await put()
             if entry is None:
                 notices.append(self._too_large(line))
             elif isinstance(entry, Junk):
@@ -79,10 +110,25 @@ class Admission:
                     standing.drop(line.start, line.size)
             elif self._is_too_large(entry.body):
                 notices.append(self._too_large(line))
-            elif (message := await self._admit_one(tx, entry, origin, line, standing)) is not None:
+            else:
+                new = self._new(entry, origin, now)
+                if origin.history and new.plain_digest:
+                    if new.plain_digest in run.digests:
+                        await put()
+                    if rows := await tx.all(Q.plain_known, plain_digest=new.plain_digest):
+                        await put()
+                        _stands(standing, line, [row["number"] for row in rows])
+                        continue
+                admitted += 1
+                what = await self._opening(tx, new, origin, origin.by_an_agent or working)
+                if what is None or (what.routes and not what.slip):
+                    run.add(line, replace(new, routes=what is not None))
+                    continue
+                await put()
+                message = await admitting.admit_as(tx, new, what, self._roster.rules)
                 standing.put(message.number, line.start, line.size)
                 known[message.id] = message
-                admitted += 1
+        await put()
         return admitted, [*notices, *self._of_lines(forged, junk)]
 
     def _of_lines(self, forged: int, junk: int) -> list[Notice]:
@@ -120,37 +166,46 @@ class Admission:
         most = self._max_entry_bytes
         return len(body) > most or (4 * len(body) > most and len(body.encode("utf-8", "replace")) > most)
 
-    async def _admit_one(
-        self, tx: Tx, entry: Entry | Plain, origin: Origin, line: Line, standing: Standing
-    ) -> Message | None:
-        rules, history = self._roster.rules, origin.history
+    def _new(self, entry: Entry | Plain, origin: Origin, at: float) -> NewMessage:
         meta: dict[str, Any] = {"unverified": True}
         if entry.damaged:
             meta["damaged"] = True
-        if history:
+        if origin.history:
             meta["history"] = True
         # Not the person's own lane: that one holds what was proven to be theirs.
         lane = Lane(ledger.ROOM, f"unverified:{entry.speaker}")
-        new = NewMessage(entry.speaker, Kind.HUMAN, entry.body, self._clock(), lane=lane, meta=meta)
-        if isinstance(entry, Plain):
-            digest = hashlib.sha256(f"{entry.speaker}\0{entry.body}".encode()).hexdigest()[:24]
-            if history and (rows := await tx.all(Q.plain_known, plain_digest=digest)):
-                _stands(standing, line, [row["number"] for row in rows])
-                return None
-            new = replace(new, plain_digest=digest)
-        else:
-            ts = entry.ts if history else ""
-            new = replace(new, id=entry.id, kind=entry.kind, ts=ts, in_reply_to=entry.in_reply_to)
-        if is_reserved(entry.speaker, rules.agents) or new.kind is not Kind.HUMAN:
+        kind = Kind.HUMAN if isinstance(entry, Plain) else entry.kind
+        if is_reserved(entry.speaker, self._roster.rules.agents) or kind is not Kind.HUMAN:
             # Who really wrote it is unknown; it is shown, and it speaks for nobody. In a replaced or imported
             # file the room's own old entries look just like this, and keep their kind.
             meta["claims"] = entry.speaker
-            message, _ = await ledger.put_message(tx, new if history else replace(new, kind=Kind.HUMAN))
-            return message
-        if history:
-            message, _ = await ledger.put_message(tx, new)
-            return message
-        return await ledger.admit(tx, new, rules, by_an_agent=origin.by_an_agent)
+            kind = kind if origin.history else Kind.HUMAN
+        if isinstance(entry, Plain):
+            digest = hashlib.sha256(f"{entry.speaker}\0{entry.body}".encode()).hexdigest()[:24]
+            return NewMessage(entry.speaker, kind, entry.body, at, lane=lane, meta=meta, plain_digest=digest)
+        ts = entry.ts if origin.history else ""
+        return NewMessage(
+            *(entry.speaker, kind, entry.body, at, entry.id, ts, lane),
+            in_reply_to=entry.in_reply_to,
+            meta=meta,
+        )
+
+    async def _opening(
+        self, tx: Tx, new: NewMessage, origin: Origin, by_an_agent: bool
+    ) -> admitting.Opening | None:
+        """What an entry opens; None: it is only shown."""
+        if origin.history or "claims" in new.meta:
+            return None
+        return await admitting.opening(tx, new, self._roster.rules, by_an_agent=by_an_agent)
+
+    async def _put(self, tx: Tx, news: Sequence[NewMessage], now: float) -> Sequence[Message]:
+        if not news:
+            return ()
+        messages = await ledger.put_messages(tx, news)
+        routed = [message for message, new in zip(messages, news, strict=True) if new.routes]
+        if routed:
+            await ledger.open_cycles(tx, routed, self._roster.rules, now=now)
+        return messages
 
 
 async def _known(tx: Tx, ids: Sequence[str]) -> dict[str, Message]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Callable, Coroutine, Generator, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine, Generator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
 from typing import Any, TypeVar
@@ -113,6 +113,25 @@ class PostgresTx:
     async def all(self, query: Query, **params: Any) -> Sequence[Row]:
         rows: Sequence[Row] = await _Ask(partial(self._named, "fetch", query, params))
         return rows
+
+    async def many(self, query: Query, rows: Sequence[Mapping[str, Any]]) -> None:
+        if rows:
+            await _Ask(partial(self._each, query, rows))
+
+    async def _each(self, query: Query, rows: Sequence[Mapping[str, Any]]) -> None:
+        if self._left is not None:
+            raise StoreError("a single write is one statement")
+        made = statement(query)
+        try:
+            values = [
+                await bent(self._connection, made, self._bends, made.values(query, row)) for row in rows
+            ]
+        except ENGINE as error:
+            raise self._wrong(error) from error
+        await self._run("executemany", made.text, (values,))
+        self.changed = True
+        if query.name in _APPEND:
+            self.types.update(row["type"] for row in rows)
 
     async def _named(self, how: str, query: Query, params: dict[str, Any]) -> Any:
         self._count()

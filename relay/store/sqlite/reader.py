@@ -9,7 +9,7 @@ from __future__ import annotations
 import importlib
 import sqlite3
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import closing
 from pathlib import Path
 from typing import Any, TypeVar
@@ -29,6 +29,9 @@ class _ReadTx(SqliteTx):
 
     async def execute(self, query: Query, **params: Any) -> int:
         raise StoreError(f"{query.name} writes, and this is a look")
+
+    async def many(self, query: Query, rows: Sequence[Mapping[str, Any]]) -> None:
+        await self.execute(query)
 
 
 def add_functions(connection: sqlite3.Connection, wings: Iterable[Path]) -> None:

@@ -13,7 +13,7 @@ import contextlib
 import random
 import sqlite3
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
 from relay.store.ports import AwaitedOutside, Query, Row, StoreBusy, Work, query_text
@@ -58,6 +58,16 @@ class SqliteTx:
 
     async def all(self, query: Query, **params: Any) -> Sequence[Row]:
         return self._connection.execute(query_text(query, DIALECT), params).fetchall()
+
+    async def many(self, query: Query, rows: Sequence[Mapping[str, Any]]) -> None:
+        if not rows:
+            return
+        self._connection.executemany(query_text(query, DIALECT), rows)
+        if query.name == "record_event":
+            # One process writes at a time, so their places follow each other.
+            last = self._connection.execute("SELECT last_insert_rowid()").fetchone()[0]
+            first = last - len(rows) + 1
+            self.appended.update({first + at: row["type"] for at, row in enumerate(rows)})
 
 
 def drive(work: Work[T], tx: SqliteTx) -> T:

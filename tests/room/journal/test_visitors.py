@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from relay.model import Kind, Message
-from relay.room.journal import ledger
+from relay.room.journal import admitting
 from relay.room.journal.admission_rules import Rules
 from relay.room.journal.ledger import NewMessage, Q
 from relay.room.journal.visitors import visitors
@@ -46,7 +46,7 @@ async def test_who_is_a_visitor(store: Store, clock: Clock) -> None:
     async def admit(body: str) -> Message:
         new = NewMessage("ann", Kind.HUMAN, body, clock())
         rules = Rules(agents=("CLAUDE", "CODEX"))
-        return await store.write(lambda tx: ledger.admit(tx, new, rules, visitors=["dev-codex", "zoe"]))
+        return await store.write(lambda tx: admitting.admit(tx, new, rules, visitors=["dev-codex", "zoe"]))
 
     async def jobs(message: Message) -> list[str]:
         rows = await store.read(lambda tx: tx.all(Q.jobs_of_message, message_id=message.id))

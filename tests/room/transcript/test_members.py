@@ -631,7 +631,7 @@ from pathlib import Path
 from tests import engines
 from tests.room.parts import SCHEMAS, roster_of
 from relay.model import Kind
-from relay.room.journal import ledger
+from relay.room.journal.admitting import admit
 from relay.room.journal.ledger import NewMessage
 from relay.room.journal.admission_rules import Rules
 from relay.room.parsing import line_format
@@ -648,7 +648,7 @@ async def main(folder: Path, address: str, start: int) -> None:
         n = start
         while True:
             new = NewMessage("door", Kind.HUMAN, f"door {n}", 1.0)
-            await store.write(lambda tx: ledger.admit(tx, new, rules), durable=True)
+            await store.write(lambda tx: admit(tx, new, rules), durable=True)
             print(f"door {n}", flush=True)
             n += 1
             await asyncio.sleep(0.003)

@@ -30,6 +30,7 @@ from relay.memory.prompt import without_quotes
 from relay.model import Caller, Kind
 from relay.room.journal import ledger
 from relay.room.journal.admission_rules import Rules
+from relay.room.journal.admitting import admit
 from relay.room.journal.ledger import NewMessage
 from relay.store.ports import Store
 from tests import engines
@@ -70,7 +71,7 @@ class Doors:
         """A line of the transcript that proves nobody."""
         lane = Lane(ledger.ROOM, f"unverified:{by}")
         new = NewMessage(by, Kind.HUMAN, body, 1.0, lane=lane, meta={"unverified": True})
-        await self.store.write(lambda tx: ledger.admit(tx, new, Rules(agents=())))
+        await self.store.write(lambda tx: admit(tx, new, Rules(agents=())))
         await self.follow()
 
     async def recall(self, text: str) -> list[dict[str, Any]]:

@@ -1,0 +1,133 @@
+"""What a person's message opens: a command, jobs for whom it mentions, or a cycle.
+
+Invariant: every function runs in the caller's transaction.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from relay.model import STEWARD, Message, references
+from relay.room.journal import hop_limit as hops
+from relay.room.journal import ledger
+from relay.room.journal.admission_rules import Rules
+from relay.room.journal.ledger import NewMessage
+from relay.room.journal.visitors import told_apart
+from relay.room.parsing import commands
+from relay.room.parsing.mentions import mentions, misspelt
+from relay.store.ports import Tx
+
+
+@dataclass(frozen=True, slots=True)
+class Opening:
+    """What a message opens. `named`: agents of the room, `apart`: visitors, `held`: nothing, since the hop limit is
+    reached, `slip`: a name that nobody has, and the one that was meant."""
+
+    command: bool = False
+    named: tuple[str, ...] = ()
+    apart: tuple[str, ...] = ()
+    held: bool = False
+    slip: tuple[str, str] | None = None
+
+    @property
+    def routes(self) -> bool:
+        """It opens a cycle."""
+        return not (self.command or self.named or self.apart or self.held)
+
+
+async def opening(
+    tx: Tx, new: NewMessage, rules: Rules, *, by_an_agent: bool = False, visitors: Sequence[str] = ()
+) -> Opening:
+    """What a person's message is to open; a hop is counted where it takes one. Arguments as of `admit`."""
+    command = commands.is_command(new.body)
+    named = () if command else mentions(new.body, rules.agents, also=(STEWARD,))
+    apart = () if command else mentions(new.body, (), also=visitors)
+    routes = not (command or named or apart)
+    # Where agents may ask each other, a line that proves nobody counts like their mentions.
+    counted = (
+        "unverified" in new.meta
+        and not command
+        and named != (STEWARD,)
+        and (named or routes)
+        and (by_an_agent or rules.agent_mentions)
+    )
+    if counted and not await hops.take_line(tx, rules.hop_limit):
+        return Opening(named=named, held=True)
+    return Opening(command, named, apart, slip=misspelt(new.body, rules.agents) if routes else None)
+
+
+async def admit(
+    tx: Tx, new: NewMessage, rules: Rules, *, by_an_agent: bool = False, visitors: Sequence[str] = ()
+) -> Message:
+    """Put a person's message into the room and open what it asks for.
+
+    `by_an_agent`: an agent may have written it, for all that is known: one works, or its bytes were there before a
+    turn's end. `visitors`: who is here but not run by the
+    room; a message for one of them alone opens nothing, and the room says how it gets there.
+    """
+    return await admit_as(
+        tx, new, await opening(tx, new, rules, by_an_agent=by_an_agent, visitors=visitors), rules
+    )
+
+
+async def admit_as(tx: Tx, new: NewMessage, what: Opening, rules: Rules) -> Message:
+    """Put a message into the room and open this."""
+    if what.held:
+        return await _held(tx, replace(new, to=what.named, meta={**new.meta, "held": True}), rules)
+    addressed = (*what.named, *what.apart)
+    message, event = await ledger.put_message(tx, replace(new, to=addressed, routes=what.routes))
+    if what.command or what.named:
+        agents = (STEWARD,) if what.command else what.named
+        extra = {"action": new.action.as_json()} if new.action is not None else None
+        await ledger.queue_jobs(tx, message.id, agents, parents=[event.id], now=new.at, extra=extra)
+    if what.apart:
+        await ledger.say(
+            tx,
+            _apart(message, what.apart, what.named, rules.agents),
+            now=new.at,
+            about=message.id,
+            parents=[event.id],
+            meta={"notice": "visitor"},
+        )
+    if what.routes:
+        await ledger.open_cycles(tx, [message], rules, now=new.at)
+    if what.slip:
+        await ledger.say(
+            tx,
+            f"There is no @{what.slip[0]} in this room, so nobody was called by that name. If you meant "
+            f"@{what.slip[1]}: `/route {references.message(message.number)} @{what.slip[1]}`.",
+            now=new.at,
+            about=message.id,
+            parents=[event.id],
+            meta={"notice": "misspelt"},
+        )
+    return message
+
+
+def _apart(message: Message, apart: Sequence[str], named: Sequence[str], agents: Sequence[str]) -> str:
+    text = told_apart(apart, message.number)
+    if named:
+        return text
+    other = (
+        f" `/route {references.message(message.number)} @{agents[0]}` asks one of the room's."
+        if agents
+        else ""
+    )
+    return f"{text} No other agent was asked.{other}"
+
+
+async def _held(tx: Tx, new: NewMessage, rules: Rules) -> Message:
+    """Show a message that the hop limit keeps from opening anything; the room says so once."""
+    message, event = await ledger.put_message(tx, new)
+    if await hops.hold(tx, message.id, message.to):
+        await ledger.say(
+            tx,
+            f"Unverified lines have set agents to work {rules.hop_limit} times since a person last spoke in the "
+            "page or with join.py. Further ones are held; `/continue` there releases them.",
+            now=new.at,
+            about=message.id,
+            parents=[event.id],
+            meta={"notice": "hop_limit"},
+        )
+    return message
