@@ -8,6 +8,7 @@ and emit is acyclic. Wake-ups are hints: the read decides, so a lost one costs a
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import AsyncIterator, Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -25,6 +26,8 @@ log = structlog.get_logger(__name__)
 PARK_AFTER = 5
 #: Seconds between two looks without a wake-up, as a safety net. The store itself looks far more often.
 POLL_S = 60.0
+#: Seconds after which a follower lets others write: a post waits for it no longer.
+STEP_S = 0.01
 PARKED = "follower.parked"
 
 
@@ -136,7 +139,7 @@ async def drop_cursor(tx: Tx, follower: Follower) -> None:
 
 
 async def step(store: Store, follower: Follower, *, batch: int = 200) -> Progress:
-    """Apply the next events and move the cursor in the same transaction.
+    """Apply the next events, with the cursor in the same transaction; a new one begins after `STEP_S`.
 
     When one fails, those before it are committed on their own and the failing one is returned.
     """
@@ -152,24 +155,30 @@ async def step(store: Store, follower: Follower, *, batch: int = 200) -> Progres
     while done < len(new):
         group = new[done:]
 
-        async def work(tx: Tx, group: Sequence[Event] = group) -> None:
+        async def work(tx: Tx, group: Sequence[Event] = group) -> int:
+            until = time.monotonic() + STEP_S
+            applied = 0
             for event in group:
                 try:
                     await follower.apply(tx, event)
                 except Exception as error:
                     raise _ApplyFailed(event, error) from error
-            await tx.execute(Q.put_follower, name=follower.name, pos=group[-1].pos)
+                applied += 1
+                if time.monotonic() > until:
+                    break
+            await tx.execute(Q.put_follower, name=follower.name, pos=group[applied - 1].pos)
+            return applied
 
         try:
-            await store.write(work)
-            done = len(new)
+            done += await store.write(work)
+            cursor = new[done - 1].pos
         except _ApplyFailed as failure:
             good = [event for event in group if event.pos < failure.event.pos]
-            if good:
-                await store.write(lambda tx, good=good: work(tx, good))  # type: ignore[misc]
-                done += len(good)
-            return Progress(good[-1].pos if good else cursor, done, failure.event, failure.error)
-    return Progress(new[-1].pos if new else cursor, done)
+            while good:
+                applied = await store.write(lambda tx, good=good: work(tx, good))  # type: ignore[misc]
+                done, cursor, good = done + applied, good[applied - 1].pos, good[applied:]
+            return Progress(cursor, done, failure.event, failure.error)
+    return Progress(cursor, done)
 
 
 class _ApplyFailed(Exception):
