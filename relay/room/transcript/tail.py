@@ -29,7 +29,7 @@ from relay.room.dispatch.roster import Roster
 from relay.room.journal import ledger
 from relay.room.journal.ledger import Q
 from relay.room.parsing import line_format
-from relay.room.transcript import checkpoint, file_position, joining
+from relay.room.transcript import checkpoint, file_position, file_watch, joining
 from relay.room.transcript.admission import Admission, Origin
 from relay.room.transcript.checkpoint import PlaceMoved
 from relay.room.transcript.file_position import Chunk, Line, Place
@@ -42,8 +42,6 @@ log = structlog.get_logger(__name__)
 POLL_S = 1.0
 #: Seconds between two looks for new entries of the room while nothing is heard of any.
 ENTRIES_S = 10.0
-#: Milliseconds in which watchfiles gathers changes before it wakes us; each is a wake-up of an idle room too.
-WATCH_STEP_MS = 10
 #: Seconds until a watch that could not be had is tried again.
 WATCH_AGAIN_S = 30.0
 #: Seconds between two looks at a file that is not what it was, until it stands still, and how many looks an
@@ -190,18 +188,10 @@ class Transcript:
                     self._step = None
 
     async def _watch(self) -> None:
-        from watchfiles import awatch  # 60 ms that a start need not wait for
-
         while True:
-            watched = await asyncio.to_thread(_inode, self.path)
             try:
-                async for _ in awatch(
-                    self.path, watch_filter=None, step=WATCH_STEP_MS, debounce=50, recursive=False
-                ):
+                async for _ in file_watch.changes(self.path):
                     self._wake.set()
-                    # The watch is on the file, not on its name: it says nothing of the file that took its place.
-                    if await asyncio.to_thread(_inode, self.path) != watched:
-                        break
             except FileNotFoundError:
                 pass
             except (OSError, RuntimeError) as error:
@@ -360,10 +350,3 @@ def _parse(
         return line, parsed, Origin(line.start < history_until, line.start < agents_until)
 
     return [one(line) for line in chunk.lines]
-
-
-def _inode(path: Path) -> int:
-    try:
-        return path.stat().st_ino
-    except OSError:
-        return 0  # missing, or out of reach: the tail says so
