@@ -70,13 +70,13 @@ class Daemon:
 
 
 @contextmanager
-def running(folder: Path, settings: Mapping[str, Any], root: Path = ROOT) -> Iterator[Daemon]:
-    """Start a daemon on the room in `folder` and stop it at the end, as `stop.sh` would. `root`: whose code runs."""
+def running(folder: Path, settings: Mapping[str, Any]) -> Iterator[Daemon]:
+    """Start a daemon on the room in `folder` and stop it at the end, as `stop.sh` would."""
     folder.mkdir(parents=True, exist_ok=True)
     config = folder / "config.json"
     config.write_text(json.dumps({"ui": {"port": 0}, **settings}))
     state = folder / ".relay" / "state.json"
-    environment = {**os.environ, "PYTHONPATH": str(root)}
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     words = [sys.executable, "-m", "relay.cli", "run", "--detached", "--config", str(config)]
     log = (folder / "daemon.out").open("ab")
     started = time.monotonic()
