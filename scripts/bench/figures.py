@@ -20,10 +20,11 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import structlog
 
+T = TypeVar("T")
 #: The values that have a column of their own.
 COLUMNS = ("p50", "p95", "p99", "value", "ratio")
 
@@ -122,7 +123,7 @@ def unmeasured(name: str, reason: str) -> Figure:
     return Figure(name, "", 0, {}, note=reason)
 
 
-def turns(names: Iterable[str], rounds: int) -> Iterator[str]:
+def turns(names: Iterable[T], rounds: int) -> Iterator[T]:
     """The names round by round, every second round backwards: what else the machine does meets all of them alike."""
     order = list(names)
     for number in range(rounds):

@@ -20,7 +20,7 @@ NAMES = {
                  "crowd of 40: full scan, seed", "room: positions, first"],
     "room": ["first import", "ready", "idle processor time", "append of a hard mention", "post to delivered",
              "burst ingest"],
-    "coordination": ["acquire + release, SQLite, one caller", "acquire + release, SQLite, raw",
+    "coordination": ["acquire + release, SQLite, one caller", "processor time of a pair, SQLite, 8",
                      "acquire + release, SQLite, 8 callers", "acquire + release, SQLite, the best",
                      "claims, SQLite, behind none", "HTTP acquire", "MCP acquire", "relay mcp, start", "recall",
                      "acquire + release, PostgreSQL"],
