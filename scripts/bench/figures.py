@@ -112,10 +112,20 @@ def beside(figure: Figure, floor: Figure, limits: Mapping[str, tuple[str, float]
     ratios = {
         name: round(figure.values[key] / floor.values[key], 3)
         for name, key in shared.items()
-        if key in figure.values
+        if key in figure.values and floor.values[key]
     }
     values = {**figure.values, **ratios}
     return replace(figure, values=values, floor=floor, limits={**figure.limits, **(limits or {})})
+
+
+def joined(figures: Sequence[Figure]) -> list[Figure]:
+    """Each with its floor, where that is a figure too: `NAME, raw` is the floor of `NAME` and of `NAME, ours`."""
+    raw = {(one.name.removesuffix(", raw"), one.unit): one for one in figures if one.name.endswith(", raw")}
+
+    def floor_of(one: Figure) -> Figure | None:
+        return raw.get((one.name.removesuffix(", ours"), one.unit))
+
+    return [one if one.floor or not (floor := floor_of(one)) else beside(one, floor) for one in figures]
 
 
 def unmeasured(name: str, reason: str) -> Figure:
@@ -193,7 +203,8 @@ def carry_out(name: str, measure: Callable[[Path], Iterable[Figure]], args: argp
         folder = Path(made)
         conditions = machine(folder)
         print(heading(conditions), file=sys.stderr)
-        figures, absent = [], []
+        figures: list[Figure] = []
+        absent: list[dict[str, str]] = []
         for figure in measure(folder):
             if figure.n == 0 and not figure.values:
                 absent.append({"name": figure.name, "reason": figure.note})
@@ -201,6 +212,7 @@ def carry_out(name: str, measure: Callable[[Path], Iterable[Figure]], args: argp
                 continue
             figures.append(figure)
             print(line(figure.as_json()), file=sys.stderr, flush=True)
+    figures = joined(figures)
     missed = [f"{f.name}: {key}" for f in figures for key in f.limits if not f.met(key)]
     report = {
         "bench": name,
@@ -240,5 +252,5 @@ def line(figure: Mapping[str, Any]) -> str:
         f"{told['target']} {'met' if told['met'] else 'MISSED'}"
         for key, told in figure["targets"].items()
     ]
-    size = f"[{figure['size']}]" if figure.get("size") else ""
-    return f"{' '.join(cells)}  {', '.join(goals)} {size}".rstrip()
+    about = figure["size"] or figure["note"]
+    return f"{' '.join(cells)}  {', '.join(goals)} {about and f'[{about}]'}".rstrip()

@@ -27,7 +27,7 @@ import psutil
 from scripts.bench import postgres_server as postgres
 from scripts.bench.coordination_figures import gathered
 from scripts.bench.figures import Figure, at_most, run, single, spread, unmeasured
-from scripts.bench.room_daemon import ROOT, Daemon, running
+from scripts.bench.room_daemon import ROOT, Daemon, cpu_s, running
 
 #: As `initdb` leaves it: it flushes what it is told to flush.
 AS_INITDB = {"listen_addresses": "", "max_connections": "200"}
@@ -163,12 +163,14 @@ async def _rates(
         await door.ask("POST", "/work/complete", {"task_id": taken["task_id"], "success": True}, key)
 
     for what, act in (("messages", message), ("lock pairs", pair), ("claims", claim)):
-        before = _server_cpu_s(server), sum(door.daemon.cpu_s() for door in doors)
+        before = _server_cpu_s(server), sum(cpu_s(door.daemon.process.pid) for door in doors)
         took = await _together(doors, keys, count, act)
         used_ms = [
             (now - then) / count * 1e3
             for now, then in zip(
-                (_server_cpu_s(server), sum(door.daemon.cpu_s() for door in doors)), before, strict=True
+                (_server_cpu_s(server), sum(cpu_s(door.daemon.process.pid) for door in doors)),
+                before,
+                strict=True,
             )
         ]
         rate = count / took
@@ -223,11 +225,11 @@ async def _idle(server: postgres.Server, doors: list[Door], span_s: float) -> Fi
     """What the server spends while nobody asks, of one core, for each member."""
     await asyncio.sleep(min(5.0, span_s))
     before, began = _server_cpu_s(server), time.monotonic()
-    own = sum(door.daemon.cpu_s() for door in doors)
+    own = sum(cpu_s(door.daemon.process.pid) for door in doors)
     await asyncio.sleep(span_s)
     passed = time.monotonic() - began
     share = (_server_cpu_s(server) - before) / passed / len(doors) * 100
-    relays = (sum(door.daemon.cpu_s() for door in doors) - own) / passed / len(doors) * 100
+    relays = (sum(cpu_s(door.daemon.process.pid) for door in doors) - own) / passed / len(doors) * 100
     return single(
         f"idle, the server for each member, {_named(doors)}",
         share,

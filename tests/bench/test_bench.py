@@ -18,8 +18,8 @@ NAMES = {
     "log": ["append in batches", "record, 5/s each, ours", "record, 50/s each, raw", "verify"],
     "airspace": ["room: full scan, distances warm, seed", "room: one agent, edits a file, seed",
                  "crowd of 40: full scan, seed", "room: positions, first"],
-    "room": ["first import", "ready", "idle processor time", "append of a hard mention", "post to delivered",
-             "burst ingest"],
+    "room": ["first import", "ready", "idle processor time", "idle, ten agents, memory",
+             "append of a hard mention", "post to delivered", "burst ingest"],
     "coordination": ["acquire + release, SQLite, one caller", "processor time of a pair, SQLite, 8",
                      "acquire + release, SQLite, 8 callers", "acquire + release, SQLite, the best",
                      "claims, SQLite, behind none", "HTTP acquire", "MCP acquire", "relay mcp, start", "recall",
@@ -195,6 +195,9 @@ def test_a_target_is_met_or_missed() -> None:
     floor = figures.spread("z", [number / 2000 for number in range(1, 101)])
     ratio = figures.beside(figure, floor, figures.at_most(ratio=1.5))
     assert (ratio.values["ratio"], ratio.values["ratio_p99"], ratio.met("ratio")) == (2.0, 2.0, False)
+    raw = figures.spread("x, raw", [0.01])
+    assert figures.joined([figure, rate, raw])[0].floor == raw
+    assert [one.floor for one in figures.joined([figure, rate])] == [None, None]
     told = ratio.as_json()
     assert told["floor"] == {"name": "z", **floor.values} and set(told["targets"]) == {"p50", "p99", "ratio"}
 
