@@ -41,6 +41,8 @@ NAMES = {
                 "10 changesets at once: passed"],
     "fleet": ["messages, 1 member", "lock pairs, 2 members", "claims, 2 members", "idle, the server for each member",
               "an entry of one member at another", "another member leads", "a new member has"],
+    "graph": ["cold build", "warm start", "one changed file", "symbols of one pair, sides known"],
+    "worktrees": ["make 2 worktrees", "from one write to the working set", "working sets"],
     "guard": ["guard hook, as the presets", "git's hook for a commit, by a running room, processor time",
               "guard hook, with no room"],
     "commands": ["relay locks, processor time", "relay memory recall", "relay verify, processor time"],
