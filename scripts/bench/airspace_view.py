@@ -18,16 +18,18 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from scripts.bench import airspace_scenes as scenes
-from scripts.bench.figures import Figure, at_most, run, single, spread
+from scripts.bench.figures import Figure, at_most, run, single, spread, unmeasured
 from scripts.bench.mock_room import STATIC, MockRoom
 
 try:
     from playwright.async_api import Browser, Page, async_playwright
 except ModuleNotFoundError as missing:
     raise SystemExit(
-        f"airspace_view needs {missing.name}. To install it: bash scripts/test.sh --co"
+        f"the page's figures need {missing.name}. To install it: bash scripts/test.sh --co"
     ) from None
 
+CHROMIUM = os.environ.get("RELAY_CHROMIUM", "/usr/bin/chromium")
+LACKING = f"there is no Chromium at {CHROMIUM}: install it, or name one in RELAY_CHROMIUM"
 SOFTWARE_GL = ["--use-angle=swiftshader", "--enable-unsafe-swiftshader"]
 WATCH = """
 localStorage.setItem('relay.name', 'ann');
@@ -101,9 +103,8 @@ async def look(mode: str, quick: bool) -> list[Figure]:
     state = len(json.dumps(room.air.state()))
     figures = [single("the whole state", state / 1000, "kB", note="JSON")] if mode == "space" else []
     async with async_playwright() as playwright:
-        path = os.environ.get("RELAY_CHROMIUM", "/usr/bin/chromium")
         flags = ["--no-sandbox", "--disable-dev-shm-usage", *(SOFTWARE_GL if mode == "space" else [])]
-        browser = await playwright.chromium.launch(executable_path=path, args=flags)
+        browser = await playwright.chromium.launch(executable_path=CHROMIUM, args=flags)
         page = await enter(browser, room, mode)
         opened = await page.evaluate(OPEN)
         note = f"{data}; WebGL in software" if mode == "space" else data
@@ -131,6 +132,9 @@ async def look(mode: str, quick: bool) -> list[Figure]:
 
 def measure(_: Path, quick: bool) -> Iterator[Figure]:
     yield from first_load()
+    if not Path(CHROMIUM).exists():
+        yield unmeasured("the airspace in a browser", LACKING)
+        return
     for mode in ("space", "plan"):
         yield from asyncio.run(look(mode, quick))
 

@@ -11,7 +11,7 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
@@ -104,7 +104,7 @@ def hold_others(agent: HttpAgent, locks: int, globs: int) -> None:
 
 
 class Mcp:
-    """`relay mcp`, spoken to line by line. `ready_s`: from its start until it answered initialize."""
+    """An MCP server on its pipes, spoken to line by line. `ready_s`: from its start until it answered initialize."""
 
     def __init__(self, process: subprocess.Popen[bytes], began: float) -> None:
         self.process, self.began, self.number = process, began, 0
@@ -125,7 +125,7 @@ class Mcp:
         while True:
             line = self.process.stdout.readline()
             if not line:
-                raise RuntimeError(f"relay mcp ended with {self.process.wait()}")
+                raise RuntimeError(f"the MCP server ended with {self.process.wait()}")
             answer = json.loads(line)
             if answer.get("id") == self.number:
                 return answer["result"]
@@ -137,17 +137,19 @@ class Mcp:
 
 @contextmanager
 def mcp(daemon: Daemon, agent: str) -> Iterator[Mcp]:
-    words = [sys.executable, "-m", "relay.cli", "mcp", "--config", str(daemon.folder / "config.json")]
+    config = str(daemon.folder / "config.json")
+    words = [sys.executable, "-m", "relay.cli", "mcp", "--config", config, "--agent", agent]
+    with speaking(words, daemon.folder) as server:
+        yield server
+
+
+@contextmanager
+def speaking(words: Sequence[str], folder: Path) -> Iterator[Mcp]:
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     began = time.perf_counter()
-    with (daemon.folder / "mcp.err").open("ab") as log:
+    with (folder / "mcp.err").open("ab") as log:
         process = subprocess.Popen(
-            [*words, "--agent", agent],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=log,
-            cwd=daemon.folder,
-            env=environment,
+            words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log, cwd=folder, env=environment
         )
     try:
         yield Mcp(process, began)

@@ -1,38 +1,36 @@
-"""What a lock costs over HTTP and MCP, and how many times what a bare aiohttp server costs, in one run.
+"""What a lock costs over HTTP and MCP, and how many times what a bare server costs, in one run.
 
-    python -m scripts.bench.doors_ratio [--against FOLDER]
+The floors: a bare aiohttp server that echoes JSON, for HTTP and MCP over HTTP; the official MCP SDK's server with one
+tool that echoes, for MCP over stdio.
 
 Invariant: all are asked in turns on kept connections, so that what else the machine does meets all alike; a ratio is
-of two medians of the same run. Processor time is that of the endpoint's process and, on PostgreSQL, of the database's
-processes that serve its database: it says what a request costs on a loaded machine too. It has the process's own work
-meanwhile in it (look-outs, heartbeats). `--against` measures an older tree of relay beside this one. PostgreSQL is
-left out where there is none.
+of two medians of the same run. Processor time is that of the endpoint's processes and, on PostgreSQL, of the
+database's processes that serve its database: it says what a request costs on a loaded machine too. It has the
+processes' own work meanwhile in it (look-outs, heartbeats).
 """
 
 from __future__ import annotations
 
-import argparse
 import http.client
 import json
-import statistics
 import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 import psutil
 
 from scripts.bench import postgres_server as postgres
-from scripts.bench.coordination_doors import HttpAgent
-from scripts.bench.figures import Figure, at_most, run, single, spread, stopwatch
-from scripts.bench.room_daemon import ROOT, Daemon, running
+from scripts.bench.coordination_doors import HttpAgent, Mcp, mcp, speaking
+from scripts.bench.figures import Figure, at_most, beside, run, spread, stopwatch, turns, unmeasured
+from scripts.bench.room_daemon import Daemon, running
 
 ECHO = "the bare echo"
+SDK = "the SDK's echo"
 #: The echo: it reads JSON and answers JSON, and does nothing else.
 _SERVER = """
 from aiohttp import web
@@ -50,30 +48,35 @@ async def main():
 import asyncio
 asyncio.run(main())
 """
+#: The official SDK's server over its pipes.
+_SDK = """
+from mcp.server.mcpserver import MCPServer
+server = MCPServer("echo")
+@server.tool()
+def acquire_lock(file_path: str) -> dict[str, str | bool]:
+    return {"success": True, "file_path": file_path}
+server.run("stdio")
+"""
 Ask = Callable[[int], None]
 #: Requests of one endpoint in a turn.
 BURST = 25
-#: Half of what issue 10 found: times the echo's p50.
-GOALS = {
-    "HTTP acquire, SQLite": 2.5,
-    "HTTP acquire, PostgreSQL": 10,
-    "MCP over HTTP acquire, SQLite": 7.5,
-    "MCP over HTTP acquire, PostgreSQL": 17.5,
-}
+#: Times the p50 of its floor, on SQLite and on PostgreSQL (issue 11).
+GOALS = {"HTTP acquire": 2.5, "MCP over stdio acquire": 1.5, "MCP over HTTP acquire": 5.0}
 
 
 @dataclass(frozen=True, slots=True)
 class Endpoint:
-    """`ask` makes one request; `pid` is the process that answers it; `database`: the server that it asks, and its
-    database's name there."""
+    """`ask` makes one request; `pids` are the processes that answer it; `database`: the server that they ask, and its
+    database's name there; `floor`: the endpoint that it stands beside."""
 
     ask: Ask
-    pid: int
+    pids: tuple[int, ...]
     database: tuple[int, str] | None = None
+    floor: str = ECHO
 
     def cpu_s(self) -> float:
         """What its processes have taken of the processor so far, in seconds."""
-        pids = [self.pid]
+        pids = [*self.pids]
         if self.database is not None:
             server, name = self.database
             pids += [
@@ -85,59 +88,55 @@ class Endpoint:
         return sum(time.clock_gettime((~pid << 3) | 2) for pid in pids)
 
 
-def measure(folder: Path, quick: bool, against: Path | None = None) -> Iterator[Figure]:
+def measure(folder: Path, quick: bool) -> Iterator[Figure]:
     count = 25 if quick else 1_000
-    trees = {"": ROOT} | ({" (before)": against} if against else {})
+    plain = {"dispatcher": {"enabled": False}}
     with ExitStack() as stack:
-        endpoints: dict[str, Endpoint] = {ECHO: stack.enter_context(echo())}
+        endpoints = {ECHO: stack.enter_context(echo()), SDK: stack.enter_context(sdk_echo(folder))}
+        endpoints |= of_daemon(stack, "SQLite", folder / "sqlite", plain)
         programs = postgres.binaries()
-        if programs is not None:
+        if programs is None:
+            yield unmeasured("locks over HTTP and MCP on PostgreSQL", postgres.LACKING)
+        else:
             server = postgres.make_server(programs, {"listen_addresses": ""})
             stack.callback(server.end)
-        for number, (when, root) in enumerate(trees.items()):
-            plain = {"dispatcher": {"enabled": False}}
-            endpoints |= of_daemon(stack, f"SQLite{when}", folder / f"sqlite{number}", plain, root)
-            if programs is None:
-                continue
-            place = folder / f"postgres{number}"
+            place = folder / "postgres"
             place.mkdir()
             name = server.new_database()
             (place / "dsn").touch(mode=0o600)
             (place / "dsn").write_text(server.dsn(name))
             settings = {**plain, "storage": "postgres", "postgres": {"dsn_file": "dsn"}}
             assert server.process is not None
-            database = (server.process.pid, name)
-            endpoints |= of_daemon(stack, f"PostgreSQL{when}", place, settings, root, database)
+            endpoints |= of_daemon(stack, "PostgreSQL", place, settings, (server.process.pid, name))
         took, used = _in_turns(endpoints, count)
-    medians = {name: statistics.median(samples) for name, samples in took.items()}
-    costs = {name: statistics.median(samples) for name, samples in used.items()}
-    for name in endpoints:
-        yield spread(name, took[name], note="50 locks of the caller's, no others" if name != ECHO else "")
-        yield single(f"{name}, processor time", costs[name] * 1000, "ms", n=count)
-        if name != ECHO:
-            limits = at_most(value=GOALS[name]) if name in GOALS else {}
-            yield single(
-                f"{name}, times the echo", medians[name] / medians[ECHO], "x", n=count, limits=limits
-            )
-            yield single(f"{name}, processor time, times the echo", costs[name] / costs[ECHO], "x", n=count)
+    size = "50 locks of the caller's, no others"
+    for name, endpoint in endpoints.items():
+        wall = spread(name, took[name], size="" if name in (ECHO, SDK) else size)
+        cost = spread(f"{name}, processor time", used[name], size=wall.size)
+        if name not in (ECHO, SDK):
+            goal = GOALS.get(name.rpartition(",")[0])
+            floor = endpoint.floor
+            wall = beside(wall, spread(floor, took[floor]), at_most(ratio=goal) if goal else {})
+            cost = beside(cost, spread(f"{floor}, processor time", used[floor]))
+        yield from (wall, cost)
 
 
 def _in_turns(
     endpoints: dict[str, Endpoint], count: int
 ) -> tuple[dict[str, list[float]], dict[str, list[float]]]:
-    """Of each endpoint the seconds of each request, and the processor's seconds for one, by turns."""
+    """Of each endpoint the seconds of each request, and in each turn the processor's seconds for one."""
     took: dict[str, list[float]] = {name: [] for name in endpoints}
     used: dict[str, list[float]] = {name: [] for name in endpoints}
     for endpoint in endpoints.values():
         for number in range(60):
             endpoint.ask(number)
-    for turn in range(count // BURST):
-        for name, endpoint in endpoints.items():
-            before = endpoint.cpu_s()
-            for number in range(turn * BURST, (turn + 1) * BURST):
-                with stopwatch(took[name]):
-                    endpoint.ask(number)
-            used[name].append((endpoint.cpu_s() - before) / BURST)
+    for name in turns(endpoints, count // BURST):
+        endpoint = endpoints[name]
+        before = endpoint.cpu_s()
+        for _ in range(BURST):
+            with stopwatch(took[name]):
+                endpoint.ask(len(took[name]))
+        used[name].append((endpoint.cpu_s() - before) / BURST)
     return took, used
 
 
@@ -151,11 +150,24 @@ def echo() -> Iterator[Endpoint]:
         def ask(number: int) -> None:
             _post(connection, "/echo", {"file_path": f"src/file{number % 50}.py"}, {})
 
-        yield Endpoint(ask, process.pid)
+        yield Endpoint(ask, (process.pid,))
         connection.close()
     finally:
         process.kill()
         process.wait()
+
+
+@contextmanager
+def sdk_echo(folder: Path) -> Iterator[Endpoint]:
+    with speaking([sys.executable, "-c", _SDK], folder) as server:
+        yield Endpoint(_by_tool(server, "sdk"), (server.process.pid,))
+
+
+def _by_tool(server: Mcp, folder: str) -> Ask:
+    def ask(number: int) -> None:
+        _done(server.call("acquire_lock", file_path=f"src/{folder}/file{number % 50}.py"))
+
+    return ask
 
 
 def of_daemon(
@@ -163,11 +175,10 @@ def of_daemon(
     engine: str,
     folder: Path,
     settings: dict[str, Any],
-    root: Path,
     database: tuple[int, str] | None = None,
 ) -> dict[str, Endpoint]:
-    """A lock, by HTTP and by MCP over HTTP: the first fifty are taken, and then refreshed."""
-    daemon = stack.enter_context(running(folder, settings, root))
+    """A lock, by HTTP, by MCP over HTTP and by `relay mcp`: the first fifty are taken, and then refreshed."""
+    daemon = stack.enter_context(running(folder, settings))
     agent = stack.enter_context(closing(HttpAgent(daemon)))
     tools = _Tools(daemon, agent)
     stack.callback(tools.connection.close)
@@ -179,12 +190,16 @@ def of_daemon(
         for act in ("acquire_lock", "release_lock"):
             _done(agent.call(act, file_path=f"src/both/file{number % 50}.py"))
 
-    asks: dict[str, Ask] = {
-        f"HTTP acquire, {engine}": by_http,
-        f"HTTP acquire and release, {engine}": both,
-        f"MCP over HTTP acquire, {engine}": tools.acquire,
+    stdio = stack.enter_context(mcp(daemon, "AGENT-1"))
+    pid = daemon.process.pid
+    return {
+        f"HTTP acquire, {engine}": Endpoint(by_http, (pid,), database),
+        f"HTTP acquire and release, {engine}": Endpoint(both, (pid,), database),
+        f"MCP over HTTP acquire, {engine}": Endpoint(tools.acquire, (pid,), database),
+        f"MCP over stdio acquire, {engine}": Endpoint(
+            _by_tool(stdio, "stdio"), (pid, stdio.process.pid), database, SDK
+        ),
     }
-    return {name: Endpoint(ask, daemon.process.pid, database) for name, ask in asks.items()}
 
 
 class _Tools:
@@ -233,13 +248,5 @@ def _post(
     return json.loads(text)
 
 
-def main() -> int:
-    parser = argparse.ArgumentParser(add_help=False)
-    parser.add_argument("--against", type=Path)
-    options, sys.argv[1:] = parser.parse_known_args()
-    about = "What a lock costs over HTTP and MCP; --against FOLDER: an older tree of relay beside it."
-    return run("doors_ratio", partial(measure, against=options.against), about)
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(run("doors_ratio", measure, "What a lock costs over HTTP and MCP, beside bare servers."))

@@ -1,6 +1,7 @@
-"""What a benchmark found, with its targets, the size of its data and the machine it was found on.
+"""What a benchmark found, with its targets, the size of its data, its floor and the machine it was found on.
 
-Invariant: a figure says how many samples it is of, and a target is met or missed, never left out.
+Invariant: a figure says how many samples it is of; a target is met or missed, never left out; and what could not be
+measured is neither: it is named with the reason (`unmeasured`).
 """
 
 from __future__ import annotations
@@ -16,19 +17,24 @@ import tempfile
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import structlog
+
+T = TypeVar("T")
+#: The values that have a column of their own.
+COLUMNS = ("p50", "p95", "p99", "value", "ratio")
 
 
 @dataclass(frozen=True, slots=True)
 class Figure:
     """One measured thing. `values` holds `p50`, `p95`, `p99`, `max` of `n` samples, or a single `value`.
 
-    `limits` names the values that have a target: `("<=", 2.0)` or `(">=", 5000)`.
+    `limits` names the values that have a target: `("<=", 2.0)` or `(">=", 5000)`. `size`: of the data.
+    `floor`: the same without relay, taken by turns in the same run (`beside`).
     """
 
     name: str
@@ -37,6 +43,8 @@ class Figure:
     values: Mapping[str, float]
     limits: Mapping[str, tuple[str, float]] = field(default_factory=dict)
     note: str = ""
+    size: str = ""
+    floor: Figure | None = None
 
     def met(self, key: str) -> bool:
         sign, limit = self.limits[key]
@@ -48,7 +56,9 @@ class Figure:
             for key, (sign, limit) in self.limits.items()
         }
         named = {"name": self.name, "unit": self.unit, "n": self.n}
-        return {**named, **self.values, "targets": targets, "note": self.note}
+        floor = self.floor and {"name": self.floor.name, **self.floor.values}
+        about = {"targets": targets, "note": self.note, "size": self.size, "floor": floor}
+        return {**named, **self.values, **about}
 
 
 def at_most(**limits: float) -> dict[str, tuple[str, float]]:
@@ -68,6 +78,7 @@ def spread(
     scale: float = 1000.0,
     limits: Mapping[str, tuple[str, float]] | None = None,
     note: str = "",
+    size: str = "",
 ) -> Figure:
     """p50, p95, p99 and the maximum of samples in seconds, in milliseconds (nearest rank)."""
     if not samples:
@@ -79,7 +90,7 @@ def spread(
         return round(ranked[at] * scale, 3)
 
     values = {"p50": rank(0.50), "p95": rank(0.95), "p99": rank(0.99), "max": rank(1.0)}
-    return Figure(name, unit, len(ranked), values, limits or {}, note)
+    return Figure(name, unit, len(ranked), values, limits or {}, note, size)
 
 
 def single(
@@ -90,8 +101,43 @@ def single(
     n: int = 1,
     limits: Mapping[str, tuple[str, float]] | None = None,
     note: str = "",
+    size: str = "",
 ) -> Figure:
-    return Figure(name, unit, n, {"value": round(value, 3)}, limits or {}, note)
+    return Figure(name, unit, n, {"value": round(value, 3)}, limits or {}, note, size)
+
+
+def beside(figure: Figure, floor: Figure, limits: Mapping[str, tuple[str, float]] | None = None) -> Figure:
+    """The figure with its floor: `ratio`, how many times the floor's p50 or value its own is, and `ratio_p99`."""
+    shared = {"ratio_p99": "p99", "ratio": "p50" if "p50" in figure.values else "value"}
+    ratios = {
+        name: round(figure.values[key] / floor.values[key], 3)
+        for name, key in shared.items()
+        if key in figure.values and floor.values[key]
+    }
+    values = {**figure.values, **ratios}
+    return replace(figure, values=values, floor=floor, limits={**figure.limits, **(limits or {})})
+
+
+def joined(figures: Sequence[Figure]) -> list[Figure]:
+    """Each with its floor, where that is a figure too: `NAME, raw` is the floor of `NAME` and of `NAME, ours`."""
+    raw = {(one.name.removesuffix(", raw"), one.unit): one for one in figures if one.name.endswith(", raw")}
+
+    def floor_of(one: Figure) -> Figure | None:
+        return raw.get((one.name.removesuffix(", ours"), one.unit))
+
+    return [one if one.floor or not (floor := floor_of(one)) else beside(one, floor) for one in figures]
+
+
+def unmeasured(name: str, reason: str) -> Figure:
+    """What this machine cannot say, and what it lacks."""
+    return Figure(name, "", 0, {}, note=reason)
+
+
+def turns(names: Iterable[T], rounds: int) -> Iterator[T]:
+    """The names round by round, every second round backwards: what else the machine does meets all of them alike."""
+    order = list(names)
+    for number in range(rounds):
+        yield from reversed(order) if number % 2 else order
 
 
 @contextmanager
@@ -156,11 +202,17 @@ def carry_out(name: str, measure: Callable[[Path], Iterable[Figure]], args: argp
     with tempfile.TemporaryDirectory(prefix="relay-bench-", dir=args.dir) as made:
         folder = Path(made)
         conditions = machine(folder)
-        print(_heading(conditions), file=sys.stderr)
-        figures = []
+        print(heading(conditions), file=sys.stderr)
+        figures: list[Figure] = []
+        absent: list[dict[str, str]] = []
         for figure in measure(folder):
+            if figure.n == 0 and not figure.values:
+                absent.append({"name": figure.name, "reason": figure.note})
+                print(f"{figure.name}: not measured: {figure.note}", file=sys.stderr, flush=True)
+                continue
             figures.append(figure)
-            print(_line(figure), file=sys.stderr, flush=True)
+            print(line(figure.as_json()), file=sys.stderr, flush=True)
+    figures = joined(figures)
     missed = [f"{f.name}: {key}" for f in figures for key in f.limits if not f.met(key)]
     report = {
         "bench": name,
@@ -169,29 +221,36 @@ def carry_out(name: str, measure: Callable[[Path], Iterable[Figure]], args: argp
         "machine": conditions,
         "figures": [figure.as_json() for figure in figures],
         "missed": missed,
+        "not_measured": absent,
     }
     print(json.dumps(report, indent=2))
     return 0
 
 
-def _heading(conditions: Mapping[str, Any]) -> str:
+def heading(conditions: Mapping[str, Any]) -> str:
     fsync = conditions["fsync"]
     return (
         f"{conditions['cpu']}, {conditions['cores']} cores, {conditions['memory']}; Linux {conditions['kernel']}, "
         f"Python {conditions['python']}, SQLite {conditions['sqlite']}; "
         f"fsync p50 {fsync['p50']} ms, p99 {fsync['p99']} ms; load {conditions['load_before'][0]}\n"
-        f"{'figure':<58} {'n':>8} {'p50':>9} {'p95':>9} {'p99':>9} {'max':>9}  target"
+        f"{'figure':<64} {'n':>8} {'p50, value':>10} {'p95':>9} {'p99':>9} {'floor':>10} {'ratio':>7}  goal"
     )
 
 
-def _line(figure: Figure) -> str:
-    values = figure.values
-    if "value" in values:
-        shown = f"{values['value']:>39,.1f}"
-    else:
-        shown = " ".join(f"{values[key]:>9.2f}" for key in ("p50", "p95", "p99", "max"))
-    targets = ", ".join(
-        f"{'' if key == 'value' else key + ' '}{sign} {limit:g} {'met' if figure.met(key) else 'MISSED'}"
-        for key, (sign, limit) in figure.limits.items()
-    )
-    return f"{figure.name + ' (' + figure.unit + ')':<58} {figure.n:>8,} {shown}  {targets}"
+def line(figure: Mapping[str, Any]) -> str:
+    """A figure of a report as a line under `heading`."""
+
+    def shown(key: str, width: int, of: Mapping[str, Any] = figure) -> str:
+        return f"{of[key]:>{width},.2f}" if key in of else " " * width
+
+    middle = "p50" if "p50" in figure else "value"
+    floor = figure.get("floor") or {}
+    cells = [f"{figure['name'] + ' (' + figure['unit'] + ')':<64}", f"{figure['n']:>8,}", shown(middle, 10)]
+    cells += [shown("p95", 9), shown("p99", 9), shown(middle, 10, floor), shown("ratio", 7)]
+    goals = [
+        f"{'' if key == middle else key + ' '}{'' if key in COLUMNS else f'{figure[key]:,.6g} '}"
+        f"{told['target']} {'met' if told['met'] else 'MISSED'}"
+        for key, told in figure["targets"].items()
+    ]
+    about = figure["size"] or figure["note"]
+    return f"{' '.join(cells)}  {', '.join(goals)} {about and f'[{about}]'}".rstrip()

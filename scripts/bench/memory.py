@@ -34,7 +34,17 @@ from relay.store.ports import Store
 from relay.store.postgres.store import open_store as open_postgres
 from relay.store.sqlite.store import open_store
 from scripts.bench import memory_knowledge, memory_ranking, postgres_server
-from scripts.bench.figures import Figure, at_least, at_most, carry_out, options, single, spread, stopwatch
+from scripts.bench.figures import (
+    Figure,
+    at_least,
+    at_most,
+    carry_out,
+    options,
+    single,
+    spread,
+    stopwatch,
+    unmeasured,
+)
 from scripts.bench.memory_knowledge import WORDS
 
 PARTS = ("clock", "sqlite", "postgres", "ranking", "knowledge", "usefulness")
@@ -172,7 +182,8 @@ async def on_postgres(folder: Path, count: int, rounds: int) -> AsyncIterator[Fi
     """Reported, without targets. The server is one of its own, which does not wait for the disk."""
     programs = postgres_server.binaries()
     if programs is None:
-        raise SystemExit("there is no PostgreSQL here: name the parts without it (--only)")
+        yield unmeasured("memories on PostgreSQL", postgres_server.LACKING)
+        return
     server = await asyncio.to_thread(postgres_server.make_server, programs)
     try:
         name = await asyncio.to_thread(server.new_database)

@@ -8,6 +8,7 @@ one side as it is are left out (`--sides` takes them in). And files that git mer
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 import time
 from collections import Counter
@@ -19,7 +20,7 @@ from relay.merge.text import guard
 from relay.merge.text.git_text import GitText, git_text
 from relay.merge.text.ladder import Merged, merge_text
 from relay.merge.text.syntax import Source, language_of
-from scripts.bench.figures import Figure, at_least, at_most, carry_out, options, single, spread
+from scripts.bench.figures import Figure, at_least, at_most, carry_out, options, single, spread, unmeasured
 from scripts.bench.merge_corpus import Case, cases
 
 #: Files in conflict of one clone, and files that git merges.
@@ -54,7 +55,10 @@ class _Seen:
 
 def main() -> int:
     parser = options("merge", "What the ladder makes of real merges.")
-    parser.add_argument("clones", nargs="+", type=Path, metavar="CLONE", help="clones of git, bare or not")
+    parser.add_argument(
+        "clones", nargs="*", type=Path, metavar="CLONE", help="clones of git, bare or not (this one)",
+        default=[Path(os.environ.get("RELAY_BENCH_REPO", "."))],
+    )  # fmt: skip
     parser.add_argument("--cap", type=int, default=CAP, help=f"files in conflict of one clone ({CAP})")
     parser.add_argument(
         "--sides", action="store_true", help="also files of which people took one side as it is"
@@ -123,6 +127,7 @@ def _report(seen: _Seen) -> Iterator[Figure]:
         sum(count.same for count in seen.languages.values()),
     )
     if not every.n:
+        yield unmeasured("merges of people", "no file in conflict in the history of these clones")
         return
     yield single("resolved", every.resolved / every.n, "share", n=every.n, limits=at_least(0.42))
     for language, count in sorted(seen.languages.items()):

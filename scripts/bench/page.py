@@ -22,8 +22,10 @@ TITLES = {
     "graph": "The graph of imports",
     "worktrees": "Worktrees",
     "guard": "The guard",
+    "commands": "The command line",
     "timeline": "The timeline",
     "memory": "Memory",
+    "merge": "Merging",
     "metrics": "Metrics",
     "webhook": "Webhooks",
     "landing": "Landing",
@@ -34,9 +36,17 @@ TITLES = {
 ABOUT = """# Figures
 
 How fast relay is, against its goals. A goal missed stands here as missed. The whole reports, with every figure that
-has no goal, are in [figures/](figures/). To take one anew: `.venv/bin/python -m scripts.bench.log >
-docs/figures/log.json`, then `.venv/bin/python -m scripts.bench.page > docs/figures.md`. `raw` in a report is the
-same rows written with plain `sqlite3` in the same run.
+has no goal, are in [figures/](figures/).
+
+`.venv/bin/python -m scripts.bench` takes them all: one JSON, one table, what was met and what could not be measured.
+It takes long; `--only room guard` takes some, `--quick` only shows that it runs, `--list` names them. Where a figure
+has a floor (plain `sqlite3`, a bare aiohttp server, the MCP SDK's own echo, a Python that does nothing), that was
+taken by turns with it in the same run, and `ratio` means something on a loud machine too. `--against CHECKOUT` runs
+another checkout's relay and this one's by turns, and says what became faster or slower.
+
+To renew this page: `.venv/bin/python -m scripts.bench.log > docs/figures/log.json`, then
+`.venv/bin/python -m scripts.bench.page > docs/figures.md`. `raw` in a report is the same rows written with plain
+`sqlite3` in the same run.
 
 The machine has two cores, and what asks runs on the same two as what answers. The load before a run stands with it: a
 run on a busy machine gives upper bounds."""

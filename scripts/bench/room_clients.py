@@ -1,7 +1,8 @@
 """The WebSocket clients of the room's benchmark, all in one process; started by `scripts.bench.room`.
 
 Each looks only for the time of sending in what it gets: the less a client does, the less of the figure is its
-own. Prints "ready" when all are connected, then JSON: `took` (seconds from sending to arrival, all clients).
+own. Prints "ready" when all are connected, then JSON: `took` (seconds from sending to arrival, all clients)
+and `bytes`.
 """
 
 from __future__ import annotations
@@ -24,6 +25,8 @@ class Follower(asyncio.Protocol):
     """One client: greets, then notes for each message when it came."""
 
     lost = 0
+    #: Bytes that came to all of them after the greeting.
+    bytes = 0
 
     def __init__(self, request: bytes, took: list[float], came: asyncio.Event) -> None:
         self._request, self._took, self._came = request, took, came
@@ -50,6 +53,8 @@ class Follower(asyncio.Protocol):
             self.greeted.set_result(None)
         if _PING in data:
             self._transport.write(_PONG)
+        if self.greeted.done():
+            Follower.bytes += len(data)
         data = self._left + data
         end = 0
         for sent in _SENT.finditer(data):
@@ -81,7 +86,7 @@ async def main(port: int, token: str, clients: int, messages: int) -> None:
                 raise SystemExit(f"{Follower.lost} clients lost their connection")
             came.clear()
             await came.wait()
-    json.dump({"took": took}, sys.stdout)
+    json.dump({"took": took, "bytes": Follower.bytes}, sys.stdout)
 
 
 if __name__ == "__main__":

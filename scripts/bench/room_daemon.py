@@ -11,14 +11,14 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import psutil
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).absolute().parents[2]
 
 
 @dataclass(slots=True)
@@ -60,23 +60,18 @@ class Daemon:
             time.sleep(every_s)
         raise TimeoutError(f"{what}: not within {timeout_s:g} s")
 
-    def cpu_s(self) -> float:
-        """Processor seconds of the daemon so far."""
-        used = psutil.Process(self.process.pid).cpu_times()
-        return float(used.user + used.system)
-
     def rss_mb(self) -> float:
         return float(psutil.Process(self.process.pid).memory_info().rss) / 1e6
 
 
 @contextmanager
-def running(folder: Path, settings: Mapping[str, Any], root: Path = ROOT) -> Iterator[Daemon]:
-    """Start a daemon on the room in `folder` and stop it at the end, as `stop.sh` would. `root`: whose code runs."""
+def running(folder: Path, settings: Mapping[str, Any]) -> Iterator[Daemon]:
+    """Start a daemon on the room in `folder` and stop it at the end, as `stop.sh` would."""
     folder.mkdir(parents=True, exist_ok=True)
     config = folder / "config.json"
     config.write_text(json.dumps({"ui": {"port": 0}, **settings}))
     state = folder / ".relay" / "state.json"
-    environment = {**os.environ, "PYTHONPATH": str(root)}
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     words = [sys.executable, "-m", "relay.cli", "run", "--detached", "--config", str(config)]
     log = (folder / "daemon.out").open("ab")
     started = time.monotonic()
@@ -95,6 +90,19 @@ def running(folder: Path, settings: Mapping[str, Any], root: Path = ROOT) -> Ite
             process.kill()
             process.wait()
         log.close()
+
+
+def cpu_s(pid: int, *, whole: bool = False) -> float:
+    """Processor seconds of a process so far. `whole`: with its children, of those that have ended too."""
+    process = psutil.Process(pid)
+    own = process.cpu_times()
+    used = own.user + own.system
+    if whole:
+        used += own.children_user + own.children_system
+        for child in process.children():
+            with suppress(psutil.NoSuchProcess):  # it has ended: from now on it counts as its parent's
+                used += cpu_s(child.pid, whole=True)
+    return float(used)
 
 
 def _healthy(daemon: Daemon, state: Path) -> bool:

@@ -13,21 +13,14 @@ from __future__ import annotations
 import asyncio
 import gzip
 import json
-import os
 import sys
 from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from scripts.bench.figures import Figure, at_most, run, single, spread
+from scripts.bench.airspace_view import CHROMIUM, LACKING, Browser, Page, async_playwright
+from scripts.bench.figures import Figure, at_most, run, single, spread, unmeasured
 from scripts.bench.mock_room import STATIC, MockRoom
-
-try:
-    from playwright.async_api import Browser, Page, async_playwright
-except ModuleNotFoundError as missing:
-    raise SystemExit(
-        f"timeline_view needs {missing.name}. To install it: bash scripts/test.sh --co"
-    ) from None
 
 #: What of a trace is the page's script. Those that lie within another are counted with it.
 SCRIPT = {
@@ -124,9 +117,8 @@ async def look(quick: bool) -> list[Figure]:
     note = f"{count:,} events, 10 rows, 1440 x 900 at 2x"
     figures = []
     async with async_playwright() as playwright:
-        path = os.environ.get("RELAY_CHROMIUM", "/usr/bin/chromium")
         flags = ["--no-sandbox", "--disable-dev-shm-usage"]
-        browser = await playwright.chromium.launch(executable_path=path, args=flags)
+        browser = await playwright.chromium.launch(executable_path=CHROMIUM, args=flags)
         page = await enter(browser, room)
 
         async def read(page: Page) -> None:
@@ -170,6 +162,9 @@ def sizes() -> Iterator[Figure]:
 
 def measure(_: Path, quick: bool) -> Iterator[Figure]:
     yield from sizes()
+    if not Path(CHROMIUM).exists():
+        yield unmeasured("the timeline in a browser", LACKING)
+        return
     yield from asyncio.run(look(quick))
 
 

@@ -1,0 +1,116 @@
+"""Every benchmark, one after the other, each in a process of its own: `python -m scripts.bench`.
+
+One JSON (standard output, or `--out FILE`) with the whole reports, and one table (standard error) of the figures that
+have a goal or a floor: what was seen, beside what in the same run, and whether the goal was met. A benchmark that
+ends in an error, or lacks something here, is named as not measured. `--against ROOT`: another checkout's relay beside
+this one's (`against.py`).
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from scripts.bench.against import RATIOS, compared
+from scripts.bench.figures import heading, line
+from scripts.bench.page import TITLES
+
+ROOT = Path(__file__).absolute().parents[2]
+Json = dict[str, Any]
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(prog="python -m scripts.bench", description="Every benchmark of relay.")
+    parser.add_argument("--only", nargs="+", choices=tuple(TITLES), metavar="NAME", help="these (see --list)")
+    parser.add_argument("--list", action="store_true", help="name the benchmarks, and end")
+    parser.add_argument("--quick", action="store_true", help="small numbers: only to see that it runs")
+    parser.add_argument("--out", type=Path, metavar="FILE", help="where the JSON goes (standard output)")
+    parser.add_argument("--dir", type=Path, help="where its files go for the time of the run")
+    parser.add_argument(
+        "--against", type=Path, metavar="ROOT",
+        help=f"another checkout: its relay and this one by turns ({', '.join(RATIOS)}, or those of --only)",
+    )  # fmt: skip
+    parser.add_argument("--rounds", type=int, default=3, help="turns of each with --against (3)")
+    args = parser.parse_args(argv)
+    if args.list:
+        print("\n".join(f"{name:<16} {title}" for name, title in TITLES.items()))
+        return 0
+    if args.against and not (args.against / "relay" / "cli.py").is_file():
+        parser.error(f"{args.against} is no checkout of relay")
+    if args.out:
+        args.out.touch()  # it says at once where it cannot write, not after an hour
+    options = [*(["--quick"] if args.quick else []), *(["--dir", str(args.dir)] if args.dir else [])]
+    if args.against:
+        names = args.only or RATIOS
+        report = compared(names, args.against, args.rounds, lambda name, tree: measured(name, options, tree))
+    else:
+        report = together([measured(name, options) for name in args.only or TITLES])
+    told = json.dumps({"at": datetime.now(UTC).isoformat(timespec="seconds"), "quick": args.quick, **report})
+    if args.out:
+        args.out.write_text(told + "\n")
+    else:
+        print(told)
+    return 0
+
+
+def measured(name: str, options: Sequence[str], tree: Path = ROOT) -> Json:
+    """A benchmark's report, by the code in `tree`; without figures, and with the reason, where it failed."""
+    began = time.monotonic()
+    environment = {**os.environ, "PYTHONPATH": str(tree)}
+    with tempfile.TemporaryFile("w+") as said:
+        done = subprocess.run(
+            [sys.executable, "-m", f"scripts.bench.{name}", *options],
+            cwd=tree, env=environment, stdout=subprocess.PIPE, stderr=said, text=True, check=False,
+        )  # fmt: skip
+        said.seek(0)
+        last = ([line for line in said.read().splitlines() if line.strip()] or ["it said nothing"])[-1]
+    if done.returncode == 0:
+        report: Json = json.loads(done.stdout)
+    else:
+        absent = [{"name": name, "reason": last.removeprefix(f"{name}.py: error: ")}]
+        report = {"bench": name, "figures": [], "missed": [], "not_measured": absent}
+    goals = sum(len(figure["targets"]) for figure in report["figures"])
+    print(
+        f"{name}: {len(report['figures'])} figures, {goals} goals, {len(report['missed'])} missed, "
+        f"{len(report['not_measured'])} not measured; {time.monotonic() - began:.0f} s",
+        file=sys.stderr,
+        flush=True,
+    )
+    return report
+
+
+def together(reports: Sequence[Json]) -> Json:
+    """All in one, and the table of it on standard error."""
+    first = next((report["machine"] for report in reports if "machine" in report), None)
+    print(f"\n{heading(first)}" if first else "", file=sys.stderr)
+    goals = 0
+    for report in reports:
+        shown = [figure for figure in report["figures"] if figure["targets"] or figure["floor"]]
+        goals += sum(len(figure["targets"]) for figure in shown)
+        print(*[f"{report['bench']}:", *(f"  {line(figure)}" for figure in shown)], sep="\n", file=sys.stderr)
+        for absent in report["not_measured"]:
+            print(f"  {absent['name']}: not measured: {absent['reason']}", file=sys.stderr)
+    missed = [f"{report['bench']}: {name}" for report in reports for name in report["missed"]]
+    absent = [absent for report in reports for absent in report["not_measured"]]
+    told = f"{goals - len(missed)} goals met, {len(missed)} missed, {len(absent)} things not measured"
+    print(f"\n{told}", *(f"missed: {name}" for name in missed), sep="\n", file=sys.stderr)
+    return {
+        "machine": first,
+        "met": goals - len(missed),
+        "missed": missed,
+        "not_measured": absent,
+        "reports": reports,
+    }
+
+
+if __name__ == "__main__":
+    sys.exit(main())
