@@ -9,11 +9,10 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import structlog
 
-from relay.airspace.live.embedding import Position, cloud
 from relay.airspace.live.measure import LiveMeasure
 from relay.airspace.live.scanner import Scanner
 from relay.airspace.scan.symbol_hazards import SymbolFacts
@@ -23,6 +22,9 @@ from relay.code.read.extract import extract, unfit
 from relay.code.read.grammar import language_of
 from relay.code.service import GraphError, GraphService
 from relay.store.ports import Store
+
+if TYPE_CHECKING:
+    from relay.airspace.live.embedding import Position
 
 log = structlog.get_logger(__name__)
 #: Seconds that changes of the main checkout are gathered: a merge or a checkout writes many files.
@@ -102,6 +104,8 @@ class GraphKeeper:
 
     async def cloud(self) -> Mapping[str, Position]:
         """Where all files are; worked out once for each graph."""
+        from relay.airspace.live.embedding import cloud  # late: numpy
+
         adjacency = self._service.graph.adjacency()
         if self._cloud[0] is not adjacency:
             self._cloud = adjacency, await asyncio.to_thread(cloud, adjacency)

@@ -1,23 +1,26 @@
 """The live measuring: the warm scan, its graph and its coordinates, behind one face for the observer.
 
 Invariant: `scan` runs in a thread, one at a time; a graph that the event loop hands over meanwhile is taken in by the
-next scan.
+next scan. Only a room in which somebody has a working set loads numpy, and in that thread.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING
 
-from relay.airspace.live.embedding import Embedding
 from relay.airspace.live.picture import Picture
 from relay.airspace.pair_facts import Likeness
 from relay.airspace.profiles.calibrated import PROFILES
 from relay.airspace.profiles.formulas import Profile
-from relay.airspace.scan.scan import PairScan
 from relay.airspace.scan.symbol_hazards import SymbolFacts
 from relay.config.airspace import AirspaceSettings
 from relay.git.trial_merge import Merge
 from relay.model.working_set import Pair, WorkingSet
+
+if TYPE_CHECKING:
+    from relay.airspace.live.embedding import Embedding
+    from relay.airspace.scan.scan import PairScan
 
 #: Files whose imports may differ for a graph to be patched: beyond, building it anew is quicker.
 FEW = 100
@@ -31,8 +34,8 @@ class LiveMeasure:
 
     def __init__(self, settings: Callable[[], AirspaceSettings]) -> None:
         self._settings = settings
-        self._embedding = Embedding()
-        self._space = PairScan(floor=settings().floor)
+        self._embedding: Embedding | None = None
+        self._space: PairScan | None = None
         self._agents: set[str] = set()
         #: The graph as it is now, and as the scan has it.
         self._graph: Graph = ({}, None)
@@ -53,6 +56,10 @@ class LiveMeasure:
         merges: Mapping[Pair, Merge],
         words: Mapping[Pair, Likeness] | None = None,
     ) -> Picture:
+        if self._space is None and not sets:
+            return Picture()
+        from relay.airspace.live.embedding import Embedding
+
         space = self._ready()
         for working_set in sets:
             space.update(working_set)
@@ -61,13 +68,16 @@ class LiveMeasure:
             space.remove(gone)
         self._agents = agents
         links = space.scan(self.profile, merges, words).links
+        self._embedding = self._embedding or Embedding()
         placed = self._embedding.place(space.working_sets(), links, space.graph)
         return Picture({(link.a, link.b): link.assessment for link in links}, placed.positions, placed.files)
 
     def _ready(self) -> PairScan:
         """The scan over the graph as it is now; a new one for another floor."""
+        from relay.airspace.scan.scan import PairScan
+
         floor = self._settings().floor
-        if self._space.floor != floor:
+        if self._space is None or self._space.floor != floor:
             self._space, self._agents, self._scanned = PairScan(floor=floor), set(), ({}, None)
         before, self._scanned = self._scanned, self._graph
         if self._scanned is not before:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import contextlib
+import gc
 import os
 import subprocess
 import sys
@@ -12,6 +13,7 @@ import time
 from typing import TYPE_CHECKING
 
 from relay.app.runtime.daemon_requests import ask_daemon, state_of
+from relay.app.runtime.lean_imports import lean_imports
 from relay.base.files import open_regular
 from relay.base.terminal_text import fail
 from relay.config.command_line import command
@@ -42,8 +44,10 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _serve(settings: Settings, *, readable: bool) -> int:
-    from relay.app.daemon.daemon import CannotStart, Daemon
-    from relay.base import logging_setup
+    with lean_imports():
+        from relay.app.daemon.daemon import CannotStart, Daemon
+        from relay.base import logging_setup
+    gc.freeze()  # what was imported stays
 
     try:
         settings.runtime_dir.mkdir(mode=0o700, parents=True, exist_ok=True)

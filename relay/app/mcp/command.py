@@ -28,12 +28,13 @@ def main(words: list[str]) -> int:
         from relay.app.mcp.install import main as install
 
         return install(words[1:])
+    from relay.app.runtime.lean_imports import defer_models
     from relay.faces.mcp import stdio
 
     options = _parser().parse_args(words)  # before the claim: --help belongs on standard output
     wire = stdio.claim()
     _lean()
-    _deferred()
+    defer_models()
     gc.disable()  # what is imported stays: to look through it again and again takes a tenth of the start
     from relay.app.mcp.stdio_server import run
 
@@ -70,14 +71,6 @@ def _run(package: ModuleType, name: str) -> Any:
     del package.__getattr__
     spec.loader.exec_module(package)
     return getattr(package, name)
-
-
-def _deferred() -> None:
-    """Let each pydantic model be put together when it is first used (pydantic, "Configuration", `defer_build`): the
-    SDK declares some hundreds, for every version of the protocol, and a connection uses few of them."""
-    from pydantic import BaseModel
-
-    BaseModel.model_config["defer_build"] = True
 
 
 def _parser() -> argparse.ArgumentParser:

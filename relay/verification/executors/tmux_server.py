@@ -15,13 +15,14 @@ import time
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-import libtmux
 import psutil
-from libtmux.common import tmux_cmd
-from libtmux.exc import LibTmuxException
 
 from relay.checks.sandbox import tmux_sockets
+
+if TYPE_CHECKING:
+    from libtmux.common import tmux_cmd
 
 SESSION = "relay"
 #: The option of a window that says whose it is.
@@ -102,12 +103,17 @@ class TmuxServer:
         return list(listed.stdout) if listed.returncode == 0 else []
 
     def end(self) -> None:
-        """Close every window."""
+        """Close every window. Without a socket there is no server, and each start of a room asks for this."""
+        if not (tmux_sockets() / self.socket).exists():
+            return
         listed = self._tmux("list-windows", "-a", "-F", "#{window_id}")
         for window in listed.stdout if listed.returncode == 0 else ():
             self.close(window)
 
     def _tmux(self, *words: str) -> tmux_cmd:
+        import libtmux  # late: half as much as aiohttp, and few rooms have a policy that runs in tmux
+        from libtmux.exc import LibTmuxException
+
         try:
             return libtmux.Server(socket_name=self.socket, config_file=os.devnull).cmd(*words)
         except LibTmuxException as error:
