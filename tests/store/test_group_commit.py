@@ -16,7 +16,7 @@ from relay.log import events
 from relay.log.events import Lane, NewEvent
 from relay.log.verify import verify
 from relay.store.ports import AwaitedOutside, Queries, Tx, Work
-from relay.store.sqlite import group_commit
+from relay.store.sqlite import group_commit, writer_queue
 from relay.store.sqlite import store as sqlite_store
 from relay.store.sqlite.store import SqliteStore, open_store
 from relay.store.sqlite.writer_queue import GROUP
@@ -168,6 +168,37 @@ async def test_one_that_comes_alone_is_a_transaction_without_savepoint(store: Sq
     assert (alone[0], alone[-1], "SAVEPOINT" in alone) == ("BEGIN", "COMMIT", False)
     held = ["BEGIN", "COMMIT"]
     assert together == [*held, "BEGIN", *["SAVEPOINT", "RELEASE"] * 2, "COMMIT"]
+
+
+async def test_those_of_one_turn_of_the_loop_are_one_commit(store: SqliteStore) -> None:
+    before = commits(store)
+    found = await asyncio.gather(*(store.write(note("ann")) for _ in range(GROUP)))
+    assert [event.seq for event in found] == list(range(1, GROUP + 1)), "in the order of asking"
+    assert commits(store) == before + 1
+
+
+async def test_the_loop_waits_for_a_short_write_and_for_no_other(
+    store: SqliteStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    woken: list[Any] = []
+    loop = asyncio.get_running_loop()
+    safely = loop.call_soon_threadsafe
+    monkeypatch.setattr(loop, "call_soon_threadsafe", lambda *a: (woken.append(a), safely(*a))[1])
+
+    async def answered(wait_s: float, *, durable: bool = False) -> int:
+        """How many answers of ten writes came by waking the loop."""
+        monkeypatch.setattr(writer_queue, "LOOP_S", wait_s)
+        woken.clear()
+        for _ in range(10):
+            await store.write(note("ann"), durable=durable)
+        return sum(call[0] == store._writes._look_for_answers for call in woken)
+
+    assert await answered(60.0) <= 1, "the first may be in doubt: the one before it was not quick"
+    assert await answered(60.0, durable=True) == 10
+    await answered(0.0)
+    assert await answered(0.0) == 10, "it was not quick, so the next one is not waited for"
+    await answered(0.00005)  # each may be answered as the wait ends
+    assert len(await notes(store)) == 50
 
 
 async def test_a_group_has_a_bound_in_number_and_in_time(

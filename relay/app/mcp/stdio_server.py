@@ -309,9 +309,12 @@ class DatabaseRoom:
         return room
 
     async def _opened(self) -> OpenRoom:
+        opening = self._open()
+        if opening.done():
+            return opening.result()
         try:
             async with asyncio.timeout(OPEN_S):
-                return await asyncio.shield(self._open())
+                return await asyncio.shield(opening)
         except TimeoutError:
             message = "The database cannot be opened now: it is busy."
             raise Refusal(message, "Try again in a moment.", Fault.BUSY) from None

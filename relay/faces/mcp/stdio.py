@@ -20,6 +20,7 @@ import contextlib
 import json
 import os
 import queue
+import select
 import sys
 import threading
 from collections.abc import Callable, Coroutine
@@ -237,10 +238,15 @@ def error_line(code: int, message: str, id: str | int | None = None) -> dict[str
 
 
 class _Output:
-    """Writes lines to the client in a thread, so a client that does not read blocks nobody else."""
+    """Writes lines to the client: a short one at once while there is room for it, and else in a thread, so that a
+    client that does not read blocks nobody else."""
 
     def __init__(self, writing: int) -> None:
         self._writing = writing
+        self._room = select.poll()
+        self._room.register(writing, select.POLLOUT)
+        # Lines that the thread has not written yet: none overtakes another.
+        self._in_thread = 0
         self._lines: queue.SimpleQueue[tuple[bytes, asyncio.Future[None]] | None] = queue.SimpleQueue()
         self._loop = asyncio.get_running_loop()
         self._thread = threading.Thread(target=self._run, name="mcp-out", daemon=True)
@@ -248,8 +254,15 @@ class _Output:
 
     async def put(self, line: bytes) -> None:
         """Write a line. Raises OSError when nobody reads."""
+        left = line + b"\n"
+        # A pipe that is ready takes so many bytes without a wait (pipe(7), "PIPE_BUF"), and a socket takes more.
+        if len(left) <= select.PIPE_BUF and not self._in_thread and self._room.poll(0):
+            left = left[os.write(self._writing, left) :]
+        if not left:
+            return
         done: asyncio.Future[None] = self._loop.create_future()
-        self._lines.put((line + b"\n", done))
+        self._in_thread += 1
+        self._lines.put((left, done))
         await done
 
     def close(self) -> None:
@@ -266,13 +279,13 @@ class _Output:
             except OSError as failed:
                 error = failed
             with contextlib.suppress(RuntimeError):
-                self._loop.call_soon_threadsafe(_settle, done, error)
+                self._loop.call_soon_threadsafe(self._settle, done, error)
 
-
-def _settle(done: asyncio.Future[None], error: OSError | None) -> None:
-    if done.done():
-        return
-    if error is None:
-        done.set_result(None)
-    else:
-        done.set_exception(error)
+    def _settle(self, done: asyncio.Future[None], error: OSError | None) -> None:
+        self._in_thread -= 1
+        if done.done():
+            return
+        if error is None:
+            done.set_result(None)
+        else:
+            done.set_exception(error)
