@@ -16,6 +16,7 @@ FOLDER = Path(__file__).resolve().parents[2] / "docs" / "figures"
 TITLES = {
     "log": "The log",
     "room": "The room",
+    "delivery_ratio": "Delivery, beside a bare broadcast",
     "coordination": "Locks, work and memory",
     "doors_ratio": "Locks over HTTP and MCP, beside a bare server",
     "airspace": "The airspace",
@@ -30,6 +31,7 @@ TITLES = {
     "fleet": "A fleet",
     "airspace_view": "The page",
     "timeline_view": "The page's timeline",
+    "room_view": "The page's first load and its room",
 }
 ABOUT = """# Figures
 

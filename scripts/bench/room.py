@@ -90,7 +90,7 @@ def busy_room(folder: Path, quick: bool) -> Iterator[Figure]:
             limits=at_most(p95=30),
             note="the target is taken at p95; the agent is bash, whose own start is in it",
         )
-        asyncio.run(_ask(daemon, "/api/agents/PROBE/pause", {}))
+        asyncio.run(ask(daemon, "/api/agents/PROBE/pause", {}))
         clients, rate, seconds = (5, 20, 1) if quick else (200, 50, 30)
         acks, took, share = delivered(daemon, clients, rate, seconds)
         yield spread(
@@ -119,7 +119,7 @@ def called(daemon: Daemon, number: int) -> float:
     return float(started.read_text().split()[number]) - at
 
 
-async def _ask(daemon: Daemon, path: str, body: dict[str, Any]) -> None:
+async def ask(daemon: Daemon, path: str, body: dict[str, Any]) -> None:
     async with (
         aiohttp.ClientSession(headers={"X-API-Key": daemon.token}) as session,
         session.post(f"http://127.0.0.1:{daemon.port}{path}", json=body) as answer,

@@ -19,6 +19,7 @@ NAMES = {
                  "crowd of 40: full scan, seed", "room: positions, first"],
     "room": ["first import", "ready", "idle processor time", "append of a hard mention", "post to delivered",
              "burst ingest"],
+    "delivery_ratio": ["post to delivered", "post to delivered, times the bare broadcast, p50", "a bare broadcast"],
     "coordination": ["acquire + release, SQLite, one caller", "acquire + release, SQLite, raw",
                      "acquire + release, SQLite, 8 callers", "acquire + release, SQLite, the best",
                      "claims, SQLite, behind none", "HTTP acquire", "MCP acquire", "relay mcp, start", "recall",
@@ -85,7 +86,7 @@ def test_the_page_of_figures_is_what_the_reports_say() -> None:
 
 
 #: Benchmarks that also need a browser's driver.
-VIEWS = ("airspace_view", "timeline_view")
+VIEWS = ("airspace_view", "room_view", "timeline_view")
 
 
 def test_a_benchmark_needs_no_more_than_the_room_does() -> None:
