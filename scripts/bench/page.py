@@ -32,6 +32,7 @@ TITLES = {
     "fleet": "A fleet",
     "airspace_view": "The page",
     "timeline_view": "The page's timeline",
+    "room_view": "The page's first load and its room",
 }
 ABOUT = """# Figures
 

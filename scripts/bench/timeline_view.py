@@ -74,7 +74,7 @@ def script_of_frames(trace: bytes) -> list[float]:
 
 
 async def traced(browser: Browser, page: Page, act: Act) -> list[float]:
-    await browser.start_tracing(page=page, categories=["devtools.timeline", "v8", "toplevel"])
+    await browser.start_tracing(page=page, categories=["devtools.timeline", "v8"])
     await act(page)
     await page.wait_for_timeout(400)
     return script_of_frames(await browser.stop_tracing())

@@ -149,7 +149,7 @@ def test_the_page_of_figures_is_what_the_reports_say() -> None:
 
 
 #: Benchmarks that also need a browser's driver.
-VIEWS = ("airspace_view", "timeline_view")
+VIEWS = ("airspace_view", "room_view", "timeline_view")
 
 
 def test_a_benchmark_needs_no_more_than_the_room_does() -> None:

@@ -1,7 +1,8 @@
 """The page's files: what the builder put into `relay/faces/static`.
 
 Invariants: only files that a look into the folder found are served, so no path leads out of it; files whose
-name holds a digest of their content are kept by browsers for ever, the others are asked for each time.
+name holds a digest of their content are kept by browsers for ever, the others are asked for each time. The builder
+left each file compressed beside it (`NAME.br`, `NAME.gz`): `FileResponse` sends what the browser takes of these.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ _NOT_BUILT = """<!doctype html>
 """
 #: Seconds between two looks for files that are not there: anybody may ask for such.
 LOOK_AGAIN_S = 1.0
+_COMPRESSED = (".br", ".gz")
 _FOR_EVER = "public, max-age=31536000, immutable"
 
 
@@ -41,7 +43,7 @@ class PageFiles:
         self._found = {
             file.relative_to(self._folder).as_posix(): file
             for file in self._folder.rglob("*")
-            if file.is_file() and not file.is_symlink()
+            if file.is_file() and not file.is_symlink() and file.suffix not in _COMPRESSED
         }
 
     def top_level(self) -> list[str]:

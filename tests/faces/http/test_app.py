@@ -338,6 +338,33 @@ async def test_the_built_pages_files_and_how_long_they_are_kept(tmp_path: Path) 
                 assert "root:" not in await response.text()
 
 
+async def test_the_page_and_its_first_data_are_sent_compressed_to_who_takes_that(tmp_path: Path) -> None:
+    static = tmp_path / "static"
+    (static / "assets").mkdir(parents=True)
+    (static / "assets" / "main.js").write_text("plain")
+    (static / "assets" / "main.js.br").write_bytes(b"brotli")
+    (static / "assets" / "main.js.gz").write_bytes(b"gzipped")
+    async with house(tmp_path) as home:
+        for takes, packed, text in [
+            ("gzip, deflate, br", "br", b"brotli"),
+            ("gzip", "gzip", b"gzipped"),
+            ("identity", None, b"plain"),
+        ]:
+            headers = {"Accept-Encoding": takes}
+            async with home.client.get("/assets/main.js", headers=headers, auto_decompress=False) as response:
+                assert response.headers.get("Content-Encoding") == packed
+                assert await response.read() == text
+                assert response.content_type.endswith("javascript")
+        async with home.client.get("/assets/main.js.br") as response:
+            assert response.status == 404
+        for takes, packed in [("gzip", "gzip"), ("identity", None)]:
+            headers = {"Accept-Encoding": takes, "X-API-Key": home.token}
+            for path in ("/api/state", "/api/transcript", "/api/queue"):
+                async with home.client.get(path, headers=headers) as response:
+                    assert response.headers.get("Content-Encoding") == packed
+                    assert isinstance(await response.json(), dict)
+
+
 async def test_one_credential_may_ask_so_much(tmp_path: Path) -> None:
     async with house(tmp_path, limits=Limits(requests=Rate(per_s=0.001, burst=3))) as home:
         answers = [await home.ask("GET", "/api/tasks") for _ in range(4)]

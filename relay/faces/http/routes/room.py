@@ -91,7 +91,7 @@ class RoomRoutes:
         return web.Response(body=generate_latest(self._metrics), headers={"Content-Type": kind})
 
     async def state(self, _request: web.Request) -> web.Response:
-        return answer(await self._room.status.as_json())
+        return _packed(await self._room.status.as_json())
 
     async def transcript(self, request: web.Request) -> web.Response:
         query = Query(request, "after", "before", "around", "limit")
@@ -110,7 +110,7 @@ class RoomRoutes:
             "next": str(page.next),
             "more": page.more,
         }
-        return answer(shown if around is None else {**shown, "more_after": page.more_after})
+        return _packed(shown if around is None else {**shown, "more_after": page.more_after})
 
     async def search(self, request: web.Request) -> web.Response:
         query = Query(request, "q", "limit")
@@ -133,7 +133,7 @@ class RoomRoutes:
             )
         limit = query.whole("limit", 200, high=1000)
         jobs = await self._room.reader.jobs(state=state, messages=messages, limit=limit)
-        return answer({"jobs": [job.as_json() for job in jobs]})
+        return _packed({"jobs": [job.as_json() for job in jobs]})
 
     async def tasks(self, request: web.Request) -> web.Response:
         status = Query(request, "status").text("status")
@@ -234,6 +234,13 @@ class RoomRoutes:
             return answer(done.as_json())
 
         return handle
+
+
+def _packed(data: Json) -> web.Response:
+    """`data` as JSON, compressed for who takes that: what a page loads at its start, and no answer with a secret."""
+    response = answer(data)
+    response.enable_compression()
+    return response
 
 
 def entry_json(message: Message, **more: Any) -> Json:
