@@ -41,6 +41,12 @@ SELECT parent FROM children ORDER BY parent
 """
 
 
+@pytest.fixture(autouse=True)
+def time_enough(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A group ends by its number, however slow the machine is just now."""
+    monkeypatch.setattr(group_commit, "GROUP_S", 60.0)
+
+
 @pytest.fixture
 async def store(tmp_path: Path) -> AsyncIterator[SqliteStore]:
     opened = await open_store(tmp_path / "events.db", [events.FOLDER])
@@ -125,7 +131,6 @@ async def test_those_that_waited_are_one_commit_and_one_that_fails_fails_alone(
     woken: list[Any] = []
     loop = asyncio.get_running_loop()
     safely = loop.call_soon_threadsafe
-    monkeypatch.setattr(group_commit, "GROUP_S", 60.0)  # however slow the machine is just now
     # The look at the log for other processes' events notifies too; it finds nothing new here.
     monkeypatch.setattr(sqlite_store, "_news", lambda _connection, last, pos, _known: (last, pos, set()))
     await store.read(lambda tx: tx.one(q.children))  # a look that has begun ends
@@ -170,10 +175,7 @@ async def test_one_that_comes_alone_is_a_transaction_without_savepoint(store: Sq
     assert together == [*held, "BEGIN", *["SAVEPOINT", "RELEASE"] * 2, "COMMIT"]
 
 
-async def test_those_of_one_turn_of_the_loop_are_one_commit(
-    store: SqliteStore, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(group_commit, "GROUP_S", 60.0)  # however loaded the machine is
+async def test_those_of_one_turn_of_the_loop_are_one_commit(store: SqliteStore) -> None:
     before = commits(store)
     found = await asyncio.gather(*(store.write(note("ann")) for _ in range(GROUP)))
     assert [event.seq for event in found] == list(range(1, GROUP + 1)), "in the order of asking"
