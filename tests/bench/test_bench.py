@@ -39,6 +39,8 @@ NAMES = {
                 "10 changesets at once: passed"],
     "fleet": ["messages, 1 member", "lock pairs, 2 members", "claims, 2 members", "idle, the server for each member",
               "an entry of one member at another", "another member leads", "a new member has"],
+    "long_life": ["the room is made", "the database, a post", "ready", "the last 100 entries", "100 older entries",
+                  "search", "recall", "verify", "the transcript's archive", "archive of half a year of events"],
     "guard": ["python, with nothing", "guard hook, as the presets", "guard hook, with no room"],
     "webhook": ["webhook to queued, SQLite", "webhook that came before, SQLite", "webhook to queued, PostgreSQL"],
 }  # fmt: skip
