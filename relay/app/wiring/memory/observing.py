@@ -53,8 +53,9 @@ class ObservedMemories:
             memory = observed(event, await self._given(tx, event))
             if memory is not None:
                 await keep(tx, memory, counts)
-        async with tx.as_room():
-            await counts.write(tx)
+        if counts.changes:
+            async with tx.as_room():
+                await counts.write(tx)
 
     async def _given(self, tx: Tx, event: Event) -> Sequence[str]:
         """The texts that the author of a message was given until then."""
