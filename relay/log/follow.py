@@ -12,7 +12,7 @@ import time
 from collections.abc import AsyncIterator, Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import structlog
 
@@ -39,6 +39,13 @@ class Follower(Protocol):
     emits: frozenset[str]
 
     async def apply(self, tx: Tx, event: Event) -> None: ...
+
+
+@runtime_checkable
+class BatchFollower(Follower, Protocol):
+    """One that takes the events of a transaction together, for less than one by one."""
+
+    async def apply_all(self, tx: Tx, new: Sequence[Event]) -> None: ...
 
 
 async def tail(
@@ -141,7 +148,8 @@ async def drop_cursor(tx: Tx, follower: Follower) -> None:
 async def step(store: Store, follower: Follower, *, batch: int = 200) -> Progress:
     """Apply the next events, with the cursor in the same transaction; a new one begins after `STEP_S`.
 
-    When one fails, those before it are committed on their own and the failing one is returned.
+    When one fails, those before it are committed on their own and the failing one is returned. Where they are taken
+    together and that fails, they are taken one by one, which shows whose fault it was.
     """
     wanted = sorted(follower.reads)
 
@@ -150,8 +158,19 @@ async def step(store: Store, follower: Follower, *, batch: int = 200) -> Progres
         cursor = row["pos"] if row else 0
         return cursor, await events.read_after(tx, cursor, types=wanted, limit=batch)
 
+    async def together(tx: Tx) -> None:
+        assert isinstance(follower, BatchFollower)
+        await follower.apply_all(tx, new)
+        await tx.execute(Q.put_follower, name=follower.name, pos=new[-1].pos)
+
     cursor, new = await store.read(read)
     done = 0
+    if isinstance(follower, BatchFollower) and len(new) > 1:
+        try:
+            await store.write(together)
+            return Progress(new[-1].pos, len(new))
+        except Exception:
+            log.debug("events are taken one by one", follower=follower.name, exc_info=True)
     while done < len(new):
         group = new[done:]
 

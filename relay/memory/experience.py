@@ -123,7 +123,9 @@ class Experience:
     def columns(self) -> dict[str, Any]:
         """The values of the table's columns."""
         lists = {"details": self.details, "lessons": self.lessons, "tags": self.tags}
-        encoded = {name: json.dumps(value, ensure_ascii=False) for name, value in lists.items()}
+        encoded = {
+            name: json.dumps(value, ensure_ascii=False) if value else "[]" for name, value in lists.items()
+        }
         return encoded | {"event_type": self.event_type, "summary": self.summary, "outcome": self.outcome}
 
     @classmethod

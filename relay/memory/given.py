@@ -21,14 +21,13 @@ from relay.memory.found import is_unverified
 from relay.memory.knowledge import queries as knowledge
 from relay.memory.knowledge.entry import Standing
 from relay.memory.knowledge.forgetting import is_forgotten
+from relay.memory.knowledge.quotable import turns_of
 from relay.memory.knowledge.service import ended_by, ended_events
 from relay.model import references
 from relay.store.ports import Queries, Row, Tx
 
 Q = Queries(Path(__file__).parent)
 TURN_ENDED = "turn.ended"
-#: Turns of one conversation that are looked at for what it was given: the latest.
-MOST_TURNS = 500
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,13 +46,8 @@ class GivenMemory:
 async def in_conversation(tx: Tx, lane: Lane, *, but: Collection[str] = ()) -> tuple[set[str], set[str]]:
     """The ids of what this conversation was given so far, and of the messages that it was asked; not by turns that
     were asked by one of the messages `but`: earlier attempts at the same."""
-    turns = await events.turns_of_lane(tx, lane, limit=MOST_TURNS)
-    asked = [turn.inputs or {} for turn in turns]
-    others = [inputs for inputs in asked if not set(but) & set(inputs.get("messages", ()))]
-    memories, messages = (
-        {id for inputs in others for id in inputs.get(name, ())} for name in ("memories", "messages")
-    )
-    return memories, messages
+    others = [turn for turn in await turns_of(tx, lane) if set(but).isdisjoint(turn[1])]
+    return {id for given, _ in others for id in given}, {id for _, asked in others for id in asked}
 
 
 async def is_answer_in(tx: Tx, event_id: str, lane: Lane) -> bool:

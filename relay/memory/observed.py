@@ -278,4 +278,4 @@ def _told(text: str, decision: str) -> tuple[str, tuple[Any, ...]]:
 
 
 def _new(event: Event, experience: Experience, author: str) -> NewMemory:
-    return NewMemory(experience, author, event.session, parse_iso(event.at), event_id=event.id)
+    return NewMemory(experience, author, event.session, parse_iso(event.at), event_id=event.id, observed=True)

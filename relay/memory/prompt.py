@@ -145,6 +145,8 @@ def without_quotes(text: str, given: Iterable[str] = ()) -> str:
     kept = _LINE.sub("", text.replace(HEADER, ""))
     kept = "\n".join(line for line in kept.split("\n") if not line.strip(" >*_`").startswith("[MEMORY]"))
     runs = {run for said in given for line in lines(said) for run in _runs(line)}
+    if not runs:
+        return kept.strip()
     spans = [word.span() for word in _WORDS.finditer(kept)]
     words = [kept[start:end].casefold() for start, end in spans]
     quoted = [False] * len(words)

@@ -30,6 +30,7 @@ TITLES = {
     "webhook": "Webhooks",
     "landing": "Landing",
     "fleet": "A fleet",
+    "long_life": "A long life",
     "airspace_view": "The page",
     "timeline_view": "The page's timeline",
     "room_view": "The page's first load and its room",

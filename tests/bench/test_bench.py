@@ -46,6 +46,8 @@ NAMES = {
     "guard": ["guard hook, as the presets", "git's hook for a commit, by a running room, processor time",
               "guard hook, with no room"],
     "commands": ["relay locks, processor time", "relay memory recall", "relay verify, processor time"],
+    "long_life": ["the room is made", "the database, a post", "ready", "the last 100 entries", "100 older entries",
+                  "search", "recall", "verify", "the transcript's archive", "archive of half a year of events"],
     "webhook": ["webhook to queued, SQLite", "webhook that came before, SQLite", "webhook to queued, PostgreSQL"],
 }  # fmt: skip
 

@@ -1,7 +1,8 @@
 """How a memory is kept: one function, whoever remembers (an agent's call, the room itself, an import).
 
 Invariants:
-- a memory, its words, their counts and its event commit together;
+- a memory, its words, their counts and its event commit together. What the room observes has an event of its own only
+  where it joins a memory that was there: else the event that it is made from says all of it, its id too (`_id`);
 - the same agent, event type and summary (NFC, exactly) within `MERGE_S` is one memory, however many write at once:
   the look and the write are one transaction, and the hour goes by when it happened (`at`), not by when it was told;
 - an event is made into one memory, and a key is imported once, also when that memory was merged or forgotten since;
@@ -13,6 +14,7 @@ Everything here runs in the caller's transaction. (004, "Episodic Memory".)
 from __future__ import annotations
 
 import json
+import uuid
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -43,7 +45,8 @@ MERGE_S = 3600.0
 class NewMemory:
     """What is to be kept: an experience of `agent` in `session`, which happened `at` (Unix seconds).
 
-    `event_id`: the event that the room makes it from. `key`: what an import names it by; `imported_by`: who imports.
+    `event_id`: the event that it is made from; `observed`: by the room itself, on nobody's order. `key`: what an
+    import names it by; `imported_by`: who imports.
     What the room observes and what is imported are turns of a conversation, their session: those directly before and
     behind one are its neighbours. What an agent remembers by itself stands alone, and so does what has no session.
     """
@@ -53,6 +56,7 @@ class NewMemory:
     session: str
     at: float
     event_id: str | None = None
+    observed: bool = False
     key: str | None = None
     imported_by: str | None = None
 
@@ -86,11 +90,13 @@ async def keep(tx: Tx, new: NewMemory, counts: WordCounts | None = None) -> Kept
     told = new.experience.masked()
     row, whole = await _alike(tx, new, told)
     if row is None:
-        id_, number = str(uuid_utils.uuid7()), await events.next_number(tx, "memory")
+        id_, number = _id(new), await events.next_number(tx, "memory")
     else:
         id_, number = row["id"], row["number"]
-    merged = row is not None
-    event = await events.append(tx, _event(new, told, id_, number, merged))
+    merged, event_id = row is not None, new.event_id
+    if merged or not new.observed:
+        event = await events.append(tx, _event(new, told, id_, number, merged))
+        event_id = event_id or event.id
     columns = whole.columns()
     gathered = counts or new_counts()
     async with tx.as_room():
@@ -102,7 +108,7 @@ async def keep(tx: Tx, new: NewMemory, counts: WordCounts | None = None) -> Kept
                 agent=new.agent,
                 session=new.session,
                 at=new.at,
-                event_id=new.event_id or event.id,
+                event_id=event_id,
                 imported_by=new.imported_by,
                 **columns,
             )
@@ -171,6 +177,13 @@ async def _alike(tx: Tx, new: NewMemory, told: Experience) -> tuple[Row | None, 
         return None, told  # nobody's word makes a proven one unverified, nor is it proven by that
     whole = there.joined(told)
     return (None, told) if whole.bytes() > MOST_JOINED else (row, whole)
+
+
+def _id(new: NewMemory) -> str:
+    """The id of a new memory. Of what the room observes it is a function of the event."""
+    if new.observed and new.event_id is not None:
+        return str(uuid.UUID(new.event_id[:32], version=5))
+    return str(uuid_utils.uuid7())
 
 
 def _event(new: NewMemory, told: Experience, id_: str, number: int, merged: bool) -> NewEvent:

@@ -21,7 +21,6 @@ from pathlib import Path
 import structlog
 
 from relay.memory.embedding import EmbeddingModel, NoVectorsError, embed, load
-from relay.memory.episodic.keeping import REMEMBERED
 from relay.memory.experience import Experience
 from relay.memory.ranking.nearest import Near, NearestVectors
 from relay.store.ports import Queries, Row, Store, Tx
@@ -53,7 +52,8 @@ class Vectors:
 
     async def run(self) -> None:
         """Make the vectors that are missing, for ever. Without a model it waits for one."""
-        with contextlib.closing(self._store.wakeup([REMEMBERED])) as wakeup:
+        # By any commit: what the room observes is kept without an event of its own.
+        with contextlib.closing(self._store.wakeup()) as wakeup:
             while True:
                 model = self._model()
                 if model.name and not await self.make(model):

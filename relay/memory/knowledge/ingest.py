@@ -110,6 +110,9 @@ class KnowledgeFollower:
     async def apply(self, tx: Tx, event: Event) -> None:
         await ingest(tx, [event])
 
+    async def apply_all(self, tx: Tx, new: Sequence[Event]) -> None:
+        await ingest(tx, new)
+
 
 async def ingest(tx: Tx, new: Sequence[Event]) -> int:
     """Put what these events say into the tables, in their order; gives the number of entries."""

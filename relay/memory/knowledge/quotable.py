@@ -14,7 +14,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from relay.log import events
-from relay.log.encoding import dumps
+from relay.log.encoding import dumps, loads
 from relay.log.events import Event, Lane
 from relay.memory.knowledge import visibility
 from relay.store.ports import Queries, Row, Tx
@@ -28,17 +28,27 @@ MOST_TURNS, MOST_TELLINGS = 500, 1000
 async def texts_by(tx: Tx, message: Event) -> list[str]:
     """What the author of a message (`message.posted`) may quote of what it was given until then, forgotten or not."""
     lane = Lane(message.session, message.lane)
-    turns = await events.turns_of_lane(tx, lane, limit=MOST_TURNS, before=message.seq)
-    named = [id for turn in reversed(turns) for id in (turn.inputs or {}).get("memories", ())]
+    turns = await turns_of(tx, lane, before=message.seq)
+    named = {id for given, _ in turns for id in given}
     if not named:
         return []
-    ids = dumps(list(dict.fromkeys(named)))
+    ids = dumps(sorted(named))
     texts: list[str] = []
     for row in await tx.all(Q.memories_of_ids, ids=ids):
         texts += [row["summary"], *await _lessons_by(tx, row, message)]
     for entry in await tx.all(visibility.Q.entry_of_ids, ids=ids):
         texts += filter(None, (entry["content"], entry["rationale"]))
     return texts
+
+
+async def turns_of(
+    tx: Tx, lane: Lane, *, before: int = events.SEQUENCES
+) -> list[tuple[list[str], list[str]]]:
+    """Of the turns of a conversation that began at a sequence number below `before`, the newest first: the ids of the
+    memories that it was given, and of the messages that it was asked."""
+    where = {"session": lane.session, "lane": lane.name, "before": before}
+    rows = await tx.all(Q.inputs_of_turns, limit=MOST_TURNS, **where)
+    return [(loads(row["memories"] or "[]"), loads(row["messages"] or "[]")) for row in rows]
 
 
 async def _lessons_by(tx: Tx, memory: Row, message: Event) -> list[str]:

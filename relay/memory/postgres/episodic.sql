@@ -46,6 +46,11 @@ near AS (
 SELECT w.number, w.agent_id, w.session_id, w.at, w.outcome, w.useful, w.useless, w.summary_count, w.body_count
 FROM near JOIN memory_episodic_words w ON w.number = near.number
 
+-- What the turns of a conversation were given and asked, the newest first.
+-- name: inputs_of_turns
+SELECT CAST(inputs AS json)->>'memories' AS memories, CAST(inputs AS json)->>'messages' AS messages FROM events
+WHERE session = :session AND lane = :lane AND seq < :before AND type = 'turn.started' ORDER BY seq DESC LIMIT :limit
+
 -- name: memories_of_ids
 SELECT m.* FROM jsonb_array_elements_text(CAST(:ids AS jsonb)) i (value) JOIN memory_episodic m ON m.id = i.value ORDER BY m.number
 

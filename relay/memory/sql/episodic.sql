@@ -1,10 +1,12 @@
+-- Without `|| ''` SQLite would put the text in the place of what is indexed, and find no index.
 -- Of the same sayer: an import joins no memory that its agent, or another importer, has told.
 -- name: alike
 SELECT * FROM memory_episodic
-WHERE agent_id = :agent AND event_type = :event_type AND summary = :summary
+WHERE agent_id = :agent AND length(summary) = length(CAST(:summary AS text))
+  AND substr(summary, 1, 16) = substr(CAST(:summary AS text), 1, 16) AND event_type = :event_type AND summary || '' = :summary
   AND COALESCE(imported_by, agent_id) = CAST(:sayer AS text) AND updated_at > :since
   AND created_at < :until AND forgotten_at IS NULL
-ORDER BY updated_at DESC LIMIT 1
+ORDER BY updated_at DESC, number DESC LIMIT 1
 
 -- name: put_memory
 INSERT INTO memory_episodic (number, id, agent_id, session_id, event_type, summary, details, outcome, lessons, tags,

@@ -19,9 +19,10 @@ from relay.config.settings import LiveSettings
 from relay.log import events, follow
 from relay.log.events import Event
 from relay.memory.episodic.indexing import index_the_rest
-from relay.memory.episodic.keeping import REMEMBERED, keep
+from relay.memory.episodic.keeping import REMEMBERED, keep, new_counts
 from relay.memory.knowledge.quotable import texts_by
 from relay.memory.observed import POSTED, READS, observed
+from relay.model import Kind
 from relay.store.ports import Store, Tx
 
 log = structlog.get_logger(__name__)
@@ -42,16 +43,25 @@ class ObservedMemories:
         self._settings = settings
 
     async def apply(self, tx: Tx, event: Event) -> None:
+        await self.apply_all(tx, [event])
+
+    async def apply_all(self, tx: Tx, new: Sequence[Event]) -> None:
         if not self._settings.current.memory.observe:
             return
-        new = observed(event, await self._given(tx, event))
-        if new is not None:
-            await keep(tx, new)
+        counts = new_counts()
+        for event in new:
+            memory = observed(event, await self._given(tx, event))
+            if memory is not None:
+                await keep(tx, memory, counts)
+        if counts.changes:
+            async with tx.as_room():
+                await counts.write(tx)
 
     async def _given(self, tx: Tx, event: Event) -> Sequence[str]:
         """The texts that the author of a message was given until then."""
-        message = (event.outputs or {}).get("message") or {}
-        if event.type != POSTED or message["kind"] != "agent":
+        if event.type != POSTED or event.role == Kind.HUMAN:
+            return ()
+        if event.outputs["message"]["kind"] != Kind.AGENT:
             return ()
         return await texts_by(tx, event)
 

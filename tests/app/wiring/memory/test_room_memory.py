@@ -3,6 +3,7 @@ from __future__ import annotations
 import asyncio
 import json
 import re
+from collections import Counter
 from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -19,6 +20,7 @@ from relay.log import follow
 from relay.log.events import Event, Lane
 from relay.log.verify import verify
 from relay.memory import given
+from relay.memory.episodic import keeping
 from relay.memory.episodic.forgetting import forget
 from relay.memory.episodic.keeping import NewMemory, keep
 from relay.memory.experience import Experience
@@ -30,6 +32,7 @@ from relay.memory.knowledge.line_forms import Statement
 from relay.memory.knowledge.quotable import texts_by
 from relay.memory.knowledge.recording import record
 from relay.memory.prompt import HEADER, Quote
+from relay.memory.ranking.counts import TEXTS, counts_of
 from relay.memory.working import WorkingMemory
 from relay.model import Caller, EndPart, FailureClass, Kind, Message, Part, TextPart, Turn
 from relay.room.dispatch.running import TurnHooks
@@ -92,7 +95,12 @@ class Remembering:
             pass
 
     async def remembered(self) -> list[dict[str, Any]]:
-        return [event.outputs["memory"] for event in await all_events(self.store, "memory.remembered")]
+        rows = await self.store.read(lambda tx: tx.all(keeping.Q.newest_memories, limit=100))
+        lists = ("details", "lessons", "tags")
+        return [
+            {**row, **{name: json.loads(row[name]) for name in lists}}
+            for row in sorted(rows, key=lambda row: int(row["number"]))
+        ]
 
 
 @pytest.fixture
@@ -109,10 +117,39 @@ async def test_the_room_remembers_what_is_said_once(room: Remembering) -> None:
     await room.follow()
     (memory,) = await room.remembered()
     assert (memory["summary"], memory["agent_id"], memory["session_id"]) == (LESSON, "ann", "room")
-    (event,) = await all_events(room.store, "memory.remembered")
     (posted, _) = await all_events(room.store, "message.posted")
-    assert list(event.parents) == [posted.id] == [memory["event_id"]]
+    assert posted.id == memory["event_id"]
     assert posted.outputs["message"]["id"] == message.id
+    assert await all_events(room.store, "memory.remembered") == [], "the message's event says it"
+
+
+async def test_what_is_said_again_has_an_event_that_names_it(room: Remembering) -> None:
+    """So that all of it is forgotten together."""
+    for at in (1.0, 2.0):
+        await post(room.store, LESSON, at)
+        await room.follow()
+    (memory,) = await room.remembered()
+    (event,) = await all_events(room.store, "memory.remembered")
+    first, again = (posted.id for posted in await all_events(room.store, "message.posted"))
+    assert (memory["event_id"], list(event.parents)) == (first, [again])
+    ann = Caller("ann", "room", person=True)
+    await room.store.write(lambda tx: forget(tx, ann, "r1"))
+    (forgotten,) = await all_events(room.store, "memory.forgotten")
+    assert forgotten.outputs["memory"]["event_ids"] == sorted([first, again])
+
+
+async def test_what_is_taken_in_together_is_as_one_by_one(store: Store, settings: LiveSettings) -> None:
+    room = Remembering(store, settings)
+    await room.begin()
+    said = [f"lesson {at % 5} about the scheduler of part {at % 7}" for at in range(20)]
+    for at, text in enumerate(said):
+        await post(store, text, float(at))
+        if at >= len(said) // 2:
+            await room.follow()
+    kept = {memory["summary"]: memory["merged"] for memory in await room.remembered()}
+    assert kept == Counter(said)
+    counted = await store.read(lambda tx: counts_of(tx, keeping.KIND, ["lesson", "schedul", "part"]))
+    assert [counted[word] for word in ("lesson", "schedul", "part", TEXTS)] == [len(kept)] * 4
 
 
 async def test_keys_and_tokens_are_masked(room: Remembering) -> None:
