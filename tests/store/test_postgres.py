@@ -565,6 +565,29 @@ async def test_a_cancelled_write_leaves_nothing_and_the_lock_free(opened: Open) 
         assert (await store.write(note)).seq == 1
 
 
+async def test_a_connection_goes_to_who_waits_for_it_and_is_else_used_again(opened: Open) -> None:
+    connections = (await opened(connections=1))._open
+    lent, short = connections.lent, connections.short
+    used: list[int] = []
+
+    async def use() -> None:
+        async with lent(short) as connection:
+            used.append(connection.get_server_pid())
+            await asyncio.sleep(0)
+
+    await use()
+    await asyncio.gather(*(use() for _ in range(5)))
+    assert len(used) == 6 and len(set(used)) == 1, "one after the other, on the only one"
+    async with lent(short) as connection:
+        await connection.close()
+    with pytest.raises(ValueError, match="mine"):
+        async with lent(short) as connection:
+            await connection.execute("BEGIN")
+            raise ValueError("mine")
+    await use()
+    assert len(set(used)) == 2, "a closed one is replaced"
+
+
 async def test_a_single_read_that_is_cancelled_between_prepare_and_fetch_leaves_no_transaction(
     opened: Open, monkeypatch: pytest.MonkeyPatch
 ) -> None:
