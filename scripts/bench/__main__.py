@@ -48,7 +48,10 @@ def main(argv: Sequence[str] | None = None) -> int:
         parser.error(f"{args.against} is no checkout of relay")
     if args.out:
         args.out.touch()  # it says at once where it cannot write, not after an hour
-    options = [*(["--quick"] if args.quick else []), *(["--dir", str(args.dir)] if args.dir else [])]
+    options = [
+        *(["--quick"] if args.quick else []),
+        *(["--dir", str(args.dir.absolute())] if args.dir else []),
+    ]
     if args.against:
         names = args.only or RATIOS
         report = compared(names, args.against, args.rounds, lambda name, tree: measured(name, options, tree))
@@ -65,6 +68,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 def measured(name: str, options: Sequence[str], tree: Path = ROOT) -> Json:
     """A benchmark's report, by the code in `tree`; without figures, and with the reason, where it failed."""
     began = time.monotonic()
+    print(f"{name}: ", end="", file=sys.stderr, flush=True)
     environment = {**os.environ, "PYTHONPATH": str(tree)}
     with tempfile.TemporaryFile("w+") as said:
         done = subprocess.run(
@@ -80,7 +84,7 @@ def measured(name: str, options: Sequence[str], tree: Path = ROOT) -> Json:
         report = {"bench": name, "figures": [], "missed": [], "not_measured": absent}
     goals = sum(len(figure["targets"]) for figure in report["figures"])
     print(
-        f"{name}: {len(report['figures'])} figures, {goals} goals, {len(report['missed'])} missed, "
+        f"{len(report['figures'])} figures, {goals} goals, {len(report['missed'])} missed, "
         f"{len(report['not_measured'])} not measured; {time.monotonic() - began:.0f} s",
         file=sys.stderr,
         flush=True,
