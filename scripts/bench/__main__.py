@@ -48,23 +48,38 @@ def main(argv: Sequence[str] | None = None) -> int:
         parser.error(f"{args.against} is no checkout of relay")
     if args.out:
         args.out.touch()  # it says at once where it cannot write, not after an hour
-    options = [*(["--quick"] if args.quick else []), *(["--dir", str(args.dir)] if args.dir else [])]
+    options = [
+        *(["--quick"] if args.quick else []),
+        *(["--dir", str(args.dir.absolute())] if args.dir else []),
+    ]
     if args.against:
         names = args.only or RATIOS
         report = compared(names, args.against, args.rounds, lambda name, tree: measured(name, options, tree))
     else:
-        report = together([measured(name, options) for name in args.only or TITLES])
-    told = json.dumps({"at": datetime.now(UTC).isoformat(timespec="seconds"), "quick": args.quick, **report})
+        reports: list[Json] = []
+        for name in args.only or TITLES:
+            reports.append(measured(name, options))
+            report = together(reports)
+            if args.out:  # as far as it came: it may be interrupted
+                args.out.write_text(_told(args.quick, report))
+        show(report)
     if args.out:
-        args.out.write_text(told + "\n")
+        args.out.write_text(_told(args.quick, report))
     else:
-        print(told)
+        print(_told(args.quick, report), end="")
     return 0
+
+
+def _told(quick: bool, report: Json) -> str:
+    return (
+        json.dumps({"at": datetime.now(UTC).isoformat(timespec="seconds"), "quick": quick, **report}) + "\n"
+    )
 
 
 def measured(name: str, options: Sequence[str], tree: Path = ROOT) -> Json:
     """A benchmark's report, by the code in `tree`; without figures, and with the reason, where it failed."""
     began = time.monotonic()
+    print(f"{name}: ", end="", file=sys.stderr, flush=True)
     environment = {**os.environ, "PYTHONPATH": str(tree)}
     with tempfile.TemporaryFile("w+") as said:
         done = subprocess.run(
@@ -80,7 +95,7 @@ def measured(name: str, options: Sequence[str], tree: Path = ROOT) -> Json:
         report = {"bench": name, "figures": [], "missed": [], "not_measured": absent}
     goals = sum(len(figure["targets"]) for figure in report["figures"])
     print(
-        f"{name}: {len(report['figures'])} figures, {goals} goals, {len(report['missed'])} missed, "
+        f"{len(report['figures'])} figures, {goals} goals, {len(report['missed'])} missed, "
         f"{len(report['not_measured'])} not measured; {time.monotonic() - began:.0f} s",
         file=sys.stderr,
         flush=True,
@@ -89,27 +104,29 @@ def measured(name: str, options: Sequence[str], tree: Path = ROOT) -> Json:
 
 
 def together(reports: Sequence[Json]) -> Json:
-    """All in one, and the table of it on standard error."""
-    first = next((report["machine"] for report in reports if "machine" in report), None)
-    print(f"\n{heading(first)}" if first else "", file=sys.stderr)
-    goals = 0
-    for report in reports:
-        shown = [figure for figure in report["figures"] if figure["targets"] or figure["floor"]]
-        goals += sum(len(figure["targets"]) for figure in shown)
-        print(*[f"{report['bench']}:", *(f"  {line(figure)}" for figure in shown)], sep="\n", file=sys.stderr)
-        for absent in report["not_measured"]:
-            print(f"  {absent['name']}: not measured: {absent['reason']}", file=sys.stderr)
+    """The reports, and what came of them all."""
+    goals = sum(len(figure["targets"]) for report in reports for figure in report["figures"])
     missed = [f"{report['bench']}: {name}" for report in reports for name in report["missed"]]
     absent = [absent for report in reports for absent in report["not_measured"]]
-    told = f"{goals - len(missed)} goals met, {len(missed)} missed, {len(absent)} things not measured"
-    print(f"\n{told}", *(f"missed: {name}" for name in missed), sep="\n", file=sys.stderr)
     return {
-        "machine": first,
+        "machine": next((report["machine"] for report in reports if "machine" in report), None),
         "met": goals - len(missed),
         "missed": missed,
         "not_measured": absent,
         "reports": reports,
     }
+
+
+def show(told: Json) -> None:
+    """The table, on standard error."""
+    said = [f"\n{heading(told['machine'])}" if told["machine"] else ""]
+    for report in told["reports"]:
+        shown = [figure for figure in report["figures"] if figure["targets"] or figure["floor"]]
+        said += [f"{report['bench']}:", *(f"  {line(figure)}" for figure in shown)]
+        said += [f"  {absent['name']}: not measured: {absent['reason']}" for absent in report["not_measured"]]
+    counts = f"{len(told['missed'])} missed, {len(told['not_measured'])} things not measured"
+    said += [f"\n{told['met']} goals met, {counts}", *(f"missed: {name}" for name in told["missed"])]
+    print("\n".join(said), file=sys.stderr)
 
 
 if __name__ == "__main__":

@@ -40,7 +40,7 @@ def measure(folder: Path, quick: bool) -> Iterator[Figure]:
     took: dict[str, list[tuple[float, float]]] = {name: [] for name in ("", *asked)}
     settings = {"agents": [{"name": "BOT", "cmd": ["true"]}], "dispatcher": {"enabled": False}}
     with running(room, settings):
-        for name in turns(took, 2 if quick else 20):
+        for name in turns(took, 2 if quick else 10):
             words = [sys.executable, "-m", "relay.cli", name, *asked[name]] if name else BARE
             took[name].append(ran(words, "", room))
     floors = [spread("python -c pass", [one[place] for one in took[""]]) for place in (0, 1)]
