@@ -49,10 +49,11 @@ class BatchFollower(Follower, Protocol):
 
 
 async def tail(
-    store: Store, after: int, *, types: Sequence[str] | None = None, batch: int = 500
+    store: Store, after: int, *, types: Sequence[str] | None = None, batch: int = 500, first: bool = False
 ) -> AsyncIterator[list[Event]]:
-    """Batches of events behind the cursor `after`, first the stored, then the live, without a gap. Never ends."""
-    wakeup = store.wakeup(types)
+    """Batches of events behind the cursor `after`, first the stored, then the live, without a gap. Never ends.
+    `first`: it reads before whoever else waits for the same commit."""
+    wakeup = store.wakeup(types, first=first)
     try:
         while True:
             new = await store.read(

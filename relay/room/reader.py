@@ -161,7 +161,7 @@ class Reader:
     async def frames(self, after: int | None) -> AsyncIterator[list[Frame]]:
         """Stored frames behind the cursor (None: from now on), first the stored, then the live. Never ends."""
         start = await self.last_cursor() if after is None else after
-        async for batch in tail(self._store, start, types=SHOWN):
+        async for batch in tail(self._store, start, types=SHOWN, first=True):
             frames: list[Frame] = []
             for event in batch:
                 frames += frames_of(event)

@@ -207,8 +207,9 @@ class Store(Protocol):
         `work` is one statement, so it needs no BEGIN and COMMIT where each is a round trip."""
         ...
 
-    def wakeup(self, types: Collection[str] | None = None) -> Wakeup:
-        """Wakes when events of these types may have been committed; None: at every commit."""
+    def wakeup(self, types: Collection[str] | None = None, *, first: bool = False) -> Wakeup:
+        """Wakes when events of these types may have been committed; None: at every commit. `first`: before those
+        that are not, since people wait for what it brings."""
         ...
 
     async def daemon(self, member: str) -> str:

@@ -21,16 +21,19 @@ class Subscribers:
     """The wake-ups of this process that wait for commits."""
 
     def __init__(self) -> None:
-        self._all: set[Wakeup] = set()
+        self._first: set[Wakeup] = set()
+        self._others: set[Wakeup] = set()
 
-    def wakeup(self, types: Collection[str] | None = None) -> Wakeup:
-        wakeup = Wakeup(self._all, types)
-        self._all.add(wakeup)
+    def wakeup(self, types: Collection[str] | None = None, first: bool = False) -> Wakeup:
+        """`first`: it is woken before the others. What it reads then stands before what they read."""
+        among = self._first if first else self._others
+        wakeup = Wakeup(among, types)
+        among.add(wakeup)
         return wakeup
 
     def notify(self, types: Collection[str] | None = None) -> None:
         """Events of these types were committed (empty: a change without an event); None: the types are unknown."""
-        for wakeup in self._all:
+        for wakeup in (*self._first, *self._others):
             if types is None or wakeup.types is None or not wakeup.types.isdisjoint(types):
                 wakeup.notify()
 

@@ -169,6 +169,27 @@ async def test_a_commit_wakes_who_waits_for_what_it_appended(open_any: Opener) -
     assert await one.read(events.last_pos) == 5
 
 
+async def test_what_people_wait_for_is_woken_first(any_store: Store) -> None:
+    woken: list[str] = []
+    waits = {"one": any_store.wakeup(), "first": any_store.wakeup(first=True), "two": any_store.wakeup()}
+
+    async def wait(name: str) -> None:
+        assert await waits[name].wait(PATIENT_S)
+        woken.append(name)
+
+    for wakeup in waits.values():
+        while await wakeup.wait(0.4):
+            pass
+    async with asyncio.TaskGroup() as group:
+        for name in waits:
+            group.create_task(wait(name))
+        await asyncio.sleep(0)
+        await any_store.write(note)
+    assert woken[0] == "first" and len(woken) == 3
+    for wakeup in waits.values():
+        wakeup.close()
+
+
 async def test_another_stores_commit_wakes(open_any: Opener) -> None:
     one, other = await open_any((events.FOLDER,)), await open_any((events.FOLDER,))
     wakeup = one.wakeup()

@@ -271,8 +271,8 @@ class PostgresStore:
     def notes(self) -> Sequence[str]:
         return self.rights.notes
 
-    def wakeup(self, types: Collection[str] | None = None) -> Wakeup:
-        return self._subscribers.wakeup(types)
+    def wakeup(self, types: Collection[str] | None = None, *, first: bool = False) -> Wakeup:
+        return self._subscribers.wakeup(types, first)
 
     @contextlib.asynccontextmanager
     async def _asking(self, pool: Any) -> AsyncIterator[Any]:

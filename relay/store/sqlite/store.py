@@ -121,8 +121,8 @@ class SqliteStore:
     def notes(self) -> Sequence[str]:
         return ()
 
-    def wakeup(self, types: Collection[str] | None = None) -> Wakeup:
-        return self._subscribers.wakeup(types)
+    def wakeup(self, types: Collection[str] | None = None, *, first: bool = False) -> Wakeup:
+        return self._subscribers.wakeup(types, first)
 
     async def start(self) -> None:
         """Start the side tasks: the watcher for other processes' commits, and the checkpoints."""
