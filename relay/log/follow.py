@@ -28,6 +28,8 @@ PARK_AFTER = 5
 POLL_S = 60.0
 #: Seconds after which a follower lets others write: a post waits for it no longer.
 STEP_S = 0.01
+#: Events that are taken together at most, for the same reason: memories of messages take 0.2 to 0.3 ms each.
+TOGETHER = 50
 PARKED = "follower.parked"
 
 
@@ -159,17 +161,13 @@ async def step(store: Store, follower: Follower, *, batch: int = 200) -> Progres
         cursor = row["pos"] if row else 0
         return cursor, await events.read_after(tx, cursor, types=wanted, limit=batch)
 
-    async def together(tx: Tx) -> None:
-        assert isinstance(follower, BatchFollower)
-        await follower.apply_all(tx, new)
-        await tx.execute(Q.put_follower, name=follower.name, pos=new[-1].pos)
-
     cursor, new = await store.read(read)
     done = 0
     if isinstance(follower, BatchFollower) and len(new) > 1:
         try:
-            await store.write(together)
-            return Progress(new[-1].pos, len(new))
+            for part in (new[at : at + TOGETHER] for at in range(0, len(new), TOGETHER)):
+                await store.write(partial(_apply_all, follower=follower, part=part))
+                done, cursor = done + len(part), part[-1].pos
         except Exception:
             log.debug("events are taken one by one", follower=follower.name, exc_info=True)
     while done < len(new):
@@ -199,6 +197,11 @@ async def step(store: Store, follower: Follower, *, batch: int = 200) -> Progres
                 done, cursor, good = done + applied, good[applied - 1].pos, good[applied:]
             return Progress(cursor, done, failure.event, failure.error)
     return Progress(cursor, done)
+
+
+async def _apply_all(tx: Tx, *, follower: BatchFollower, part: Sequence[Event]) -> None:
+    await follower.apply_all(tx, part)
+    await tx.execute(Q.put_follower, name=follower.name, pos=part[-1].pos)
 
 
 class _ApplyFailed(Exception):
