@@ -26,6 +26,7 @@ from typing import Any, TypeVar
 import aiosqlite
 import structlog
 
+from relay.base.file_events import FileEvents
 from relay.config.command_line import script
 from relay.model import Caller
 from relay.store.ports import Size, StoreError, Work
@@ -38,8 +39,11 @@ from relay.store.wakeup import Subscribers, Wakeup, kept_up
 
 log = structlog.get_logger(__name__)
 T = TypeVar("T")
-#: Seconds between two looks for commits of other processes (a hint; our own commits wake at once).
-POLL_S = 0.1
+#: Seconds between two looks for commits of other processes (a hint; our own commits wake at once), and while nothing
+#: is heard of the file, where the system tells of it.
+POLL_S, UNHEARD_S = 0.1, 1.0
+#: Seconds from when it is heard that something is written to when it is mostly committed.
+SETTLE_S = 0.005
 #: At every how many of these looks SQLite is asked, even if its file looks as before.
 ASK_EVERY = 10
 #: Events that are read at a look.
@@ -132,7 +136,11 @@ class SqliteStore:
         ]
 
     async def _watch_commits(self) -> None:
-        last, pos, looks, stood = -1, -1, 0, (0, 0)
+        with contextlib.closing(FileEvents([self.path, self._wal])) as files:
+            await self._watch(files)
+
+    async def _watch(self, files: FileEvents) -> None:
+        last, pos, looks, stood, heard, again = -1, -1, 0, (0, 0), False, False
         while True:
             await self._look_at_files()
             if self.trouble:
@@ -140,7 +148,7 @@ class SqliteStore:
             # A commit changes the file, and looking at the file wakes no thread. A file's time is coarse, so two
             # commits may look like one: SQLite itself is asked now and then all the same.
             stands = _stamp(self._wal)
-            if stands != stood or looks % ASK_EVERY == 0:
+            if heard or again or stands != stood or looks % ASK_EVERY == 0:
                 stood = stands
                 try:
                     version, end, types = await _hop(self._reader, _news, last, pos, self._known.copy())
@@ -153,7 +161,13 @@ class SqliteStore:
                     self._known = {at for at in self._known if at > end}
                     self._subscribers.notify(types)
             looks += 1
-            await asyncio.sleep(POLL_S)
+            # What was heard being written is committed a moment later: there is a look then, and one more.
+            again = heard
+            if again or self.trouble or not files.works:
+                await asyncio.sleep(POLL_S)
+                heard = False
+            elif heard := await files.wait(UNHEARD_S):
+                await asyncio.sleep(SETTLE_S)
 
     async def _look_at_files(self) -> None:
         what = self._files.moved()
