@@ -27,6 +27,7 @@ import aiosqlite
 import structlog
 
 from relay.base.file_events import FileEvents
+from relay.base.freed_memory import trim
 from relay.config.command_line import script
 from relay.model import Caller
 from relay.store.ports import Size, StoreError, Work
@@ -46,6 +47,8 @@ POLL_S, UNHEARD_S = 0.1, 1.0
 SETTLE_S = 0.005
 #: At every how many of these looks SQLite is asked, even if its file looks as before.
 ASK_EVERY = 10
+#: SQLite's pages that a connection keeps in memory, as SQLite counts: -KiB.
+CACHE_SIZE = -16000
 #: Events that are read at a look.
 BATCH = 1000
 _HAS_LOG = "SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = 'events'"
@@ -212,9 +215,17 @@ class SqliteStore:
             size = min(size, now)
             old = time.monotonic() - last >= CHECKPOINT_AT_LEAST_S
             if now - size >= CHECKPOINT_BYTES or old or self._rows_written >= CHECKPOINT_ROWS:
-                last, self._rows_written, size = time.monotonic(), 0, now
+                quiet, last, self._rows_written, size = not self._rows_written, time.monotonic(), 0, now
                 if not self._files.moved():
                     await asyncio.to_thread(_checkpoint_now, self.path)
+                if quiet:
+                    await self._shrink()
+
+    async def _shrink(self) -> None:
+        """Give back the memory of pages that were read, up to 16 MB a connection: the system caches them too."""
+        for connection in (self._writer, self._reader, self._long_reader):
+            await connection.execute("PRAGMA shrink_memory")
+        await asyncio.to_thread(trim)
 
     async def checkpoint(self, *, whole: bool = False) -> bool:
         return await asyncio.to_thread(_checkpoint_all, self.path, "TRUNCATE" if whole else "PASSIVE")
@@ -269,6 +280,14 @@ def _checkpoint_all(path: Path, how: str) -> bool:
 
 
 def _damage(connection: sqlite3.Connection) -> list[str]:
+    connection.execute("PRAGMA cache_size=-1000")  # each page is read once, and would stay
+    try:
+        return _faults(connection)
+    finally:
+        connection.execute(f"PRAGMA cache_size={CACHE_SIZE}")
+
+
+def _faults(connection: sqlite3.Connection) -> list[str]:
     whole = _quick_check(connection, "20")
     if not whole:
         return []
@@ -335,7 +354,7 @@ async def _connect(path: Path, wings: list[Path], *, query_only: bool) -> aiosql
             "synchronous=NORMAL",
             "foreign_keys=ON",
             "wal_autocheckpoint=0",
-            "cache_size=-16000",
+            f"cache_size={CACHE_SIZE}",
             "temp_store=MEMORY",
             f"query_only={'ON' if query_only else 'OFF'}",
         ):
