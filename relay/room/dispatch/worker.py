@@ -114,16 +114,14 @@ class WorkerPool:
                 wake.set()
 
     async def run(self) -> None:
-        """Wake the workers at every commit, and keep this daemon's leases. Runs for ever."""
+        """Wake the workers of agents for whom something waits, and keep this daemon's leases. Runs for ever."""
         with contextlib.closing(self._store.wakeup(ledger.OF_THE_ROOM)) as wakeup:
             async with asyncio.TaskGroup() as group:
                 group.create_task(self._renew(), name="turn-leases")
                 while True:
-                    woken = await wakeup.wait(POLL_S)
+                    await wakeup.wait(POLL_S)
                     for row in await self._store.read(lambda tx: tx.all(Q.open_counts), single=True):
                         self.poke(row["agent"])
-                    if not woken:
-                        self.poke()
 
     async def stop(self, drain_s: float) -> None:
         """Let running turns end for `drain_s` seconds, then cut them off. No new turn begins."""

@@ -26,6 +26,8 @@ from typing import Any, TypeVar
 import aiosqlite
 import structlog
 
+from relay.base.file_events import FileEvents
+from relay.base.freed_memory import trim
 from relay.config.command_line import script
 from relay.model import Caller
 from relay.store.ports import Size, StoreError, Work
@@ -38,10 +40,15 @@ from relay.store.wakeup import Subscribers, Wakeup, kept_up
 
 log = structlog.get_logger(__name__)
 T = TypeVar("T")
-#: Seconds between two looks for commits of other processes (a hint; our own commits wake at once).
-POLL_S = 0.1
+#: Seconds between two looks for commits of other processes (a hint; our own commits wake at once), and while nothing
+#: is heard of the file, where the system tells of it.
+POLL_S, UNHEARD_S = 0.1, 1.0
+#: Seconds from when it is heard that something is written to when it is mostly committed.
+SETTLE_S = 0.005
 #: At every how many of these looks SQLite is asked, even if its file looks as before.
 ASK_EVERY = 10
+#: SQLite's pages that a connection keeps in memory, as SQLite counts: -KiB.
+CACHE_SIZE = -16000
 #: Events that are read at a look.
 BATCH = 1000
 _HAS_LOG = "SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = 'events'"
@@ -132,7 +139,11 @@ class SqliteStore:
         ]
 
     async def _watch_commits(self) -> None:
-        last, pos, looks, stood = -1, -1, 0, (0, 0)
+        with contextlib.closing(FileEvents([self.path, self._wal])) as files:
+            await self._watch(files)
+
+    async def _watch(self, files: FileEvents) -> None:
+        last, pos, looks, stood, heard, again = -1, -1, 0, (0, 0), False, False
         while True:
             await self._look_at_files()
             if self.trouble:
@@ -140,7 +151,7 @@ class SqliteStore:
             # A commit changes the file, and looking at the file wakes no thread. A file's time is coarse, so two
             # commits may look like one: SQLite itself is asked now and then all the same.
             stands = _stamp(self._wal)
-            if stands != stood or looks % ASK_EVERY == 0:
+            if heard or again or stands != stood or looks % ASK_EVERY == 0:
                 stood = stands
                 try:
                     version, end, types = await _hop(self._reader, _news, last, pos, self._known.copy())
@@ -153,7 +164,13 @@ class SqliteStore:
                     self._known = {at for at in self._known if at > end}
                     self._subscribers.notify(types)
             looks += 1
-            await asyncio.sleep(POLL_S)
+            # What was heard being written is committed a moment later: there is a look then, and one more.
+            again = heard
+            if again or self.trouble or not files.works:
+                await asyncio.sleep(POLL_S)
+                heard = False
+            elif heard := await files.wait(UNHEARD_S):
+                await asyncio.sleep(SETTLE_S)
 
     async def _look_at_files(self) -> None:
         what = self._files.moved()
@@ -198,9 +215,17 @@ class SqliteStore:
             size = min(size, now)
             old = time.monotonic() - last >= CHECKPOINT_AT_LEAST_S
             if now - size >= CHECKPOINT_BYTES or old or self._rows_written >= CHECKPOINT_ROWS:
-                last, self._rows_written, size = time.monotonic(), 0, now
+                quiet, last, self._rows_written, size = not self._rows_written, time.monotonic(), 0, now
                 if not self._files.moved():
                     await asyncio.to_thread(_checkpoint_now, self.path)
+                if quiet:
+                    await self._shrink()
+
+    async def _shrink(self) -> None:
+        """Give back the memory of pages that were read, up to 16 MB a connection: the system caches them too."""
+        for connection in (self._writer, self._reader, self._long_reader):
+            await connection.execute("PRAGMA shrink_memory")
+        await asyncio.to_thread(trim)
 
     async def checkpoint(self, *, whole: bool = False) -> bool:
         return await asyncio.to_thread(_checkpoint_all, self.path, "TRUNCATE" if whole else "PASSIVE")
@@ -255,6 +280,14 @@ def _checkpoint_all(path: Path, how: str) -> bool:
 
 
 def _damage(connection: sqlite3.Connection) -> list[str]:
+    connection.execute("PRAGMA cache_size=-1000")  # each page is read once, and would stay
+    try:
+        return _faults(connection)
+    finally:
+        connection.execute(f"PRAGMA cache_size={CACHE_SIZE}")
+
+
+def _faults(connection: sqlite3.Connection) -> list[str]:
     whole = _quick_check(connection, "20")
     if not whole:
         return []
@@ -321,7 +354,7 @@ async def _connect(path: Path, wings: list[Path], *, query_only: bool) -> aiosql
             "synchronous=NORMAL",
             "foreign_keys=ON",
             "wal_autocheckpoint=0",
-            "cache_size=-16000",
+            f"cache_size={CACHE_SIZE}",
             "temp_store=MEMORY",
             f"query_only={'ON' if query_only else 'OFF'}",
         ):
