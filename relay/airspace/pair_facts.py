@@ -8,7 +8,7 @@ the same as nothing found.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from relay.git.trial_merge import Merge
@@ -116,8 +116,11 @@ class PairFacts:
     """Everything known about one pair beyond the two sets themselves.
 
     `coupling`: direction-agnostic, any distance; `directed`: by the smaller of the two directed distances, at
-    most 6 hops. `tree`: r_tree of equation 6, in [0, 1]. `merge` None: not both worktrees are at hand. `words`
-    None: of one side nothing is known that it was asked or has said.
+    most 6 hops, where the profile reads it. `tree`: r_tree of equation 6, in [0, 1]. `merge` None: not both worktrees
+    are at hand. `words` None: of one side nothing is known that it was asked or has said.
+
+    `kept`: what a profile has worked out of this pair, under names of its own. It finds that again as long as both
+    have in hand what they have, whatever its weights. None: nothing is kept.
     """
 
     coupling: Coupling | None = None
@@ -128,3 +131,4 @@ class PairFacts:
     tests: tuple[SharedTest, ...] = ()
     merge: Merge | None = None
     words: Likeness | None = None
+    kept: dict[str, Any] | None = field(default=None, compare=False, repr=False)

@@ -7,7 +7,7 @@ profile's thresholds and the channels that may speak alone allow. Pure.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import Any
@@ -134,9 +134,9 @@ class Assessment:
         return tuple(evidence for reading in ordered if reading.weighted > 0 for evidence in reading.evidence)
 
 
-def noisy_or(shares: Mapping[str, float]) -> float:
+def noisy_or(shares: Iterable[float]) -> float:
     """R = 1 - prod(1 - w_i r_i); `shares` are the products w_i r_i in [0, 1] (000, equation 2)."""
-    return 1.0 - math.prod([1.0 - share for share in shares.values()])
+    return 1.0 - math.prod([1.0 - share for share in shares])
 
 
 def assess(channels: Mapping[str, Reading], thresholds: Thresholds) -> Assessment:
@@ -158,14 +158,15 @@ def assess_shares(
     """The same, of the products w_i r_i and the names of those that may speak alone: so channels that come
     `LazyReadings` stay unread. `foretold`: the names of those that reach no level without what stands; from a risk of
     `ahead_from` on they lie ahead."""
-    risk = noisy_or(shares)
+    risk = noisy_or(shares.values())
     level = thresholds.level(risk)
     if foretold and level is not Level.RESOLUTION:
-        standing = noisy_or({name: share for name, share in shares.items() if name not in foretold})
-        if standing < thresholds.traffic - thresholds.slack:
+        # What stands is at most all of it.
+        least = thresholds.traffic - thresholds.slack
+        if risk < least or noisy_or([shares[name] for name in shares if name not in foretold]) < least:
             return Assessment(risk, Level.CLEAR, channels, risk >= ahead_from)
     if level is Level.RESOLUTION:
-        speaking = noisy_or({name: share for name, share in shares.items() if name in alone})
+        speaking = noisy_or([shares[name] for name in shares if name in alone])
         if speaking < thresholds.traffic:
             level = Level.TRAFFIC
     return Assessment(risk, level, channels)

@@ -15,6 +15,8 @@ from enum import StrEnum
 #: 0.5^(age / half-life); the document, 000 section 1, only asks that older edits decay toward a floor).
 HALF_LIFE_S = 1800.0
 FLOOR = 0.15
+#: Steps of a half-life in which weights fade, 1.1 % at most in each. Chosen.
+STEPS = 60
 
 
 class Change(StrEnum):
@@ -93,6 +95,12 @@ class WorkingSet:
 def recency(age_s: float, half_life_s: float = HALF_LIFE_S) -> float:
     """The weight w in (0, 1] of an edit that is `age_s` seconds old."""
     return FLOOR + (1.0 - FLOOR) * math.exp2(-max(0.0, age_s) / half_life_s)
+
+
+def moment(now: float, half_life_s: float = HALF_LIFE_S) -> float:
+    """The time (Unix seconds) that weights are of at `now`: that of the last step. All weights fade at once. Between
+    two steps the sets of work that stands still are equal, so nothing is measured anew."""
+    return now - now % (half_life_s / STEPS)
 
 
 def all_paths(files: Iterable[FileTouch]) -> frozenset[str]:

@@ -73,7 +73,7 @@ def design(all_sides: Iterable[Sides]) -> Design:
             churn_pair += [at] * len(rows_here)
         lying = sides.near
         share = lying.coupling.share if lying.coupling else 0.0
-        size = (1.0, *size_row(both.a, both.b)) if both.a.files and both.b.files else (-50.0, 0, 0, 0, 0, 0)
+        size = (1.0, *size_row(both)) if both.a.files and both.b.files else (-50.0, 0, 0, 0, 0, 0)
         if lying.words is not None:
             words.append((1.0, words_row(lying.words.cosine)))
             words_pair.append(at)

@@ -7,6 +7,7 @@ next scan. Only a room in which somebody has a working set loads numpy, and in t
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from operator import is_not
 from typing import TYPE_CHECKING
 
 from relay.airspace.live.picture import Picture
@@ -37,6 +38,9 @@ class LiveMeasure:
         self._embedding: Embedding | None = None
         self._space: PairScan | None = None
         self._agents: set[str] = set()
+        #: What the last picture was made of.
+        self._seen: tuple[object, ...] = ()
+        self._picture = Picture()
         #: The graph as it is now, and as the scan has it.
         self._graph: Graph = ({}, None)
         self._scanned: Graph = ({}, None)
@@ -67,10 +71,15 @@ class LiveMeasure:
         for gone in self._agents - agents:
             space.remove(gone)
         self._agents = agents
-        links = space.scan(self.profile, merges, words).links
-        self._embedding = self._embedding or Embedding()
-        placed = self._embedding.place(space.working_sets(), links, space.graph)
-        return Picture({(link.a, link.b): link.assessment for link in links}, placed.positions, placed.files)
+        seen = space.scan(self.profile, merges, words)
+        before, self._seen = self._seen, (seen, space.graph, space.graph.version, *space.working_sets())
+        # The scan keeps what did not change, so it is told by identity.
+        if len(before) != len(self._seen) or any(map(is_not, before, self._seen)):
+            self._embedding = self._embedding or Embedding()
+            placed = self._embedding.place(space.working_sets(), seen.links, space.graph)
+            links = {(link.a, link.b): link.assessment for link in seen.links}
+            self._picture = Picture(links, placed.positions, placed.files)
+        return self._picture
 
     def _ready(self) -> PairScan:
         """The scan over the graph as it is now; a new one for another floor."""

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 
 from relay.airspace.pair_facts import Hazard, PairFacts
 from relay.airspace.profiles import calibration as fitted
@@ -71,7 +72,7 @@ _QUIET = frozenset({"nearness", "churn", "size", "words"})
 
 def calibrated(a: WorkingSet, b: WorkingSet, near: PairFacts) -> Assessment:
     """R(a, b) by the fitted channels. Their evidence is made when somebody looks at it."""
-    both = Together.of(a, b)
+    both = Together.of(a, b, near.kept)
     risks = _risks(both, near)
     shares = {name: WEIGHTS[name] * risk for name, risk in risks.items()}
     later = LazyReadings(_channels, both, near, a, b, risks)
@@ -80,11 +81,12 @@ def calibrated(a: WorkingSet, b: WorkingSet, near: PairFacts) -> Assessment:
 
 def _risks(both: Together, near: PairFacts) -> dict[str, float]:
     """r of each channel."""
+    bare = _bare(both, near)
     risks = {
         "overlap": _clash(both) if both.clashes and not _merges(near) else 0.0,
-        "nearness": _filled(sum([hazard for hazard, _ in _near_hazards(both)], 0.0), NEARNESS),
-        "churn": _filled(sum(_churn(both)), CHURN),
-        "size": _size(both),
+        "nearness": _filled(sum([hazard for hazard, _ in _near_hazards(both, bare)], 0.0), NEARNESS),
+        "churn": _filled(sum(_churn(both, bare)), CHURN),
+        "size": _filled(bare.size * both.a.activity * both.b.activity, SIZE),
         "tree": _filled(fitted.TREE * near.tree, TREE),
         "dependency": 0.0,
     }
@@ -135,10 +137,10 @@ def _evidence(name: str, both: Together, near: PairFacts, names: Names) -> tuple
         case "overlap" if not _merges(near):
             return reasons.clashes(both, names)
         case "nearness":
-            hazards = _near_hazards(both)
+            hazards = _near_hazards(both, _bare(both, near))
             return reasons.nearness(max(hazards, key=lambda each: each[0])[1], len(hazards))
         case "churn":
-            mine, theirs = _churn(both)
+            mine, theirs = _churn(both, _bare(both, near))
             return reasons.churn(both.a, both.b) if mine >= theirs else reasons.churn(both.b, both.a)
         case "size":
             return reasons.size(both.a, both.b)
@@ -204,7 +206,10 @@ def near_row(file: Shared, most_hunks: int) -> tuple[float, float, float, float,
     )
 
 
-def _near_hazard(file: Shared, most_hunks: int) -> float:
+def _near_hazard(file: Shared, most_hunks: int) -> float | None:
+    """Without its weights; None where nothing is left to differ."""
+    if file.met.gap is None:
+        return None
     gap, commits, product, most, length = near_row(file, most_hunks)
     exponent = (
         fitted.NEAR_BASE
@@ -214,14 +219,15 @@ def _near_hazard(file: Shared, most_hunks: int) -> float:
         + fitted.NEAR_SIZE * most
         - fitted.NEAR_LENGTH * length
     )
-    return file.a.weight * file.b.weight * math.exp(exponent)
+    return math.exp(exponent)
 
 
-def _near_hazards(both: Together) -> list[tuple[float, Shared]]:
-    if not both.shared:
-        return []
-    most = max(both.a.hunks, both.b.hunks)
-    return [(_near_hazard(file, most), file) for file in both.shared if file.met.gap is not None]
+def _near_hazards(both: Together, bare: _Bare) -> list[tuple[float, Shared]]:
+    return [
+        (file.a.weight * file.b.weight * hazard, file)
+        for file, hazard in zip(both.shared, bare.near, strict=True)
+        if hazard is not None
+    ]
 
 
 def churn_scale(mine: Sketch, other: Sketch) -> tuple[float, float, float]:
@@ -230,46 +236,47 @@ def churn_scale(mine: Sketch, other: Sketch) -> tuple[float, float, float]:
     return other.log_hunks, mine.log_files, min(mine.log_hunks, other.log_hunks)
 
 
-def _churn_of(mine: Sketch, other: Sketch, together: list[str], shared: tuple[Shared, ...]) -> float:
-    """How likely `other` is to come into what only `mine` has in hand so far; `together`: the directories in
-    which both work, in an order that is the same for both sides and at every run: so is the sum."""
+def _churn_rate(mine: Sketch, other: Sketch) -> float:
     theirs, own, least = churn_scale(mine, other)
-    rate = math.exp(
+    return math.exp(
         fitted.CHURN_BASE + fitted.CHURN_OTHER * theirs + fitted.CHURN_OWN * own + fitted.CHURN_LEAST * least
     )
+
+
+def _churn_of(mine: Sketch, other: Sketch, rate: float, both: Together) -> float:
+    """How likely `other` is to come into what only `mine` has in hand so far."""
     exposed, inside = mine.exposed, mine.exposed_in
-    beside = sum([inside[place] for place in together]) if together else 0.0
-    for file in shared:
+    beside = sum([inside[place] for place in both.common.folders])
+    for file in both.shared:
         exposed -= mine.exposure[file.path]
         beside -= mine.exposure[file.path]
     return rate * other.activity * max(0.0, exposed + _BESIDE * beside)
 
 
-def _churn(both: Together) -> tuple[float, float]:
+def _churn(both: Together, bare: _Bare) -> tuple[float, float]:
     """The hazards of a's own files and of b's."""
     a, b = both.a, both.b
-    together = sorted(a.exposed_in.keys() & b.exposed_in.keys())
-    return _churn_of(a, b, together, both.shared), _churn_of(b, a, together, both.shared)
+    return _churn_of(a, b, bare.churn[0], both), _churn_of(b, a, bare.churn[1], both)
 
 
-def size_row(a: Sketch, b: Sketch) -> tuple[float, float, float, float, float]:
+def size_row(both: Together) -> tuple[float, float, float, float, float]:
     """As logarithms: the files of the smaller side, the hunks of the larger and of the smaller, the modified files of
     whichever has more, and the directories in which both work."""
+    a, b = both.a, both.b
     return (
         min(a.log_files, b.log_files),
         max(a.log_hunks, b.log_hunks),
         min(a.log_hunks, b.log_hunks),
         max(a.log_modified, b.log_modified),
-        math.log1p(len(a.exposed_in.keys() & b.exposed_in.keys())),
+        math.log1p(len(both.common.folders)),
     )
 
 
-def _size(both: Together) -> float:
-    a, b = both.a, both.b
-    if not a.files or not b.files:
+def _size_hazard(both: Together) -> float:
+    if not both.a.files or not both.b.files:
         return 0.0
-    files, most, least, modified, folders = size_row(a, b)
-    hazard = math.exp(
+    files, most, least, modified, folders = size_row(both)
+    return math.exp(
         fitted.SIZE_BASE
         + fitted.SIZE_FILES * files
         + fitted.SIZE_MOST_HUNKS * most
@@ -277,7 +284,31 @@ def _size(both: Together) -> float:
         + fitted.SIZE_MODIFIED * modified
         + fitted.SIZE_FOLDERS * folders
     )
-    return _filled(hazard * a.activity * b.activity, SIZE)
+
+
+@dataclass(frozen=True, slots=True)
+class _Bare:
+    """The hazards before recency is laid on: `near` of each shared file, `churn` of a's own files and of b's."""
+
+    near: tuple[float | None, ...]
+    churn: tuple[float, float]
+    size: float
+
+
+def _bare(both: Together, near: PairFacts) -> _Bare:
+    """Worked out once, as long as both have in hand what they have."""
+    bare = near.kept.get(NAME) if near.kept else None
+    if bare is None:
+        a, b = both.a, both.b
+        most = max(a.hunks, b.hunks)
+        bare = _Bare(
+            tuple([_near_hazard(file, most) for file in both.shared]),
+            (_churn_rate(a, b), _churn_rate(b, a)),
+            _size_hazard(both),
+        )
+        if near.kept is not None:
+            near.kept[NAME] = bare
+    return bare
 
 
 def words_row(cosine: float) -> float:

@@ -7,6 +7,7 @@ change are compared. Pure.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 from relay.airspace.profiles.features import Sketch, sketch
 from relay.airspace.profiles.path_conflicts import path_clashes
@@ -26,23 +27,44 @@ class Shared:
 
 
 @dataclass(frozen=True, slots=True)
+class Common:
+    """What both have in common, whatever its weights. `met`: the base paths that both change, with how git sees them
+    meet; `folders`: the directories in which both work, in an order that is the same for both sides and at every run;
+    `paths`: the clashes that are about paths and not about lines."""
+
+    met: tuple[tuple[str, Meeting], ...]
+    folders: tuple[str, ...]
+    paths: tuple[Evidence, ...]
+
+    @classmethod
+    def of(cls, a: Sketch, b: Sketch) -> Common:
+        paths = sorted(a.files.keys() & b.files.keys())
+        met = [(path, meeting(a.files[path], b.files[path])) for path in paths]
+        folders = sorted(a.exposed_in.keys() & b.exposed_in.keys())
+        return cls(tuple(met), tuple(folders), path_clashes(a, b))
+
+
+@dataclass(frozen=True, slots=True)
 class Together:
-    """Both sketches with all that they share; `paths`: the clashes that are about paths and not about lines."""
+    """Both sketches with all that they share."""
 
     a: Sketch
     b: Sketch
     shared: tuple[Shared, ...]
-    paths: tuple[Evidence, ...]
+    common: Common
 
     @classmethod
-    def of(cls, a: WorkingSet, b: WorkingSet) -> Together:
+    def of(cls, a: WorkingSet, b: WorkingSet, kept: dict[str, Any] | None = None) -> Together:
+        """`kept`: `PairFacts.kept`."""
         mine, theirs = sketch(a), sketch(b)
-        shared = []
-        for path in sorted(mine.files.keys() & theirs.files.keys()):
-            touch, other = mine.files[path], theirs.files[path]
-            shared.append(Shared(path, touch, other, meeting(touch, other)))
-        return cls(mine, theirs, tuple(shared), path_clashes(mine, theirs))
+        common = kept.get("common") if kept else None
+        if common is None:
+            common = Common.of(mine, theirs)
+            if kept is not None:
+                kept["common"] = common
+        shared = [Shared(path, mine.files[path], theirs.files[path], met) for path, met in common.met]
+        return cls(mine, theirs, tuple(shared), common)
 
     @property
     def clashes(self) -> bool:
-        return bool(self.paths) or any(file.met.clash is not None for file in self.shared)
+        return bool(self.common.paths) or any(met.clash is not None for _, met in self.common.met)

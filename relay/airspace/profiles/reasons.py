@@ -24,7 +24,7 @@ Names = tuple[str, str]
 def clashes(both: Together, names: Names) -> tuple[Evidence, ...]:
     """Everything that git cannot merge."""
     in_files = (clause(file.path, file.a, file.b, file.met, names) for file in both.shared if file.met.clash)
-    return (*in_files, *both.paths)
+    return (*in_files, *both.common.paths)
 
 
 def merge(trial: Merge) -> tuple[Evidence, ...]:

@@ -31,7 +31,7 @@ def with_conflicts(assessment: Assessment | None, check: SemanticCheck) -> Asses
         alone=False,
         evidence=tuple(_evidence(conflict) for conflict in check.conflicts[:MOST_TOLD]),
     )
-    risk = noisy_or({"before": before.risk, NAME: reading.weighted})
+    risk = noisy_or((before.risk, reading.weighted))
     channels = LazyReadings(_channels, before.channels, reading, check)
     return Assessment(risk, max(before.level, Level.TRAFFIC), channels)
 

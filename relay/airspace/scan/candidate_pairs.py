@@ -35,24 +35,6 @@ class Places:
                     above[prefix] = depth
         return cls(work, all_paths(working.intent), above)
 
-    def shares(self, other: Places) -> bool:
-        return not self.work.isdisjoint(other.work)
-
-    def meets(self, other: Places) -> bool:
-        """Whether intent meets work or intent."""
-        return not (
-            self.meant.isdisjoint(other.work)
-            and self.work.isdisjoint(other.meant)
-            and self.meant.isdisjoint(other.meant)
-        )
-
-    def differs(self, before: Places | None) -> Moved:
-        """Where the agent differs from before."""
-        if before is None:
-            return Moved(frozenset(self.above), self.meant)
-        prefixes = frozenset(prefix for prefix, _ in self.above.items() ^ before.above.items())
-        return Moved(prefixes, self.meant ^ before.meant)
-
     def tree(self, other: Places) -> float:
         """r_tree of equation 6. For each common prefix of L components, the two shallowest files below it are
         the nearest: their distance by that prefix is theirs, or more than theirs."""
@@ -64,15 +46,6 @@ class Places:
             depths = mine[prefix] + theirs[prefix]
             least = min(least, (depths - 2 * (prefix.count("/") + 1)) / depths)
         return 1.0 - least
-
-
-@dataclass(frozen=True, slots=True)
-class Moved:
-    """The prefixes and the intents where an agent differs from before: an agent at none of them is as near to it as
-    before."""
-
-    prefixes: frozenset[str]
-    meant: frozenset[str]
 
 
 class Index:
@@ -102,18 +75,27 @@ class Index:
             if not below:
                 del self._above[prefix]
 
-    def near(self, agent: str, places: Places, moved: Moved, tree: float) -> set[str]:
-        """The other agents that by this move may share a path or an intent with the agent, or have r_tree >= `tree`,
-        which is > 0; some of them are not that near."""
+    def meeting(self, agent: str, places: Places) -> set[str]:
+        """The other agents that share a path with the agent, or whose work or intent its intent meets."""
         agents: set[str] = set()
-        for path in moved.prefixes | moved.meant:
-            agents.update(self._work.get(path, ()), self._meant.get(path, ()))
-        for prefix in moved.prefixes & places.above.keys():
-            # 2 L / (depth + other) >= tree
-            deepest = 2 * (prefix.count("/") + 1) / tree - places.above[prefix]
-            agents.update(other for other, below in self._above[prefix].items() if below <= deepest + 1e-9)
+        for path in places.work:
+            agents.update(self._work[path], self._meant.get(path, ()))
+        for path in places.meant:
+            agents.update(self._work.get(path, ()), self._meant[path])
         agents.discard(agent)
         return agents
+
+    def trees(self, agent: str, places: Places) -> dict[str, float]:
+        """r_tree to every other agent with a common prefix (`Places.tree`); that of all others is 0."""
+        least = dict[str, float]()
+        for prefix, depth in places.above.items():
+            common = 2 * (prefix.count("/") + 1)
+            for other, below in self._above[prefix].items():
+                apart = (depth + below - common) / (depth + below)
+                if apart < least.get(other, 1.0):
+                    least[other] = apart
+        least.pop(agent, None)
+        return {other: 1.0 - apart for other, apart in least.items()}
 
 
 def _leave(index: defaultdict[str, set[str]], path: str, agent: str) -> None:

@@ -12,12 +12,28 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
+import numpy.typing as npt
 
 from relay.airspace.pair_facts import Coupling
-from relay.airspace.profiles.formulas import MAX_HOPS
-from relay.airspace.scan.import_distances import FAR, Dependencies, Floats, Ints
-from relay.airspace.scan.nearest_coupling import Block, Nearest, Strongest, Weighed, strongest
+from relay.airspace.profiles.formulas import GAMMA, MAX_HOPS
+from relay.airspace.scan.import_distances import FAR, Dependencies, Floats, Hops, Ints
 from relay.model.working_set import FileTouch, Pair, pair_of
+
+#: Hop counts of one pair of agents: the files of the one, the files of the other. None of them is 0.
+Block = npt.NDArray[np.uint8]
+#: gamma^(d - 1) by hop count; nothing for what is out of reach.
+_GAIN: Floats = np.array([0.0, *(GAMMA ** (d - 1) for d in range(1, FAR)), 0.0])
+
+
+def strongest(block: Block, rows: Floats, columns: Floats) -> tuple[float, int, int, int] | None:
+    """max w_f w_g gamma^(d-1) of one pair that has files, with its row, column and hops; None: out of reach. Of equal
+    shares the first row counts, then the first column. `rows` and `columns`: the weights of both sides' files."""
+    shares = _GAIN.take(block)
+    shares *= rows[:, None]
+    shares *= columns
+    row, column = divmod(int(shares.argmax()), len(columns))
+    share = float(shares[row, column])
+    return (share, row, column, int(block[row, column])) if share else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,52 +44,40 @@ class _Nodes:
     paths: tuple[str, ...]
     nodes: Ints
     weights: Floats
-    heaviest: float
 
     @classmethod
-    def of(cls, files: tuple[FileTouch, ...], graph: Dependencies) -> _Nodes:
+    def of(cls, files: tuple[FileTouch, ...], graph: Dependencies, before: _Nodes | None = None) -> _Nodes:
         weights: dict[str, float] = {}
         for touch in files:
             for path in touch.paths:
                 weights[path] = max(touch.weight, weights.get(path, 0.0))
         paths = tuple(path for path in sorted(weights) if graph.node(path) is not None)
-        return cls(
-            files,
-            paths,
-            np.array([graph.node(path) for path in paths], dtype=np.int64),
-            np.array([weights[path] for path in paths], dtype=np.float64),
-            max((weights[path] for path in paths), default=0.0),
-        )
+        if before is not None and before.paths == paths:
+            nodes = before.nodes
+        else:
+            nodes = np.array([graph.node(path) for path in paths], dtype=np.int64)
+        return cls(files, paths, nodes, np.array([weights[path] for path in paths], dtype=np.float64))
 
 
 class Couplings:
-    """`reach`: imports that a direction-agnostic distance counts at most; None = any number."""
+    """By the direction-agnostic distance (equation 4), of at most `reach` imports, None = any number; or, `directed`,
+    by the smaller of the two directed distances."""
 
-    def __init__(self, graph: Dependencies, reach: int | None = None) -> None:
+    def __init__(self, graph: Dependencies, reach: int | None = None, *, directed: bool = False) -> None:
         self.graph = graph
         self.reach = reach
+        self.directed = directed
         self._version = graph.version
         self._agents: dict[str, _Nodes] = {}
-        #: Any direction or directed, the lower id's files, the higher id's files. A file's distance 0 to itself is
-        #: FAR here: it belongs to the overlap channel.
+        #: The lower id's files, the higher id's files. A file's distance 0 to itself is FAR here: it belongs to the
+        #: overlap channel.
         self._blocks: dict[Pair, Block] = {}
-        self._nearest: dict[Pair, Nearest] = {}
         self._partners: defaultdict[str, set[str]] = defaultdict(set)
-        self._best: dict[Pair, tuple[Coupling | None, Coupling | None]] = {}
+        self._best: dict[Pair, Coupling] = {}
 
-    def replace_graph(self, graph: Dependencies) -> None:
-        """Another graph; the next `take_in` searches it."""
-        self.graph = graph
-        self._version = -1
-
-    def strongest(self, pair: Pair) -> tuple[Coupling | None, Coupling | None]:
-        """The strongest couplings of a pair a < b, a's file first: by the direction-agnostic distance (equation 4),
-        and by the smaller of the two directed ones. None: out of reach."""
-        return self._best.get(pair, (None, None))
-
-    def share(self, pair: Pair) -> float:
-        """The greater share of both kinds."""
-        return max(0.0 if coupling is None else coupling.share for coupling in self.strongest(pair))
+    def strongest(self, pair: Pair) -> Coupling | None:
+        """The strongest coupling of a pair a < b, a's file first; None: out of reach."""
+        return self._best.get(pair)
 
     def take_in(self, files: Mapping[str, tuple[FileTouch, ...]]) -> set[Pair]:
         """All agents' files now. Gives the pairs whose couplings may have changed; some may be gone."""
@@ -82,7 +86,6 @@ class Couplings:
             changed = set(self._blocks)
             self._agents.clear()
             self._blocks.clear()
-            self._nearest.clear()
             self._partners.clear()
             self._best.clear()
         else:
@@ -94,10 +97,10 @@ class Couplings:
             before = self._agents.get(agent)
             if before is not None and before.files is now:
                 continue
-            after = self._agents[agent] = _Nodes.of(now, self.graph)
+            after = self._agents[agent] = _Nodes.of(now, self.graph, before)
             if before is None:
                 fresh[agent] = np.arange(len(after.nodes))
-            elif not np.array_equal(before.nodes, after.nodes):
+            elif before.nodes is not after.nodes:
                 fresh[agent] = self._reshape(agent, before.nodes, after.nodes)
             elif np.array_equal(before.weights, after.weights):
                 continue
@@ -116,7 +119,6 @@ class Couplings:
             self._partners[other].discard(agent)
         for pair in gone:
             del self._blocks[pair]
-            self._nearest.pop(pair, None)
             self._best.pop(pair, None)
         return gone
 
@@ -132,18 +134,17 @@ class Couplings:
         for other in self._partners[agent]:
             pair = pair_of(agent, other)
             block = self._blocks[pair]
-            axis = 1 + pair.index(agent)
+            axis = pair.index(agent)
             if not block.shape[axis]:
                 shape = (*block.shape[:axis], len(after), *block.shape[axis + 1 :])
                 block = np.full(shape, FAR, dtype=np.uint8)
             else:
                 block = block.take(source, axis=axis)
-            if axis == 1:
-                block[:, fresh, :] = FAR
+            if axis == 0:
+                block[fresh] = FAR
             else:
-                block[:, :, fresh] = FAR
+                block[:, fresh] = FAR
             self._blocks[pair] = block
-            self._nearest.pop(pair, None)
         return fresh
 
     def _search(self, fresh: Mapping[str, Ints]) -> set[Pair]:
@@ -153,9 +154,7 @@ class Couplings:
             return set()
         sizes = [len(self._agents[agent].nodes) for agent in agents]
         begin = np.cumsum([0, *sizes[:-1]])
-        targets, column = np.unique(
-            np.concatenate([self._agents[agent].nodes for agent in agents]), return_inverse=True
-        )
+        targets = np.concatenate([self._agents[agent].nodes for agent in agents])
         pairs: set[Pair] = set()
         # Hop counts are symmetric: an agent whose files were all searched from is not searched for again. The last
         # agent may have none left to search for, so it is the one with the most files.
@@ -164,64 +163,48 @@ class Couplings:
             if len(done | {agent}) == len(agents):
                 break
             sources = self._agents[agent].nodes[rows]
-            hops = np.stack(
-                (
-                    self.graph.hops(sources, targets, self.reach),
-                    self.graph.directed_hops(sources, targets, MAX_HOPS),
-                )
-            )
+            hops = self._hops(sources, targets)
             hops[hops == 0] = FAR
-            reached = (hops.min(axis=(0, 1)) != FAR)[column]
-            hit = np.flatnonzero(np.logical_or.reduceat(reached, begin)).tolist()
-            places = [column[begin[at] : begin[at] + sizes[at]] for at in hit]
-            wide = hops[:, :, np.concatenate(places)] if hit else hops
-            end = 0
-            for at in hit:
-                start, end = end, end + sizes[at]
+            reached = np.logical_or.reduceat(hops.min(axis=0) != FAR, begin)
+            for at in np.flatnonzero(reached).tolist():
                 if (other := agents[at]) != agent and other not in done:
-                    self._write(agent, rows, other, wide[:, :, start:end])
+                    self._write(agent, rows, other, hops[:, begin[at] : begin[at] + sizes[at]])
                     pairs.add(pair_of(agent, other))
             if len(rows) == len(self._agents[agent].nodes):
                 done.add(agent)
         return pairs
 
+    def _hops(self, sources: Ints, targets: Ints) -> Hops:
+        if self.directed:
+            return self.graph.directed_hops(sources, targets, MAX_HOPS)
+        return self.graph.hops(sources, targets, self.reach)
+
     def _write(self, agent: str, rows: Ints, other: str, hops: Block) -> None:
         pair = pair_of(agent, other)
         block = self._blocks.get(pair)
         if block is None:
-            shape = (2, len(self._agents[pair[0]].nodes), len(self._agents[pair[1]].nodes))
+            shape = (len(self._agents[pair[0]].nodes), len(self._agents[pair[1]].nodes))
             block = self._blocks[pair] = np.full(shape, FAR, dtype=np.uint8)
             self._partners[agent].add(other)
             self._partners[other].add(agent)
         if pair[0] == agent:
-            block[:, rows, :] = hops
+            block[rows] = hops
         else:
-            block[:, :, rows] = hops.transpose(0, 2, 1)
-        self._nearest.pop(pair, None)
+            block[:, rows] = hops.T
 
     # -- weights
 
     def _weigh(self, pairs: Iterable[Pair]) -> None:
         """Equation 5 for these pairs."""
-        weighed: dict[Pair, Weighed] = {}
         for pair in pairs:
-            self._best.pop(pair, None)
             block = self._blocks.get(pair)
             if block is None or not block.size:
+                self._best.pop(pair, None)
                 continue
-            nearest = self._nearest.get(pair)
-            if nearest is None:
-                nearest = self._nearest[pair] = Nearest.of(block)
             mine, theirs = self._agents[pair[0]], self._agents[pair[1]]
-            heaviest = mine.heaviest * theirs.heaviest
-            weighed[pair] = Weighed(block, nearest, mine.weights, theirs.weights, heaviest)
-        for pair, (any_, directed) in zip(weighed, strongest(list(weighed.values())), strict=True):
-            mine, theirs = self._agents[pair[0]], self._agents[pair[1]]
-            self._best[pair] = _named(any_, mine, theirs), _named(directed, mine, theirs)
-
-
-def _named(best: Strongest | None, mine: _Nodes, theirs: _Nodes) -> Coupling | None:
-    if best is None:
-        return None
-    share, row, column, hops = best
-    return Coupling(mine.paths[row], theirs.paths[column], hops, share)
+            best = strongest(block, mine.weights, theirs.weights)
+            if best is None:
+                self._best.pop(pair, None)
+            else:
+                share, row, column, hops = best
+                self._best[pair] = Coupling(mine.paths[row], theirs.paths[column], hops, share)

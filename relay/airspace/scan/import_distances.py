@@ -166,16 +166,13 @@ class Dependencies:
 
 
 def _hops(arcs: Arcs, back: Arcs, sources: Ints, targets: Ints, limit: int | None) -> Hops:
-    """Along `arcs`, whose reverse is `back`; `targets` are distinct."""
+    """Along `arcs`, whose reverse is `back`."""
     farthest = FARTHEST if limit is None else limit
     if len(sources) <= ALONE:
         rows = [_search_one(arcs, source, targets, farthest) for source in sources.tolist()]
         return np.stack(rows) if rows else np.empty((0, len(targets)), dtype=np.uint8)
-    column = np.full(len(arcs.starts) - 1, -1, dtype=np.int64)
-    column[targets] = np.arange(len(targets))
     parts = [
-        _search(arcs, back, sources[at : at + WORD], column, len(targets), farthest)
-        for at in range(0, len(sources), WORD)
+        _search(arcs, back, sources[at : at + WORD], targets, farthest) for at in range(0, len(sources), WORD)
     ]
     return np.concatenate(parts)
 
@@ -198,25 +195,32 @@ def _search_one(arcs: Arcs, source: int, targets: Ints, limit: int) -> Hops:
     return hops[targets]
 
 
-def _search(arcs: Arcs, back: Arcs, sources: Ints, column: Ints, columns: int, limit: int) -> Hops:
+def _search(arcs: Arcs, back: Arcs, sources: Ints, targets: Ints, limit: int) -> Hops:
     """Breadth first from at most 64 distinct nodes; each carries its own bit."""
-    count = len(sources)
-    hops = np.zeros((columns, count), dtype=np.uint8)
-    seen = np.zeros(len(column), dtype=np.uint64)
+    nodes, count = len(arcs.starts) - 1, len(sources)
+    seen = np.zeros(nodes, dtype=np.uint64)
     seen[sources] = np.uint64(1) << np.arange(count, dtype=np.uint64)
     fresh, frontier, level = seen.copy(), np.sort(sources), 0
-    while len(frontier):
-        wanted = frontier[column[frontier] >= 0]
-        rows = column[wanted]
-        words = fresh[wanted].view(np.uint8).reshape(-1, 8)
-        # A bit comes up at one level only, so levels can be laid on each other; one more, for 0 is "not found".
-        hops[rows] |= np.unpackbits(words, axis=1, count=count, bitorder="little") * np.uint8(level + 1)
-        if level == limit:
-            break
+    #: The hop counts by their binary digits, the lowest first: a word for each target.
+    digits: list[Bits] = []
+    while len(frontier) and level < limit:
         level += 1
-        few = len(frontier) * SPARSE < len(column)
+        few = len(frontier) * SPARSE < nodes
         fresh = (arcs.push(frontier, fresh) if few else back.pull(fresh)) & ~seen
         seen |= fresh
         frontier = np.flatnonzero(fresh)
-    # 0 turns round to 255, which is FAR.
-    return np.ascontiguousarray(hops.T) - np.uint8(1)
+        if level.bit_length() > len(digits):
+            digits.append(np.zeros(len(targets), dtype=np.uint64))
+        reached = fresh[targets]
+        for at in range(len(digits)):
+            if level >> at & 1:
+                digits[at] |= reached
+    hops = _bits(~seen[targets], count) * np.uint8(FAR)
+    for at, digit in enumerate(digits):
+        hops |= _bits(digit, count) << np.uint8(at)
+    return np.ascontiguousarray(hops.T)
+
+
+def _bits(words: Bits, count: int) -> Hops:
+    """A row for each word: its lowest bits, 0 or 1."""
+    return np.unpackbits(words.view(np.uint8).reshape(-1, 8), axis=1, count=count, bitorder="little")

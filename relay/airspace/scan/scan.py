@@ -14,13 +14,15 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from operator import attrgetter
+from typing import Any
 
-from relay.airspace.pair_facts import Likeness, PairFacts, SymbolFindings
-from relay.airspace.profiles.formulas import DEPENDENCY, TREE, Profile
+from relay.airspace.pair_facts import Coupling, Likeness, PairFacts, SymbolFindings
+from relay.airspace.profiles.formulas import DEPENDENCY, TREE, Profile, coefficient
 from relay.airspace.readings import Assessment, Level
-from relay.airspace.scan.candidate_pairs import Index, Moved, Places
+from relay.airspace.scan.candidate_pairs import Index, Places
 from relay.airspace.scan.coupling import Couplings
 from relay.airspace.scan.import_distances import Dependencies
 from relay.airspace.scan.symbol_hazards import SymbolFacts
@@ -75,6 +77,7 @@ class _Bounds:
 class _TrackedSet:
     working: WorkingSet
     places: Places
+    work: list[tuple[Any, ...]]
 
 
 @dataclass(slots=True)
@@ -86,6 +89,8 @@ class _PairState:
     touches: bool = False
     coupled: bool = False
     facts: SymbolFindings | None = None
+    #: `PairFacts.kept`
+    kept: dict[str, Any] = field(default_factory=dict)
 
 
 class PairScan:
@@ -105,13 +110,19 @@ class PairScan:
         self._held: dict[str, _TrackedSet] = {}
         self._index = Index()
         self._pairs: dict[Pair, _PairState] = {}
-        #: The pairs that touch, by id; None = to be found.
-        self._order: list[Pair] | None = None
+        #: The pairs that touch.
+        self._touching: set[Pair] = set()
         #: The links of the last scan, and of which of them something changed since.
         self._links: dict[Pair, Link] = {}
         self._stale: set[Pair] = set()
+        #: Those above the floor, the greatest risk first, then by ids.
+        self._ranked: list[tuple[float, Pair, Link]] = []
+        #: The last scan, None when other agents are there; it stands while nothing changes.
+        self._seen: Scan | None = None
         self._last: tuple[Profile | None, Mapping[Pair, Merge], Mapping[Pair, Likeness]] = (None, {}, {})
         self._partners: defaultdict[str, set[str]] = defaultdict(set)
+        self._reach = reach
+        #: By the distances that the profile reads.
         self._couplings = Couplings(Dependencies(), reach)
         self._symbols: SymbolFacts | None = None
 
@@ -127,7 +138,7 @@ class PairScan:
 
     def set_graph(self, adjacency: Mapping[str, Iterable[str]]) -> None:
         """Another graph altogether: file -> the files that it imports."""
-        self._couplings.replace_graph(Dependencies(adjacency))
+        self._measure_by(Dependencies(adjacency), directed=self._couplings.directed)
         self._forget_facts()
 
     def patch_graph(self, path: str, imported: Iterable[str]) -> None:
@@ -139,6 +150,13 @@ class PairScan:
         """Where hazards are asked; set anew when the symbols changed, all pairs are asked again."""
         self._symbols = symbols
         self._forget_facts()
+
+    def _measure_by(self, graph: Dependencies, *, directed: bool) -> None:
+        """Search anew, at the next scan."""
+        self._stale.update(pair for pair in self._pairs if self._couplings.strongest(pair))
+        self._couplings = Couplings(graph, self._reach, directed=directed)
+        for pair in [pair for pair, between in self._pairs.items() if between.coupled]:
+            self._couple(pair)
 
     def _forget_facts(self) -> None:
         for between in self._pairs.values():
@@ -167,143 +185,157 @@ class PairScan:
             return self._scan(profile, merges or {}, words or {})
 
     def _scan(self, profile: Profile, merges: Mapping[Pair, Merge], words: Mapping[Pair, Likeness]) -> Scan:
+        # Each profile reads one of the two distances: the other is not searched for.
+        if self._couplings.directed != (directed := profile.assess is coefficient):
+            self._measure_by(self.graph, directed=directed)
         self._take_in()
         before, self._last = self._last, (profile, dict(merges), dict(words))
         if before[0] is not profile:
             self._links.clear()
+            self._seen = None
         for now, then in ((merges, before[1]), (words, before[2])):
-            self._stale.update(pair for pair in now.keys() | then.keys() if now.get(pair) != then.get(pair))
-        for pair in self._stale:
-            self._links.pop(pair, None)
-        self._stale.clear()
-        pairs = self._touching(
-            {*merges, *(pair for pair, likeness in words.items() if likeness.cosine >= ALIKE)}
-        )
-        links = [
-            self._links.get(pair) or self._link(pair, profile, merges.get(pair), words.get(pair))
-            for pair in pairs
+            if now != then:
+                self._stale.update(
+                    pair for pair in now.keys() | then.keys() if now.get(pair) != then.get(pair)
+                )
+        links = self._links
+        more = [*merges, *(pair for pair, likeness in words.items() if likeness.cosine >= ALIKE)]
+        pairs = self._touching.union(pair for pair in more if self._held.keys() >= set(pair))
+        gone = self._stale | (links.keys() - pairs)
+        self._stale = set()
+        for pair in gone:
+            links.pop(pair, None)
+        new = [
+            self._link(pair, profile, merges.get(pair), words.get(pair))
+            for pair in sorted(pairs - links.keys())
         ]
-        above = [link for link in links if link.assessment.risk >= self.floor]
-        # The pairs come in the order of their ids, and the sort is stable.
-        above.sort(key=lambda link: link.assessment.risk, reverse=True)
-        return Scan(profile.name, tuple(sorted(self._held)), tuple(above), len(pairs))
+        if self._seen is not None and not new and not gone:
+            return self._seen
+        above = [entry for entry in self._ranked if links.get(entry[1]) is entry[2]]
+        above += [(-link.risk, (link.a, link.b), link) for link in new if link.risk >= self.floor]
+        above.sort()
+        self._ranked = above
+        agents = tuple(sorted(self._held))
+        self._seen = Scan(profile.name, agents, tuple([entry[2] for entry in above]), len(pairs))
+        return self._seen
 
     def near(self, a: str, b: str) -> PairFacts:
         """Everything known about a pair a < b, whether they touch or not; without its merge."""
         self._take_in()
-        return self._near((a, b))
-
-    def _touching(self, more: Collection[Pair]) -> list[Pair]:
-        """In the order of their ids."""
-        if self._order is None:
-            if self._bounds is None:
-                names = sorted(self._held)
-                self._order = [(a, b) for at, a in enumerate(names) for b in names[at + 1 :]]
-            else:
-                self._order = sorted(p for p, state in self._pairs.items() if state.touches or state.coupled)
-        if self._bounds is None or not more:
-            return self._order
-        held = self._held
-        return sorted({*self._order, *(pair for pair in more if pair[0] in held and pair[1] in held)})
+        sets = self._held[a].working, self._held[b].working
+        coupling, directed = _couplings(*sets, self.graph, self._reach)
+        return replace(self._near((a, b), None, None), coupling=coupling, directed=directed)
 
     def _link(self, pair: Pair, profile: Profile, merge: Merge | None, words: Likeness | None) -> Link:
-        near = self._near(pair)
-        if merge is not None or words is not None:
-            near = replace(near, merge=merge, words=words)
+        near = self._near(pair, merge, words)
         assessment = profile.assess(self._held[pair[0]].working, self._held[pair[1]].working, near)
         link = self._links[pair] = Link(*pair, assessment)
         return link
 
-    def _near(self, pair: Pair) -> PairFacts:
+    def _near(self, pair: Pair, merge: Merge | None, words: Likeness | None) -> PairFacts:
         between = self._between(pair)
+        a, b = self._held[pair[0]].working, self._held[pair[1]].working
         facts = between.facts
         if facts is None:
-            a, b = self._held[pair[0]].working, self._held[pair[1]].working
             facts = between.facts = SymbolFindings() if self._symbols is None else self._symbols.facts(a, b)
-        coupling, directed = self._couplings.strongest(pair)
-        return PairFacts(coupling, directed, between.tree, facts.hazards, facts.calls, facts.tests)
+        coupling = self._couplings.strongest(pair)
+        return PairFacts(
+            None if self._couplings.directed else coupling,
+            coupling if self._couplings.directed else None,
+            between.tree,
+            facts.hazards,
+            facts.calls,
+            facts.tests,
+            merge,
+            words,
+            between.kept,
+        )
 
     # -- taking in what changed
 
     def _take_in(self) -> None:
         waiting, self._waiting = self._waiting, {}
-        moved: dict[str, Moved] = {}
-        for agent, working in waiting.items():
-            if (where := self._replace(agent, working)) is not None:
-                moved[agent] = where
-        for agent in moved:
-            self._meet(agent, moved)
+        for agent in [agent for agent, working in waiting.items() if self._replace(agent, working)]:
+            self._meet(agent)
         for pair in self._couplings.take_in(
             {agent: tracked.working.files for agent, tracked in self._held.items()}
         ):
             self._couple(pair)
 
-    def _replace(self, agent: str, working: WorkingSet | None) -> Moved | None:
-        """Where the agent differs from before; None when it does not."""
+    def _replace(self, agent: str, working: WorkingSet | None) -> bool:
+        """Take the set in. True when the agent is at other places than before."""
         before = self._held.get(agent)
         if before is not None and before.working == working:
-            return None
+            return False
         if working is None:
             if before is not None:
                 self._forget(agent, before)
-            return None
+            return False
+        work = _work(working)
+        worked = before is None or before.work != work
         same = before is not None and _where(before.working) == _where(working)
         places = before.places if before is not None and same else Places.of(working)
-        self._held[agent] = _TrackedSet(working, places)
-        facts = before is None or _work(before.working) != _work(working)
+        self._held[agent] = _TrackedSet(working, places, work)
         for other in self._partners[agent]:
             pair = pair_of(agent, other)
             self._stale.add(pair)
-            if facts:
-                self._pairs[pair].facts = None
+            if worked:
+                self._pairs[pair].facts, self._pairs[pair].kept = None, {}
         if same:
-            return None
+            return False
         if before is None:
-            self._order = None
+            self._seen = None
+            if self._bounds is None:
+                self._touching |= {pair_of(agent, other) for other in self._held if other != agent}
         else:
             self._index.drop(agent, before.places)
         self._index.add(agent, places)
-        return places.differs(None if before is None else before.places)
+        return True
 
     def _forget(self, agent: str, held: _TrackedSet) -> None:
         del self._held[agent]
-        self._order = None
+        self._seen = None
+        if self._bounds is None:
+            self._touching = {pair for pair in self._touching if agent not in pair}
         self._index.drop(agent, held.places)
         for other in list(self._partners[agent]):
             self._part(pair_of(agent, other))
 
-    def _meet(self, agent: str, moved: Mapping[str, Moved]) -> None:
+    def _meet(self, agent: str) -> None:
         """The agent has moved: find the agents near it now."""
-        places, where = self._held[agent].places, moved[agent]
-        bounds = self._bounds
-        near = set() if bounds is None else self._index.near(agent, places, where, bounds.tree)
+        places, bounds = self._held[agent].places, self._bounds
+        trees = self._index.trees(agent, places)
+        near = set[str]()
+        if bounds is not None:
+            near = self._index.meeting(agent, places)
+            near.update(other for other, tree in trees.items() if tree >= bounds.tree)
         for other in near | self._partners[agent]:
-            pair = pair_of(agent, other)
-            between, theirs = self._between(pair), self._held[other].places
-            if other in moved or not where.prefixes.isdisjoint(theirs.above):
-                between.tree = places.tree(theirs)
+            between = self._between(pair := pair_of(agent, other))
+            between.tree = trees.get(other, 0.0)
             if bounds is None:
                 continue
-            touches = between.tree >= bounds.tree or places.shares(theirs) or places.meets(theirs)
-            if between.touches != touches:
-                between.touches = touches
-                self._order = None
-            if not touches and not between.coupled:
-                self._part(pair)
+            between.touches = other in near
+            self._settle(pair, between)
 
     def _couple(self, pair: Pair) -> None:
         """The pair's couplings may have changed."""
         if pair[0] not in self._held or pair[1] not in self._held:
             return
-        coupled = self._bounds is not None and self._couplings.share(pair) >= self._bounds.share
+        coupling = self._couplings.strongest(pair)
+        coupled = bool(self._bounds and coupling and coupling.share >= self._bounds.share)
         between = self._between(pair) if coupled else self._pairs.get(pair)
         if between is not None:
             self._stale.add(pair)
-            if between.coupled != coupled:
-                between.coupled = coupled
-                self._order = None
-            if self._bounds is not None and not coupled and not between.touches:
-                self._part(pair)
+            between.coupled = coupled
+            if self._bounds is not None:
+                self._settle(pair, between)
+
+    def _settle(self, pair: Pair, between: _PairState) -> None:
+        """Whether the pair touches may have changed."""
+        if between.touches or between.coupled:
+            self._touching.add(pair)
+        else:
+            self._part(pair)
 
     def _between(self, pair: Pair) -> _PairState:
         known = self._pairs.get(pair)
@@ -317,17 +349,26 @@ class PairScan:
     def _part(self, pair: Pair) -> None:
         a, b = pair
         del self._pairs[pair]
-        self._order = None
-        self._links.pop(pair, None)
+        self._touching.discard(pair)
+        self._stale.add(pair)
         self._partners[a].discard(b)
         self._partners[b].discard(a)
 
 
 def facts_between(a: WorkingSet, b: WorkingSet, adjacency: Mapping[str, Iterable[str]]) -> PairFacts:
     """What lies between two sets alone, a's side first: distances and the tree, no symbols and no merge."""
-    couplings = Couplings(Dependencies(adjacency))
-    couplings.take_in({"a": a.files, "b": b.files})
-    return PairFacts(*couplings.strongest(("a", "b")), tree=Places.of(a).tree(Places.of(b)))
+    coupling, directed = _couplings(a, b, Dependencies(adjacency), None)
+    return PairFacts(coupling, directed, Places.of(a).tree(Places.of(b)))
+
+
+def _couplings(
+    a: WorkingSet, b: WorkingSet, graph: Dependencies, reach: int | None
+) -> tuple[Coupling | None, Coupling | None]:
+    """Of one pair alone, by both distances."""
+    ways = Couplings(graph, reach), Couplings(graph, directed=True)
+    for couplings in ways:
+        couplings.take_in({"a": a.files, "b": b.files})
+    return ways[0].strongest(("a", "b")), ways[1].strongest(("a", "b"))
 
 
 def _where(working: WorkingSet) -> tuple[list[tuple[str, str | None]], ...]:
@@ -336,6 +377,10 @@ def _where(working: WorkingSet) -> tuple[list[tuple[str, str | None]], ...]:
     )
 
 
-def _work(working: WorkingSet) -> list[tuple[object, ...]]:
-    """What symbols are asked about: everything but the weights."""
-    return [(touch.path, touch.change, touch.lines, touch.new_path) for touch in working.files]
+#: Everything about a file but its weight.
+_IN_HAND = attrgetter("path", "change", "lines", "new_path", "binary", "churn", "length")
+
+
+def _work(working: WorkingSet) -> list[tuple[Any, ...]]:
+    """What symbols are asked about, and what `PairFacts.kept` stands on."""
+    return list(map(_IN_HAND, working.files))

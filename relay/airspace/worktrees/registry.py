@@ -36,7 +36,7 @@ from relay.git.run import GitError
 from relay.git.scratch_repository import ScratchRepository
 from relay.git.snapshot import Snapshotter
 from relay.git.trial_merge import Merge, Target
-from relay.model.working_set import WorkingSet
+from relay.model.working_set import WorkingSet, moment
 
 log = structlog.get_logger(__name__)
 #: Of a main checkout that is on no branch since before anybody looked.
@@ -344,8 +344,9 @@ class WorktreeRegistry:
     # -- for the scanner
 
     async def working_sets(self) -> Sequence[WorkingSet]:
-        """W_a of every agent and person with a worktree, weights as of now."""
-        now, half_life = time.time(), self.settings.airspace.half_life_s
+        """W_a of every agent and person with a worktree, weights as of this `moment`."""
+        half_life = self.settings.airspace.half_life_s
+        now = moment(time.time(), half_life)
         surveyed = [
             (worktree.name, worktree.work)
             for worktree in self.worktrees.values()

@@ -21,7 +21,7 @@ from relay.git.merge_state import is_binary
 from relay.git.run import name_of
 from relay.git.trial_merge import Merge, Target, Trial
 from relay.model import Location, TurnsAtWork
-from relay.model.working_set import FileTouch, Pair, Span, WorkingSet, all_paths, recency
+from relay.model.working_set import FileTouch, Pair, Span, WorkingSet, all_paths, moment, recency
 
 #: Bytes of a changed file that is read for its symbols; the graph leaves larger ones out too.
 MOST_TEXT = 1_000_000
@@ -91,7 +91,8 @@ class WorkingSetSource:
         self._seen = self.others
         for agent, other in self._seen.items():
             if agent not in by_agent or (other.files and not by_agent[agent].files):
-                by_agent[agent] = other.working_set(now=self._clock(), half_life_s=half_life_s)
+                now = moment(self._clock(), half_life_s)
+                by_agent[agent] = other.working_set(now=now, half_life_s=half_life_s)
         return list(by_agent.values())
 
     @property
@@ -155,7 +156,8 @@ class WorkingSetSource:
 
     def _with(self, work: WorkingSet, places: Mapping[str, tuple[Location, float]]) -> WorkingSet:
         seen = all_paths(work.files)
-        now, half_life_s = time.time(), self._registry.settings.airspace.half_life_s
+        half_life_s = self._registry.settings.airspace.half_life_s
+        now = moment(time.time(), half_life_s)
         named = tuple(
             FileTouch(
                 path,

@@ -7,7 +7,7 @@ from dataclasses import replace
 from relay.airspace.live.measure import LiveMeasure
 from relay.config.airspace import AirspaceSettings
 from relay.git.trial_merge import Merge
-from relay.model.working_set import WorkingSet
+from relay.model.working_set import HALF_LIFE_S, STEPS, WorkingSet, moment
 from tests.airspace.parts import FILE, touch, work
 
 PAIR = ("CLAUDE", "CODEX")
@@ -53,3 +53,20 @@ def test_another_floor_begins_anew_with_all_that_is_known() -> None:
     assert measure.scan(sets, {}).links == {}
     settings.current = replace(settings.current, floor=0.05)
     assert set(measure.scan(sets, {}).links) == {PAIR}
+
+
+def test_the_picture_stands_until_something_changes() -> None:
+    measure = made()
+    sets = [work("CLAUDE", FILE), work("CODEX", FILE), work("GEMINI", "docs/a.md")]
+    airspace = measure.scan(sets, {})
+    assert measure.scan([work("CLAUDE", FILE), *sets[1:]], {}) is airspace, "an equal set is no change"
+    alone = [*sets[:2], work("GEMINI", "docs/b.md")]
+    assert set(measure.scan(alone, {}).file_coordinates) == {FILE, "docs/b.md"}, "though no pair changed"
+    measure.take_graph({FILE: ("docs/b.md",), "docs/b.md": ()}, None)
+    assert measure.scan(alone, {}).file_coordinates != measure.scan(sets, {}).file_coordinates
+
+
+def test_weights_fade_in_steps() -> None:
+    step = HALF_LIFE_S / STEPS
+    assert {moment(step * 1000 + at) for at in (0.0, 1.0, step - 1e-3)} == {step * 1000}
+    assert moment(step * 1001) == step * 1001

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from relay.airspace.scan.coupling import strongest
 from relay.airspace.scan.import_distances import FAR, Dependencies
-from relay.airspace.scan.nearest_coupling import Nearest, Weighed, strongest
 
 
 def made(seed: int, nodes: int, edges: int) -> dict[str, list[str]]:
@@ -85,29 +85,20 @@ cells = st.sampled_from([1, 1, 2, 3, 5, 9, 254, FAR])
 weights = st.sampled_from([1.0, 0.9, 0.5, 0.15, 1e-6])
 
 
-@given(st.data(), st.lists(st.tuples(st.integers(1, 5), st.integers(1, 5)), min_size=1, max_size=4))
-@settings(max_examples=200, deadline=None)
-def test_the_strongest(data: st.DataObject, shapes: list[tuple[int, int]]) -> None:
-    pairs = []
-    for rows, columns in shapes:
-        drawn = [[[data.draw(cells) for _ in range(columns)] for _ in range(rows)] for _ in range(2)]
-        block = np.array(drawn, dtype=np.uint8)
-        mine, theirs = (np.array([data.draw(weights) for _ in range(n)]) for n in (rows, columns))
-        pairs.append(Weighed(block, Nearest.of(block), mine, theirs, mine.max() * theirs.max()))
-    for one, told in zip(pairs, strongest(pairs), strict=True):
-        for block, best in zip(one.block.tolist(), told, strict=True):
-            shares = {
-                (row, column): 0.5 ** (hops - 1) * one.rows[row] * one.columns[column]
-                for row, listed in enumerate(block)
-                for column, hops in enumerate(listed)
-                if hops != FAR
-            }
-            if not shares:
-                assert best is None
-                continue
-            row, column = min(shares, key=lambda at: (-shares[at], *at))
-            assert best == (shares[row, column], row, column, block[row][column])
-
-
-def test_nothing_is_strongest_of_nothing() -> None:
-    assert list(strongest([])) == []
+@given(st.data(), st.integers(1, 5), st.integers(1, 5))
+@settings(max_examples=400, deadline=None)
+def test_the_strongest(data: st.DataObject, height: int, width: int) -> None:
+    block = [[data.draw(cells) for _ in range(width)] for _ in range(height)]
+    rows, columns = ([data.draw(weights) for _ in range(count)] for count in (height, width))
+    best = strongest(np.array(block, dtype=np.uint8), np.array(rows), np.array(columns))
+    shares = {
+        (row, column): 0.5 ** (hops - 1) * rows[row] * columns[column]
+        for row, listed in enumerate(block)
+        for column, hops in enumerate(listed)
+        if hops != FAR
+    }
+    if not shares:
+        assert best is None
+        return
+    row, column = min(shares, key=lambda at: (-shares[at], *at))
+    assert best == (shares[row, column], row, column, block[row][column])

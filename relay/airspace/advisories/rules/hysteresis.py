@@ -110,18 +110,13 @@ def ceiling(assessment: Assessment, thresholds: Thresholds) -> Level:
     level that they cannot carry (see `readings.assess_shares`)."""
     if assessment.level is Level.RESOLUTION:
         return Level.RESOLUTION
-    standing = noisy_or(
-        {name: reading.weighted for name, reading in assessment.channels.items() if not reading.foretells}
-    )
-    if standing < thresholds.traffic - thresholds.slack and any(
-        reading.foretells for reading in assessment.channels.values()
-    ):
+    readings = assessment.channels.values()
+    standing = noisy_or(reading.weighted for reading in readings if not reading.foretells)
+    if standing < thresholds.traffic - thresholds.slack and any(reading.foretells for reading in readings):
         return Level.CLEAR
     if assessment.risk >= thresholds.resolution:
         return Level.TRAFFIC
-    alone = noisy_or(
-        {name: reading.weighted for name, reading in assessment.channels.items() if reading.alone}
-    )
+    alone = noisy_or(reading.weighted for reading in readings if reading.alone)
     return Level.RESOLUTION if alone >= thresholds.traffic - thresholds.slack else Level.TRAFFIC
 
 
