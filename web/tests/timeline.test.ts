@@ -32,10 +32,21 @@ describe("the timeline", () => {
   });
 
   it("does not move a reader who has scrolled up", () => {
-    const before = tl.up(tl.load(run(1, 300), false));
+    const before = tl.up(tl.pin(tl.load(run(1, 300), false), false));
     const t = tl.arrive(before, run(301, 400));
     expect([t.start, t.entries.length]).toEqual([before.start, 400]);
     holds(t);
+  });
+
+  it("shows a few rows at first, and more at each step, at the end that a pinned reader stays at", () => {
+    let t = tl.load(run(1, 300), false);
+    for (let shown = t.end - t.start; t.start > 0 && t.end === 300; shown = t.end - t.start) {
+      expect(t.pinned).toBe(true);
+      t = tl.up(t);
+      expect(t.end - t.start - shown).toBeLessThanOrEqual(tl.STEP);
+      holds(t);
+    }
+    expect(tl.arrive(tl.load(run(1, 300), false), run(301, 400)).start).toBe(400 - 2 * tl.STEP);
   });
 
   it("pages back without a gap", () => {

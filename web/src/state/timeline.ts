@@ -9,8 +9,11 @@
 import type { Entry } from "../types";
 
 export const PAGE = 100;
-export const STEP = 60;
+/** Rows that come into the DOM in one frame. What an entry costs is what a frame may take by then. */
+export const STEP = 2;
 export const MAX_ROWS = 240;
+/** Rows below which a pinned reader's window is not cut. */
+const FOLLOWED = 120;
 /** Entries kept in memory; older ones are paged in again when somebody scrolls there. */
 export const MAX_HELD = 20_000;
 
@@ -40,7 +43,7 @@ function fresh(held: readonly Entry[], incoming: readonly Entry[]): Entry[] {
   return incoming.filter((e) => !known.has(e.id) && known.add(e.id));
 }
 
-/** The rows that a pinned reader sees: fewer than MAX_ROWS, so that a busy room does not rebuild a long list. */
+/** The newest rows; the page adds the ones before them, frame by frame, as far as it needs them. */
 function atEnd(t: Timeline): Timeline {
   const end = t.entries.length;
   return { ...t, end, start: Math.max(0, end - STEP * 2) };
@@ -68,8 +71,11 @@ export function arrive(t: Timeline, incoming: readonly Entry[]): Timeline {
   let next: Timeline = { ...t, entries: [...t.entries, ...added] };
   if (next.pinned) {
     const spare = next.entries.length - MAX_HELD;
-    if (spare > 0) next = { ...next, entries: next.entries.slice(spare), moreBefore: true };
-    return atEnd(next);
+    if (spare > 0) next = { ...next, entries: next.entries.slice(spare), moreBefore: true, start: Math.max(0, next.start - spare) };
+    // Fewer than MAX_ROWS, so that a busy room does not rebuild a long list; and no more new ones than a frame can take.
+    const end = next.entries.length;
+    const start = end - next.start <= FOLLOWED ? next.start : end - FOLLOWED;
+    return added.length > STEP * 2 ? atEnd(next) : { ...next, end, start };
   }
   // A short room that is not scrolled yet: the new rows come into the DOM below the reader.
   if (t.end === t.entries.length && next.entries.length - t.start <= MAX_ROWS) next.end = next.entries.length;
@@ -99,7 +105,8 @@ export function extend(t: Timeline, page: readonly Entry[], reached: boolean): T
 /** Show older rows that are held already. */
 export function up(t: Timeline): Timeline {
   const start = Math.max(0, t.start - STEP);
-  return { ...t, start, end: Math.min(t.end, start + MAX_ROWS), pinned: false };
+  const end = Math.min(t.end, start + MAX_ROWS);
+  return { ...t, start, end, pinned: t.pinned && end === t.end };
 }
 
 /** Show newer rows that are held already. */
@@ -111,7 +118,7 @@ export function down(t: Timeline): Timeline {
 /** The reader goes to the end (or leaves it). */
 export function pin(t: Timeline, pinned: boolean): Timeline {
   if (t.pinned === pinned) return t;
-  return pinned ? atEnd({ ...t, pinned }) : { ...t, pinned };
+  return pinned && !showsEnd(t) ? atEnd({ ...t, pinned }) : { ...t, pinned };
 }
 
 /** Bring the entry at an index into the window. */

@@ -235,7 +235,7 @@ function useLeases(): void {
   }, []);
 }
 
-export function BoardView() {
+export default function BoardView() {
   const [title, setTitle] = useState("");
   useLeases();
   return (

@@ -55,16 +55,17 @@ function mount(root: HTMLElement, text: string, settled: boolean, numbers: "mess
   const next: Node[] = [];
   for (const node of [...renderMarkdown(text, numbers, explained || own).childNodes]) {
     if (node.nodeType === Node.TEXT_NODE && !node.textContent?.trim()) continue;
-    const source = (settled ? "1" : "0") + (node instanceof Element ? node.outerHTML : (node.textContent ?? ""));
-    sources.set(node, source);
     next.push(node);
   }
   const held = [...root.childNodes];
+  // What is mounted once needs no comparing, and so nothing to compare with.
+  if (!settled || held.length)
+    for (const node of next) sources.set(node, (settled ? "1" : "0") + (node instanceof Element ? node.outerHTML : (node.textContent ?? "")));
   let same = 0;
   while (same < held.length && same < next.length && sources.get(held[same]!) === sources.get(next[same]!)) same++;
   for (const node of held.slice(same)) node.remove();
   for (const node of next.slice(same)) {
-    const source = sources.get(node)!;
+    const source = sources.get(node);
     let shown = node;
     if (node instanceof HTMLElement) {
       if (explained) explain(node);
@@ -82,7 +83,7 @@ function mount(root: HTMLElement, text: string, settled: boolean, numbers: "mess
         shown = scroll;
       }
     }
-    sources.set(shown, source);
+    if (source !== undefined) sources.set(shown, source);
     root.append(shown);
   }
 }

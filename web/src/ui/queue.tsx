@@ -26,7 +26,7 @@ function took(job: Job, at: number): string {
   return span((instant(job.ended_at) ?? at) - started);
 }
 
-export function QueueView() {
+export default function QueueView() {
   const [filter, setFilter] = useState<JobState | "">("");
   const [older, setOlder] = useState<Job[]>([]);
   useEffect(() => {

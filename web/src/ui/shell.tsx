@@ -5,16 +5,14 @@ import { cutOff, line, outdated, reconnectNow } from "../state/live";
 import { askName, nextTheme, personName, theme } from "../state/prefs";
 import { agents, away, entryOf, goToEnd, loaded, now, people, peopleAt, ready, room, shell, tail, workers } from "../state/room";
 import { agentPanel, callComposer, overlay, phone, replyTo, show, taskOpen, verificationShown, view } from "../state/view";
-import { AgentList, DispatcherRow, AgentPanel, AgentsView } from "./agents";
+import { AgentList, DispatcherRow } from "./agents";
 import { FleetList } from "./fleet";
 import { Icon, IconButton, Toasts, Tooltip, Words, hued } from "./bits";
-import { BoardView } from "./board";
 import { Composer } from "./composer";
 import { Lazy } from "./lazy";
 import { Mark } from "./mark";
 import { Help, Palette } from "./palette";
 import { PermissionStack } from "./permissions";
-import { QueueView } from "./queue";
 import { NameDialog } from "./signin";
 import { BottomTabs, TABS, Tabs } from "./tabs";
 import { Transcript } from "./transcript";
@@ -24,6 +22,10 @@ import { Descriptions } from "./term";
 import { waiting } from "../text/fleet";
 import { moment } from "../text/format";
 
+const boardView = () => import("./board");
+const agentsView = () => import("./agents_view");
+const agentPanelOver = () => import("./agents_view").then((all) => ({ default: all.AgentPanel }));
+const queueView = () => import("./queue");
 const airspaceView = () => import("../airspace/view");
 const locksView = () => import("./locks");
 const taskPanel = () => import("./task");
@@ -218,9 +220,9 @@ export function Shell() {
       {phone.value ? <TopBar /> : <SideBar />}
       <main class="main" data-view={view.value}>
         {view.value === "room" && <RoomView />}
-        {view.value === "board" && <BoardView />}
-        {view.value === "agents" && <AgentsView />}
-        {view.value === "queue" && <QueueView />}
+        {view.value === "board" && <Lazy load={boardView} />}
+        {view.value === "agents" && <Lazy load={agentsView} />}
+        {view.value === "queue" && <Lazy load={queueView} />}
         {view.value === "airspace" && <Lazy load={airspaceView} />}
         {view.value === "locks" && <Lazy load={locksView} />}
         {view.value === "worktrees" && <Lazy load={worktreesView} />}
@@ -232,7 +234,7 @@ export function Shell() {
         {view.value === "explore" && <Lazy load={exploreView} />}
         {view.value === "metrics" && <Lazy load={metricsView} />}
       </main>
-      <AgentPanel />
+      {panelOpen() && <Lazy load={agentPanelOver} over />}
       {taskOpen.value !== null && <Lazy load={taskPanel} over />}
       {verificationShown.value !== null && <Lazy load={resultsPanel} over />}
       {phone.value && <BottomTabs />}

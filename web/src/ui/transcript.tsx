@@ -1,7 +1,8 @@
 /**
  * The scrolling transcript. The DOM holds a window of at most MAX_ROWS entries (state/timeline.ts); this file
  * keeps the reader's eye where it is: before rows change it notes one row on the screen and where it stands,
- * afterwards it scrolls so that it stands there again. A pinned reader stays at the end.
+ * afterwards it scrolls so that it stands there again. A pinned reader stays at the end. Rows come in a few in each
+ * frame, until NEAR pixels of them stand on both sides: so no frame is long.
  */
 
 import { Fragment } from "preact";
@@ -29,11 +30,15 @@ interface Anchor {
 
 function anchorOf(box: HTMLElement): Anchor | null {
   const top = box.getBoundingClientRect().top;
-  for (const row of box.querySelectorAll<HTMLElement>(".entry[id]")) {
-    const at = row.getBoundingClientRect();
-    if (at.bottom > top + 4) return { id: row.id, top: at.top - top };
+  const rows = box.querySelectorAll<HTMLElement>(".entry[id]");
+  let first = 0;
+  for (let end = rows.length; first < end; ) {
+    const middle = (first + end) >> 1;
+    if (rows[middle]!.getBoundingClientRect().bottom > top + 4) end = middle;
+    else first = middle + 1;
   }
-  return null;
+  const row = rows[first];
+  return row ? { id: row.id, top: row.getBoundingClientRect().top - top } : null;
 }
 
 function Welcome() {
@@ -82,7 +87,9 @@ function firstUnread(shown: readonly Entry[], from: number | null): string | nul
 export function Transcript() {
   const box = useRef<HTMLDivElement>(null);
   const anchor = useRef<Anchor | null>(null);
-  const moving = useRef(false);
+  /** Where this file scrolled to last: a scroll that ends there is not the reader's. */
+  const placed = useRef(-1);
+  const filling = useRef(0);
   const [lit, setLit] = useState<string | null>(null);
   const t = timeline.value;
   const shown = t.entries.slice(t.start, t.end);
@@ -91,17 +98,29 @@ export function Transcript() {
   const outgoing = outbox.value.filter((o) => !o.seen);
   const newId = firstUnread(shown, marker.value);
 
+  const fill = (): void => {
+    filling.current ||= requestAnimationFrame(() => {
+      filling.current = 0;
+      const element = box.current;
+      if (!element) return;
+      const current = timeline.value;
+      const below = element.scrollHeight - element.scrollTop - element.clientHeight;
+      if (element.scrollTop < NEAR && (current.start > 0 || current.moreBefore)) void pageUp();
+      else if (below < NEAR && !showsEnd(current)) void pageDown();
+    });
+  };
+
   const place = (): void => {
     const element = box.current;
     if (!element) return;
-    moving.current = true;
     if (timeline.value.pinned) element.scrollTop = element.scrollHeight;
     else if (anchor.current) {
       const row = document.getElementById(anchor.current.id);
       if (row) element.scrollTop += row.getBoundingClientRect().top - element.getBoundingClientRect().top - anchor.current.top;
     }
+    placed.current = element.scrollTop;
     anchor.current = anchorOf(element);
-    requestAnimationFrame(() => (moving.current = false));
+    fill();
   };
 
   useLayoutEffect(place);
@@ -122,6 +141,7 @@ export function Transcript() {
     const row = document.getElementById(`e-${target.id}`);
     if (!row) return;
     row.scrollIntoView({ block: "center" });
+    placed.current = box.current!.scrollTop;
     anchor.current = anchorOf(box.current!);
     row.focus({ preventScroll: true });
     setLit(target.id);
@@ -132,14 +152,13 @@ export function Transcript() {
   const onScroll = (): void => {
     const element = box.current;
     // A scroll that was under way when the view was left comes in after it.
-    if (!element || moving.current) return;
+    if (!element || element.scrollTop === placed.current) return;
     anchor.current = anchorOf(element);
     const below = element.scrollHeight - element.scrollTop - element.clientHeight;
     const current = timeline.value;
     const end = below < AT_END && showsEnd(current);
     if (end !== current.pinned) timeline.value = end ? pin(current, true) : { ...current, pinned: false };
-    if (element.scrollTop < NEAR && (current.start > 0 || current.moreBefore)) void pageUp();
-    else if (below < NEAR && !showsEnd(current)) void pageDown();
+    fill();
   };
 
   let day = t.start > 0 ? dayKey(t.entries[t.start - 1]!.ts) : "";
