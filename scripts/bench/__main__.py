@@ -87,11 +87,12 @@ def measured(name: str, options: Sequence[str], tree: Path = ROOT) -> Json:
             cwd=tree, env=environment, stdout=subprocess.PIPE, stderr=said, text=True, check=False,
         )  # fmt: skip
         said.seek(0)
-        last = ([line for line in said.read().splitlines() if line.strip()] or ["it said nothing"])[-1]
+        lines = [line for line in said.read().splitlines() if line.strip()] or ["it said nothing"]
     if done.returncode == 0:
         report: Json = json.loads(done.stdout)
     else:
-        absent = [{"name": name, "reason": last.removeprefix(f"{name}.py: error: ")}]
+        print(*lines[-20:], sep="\n", file=sys.stderr)
+        absent = [{"name": name, "reason": lines[-1].removeprefix(f"{name}.py: error: ")}]
         report = {"bench": name, "figures": [], "missed": [], "not_measured": absent}
     goals = sum(len(figure["targets"]) for figure in report["figures"])
     print(
