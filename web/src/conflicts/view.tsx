@@ -25,7 +25,7 @@ function useColours(text: string, language: string): readonly string[] | null {
     let gone = false;
     setLines(null);
     if (language && text.length < 60_000)
-      void import("../text/highlight").then(({ colouredLines }) => { if (!gone) setLines(colouredLines(text, language)); });
+      void import("../text/highlight").then(({ colouredLines }) => colouredLines(text, language)).then((lines) => { if (!gone) setLines(lines); });
     return () => { gone = true; };
   }, [text, language]);
   return lines;
