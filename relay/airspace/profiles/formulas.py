@@ -60,9 +60,15 @@ class Profile:
 
 def seed(a: WorkingSet, b: WorkingSet, near: PairFacts) -> Assessment:
     """R(a, b) by equations 2 to 6 of 000, each channel able to reach a resolution advisory alone."""
+    # It carries no weights.
+    overlap = near.kept.get("seed") if near.kept else None
+    if overlap is None:
+        overlap = _jaccard(edits(a.files), edits(b.files))
+        if near.kept is not None:
+            near.kept["seed"] = overlap
     return assess(
         {
-            "overlap": _jaccard(edits(a.files), edits(b.files)),
+            "overlap": overlap,
             "dependency": _dependency(near.coupling),
             "tree": Reading(near.tree, TREE),
         },
