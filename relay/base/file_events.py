@@ -7,53 +7,47 @@ looks by the clock.
 from __future__ import annotations
 
 import asyncio
-import ctypes
-import os
+import sys
 from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
-
-#: Written; its name was removed, or another attribute changed; renamed; gone (inotify(7)).
-_MASK = 0x2 | 0x4 | 0x800 | 0x400
-_BYTES = 65536
 
 
 class FileEvents:
     """What happens to these files (not to others that come under their names). `works`: something is told."""
 
     def __init__(self, paths: Iterable[Path]) -> None:
-        self._fd = -1
-        libc = ctypes.CDLL(None)
-        if not hasattr(libc, "inotify_init1"):
+        self.works = False
+        if sys.platform != "linux":
             return
-        self._fd = libc.inotify_init1(os.O_NONBLOCK | os.O_CLOEXEC)
-        told = [libc.inotify_add_watch(self._fd, os.fsencode(path), _MASK) for path in paths]
-        if min(told) < 0:
-            self.close()
+        from asyncinotify import Inotify, Mask
 
-    @property
-    def works(self) -> bool:
-        return self._fd >= 0
+        with suppress(OSError):
+            self._inotify = Inotify()
+            self.works = True
+            try:
+                for path in paths:
+                    mask = Mask.MODIFY | Mask.ATTRIB | Mask.MOVE_SELF | Mask.DELETE_SELF
+                    self._inotify.add_watch(path, mask)
+            except OSError:
+                self.close()
 
     async def wait(self, timeout_s: float) -> bool:
         """Whether something happened since the last time, within so many seconds."""
         if not self.works:
             await asyncio.sleep(timeout_s)
             return False
-        loop, told = asyncio.get_running_loop(), asyncio.Event()
-        loop.add_reader(self._fd, told.set)
         try:
             async with asyncio.timeout(timeout_s):
-                await told.wait()
+                await self._inotify.get()
         except TimeoutError:
             return False
-        finally:
-            loop.remove_reader(self._fd)
         with suppress(BlockingIOError):
-            os.read(self._fd, _BYTES)
+            while True:  # all that was told until now is one
+                self._inotify.sync_get()
         return True
 
     def close(self) -> None:
         if self.works:
-            os.close(self._fd)
-            self._fd = -1
+            self.works = False
+            self._inotify.close()
