@@ -21,11 +21,11 @@ from relay.config.command_line import command
 from relay.config.loading import load_for_command
 from relay.config.locate import add_config_option
 from relay.config.settings import LiveSettings, Settings
-from relay.faces.services import Services
+from relay.faces.coordination import CoordinationServices, coordination_of
 from relay.model import ADMIN, SCOPES, STEWARD, Caller, Fault, Refusal
 
 Json = dict[str, Any]
-Act = Callable[[Services, Caller, argparse.Namespace], Awaitable[Any]]
+Act = Callable[[CoordinationServices, Caller, argparse.Namespace], Awaitable[Any]]
 
 
 def main(words: list[str]) -> int:
@@ -76,13 +76,12 @@ def _parser() -> argparse.ArgumentParser:
 async def _do(settings: Settings, act: Act | None, args: argparse.Namespace) -> Any:
     from relay.app.runtime.room_token import new_token
     from relay.app.wiring.schema import SCHEMAS
-    from relay.faces.services import services_of
     from relay.store.open import opened_store
 
     async with opened_store(settings, SCHEMAS) as store:
         person = _person(settings)
         if act is not None:
-            return await act(services_of(store, LiveSettings(settings)), person, args)
+            return await act(coordination_of(store, LiveSettings(settings)), person, args)
         if not await new_token(store, settings.token_path, person.agent):
             fix = f"{settings.token_path} has that one. If you want yet another, run this again."
             raise Refusal("Somebody else gave the room another token just now.", fix)
@@ -98,7 +97,7 @@ def _person(settings: Settings) -> Caller:
     return Caller(name, session, "person", person=True, scopes=SCOPES | {ADMIN})
 
 
-async def _create(services: Services, caller: Caller, args: argparse.Namespace) -> Json:
+async def _create(services: CoordinationServices, caller: Caller, args: argparse.Namespace) -> Json:
     scopes = (
         None if args.scopes is None else [part.strip() for part in args.scopes.split(",") if part.strip()]
     )
@@ -107,11 +106,11 @@ async def _create(services: Services, caller: Caller, args: argparse.Namespace) 
     )
 
 
-async def _list(services: Services, caller: Caller, args: argparse.Namespace) -> list[Json]:
+async def _list(services: CoordinationServices, caller: Caller, args: argparse.Namespace) -> list[Json]:
     return await services.keys.list(caller)
 
 
-async def _revoke(services: Services, caller: Caller, args: argparse.Namespace) -> Json:
+async def _revoke(services: CoordinationServices, caller: Caller, args: argparse.Namespace) -> Json:
     return await services.revoke_key(caller, args.id)
 
 

@@ -22,7 +22,7 @@ from relay.base.terminal_text import fail, safe, safe_line, tame
 from relay.config.loading import load_for_command
 from relay.config.locate import add_config_option
 from relay.config.settings import Settings
-from relay.faces.services import Services
+from relay.faces.coordination import CoordinationServices, coordination_of
 from relay.model import ADMIN, RESERVED_NAMES, SCOPES, Caller, Fault, Refusal
 from relay.model.speaker_names import clean_name, is_reserved
 from relay.store.ports import Store
@@ -41,7 +41,7 @@ class OpenRoom:
     """The room's database, open, and who asks."""
 
     store: Store
-    services: Services
+    services: CoordinationServices
     caller: Caller
 
 
@@ -78,14 +78,13 @@ def run(args: argparse.Namespace, work: Work, text: Callable[[Json], str]) -> in
 async def _ask(settings: Settings, name: str | None, work: Work) -> Json:
     from relay.app.wiring.schema import SCHEMAS
     from relay.config.settings import LiveSettings
-    from relay.faces.services import services_of
     from relay.store.open import opened_store
 
     agents = settings.agent_names
     caller = person(name or git_person(settings.repo, agents), agents)
     settings.runtime_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
     async with opened_store(settings, SCHEMAS) as store:
-        return await work(OpenRoom(store, services_of(store, LiveSettings(settings)), caller))
+        return await work(OpenRoom(store, coordination_of(store, LiveSettings(settings)), caller))
 
 
 def person(name: str, agents: Sequence[str]) -> Caller:

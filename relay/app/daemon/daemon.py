@@ -27,10 +27,10 @@ from relay.base.files import write_atomically
 from relay.config.command_line import script
 from relay.config.settings import LiveSettings, Settings
 from relay.coordination.tasks.projection import TasksFile
+from relay.faces.coordination import folds
 from relay.faces.http.hub import AWAY
 from relay.faces.http.requests.auth import TokenError
 from relay.faces.http.requests.connections import raise_open_files, tell_full_seldom
-from relay.faces.services import folds
 from relay.room.transcript.joining import ForeignTranscript
 from relay.store.open import opened_store
 from relay.store.ports import AnotherDaemon, Store

@@ -28,7 +28,7 @@ from relay.base.terminal_text import fail, indented, safe_line
 from relay.config.loading import load_for_command
 from relay.config.locate import add_config_option
 from relay.config.settings import LiveSettings, Settings
-from relay.faces.services import services_of
+from relay.faces.coordination import coordination_of
 from relay.faces.workspace import workspace
 from relay.log import events
 from relay.log.events import Event
@@ -222,7 +222,7 @@ def _where(done: dict[str, Any]) -> str:
 
 async def _read(store: Store, settings: Settings, args: argparse.Namespace) -> tuple[Any, str]:
     """What was asked for, as JSON and for people, from one state of the log."""
-    locks = services_of(store, LiveSettings(settings)).locks if args.action == "files" else None
+    locks = coordination_of(store, LiveSettings(settings)).locks if args.action == "files" else None
 
     async def work(tx: Tx) -> tuple[Any, str]:
         if args.action == "show":
