@@ -8,6 +8,7 @@ imports.
 from __future__ import annotations
 
 import argparse
+import gc
 import os
 import sys
 from importlib import import_module
@@ -82,11 +83,15 @@ _OWN = frozenset(
         "fleet",
     }
 )
+#: Those that print with rich, or may run an executor that does; and the daemon, which sees to its imports itself.
+_RICH = frozenset({"run", "airspace", "demo", "explore", "land", "merge", "verify-policy"})
 
 
 def main(argv: list[str] | None = None) -> int:
     """The command; gives its exit code."""
     words = _options_last(sys.argv[1:] if argv is None else argv)
+    if argv is None:
+        _lean(words)
     if _started_by_program(words):
         return _run(words)
     code = 0
@@ -101,6 +106,14 @@ def main(argv: list[str] | None = None) -> int:
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return code
+
+
+def _lean(words: list[str]) -> None:
+    """Make the imports of this process's command cheap. Most of what it makes stays, so garbage is looked for seldom;
+    and structlog, which loads rich where it is there, does without."""
+    gc.set_threshold(20_000, 20)
+    if words and words[0] not in _RICH:
+        sys.modules.setdefault("rich", None)  # type: ignore[arg-type]  # the import system's word for "not there"
 
 
 def _started_by_program(words: list[str]) -> bool:

@@ -9,6 +9,7 @@ import argparse
 import json
 import os
 from collections.abc import Callable
+from importlib import import_module
 from typing import Any
 from urllib.error import HTTPError, URLError
 
@@ -28,19 +29,34 @@ Command = Callable[[argparse.Namespace], int]
 
 def main(words: list[str]) -> int:
     """`relay airspace WORDS...`; gives the exit code."""
-    from relay.app.commands.airspace import risk, scan
-
     text = "How close agents are in the code."
     parser = _of_room(argparse.ArgumentParser(prog="relay airspace", description=text), _show)
     commands = parser.add_subparsers(metavar="COMMAND", help="without one: who is near whom now")
     decisions = [_add_decision(commands, *word) for word in _DECISIONS]
-    for made in (scan.add(commands), risk.add(commands), _add_intent(commands), *decisions):
+    measuring = [_add_measuring(commands, name, given=name in words) for name in _MEASURING]
+    for made in (*measuring, _add_intent(commands), *decisions):
         # Every command takes it; these two need no room, and so no configuration.
         if not any(action.dest == "config" for action in made._actions):
             made.add_argument("--config", help=argparse.SUPPRESS)
     args = parser.parse_args(words)
     command: Command = args.command
     return command(args)
+
+
+#: Those that need no room; each has the module of its name here.
+_MEASURING = {
+    "scan": "Who is near whom in a scenario or in a repository's worktrees, and what they are told.",
+    "risk": "Print the risk of each recorded pair of branches, a JSON object a line.",
+}
+
+
+def _add_measuring(commands: Any, name: str, *, given: bool) -> argparse.ArgumentParser:
+    """Its module is loaded where it is `given`: numpy and all that measures takes its time."""
+    text = _MEASURING[name]
+    made: argparse.ArgumentParser = commands.add_parser(name, help=text, description=text)
+    if given:
+        import_module(f"relay.app.commands.airspace.{name}").arguments(made)
+    return made
 
 
 def _add_intent(commands: Any) -> argparse.ArgumentParser:

@@ -16,7 +16,6 @@ from functools import partial
 from itertools import chain, islice
 from multiprocessing import get_context
 from pathlib import Path
-from typing import Any
 
 from relay.airspace.profiles.calibrated import NAME, PROFILES
 from relay.airspace.scan.recorded_pairs import BadPairs, Lines, Sides, lines
@@ -28,14 +27,11 @@ _PIECE = 250
 Told = tuple[list[str], BadPairs | None]
 
 
-def add(commands: Any) -> argparse.ArgumentParser:
-    """The command's place among `relay airspace ...` (a subparsers action); its `command` is `main`."""
-    text = "Print the risk of each recorded pair of branches, a JSON object a line."
-    made: argparse.ArgumentParser = commands.add_parser("risk", help=text, description=text)
+def arguments(made: argparse.ArgumentParser) -> None:
+    """Those of the command; it is `main`."""
     made.add_argument("--pairs", type=Path, required=True, metavar="FILE", help="FILE.jsonl or FILE.jsonl.gz")
     made.add_argument("--profile", choices=sorted(PROFILES), default=NAME, help=f"the formula ({NAME})")
     made.set_defaults(command=main)
-    return made
 
 
 def main(args: argparse.Namespace) -> int:

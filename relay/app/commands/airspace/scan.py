@@ -41,17 +41,14 @@ from relay.git.trial_merge import JoinedFile, Merge
 from relay.model.working_set import WorkingSet
 
 
-def add(commands: Any) -> argparse.ArgumentParser:
-    """The command's place among `relay airspace ...` (a subparsers action)."""
-    text = "Who is near whom in a scenario or in a repository's worktrees, and what they are told."
-    made: argparse.ArgumentParser = commands.add_parser("scan", help=text, description=text)
+def arguments(made: argparse.ArgumentParser) -> None:
+    """Those of the command; it is `run`."""
     what = made.add_mutually_exclusive_group(required=True)
     what.add_argument("--scenario", metavar="FILE", help="agents and graph as JSON; - reads standard input")
     what.add_argument("--repo", metavar="DIR", type=Path, help="the real worktrees of a git repository")
     made.add_argument("--profile", choices=list(PROFILES), default=NAME, help=f"the formula ({NAME})")
     made.add_argument("--json", action="store_true", help="print the whole answer as JSON")
     made.set_defaults(command=run)
-    return made
 
 
 def run(args: argparse.Namespace) -> int:
