@@ -2,52 +2,61 @@
 
 Invariant: it is a hint. Where it cannot be had (another system, the system's limit) nothing is told, and the caller
 looks by the clock.
+
+Not by a library: asyncinotify 4.4.4 and inotify_simple 2.0.1 start programs (ldconfig, a compiler) to find the C
+library at each start, and the first one's descriptor blocks.
 """
 
 from __future__ import annotations
 
 import asyncio
-import sys
+import ctypes
+import os
 from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
+
+#: Written; its name was removed, or another attribute changed; renamed; gone (inotify(7)).
+_MASK = 0x2 | 0x4 | 0x800 | 0x400
+_BYTES = 65536
 
 
 class FileEvents:
     """What happens to these files (not to others that come under their names). `works`: something is told."""
 
     def __init__(self, paths: Iterable[Path]) -> None:
-        self.works = False
-        if sys.platform != "linux":
+        self._fd = -1
+        libc = ctypes.CDLL(None)
+        if not hasattr(libc, "inotify_init1"):
             return
-        from asyncinotify import Inotify, Mask
+        self._fd = libc.inotify_init1(os.O_NONBLOCK | os.O_CLOEXEC)
+        told = [libc.inotify_add_watch(self._fd, os.fsencode(path), _MASK) for path in paths]
+        if min(told) < 0:
+            self.close()
 
-        with suppress(OSError):
-            self._inotify = Inotify()
-            self.works = True
-            try:
-                for path in paths:
-                    mask = Mask.MODIFY | Mask.ATTRIB | Mask.MOVE_SELF | Mask.DELETE_SELF
-                    self._inotify.add_watch(path, mask)
-            except OSError:
-                self.close()
+    @property
+    def works(self) -> bool:
+        return self._fd >= 0
 
     async def wait(self, timeout_s: float) -> bool:
         """Whether something happened since the last time, within so many seconds."""
         if not self.works:
             await asyncio.sleep(timeout_s)
             return False
+        loop, told = asyncio.get_running_loop(), asyncio.Event()
+        loop.add_reader(self._fd, told.set)
         try:
             async with asyncio.timeout(timeout_s):
-                await self._inotify.get()
+                await told.wait()
         except TimeoutError:
             return False
+        finally:
+            loop.remove_reader(self._fd)
         with suppress(BlockingIOError):
-            while True:  # all that was told until now is one
-                self._inotify.sync_get()
+            os.read(self._fd, _BYTES)
         return True
 
     def close(self) -> None:
         if self.works:
-            self.works = False
-            self._inotify.close()
+            os.close(self._fd)
+            self._fd = -1
