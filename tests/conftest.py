@@ -67,3 +67,4 @@ def _of_no_room(monkeypatch: pytest.MonkeyPatch) -> None:
     """A command that runs in the test's own process says which room messages are about: for this test alone."""
     monkeypatch.setattr(command_line._Room, "config", None)
     monkeypatch.setattr(command_line._Room, "away", False)
+    monkeypatch.setattr(command_line._Room, "everywhere", False)

@@ -24,7 +24,7 @@ from relay.room.dispatch.queue import claim_next_dispatch
 from relay.room.dispatch.roster import Policy
 from relay.room.dispatch.turn_end import finish
 from relay.room.dispatch.turns import Outcome, Plan
-from relay.room.journal import ledger
+from relay.room.journal import admitting, ledger
 from relay.room.journal.admission_rules import Rules
 from relay.room.journal.values import CycleState
 from relay.store.ports import Tx
@@ -90,7 +90,7 @@ class Year:
         if talk.chance(0.02):
             body += f"\nDECISION: use {talk.words(4)} because {talk.words(5)}"
         new = ledger.NewMessage(talk.one_of(PEOPLE), Kind.HUMAN, body, now)
-        said = await ledger.admit(tx, new, _RULES)
+        said = await admitting.admit(tx, new, _RULES)
         self.made += 1
         if not mention:
             routed = talk.chance(0.5)
