@@ -20,7 +20,7 @@ from typing import Any
 
 from scripts.bench.figures import Figure, at_most, carry_out, options, single, spread, stopwatch
 from scripts.bench.long_life_room import AGENTS, BEGAN, YEAR_S, Talk, make
-from scripts.bench.room_daemon import ROOT, Daemon, running
+from scripts.bench.room_daemon import ROOT, Daemon, cpu_s, running
 
 ENTRIES, QUICK = 1_000_000, 400
 #: The goal is half of what a post took, with its share of the indexes, before (issue 17): 12.5 KiB.
@@ -62,9 +62,9 @@ def measure(folder: Path, entries: int, samples: int) -> Iterator[Figure]:
 
 def _settled(daemon: Daemon) -> bool:
     """Nothing is done any more."""
-    before = daemon.cpu_s()
+    before = cpu_s(daemon.process.pid)
     time.sleep(2.0)
-    return daemon.cpu_s() - before < 0.2
+    return cpu_s(daemon.process.pid) - before < 0.2
 
 
 def _size(room: Path, entries: int, when: str = "") -> Iterator[Figure]:
