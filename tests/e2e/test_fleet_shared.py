@@ -9,7 +9,7 @@ from tests.e2e.conftest import Open
 from tests.e2e.test_fleet import leads, said
 from tests.e2e.test_fleet_landing import changed, code, has, main_of, members_of
 from tests.e2e.test_landing import landed
-from tests.outside import Outside, eventually
+from tests.outside import Json, Outside, eventually
 
 
 async def again(room: Outside) -> None:
@@ -95,11 +95,13 @@ async def test_what_it_did_is_verified_where_it_did_it_also_where_the_leader_has
     await changed(one, "BRAVO")
     await one.post("/verify @BRAVO")
 
-    async def passed() -> bool:
-        for number in (1, 2):
-            _, made = await one.ask("GET", f"/api/verifications/{number}")
-            if made.get("state") != "passed":
-                return False
-        return True
+    found: list[Json] = []
 
-    await eventually(passed, "its turn and its work to be verified")
+    async def passed() -> bool:
+        found[:] = [(await one.ask("GET", f"/api/verifications/{number}"))[1] for number in (1, 2)]
+        return all(made.get("state") == "passed" for made in found)
+
+    try:
+        await eventually(passed, "its turn and its work to be verified")
+    except AssertionError as error:
+        raise AssertionError(f"{found}\n{await said(one)}") from error
