@@ -20,7 +20,7 @@ import structlog
 import relay
 from relay.app.fleet import notices
 from relay.app.fleet.refs import ref_id
-from relay.app.fleet.shared_agents import Place, place_of
+from relay.app.fleet.shared_agents import Place, last_turn_at, place_of
 from relay.app.runtime.instance import InstanceRecord, holder_is_dead
 from relay.config.command_line import for_all_machines
 from relay.config.settings import LiveSettings, Settings
@@ -139,7 +139,8 @@ class Fleet:
         if found is None and len(having) > 1:
             place = await self._store.read(lambda tx: place_of(tx, agent, having))
             by_name = sorted(having, key=lambda each: (not each.live, each.name))
-            found = place.member or by_name[0]
+            last = await self._store.read(lambda tx: last_turn_at(tx, agent, having))
+            found = place.member or last or by_name[0]
         elif found is None and having:
             found = having[0]
         # A member from before leaves it to the leader.

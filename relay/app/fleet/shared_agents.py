@@ -36,7 +36,7 @@ def lives_at(agent: str, members: Iterable[FleetMember]) -> str:
 
 async def place_of(tx: Tx, agent: str, members: Sequence[FleetMember]) -> Place:
     """Where an agent of these members runs now; else where it has work, the newest where several have. Work of a
-    member that is away is taken where no other has any. Where none is told of, the place of its last turn."""
+    member that is away is taken where no other has any."""
     by_name = {member.name: member for member in members}
     active = [Job.of_row(row) for row in await tx.all(ledger.Q.active_jobs)]
     holders = {job.holder for job in active if job.agent == agent}
@@ -49,9 +49,12 @@ async def place_of(tx: Tx, agent: str, members: Sequence[FleetMember]) -> Place:
     names = [name for *_, name in sorted(found, reverse=True)]
     if running:
         names = [running[0].name, *(name for name in names if name != running[0].name)]
-    if names:
-        return Place(by_name[names[0]], tuple(names[1:]))
-    # A turn's end asks for a verification in its transaction; its work is told a moment later.
+    return Place(by_name[names[0]], tuple(names[1:])) if names else Place()
+
+
+async def last_turn_at(tx: Tx, agent: str, members: Sequence[FleetMember]) -> FleetMember | None:
+    """Where this agent's last turn was that changed something. A turn's end asks for a verification in its
+    transaction; its work is told a moment later."""
     known = await verifications.newest_of_agent(tx, agent, _MOST_SEARCHED)
     seen_at = [each.change.about["member"] for each in known if "member" in each.change.about]
-    return Place(by_name.get(seen_at[0]) if seen_at else None)
+    return next((member for member in members if seen_at and member.name == seen_at[0]), None)
