@@ -6,16 +6,10 @@ import json
 from pathlib import Path
 
 from tests.e2e.conftest import Open
-from tests.e2e.test_fleet import leads, said
+from tests.e2e.test_fleet import leads, members, said
 from tests.e2e.test_fleet_landing import changed, code, has, main_of, members_of
 from tests.e2e.test_landing import landed
 from tests.outside import Json, Outside, eventually
-
-
-async def again(room: Outside) -> None:
-    """Its daemon ends, so that another member leads, and is there again."""
-    assert (await room.script("stop.sh")).code == 0
-    await room.start()
 
 
 async def led_by(room: Outside, name: str) -> None:
@@ -23,6 +17,18 @@ async def led_by(room: Outside, name: str) -> None:
         return await leads(room, name)
 
     await eventually(look, f"{name} to lead")
+
+
+async def again(room: Outside, other: Outside) -> None:
+    """M2's daemon ends, M1 leads, and knows that M2 is there again."""
+
+    async def back() -> bool:
+        return bool((await members(other))["M2"]["state"] == "live")
+
+    assert (await room.script("stop.sh")).code == 0
+    await led_by(other, "M1")  # a start is as quick as a sign of life: it might lead again itself
+    await room.start()
+    await eventually(back, "M2 to be back")
 
 
 def no_words_of_git(lines: list[str]) -> None:
@@ -37,8 +43,7 @@ async def test_its_work_lands_from_the_member_that_has_it_whoever_leads(
     await two.start()
     await changed(two, "ALFA")
     await one.start()
-    await again(two)
-    await led_by(one, "M1")
+    await again(two, one)
     await one.post("/land @ALFA")
     entry = await landed(one, "ALFA")
     assert main_of(tmp_path / "common.git") == entry["commit"]
@@ -61,8 +66,7 @@ async def test_where_both_have_work_the_newest_lands_and_it_is_said_that_there_i
     await two.start()
     await changed(two, "ALFA")
     await one.start()
-    await again(two)
-    await led_by(one, "M1")
+    await again(two, one)
     await one.post("/land @ALFA")
     await landed(one, "ALFA")
     await has(one, "alfa.py")
