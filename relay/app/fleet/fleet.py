@@ -137,10 +137,12 @@ class Fleet:
         having = [each for each in self.members if any(one["name"] == agent for one in each.agents)]
         found = next((each for each in self.members if each.name == seen_at), None)
         if found is None and len(having) > 1:
-            place = await self._store.read(lambda tx: place_of(tx, agent, having))
             by_name = sorted(having, key=lambda each: (not each.live, each.name))
-            last = await self._store.read(lambda tx: last_turn_at(tx, agent, having))
-            found = place.member or last or by_name[0]
+
+            async def look(tx: Tx) -> FleetMember | None:
+                return (await place_of(tx, agent, having)).member or await last_turn_at(tx, agent, having)
+
+            found = await self._store.read(look) or by_name[0]
         elif found is None and having:
             found = having[0]
         # A member from before leaves it to the leader.
