@@ -362,12 +362,6 @@ async def of_lane(tx: Tx, lane: Lane, type: str, *, limit: int) -> list[Event]:
     return [from_row(row) for row in rows]
 
 
-async def turns_of_lane(tx: Tx, lane: Lane, *, limit: int, before: int = SEQUENCES) -> list[Event]:
-    """The turns that began on a lane (`turn.started`) at a sequence number below `before`, newest first."""
-    rows = await tx.all(Q.turns_of_lane, session=lane.session, lane=lane.name, before=before, limit=limit)
-    return [from_row(row) for row in rows]
-
-
 async def about(
     tx: Tx, text: str, *, types: Sequence[str], window: int = 20_000, limit: int = 100
 ) -> list[Event]:

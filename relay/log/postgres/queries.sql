@@ -66,7 +66,3 @@ INSERT INTO lane_exits (lane, seq, into_lane, at)
 SELECT r->>'lane', CAST(r->>'seq' AS bigint), r->>'into_lane', CAST(r->>'at' AS bigint)
 FROM json_array_elements(:exits::json) AS x (r)
 ON CONFLICT DO NOTHING
-
--- name: turns_of_lane
-SELECT * FROM events
-WHERE session = :session AND lane = :lane AND seq < :before AND type = 'turn.started' ORDER BY seq DESC LIMIT :limit

@@ -64,7 +64,3 @@ ON CONFLICT DO NOTHING
 INSERT INTO lane_exits (lane, seq, into_lane, at)
 SELECT value->>'lane', value->>'seq', value->>'into_lane', value->>'at' FROM json_each(:exits) WHERE true
 ON CONFLICT DO NOTHING
-
--- name: turns_of_lane
-SELECT * FROM events INDEXED BY events_turns
-WHERE session = :session AND lane = :lane AND seq < :before AND type = 'turn.started' ORDER BY seq DESC LIMIT :limit
