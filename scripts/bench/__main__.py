@@ -3,7 +3,7 @@
 One JSON (standard output, or `--out FILE`) with the whole reports, and one table (standard error) of the figures that
 have a goal or a floor: what was seen, beside what in the same run, and whether the goal was met. A benchmark that
 ends in an error, or lacks something here, is named as not measured. `--against ROOT`: another checkout's relay beside
-this one's (`against.py`).
+this one's (`against.py`). `--renew`: into docs/figures, as the page of figures has them.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from typing import Any
 
 from scripts.bench.against import RATIOS, compared
 from scripts.bench.figures import heading, line
-from scripts.bench.page import TITLES
+from scripts.bench.page import FOLDER, TITLES, page
 
 ROOT = Path(__file__).absolute().parents[2]
 Json = dict[str, Any]
@@ -39,6 +39,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         "--against", type=Path, metavar="ROOT",
         help=f"another checkout: its relay and this one by turns ({', '.join(RATIOS)}, or those of --only)",
     )  # fmt: skip
+    parser.add_argument(
+        "--renew", action="store_true", help="put them into docs/figures, and renew docs/figures.md"
+    )
     parser.add_argument("--rounds", type=int, default=3, help="turns of each with --against (3)")
     args = parser.parse_args(argv)
     if args.list:
@@ -46,6 +49,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 0
     if args.against and not (args.against / "relay" / "cli.py").is_file():
         parser.error(f"{args.against} is no checkout of relay")
+    if args.renew and args.quick:
+        parser.error("--quick shows that it runs; its figures are not for docs/figures.md")
     if args.out:
         args.out.touch()  # it says at once where it cannot write, not after an hour
     options = [
@@ -55,11 +60,15 @@ def main(argv: Sequence[str] | None = None) -> int:
     if args.against:
         names = args.only or RATIOS
         report = compared(names, args.against, args.rounds, lambda name, tree: measured(name, options, tree))
+        if args.renew:
+            renew("against", _told(args.quick, report))
     else:
         reports: list[Json] = []
         for name in args.only or TITLES:
             reports.append(measured(name, options))
             report = together(reports)
+            if args.renew and reports[-1]["figures"]:
+                renew(name, json.dumps(reports[-1]))
             if args.out:  # as far as it came: it may be interrupted
                 args.out.write_text(_told(args.quick, report))
         show(report)
@@ -74,6 +83,11 @@ def _told(quick: bool, report: Json) -> str:
     return (
         json.dumps({"at": datetime.now(UTC).isoformat(timespec="seconds"), "quick": quick, **report}) + "\n"
     )
+
+
+def renew(name: str, report: str) -> None:
+    (FOLDER / f"{name}.json").write_text(report.rstrip("\n") + "\n")
+    (FOLDER.parent / "figures.md").write_text(page())
 
 
 def measured(name: str, options: Sequence[str], tree: Path = ROOT) -> Json:

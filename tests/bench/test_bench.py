@@ -140,12 +140,18 @@ def test_two_codes_by_turns(capsys: pytest.CaptureFixture[str]) -> None:
     assert rows["faster"]["ratio"]["before"] < rows["faster"]["ratio"]["after"]
     assert told["not_measured"] == [{"when": "after", "name": "more", "reason": "none here"}] * 2
     assert "log: slower (ms)" in capsys.readouterr().err
+    shown = page.before_and_after({"at": "now", **told})
+    assert "| log: slower, ms | 1 | 2 | 0.50 |  |  | worse |" in shown
+    assert "log: faster" in shown and "alike" not in shown
 
 
 def test_the_page_of_figures_is_what_the_reports_say() -> None:
     assert (ROOT / "docs" / "figures.md").read_text() == page.page()
     for path in sorted(page.FOLDER.glob("*.json")):
         report = json.loads(path.read_text())
+        if path.stem == "against":
+            assert page.before_and_after(report) in page.page()
+            continue
         assert path.stem == report["bench"] and not report["quick"], path.name
         assert page.table(report) in page.page()
 
