@@ -104,12 +104,17 @@ class GraphKeeper:
 
     async def cloud(self) -> Mapping[str, Position]:
         """Where all files are; worked out once for each graph."""
-        from relay.airspace.live.embedding import cloud  # late: numpy
-
         adjacency = self._service.graph.adjacency()
         if self._cloud[0] is not adjacency:
-            self._cloud = adjacency, await asyncio.to_thread(cloud, adjacency)
+            self._cloud = adjacency, await asyncio.to_thread(_cloud, adjacency)
         return self._cloud[1]
+
+
+def _cloud(adjacency: Mapping[str, tuple[str, ...]]) -> Mapping[str, Position]:
+    """Blocking: it also loads numpy."""
+    from relay.airspace.live.embedding import cloud
+
+    return cloud(adjacency)
 
 
 def outline(path: str, data: bytes) -> list[tuple[int, int]]:

@@ -72,13 +72,13 @@ class LiveMeasure:
             space.remove(gone)
         self._agents = agents
         seen = space.scan(self.profile, merges, words)
-        before, self._seen = self._seen, (seen, space.graph, space.graph.version, *space.working_sets())
+        now = (seen, space.graph, space.graph.version, *space.working_sets())
         # The scan keeps what did not change, so it is told by identity.
-        if len(before) != len(self._seen) or any(map(is_not, before, self._seen)):
+        if len(now) != len(self._seen) or any(map(is_not, now, self._seen)):
             self._embedding = self._embedding or Embedding()
             placed = self._embedding.place(space.working_sets(), seen.links, space.graph)
             links = {(link.a, link.b): link.assessment for link in seen.links}
-            self._picture = Picture(links, placed.positions, placed.files)
+            self._picture, self._seen = Picture(links, placed.positions, placed.files), now
         return self._picture
 
     def _ready(self) -> PairScan:

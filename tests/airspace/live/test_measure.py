@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from unittest.mock import Mock
 
+import pytest
+
+from relay.airspace.live.embedding import Embedding
 from relay.airspace.live.measure import LiveMeasure
 from relay.config.airspace import AirspaceSettings
 from relay.git.trial_merge import Merge
@@ -53,6 +57,17 @@ def test_another_floor_begins_anew_with_all_that_is_known() -> None:
     assert measure.scan(sets, {}).links == {}
     settings.current = replace(settings.current, floor=0.05)
     assert set(measure.scan(sets, {}).links) == {PAIR}
+
+
+def test_a_picture_that_could_not_be_made_is_made_by_the_next_look(monkeypatch: pytest.MonkeyPatch) -> None:
+    measure = made()
+    sets = [work("CLAUDE", FILE), work("CODEX", FILE)]
+    with monkeypatch.context() as patched:
+        patched.setattr(Embedding, "place", Mock(side_effect=MemoryError))
+        with pytest.raises(MemoryError):
+            measure.scan(sets, {})
+    airspace = measure.scan(sets, {})
+    assert set(airspace.links) == {PAIR} and len(airspace.file_coordinates) == 1
 
 
 def test_the_picture_stands_until_something_changes() -> None:
