@@ -114,7 +114,9 @@ async def reuse(tx: Tx, result: Result, known: Result) -> None:
 
 
 async def record(tx: Tx, result: Result) -> Result:
-    """Record how a run ended, now."""
+    """Record how a run ended, now; nothing where nobody wants it any more (cancelled)."""
+    if (await load(tx, result.verification)).state in OVER:
+        return replace(result, state=Outcome.CANCELLED)
     result = replace(result, ended=await tx.now())
     await save_result(tx, result)
     outputs = {"number": result.verification, **result.as_json(output=False)}

@@ -120,10 +120,13 @@ class Verifier:
             await self._store.write(approvals.expire)
         if self._registry.main is None and not self._registry.trouble:
             return True  # nobody has looked for the repository yet
+        before = {*self._running}
         open_ = await self._store.read(journal.open_verifications)
         carriers = {each.number: await self._carrier(each) for each in open_}
         here = {number for number, name in carriers.items() if self._fleet and name == self._fleet.name}
         self._own = here
+        # What somebody has called off since: its program is ended too.
+        await self._end((before & self._running.keys()) - carriers.keys())
         there = [each for each in open_ if (each.number in here if own else not carriers[each.number])]
         for each in there:
             if each.number not in self._running:
@@ -429,6 +432,8 @@ _GONE = Ended(Outcome.ERROR, "the policy was changed meanwhile, or is gone: veri
 
 async def _ask_after(tx: Tx, result: Result) -> None:
     """What has run is followed by a person's word, in an attempt of its own."""
+    if (await journal.load(tx, result.verification)).state in OVER:
+        return
     last = next(
         (
             each

@@ -13,7 +13,7 @@ import pytest
 from relay.app.verification import verifier as module
 from relay.config.verification import VerificationSettings
 from relay.model import Refusal
-from relay.store.ports import StoreBusy
+from relay.store.ports import StoreBusy, Tx
 from relay.verification import approvals, journal
 from relay.verification.approvals import Answer
 from relay.verification.executors import inline
@@ -351,6 +351,44 @@ async def test_what_was_cut_off_is_run_again(open_place: Open, tmp_path: Path) -
     assert done.state is State.PASSED
     assert [(each.attempt, each.state) for each in results] == [(1, Outcome.PASSED)] * 10
     assert len(await all_events(place.store, "verification.result")) == 10
+
+
+async def test_what_was_called_off_while_it_ran_has_no_verdict_later(
+    open_place: Open, tmp_path: Path
+) -> None:
+    """What its program found by then is not told, nobody is asked, it is not tried again, and its program ends."""
+    place = await worked(open_place)
+    go = tmp_path / "go"
+    wait = f"import pathlib, time\nwhile not pathlib.Path({str(go)!r}).exists(): time.sleep(0.05)"
+    code = f"{wait}\nraise SystemExit(1)"
+    place.have(policy("unit", python(code), sandbox="off", requires_approval=True))
+    made = await place.ask()
+
+    async def runs() -> None:
+        await place.verifier.look()
+        async with asyncio.timeout(60):
+            while [r.state for r in await place.results(made)] != [Outcome.RUNNING]:  # noqa: ASYNC110
+                await asyncio.sleep(0.02)
+
+    async def cancel(tx: Tx) -> None:
+        await journal.cancel(tx, await journal.load(tx, made.number), "nobody wants it")
+
+    await runs()
+    (task,) = place.verifier._running.values()
+    await place.store.write(cancel)
+    go.touch()
+    await asyncio.wait([task])
+    assert [r.state for r in await place.results(made)] == [Outcome.CANCELLED]
+    assert await all_events(place.store, "verification.result") == []
+    assert await place.store.read(approvals.waiting) == []
+
+    go.unlink()
+    made = await place.ask()
+    await runs()
+    (task,) = place.verifier._running.values()
+    await place.store.write(cancel)
+    await place.verifier.look()
+    assert task.cancelled() or task.done()
 
 
 async def test_an_agents_verifications_are_read_page_by_page(open_place: Open) -> None:
