@@ -161,20 +161,26 @@ def _columns(new: NewMessage, message: Message, event: str) -> dict[str, Any]:
     }
 
 
-async def open_cycles(tx: Tx, messages: Sequence[Message], rules: Rules, *, now: float) -> None:
-    """Begin the routing of messages that mention nobody and were put now, one after the other."""
+async def open_cycles(
+    tx: Tx, messages: Sequence[Message], rules: Rules, *, now: float, newest: int | None = None
+) -> None:
+    """Begin the routing of messages that mention nobody and were put now, in their order. `newest`: the number of the
+    last entry that was put with them, None = theirs."""
     # No more are counted than the wait depends on; it is fixed here so that a restart keeps it.
     most = max(rules.busy, rules.medium)
-    recent = await tx.one(Q.entries_since, since=now - 60.0, most=most + len(messages))
-    before = (recent["entries"] if recent else 0) - len(messages)
+    newest = messages[-1].number if newest is None else newest
+    together = newest - messages[0].number + 1
+    recent = await tx.one(Q.entries_since, since=now - 60.0, most=most + together)
+    entries = recent["entries"] if recent else 0
     rows = [
         {
             "message_id": message.id,
             "number": message.number,
             "opened_at": now,
-            "due_at": now + rules.delay_s(min(most, before + place)),
+            # Those that came with it and behind it are not counted.
+            "due_at": now + rules.delay_s(min(most, entries - (newest - message.number))),
         }
-        for place, message in enumerate(messages, 1)
+        for message in messages
     ]
     await tx.many(Q.open_cycle, rows)
 

@@ -204,7 +204,7 @@ class Admission:
         messages = await ledger.put_messages(tx, news)
         routed = [message for message, new in zip(messages, news, strict=True) if new.routes]
         if routed:
-            await ledger.open_cycles(tx, routed, self._roster.rules, now=now)
+            await ledger.open_cycles(tx, routed, self._roster.rules, now=now, newest=messages[-1].number)
         return messages
 
 

@@ -228,6 +228,16 @@ async def test_many_lines_are_each_read_once_and_in_order(desk: Desk) -> None:
     assert await desk.bodies() == [body.strip() for body in said]
 
 
+async def test_what_comes_behind_an_entry_makes_its_answer_no_sooner(desk: Desk) -> None:
+    """The wait before a cycle is by the entries up to its own, however many are read at once."""
+    rules = Rules()
+    desk.write("[ann] what now?\n" + "[ALPHA] shown only\n" * rules.busy + "[bob] and now?\n")
+    await desk.tail.sync()
+    rows = sorted(await desk.store.read(lambda tx: tx.all(Q.routing)), key=lambda row: row["number"])
+    waits = [round(row["due_at"] - row["opened_at"], 3) for row in rows]
+    assert waits == [rules.delay_s(1), rules.delay_s(rules.busy + 2)]
+
+
 # -- replaced, cut, rotated, deleted
 
 
