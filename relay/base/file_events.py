@@ -27,7 +27,8 @@ class FileEvents:
     def __init__(self, paths: Iterable[Path]) -> None:
         self._fd = -1
         libc = ctypes.CDLL(None)
-        if not hasattr(libc, "inotify_init1"):
+        paths = list(paths)
+        if not paths or not hasattr(libc, "inotify_init1"):
             return
         self._fd = libc.inotify_init1(os.O_NONBLOCK | os.O_CLOEXEC)
         told = [libc.inotify_add_watch(self._fd, os.fsencode(path), _MASK) for path in paths]

@@ -477,6 +477,37 @@ async def test_a_side_task_that_fails_is_told_and_goes_on(
     assert failed == {"store-watch", "store-checkpoint"}
 
 
+async def test_sqlite_is_asked_at_each_look_of_a_watch_that_looks_seldom(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A durable commit is seen when its flush ends. The write before that is told, its end is not."""
+    monkeypatch.setattr(sqlite_store, "UNHEARD_S", 0.02)
+    asked, looked, honest = 0, 0, sqlite_store._news
+
+    def news(*arguments: Any) -> Any:
+        nonlocal asked
+        asked += 1
+        return honest(*arguments)
+
+    monkeypatch.setattr(sqlite_store, "_news", news)
+    store = await open_store(tmp_path / "events.db", [LOG], keeper=True)
+    honestly = store._look_at_files
+
+    async def look() -> None:
+        nonlocal looked
+        looked += 1
+        await honestly()
+
+    monkeypatch.setattr(store, "_look_at_files", look)
+    try:
+        async with asyncio.timeout(60):
+            while looked < 12:  # noqa: ASYNC110
+                await asyncio.sleep(0.02)
+        assert asked >= looked - 1
+    finally:
+        await store.close()
+
+
 async def test_a_checkpoint_empties_the_journal_unless_somebody_reads(store: SqliteStore) -> None:
     await store.write(lambda tx: events.append(tx, NewEvent("note", ANN)))
     reader = sqlite3.connect(store.path, isolation_level=None)

@@ -139,7 +139,8 @@ class SqliteStore:
         ]
 
     async def _watch_commits(self) -> None:
-        with contextlib.closing(FileEvents([self.path, self._wal])) as files:
+        # In one process of a room: a user has few of these watches (128), which other programs want too.
+        with contextlib.closing(FileEvents([self.path, self._wal] if self._keeper else [])) as files:
             await self._watch(files)
 
     async def _watch(self, files: FileEvents) -> None:
@@ -149,9 +150,10 @@ class SqliteStore:
             if self.trouble:
                 pos = -1  # another file may come, whose log ends elsewhere
             # A commit changes the file, and looking at the file wakes no thread. A file's time is coarse, so two
-            # commits may look like one: SQLite itself is asked now and then all the same.
+            # commits may look like one: SQLite itself is asked now and then all the same. It is at each look where
+            # these are a second apart: a commit is seen when its flush ends, which nothing tells.
             stands = _stamp(self._wal)
-            if heard or again or stands != stood or looks % ASK_EVERY == 0:
+            if files.works or stands != stood or looks % ASK_EVERY == 0:
                 stood = stands
                 try:
                     version, end, types = await _hop(self._reader, _news, last, pos, self._known.copy())
