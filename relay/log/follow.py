@@ -1,8 +1,9 @@
 """Following the log: readers with a cursor, and followers whose cursor is kept.
 
-Invariants: a follower's effect inside the database commits with its cursor, so it happens exactly once; an
-event that fails a follower five times is parked and announced, and the follower goes on; what followers read
-and emit is acyclic. Wake-ups are hints: the read decides, so a lost one costs a poll and nothing else.
+Invariants: a follower's effect inside the database commits with its cursor, so it happens exactly once, and only where
+the cursor still is where the events were read (a rebuild sets it back meanwhile); an event that fails a follower five
+times is parked and announced, and the follower goes on; what followers read and emit is acyclic. Wake-ups are hints:
+the read decides, so a lost one costs a poll and nothing else.
 """
 
 from __future__ import annotations
@@ -19,7 +20,8 @@ import structlog
 from relay.base.durations import now_iso
 from relay.log import events
 from relay.log.events import Event, Lane, NewEvent, Q
-from relay.store.ports import Store, StoreError, Tx
+from relay.store.fence import Fenced
+from relay.store.ports import OutcomeUnknown, Store, StoreAway, StoreBusy, StoreError, Tx
 
 log = structlog.get_logger(__name__)
 #: After this many failures on one event it is parked.
@@ -90,12 +92,14 @@ def check_acyclic(followers: Iterable[Follower]) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """What one step did: the cursor now, the events applied, and the one that failed."""
+    """What one step did: the cursor now, the events applied, and the one that failed. `moved`: somebody else has set
+    the cursor meanwhile, so it is to be read anew."""
 
     pos: int
     applied: int
     failed: Event | None = None
     error: Exception | None = None
+    moved: bool = False
 
 
 async def run(store: Store, follower: Follower) -> None:
@@ -112,7 +116,9 @@ async def run(store: Store, follower: Follower) -> None:
                 await wakeup.wait(POLL_S)
                 continue
             progress = await step(store, follower)
-            seen = progress.pos
+            seen = -1 if progress.moved else progress.pos
+            if progress.moved:
+                continue
             if progress.failed is not None and progress.error is not None:
                 await _record_failure(store, follower, progress.failed, progress.error)
                 await wakeup.wait(0.2)
@@ -133,7 +139,7 @@ async def catch_up(store: Store, follower: Follower, until: int, *, batch: int, 
         progress = await step(store, follower, batch=batch)
         if progress.failed is not None and progress.error is not None:
             await _record_failure(store, follower, progress.failed, progress.error)
-        elif not progress.applied or progress.pos >= until:
+        elif not progress.moved and (not progress.applied or progress.pos >= until):
             return
         await asyncio.sleep(pause_s)
 
@@ -166,14 +172,18 @@ async def step(store: Store, follower: Follower, *, batch: int = 200) -> Progres
     if isinstance(follower, BatchFollower) and len(new) > 1:
         try:
             for part in (new[at : at + TOGETHER] for at in range(0, len(new), TOGETHER)):
-                await store.write(partial(_apply_all, follower=follower, part=part))
+                await store.write(partial(_apply_all, follower=follower, part=part, cursor=cursor))
                 done, cursor = done + len(part), part[-1].pos
+        except _Moved:
+            return Progress(cursor, done, moved=True)
+        except (OutcomeUnknown, StoreBusy, StoreAway, Fenced, store.transient):
+            raise  # no event's fault, and perhaps they are applied
         except Exception:
-            log.debug("events are taken one by one", follower=follower.name, exc_info=True)
+            log.warning("events are taken one by one", follower=follower.name, exc_info=True)
     while done < len(new):
         group = new[done:]
 
-        async def work(tx: Tx, group: Sequence[Event] = group) -> int:
+        async def work(tx: Tx, group: Sequence[Event] = group, cursor: int = cursor) -> int:
             until = time.monotonic() + STEP_S
             applied = 0
             for event in group:
@@ -184,24 +194,38 @@ async def step(store: Store, follower: Follower, *, batch: int = 200) -> Progres
                 applied += 1
                 if time.monotonic() > until:
                     break
-            await tx.execute(Q.put_follower, name=follower.name, pos=group[applied - 1].pos)
+            await _move(tx, follower, cursor, group[applied - 1].pos)
             return applied
 
         try:
             done += await store.write(work)
             cursor = new[done - 1].pos
+        except _Moved:
+            return Progress(cursor, done, moved=True)
         except _ApplyFailed as failure:
             good = [event for event in group if event.pos < failure.event.pos]
-            while good:
-                applied = await store.write(lambda tx, good=good: work(tx, good))  # type: ignore[misc]
-                done, cursor, good = done + applied, good[applied - 1].pos, good[applied:]
+            try:
+                while good:
+                    applied = await store.write(partial(work, group=good, cursor=cursor))
+                    done, cursor, good = done + applied, good[applied - 1].pos, good[applied:]
+            except _Moved:
+                return Progress(cursor, done, moved=True)
             return Progress(cursor, done, failure.event, failure.error)
     return Progress(cursor, done)
 
 
-async def _apply_all(tx: Tx, *, follower: BatchFollower, part: Sequence[Event]) -> None:
+async def _apply_all(tx: Tx, *, follower: BatchFollower, part: Sequence[Event], cursor: int) -> None:
     await follower.apply_all(tx, part)
-    await tx.execute(Q.put_follower, name=follower.name, pos=part[-1].pos)
+    await _move(tx, follower, cursor, part[-1].pos)
+
+
+async def _move(tx: Tx, follower: Follower, before: int, pos: int) -> None:
+    if not await tx.execute(Q.move_follower, name=follower.name, before=before, pos=pos):
+        raise _Moved
+
+
+class _Moved(Exception):
+    """The cursor is not where the events were read."""
 
 
 class _ApplyFailed(Exception):

@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from relay.base.vector_clock import hop_count
-from relay.log import events
+from relay.log import events, follow
 from relay.log.events import Event, Lane, LaneError, NewEvent
 from relay.log.follow import PARK_AFTER, PARKED, check_acyclic, run, step, tail
 from relay.log.verify import verify
-from relay.store.ports import Store, StoreError, Tx
+from relay.store.fence import Fenced
+from relay.store.ports import OutcomeUnknown, Store, StoreBusy, StoreError, Tx
 from tests.store.conftest import OPENERS, Opener
 
 ANN, BOB = Lane("room", "human:ann"), Lane("room", "human:bob")
@@ -242,6 +246,60 @@ async def test_follower_effect_commits_with_its_cursor(store: Store) -> None:
     assert (await step(store, follower)).applied == 0
     counted = await store.read(lambda tx: events.read_after(tx, 0, types=["counted"]))
     assert len(counted) == 3
+
+
+class Together(Counting):
+    """Takes its events together; `fault` is raised by the next try."""
+
+    name = "together"
+    fault: Exception | None = None
+
+    async def apply_all(self, tx: Tx, new: Sequence[Event]) -> None:
+        fault, self.fault = self.fault, None
+        if fault is not None:
+            raise fault
+        for event in new:
+            await self.apply(tx, event)
+
+
+@pytest.mark.parametrize("made", [Counting, Together])
+async def test_a_cursor_that_was_set_back_meanwhile_stays_there(
+    store: Store, made: type[Counting], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As a rebuild of the memory sets it back while the room goes on."""
+    follower = made()
+    monkeypatch.setattr(follow, "TOGETHER", 1)
+    monkeypatch.setattr(follow, "STEP_S", 0.0)
+    for _ in range(3):
+        await put(store, ANN)
+    honest = store.write
+
+    async def write(work: Any, **options: Any) -> Any:
+        result = await honest(work, **options)
+        await honest(partial(follow.put_cursor, follower=follower, pos=0))
+        return result
+
+    with monkeypatch.context() as patched:
+        patched.setattr(store, "write", write)
+        progress = await step(store, follower)
+    assert (progress.applied, progress.moved) == (1, True)
+    progress = await step(store, follower)
+    assert (progress.applied, progress.moved) == (3, False)
+    assert len(await store.read(lambda tx: events.read_after(tx, 0, types=["counted"]))) == 4
+
+
+@pytest.mark.parametrize(
+    "fault", [OutcomeUnknown("lost in its COMMIT"), StoreBusy("busy"), Fenced("another leads")]
+)
+async def test_what_is_no_events_fault_is_not_tried_one_by_one(store: Store, fault: Exception) -> None:
+    for _ in range(2):
+        await put(store, ANN)
+    follower = Together()
+    follower.fault = fault
+    with pytest.raises(type(fault)):
+        await step(store, follower)
+    follower.fault = ValueError("its own")
+    assert (await step(store, follower)).applied == 2
 
 
 async def test_poison_event_is_parked_and_announced(store: Store) -> None:

@@ -50,6 +50,10 @@ SELECT * FROM followers WHERE name = :name
 INSERT INTO followers (name, pos) VALUES (:name, :pos)
 ON CONFLICT (name) DO UPDATE SET pos = excluded.pos, failing_event = NULL, failures = 0
 
+-- name: move_follower
+INSERT INTO followers (name, pos) VALUES (:name, :pos)
+ON CONFLICT (name) DO UPDATE SET pos = excluded.pos, failing_event = NULL, failures = 0 WHERE followers.pos = :before
+
 -- name: drop_follower
 DELETE FROM followers WHERE name = :name
 
