@@ -83,8 +83,8 @@ _OWN = frozenset(
         "fleet",
     }
 )
-#: Those that print with rich, or may run an executor that does; and the daemon, which sees to its imports itself.
-_RICH = frozenset({"run", "airspace", "demo", "explore", "land", "merge", "verify-policy"})
+#: Those that print with rich, or may run an executor that does.
+_RICH = frozenset({"airspace", "demo", "explore", "land", "merge", "verify-policy"})
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -110,10 +110,16 @@ def main(argv: list[str] | None = None) -> int:
 
 def _lean(words: list[str]) -> None:
     """Make the imports of this process's command cheap. Most of what it makes stays, so garbage is looked for seldom;
-    and structlog, which loads rich where it is there, does without."""
+    and structlog, which loads rich where it is there, does without. The daemon sees to its imports itself."""
     gc.set_threshold(20_000, 20)
-    if words and words[0] not in _RICH:
-        sys.modules.setdefault("rich", None)  # type: ignore[arg-type]  # the import system's word for "not there"
+    if not words or words[0] == "run":
+        return
+    hidden = "rich" not in sys.modules
+    sys.modules.setdefault("rich", None)  # type: ignore[arg-type]  # the import system's word for "not there"
+    if hidden and words[0] in _RICH:
+        import structlog  # noqa: F401  (it looks for rich now, and not again)
+
+        del sys.modules["rich"]
 
 
 def _started_by_program(words: list[str]) -> bool:

@@ -18,20 +18,24 @@ from pathlib import Path
 
 #: Written; its name was removed, or another attribute changed; renamed; gone (inotify(7)).
 _MASK = 0x2 | 0x4 | 0x800 | 0x400
+#: Of a folder: a name was made in it, or moved into it.
+_NAMES = 0x100 | 0x80
 _BYTES = 65536
 
 
 class FileEvents:
-    """What happens to these files (not to others that come under their names). `works`: something is told."""
+    """What happens to these files (not to others that come under their names). `works`: something is told.
+    `names`: they are folders, and only new names in them are told."""
 
-    def __init__(self, paths: Iterable[Path]) -> None:
+    def __init__(self, paths: Iterable[Path], *, names: bool = False) -> None:
         self._fd = -1
         libc = ctypes.CDLL(None)
         paths = list(paths)
         if not paths or not hasattr(libc, "inotify_init1"):
             return
         self._fd = libc.inotify_init1(os.O_NONBLOCK | os.O_CLOEXEC)
-        told = [libc.inotify_add_watch(self._fd, os.fsencode(path), _MASK) for path in paths]
+        mask = _NAMES if names else _MASK
+        told = [libc.inotify_add_watch(self._fd, os.fsencode(path), mask) for path in paths]
         if min(told) < 0:
             self.close()
 

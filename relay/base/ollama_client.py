@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import socket
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import lru_cache
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
     from ollama import AsyncClient
 
 DEFAULT_HOST = "http://127.0.0.1:11434"
+#: Seconds until an address of this machine answers that somebody listens.
+CONNECT_S = 2.0
 
 
 class TroubleKind(StrEnum):
@@ -51,17 +54,23 @@ def shown_host(host: str | None) -> str:
 
 
 async def open_client(host: str | None) -> AsyncClient:
-    """A new client; `await client.close()` ends it. ValueError when the host is no address."""
+    """A new client; `await client.close()` ends it. ValueError when the host is no address, OSError when it is on
+    this machine and nobody listens."""
     return await asyncio.to_thread(_open, host)
 
 
 def _open(host: str | None) -> AsyncClient:
+    address = shown_host(host)
+    parts = urlsplit(address if "://" in address else f"//{address}")
+    # A proxy of the environment is for the outside; behind it, 127.0.0.1 would be the proxy's own machine.
+    name = parts.hostname or ""
+    local = name in ("", "localhost", "::1", "0.0.0.0") or name.startswith("127.")
+    if local:
+        # Where nobody listens the package is not loaded: with its libraries it is 14 MB.
+        port = parts.port or {"http": 80, "https": 443}.get(parts.scheme, 11434)
+        socket.create_connection((name or "127.0.0.1", port), timeout=CONNECT_S).close()
     from ollama import AsyncClient  # late: see above
 
-    address = shown_host(host)
-    # A proxy of the environment is for the outside; behind it, 127.0.0.1 would be the proxy's own machine.
-    name = urlsplit(address if "://" in address else f"//{address}").hostname or ""
-    local = name in ("", "localhost", "::1", "0.0.0.0") or name.startswith("127.")
     return AsyncClient(host=address, timeout=None, trust_env=not local, verify=_certificates(not local))
 
 
@@ -99,10 +108,12 @@ def explain(error: BaseException, host: str | None, model: str, seconds: float) 
     """What an exception of the client means. `seconds` is the deadline that was given."""
     if isinstance(error, TimeoutError):
         return too_slow(host, model, seconds)  # before the imports: they may be what was too slow
+    where = shown_host(host)
+    if isinstance(error, OSError):
+        return _unreachable(where)
     import httpx  # a look-up: the client has imported it by now
     import ollama
 
-    where = shown_host(host)
     match error:
         case httpx.TimeoutException():
             return too_slow(host, model, seconds)
@@ -116,18 +127,8 @@ def explain(error: BaseException, host: str | None, model: str, seconds: float) 
                 "Its log says more (`journalctl -u ollama`, or the terminal of `ollama serve`).",
                 error.status_code,
             )
-        case (
-            ConnectionError()
-            | OSError()
-            | httpx.ConnectError()
-            | httpx.InvalidURL()
-            | httpx.UnsupportedProtocol()
-        ):
-            return Trouble(
-                TroubleKind.UNREACHABLE,
-                f"Ollama does not answer at {where}.",
-                "Start it with `ollama serve`, or install it from ollama.com; the address is a setting.",
-            )
+        case httpx.ConnectError() | httpx.InvalidURL() | httpx.UnsupportedProtocol():
+            return _unreachable(where)
         case httpx.HTTPError():
             return Trouble(
                 TroubleKind.BROKE_OFF,
@@ -140,6 +141,14 @@ def explain(error: BaseException, host: str | None, model: str, seconds: float) 
                 f"What answers at {where} does not speak Ollama's protocol ({type(error).__name__}).",
                 "Check whether another program has that port, and whether Ollama is up to date.",
             )
+
+
+def _unreachable(where: str) -> Trouble:
+    return Trouble(
+        TroubleKind.UNREACHABLE,
+        f"Ollama does not answer at {where}.",
+        "Start it with `ollama serve`, or install it from ollama.com; the address is a setting.",
+    )
 
 
 def _line(text: str) -> str:

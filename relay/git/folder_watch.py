@@ -19,8 +19,6 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from watchfiles._rust_notify import RustNotify
-
 #: Milliseconds: changes are gathered until none comes for `STEP_MS`, `DEBOUNCE_MS` at most.
 STEP_MS, DEBOUNCE_MS = 50, 400
 #: More paths than this in one batch are told as all: looking at all is cheaper, and the queue of the kernel (16,384
@@ -129,6 +127,8 @@ def _note(changed: dict[str, set[str] | None], name: str, inner: str) -> None:
 
 def serve() -> None:
     """The child: watch what the first line of standard input says, until it ends."""
+    from watchfiles._rust_notify import RustNotify  # late: its package loads much that no daemon needs
+
     watched = json.loads(sys.stdin.readline())
     deep = [*watched["trees"].values(), *watched["refs"].values()]
     groups = [(deep, True), (list(watched["gits"].values()), False)]

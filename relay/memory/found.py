@@ -6,6 +6,8 @@ from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+#: How many memories a recall gives at most.
+MOST_RECALLED = 100
 #: What the `meta` of a message has, and so a tag of its memory, where its line proves nobody.
 UNVERIFIED = "unverified"
 

@@ -5,24 +5,25 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
-from relay.model.actions import (
-    AnswerHandoff,
-    Decide,
-    DeclareIntent,
-    Exploring,
-    ForceRelease,
-    Forget,
-    HandOn,
-    Recall,
-    Remember,
-    RunPipeline,
-    Verifying,
-)
-from relay.model.guards import HeldPath
-from relay.model.messages import Message
-from relay.model.refusals import Caller, Refusal
+if TYPE_CHECKING:
+    from relay.model.actions import (
+        AnswerHandoff,
+        Decide,
+        DeclareIntent,
+        Exploring,
+        ForceRelease,
+        Forget,
+        HandOn,
+        Recall,
+        Remember,
+        RunPipeline,
+        Verifying,
+    )
+    from relay.model.guards import HeldPath
+    from relay.model.messages import Message
+    from relay.model.refusals import Caller, Refusal
 
 
 class BoardTask(Protocol):

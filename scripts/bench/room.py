@@ -52,6 +52,11 @@ def old_room(folder: Path, entries: int, quick: bool) -> Iterator[Figure]:
         done = daemon.wait_until("the import", lambda: daemon.ask(MAX_NUMBER) >= entries, 900)
         yield single("first import, from the start on", done - began, "s", n=entries)
         yield single("first import", entries / (done - began), "entries/s", n=entries)
+        # The views of the log (memory, knowledge, the search) go on after the last entry is there.
+        still = daemon.wait_until_still(900)
+        yield single("first import, until every view has it", still - began, "s", n=entries)
+        used = cpu_s(daemon.process.pid, whole=True)
+        yield single("first import, processor time until then", used, "s", n=entries, note="with the start")
         yield single("memory after the import", daemon.rss_mb(), "MB", limits=at_most(value=120))
     starts = []
     for _ in range(1 if quick else 7):
@@ -61,7 +66,7 @@ def old_room(folder: Path, entries: int, quick: bool) -> Iterator[Figure]:
         f"ready, {entries:,} entries ingested", starts, limits=at_most(max=1500), note="process to /health"
     )
     with running(folder, settings) as daemon:
-        time.sleep(1 if quick else 5)
+        daemon.wait_until_still()
         seconds, before = (2, cpu_s(daemon.process.pid)) if quick else (30, cpu_s(daemon.process.pid))
         time.sleep(seconds)
         share = (cpu_s(daemon.process.pid) - before) / seconds * 100
@@ -79,7 +84,7 @@ def idle_room(folder: Path, quick: bool) -> Iterator[Figure]:
     agents = [{"name": f"AGENT{number}", "kind": "command", "cmd": ["true"]} for number in range(10)]
     with running(folder, {"agents": agents}) as daemon:
         # The worktrees are made, and the graph built, while nobody waits for it.
-        time.sleep(3 if quick else 30)
+        daemon.wait_until_still()
         seconds, before = (2 if quick else 60), cpu_s(daemon.process.pid, whole=True)
         time.sleep(seconds)
         share = (cpu_s(daemon.process.pid, whole=True) - before) / seconds * 100

@@ -19,6 +19,8 @@ from typing import Any
 import psutil
 
 ROOT = Path(__file__).absolute().parents[2]
+#: A daemon is still when it uses less than so many seconds of a processor (3 % of a core) within so many seconds.
+STILL_S, STILL_FOR_S = 0.15, 5.0
 
 
 @dataclass(slots=True)
@@ -59,6 +61,18 @@ class Daemon:
                 raise RuntimeError(f"the daemon ended with code {self.process.returncode}")
             time.sleep(every_s)
         raise TimeoutError(f"{what}: not within {timeout_s:g} s")
+
+    def wait_until_still(self, timeout_s: float = 180) -> float:
+        """Wait until a start's work is done: until the daemon and its processes used less than `STILL_S` of a
+        processor in `STILL_FOR_S`. The monotonic time at which that was so. Raises TimeoutError."""
+        give_up, before = time.monotonic() + timeout_s, cpu_s(self.process.pid, whole=True)
+        while time.monotonic() < give_up:
+            time.sleep(STILL_FOR_S)
+            now = cpu_s(self.process.pid, whole=True)
+            if now - before < STILL_S:
+                return time.monotonic() - STILL_FOR_S
+            before = now
+        raise TimeoutError(f"the daemon is not still within {timeout_s:g} s")
 
     def rss_mb(self) -> float:
         return float(psutil.Process(self.process.pid).memory_info().rss) / 1e6

@@ -14,6 +14,7 @@ import hashlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from types import MappingProxyType
 
 import numpy as np
 
@@ -114,12 +115,13 @@ def _position(at: Floats) -> Position:
 
 
 class Embedding:
-    """Positions that last from scan to scan. Belongs to one thread at a time."""
+    """Positions that last from scan to scan; `start`: where agents were before the first. Belongs to one thread at a
+    time."""
 
-    def __init__(self) -> None:
+    def __init__(self, start: Mapping[str, Position] = MappingProxyType({})) -> None:
         self._files: dict[str, Floats] = {}
         self._graph: tuple[Dependencies, int] | None = None
-        self._at: dict[str, Floats] = {}
+        self._at: dict[str, Floats] = {name: np.array(at) for name, at in start.items()}
         self._wanted: tuple[tuple[str, ...], Floats] | None = None
 
     def place(self, agents: Sequence[WorkingSet], links: Iterable[Link], graph: Dependencies) -> Placement:

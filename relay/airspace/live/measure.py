@@ -1,16 +1,17 @@
 """The live measuring: the warm scan, its graph and its coordinates, behind one face for the observer.
 
 Invariant: `scan` runs in a thread, one at a time; a graph that the event loop hands over meanwhile is taken in by the
-next scan. Only a room in which somebody has a working set loads numpy, and in that thread.
+next scan. Only a room in which somebody has something in hand loads numpy, and in that thread.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from operator import is_not
 from typing import TYPE_CHECKING
 
-from relay.airspace.live.picture import Picture
+from relay.airspace.live.picture import Picture, Point
 from relay.airspace.pair_facts import Likeness
 from relay.airspace.profiles.calibrated import PROFILES
 from relay.airspace.profiles.formulas import Profile
@@ -60,8 +61,9 @@ class LiveMeasure:
         merges: Mapping[Pair, Merge],
         words: Mapping[Pair, Likeness] | None = None,
     ) -> Picture:
-        if self._space is None and not sets:
-            return Picture()
+        if self._space is None and not words and not any(each.files or each.intent for each in sets):
+            self._picture = Picture(positions=at_rest([working_set.agent for working_set in sets]))
+            return self._picture
         from relay.airspace.live.embedding import Embedding
 
         space = self._ready()
@@ -75,7 +77,7 @@ class LiveMeasure:
         now = (seen, space.graph, space.graph.version, *space.working_sets())
         # The scan keeps what did not change, so it is told by identity.
         if len(now) != len(self._seen) or any(map(is_not, now, self._seen)):
-            self._embedding = self._embedding or Embedding()
+            self._embedding = self._embedding or Embedding(self._picture.positions)
             placed = self._embedding.place(space.working_sets(), seen.links, space.graph)
             links = {(link.a, link.b): link.assessment for link in seen.links}
             self._picture, self._seen = Picture(links, placed.positions, placed.files), now
@@ -103,3 +105,24 @@ class LiveMeasure:
     def files(self) -> tuple[str, ...]:
         """The files that the graph knows."""
         return tuple(self._graph[0])
+
+
+def at_rest(agents: Sequence[str]) -> dict[str, Point]:
+    """Where agents are while none has anything in hand, and so each pair has D = 1: even on a sphere (by the golden
+    angle), with this distance in the mean. Pure."""
+    many = len(agents)
+    points = []
+    for at in range(many):
+        turn, height = at * math.pi * (3 - math.sqrt(5)), 1 - (2 * at + 1) / many
+        out = math.sqrt(1 - height**2)
+        points.append((out * math.cos(turn), out * math.sin(turn), height))
+    middle = [sum(axis) / many for axis in zip(*points, strict=True)]
+    # Of points at 1 from a place, the mean square of their distances follows from where their middle is.
+    square = 2 * many * (1 - sum(at**2 for at in middle)) / max(1, many - 1)
+    unit = 1 / math.sqrt(square) if many > 1 else 1.0
+
+    def placed(point: Point) -> Point:
+        x, y, z = (round((at - about) * unit, 6) for at, about in zip(point, middle, strict=True))
+        return x, y, z
+
+    return {agent: placed(point) for agent, point in zip(agents, points, strict=True)}

@@ -13,7 +13,7 @@ import json
 import time
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from relay.app.runtime.git_person import git_person
 from relay.app.runtime.identity import WrongUse
@@ -22,10 +22,12 @@ from relay.base.terminal_text import fail, safe, safe_line, tame
 from relay.config.loading import load_for_command
 from relay.config.locate import add_config_option
 from relay.config.settings import Settings
-from relay.faces.coordination import CoordinationServices, coordination_of
 from relay.model import ADMIN, RESERVED_NAMES, SCOPES, Caller, Fault, Refusal
 from relay.model.speaker_names import clean_name, is_reserved
 from relay.store.ports import Store
+
+if TYPE_CHECKING:
+    from relay.faces.coordination import CoordinationServices
 
 Json = Any
 #: From then on a day says more than how long ago it was.
@@ -84,6 +86,8 @@ async def _ask(settings: Settings, name: str | None, work: Work) -> Json:
     caller = person(name or git_person(settings.repo, agents), agents)
     settings.runtime_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
     async with opened_store(settings, SCHEMAS) as store:
+        from relay.faces.coordination import coordination_of
+
         return await work(OpenRoom(store, coordination_of(store, LiveSettings(settings)), caller))
 
 

@@ -14,19 +14,24 @@ import subprocess
 import tempfile
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from http.client import HTTPException
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
+from urllib.error import HTTPError
+from urllib.parse import urlencode
 
 from relay.app.runtime import instance
-from relay.app.runtime.daemon_requests import author_of
+from relay.app.runtime.daemon_requests import ask_daemon, author_of
 from relay.app.runtime.git_person import git_person
 from relay.base.files import read_regular
 from relay.base.terminal_text import fail, indented, safe, tame
 from relay.config.command_line import command
 from relay.config.loading import load_for_command
 from relay.config.settings import Settings
-from relay.faces.worktrees import WorktreesService
 from relay.model import Refusal
+
+if TYPE_CHECKING:
+    from relay.faces.worktrees import WorktreesService
 
 #: Seconds that the room gets for a merge.
 PATIENT_S = 300.0
@@ -181,6 +186,7 @@ async def _here(settings: Settings) -> AsyncIterator[WorktreesService]:
     from relay.app.wiring.worktree_room import StoredWorktreeRoom
     from relay.base.case_folding import folds_case
     from relay.coordination.writes.fencing import LockCheck
+    from relay.faces.worktrees import WorktreesService
     from relay.store.open import opened_store
 
     async with opened_store(settings, SCHEMAS) as store:
@@ -201,48 +207,43 @@ async def _here(settings: Settings) -> AsyncIterator[WorktreesService]:
 async def _ask_room(
     settings: Settings, args: argparse.Namespace, by: str, text: str, preview: bool
 ) -> dict[str, Any]:
-    import aiohttp
-
     action, base = args.action, f"/api/worktrees/{args.agent}"
     method = "squash" if args.squash else "merge"
     body: dict[str, Any] | None = {}
     query: dict[str, str] = {}
     match action:
         case "list" | "order":
-            verb, path, body = "GET", "/api/worktrees", None
+            path, body = "/api/worktrees", None
         case "show":
-            verb, path, body = "GET", f"{base}/diff", None
+            path, body = f"{base}/diff", None
         case "merge" if preview:
-            verb, path, body, query = "GET", f"{base}/merge", None, {"method": method}
+            path, body, query = f"{base}/merge", None, {"method": method}
         case "merge":
-            verb, path = "POST", f"{base}/merge"
+            path = f"{base}/merge"
             body = {"method": method, "message": text, "head": args.head, "joined": args.joined}
             body |= {"untested": True} if args.untested else {}
         case "takeback":
-            verb, path, body = "POST", f"{base}/takeback", {"commit": args.commit}
+            path, body = f"{base}/takeback", {"commit": args.commit}
         case "restore":
-            verb, path, body = "POST", f"{base}/restore", {"kept": args.kept or ""}
+            path, body = f"{base}/restore", {"kept": args.kept or ""}
         case _:
-            verb, path = "POST", f"{base}/{action}"
+            path = f"{base}/{action}"
     try:
         url = json.loads(read_regular(settings.state_path))["url"]
         key, author = author_of(settings, by)
         if preview:
             query |= author
-        timeout = aiohttp.ClientTimeout(total=PATIENT_S)
-        async with (
-            aiohttp.ClientSession(timeout=timeout) as client,
-            client.request(
-                verb,
-                f"{url}{path}",
-                params=query,
-                json=None if body is None else body | author,
-                headers={"X-API-Key": key},
-                allow_redirects=False,
-            ) as reply,
-        ):
-            answer: dict[str, Any] = await reply.json()
-    except (OSError, ValueError, KeyError, TimeoutError, aiohttp.ClientError) as error:
+        told = None if body is None else body | author
+        full = f"{url}{path}" + (f"?{urlencode(query)}" if query else "")
+        answer: dict[str, Any] = await asyncio.to_thread(
+            ask_daemon, full, timeout_s=PATIENT_S, key=key, body=told
+        )
+    except HTTPError as error:
+        try:
+            answer = json.load(error)
+        except ValueError:
+            raise CannotDo(f"the room runs and does not answer: HTTP {error.code}") from error
+    except (OSError, ValueError, KeyError, HTTPException) as error:
         raise CannotDo(f"the room runs and does not answer: {error or type(error).__name__}") from error
     if "error" in answer:
         if answer["error"].get("code") == "not_found" and args.agent is not None:

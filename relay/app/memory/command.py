@@ -11,7 +11,7 @@ import argparse
 import asyncio
 import json
 from collections.abc import Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from relay.app.commands.person import ago, table
 from relay.app.memory import questions
@@ -24,15 +24,11 @@ from relay.config.command_line import command
 from relay.config.loading import load_for_command
 from relay.config.locate import add_config_option
 from relay.config.settings import Settings
-from relay.faces.operations.registry import OPERATIONS
-from relay.memory.episodic.importing import NOT_JSON, ImportResult, RefusedLine
-from relay.memory.episodic.indexing import index_anew
-from relay.memory.episodic.memory import MOST_RECALLED
-from relay.memory.episodic.showing import unknown_memory
-from relay.memory.found import said_beside, whose
-from relay.memory.knowledge import ingest
-from relay.memory.prompt import no_longer
+from relay.memory.found import MOST_RECALLED, said_beside, whose
 from relay.model import Fault, Refusal, references
+
+if TYPE_CHECKING:
+    from relay.memory.episodic.importing import ImportResult
 
 #: Refused lines that are told to a person; characters of what was forgotten.
 MOST_TOLD, MOST_FORGOTTEN = 20, 80
@@ -116,7 +112,7 @@ async def _run(settings: Settings, args: argparse.Namespace) -> int:
                 # People are shown what was only said next to a hit in the places that are left.
                 most = args.limit if args.json else min(3 * args.limit, MOST_RECALLED)
                 values = {"task_description": " ".join(args.text), "tags": args.tag, "limit": most}
-                memories = await perform(OPERATIONS["recall"], values)
+                memories = await perform("recall", values)
                 if not args.json:
                     memories = sorted(memories, key=lambda memory: said_beside(memory["why"]))[: args.limit]
                 answer = {"id": None, "memories": [questions.with_key(memory) for memory in memories]}
@@ -124,18 +120,22 @@ async def _run(settings: Settings, args: argparse.Namespace) -> int:
             case "show":
                 # Each number and id has a digit. Words are paths of their own in the room.
                 if not any(map(str.isdigit, args.memory)):
+                    from relay.memory.episodic.showing import unknown_memory
+
                     raise unknown_memory(args.memory)
-                memory = await perform(OPERATIONS["show_memory"], {"memory_id": args.memory})
+                memory = await perform("show_memory", {"memory_id": args.memory})
                 return _print(memory, _shown, args)
             case "forget":
-                done = await perform(OPERATIONS["forget"], {"memory_id": args.memory})
+                done = await perform("forget", {"memory_id": args.memory})
                 return _print(done, _forgotten, args)
             case _:
                 values = {"memory_id": args.memory, "useful": args.useful, "note": args.note}
-                return _print(await perform(OPERATIONS["feedback"], values), _judged, args)
+                return _print(await perform("feedback", values), _judged, args)
 
 
 async def _import(perform: Perform, source: Iterator[Piece], args: argparse.Namespace) -> int:
+    from relay.memory.episodic.importing import ImportResult
+
     result = ImportResult()
     while (piece := await asyncio.to_thread(next, source, None)) is not None:
         try:
@@ -156,13 +156,15 @@ async def _import(perform: Perform, source: Iterator[Piece], args: argparse.Name
 
 async def _keep(perform: Perform, piece: Piece, result: ImportResult) -> None:
     try:
-        done = await perform(OPERATIONS["import_memories"], {"lines": piece.lines})
+        done = await perform("import_memories", {"lines": piece.lines})
     except Refusal as refusal:
         if refusal.code != "too_large" or len(piece.lines) == 1:
             raise
         for half in piece.halves():
             await _keep(perform, half, result)
         return
+    from relay.memory.episodic.importing import ImportResult, RefusedLine
+
     before = piece.first - 1
     refused = [RefusedLine(line["line"] + before, line["reason"], line["fix"]) for line in done["refused"]]
     result.add(ImportResult(done["imported"], done["merged"], done["known"], refused))
@@ -170,6 +172,8 @@ async def _keep(perform: Perform, piece: Piece, result: ImportResult) -> None:
 
 def _is_other_file(result: ImportResult) -> bool:
     """Has none of several lines been JSON?"""
+    from relay.memory.episodic.importing import NOT_JSON
+
     kept = result.imported + result.merged + result.known
     return (
         not kept
@@ -216,6 +220,8 @@ def _forgotten(answer: dict[str, Any]) -> str:
 
 
 def _shown(memory: dict[str, Any]) -> str:
+    from relay.memory.prompt import no_longer
+
     imported = f", imported by {memory['imported_by']}" if memory["imported_by"] else ""
     about = [
         ("by", whose(memory, memory["agent_id"] + imported)),
@@ -253,6 +259,9 @@ async def _rebuild(settings: Settings, args: argparse.Namespace) -> int:
         raise Refusal(
             "Only a person rebuilds what is derived.", "Ask one in the room.", Fault.FORBIDDEN, "scope"
         )
+    from relay.memory.episodic.indexing import index_anew
+    from relay.memory.knowledge import ingest
+
     async with opened_database(settings) as (store, _):
         done = {"memories": await index_anew(store), "knowledge": await ingest.rebuild(store)}
     counts = f"the index of {done['memories']:,} memories, the knowledge of {done['knowledge']:,} events"

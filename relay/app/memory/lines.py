@@ -13,8 +13,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
 
-from relay.memory.episodic.importing import MOST_LINE
-
 #: Lines, and about how many bytes, of a piece.
 MOST_LINES, MOST_BYTES = 1000, 1_000_000
 
@@ -43,6 +41,8 @@ def opened(name: str) -> Iterator[BinaryIO]:
 
 def pieces(source: BinaryIO, most_lines: int = MOST_LINES) -> Iterator[Piece]:
     """All lines of a file. One that is longer than a line may be comes without its rest."""
+    from relay.memory.episodic.importing import MOST_LINE
+
     lines: list[str] = []
     number, first, size = 0, 1, 0
     while raw := source.readline(MOST_LINE + 1):

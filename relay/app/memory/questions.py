@@ -15,9 +15,7 @@ from relay.app.commands.person import ago, table
 from relay.app.memory.lines import Piece
 from relay.app.memory.room_operations import Perform
 from relay.base.terminal_text import safe, tame
-from relay.faces.operations.registry import OPERATIONS
 from relay.memory.found import said_beside, whose
-from relay.memory.prompt import no_longer, on_one_line, with_lessons
 from relay.model import Fault, Refusal, references
 from relay.model.validation import malformed
 
@@ -50,7 +48,7 @@ async def _answered(perform: Perform, line: str, limit: int) -> Json:
         id_ = asked.get("id")
         _check(asked)
         values = {"task_description": asked["text"], "tags": asked.get("tags") or [], "limit": limit}
-        memories = await perform(OPERATIONS["recall"], values)
+        memories = await perform("recall", values)
     except Refusal as refusal:
         if refusal.fault is not Fault.MALFORMED:
             raise  # it is not about this line
@@ -109,6 +107,8 @@ def in_words(told: Json) -> str:
 
 
 def _row(memory: Json) -> list[str]:
+    from relay.memory.prompt import no_longer, on_one_line, with_lessons
+
     episodic = memory["memory_type"] != "procedural"
     name = references.named(memory.get("number"), memory["memory_id"]) if episodic else memory["memory_id"]
     # When it was last said: what has no text to be found by is told in that order.

@@ -15,7 +15,7 @@ import re
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from http.client import HTTPException
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.error import HTTPError
 from urllib.parse import quote
 
@@ -24,20 +24,31 @@ from relay.app.runtime import instance
 from relay.app.runtime.daemon_requests import agents_key, ask_daemon, author_of, state_of
 from relay.app.runtime.git_person import git_person
 from relay.app.runtime.identity import bad_key
-from relay.app.wiring.schema import SCHEMAS
 from relay.config.settings import LiveSettings, Settings
-from relay.faces.operations.operation import Operation, perform
-from relay.faces.services import Services, services_of
 from relay.model import Caller, Fault, Refusal
-from relay.store.open import opened_store
-from relay.store.ports import Store
+
+if TYPE_CHECKING:
+    from relay.faces.services import Services
+    from relay.store.ports import Store
 
 #: Seconds that the room gets for one operation.
 PATIENT_S = 300.0
 _PLACE = re.compile(r"\{(\w+)\}")
 
-#: Carries an operation out with the values of its request; gives its answer. Raises Refusal.
-Perform = Callable[[Operation, Mapping[str, Any]], Awaitable[Any]]
+#: Where a running room carries them out, as the operations say themselves: to import these takes more time than all
+#: the rest of a command.
+ADDRESSES = {
+    "recall": ("POST", "/memory/recall"),
+    "show_memory": ("GET", "/memory/{memory_id}"),
+    "forget": ("POST", "/memory/forget"),
+    "feedback": ("POST", "/memory/feedback"),
+    "import_memories": ("POST", "/memory/import"),
+    "conflicts": ("GET", "/conflicts"),
+    "resolve": ("POST", "/conflicts/answer"),
+}
+
+#: Carries out an operation of `ADDRESSES` with the values of its request; gives its answer. Raises Refusal.
+Perform = Callable[[str, Mapping[str, Any]], Awaitable[Any]]
 
 
 @asynccontextmanager
@@ -50,11 +61,14 @@ async def room_operations(settings: Settings, name: str | None) -> AsyncIterator
     if url is not None:
         yield await _of_running_room(settings, url, by.agent)
         return
+    from relay.faces.operations.operation import perform
+    from relay.faces.operations.registry import OPERATIONS
+
     async with opened_database(settings) as (_, services):
         caller = await _caller(services, by)
 
-        async def perform_here(operation: Operation, values: Mapping[str, Any]) -> Any:
-            return await perform(services, caller, operation, values)
+        async def perform_here(operation: str, values: Mapping[str, Any]) -> Any:
+            return await perform(services, caller, OPERATIONS[operation], values)
 
         yield perform_here
 
@@ -62,6 +76,10 @@ async def room_operations(settings: Settings, name: str | None) -> AsyncIterator
 @asynccontextmanager
 async def opened_database(settings: Settings) -> AsyncIterator[tuple[Store, Services]]:
     """The room's database, and what operations ask of it. Raises StoreError."""
+    from relay.app.wiring.schema import SCHEMAS
+    from relay.faces.services import services_of
+    from relay.store.open import opened_store
+
     settings.runtime_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
     async with opened_store(settings, SCHEMAS) as store:
         yield store, services_of(store, LiveSettings(settings))
@@ -88,9 +106,10 @@ async def _of_running_room(settings: Settings, url: str, by: str) -> Perform:
     session = os.environ.get("RELAY_SESSION_ID", "").strip()
     about = author | ({"session_id": session} if session and not author else {})
 
-    async def perform_there(operation: Operation, values: Mapping[str, Any]) -> Any:
-        path = _PLACE.sub(lambda place: quote(str(values[place[1]]), safe=""), operation.path)
-        body = {**values, **about} if operation.method == "POST" else None
+    async def perform_there(operation: str, values: Mapping[str, Any]) -> Any:
+        method, address = ADDRESSES[operation]
+        path = _PLACE.sub(lambda place: quote(str(values[place[1]]), safe=""), address)
+        body = {**values, **about} if method == "POST" else None
         try:
             return await asyncio.to_thread(ask_daemon, url + path, timeout_s=PATIENT_S, key=key, body=body)
         except HTTPError as error:

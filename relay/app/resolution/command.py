@@ -23,7 +23,6 @@ from relay.base.terminal_text import fail, flat, safe, safe_line
 from relay.config.loading import load_for_command
 from relay.config.locate import add_config_option
 from relay.config.settings import Settings
-from relay.faces.operations.registry import OPERATIONS
 from relay.merge.resolution.journal import LEVEL
 from relay.merge.resolution.service import of_json
 from relay.merge.resolution.wording import shown
@@ -60,7 +59,7 @@ def main(words: Sequence[str]) -> int:
 
 async def _run(settings: Settings, args: argparse.Namespace) -> int:
     async with room_operations(settings, args.name) as perform:
-        found: list[dict[str, Any]] = await perform(OPERATIONS["conflicts"], {})
+        found: list[dict[str, Any]] = await perform("conflicts", {})
         if args.conflict is None:
             waiting = [one for one in reversed(found) if one["state"] == "open"]
             print(json.dumps(waiting) if args.json else safe(_listed(waiting)))
@@ -80,7 +79,7 @@ async def _run(settings: Settings, args: argparse.Namespace) -> int:
             text = await asyncio.to_thread(Path(args.text).read_text, "utf-8", "surrogateescape")
         else:
             text = await asyncio.to_thread(_in_editor, editor, marked(asked), Path(asked["path"]).suffix)
-        done = await perform(OPERATIONS["resolve"], {"id": asked["reference"], "text": text})
+        done = await perform("resolve", {"id": asked["reference"], "text": text})
     merges = f"When nothing else conflicts, {asked['agent']}'s work merges with it."
     print(json.dumps(done) if args.json else safe(f"{asked['reference']} is settled. {merges}"))
     return 0

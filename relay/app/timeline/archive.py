@@ -10,10 +10,8 @@ import argparse
 from pathlib import Path
 from typing import Any
 
-from relay.app.health import context
 from relay.base.terminal_text import safe_line
 from relay.config.settings import Settings
-from relay.coordination.tasks.task_events import TASK_EVENTS
 from relay.log.archived import ArchivedPart, archived_parts
 from relay.model import Refusal
 from relay.store.ports import Store, Tx
@@ -37,6 +35,8 @@ async def run(store: Store, settings: Settings, args: argparse.Namespace) -> tup
         done = await preview(store, moment.pos)
     else:
         try:
+            from relay.coordination.tasks.task_events import TASK_EVENTS
+
             done = await archive(store, folder, moment.pos, sorted(TASK_EVENTS))
         except OSError as error:
             raise Refusal(
@@ -63,6 +63,8 @@ async def run(store: Store, settings: Settings, args: argparse.Namespace) -> tup
 
 
 async def _open_work(store: Store, settings: Settings, upto: int) -> list[Need]:
+    from relay.app.health import context
+
     member = settings.member
     rows = await store.read(lambda tx: tx.all(context.Q.open_work, upto=upto, member=member))
     return [Need(row["what"], row["pos"]) for row in rows]

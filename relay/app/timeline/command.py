@@ -16,11 +16,10 @@ from http.client import HTTPException
 from typing import Any
 from urllib.error import HTTPError
 
-from relay.app.commands import verify
 from relay.app.runtime import instance
 from relay.app.runtime.daemon_requests import ask_daemon, author_of, state_of
 from relay.app.runtime.git_person import git_person
-from relay.app.timeline import archive, exchange, restore
+from relay.app.timeline import archive
 from relay.app.timeline import moments as moment_commands
 from relay.app.wiring.schema import SCHEMAS
 from relay.base.durations import parse_iso
@@ -28,8 +27,6 @@ from relay.base.terminal_text import fail, indented, safe_line
 from relay.config.loading import load_for_command
 from relay.config.locate import add_config_option
 from relay.config.settings import LiveSettings, Settings
-from relay.faces.coordination import coordination_of
-from relay.faces.workspace import workspace
 from relay.log import events
 from relay.log.events import Event
 from relay.model import Fault, Refusal
@@ -41,7 +38,6 @@ from relay.timeline.others import SHORT, as_shown, origins_of, touches_of_event,
 from relay.timeline.projection import rebuild
 from relay.timeline.reading import Filter
 from relay.timeline.rewind import history
-from relay.timeline.rewind.plan import INTO
 from relay.timeline.rewind.wording import merge_hint, rest
 
 #: Seconds that the room gets for a rewind.
@@ -81,7 +77,9 @@ def _parser() -> argparse.ArgumentParser:
     rewind = action("rewind", "Take back what an agent or a person did since a moment; others' work stays.")
     rewind.add_argument("lane", metavar="LANE", help="an agent's or a person's name, or a lane's key")
     rewind.add_argument("--to", required=True, metavar="MOMENT", help=f"take it back to: {moments.FORMS}")
-    rewind.add_argument("--into", choices=INTO, help="where: a new branch, its worktree, the main branch")
+    rewind.add_argument(
+        "--into", choices=history.INTO, help="where: a new branch, its worktree, the main branch"
+    )
     undo = action("undo", "Undo the newest rewind; again: the one before it.")
     redo = action("redo", "Redo the rewind that was undone last.")
     for each in (rewind, undo, redo):
@@ -114,6 +112,8 @@ def main(words: list[str]) -> int:
     """The command; gives its exit code."""
     args = _parser().parse_args(_moments_joined(words))
     if args.action == "verify":
+        from relay.app.commands import verify
+
         return verify.run(args)
     if getattr(args, "lines", 1) < 1:
         return fail("--lines must be 1 or more", 2)
@@ -129,6 +129,8 @@ def main(words: list[str]) -> int:
         if args.action in moment_commands.ACTIONS:
             return await moment_commands.run(settings, args)
         if args.action == "restore":
+            from relay.app.timeline import restore
+
             return await restore.run(settings, args)
         async with opened_store(settings, SCHEMAS, create=False) as store:
             if args.action == "rebuild":
@@ -136,6 +138,8 @@ def main(words: list[str]) -> int:
                 count += await checkpoints.rebuild(store)
                 return {"events": count}, f"The timeline's tables were made anew from {count:,} events."
             if args.action in ("push", "pull"):
+                from relay.app.timeline import exchange
+
                 return await exchange.run(store, settings, args)
             if args.action == "archive":
                 return await archive.run(store, settings, args)
@@ -222,7 +226,12 @@ def _where(done: dict[str, Any]) -> str:
 
 async def _read(store: Store, settings: Settings, args: argparse.Namespace) -> tuple[Any, str]:
     """What was asked for, as JSON and for people, from one state of the log."""
-    locks = coordination_of(store, LiveSettings(settings)).locks if args.action == "files" else None
+    locks = None
+    if args.action == "files":
+        from relay.faces.coordination import coordination_of
+        from relay.faces.workspace import workspace
+
+        locks = coordination_of(store, LiveSettings(settings)).locks
 
     async def work(tx: Tx) -> tuple[Any, str]:
         if args.action == "show":

@@ -14,7 +14,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from http.client import HTTPException
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.error import HTTPError
 from urllib.parse import urlencode
 
@@ -24,10 +24,12 @@ from relay.app.runtime.git_person import git_person
 from relay.app.wiring.schema import SCHEMAS
 from relay.base.terminal_text import indented, safe_line
 from relay.config.settings import Settings
-from relay.faces.timeline import TimelineService
 from relay.model import Fault, Refusal
 from relay.store.open import opened_store
 from relay.timeline.moments import FORMS
+
+if TYPE_CHECKING:
+    from relay.faces.timeline import TimelineService
 
 ACTIONS = ("checkpoint", "jump", "diff", "branches")
 #: What an argument is, by its name.
@@ -101,6 +103,7 @@ async def _here(settings: Settings) -> AsyncIterator[TimelineService]:
     from relay.app.wiring.worktree_room import StoredWorktreeRoom
     from relay.base.case_folding import folds_case
     from relay.coordination.writes.fencing import LockCheck
+    from relay.faces.timeline import TimelineService
 
     async with opened_store(settings, SCHEMAS, create=False) as store:
         with tempfile.TemporaryDirectory(prefix="relay-timeline-") as made:

@@ -11,8 +11,9 @@ from pydantic import BaseModel, Field
 
 from relay.faces.operations.operation import Answer, Data, Name, Request, Shown, Text, operation
 from relay.faces.services import Services
-from relay.memory.episodic.memory import MOST_NAME, MOST_NOTE, MOST_QUESTION, MOST_RECALLED
+from relay.memory.episodic.memory import MOST_NAME, MOST_NOTE, MOST_QUESTION
 from relay.memory.experience import MOST_LESSON, MOST_LESSONS, MOST_OUTCOME, MOST_SUMMARY, MOST_TAG, MOST_TAGS
+from relay.memory.found import MOST_RECALLED
 from relay.model import Caller
 
 Json = dict[str, Any]

@@ -23,7 +23,7 @@ from relay.memory.episodic.recalling import HOP_DECAY, Wanted
 from relay.memory.episodic.showing import shown
 from relay.memory.episodic.vectors import Vectors
 from relay.memory.experience import MOST_EVENT_TYPE, MOST_TAG, MOST_TAGS, Experience, experience, nfc
-from relay.memory.found import Found
+from relay.memory.found import MOST_RECALLED, Found
 from relay.memory.given import memory_of_event
 from relay.memory.knowledge import ingest
 from relay.memory.knowledge import service as knowledge
@@ -34,7 +34,6 @@ from relay.model.validation import malformed, text, texts
 from relay.store.ports import Store, Tx
 
 MOST_QUESTION = 16_384
-MOST_RECALLED = 100
 #: Characters of an id, and of what is said with feedback.
 MOST_NAME, MOST_NOTE = 64, 1000
 

@@ -7,7 +7,7 @@ watchfiles looks `STEP_MS` after `STEP_MS`.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from contextlib import closing
 from pathlib import Path
 
@@ -19,10 +19,16 @@ STEP_MS = 10
 UNHEARD_S = 60.0
 
 
-async def changes(path: Path) -> AsyncIterator[None]:
-    """Yields when the file may have changed; ends when another file has its name. Raises FileNotFoundError, OSError
-    (the system's limit, say), RuntimeError."""
-    watched = await asyncio.to_thread(_inode, path)
+async def changes(path: Path) -> AsyncGenerator[None, None]:
+    """Yields when the file may have changed; ends when another file has its name. One that is missing is waited for,
+    where the kernel tells of new names. Raises FileNotFoundError, OSError (the system's limit, say), RuntimeError."""
+    with closing(FileEvents([path.parent], names=True)) as names:
+        missing = False
+        while not (watched := await asyncio.to_thread(_inode, path)) and names.works:
+            missing = True
+            await names.wait(UNHEARD_S)
+    if missing:
+        yield
     with closing(FileEvents([path])) as events:
         # The watch is on the file, not on its name: it says nothing of the file that took its place.
         while events.works:

@@ -31,6 +31,8 @@ REWOUND, UNDONE, REDONE = projection.TAKEN_BACK
 GIVEN_UP = projection.GIVEN_UP
 #: What takes an operation back, as people give it at the command line.
 UNDO, REDO = "relay timeline undo", "relay timeline redo"
+#: Where a rewind may be made: on a new branch, in the agent's worktree, on the main branch.
+INTO = ("new", "worktree", "main")
 _HEADS = "refs/heads/"
 
 

@@ -23,7 +23,7 @@ from relay.model.touches import Kind, Touch, paths_of
 from relay.store.ports import Tx
 from relay.timeline.projection import CHANGED, READ, UNCOMMITTED, last_tree
 from relay.timeline.rewind.engine import TakenBack
-from relay.timeline.rewind.history import UNDONE, NewOperation, Operation, standing_after
+from relay.timeline.rewind.history import INTO, UNDONE, NewOperation, Operation, standing_after
 from relay.timeline.rewind.named_touches import TouchedEvent
 
 #: The event of another wing that says that an agent's branch was merged, and of its changes that one.
@@ -35,7 +35,6 @@ _MAIN = "room/main"
 MAIN = "main"
 _ON_MAIN = frozenset({"", MAIN, UNCOMMITTED})
 _BATCH = 500
-INTO = ("new", "worktree", "main")
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from dataclasses import replace
+from itertools import combinations
+from math import dist
 from unittest.mock import Mock
 
 import pytest
@@ -34,6 +38,32 @@ def test_it_says_what_the_scan_says_and_forgets_who_has_gone() -> None:
     assert len(airspace.file_coordinates) == 2
     assert measure.scan(sets[:1], {}).links == {}
     assert set(measure.scan(sets, {PAIR: Merge((FILE,))}).links) == {PAIR}
+
+
+def test_agents_without_anything_in_hand_are_apart_and_go_on_from_there() -> None:
+    names = [f"AGENT{number}" for number in range(10)]
+    idle = [WorkingSet(name) for name in names]
+    measure = made()
+    seen = measure.scan(idle, {})
+    assert set(seen.positions) == set(names) and not seen.links
+    apart = [dist(seen.positions[a], seen.positions[b]) for a, b in combinations(names, 2)]
+    assert min(apart) > 0.4 and 0.9 < sum(apart) / len(apart) <= 1
+    assert made().scan(idle[:1], {}).positions == {"AGENT0": (0.0, 0.0, 0.0)}
+    assert made().scan([], {}).positions == {}
+    # One begins to work: the others stay where they were, but for a little.
+    after = measure.scan([*idle[:-1], work("AGENT9", FILE)], {}).positions
+    assert max(dist(seen.positions[name], after[name]) for name in names[:-1]) < 0.2
+
+
+def test_a_room_in_which_nobody_has_anything_in_hand_loads_no_numpy() -> None:
+    code = (
+        "import sys; from relay.airspace.live.measure import LiveMeasure as M; from relay.config.airspace import *;"
+        "from relay.model.working_set import *; m = M(AirspaceSettings); m.scan([WorkingSet('A')], {});"
+        "print('numpy' in sys.modules); m.scan([WorkingSet('A', (FileTouch('a.py'),))], {});"
+        "print('numpy' in sys.modules)"
+    )
+    told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert told.stdout.split() == ["False", "True"]
 
 
 def test_the_graph_is_taken_in_by_the_next_scan() -> None:

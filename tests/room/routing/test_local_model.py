@@ -187,10 +187,15 @@ async def test_a_proxy_of_the_environment_is_not_asked(
     await asking.close()
 
 
-def test_the_client_is_imported_late() -> None:
-    code = "import sys, relay.room.routing.local_model; print([m for m in ('ollama', 'httpx') if m in sys.modules])"
+def test_the_client_is_imported_late(unused_tcp_port: int) -> None:
+    """Not for the module, and not to find out that nobody listens."""
+    code = (
+        "import asyncio, sys; from relay.room.routing.local_model import Dispatcher as D; "
+        f"print(asyncio.run(D('m', host='http://127.0.0.1:{unused_tcp_port}').trouble()).cause, "
+        "[m for m in ('ollama', 'httpx') if m in sys.modules])"
+    )
     out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT)
-    assert out.stdout.strip() == "[]"
+    assert out.stdout.strip() == "unreachable []"
 
 
 # -- the fake itself, against the real client library

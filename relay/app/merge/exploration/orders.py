@@ -10,7 +10,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import PurePosixPath
 
-from relay.airspace.worktrees.registry import EDITORS
 from relay.config.settings import AgentSettings, Settings
 from relay.log import events
 from relay.log.events import NewEvent
@@ -25,6 +24,8 @@ def _wants(agent: AgentSettings) -> str:
     """Why this agent can do no variant; empty: it can."""
     if not agent.enabled:
         return "it is switched off in the configuration"
+    from relay.airspace.worktrees.registry import EDITORS  # late: `relay explore list` needs no worktrees
+
     if agent.kind not in EDITORS:
         return f"an agent of the kind {agent.kind} changes no files"
     return "it may only read (`permissions`)" if agent.permissions == "read-only" else ""

@@ -17,8 +17,6 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
-from relay.airspace.worktrees.view import elsewhere, with_work
-from relay.app.fleet.told_works import read_others
 from relay.app.runtime import instance
 from relay.app.runtime.daemon_requests import agents_key
 from relay.app.runtime.git_person import git_person
@@ -113,6 +111,9 @@ async def _others_run(store: Store) -> bool:
 async def _agents(store: Store, settings: Settings, parts: Any, args: argparse.Namespace) -> list[str]:
     """Those that are named, as they are spelled; or all that have work, here and at the other members of a fleet.
     Raises Refusal."""
+    from relay.airspace.worktrees.view import elsewhere, with_work
+    from relay.app.fleet.told_works import read_others
+
     registry = parts.registry
     registry.merge_trials.others = await read_others(store, settings.member)
     if args.all or not args.agents:
