@@ -175,8 +175,8 @@ TREES: dict[str, tuple[dict[str, str], dict[str, str], dict[str, str], WorkingSe
 @pytest.mark.parametrize("name", TREES)
 def test_a_clash_of_paths_is_what_git_cannot_merge(tmp_path: Path, name: str) -> None:
     base, mine, theirs, a, b = TREES[name]
-    assert Together.of(a, b).clashes == _conflicts(tmp_path, base, mine, theirs)
-    assert (calibrated(a, b, PairFacts()).level is Level.RESOLUTION) == Together.of(a, b).clashes
+    assert Together.of(a, b).common.clashes == _conflicts(tmp_path, base, mine, theirs)
+    assert (calibrated(a, b, PairFacts()).level is Level.RESOLUTION) == Together.of(a, b).common.clashes
 
 
 # -- what the levels may rest on
