@@ -288,5 +288,5 @@ def _strongest(
 
 def _begins(sizes: Sequence[int] | Ints) -> Ints:
     """Where each part begins when they stand one after the other."""
-    begins: Ints = np.cumsum(sizes) - sizes
-    return begins
+    after: Ints = np.cumsum(sizes)
+    return after - np.asarray(sizes)
