@@ -288,5 +288,6 @@ def _strongest(
 
 def _begins(sizes: Sequence[int] | Ints) -> Ints:
     """Where each part begins when they stand one after the other."""
-    after: Ints = np.cumsum(sizes)
-    return after - np.asarray(sizes)
+    counts: Ints = np.asarray(sizes, dtype=np.int64)
+    begins: Ints = np.cumsum(counts) - counts
+    return begins
