@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import IntEnum
-from typing import Any
+from types import MappingProxyType
+from typing import Any, NamedTuple
 
 
 class Level(IntEnum):
@@ -112,14 +113,13 @@ class LazyReadings(Mapping[str, Reading]):
         return repr(self._told())
 
 
-@dataclass(frozen=True, slots=True)
-class Assessment:
+class Assessment(NamedTuple):
     """R(a, b) with the channels it came from, by name; symmetric in a and b. `ahead`: nothing stands between
     them, and what is foretold is worth a look (drawn, and told once at the edit it is about)."""
 
     risk: float
     level: Level
-    channels: Mapping[str, Reading] = field(default_factory=dict)
+    channels: Mapping[str, Reading] = MappingProxyType({})
     ahead: bool = False
 
     @property

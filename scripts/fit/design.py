@@ -63,7 +63,11 @@ def design(all_sides: Iterable[Sides]) -> Design:
     for at, sides in enumerate(all_sides):
         both = Together.of(sides.a, sides.b)
         most = max(both.a.hunks, both.b.hunks)
-        mine = [(1.0, *_signed(near_row(file, most))) for file in both.shared if file.met.gap is not None]
+        mine = [
+            (1.0, *_signed(near_row(file.a, file.b, file.met, most)))
+            for file in both.shared
+            if file.met.gap is not None
+        ]
         near += mine
         near_pair += [at] * len(mine)
         for file, other_side in ((both.a, both.b), (both.b, both.a)):
@@ -73,11 +77,15 @@ def design(all_sides: Iterable[Sides]) -> Design:
             churn_pair += [at] * len(rows_here)
         lying = sides.near
         share = lying.coupling.share if lying.coupling else 0.0
-        size = (1.0, *size_row(both)) if both.a.files and both.b.files else (-50.0, 0, 0, 0, 0, 0)
+        size = (
+            (1.0, *size_row(both.a, both.b, both.common))
+            if both.a.files and both.b.files
+            else (-50.0, 0, 0, 0, 0, 0)
+        )
         if lying.words is not None:
             words.append((1.0, words_row(lying.words.cosine)))
             words_pair.append(at)
-        clash, commits = both.clashes, overlap_row(both.a, both.b)
+        clash, commits = both.common.clashes, overlap_row(both.a, both.b)
         plain = _plain(both, lying.tree, share)
         rows.append((clash, bool(both.shared), size, lying.tree, share, plain, commits))
     columns = list(zip(*rows, strict=True))
@@ -132,7 +140,7 @@ def _plain(both: Together, tree: float, share: float) -> tuple[float, ...]:
     union = len(a.files) + len(b.files) - len(both.shared)
     folders = a.exposed_in.keys() & b.exposed_in.keys()
     return (
-        float(both.clashes),
+        float(both.common.clashes),
         math.log1p(sum(file.met.clash is not None for file in both.shared)),
         float(bool(both.shared)),
         math.log1p(len(both.shared)),

@@ -162,6 +162,8 @@ class House:
         self.room = room
         self.trees, self.measure = PlayedTrees(room.members), PlayedMeasure()
         self.frames: list[dict[str, Any]] = []
+        self.listened = asyncio.Event()
+        self.listened.set()
         likeness, locks = WorkLikeness(self.trees, asked), LockIntents(room.store, NoLocks())
         observer = Observer(room.context, room.protocol, self.trees, self.measure, likeness, locks)
         self.interrupter = Interrupter(room.context, room.protocol, turns)
@@ -185,5 +187,5 @@ class House:
                     await task
 
     async def _show(self) -> None:
-        async for frame in self.live.frames():
+        async for frame in self.live.frames(self.listened):
             self.frames.append(frame)

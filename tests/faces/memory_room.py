@@ -36,12 +36,15 @@ class MemoryFeed:
 
     async def __anext__(self) -> Frame:
         while not self._frames:
+            if self not in self._feeds:
+                raise StopAsyncIteration
             self._some.clear()
             await self._some.wait()
         return self._frames.popleft()
 
     def close(self) -> None:
         self._feeds.discard(self)
+        self._some.set()
 
 
 class MemoryRoom:
@@ -195,6 +198,11 @@ class MemoryRoom:
 
     def feed(self) -> MemoryFeed:
         return MemoryFeed(self._feeds)
+
+    @property
+    def feeds(self) -> int:
+        """How many listen to what is not stored."""
+        return len(self._feeds)
 
     def say_live(self, frame: Frame) -> None:
         for feed in self._feeds:

@@ -49,7 +49,7 @@ def as_predicted(assessment: Assessment) -> Assessment:
     channels = {
         name: said(reading) if name == "overlap" else reading for name, reading in assessment.channels.items()
     }
-    return replace(assessment, channels=channels)
+    return assessment._replace(channels=channels)
 
 
 def ahead_of_json(links: Iterable[Mapping[str, Any]]) -> dict[Pair, Assessment]:

@@ -63,6 +63,8 @@ class Scanner:
         self.ticks = 0
         #: Called after each look, also of one that stands by.
         self.after_look: Callable[[], None] = lambda: None
+        #: Called when there may be something new to show, also where nobody listens.
+        self.on_show: Callable[[], None] = lambda: None
 
     def poke(self) -> None:
         """Something changed: look soon. From any thread, since a follower of the log runs in the database's."""
@@ -70,6 +72,10 @@ class Scanner:
             self._changed.set()
         elif not self._loop.is_closed():
             self._loop.call_soon_threadsafe(self._changed.set)
+
+    def _show(self) -> None:
+        self.to_show.set()
+        self.on_show()
 
     # -- running
 
@@ -149,7 +155,7 @@ class Scanner:
             if any(event.type == table.CHANGED for event in batch):
                 await self._protocol.load()
                 await self.count()
-                self.to_show.set()
+                self._show()
                 if beside or self._protocol.due_at() is not None:
                     self.poke()
 
@@ -181,7 +187,7 @@ class Scanner:
             self._interrupter.look()
             await self._keep_sample(settings, now)
         self.after_look()
-        self.to_show.set()
+        self._show()
 
     async def _keep_sample(self, settings: AirspaceSettings, now: float) -> None:
         sample = self._sample()

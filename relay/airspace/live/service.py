@@ -54,14 +54,18 @@ class AirspaceService:
             state["fileCoordinates"] = {**everything, **state["fileCoordinates"]}
         return {**state, "text": self.who_is_near()}
 
-    async def frames(self) -> AsyncIterator[dict[str, Any]]:
+    async def frames(self, listened: asyncio.Event | None = None) -> AsyncIterator[dict[str, Any]]:
         """What connected clients are told: the state after every change, at most once in `SHOW_EVERY_S`. Coordinates
-        that stand as they stood are left out. Runs for ever."""
+        that stand as they stood are left out. Runs for ever. `listened`: set while somebody listens; until then none
+        is made, and then the whole of it."""
         before: dict[str, Any] = {}
         if self._scanner.ticks:
             self._scanner.to_show.set()  # begun anew, it does not know what was shown
         while True:
             await self._scanner.to_show.wait()
+            if listened is not None and not listened.is_set():
+                before = {}
+                await listened.wait()
             self._scanner.to_show.clear()
             state = await self._seen()
             if {**state, "at": None} != {**before, "at": None}:

@@ -21,11 +21,12 @@ from dataclasses import dataclass
 from relay.airspace.pair_facts import Hazard, PairFacts
 from relay.airspace.profiles import calibration as fitted
 from relay.airspace.profiles import reasons
-from relay.airspace.profiles.features import Sketch
+from relay.airspace.profiles.features import Sketch, sketch
 from relay.airspace.profiles.formulas import FORMULAS, Profile, imports_apart
-from relay.airspace.profiles.pair_features import Shared, Together
+from relay.airspace.profiles.pair_features import Common, Together
 from relay.airspace.profiles.reasons import Names
 from relay.airspace.readings import Assessment, Evidence, LazyReadings, Reading, Thresholds, assess_shares
+from relay.git.hunks import Meeting
 from relay.model.working_set import FileTouch, Span, WorkingSet
 
 NAME = "calibrated"
@@ -72,21 +73,21 @@ _QUIET = frozenset({"nearness", "churn", "size", "words"})
 
 def calibrated(a: WorkingSet, b: WorkingSet, near: PairFacts) -> Assessment:
     """R(a, b) by the fitted channels. Their evidence is made when somebody looks at it."""
-    both = Together.of(a, b, near.kept)
-    risks = _risks(both, near)
+    risks = _risks(sketch(a), sketch(b), near)
     shares = {name: WEIGHTS[name] * risk for name, risk in risks.items()}
-    later = LazyReadings(_channels, both, near, a, b, risks)
+    later = LazyReadings(_channels, near, a, b, risks)
     return assess_shares(shares, _alone(risks), later, THRESHOLDS, FORETELL, AHEAD)
 
 
-def _risks(both: Together, near: PairFacts) -> dict[str, float]:
+def _risks(a: Sketch, b: Sketch, near: PairFacts) -> dict[str, float]:
     """r of each channel."""
-    bare = _bare(both, near)
+    bare = _bare(a, b, near)
+    merge = near.merge
     risks = {
-        "overlap": _clash(both) if both.clashes and not _merges(near) else 0.0,
-        "nearness": _filled(sum([hazard for hazard, _ in _near_hazards(both, bare)], 0.0), NEARNESS),
-        "churn": _filled(sum(_churn(both, bare)), CHURN),
-        "size": _filled(bare.size * both.a.activity * both.b.activity, SIZE),
+        "overlap": bare.clash if bare.clashes and not _merges(near) else 0.0,
+        "nearness": _filled(sum([hazard for hazard, _ in _near_hazards(a, b, bare)], 0.0), NEARNESS),
+        "churn": _filled(sum(_churn(a, b, bare)), CHURN),
+        "size": _filled(bare.size * a.activity * b.activity, SIZE),
         "tree": _filled(fitted.TREE * near.tree, TREE),
         "dependency": 0.0,
     }
@@ -95,16 +96,16 @@ def _risks(both: Together, near: PairFacts) -> dict[str, float]:
     if near.words is not None:
         hazard = math.exp(fitted.WORDS_BASE + fitted.WORDS_LIKE * words_row(near.words.cosine))
         risks["words"] = _filled(hazard, WORDS)
-    if near.merge is not None:
-        risks["merge"] = 0.0 if near.merge.clean else _clash(both)
+    if merge is not None:
+        risks["merge"] = 0.0 if merge.clean else bare.clash
     if near.hazards:
         risks["symbol"] = max(map(_severity, near.hazards))
     if near.calls is not None:
         risks["calls"] = 0.5 ** (near.calls.hops - 1)
     if near.tests:
         risks["tests"] = 1.0 - 0.5 ** len(near.tests)
-    if both.a.intent or both.b.intent:
-        risks["intent"] = max((risk for risk, *_ in _meant(both)), default=0.0)
+    if a.intent or b.intent:
+        risks["intent"] = max((risk for risk, *_ in _meant(a, b)), default=0.0)
     return risks
 
 
@@ -114,10 +115,10 @@ def _alone(risks: Mapping[str, float]) -> frozenset[str]:
 
 
 def _channels(
-    both: Together, near: PairFacts, a: WorkingSet, b: WorkingSet, risks: Mapping[str, float]
+    near: PairFacts, a: WorkingSet, b: WorkingSet, risks: Mapping[str, float]
 ) -> dict[str, Reading]:
     """The readings, with what there is to say about each."""
-    alone, names = _alone(risks), (a.agent, b.agent)
+    alone, names, both = _alone(risks), (a.agent, b.agent), Together.of(a, b)
     return {
         name: Reading(
             risk,
@@ -137,10 +138,12 @@ def _evidence(name: str, both: Together, near: PairFacts, names: Names) -> tuple
         case "overlap" if not _merges(near):
             return reasons.clashes(both, names)
         case "nearness":
-            hazards = _near_hazards(both, _bare(both, near))
-            return reasons.nearness(max(hazards, key=lambda each: each[0])[1], len(hazards))
+            hazards = _near_hazards(both.a, both.b, _bare(both.a, both.b, near))
+            nearest = max(hazards, key=lambda each: each[0])[1]
+            file = next(shared for shared in both.shared if shared.path == nearest)
+            return reasons.nearness(file, len(hazards))
         case "churn":
-            mine, theirs = _churn(both, _bare(both, near))
+            mine, theirs = _churn(both.a, both.b, _bare(both.a, both.b, near))
             return reasons.churn(both.a, both.b) if mine >= theirs else reasons.churn(both.b, both.a)
         case "size":
             return reasons.size(both.a, both.b)
@@ -161,7 +164,7 @@ def _evidence(name: str, both: Together, near: PairFacts, names: Names) -> tuple
         case "tests":
             return reasons.tests(near.tests)
         case "intent":
-            return reasons.intent(_meant(both), names)
+            return reasons.intent(_meant(both.a, both.b), names)
     return ()
 
 
@@ -179,9 +182,9 @@ def overlap_row(a: Sketch, b: Sketch) -> float:
     return max(a.log_commits, b.log_commits)
 
 
-def _clash(both: Together) -> float:
+def _clash(a: Sketch, b: Sketch) -> float:
     """r where git cannot merge."""
-    return _filled(fitted.OVERLAP + fitted.OVERLAP_COMMITS * overlap_row(both.a, both.b), 1.0)
+    return _filled(fitted.OVERLAP + fitted.OVERLAP_COMMITS * overlap_row(a, b), 1.0)
 
 
 def _merges(near: PairFacts) -> bool:
@@ -192,25 +195,25 @@ def _merges(near: PairFacts) -> bool:
 # -- what the next edits may do
 
 
-def near_row(file: Shared, most_hunks: int) -> tuple[float, float, float, float, float]:
+def near_row(
+    a: FileTouch, b: FileTouch, met: Meeting, most_hunks: int
+) -> tuple[float, float, float, float, float]:
     """What the hazard of a shared file depends on, as logarithms: the gap, the path's commits, the pairs of hunks
     in it, the hunks of the larger side, and the file's length."""
-    commits = max(file.a.churn or 0, file.b.churn or 0)
-    length = max(file.a.length or 0, file.b.length or 0) or fitted.UNKNOWN_LENGTH
+    commits = max(a.churn or 0, b.churn or 0)
+    length = max(a.length or 0, b.length or 0) or fitted.UNKNOWN_LENGTH
     return (
-        math.log1p(file.met.gap or 0),
+        math.log1p(met.gap or 0),
         math.log1p(commits),
-        math.log(file.met.product),
+        math.log(met.product),
         math.log1p(most_hunks),
         math.log(length),
     )
 
 
-def _near_hazard(file: Shared, most_hunks: int) -> float | None:
-    """Without its weights; None where nothing is left to differ."""
-    if file.met.gap is None:
-        return None
-    gap, commits, product, most, length = near_row(file, most_hunks)
+def _near_hazard(a: FileTouch, b: FileTouch, met: Meeting, most_hunks: int) -> float:
+    """Without its weights, of a file in which something is left to differ."""
+    gap, commits, product, most, length = near_row(a, b, met, most_hunks)
     exponent = (
         fitted.NEAR_BASE
         - fitted.NEAR_GAP * gap
@@ -222,12 +225,9 @@ def _near_hazard(file: Shared, most_hunks: int) -> float | None:
     return math.exp(exponent)
 
 
-def _near_hazards(both: Together, bare: _Bare) -> list[tuple[float, Shared]]:
-    return [
-        (file.a.weight * file.b.weight * hazard, file)
-        for file, hazard in zip(both.shared, bare.near, strict=True)
-        if hazard is not None
-    ]
+def _near_hazards(a: Sketch, b: Sketch, bare: _Bare) -> list[tuple[float, str]]:
+    """With the weights, and the path of each."""
+    return [(a.files[path].weight * b.files[path].weight * hazard, path) for path, hazard in bare.near]
 
 
 def churn_scale(mine: Sketch, other: Sketch) -> tuple[float, float, float]:
@@ -243,39 +243,41 @@ def _churn_rate(mine: Sketch, other: Sketch) -> float:
     )
 
 
-def _churn_of(mine: Sketch, other: Sketch, rate: float, both: Together) -> float:
+def _churn_of(mine: Sketch, other: Sketch, rate: float, common: Common) -> float:
     """How likely `other` is to come into what only `mine` has in hand so far."""
-    exposed, inside = mine.exposed, mine.exposed_in
-    beside = sum([inside[place] for place in both.common.folders])
-    for file in both.shared:
-        exposed -= mine.exposure[file.path]
-        beside -= mine.exposure[file.path]
-    return rate * other.activity * max(0.0, exposed + _BESIDE * beside)
+    exposed = mine.exposed
+    for path, _ in common.met:
+        exposed -= mine.exposure[path]
+    if _BESIDE:
+        beside = sum([mine.exposed_in[place] for place in common.folders])
+        for path, _ in common.met:
+            beside -= mine.exposure[path]
+        exposed += _BESIDE * beside
+    return rate * other.activity * max(0.0, exposed)
 
 
-def _churn(both: Together, bare: _Bare) -> tuple[float, float]:
+def _churn(a: Sketch, b: Sketch, bare: _Bare) -> tuple[float, float]:
     """The hazards of a's own files and of b's."""
-    a, b = both.a, both.b
-    return _churn_of(a, b, bare.churn[0], both), _churn_of(b, a, bare.churn[1], both)
+    mine, theirs = bare.churn
+    return _churn_of(a, b, mine, bare.common), _churn_of(b, a, theirs, bare.common)
 
 
-def size_row(both: Together) -> tuple[float, float, float, float, float]:
+def size_row(a: Sketch, b: Sketch, common: Common) -> tuple[float, float, float, float, float]:
     """As logarithms: the files of the smaller side, the hunks of the larger and of the smaller, the modified files of
     whichever has more, and the directories in which both work."""
-    a, b = both.a, both.b
     return (
         min(a.log_files, b.log_files),
         max(a.log_hunks, b.log_hunks),
         min(a.log_hunks, b.log_hunks),
         max(a.log_modified, b.log_modified),
-        math.log1p(len(both.common.folders)),
+        math.log1p(len(common.folders)),
     )
 
 
-def _size_hazard(both: Together) -> float:
-    if not both.a.files or not both.b.files:
+def _size_hazard(a: Sketch, b: Sketch, common: Common) -> float:
+    if not a.files or not b.files:
         return 0.0
-    files, most, least, modified, folders = size_row(both)
+    files, most, least, modified, folders = size_row(a, b, common)
     return math.exp(
         fitted.SIZE_BASE
         + fitted.SIZE_FILES * files
@@ -288,26 +290,35 @@ def _size_hazard(both: Together) -> float:
 
 @dataclass(frozen=True, slots=True)
 class _Bare:
-    """The hazards before recency is laid on: `near` of each shared file, `churn` of a's own files and of b's."""
+    """What stands whatever the weights. `clash`: r where git cannot merge, `clashes` whether it can. Hazards before
+    recency is laid on: `near` of each shared file with its path, `churn` of a's own files and of b's."""
 
-    near: tuple[float | None, ...]
+    common: Common
+    clashes: bool
+    clash: float
+    near: tuple[tuple[str, float], ...]
     churn: tuple[float, float]
     size: float
 
+    @classmethod
+    def of(cls, a: Sketch, b: Sketch) -> _Bare:
+        common, most = Common.of(a, b), max(a.hunks, b.hunks)
+        hazards = [
+            (path, _near_hazard(a.files[path], b.files[path], met, most))
+            for path, met in common.met
+            if met.gap is not None
+        ]
+        rates = _churn_rate(a, b), _churn_rate(b, a)
+        return cls(common, common.clashes, _clash(a, b), tuple(hazards), rates, _size_hazard(a, b, common))
 
-def _bare(both: Together, near: PairFacts) -> _Bare:
+
+def _bare(a: Sketch, b: Sketch, near: PairFacts) -> _Bare:
     """Worked out once, as long as both have in hand what they have."""
-    bare = near.kept.get(NAME) if near.kept else None
+    if near.kept is None:
+        return _Bare.of(a, b)
+    bare: _Bare | None = near.kept.get(NAME)
     if bare is None:
-        a, b = both.a, both.b
-        most = max(a.hunks, b.hunks)
-        bare = _Bare(
-            tuple([_near_hazard(file, most) for file in both.shared]),
-            (_churn_rate(a, b), _churn_rate(b, a)),
-            _size_hazard(both),
-        )
-        if near.kept is not None:
-            near.kept[NAME] = bare
+        bare = near.kept[NAME] = _Bare.of(a, b)
     return bare
 
 
@@ -331,9 +342,9 @@ def _severity(hazard: Hazard) -> float:
 # -- what they mean to do
 
 
-def _meant(both: Together) -> Iterator[tuple[float, str, FileTouch, int, str]]:
+def _meant(a: Sketch, b: Sketch) -> Iterator[tuple[float, str, FileTouch, int, str]]:
     """Where the intent of one side meets the other: r, the path, what is meant, by whom (0 = a), and how."""
-    for at, (mine, other) in enumerate(((both.a, both.b), (both.b, both.a))):
+    for at, (mine, other) in enumerate(((a, b), (b, a))):
         for path, meant in mine.intent.items():
             for there, how in (
                 (other.files.get(path), "works"),

@@ -20,7 +20,7 @@ from functools import lru_cache
 
 from relay.airspace.identity_cache import IdentityCache
 from relay.airspace.pair_facts import Coupling, PairFacts
-from relay.airspace.readings import Assessment, Evidence, Reading, Thresholds, assess
+from relay.airspace.readings import Assessment, Evidence, LazyReadings, Reading, Thresholds, assess_shares
 from relay.model.working_set import FileTouch, Span, WorkingSet, joined
 
 #: Channel weights of equation 2 (000, the issue's "The metric").
@@ -61,31 +61,55 @@ class Profile:
 def seed(a: WorkingSet, b: WorkingSet, near: PairFacts) -> Assessment:
     """R(a, b) by equations 2 to 6 of 000, each channel able to reach a resolution advisory alone."""
     # It carries no weights.
-    overlap = near.kept.get("seed") if near.kept else None
+    overlap: Reading | None = near.kept.get("seed") if near.kept else None
     if overlap is None:
         overlap = _jaccard(edits(a.files), edits(b.files))
         if near.kept is not None:
             near.kept["seed"] = overlap
-    return assess(
-        {
-            "overlap": overlap,
-            "dependency": _dependency(near.coupling),
-            "tree": Reading(near.tree, TREE),
-        },
-        THRESHOLDS,
-    )
+    later = LazyReadings(_channels, overlap, near.coupling, near.tree)
+    return _assessed(overlap.risk, near.coupling, near.tree, later)
 
 
 def coefficient(a: WorkingSet, b: WorkingSet, near: PairFacts) -> Assessment:
     """The origin's later form: the overlap coefficient of lines, weighted, and directed distances."""
-    return assess(
-        {
-            "overlap": _coefficient(edits(a.files), edits(b.files)),
-            "dependency": _dependency(near.directed),
-            "tree": Reading(near.tree, TREE),
-        },
-        THRESHOLDS,
-    )
+    mine, theirs = edits(a.files), edits(b.files)
+    # They carry no weights.
+    shared: Mapping[str, float] | None = near.kept.get("coefficient") if near.kept else None
+    if shared is None:
+        shared = {p: line_coefficient(mine[p], theirs[p]) for p in sorted(mine.keys() & theirs.keys())}
+        if near.kept is not None:
+            near.kept["coefficient"] = shared
+    risk, path = 0.0, ""
+    if shared:
+        risk, path = _greatest({p: mine[p].weight * theirs[p].weight * of for p, of in shared.items()})
+    later = LazyReadings(_coefficient_channels, mine, theirs, risk, path, near.directed, near.tree)
+    return _assessed(risk, near.directed, near.tree, later)
+
+
+def _assessed(overlap: float, coupling: Coupling | None, tree: float, later: LazyReadings) -> Assessment:
+    shares = {
+        "overlap": OVERLAP * overlap,
+        "dependency": DEPENDENCY * (0.0 if coupling is None else coupling.share),
+        "tree": TREE * tree,
+    }
+    return assess_shares(shares, shares, later, THRESHOLDS)
+
+
+def _channels(overlap: Reading, coupling: Coupling | None, tree: float) -> dict[str, Reading]:
+    """The readings, with what there is to say about each."""
+    return {"overlap": overlap, "dependency": _dependency(coupling), "tree": Reading(tree, TREE)}
+
+
+def _coefficient_channels(
+    a: Mapping[str, Edit],
+    b: Mapping[str, Edit],
+    risk: float,
+    path: str,
+    coupling: Coupling | None,
+    tree: float,
+) -> dict[str, Reading]:
+    evidence = (_same_lines(path, a[path], b[path]),) if risk else ()
+    return _channels(Reading(risk, OVERLAP, evidence=evidence), coupling, tree)
 
 
 FORMULAS: Mapping[str, Profile] = {
@@ -109,15 +133,6 @@ def _jaccard(a: Mapping[str, Edit], b: Mapping[str, Edit]) -> Reading:
     return Reading(files, OVERLAP, evidence=(_same_files(shared, a, b),))
 
 
-def _coefficient(a: Mapping[str, Edit], b: Mapping[str, Edit]) -> Reading:
-    """The greatest w_a w_b |A n B| / min(|A|, |B|) of a shared file."""
-    shared = sorted(a.keys() & b.keys())
-    if not shared:
-        return Reading(0.0, OVERLAP)
-    risk, path = _greatest({p: a[p].weight * b[p].weight * line_coefficient(a[p], b[p]) for p in shared})
-    return Reading(risk, OVERLAP, evidence=(_same_lines(path, a[path], b[path]),) if risk else ())
-
-
 def _greatest(values: Mapping[str, float]) -> tuple[float, str]:
     """The greatest value, and the first path that has it."""
     path = max(values, key=values.__getitem__)
@@ -133,7 +148,7 @@ def line_jaccard(a: Edit, b: Edit) -> float:
 
 
 def line_coefficient(a: Edit, b: Edit) -> float:
-    """|A n B| / min(|A|, |B|), in [0, 1]; 0 where a side covers no line."""
+    """|A n B| / min(|A|, |B|) of a shared file, in [0, 1]; 0 where a side covers no line."""
     if a.lines is None or b.lines is None:
         return 1.0
     common = _size(_common(a.lines, b.lines))

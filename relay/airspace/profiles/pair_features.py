@@ -7,7 +7,6 @@ change are compared. Pure.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 from relay.airspace.profiles.features import Sketch, sketch
 from relay.airspace.profiles.path_conflicts import path_clashes
@@ -43,6 +42,10 @@ class Common:
         folders = sorted(a.exposed_in.keys() & b.exposed_in.keys())
         return cls(tuple(met), tuple(folders), path_clashes(a, b))
 
+    @property
+    def clashes(self) -> bool:
+        return bool(self.paths) or any([met.clash is not None for _, met in self.met])
+
 
 @dataclass(frozen=True, slots=True)
 class Together:
@@ -54,17 +57,8 @@ class Together:
     common: Common
 
     @classmethod
-    def of(cls, a: WorkingSet, b: WorkingSet, kept: dict[str, Any] | None = None) -> Together:
-        """`kept`: `PairFacts.kept`."""
+    def of(cls, a: WorkingSet, b: WorkingSet) -> Together:
         mine, theirs = sketch(a), sketch(b)
-        common = kept.get("common") if kept else None
-        if common is None:
-            common = Common.of(mine, theirs)
-            if kept is not None:
-                kept["common"] = common
+        common = Common.of(mine, theirs)
         shared = [Shared(path, mine.files[path], theirs.files[path], met) for path, met in common.met]
         return cls(mine, theirs, tuple(shared), common)
-
-    @property
-    def clashes(self) -> bool:
-        return bool(self.common.paths) or any(met.clash is not None for _, met in self.common.met)

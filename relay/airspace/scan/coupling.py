@@ -8,32 +8,58 @@ it up or the graph changes; weights are laid on afterwards, so their decay costs
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from relay.airspace.pair_facts import Coupling
 from relay.airspace.profiles.formulas import GAMMA, MAX_HOPS
 from relay.airspace.scan.import_distances import FAR, Dependencies, Floats, Hops, Ints
 from relay.model.working_set import FileTouch, Pair, pair_of
 
-#: Hop counts of one pair of agents: the files of the one, the files of the other. None of them is 0.
-Block = npt.NDArray[np.uint8]
-#: gamma^(d - 1) by hop count; nothing for what is out of reach.
+#: gamma^(d - 1) by hop count; nothing for what is out of reach. Powers of two: a product with one is exact, so the
+#: order of the factors of equation 5 does not matter.
 _GAIN: Floats = np.array([0.0, *(GAMMA ** (d - 1) for d in range(1, FAR)), 0.0])
 
 
-def strongest(block: Block, rows: Floats, columns: Floats) -> tuple[float, int, int, int] | None:
-    """max w_f w_g gamma^(d-1) of one pair that has files, with its row, column and hops; None: out of reach. Of equal
-    shares the first row counts, then the first column. `rows` and `columns`: the weights of both sides' files."""
-    shares = _GAIN.take(block)
+def strongest(hops: Hops, rows: Floats, columns: Floats) -> tuple[float, int]:
+    """max w_f w_g gamma^(d-1) of one pair, 0: out of reach; and where in `hops` it is, row by row. Of equal shares
+    the first row counts, then the first column. `rows` and `columns`: the weights of both sides' files."""
+    shares = _GAIN.take(hops)
     shares *= rows[:, None]
     shares *= columns
-    row, column = divmod(int(shares.argmax()), len(columns))
-    share = float(shares[row, column])
-    return (share, row, column, int(block[row, column])) if share else None
+    at = int(shares.argmax())
+    return float(shares.item(at)), at
+
+
+class _Nearest(NamedTuple):
+    """The files of a pair that are fewest imports apart, or one more: nearly always the strongest is one of them.
+    `at`: where in the block, row by row; `beyond`: the gain of all others at most."""
+
+    at: Ints
+    hops: Hops
+    beyond: float
+
+    @classmethod
+    def of(cls, hops: Hops) -> _Nearest:
+        flat = hops.ravel()
+        least = int(flat.min()) if len(flat) else FAR
+        if least == FAR:
+            return cls(np.empty(0, dtype=np.int64), flat[:0], 0.0)
+        (at,) = (flat <= least + 1).nonzero()
+        return cls(at, flat.take(at), float(_GAIN[min(least + 2, FAR)]))
+
+
+@dataclass(slots=True)
+class _Block:
+    """`hops`: of the files of the lower id and those of the higher id. A file's distance 0 to itself is FAR here: it
+    belongs to the overlap channel. `weighed`: since they changed; then `nearest` may be made of them."""
+
+    hops: Hops
+    weighed: bool = False
+    nearest: _Nearest | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +70,7 @@ class _Nodes:
     paths: tuple[str, ...]
     nodes: Ints
     weights: Floats
+    heaviest: float
 
     @classmethod
     def of(cls, files: tuple[FileTouch, ...], graph: Dependencies, before: _Nodes | None = None) -> _Nodes:
@@ -56,7 +83,8 @@ class _Nodes:
             nodes = before.nodes
         else:
             nodes = np.array([graph.node(path) for path in paths], dtype=np.int64)
-        return cls(files, paths, nodes, np.array([weights[path] for path in paths], dtype=np.float64))
+        of_paths = [weights[path] for path in paths]
+        return cls(files, paths, nodes, np.array(of_paths, dtype=np.float64), max(of_paths, default=0.0))
 
 
 class Couplings:
@@ -69,9 +97,7 @@ class Couplings:
         self.directed = directed
         self._version = graph.version
         self._agents: dict[str, _Nodes] = {}
-        #: The lower id's files, the higher id's files. A file's distance 0 to itself is FAR here: it belongs to the
-        #: overlap channel.
-        self._blocks: dict[Pair, Block] = {}
+        self._blocks: dict[Pair, _Block] = {}
         self._partners: defaultdict[str, set[str]] = defaultdict(set)
         self._best: dict[Pair, Coupling] = {}
 
@@ -97,7 +123,11 @@ class Couplings:
             before = self._agents.get(agent)
             if before is not None and before.files is now:
                 continue
-            after = self._agents[agent] = _Nodes.of(now, self.graph, before)
+            after = _Nodes.of(now, self.graph, before)
+            if before is not None and set(before.paths).isdisjoint(after.paths):
+                changed |= self._drop(agent)
+                before = None
+            self._agents[agent] = after
             if before is None:
                 fresh[agent] = np.arange(len(after.nodes))
             elif before.nodes is not after.nodes:
@@ -133,18 +163,18 @@ class Couplings:
         source[new] = old
         for other in self._partners[agent]:
             pair = pair_of(agent, other)
-            block = self._blocks[pair]
+            hops = self._blocks[pair].hops
             axis = pair.index(agent)
-            if not block.shape[axis]:
-                shape = (*block.shape[:axis], len(after), *block.shape[axis + 1 :])
-                block = np.full(shape, FAR, dtype=np.uint8)
+            if not hops.shape[axis]:
+                shape = (*hops.shape[:axis], len(after), *hops.shape[axis + 1 :])
+                hops = np.full(shape, FAR, dtype=np.uint8)
             else:
-                block = block.take(source, axis=axis)
+                hops = hops.take(source, axis=axis)
             if axis == 0:
-                block[fresh] = FAR
+                hops[fresh] = FAR
             else:
-                block[:, fresh] = FAR
-            self._blocks[pair] = block
+                hops[:, fresh] = FAR
+            self._blocks[pair] = _Block(hops)
         return fresh
 
     def _search(self, fresh: Mapping[str, Ints]) -> set[Pair]:
@@ -153,7 +183,7 @@ class Couplings:
         if not fresh or len(agents) < 2:
             return set()
         sizes = [len(self._agents[agent].nodes) for agent in agents]
-        begin = np.cumsum([0, *sizes[:-1]])
+        begin = _begins(sizes)
         targets = np.concatenate([self._agents[agent].nodes for agent in agents])
         pairs: set[Pair] = set()
         # Hop counts are symmetric: an agent whose files were all searched from is not searched for again. The last
@@ -179,32 +209,85 @@ class Couplings:
             return self.graph.directed_hops(sources, targets, MAX_HOPS)
         return self.graph.hops(sources, targets, self.reach)
 
-    def _write(self, agent: str, rows: Ints, other: str, hops: Block) -> None:
+    def _write(self, agent: str, rows: Ints, other: str, hops: Hops) -> None:
         pair = pair_of(agent, other)
         block = self._blocks.get(pair)
         if block is None:
             shape = (len(self._agents[pair[0]].nodes), len(self._agents[pair[1]].nodes))
-            block = self._blocks[pair] = np.full(shape, FAR, dtype=np.uint8)
+            block = self._blocks[pair] = _Block(np.full(shape, FAR, dtype=np.uint8))
             self._partners[agent].add(other)
             self._partners[other].add(agent)
+        block.weighed, block.nearest = False, None
         if pair[0] == agent:
-            block[rows] = hops
+            block.hops[rows] = hops
         else:
-            block[:, rows] = hops.T
+            block.hops[:, rows] = hops.T
 
     # -- weights
 
     def _weigh(self, pairs: Iterable[Pair]) -> None:
-        """Equation 5 for these pairs."""
+        """Equation 5 for these pairs: of those of which only weights changed, all at once."""
+        again: list[tuple[Pair, _Nearest]] = []
         for pair in pairs:
+            self._best.pop(pair, None)
             block = self._blocks.get(pair)
-            if block is None or not block.size:
-                self._best.pop(pair, None)
+            if block is None:
                 continue
+            if not block.weighed:
+                self._weigh_whole(pair, block)
+                continue
+            nearest = block.nearest = block.nearest or _Nearest.of(block.hops)
+            if len(nearest.at):
+                again.append((pair, nearest))
+        if not again:
+            return
+        for (pair, nearest), (share, at) in zip(again, _strongest(again, self._agents), strict=True):
             mine, theirs = self._agents[pair[0]], self._agents[pair[1]]
-            best = strongest(block, mine.weights, theirs.weights)
-            if best is None:
-                self._best.pop(pair, None)
+            if share > nearest.beyond * (mine.heaviest * theirs.heaviest):
+                self._put(pair, self._blocks[pair].hops, share, at)
             else:
-                share, row, column, hops = best
-                self._best[pair] = Coupling(mine.paths[row], theirs.paths[column], hops, share)
+                self._weigh_whole(pair, self._blocks[pair])
+
+    def _weigh_whole(self, pair: Pair, block: _Block) -> None:
+        block.weighed = True
+        if block.hops.size:
+            mine, theirs = self._agents[pair[0]], self._agents[pair[1]]
+            share, at = strongest(block.hops, mine.weights, theirs.weights)
+            if share:
+                self._put(pair, block.hops, share, at)
+
+    def _put(self, pair: Pair, hops: Hops, share: float, at: int) -> None:
+        row, column = divmod(at, hops.shape[1])
+        paths, others = self._agents[pair[0]].paths, self._agents[pair[1]].paths
+        self._best[pair] = Coupling(paths[row], others[column], hops.item(at), share)
+
+
+def _strongest(
+    found: Sequence[tuple[Pair, _Nearest]], agents: Mapping[str, _Nodes]
+) -> Iterable[tuple[float, int]]:
+    """`strongest` of each pair, among its nearest files: few of all, and no call of numpy for each pair."""
+    there = {agent: agents[agent] for pair, _ in found for agent in pair}
+    begins = _begins([len(held.nodes) for held in there.values()]).tolist()
+    begin = dict(zip(there, begins, strict=True))
+    weights = np.concatenate([held.weights for held in there.values()])
+    # Of each pair: where the weights of both begin, how many files the second has, how many are nearest.
+    mine, theirs, width, count = np.array(
+        [(begin[a], begin[b], len(there[b].nodes), len(nearest.at)) for (a, b), nearest in found]
+    ).T
+    at = np.concatenate([nearest.at for _, nearest in found])
+    rows, columns = np.divmod(at, np.repeat(width, count))
+    shares = _GAIN.take(np.concatenate([nearest.hops for _, nearest in found]))
+    shares *= weights.take(rows + np.repeat(mine, count))
+    shares *= weights.take(columns + np.repeat(theirs, count))
+    starts = _begins(count)
+    most = np.maximum.reduceat(shares, starts)
+    equal = np.flatnonzero(shares == np.repeat(most, count))
+    first = at[equal[np.searchsorted(equal, starts)]]
+    return zip(most.tolist(), first.tolist(), strict=True)
+
+
+def _begins(sizes: Sequence[int] | Ints) -> Ints:
+    """Where each part begins when they stand one after the other."""
+    counts: Ints = np.asarray(sizes, dtype=np.int64)
+    begins: Ints = np.cumsum(counts) - counts
+    return begins

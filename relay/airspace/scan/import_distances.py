@@ -33,11 +33,12 @@ SPARSE = 20
 @dataclass(frozen=True, slots=True)
 class Arcs:
     """The neighbours of node n are `ends[starts[n]:starts[n + 1]]` (compressed sparse rows); `filled`: the nodes
-    that have any."""
+    that have any, `begins`: where theirs begin."""
 
     starts: Ints
     ends: Ints
     filled: Ints
+    begins: Ints
 
     @classmethod
     def of(cls, nodes: int, tails: Ints, heads: Ints) -> Arcs:
@@ -49,7 +50,8 @@ class Arcs:
         counts = np.bincount(tails, minlength=nodes)
         starts = np.zeros(nodes + 1, dtype=np.int64)
         np.cumsum(counts, out=starts[1:])
-        return cls(starts, heads, np.flatnonzero(counts))
+        filled = np.flatnonzero(counts)
+        return cls(starts, heads, filled, starts[filled])
 
     def heads(self, frontier: Ints) -> Ints:
         """The neighbours of these nodes, node after node."""
@@ -58,8 +60,7 @@ class Arcs:
         after = np.cumsum(counts)
         first = np.repeat(begin - after + counts, counts)
         first += np.arange(len(first))
-        ends: Ints = self.ends[first]
-        return ends
+        return self.ends.take(first)
 
     def push(self, frontier: Ints, bits: Bits) -> Bits:
         """A word for each node: the bits of those in the frontier that have an arc to it. Looks at the
@@ -79,7 +80,7 @@ class Arcs:
         """A word for each node: the bits of those that it has an arc to. Looks at every arc, and sorts none."""
         reached = np.zeros(len(bits), dtype=np.uint64)
         if len(self.filled):
-            reached[self.filled] = np.bitwise_or.reduceat(bits[self.ends], self.starts[self.filled])
+            reached[self.filled] = np.bitwise_or.reduceat(bits.take(self.ends), self.begins)
         return reached
 
 
@@ -184,14 +185,11 @@ def _search_one(arcs: Arcs, source: int, targets: Ints, limit: int) -> Hops:
     frontier, level = np.array([source]), 0
     while len(frontier) and level < limit:
         level += 1
-        heads = arcs.heads(frontier)
-        heads = heads[hops[heads] == FAR]
-        hops[heads] = level
-        # Each node once: the last one in `mark` for it.
-        mark = np.arange(len(heads))
-        last = np.empty(len(hops), dtype=np.int64)
-        last[heads] = mark
-        frontier = heads[last[heads] == mark]
+        reached = np.zeros(len(hops), dtype=np.bool_)
+        reached[arcs.heads(frontier)] = True
+        reached &= hops == FAR
+        frontier = np.flatnonzero(reached)
+        hops[frontier] = level
     return hops[targets]
 
 
@@ -211,7 +209,7 @@ def _search(arcs: Arcs, back: Arcs, sources: Ints, targets: Ints, limit: int) ->
         frontier = np.flatnonzero(fresh)
         if level.bit_length() > len(digits):
             digits.append(np.zeros(len(targets), dtype=np.uint64))
-        reached = fresh[targets]
+        reached = fresh.take(targets)
         for at in range(len(digits)):
             if level >> at & 1:
                 digits[at] |= reached

@@ -11,7 +11,7 @@ import json
 import zlib
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -42,7 +42,7 @@ class Sides:
     def near(self) -> PairFacts:
         """What lies between them: distances by the graph, nearness by the paths, and the words."""
         near = facts_between(self.a, self.b, self.graph)
-        return near if self.words is None else replace(near, words=Likeness(self.words))
+        return near if self.words is None else near._replace(words=Likeness(self.words))
 
 
 @dataclass(frozen=True, slots=True)

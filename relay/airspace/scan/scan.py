@@ -15,9 +15,9 @@ from __future__ import annotations
 import math
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from operator import attrgetter
-from typing import Any
+from typing import Any, NamedTuple
 
 from relay.airspace.pair_facts import Coupling, Likeness, PairFacts, SymbolFindings
 from relay.airspace.profiles.formulas import DEPENDENCY, TREE, Profile, coefficient
@@ -32,8 +32,7 @@ from relay.git.trial_merge import Merge
 from relay.model.working_set import Pair, WorkingSet, pair_of
 
 
-@dataclass(frozen=True, slots=True)
-class Link:
+class Link(NamedTuple):
     """One pair, a < b by id."""
 
     a: str
@@ -224,7 +223,7 @@ class PairScan:
         self._take_in()
         sets = self._held[a].working, self._held[b].working
         coupling, directed = _couplings(*sets, self.graph, self._reach)
-        return replace(self._near((a, b), None, None), coupling=coupling, directed=directed)
+        return self._near((a, b), None, None)._replace(coupling=coupling, directed=directed, kept=None)
 
     def _link(self, pair: Pair, profile: Profile, merge: Merge | None, words: Likeness | None) -> Link:
         near = self._near(pair, merge, words)

@@ -242,8 +242,7 @@ class AirspaceParts:
         await self.scanner.stand_by()
 
     async def _show(self) -> None:
-        async for frame in self.live.frames():
-            self.one.showed()
+        async for frame in self.live.frames(self._live.listened):
             self._live.publish("airspace", frame)
 
     async def _listen(self) -> None:

@@ -61,6 +61,7 @@ class OneAirspace:
         #: The commits that were asked for.
         self._asked: frozenset[str] = frozenset()
         scanner.after_look = self._after_look
+        scanner.on_show = self._showing.set
 
     def _after_look(self) -> None:
         if self._fleet.leads:
@@ -71,10 +72,6 @@ class OneAirspace:
         """Another member came, went or changed."""
         self._take_over()
         self._looked.set()
-
-    def showed(self) -> None:
-        """There is something new to show."""
-        self._showing.set()
 
     # -- what this member tells
 

@@ -5,7 +5,7 @@ Invariants:
   fan-out in one step of the event loop, and a frame that it has already (its cursor was ahead of ours) is skipped;
 - one event makes several frames with one cursor (the entry first), and a connection may break between them. So a
   client that resumes gets the frames of its own cursor again, except entries;
-- a frame is encoded once for all clients;
+- a frame is encoded once for all clients, and live ones are listened to only while a client is there;
 - no client waits for another. A slow client's frames lie in the buffer of its own connection, which is bounded: when
   it is full, the client is told that it lags and is disconnected, and resumes with its cursor.
 
@@ -25,6 +25,7 @@ from typing import NamedTuple
 
 import structlog
 
+from relay.room.journal.live_bus import LiveFeed
 from relay.room.journal.values import Frame
 from relay.room.service import Room
 from relay.store.ports import is_away
@@ -141,6 +142,9 @@ class Hub:
         self._joined: set[Client] = set()
         self._catching_up: set[Client] = set()
         self._came = asyncio.Event()
+        #: What happens now, while a client is there; `_fed`: it is.
+        self._feed: LiveFeed | None = None
+        self._fed = asyncio.Event()
 
     @property
     def clients(self) -> int:
@@ -180,13 +184,12 @@ class Hub:
                 await self._came.wait()
 
     async def _follow_live(self) -> None:
-        feed = self._room.live.feed()
-        try:
-            async for frame in feed:
-                self._due.append(Wire.of(frame))
-                self._flush_soon()
-        finally:
-            feed.close()
+        while True:
+            await self._fed.wait()
+            if (feed := self._feed) is not None:
+                async for frame in feed:
+                    self._due.append(Wire.of(frame))
+                    self._flush_soon()
 
     def _take(self, batch: Iterable[Frame]) -> None:
         for frame in batch:
@@ -230,6 +233,9 @@ class Hub:
         self.flush()
         self._catching_up.add(client)
         self._came.set()
+        if self._feed is None:
+            self._feed = self._room.live.feed()
+            self._fed.set()
 
     def behind(self, cursor: int, partly: bool = False) -> Wires | None:
         """The stored frames after `cursor`, up to `head`; None when the ring does not reach so far back."""
@@ -255,6 +261,10 @@ class Hub:
     def leave(self, client: Client) -> None:
         self._joined.discard(client)
         self._catching_up.discard(client)
+        if self._feed is not None and not self.clients:
+            self._feed.close()
+            self._feed = None
+            self._fed.clear()
 
     def cut_off(self, why: Cut, key: str | None = None) -> None:
         """End the connections of the credential `key`, or all."""

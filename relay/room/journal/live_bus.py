@@ -22,13 +22,14 @@ DEPTH = 2000
 class LiveFeed:
     """One reader's frames. Iterate over it; `close` ends it. `dropped` counts what it was too slow for."""
 
-    def __init__(self, feeds: set[LiveFeed]) -> None:
-        self._feeds = feeds
+    def __init__(self, feeds: set[LiveFeed], listened: asyncio.Event) -> None:
+        self._feeds, self._listened = feeds, listened
         self._frames: deque[Frame] = deque()
         self._ready = asyncio.Event()
         self._closed = False
         self.dropped = 0
         feeds.add(self)
+        listened.set()
 
     def put(self, frame: Frame) -> None:
         if len(self._frames) >= DEPTH:
@@ -47,6 +48,8 @@ class LiveFeed:
     def close(self) -> None:
         self._closed = True
         self._feeds.discard(self)
+        if not self._feeds:
+            self._listened.clear()
         self._ready.set()
 
 
@@ -55,13 +58,15 @@ class Live:
 
     def __init__(self) -> None:
         self._feeds: set[LiveFeed] = set()
+        #: Set while somebody listens: until then nobody needs to make what is published.
+        self.listened = asyncio.Event()
         self._people: Counter[str] = Counter()
         self._elsewhere: Mapping[str, Sequence[str]] = {}
         #: Called when somebody came or went here.
         self.moved: Callable[[], None] = lambda: None
 
     def feed(self) -> LiveFeed:
-        return LiveFeed(self._feeds)
+        return LiveFeed(self._feeds, self.listened)
 
     def publish(self, type: str, data: dict[str, Any]) -> None:
         if self._feeds:

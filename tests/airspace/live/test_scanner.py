@@ -277,6 +277,18 @@ async def test_an_intent_declared_elsewhere_wakes_it(house: House) -> None:
     assert (await house.room.only()).level is Level.TRAFFIC
 
 
+async def test_no_frame_is_made_while_nobody_listens_and_then_the_whole_of_it(house: House) -> None:
+    house.listened.clear()
+    house.trees.sets = [work("CLAUDE", FILE), work("CODEX", FILE)]
+    async with house.running():
+        await until(lambda: _true(house.scanner.ticks > 0 and house.scanner.to_show.is_set()))
+        assert not house.frames
+        house.listened.set()
+        await until(lambda: _true(bool(house.frames)))
+    assert house.frames[0]["counts"]["resolution"] == 1
+    assert "fileCoordinates" in house.frames[0]
+
+
 async def test_frames_tell_the_whole_state(house: House) -> None:
     house.trees.sets = [work("CLAUDE", FILE), work("CODEX", FILE)]
     async with house.running():

@@ -47,7 +47,7 @@ def test_like_words_raise_the_risk_of_the_fit_as_of_the_profile() -> None:
     value = np.array([getattr(calibration, name) for name in NAMES])
     expected = [calibrated(one.a, one.b, one.near).risk for one in sides]
     assert np.allclose(risk(design(sides), value), expected, atol=1e-9)
-    without = [calibrated(one.a, one.b, replace(one.near, words=None)).risk for one in sides]
+    without = [calibrated(one.a, one.b, one.near._replace(words=None)).risk for one in sides]
     assert all(more > less for more, less in zip(expected, without, strict=True))
 
 

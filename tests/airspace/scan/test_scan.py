@@ -191,6 +191,21 @@ def test_the_order_of_the_input_does_not_matter(
         assert one == two, "evidence too"
 
 
+@pytest.mark.parametrize("profile", PROFILES)
+def test_the_strongest_coupling_is_found_where_the_nearest_files_fade(profile: str) -> None:
+    """What is kept of a pair to weigh it again are its nearest files; then a farther one is stronger, then not."""
+    graph = {"n.py": ["near.py"], "f.py": ["m1.py"], "m1.py": ["m2.py"], "m2.py": ["far.py"]}
+    there = set_of("B", "near.py", "far.py")
+    space = filled([set_of("A", "n.py", "f.py"), there], graph)
+    for near, far in ((1.0, 1.0), (0.9, 0.9), (0.15, 1.0), (0.15, 0.9), (0.9, 0.2), (0.25, 1.0)):
+        weights = {"n.py": near, "f.py": far}
+        here = set_of("A", "n.py", "f.py")
+        here = replace(here, files=tuple(replace(one, weight=weights[one.path]) for one in here.files))
+        space.update(here)
+        expect(scan := scanned(space, profile), [here, there], graph)
+        assert scan.links == scanned(filled([here, there], graph), profile).links, "evidence too"
+
+
 def test_a_merge_is_handed_to_the_profile_and_makes_a_pair_touch() -> None:
     space = filled([set_of("A", "x/a.py"), set_of("B", "y/b.py"), set_of("C", "z/c.py")], {}, floor=0.05)
     assert space.scan(MERGES).looked_at == 0

@@ -153,6 +153,19 @@ async def test_frames_that_are_not_stored(home: House) -> None:
     assert all(one["cursor"] is None and one["data"]["text"] == "ä" for one in got)
 
 
+async def test_what_happens_now_is_listened_to_only_while_somebody_is_connected(home: House) -> None:
+    assert home.room.feeds == 0
+    for at in range(2):
+        async with home.ws() as line:
+            await line.send_json({"after": None})
+            await frames(line, lambda one: one["type"] == "hello")
+            home.room.say_live(Frame(None, "stream", {"text": "", "offset": at}))
+            got = await frames(line, lambda one: one["type"] == "stream")
+            assert got[-1]["data"]["offset"] == at
+            assert home.room.feeds == 1
+        await holds(lambda: home.room.feeds == 0)
+
+
 async def test_who_is_here_while_connected(home: House) -> None:
     async with home.ws() as line:
         await line.send_json({"after": None, "name": "ann"})
