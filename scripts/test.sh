@@ -123,6 +123,22 @@ fi
 required=""
 if [ "${CI:-}" = true ] || [ "${RELAY_REQUIRE_BROWSER:-}" = 1 ]; then required=yes; fi
 
+# What the tests of the presets look at: the real programs. They come while the rest is made ready and the first checks
+# run: a gigabyte from the network. Those tests say themselves that they are left out.
+programs=""
+if [ -f scripts/real-agents.sh ]; then
+  say "the agents' programs, beside the rest"
+  at_home bash scripts/real-agents.sh >/dev/null 2>"$told/programs" </dev/null &
+  programs=$!
+fi
+await_programs() {
+  if [ -z "$programs" ] || wait "$programs"; then return 0; fi
+  cat "$told/programs" >&2
+  if [ -n "$required" ]; then failed="$failed${failed:+, }the agents' programs"; else
+    say "the agents' programs could not be installed from here"
+  fi
+}
+
 may_install() { [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null 2>&1; }
 
 apt_updated=""
@@ -157,13 +173,6 @@ elif [ -n "$required" ]; then
   fail "the browser tests are required, but $left_out." "install it: apt install chromium"
 fi
 
-# What the tests of the presets look at: the real programs. Those tests say themselves that they are left out.
-if [ -f scripts/real-agents.sh ]; then
-  say "the agents' programs"
-  at_home bash scripts/real-agents.sh >/dev/null </dev/null ||
-    if [ -n "$required" ]; then failed="the agents' programs"; else say "they could not be installed from here"; fi
-fi
-
 without=()
 if [ -n "$left_out" ]; then without=(-m "not browser"); fi
 if [ $# -eq 0 ]; then
@@ -176,10 +185,12 @@ if [ $# -eq 0 ]; then
   beside "the page: tests" npm_in_web test --if-present
   check "ruff check" "$PY" -m ruff check .
   check "ruff format" "$PY" -m ruff format --check .
+  await_programs
   check "pytest, the others, $workers at a time" "$PY" -m pytest -n "$workers" --dist loadfile --no-loadscope-reorder \
     ${without[@]+"${without[@]}"} --ignore=tests/browser tests
   gather
 else
+  await_programs
   say "pytest"
   "$PY" -m pytest ${without[@]+"${without[@]}"} "$@" || failed="$failed${failed:+, }pytest"
 fi

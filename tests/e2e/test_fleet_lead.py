@@ -7,7 +7,7 @@ import shutil
 from pathlib import Path
 
 from tests.e2e.conftest import Open
-from tests.e2e.test_fleet import leads, members, said
+from tests.e2e.test_fleet import fleet_has, leads, members, said
 from tests.e2e.test_fleet_landing import changed, code, has, main_of, members_of, waits
 from tests.e2e.test_landing import landed
 from tests.git.repository import git
@@ -28,8 +28,8 @@ async def tells(room: Outside, name: str, words: str) -> None:
     """A member has told the others that it cannot land; no words: that it can."""
 
     async def there() -> bool:
-        row = (await members(room))[name]
-        return words in row["cannot_land"] if words else row["cannot_land"] == ""
+        tells = "strpos(m.cannot_land, $2) > 0" if words else "coalesce(m.cannot_land, '') = $2"
+        return await fleet_has(room, f"m.name = $1 AND {tells}", name, words)
 
     await eventually(there, f"{name} to tell: {words or 'that it can land'}")
 

@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 
 from tests.e2e.conftest import Open
-from tests.e2e.test_fleet import leads, members, said
+from tests.e2e.test_fleet import fleet_has, leads, said
 from tests.e2e.test_fleet_landing import changed, code, has, main_of, members_of
 from tests.e2e.test_landing import landed
 from tests.outside import Json, Outside, eventually
@@ -23,7 +23,7 @@ async def again(room: Outside, other: Outside) -> None:
     """M2's daemon ends, M1 leads, and knows that M2 is there again."""
 
     async def back() -> bool:
-        return bool((await members(other))["M2"]["state"] == "live")
+        return await fleet_has(other, "m.name = 'M2' AND m.state = 'live'")
 
     assert (await room.script("stop.sh")).code == 0
     await led_by(other, "M1")  # a start is as quick as a sign of life: it might lead again itself

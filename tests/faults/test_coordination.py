@@ -13,7 +13,7 @@ pytestmark = pytest.mark.faults
 
 
 #: Each store, and how often a client tries: PostgreSQL lets the processes run side by side, so more of them meet.
-ATTEMPTS = {"sqlite": 40, "postgres": 200}
+ATTEMPTS = {"sqlite": 40, "postgres": 100}
 
 
 @pytest.mark.parametrize("store", ATTEMPTS)

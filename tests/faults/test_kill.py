@@ -1,4 +1,4 @@
-"""kill -9 at random points: six seeded storms (a hundred and more by `scripts/faults`)."""
+"""kill -9 at random points: three seeded storms (a hundred and more by `scripts/faults`)."""
 
 from __future__ import annotations
 
@@ -11,8 +11,9 @@ from tests.faults.storm import storm
 pytestmark = pytest.mark.faults
 
 
-#: Each store's seeds; what a kill may tear apart is the same code on both.
-SEEDS = [("sqlite", seed) for seed in range(1, 5)] + [("postgres", seed) for seed in range(11, 13)]
+#: Each store's seeds; what a kill may tear apart is the same code on both. Of four kills each, so that each moment of
+#: `Storm` is among them, and kills while it stops.
+SEEDS = [("sqlite", 1), ("sqlite", 4), ("postgres", 11)]
 
 
 @pytest.mark.parametrize(("store", "seed"), SEEDS)

@@ -20,9 +20,6 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from mcp import ClientSession
-from mcp.client.stdio import StdioServerParameters, stdio_client
-
 from relay.app.demo.collide_scene import COLLIDE
 from relay.app.demo.rewind_scene import REWIND
 from relay.app.demo.scene import APPROACH, Edit, Job, job_for
@@ -69,6 +66,9 @@ def main() -> int:
 
 async def resolve(conflict: str, text: str) -> str:
     """Answer a conflict by the room's tool, as a coding agent does."""
+    from mcp import ClientSession  # late: it takes most of a second, and few turns answer a conflict
+    from mcp.client.stdio import StdioServerParameters, stdio_client
+
     words = ["-P", "-m", "relay.cli", "mcp"]
     server = StdioServerParameters(command=sys.executable, args=words, env=dict(os.environ))
     async with stdio_client(server) as (reading, writing), ClientSession(reading, writing) as session:

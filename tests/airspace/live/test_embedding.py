@@ -10,7 +10,6 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from hypothesis import given, settings
-from scipy.stats import spearmanr
 
 from relay.airspace.live.embedding import (
     PULL,
@@ -146,6 +145,8 @@ def clustered(seed: int, count: int) -> tuple[list[WorkingSet], list[Link]]:
 def correlation(placed: Placement, agents: Sequence[WorkingSet], links: Sequence[Link]) -> float:
     known = {(one.a, one.b): one.assessment.distance for one in links}
     pairs = list(itertools.combinations([one.agent for one in agents], 2))
+    from scipy.stats import spearmanr  # late: each worker imports this module to collect the tests
+
     told = spearmanr([apart(placed, *pair) for pair in pairs], [known.get(pair, 1.0) for pair in pairs])
     return float(told.statistic)
 
