@@ -75,7 +75,7 @@ def _fault_of(row: Row, state: VerifyState) -> str | None:
     if row["pos"] <= state.cut.upto:
         return None
     lane = _lane_of(row)
-    seq, head = state.heads.get(lane) or state.cut.heads.get(lane, (0, None))
+    seq, head = state.heads.get(lane) or state.cut.heads.get(lane) or (0, None)
     if row["seq"] != seq + 1:
         return f"its lane jumps from {seq} to {row['seq']}"
     if head is not None and head != row["prev"]:
