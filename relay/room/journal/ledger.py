@@ -209,7 +209,7 @@ async def queue_jobs(
             lane=cycle_lane(message_id),
             parents=parents,
             inputs={"message": message_id},
-            outputs={**(extra or {}), "jobs": [job.as_json() for job in jobs]},
+            outputs={**(extra or {}), "jobs": [job.as_fact() for job in jobs]},
         ),
     )
     for job in jobs:
@@ -321,7 +321,7 @@ async def change_job(
             lane=cycle_lane(job.message_id),
             parents=[job.cause_event, *parents],
             inputs={"job": job.id, "agent": job.agent},
-            outputs={"jobs": [changed.as_json()]},
+            outputs={"jobs": [changed.as_fact()]},
         ),
     )
     return changed

@@ -81,6 +81,19 @@ class Job:
             "folded_into": self.folded_into,
         }
 
+    def as_fact(self) -> dict[str, Any]:
+        """What an event says of it: `as_json` without what is not set. Most is not, and events are kept for ever."""
+        return {name: value for name, value in self.as_json().items() if value is not None}
+
+
+#: What is shown of a job where its event says nothing of it.
+_UNSET = dict.fromkeys(Job(0, "", "", JobState.PENDING, 0.0).as_json())
+
+
+def job_of_fact(fact: Mapping[str, Any]) -> dict[str, Any]:
+    """A job as it is shown, from what an event says of it."""
+    return {**_UNSET, **fact}
+
 
 @dataclass(frozen=True, slots=True)
 class Page:
