@@ -651,6 +651,16 @@ async def test_states_of_jobs_are_in_the_log(store: Store, clock: Clock) -> None
     assert all(set(receipt) == set(job.as_json()) for receipt in receipts)
 
 
+async def test_an_entrys_frame_has_what_its_event_leaves_out(store: Store, clock: Clock) -> None:
+    await post(store, "@ALPHA hello", clock())
+    await end(store, await plan_of(store, ALPHA, clock()), Outcome(text="ok"), clock())
+    posted = await all_events(store, ledger.POSTED)
+    asked, answer = (event.outputs["message"] for event in posted)
+    assert {"in_reply_to", "job", "meta"}.isdisjoint(asked) and {"to", "meta"}.isdisjoint(answer)
+    frames = [frame.data for event in posted for frame in frames_of(event) if frame.type == "entry"]
+    assert frames == [message.as_json() for message in await all_messages(store)]
+
+
 # -- what an agent reads
 
 _ENDS = ("\r", "\r\n", "\n", "\x0b", "\x0c", "\x1c", "\x1d", "\x1e", "\x85", "\u2028", "\u2029")
