@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from relay.log.events import Event, Lane, read_after
+from relay.log.events import Event, Lane, of_lane, read_after
 from relay.store.ports import Tx
 
 ARCHIVED = "log.archived"
@@ -58,6 +58,13 @@ async def archived_parts(tx: Tx) -> list[ArchivedPart]:
     while batch := await read_after(tx, found[-1].pos if found else 0, types=(ARCHIVED,)):
         found += batch
     return [ArchivedPart.of_json(event.outputs) for event in found]
+
+
+async def archived_upto(tx: Tx) -> int:
+    """The place behind which the log begins now; 0: nothing has left. For less than `archived_parts`, whose lanes
+    are many in a long log."""
+    newest = await of_lane(tx, LANE, ARCHIVED, limit=1)
+    return int(newest[0].outputs["upto"]) if newest else 0
 
 
 def cut_of(parts: Sequence[ArchivedPart]) -> Cut:

@@ -1,9 +1,9 @@
 """Following the log: readers with a cursor, and followers whose cursor is kept.
 
-Invariants: a follower's effect inside the database commits with its cursor, so it happens exactly once, and only where
-the cursor still is where the events were read (a rebuild sets it back meanwhile); an event that fails a follower five
-times is parked and announced, and the follower goes on; what followers read and emit is acyclic. Wake-ups are hints:
-the read decides, so a lost one costs a poll and nothing else.
+Invariants: a follower's effect inside the database commits with its cursor, so it happens exactly once, and only
+where the cursor still is where the events were read (a rebuild sets it back meanwhile); an event that fails a
+follower five times is parked and announced, and the follower goes on; what followers read and emit is acyclic.
+Wake-ups are hints: the read decides, so a lost one costs a poll and nothing else.
 """
 
 from __future__ import annotations

@@ -38,6 +38,7 @@ OBSERVED = frozenset(
 _NEXT = re.compile(r"(?<=[.!?…。！？؟])\s+|\n+|(?<=[。！？])")
 #: A sentence that asks, with what may stand around its end.
 _ASKS = re.compile(r"[?？؟][\W_]*\Z")
+_ASKS_AT_ALL = re.compile("[?？؟]")
 _SAYS = re.compile(r"\w")
 #: Whom a message is for; a sentence that only gives them something to do; what makes it say more than that.
 _FOR = re.compile(r"\A\s*(?:@[\w./-]+[\s,:]*)+")
@@ -159,6 +160,8 @@ def only_asks(text: str) -> bool:
     word is none; one that says what always holds, or why, says more."""
     addressed = _FOR.match(text)
     said = text[addressed.end() :] if addressed else text
+    if not addressed and not _ASKS_AT_ALL.search(said):
+        return False
     sentences = [sentence for sentence in _NEXT.split(said) if _SAYS.search(sentence)]
     return bool(sentences) and all(
         _ASKS.search(sentence)

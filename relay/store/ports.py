@@ -235,6 +235,12 @@ class Store(Protocol):
         """
         ...
 
+    async def give_back(self) -> int:
+        """Give the space that the data does not use any more to the disk, where that is worth it; the bytes. Whoever
+        writes meanwhile waits, so no daemon may run. Raises the store's errors (the disk is full), and nothing is
+        changed then."""
+        ...
+
     async def close(self) -> None: ...
 
 

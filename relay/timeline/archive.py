@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from relay.base.files import sync_folder
-from relay.log.archived import ARCHIVED, LANE, ArchivedPart, archived_parts, cut_of
+from relay.log.archived import ARCHIVED, LANE, ArchivedPart, archived_parts, archived_upto
 from relay.log.encoding import dumps, loads
 from relay.log.events import NewEvent, append
 from relay.log.imported import ImportedRow, as_recorded
@@ -91,7 +91,7 @@ async def preview(store: Store, upto: int) -> ArchiveResult:
     """What `archive` would do: the events at or before the place `upto` that are not archived yet. Writes nothing."""
 
     async def work(tx: Tx) -> ArchiveResult:
-        cut = cut_of(await archived_parts(tx)).upto
+        cut = await archived_upto(tx)
         rows = await tx.all(Q.count_events, after=cut, upto=upto)
         kept = await tx.all(Q.kept_events, after=cut, upto=upto, types=dumps(list(KEPT_TYPES)))
         used = await used_bytes(tx)
@@ -144,8 +144,7 @@ async def used_bytes(tx: Tx) -> int:
 async def _read_part(store: Store, upto: int) -> _Packing:
     """The events of the next archive; no line when all are archived."""
     packing = _Packing()
-    parts = await store.read(archived_parts)
-    packing.upto = cut_of(parts).upto
+    packing.upto = await store.read(archived_upto)
     packing.first = packing.upto + 1
     while len(packing.lines) < AT_ONCE:
 

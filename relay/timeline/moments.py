@@ -13,7 +13,7 @@ from typing import Any
 
 from relay.base.durations import clock_time, iso
 from relay.log import events
-from relay.log.archived import archived_parts, cut_of
+from relay.log.archived import archived_upto
 from relay.model import Fault, Refusal
 from relay.store.ports import Row, Tx
 from relay.timeline import checkpoints
@@ -66,7 +66,7 @@ async def resolve(tx: Tx, text: str, now: float | None = None) -> Moment:
         if row is not None:
             return Moment(row["pos"], row["id"], f"#{row['pos']}", row["snapshot"])
         if wanted.startswith("#") or not HEX.fullmatch(wanted):
-            cut = cut_of(await archived_parts(tx)).upto
+            cut = await archived_upto(tx)
             if 0 < int(match[1]) <= cut:
                 raise _archived(int(match[1]), cut)
             raise _unknown(f"There is no event #{match[1]}.")

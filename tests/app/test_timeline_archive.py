@@ -8,11 +8,12 @@ from pathlib import Path
 
 import pytest
 
+from relay.app.runtime import instance
 from relay.app.timeline import command
 from relay.app.wiring.schema import SCHEMAS
 from relay.config.loading import load
 from relay.log import events
-from relay.log.events import Lane
+from relay.log.events import Lane, NewEvent
 from relay.model.touches import Kind, Source, Touch
 from relay.store.open import opened_store
 from relay.store.ports import Tx
@@ -78,3 +79,27 @@ def test_old_events_leave_and_are_named(config: Path, capsys: pytest.CaptureFixt
     Path(file).unlink()
     assert command.main(["verify", "--config", str(config)]) == 1
     assert "the archive is not there" in capsys.readouterr().out
+
+
+def test_the_disk_gets_the_space_back_where_no_room_runs(
+    config: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    settings = load(config)
+
+    async def work() -> None:
+        async with opened_store(settings, SCHEMAS) as store:
+            new = NewEvent("note", LANE, inputs="x" * 2_000_000)
+            await store.write(lambda tx: events.append(tx, new))
+            await store.write(lambda tx: tx.execute(events.Q.put_follower, name="airspace", pos=9))
+
+    asyncio.run(work())
+    before = settings.db_path.stat().st_size
+    running = instance.claim(settings.lock_path, settings.locks.ttl)
+    text = told(capsys, config, "archive", "--before", "#6")
+    assert "an archive that is made while relay is stopped gives it to the disk" in text
+    assert settings.db_path.stat().st_size >= before
+    instance.release(settings.lock_path, running)
+    done = json.loads(told(capsys, config, "archive", "--before", "2020-01-01 10:00", "--json"))
+    assert done["events"] == 0 and done["given_back"] > 1_900_000
+    assert settings.db_path.stat().st_size <= before - done["given_back"] + 100_000
+    assert told(capsys, config, "verify") == "The log is intact.\n"

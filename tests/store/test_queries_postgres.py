@@ -166,7 +166,7 @@ async def test_the_server_takes_every_query_and_none_reads_a_table_whole(whole: 
         ("coordination", "last_undoable", "task_changes_to_undo"),
         ("airspace", "standing_advisories", "advisories_by_end"),
         ("airspace", "samples", "airspace_samples_by_time"),
-        ("health", "events_by_ids", "events_id_key"),
+        ("log", "places_of", "events_id_key"),
     ],
 )
 async def test_what_is_asked_often_is_asked_by_its_index(

@@ -54,7 +54,7 @@ class AnswerFollower:
     async def _heard(self, tx: Tx, advisory: Advisory, job: Mapping[str, Any], event: Event) -> None:
         agent, asked = job["agent"], advisory.asked[job["agent"]]
         latest = asked.message_id == job["message_id"]
-        if job["state"] == "done" and job["answer_id"]:
+        if job["state"] == "done" and job.get("answer_id"):
             message = await self._voice.message(tx, job["answer_id"])
             known = advisory.answers.get(agent)
             if message is not None and (known is None or known.message_id != message.id):
@@ -63,7 +63,7 @@ class AnswerFollower:
             return
         if not latest:
             return
-        failed = (job["reason"] or str(job["state"])) if job["state"] in ("skipped", "dead") else ""
+        failed = (job.get("reason") or str(job["state"])) if job["state"] in ("skipped", "dead") else ""
         if failed != asked.failed:
             asks = {**advisory.asked, agent: replace(asked, failed=failed)}
             await table.save_change(tx, replace(advisory, asked=asks), ["unreached"], cause=[event.id])

@@ -16,18 +16,14 @@ from relay.base.durations import clock_time
 from relay.config.command_line import command, script
 from relay.coordination.tasks.projection import TasksFile, strays
 from relay.log import events
-from relay.log.archived import archived_parts, cut_of
-from relay.log.encoding import dumps, loads
-from relay.log.imported import as_recorded
-from relay.log.verify import LogFault, VerifyState, verify_batch
+from relay.log.verify import verify
 from relay.model import STEWARD, references
 from relay.room.dispatch.breaker import BreakerState
 from relay.room.journal import ledger
-from relay.store.ports import Row, Store, Tx, load_migrations, schema_id
+from relay.store.ports import Row, Tx, load_migrations, schema_id
 
 #: Events that are verified; of a longer log, the newest so many.
 VERIFIED = 20_000
-_BATCH = 2000
 #: Bytes of the store's journal from which a checkpoint is overdue.
 JOURNAL_BYTES = 64 << 20
 
@@ -94,7 +90,7 @@ async def log(context: CheckContext) -> Check:
     """The log's hashes, causes and lanes: of all its events, or of the newest `VERIFIED`."""
     assert context.store is not None
     last = await context.store.read(events.last_pos)
-    faults = await verify_newest(context.store, VERIFIED)
+    faults = await verify(context.store, after=max(0, last - VERIFIED))
     which = f"all {last:,} events" if last <= VERIFIED else f"the newest {VERIFIED:,} of {last:,} events"
     if not faults:
         return ok("log", f"{which} are unchanged since they were recorded")
@@ -102,53 +98,6 @@ async def log(context: CheckContext) -> Check:
     text = f"event {first.id[:12]} at {first.pos} is damaged: {first.what}"
     text += f" (and {more} more)" if more else ""
     return failed("log", text, "It cannot be repaired; restore a copy of the database.")
-
-
-async def verify_newest(store: Store, count: int, *, batch: int = _BATCH) -> list[LogFault]:
-    """`relay.log.verify.verify` over the newest `count` events only; what lies before is taken as found."""
-    after = max(0, await store.read(events.last_pos) - count)
-    cut = cut_of(await store.read(archived_parts))
-    state, faults = VerifyState(cut=cut.upto), list[LogFault]()
-
-    async def work(tx: Tx, cursor: int) -> tuple[int, list[LogFault]]:
-        rows = await as_recorded(tx, await tx.all(events.Q.events_after, after=cursor, limit=batch))
-        if not rows:
-            return cursor, []
-        await _know_what_lies_before(tx, rows, state)
-        return rows[-1]["pos"], verify_batch(rows, state)
-
-    while True:
-        cursor = after
-        after, damaged = await store.read(lambda tx, cursor=cursor: work(tx, cursor))  # type: ignore[misc]
-        faults += damaged
-        if after == cursor:
-            return faults
-
-
-async def _know_what_lies_before(tx: Tx, rows: Sequence[Row], state: VerifyState) -> None:
-    """Tell the state the causes and the lanes' heads that the batch builds on, if they are in the log."""
-    wanted: set[str] = {row["prev"] for row in rows if row["prev"]}
-    for row in rows:
-        try:
-            wanted.update(loads(row["parents"]), loads(row["causal_deps"]))
-        except (ValueError, TypeError):
-            continue  # verify_batch names it
-    own = {row["id"] for row in rows}
-    ids = dumps(sorted(map(str, wanted - own - state.known)))
-    # What is archived has left a stub.
-    parents = [*await tx.all(Q.events_by_ids, ids=ids), *await tx.all(events.Q.stubs_known, ids=ids)]
-    state.known.update(row["id"] for row in parents)
-    there = {row["id"]: row for row in parents}
-    for row in rows:
-        lane, before = f"{row['session']}/{row['lane']}", there.get(row["prev"])
-        if lane in state.heads or before is None or row["seq"] == 1:
-            continue
-        if (before["session"], before["lane"], before["seq"] + 1) == (
-            row["session"],
-            row["lane"],
-            row["seq"],
-        ):
-            state.heads[lane] = (before["seq"], before["id"])
 
 
 async def queue(context: CheckContext) -> Check:

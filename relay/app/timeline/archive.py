@@ -1,7 +1,8 @@
 """`relay timeline archive`: old events leave the database and stand in `.relay/archive/`, beside the transcript's.
 
 Invariant: works beside a running room and without one. What is still needed is not archived: then the command says
-what needs it, and up to where it could go.
+what needs it, and up to where it could go. The space is given to the disk where no room runs, since nobody can write
+meanwhile.
 """
 
 from __future__ import annotations
@@ -10,6 +11,8 @@ import argparse
 from pathlib import Path
 from typing import Any
 
+from relay.app.health import context
+from relay.app.runtime import instance
 from relay.base.terminal_text import safe_line
 from relay.config.settings import Settings
 from relay.log.archived import ArchivedPart, archived_parts
@@ -42,6 +45,7 @@ async def run(store: Store, settings: Settings, args: argparse.Namespace) -> tup
             raise Refusal(
                 f"{error.filename or folder}: {error.strerror}.", "Nothing is lost; try again."
             ) from error
+    given, left = (0, "") if args.dry_run else await _give_back(store, settings)
     value = {
         "upto": done.upto,
         "events": done.events,
@@ -50,6 +54,7 @@ async def run(store: Store, settings: Settings, args: argparse.Namespace) -> tup
         "size": done.size,
         "before": done.before,
         "after": done.after,
+        "given_back": given,
         "needed": [{"what": need.what, "number": need.pos} for need in needed],
     }
     archived = await store.read(older)
@@ -57,9 +62,22 @@ async def run(store: Store, settings: Settings, args: argparse.Namespace) -> tup
     if not done.events and moment.pos <= cut:
         return (
             value,
-            f"Everything before {moment.words} is archived already, up to #{cut}: give a later moment.",
+            f"Everything before {moment.words} is archived already, up to #{cut}: give a later moment.{left}",
         )
-    return value, _text(done, folder, moment.words, args.dry_run, needed)
+    return value, _text(done, folder, moment.words, args.dry_run, needed) + left
+
+
+async def _give_back(store: Store, settings: Settings) -> tuple[int, str]:
+    """Let the database's file become smaller; the bytes, and a sentence about it."""
+    if instance.running(settings) is not None:
+        later = "an archive that is made while relay is stopped gives it to the disk"
+        keeps = f" The database's file keeps the space for what comes; {later}."
+        return 0, keeps if store.engine == "sqlite" else ""
+    try:
+        given = await store.give_back()
+    except store.errors as error:
+        return 0, f" The database's file keeps the space for what comes: {error}."
+    return given, f" The disk has {given:,} bytes more." if given else ""
 
 
 async def _open_work(store: Store, settings: Settings, upto: int) -> list[Need]:

@@ -37,6 +37,15 @@ WHERE e.id = ANY (ARRAY(SELECT json_array_elements_text(:ids::json)))
 -- name: stubs_known
 SELECT id, session, lane, seq, parents FROM event_stubs WHERE id = ANY (ARRAY(SELECT json_array_elements_text(:ids::json)))
 
+-- name: places_of
+SELECT id, pos FROM events WHERE id = ANY (ARRAY(SELECT json_array_elements_text(:ids::json)))
+
+-- name: lanes_before
+-- Where lanes stood before these of their numbers, among the places from behind `cut` to before `first`.
+SELECT e.session, e.lane, e.seq, e.id FROM json_array_elements(:lanes::json) AS k (value) CROSS JOIN LATERAL (
+  SELECT b.session, b.lane, b.seq, b.id FROM events b WHERE b.session = k.value->>0 AND b.lane = k.value->>1
+    AND b.seq < (k.value->>2)::integer AND b.pos > :cut AND b.pos < :first ORDER BY b.seq DESC LIMIT 1) e
+
 -- name: lanes_owned
 SELECT l.session, l.lane, l.seq, l.head, l.clock, l.depth, n.origin FROM json_array_elements_text(:keys::json) AS k (value)
 JOIN lanes l ON l.session = split_part(k.value, '/', 1) AND l.lane = substr(k.value, strpos(k.value, '/') + 1)

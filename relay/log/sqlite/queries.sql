@@ -37,6 +37,15 @@ WHERE e.id IN (SELECT value FROM json_each(:ids))
 -- name: stubs_known
 SELECT id, session, lane, seq, parents FROM event_stubs WHERE id IN (SELECT value FROM json_each(:ids))
 
+-- name: places_of
+SELECT id, pos FROM events WHERE id IN (SELECT value FROM json_each(:ids))
+
+-- name: lanes_before
+-- Where lanes stood before these of their numbers, among the places from behind `cut` to before `first`.
+SELECT e.session, e.lane, e.seq, e.id FROM json_each(:lanes) k JOIN events e ON e.pos = (
+  SELECT b.pos FROM events b WHERE b.session = k.value->>0 AND b.lane = k.value->>1 AND b.seq < k.value->>2
+    AND b.pos > :cut AND b.pos < :first ORDER BY b.seq DESC LIMIT 1)
+
 -- name: lanes_owned
 SELECT l.session, l.lane, l.seq, l.head, l.clock, l.depth, n.origin FROM json_each(:keys) k
 JOIN lanes l ON l.session = substr(k.value, 1, instr(k.value, '/') - 1)

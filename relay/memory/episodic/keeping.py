@@ -76,6 +76,28 @@ class Kept:
     known: bool = False
 
 
+@dataclass(frozen=True, slots=True)
+class _New:
+    """A memory that joins none. `event_id`: the event that it is made from, else the one that recorded it."""
+
+    new: NewMemory
+    told: Experience
+    id: str
+    number: int
+    event_id: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class _Told:
+    """A memory that is to be found. `session`: the conversation that it is a turn of, '' = it stands alone."""
+
+    number: int
+    agent: str
+    session: str
+    at: float
+    whole: Experience
+
+
 def new_counts() -> WordCounts:
     """For a transaction that keeps many memories: `keep` gathers in it, and the caller writes it at the end."""
     return WordCounts(KIND)
@@ -97,29 +119,18 @@ async def keep(tx: Tx, new: NewMemory, counts: WordCounts | None = None) -> Kept
     if merged or not new.observed:
         event = await events.append(tx, _event(new, told, id_, number, merged))
         event_id = event_id or event.id
-    columns = whole.columns()
     gathered = counts or new_counts()
     async with tx.as_room():
         if row is None:
-            await tx.execute(
-                Q.put_memory,
-                number=number,
-                id=id_,
-                agent=new.agent,
-                session=new.session,
-                at=new.at,
-                event_id=event_id,
-                imported_by=new.imported_by,
-                **columns,
-            )
+            await _put(tx, [_New(new, told, id_, number, event_id)], gathered)
         else:
             await unindex(tx, [row], gathered)
+            columns = whole.columns()
             joined = {name: columns[name] for name in ("details", "outcome", "lessons", "tags")}
             await tx.execute(Q.join_memory, number=number, at=new.at, **joined)
-        conversation = new.session if new.is_turn else ""
-        await _index(tx, number, new.agent, conversation, new.at, whole, gathered)
-        if new.event_id is not None:
-            await tx.execute(Q.put_memory_event, event_id=new.event_id, number=number)
+            await _index(tx, [_Told(number, new.agent, _conversation(new), new.at, whole)], gathered)
+            if new.event_id is not None:
+                await tx.execute(Q.put_memory_event, event_id=new.event_id, number=number)
         if new.key is not None:
             await tx.execute(Q.put_memory_key, key=new.key, number=number)
         if counts is None:
@@ -127,12 +138,52 @@ async def keep(tx: Tx, new: NewMemory, counts: WordCounts | None = None) -> Kept
     return Kept(id_, number, merged)
 
 
+async def keep_observed(tx: Tx, news: Sequence[NewMemory]) -> None:
+    """As `keep` for each of what the room observed, in their order. What is new, as most is, is put together."""
+    made_of = [new.event_id for new in news if new.event_id is not None]
+    known = {row["event_id"] for row in await tx.all(Q.events_remembered, events=json.dumps(made_of))}
+    counts = new_counts()
+    waiting: dict[tuple[str, str, str], tuple[NewMemory, Experience]] = {}
+
+    async def put() -> None:
+        last = await events.next_number(tx, "memory", len(waiting))
+        numbered = enumerate(waiting.values(), last - len(waiting) + 1)
+        async with tx.as_room():
+            rows = [_New(new, told, _id(new), number, new.event_id) for number, (new, told) in numbered]
+            await _put(tx, rows, counts)
+        waiting.clear()
+
+    for new in news:
+        if new.event_id in known:
+            continue
+        told = new.experience.masked()
+        same = (new.agent, told.event_type, told.summary)
+        if same not in waiting and (await _alike(tx, new, told))[0] is None:
+            waiting[same] = new, told
+            continue
+        if waiting:
+            await put()
+        await keep(tx, new, counts)
+    if waiting:
+        await put()
+    if counts.changes:
+        async with tx.as_room():
+            await counts.write(tx)
+
+
 async def index(tx: Tx, rows: Iterable[Row], counts: WordCounts) -> None:
     """Make memories found by their words. `rows`: of memory_episodic, with `is_turn`."""
-    for row in rows:
-        session = row["session_id"] if row["is_turn"] else ""
-        told = Experience.of_row(row)
-        await _index(tx, row["number"], row["agent_id"], session, row["created_at"], told, counts)
+    told = [
+        _Told(
+            row["number"],
+            row["agent_id"],
+            row["session_id"] if row["is_turn"] else "",
+            row["created_at"],
+            Experience.of_row(row),
+        )
+        for row in rows
+    ]
+    await _index(tx, told, counts)
 
 
 async def unindex(tx: Tx, rows: Sequence[Row], counts: WordCounts) -> None:
@@ -204,24 +255,59 @@ def _event(new: NewMemory, told: Experience, id_: str, number: int, merged: bool
     )
 
 
-async def _index(
-    tx: Tx, number: int, agent: str, session: str, at: float, whole: Experience, counts: WordCounts
-) -> None:
-    summary, body = words(whole.summary), words(whole.body())
-    await tx.execute(Q.index_memory, number=number, terms=_terms({*summary, *body}, agent, whole))
-    await tx.execute(
-        Q.put_memory_words,
-        number=number,
-        agent=agent,
-        session=session,
-        at=at,
-        outcome=outcome_of(whole),
-        summary=spaced(summary),
-        body=spaced(body),
-        summary_count=len(summary),
-        body_count=len(body),
-    )
-    counts.add(summary, body)
+def _conversation(new: NewMemory) -> str:
+    return new.session if new.is_turn else ""
+
+
+async def _put(tx: Tx, news: Sequence[_New], counts: WordCounts) -> None:
+    """Put these into the tables, and make them found."""
+    rows = [
+        {
+            "number": each.number,
+            "id": each.id,
+            "agent": each.new.agent,
+            "session": each.new.session,
+            "at": each.new.at,
+            "event_id": each.event_id,
+            "imported_by": each.new.imported_by,
+            **each.told.columns(),
+        }
+        for each in news
+    ]
+    await tx.many(Q.put_memory, rows)
+    told = [
+        _Told(each.number, each.new.agent, _conversation(each.new), each.new.at, each.told) for each in news
+    ]
+    await _index(tx, told, counts)
+    made_of = [
+        {"event_id": each.new.event_id, "number": each.number}
+        for each in news
+        if each.new.event_id is not None
+    ]
+    await tx.many(Q.put_memory_event, made_of)
+
+
+async def _index(tx: Tx, memories: Sequence[_Told], counts: WordCounts) -> None:
+    terms, rows = [], []
+    for each in memories:
+        summary, body = words(each.whole.summary), words(each.whole.body())
+        terms.append({"number": each.number, "terms": _terms({*summary, *body}, each.agent, each.whole)})
+        rows.append(
+            {
+                "number": each.number,
+                "agent": each.agent,
+                "session": each.session,
+                "at": each.at,
+                "outcome": outcome_of(each.whole),
+                "summary": spaced(summary),
+                "body": spaced(body),
+                "summary_count": len(summary),
+                "body_count": len(body),
+            }
+        )
+        counts.add(summary, body)
+    await tx.many(Q.index_memory, terms)
+    await tx.many(Q.put_memory_words, rows)
 
 
 def _terms(stems: Iterable[str], agent: str, experience: Experience) -> str:

@@ -73,3 +73,6 @@ WHERE kind = :kind AND word = ANY (ARRAY(SELECT jsonb_array_elements_text(CAST(:
 -- name: vectors_there
 SELECT v.number FROM memory_vectors v WHERE v.model = :model
   AND v.number = ANY (ARRAY(SELECT CAST(jsonb_array_elements(CAST(:numbers AS jsonb)) AS bigint)))
+
+-- name: events_remembered
+SELECT event_id FROM memory_events WHERE event_id = ANY (ARRAY(SELECT jsonb_array_elements_text(CAST(:events AS jsonb))))

@@ -59,3 +59,6 @@ SELECT word, n FROM memory_word_counts WHERE kind = :kind AND word IN (SELECT va
 
 -- name: vectors_there
 SELECT v.number FROM json_each(:numbers) j JOIN memory_vectors v ON v.model = :model AND v.number = j.value
+
+-- name: events_remembered
+SELECT event_id FROM memory_events WHERE event_id IN (SELECT value FROM json_each(:events))

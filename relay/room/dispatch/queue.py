@@ -224,10 +224,9 @@ async def _begin(
             causal_deps=list(dict.fromkeys([*seen_events, *given.events])),
             inputs={
                 "messages": [message.id for message in messages],
-                "context": [m.id for m in shown],
                 "memories": [memory["id"] for memory in given.memories],
             },
-            outputs={"jobs": [job.as_json() for job in jobs]},
+            outputs={"jobs": [job.as_fact() for job in jobs]},
             role=policy.role,
         ),
     )

@@ -91,7 +91,7 @@ async def take_back(tx: Tx, running: Iterable[int], holder: str, *, now: float) 
                 lane=ledger.cycle_lane(job.message_id),
                 parents=[job.cause_event],
                 inputs={"job": job.id, "agent": job.agent},
-                outputs={"jobs": [job.as_json()]},
+                outputs={"jobs": [job.as_fact()]},
             ),
         )
         taken.append(job)

@@ -101,7 +101,7 @@ async def _end(
             parents=[plan.event_id],
             inputs={"turn": plan.event_id},
             outputs={
-                "jobs": [Job.of_row(row).as_json() for row in sorted(rows, key=lambda row: int(row["id"]))],
+                "jobs": [Job.of_row(row).as_fact() for row in sorted(rows, key=lambda row: int(row["id"]))],
                 "failure": outcome.failure and str(outcome.failure),
                 "usage": outcome.usage.as_json(),
                 "tools": list(outcome.tools),

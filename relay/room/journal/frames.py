@@ -14,7 +14,7 @@ from relay.log.events import Event
 from relay.model import references
 from relay.model.names import PRIVATE_EVENTS
 from relay.room.journal import ledger
-from relay.room.journal.values import Frame
+from relay.room.journal.values import Frame, entry_of_fact, job_of_fact
 
 TASK_EVENTS = ("task.created", "task.changed")
 LOCK_EVENTS = ("lock.acquired", "lock.refreshed", "lock.released", "lock.forced")
@@ -46,10 +46,9 @@ def frames_of(event: Event) -> list[Frame]:
     outputs = event.outputs or {}
     frames = []
     if "message" in outputs:
-        entry = {**outputs["message"], "cursor": str(event.pos)}
-        frames.append(Frame(event.pos, "entry", entry))
+        frames.append(Frame(event.pos, "entry", entry_of_fact(outputs["message"], event.pos)))
     frames += [Frame(event.pos, "cycle", cycle) for cycle in outputs.get("cycles", ())]
-    frames += [Frame(event.pos, "receipt", job) for job in outputs.get("jobs", ())]
+    frames += [Frame(event.pos, "receipt", job_of_fact(job)) for job in outputs.get("jobs", ())]
     if "advisory" in outputs:
         frames.append(Frame(event.pos, "advisory", outputs["advisory"]))
     of, _, change = event.type.partition(".")

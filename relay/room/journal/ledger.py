@@ -27,7 +27,7 @@ from relay.log.events import Event, Lane, NewEvent
 from relay.model import DISPATCHER, STEWARD, Kind, Message
 from relay.model.actions import Action
 from relay.room.journal.admission_rules import Rules
-from relay.room.journal.values import CycleState, Job, JobState, message_of_row
+from relay.room.journal.values import CycleState, Job, JobState, entry_fact, message_of_row
 from relay.room.parsing import line_format
 from relay.store.ports import Queries, Row, Tx
 
@@ -127,15 +127,13 @@ def _message(new: NewMessage, number: int) -> Message:
 
 
 def _posted(new: NewMessage, message: Message) -> NewEvent:
-    shown = message.as_json()
-    del shown["cursor"]
     cycle = {"message_id": message.id, "state": str(CycleState.ROUTING)}
     return NewEvent(
         type=POSTED,
         lane=new.lane or person_lane(new.speaker),
         parents=new.parents,
         causal_deps=new.causal_deps,
-        outputs={"message": shown, **({"cycles": [cycle]} if new.routes else {})},
+        outputs={"message": entry_fact(message), **({"cycles": [cycle]} if new.routes else {})},
         role=str(new.kind),
         source_key=new.source_key,
         at=message.ts,
@@ -209,7 +207,7 @@ async def queue_jobs(
             lane=cycle_lane(message_id),
             parents=parents,
             inputs={"message": message_id},
-            outputs={**(extra or {}), "jobs": [job.as_json() for job in jobs]},
+            outputs={**(extra or {}), "jobs": [job.as_fact() for job in jobs]},
         ),
     )
     for job in jobs:
@@ -321,7 +319,7 @@ async def change_job(
             lane=cycle_lane(job.message_id),
             parents=[job.cause_event, *parents],
             inputs={"job": job.id, "agent": job.agent},
-            outputs={"jobs": [changed.as_json()]},
+            outputs={"jobs": [changed.as_fact()]},
         ),
     )
     return changed

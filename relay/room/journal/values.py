@@ -81,6 +81,32 @@ class Job:
             "folded_into": self.folded_into,
         }
 
+    def as_fact(self) -> dict[str, Any]:
+        """What an event says of it: `as_json` without what is not set. Most is not, and events are kept for ever."""
+        return {name: value for name, value in self.as_json().items() if value is not None}
+
+
+#: What is shown of a job, and of an entry, where its event says nothing of it.
+_NO_JOB = dict.fromkeys(Job(0, "", "", JobState.PENDING, 0.0).as_json())
+_NO_ENTRY: Mapping[str, Any] = {"in_reply_to": None, "to": [], "job": None, "meta": {}}
+
+
+def job_of_fact(fact: Mapping[str, Any]) -> dict[str, Any]:
+    """A job as it is shown, from what an event says of it."""
+    return {**_NO_JOB, **fact}
+
+
+def entry_fact(message: Message) -> dict[str, Any]:
+    """What an event says of an entry: as it is shown, without what it has not, and without its place."""
+    shown = message.as_json()
+    del shown["cursor"]
+    return {name: value for name, value in shown.items() if value or name not in _NO_ENTRY}
+
+
+def entry_of_fact(fact: Mapping[str, Any], pos: int) -> dict[str, Any]:
+    """An entry as it is shown, from what the event at this place says of it."""
+    return {**_NO_ENTRY, **fact, "cursor": str(pos)}
+
 
 @dataclass(frozen=True, slots=True)
 class Page:

@@ -236,7 +236,7 @@ class Steward:
                 type=ledger.TURN_ENDED,
                 lane=ledger.cycle_lane(job.message_id),
                 parents=[job.cause_event],
-                outputs={"jobs": [Job.of_row(row).as_json()]},
+                outputs={"jobs": [Job.of_row(row).as_fact()]},
             ),
         )
         await ledger.say(

@@ -60,6 +60,8 @@ CHECKPOINT_EVERY_S = 1.0
 CHECKPOINT_ROWS = 500
 CHECKPOINT_BYTES = 4 * 1024 * 1024
 CHECKPOINT_AT_LEAST_S = 60.0
+#: Of the file's pages those that are unused: from this share on it is written anew where somebody asks for the space.
+LEAST_UNUSED = 0.1
 #: The log begins anew when it holds this many times that, even if writers wait for it a few milliseconds.
 RESTART_TIMES = 4
 
@@ -232,6 +234,11 @@ class SqliteStore:
     async def checkpoint(self, *, whole: bool = False) -> bool:
         return await asyncio.to_thread(_checkpoint_all, self.path, "TRUNCATE" if whole else "PASSIVE")
 
+    async def give_back(self) -> int:
+        given = await asyncio.to_thread(_give_back, self.path)
+        await self.checkpoint(whole=True)
+        return given
+
     async def daemon(self, member: str) -> str:
         """Empty: daemons of one machine find each other by their record (relay/app/runtime/instance.py)."""
         return ""
@@ -279,6 +286,20 @@ def _checkpoint_all(path: Path, how: str) -> bool:
     with contextlib.closing(_connected(path, 5.0)) as connection:
         busy, frames, moved = connection.execute(f"PRAGMA wal_checkpoint({how})").fetchone()
     return not busy and moved >= frames
+
+
+def _give_back(path: Path) -> int:
+    with contextlib.closing(_connected(path, 5.0)) as connection:
+        (page,), (pages,), (unused,) = (
+            connection.execute(f"PRAGMA {name}").fetchone()
+            for name in ("page_size", "page_count", "freelist_count")
+        )
+        if unused < LEAST_UNUSED * pages:
+            return 0
+        # The whole is written twice: beside the file, and in the write-ahead log.
+        connection.execute("VACUUM")
+        (left,) = connection.execute("PRAGMA page_count").fetchone()
+    return int((pages - left) * page)
 
 
 def _damage(connection: sqlite3.Connection) -> list[str]:

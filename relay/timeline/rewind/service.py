@@ -26,7 +26,7 @@ from relay.git.kept_snapshots import KeptSnapshots
 from relay.git.run import GitError
 from relay.git.scratch_repository import ScratchRepository
 from relay.log import events
-from relay.log.archived import archived_parts, cut_of
+from relay.log.archived import archived_upto
 from relay.log.events import Lane
 from relay.model.refusals import Fault, Refusal
 from relay.model.touches import paths_of
@@ -82,7 +82,7 @@ class Rewinds:
     async def plan(self, request: RewindRequest, places: RewindPlaces) -> RewindPlan:
         """What taking back would do. Raises Refusal, GitError, OSError."""
         lane = request.lane
-        cut = cut_of(await self._store.read(archived_parts)).upto
+        cut = await self._store.read(archived_upto)
         if request.after < cut:
             raise Refusal(
                 f"What was done up to #{cut} is archived, so not all since then can be taken back.",

@@ -10,13 +10,12 @@ import pytest
 
 from relay.app.health.check import examine
 from relay.app.health.context import Status
-from relay.app.health.data import verify_newest
-from relay.log import events
+from relay.log import events, verify
 from relay.log.events import Lane, NewEvent
 from relay.memory.episodic.keeping import NewMemory, keep
 from relay.memory.experience import Experience
 from relay.room.journal import ledger
-from relay.store.ports import Tx
+from relay.store.ports import Store, Tx
 from tests import engines
 from tests.app.health.conftest import Room, change, failed
 from tests.engines import BOTH
@@ -39,19 +38,44 @@ async def test_a_damaged_event_is_named(room: Room) -> None:
 async def test_the_newest_events_are_verified_on_what_lies_before(room: Room) -> None:
     """Causes and lanes' heads before the first event that is looked at are found, unless they are gone."""
     async with room.store() as store:
-        made = []
-        for number in range(12):
-            lane = Lane("room", f"lane-{number % 3}")
-            parents = [made[number // 2]] if number else []
-            new = NewEvent(type="note", lane=lane, parents=parents, inputs=number)
-            made.append((await store.write(lambda tx, new=new: events.append(tx, new))).id)  # type: ignore[misc]
-        for count in (1, 4, 7, 12, 100):
-            assert await verify_newest(store, count, batch=2) == [], count
+        await _some_events(store)
+        for after in (11, 8, 5, 0):
+            assert await verify.verify(store, after=after, batch=2) == [], after
         change(room, "UPDATE events SET inputs = '99' WHERE pos = 10")
-        assert [fault.pos for fault in await verify_newest(store, 4)] == [10]
-        assert await verify_newest(store, 2) == []
+        assert [fault.pos for fault in await verify.verify(store, after=8)] == [10]
+        assert await verify.verify(store, after=10) == []
         change(room, "DELETE FROM events WHERE pos = 6")
-        assert {fault.pos for fault in await verify_newest(store, 5)} >= {9}
+        assert {fault.pos for fault in await verify.verify(store, after=7)} >= {9}
+
+
+@BOTH
+async def test_a_long_log_is_verified_without_all_its_ids_in_memory(
+    room: Room, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What was forgotten is looked for again: before the event, and in the order of its lane."""
+    monkeypatch.setattr(verify, "MOST_KNOWN", 3)
+    async with room.store() as store:
+        await _some_events(store)
+        assert await verify.verify(store, batch=2) == []
+        change(room, "DELETE FROM events WHERE pos = 6")
+        faults = {fault.pos: fault.what for fault in await verify.verify(store, batch=2)}
+        assert faults.pop(9) == "its lane jumps from 1 to 3"
+        assert set(faults) == {11, 12} and faults[12].endswith("is missing")
+        if store.engine == "postgres":
+            return  # its places cannot be changed
+        # A cause that comes later is none.
+        change(room, "UPDATE events SET pos = 20 WHERE pos = 1")
+        assert {2, 4} <= {fault.pos for fault in await verify.verify(store, batch=2)}
+
+
+async def _some_events(store: Store) -> None:
+    """Twelve events on three lanes, each with an earlier one as its cause."""
+    made: list[str] = []
+    for number in range(12):
+        lane = Lane("room", f"lane-{number % 3}")
+        parents = [made[number // 2]] if number else []
+        new = NewEvent(type="note", lane=lane, parents=parents, inputs=number)
+        made.append((await store.write(lambda tx, new=new: events.append(tx, new))).id)  # type: ignore[misc]
 
 
 @BOTH

@@ -20,6 +20,7 @@ from relay.room.dispatch.turn_end import finish
 from relay.room.dispatch.turns import Idle, Outcome, Plan
 from relay.room.journal import ledger
 from relay.room.journal.admission_rules import Rules
+from relay.room.journal.frames import frames_of
 from relay.room.journal.ledger import NewMessage, Q
 from relay.room.journal.values import Job, JobState
 from relay.store.ports import Queries, Store, Tx
@@ -641,6 +642,23 @@ async def test_states_of_jobs_are_in_the_log(store: Store, clock: Clock) -> None
     told = [job["state"] for e in await all_events(store) for job in (e.outputs or {}).get("jobs", ())]
     assert told == ["pending", "active", "failed", "active", "done"]
     assert JobState(told[-1]) is JobState.DONE
+    # What is not set is in no event, and in each receipt.
+    recorded = await all_events(store)
+    assert not any(None in job.values() for e in recorded for job in (e.outputs or {}).get("jobs", ()))
+    receipts = [frame.data for e in recorded for frame in frames_of(e) if frame.type == "receipt"]
+    (job,) = await all_jobs(store)
+    assert receipts[-1] == job.as_json()
+    assert all(set(receipt) == set(job.as_json()) for receipt in receipts)
+
+
+async def test_an_entrys_frame_has_what_its_event_leaves_out(store: Store, clock: Clock) -> None:
+    await post(store, "@ALPHA hello", clock())
+    await end(store, await plan_of(store, ALPHA, clock()), Outcome(text="ok"), clock())
+    posted = await all_events(store, ledger.POSTED)
+    asked, answer = (event.outputs["message"] for event in posted)
+    assert {"in_reply_to", "job", "meta"}.isdisjoint(asked) and {"to", "meta"}.isdisjoint(answer)
+    frames = [frame.data for event in posted for frame in frames_of(event) if frame.type == "entry"]
+    assert frames == [message.as_json() for message in await all_messages(store)]
 
 
 # -- what an agent reads

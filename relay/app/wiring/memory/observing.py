@@ -19,7 +19,7 @@ from relay.config.settings import LiveSettings
 from relay.log import events, follow
 from relay.log.events import Event
 from relay.memory.episodic.indexing import index_the_rest
-from relay.memory.episodic.keeping import REMEMBERED, keep, new_counts
+from relay.memory.episodic.keeping import REMEMBERED, keep_observed
 from relay.memory.knowledge.quotable import texts_by
 from relay.memory.observed import POSTED, READS, observed
 from relay.model import Kind
@@ -48,14 +48,9 @@ class ObservedMemories:
     async def apply_all(self, tx: Tx, new: Sequence[Event]) -> None:
         if not self._settings.current.memory.observe:
             return
-        counts = new_counts()
-        for event in new:
-            memory = observed(event, await self._given(tx, event))
-            if memory is not None:
-                await keep(tx, memory, counts)
-        if counts.changes:
-            async with tx.as_room():
-                await counts.write(tx)
+        found = [observed(event, await self._given(tx, event)) for event in new]
+        if memories := [memory for memory in found if memory is not None]:
+            await keep_observed(tx, memories)
 
     async def _given(self, tx: Tx, event: Event) -> Sequence[str]:
         """The texts that the author of a message was given until then."""
