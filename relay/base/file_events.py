@@ -12,7 +12,8 @@ from __future__ import annotations
 import asyncio
 import ctypes
 import os
-from collections.abc import Iterable
+import struct
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from pathlib import Path
 
@@ -20,12 +21,16 @@ from pathlib import Path
 _MASK = 0x2 | 0x4 | 0x800 | 0x400
 #: Of a folder: a name was made in it, or moved into it.
 _NAMES = 0x100 | 0x80
+#: The kernel has dropped a watch: its file is gone.
+_IGNORED = 0x8000
 _BYTES = 65536
+#: Before the name of an event: its watch, mask, cookie, and the name's length.
+_HEAD = struct.Struct("iIII")
 
 
 class FileEvents:
-    """What happens to these files (not to others that come under their names). `works`: something is told.
-    `names`: they are folders, and only new names in them are told."""
+    """What happens to these files (not to others that come under their names). `works`: something is told, until one
+    of them is gone. `names`: they are folders, and only new names in them are told."""
 
     def __init__(self, paths: Iterable[Path], *, names: bool = False) -> None:
         self._fd = -1
@@ -58,10 +63,19 @@ class FileEvents:
         finally:
             loop.remove_reader(self._fd)
         with suppress(BlockingIOError):
-            os.read(self._fd, _BYTES)
+            if any(mask & _IGNORED for mask in _masks(os.read(self._fd, _BYTES))):
+                self.close()
         return True
 
     def close(self) -> None:
         if self.works:
             os.close(self._fd)
             self._fd = -1
+
+
+def _masks(told: bytes) -> Iterator[int]:
+    at = 0
+    while at < len(told):
+        _, mask, _, length = _HEAD.unpack_from(told, at)
+        yield mask
+        at += _HEAD.size + length

@@ -434,13 +434,8 @@ async def _ask_after(tx: Tx, result: Result) -> None:
     """What has run is followed by a person's word, in an attempt of its own."""
     if (await journal.load(tx, result.verification)).state in OVER:
         return
-    last = next(
-        (
-            each
-            for each in newest(await journal.results_of(tx, result.verification))
-            if each.policy == result.policy
-        ),
-        None,
+    last = {each.policy: each for each in newest(await journal.results_of(tx, result.verification))}.get(
+        result.policy
     )
     if last is not None and last.state is Outcome.PASSED:
         waits = replace(next_attempt(last), state=Outcome.WAITING, executor=Executor.MANUAL)

@@ -185,7 +185,10 @@ class Admission:
             return NewMessage(entry.speaker, kind, entry.body, at, lane=lane, meta=meta, plain_digest=digest)
         ts = entry.ts if origin.history else ""
         return NewMessage(
-            *(entry.speaker, kind, entry.body, at, entry.id, ts, lane),
+            *(entry.speaker, kind, entry.body, at),
+            id=entry.id,
+            ts=ts,
+            lane=lane,
             in_reply_to=entry.in_reply_to,
             meta=meta,
         )

@@ -26,6 +26,8 @@ from relay.room.transcript.standing import Ranges, blanked, masked
 WINDOW = 4096
 #: Bytes read at once, and so the most that one transaction admits; a longer line is read on.
 CHUNK = 128 << 10
+#: Lines that are read at once. They become one transaction, for which all other writers wait.
+MOST_LINES = 2000
 _EMPTY = hashlib.sha256(b"").hexdigest()
 
 
@@ -109,7 +111,7 @@ def _lines(fd: int, offset: int, largest: int) -> tuple[list[Line], int]:
     if end < 0:
         return _long_line(fd, offset, data, largest)
     lines, start = [], 0
-    while start <= end:
+    while start <= end and len(lines) < MOST_LINES:
         stop = data.index(b"\n", start)
         size = stop - start
         text = data[start:stop] if size <= largest else None

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from relay.base.file_events import FileEvents
 
-#: Milliseconds in which watchfiles gathers changes before it wakes us; each is a wake-up of an idle room too.
+#: Milliseconds in which changes are gathered behind the first. With watchfiles each is a wake-up of an idle room too.
 STEP_MS = 10
 #: Seconds after which a file of which nothing is heard is looked for under its name.
 UNHEARD_S = 60.0
@@ -30,12 +30,17 @@ async def changes(path: Path) -> AsyncGenerator[None, None]:
     if missing:
         yield
     with closing(FileEvents([path])) as events:
+        heard = events.works
         # The watch is on the file, not on its name: it says nothing of the file that took its place.
         while events.works:
             if await asyncio.to_thread(_inode, path) != watched:
                 return
             if await events.wait(UNHEARD_S):
                 yield
+                # Who writes line after line wakes us for some of them together.
+                await asyncio.sleep(STEP_MS / 1000)
+        if heard:
+            return
     from watchfiles import awatch
 
     async for _ in awatch(path, watch_filter=None, step=STEP_MS, debounce=50, recursive=False):
