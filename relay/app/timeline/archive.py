@@ -11,7 +11,6 @@ import argparse
 from pathlib import Path
 from typing import Any
 
-from relay.app.health import context
 from relay.app.runtime import instance
 from relay.base.terminal_text import safe_line
 from relay.config.settings import Settings
