@@ -548,3 +548,15 @@ async def test_a_table_kept_in_its_keys_order_has_its_columns_in_that_order(tmp_
             keys = [row[5] for row in columns if row[5]]
             assert [row[5] for row in columns][: len(keys)] == sorted(keys), table
     assert "knowledge_relations" in tables
+
+
+async def test_a_search_does_not_wait_for_a_check_of_the_whole_file(
+    store: SqliteStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read = threading.Event()
+    monkeypatch.setattr(sqlite_store, "_faults", lambda _: [] if read.wait(30) else ["nobody could read"])
+    checking = asyncio.create_task(store.check())
+    await asyncio.sleep(0)
+    await store.read(events.last_pos, long=True)
+    read.set()
+    assert await checking == []

@@ -252,7 +252,8 @@ class SqliteStore:
 
     async def check(self) -> list[str]:
         """What `PRAGMA quick_check` finds wrong, by table; empty when the file is sound. Reads all of it."""
-        return await _hop(self._long_reader, _damage)
+        # Beside the long reads: on a large file it takes a minute, and a search would wait for it.
+        return await asyncio.to_thread(_damage, self.path)
 
     async def close(self) -> None:
         for task in self._side:
@@ -302,12 +303,9 @@ def _give_back(path: Path) -> int:
     return int((pages - left) * page)
 
 
-def _damage(connection: sqlite3.Connection) -> list[str]:
-    connection.execute("PRAGMA cache_size=-1000")  # each page is read once, and would stay
-    try:
+def _damage(path: Path) -> list[str]:
+    with contextlib.closing(_connected(path, 5.0)) as connection:
         return _faults(connection)
-    finally:
-        connection.execute(f"PRAGMA cache_size={CACHE_SIZE}")
 
 
 def _faults(connection: sqlite3.Connection) -> list[str]:
