@@ -10,7 +10,7 @@ const made = new URL("node_modules/.fonts/", import.meta.url);
 
 async function subset(source, name, options) {
   const whole = readFileSync(new URL(`node_modules/${source}`, import.meta.url));
-  writeFileSync(new URL(name, made), await subsetFont(whole, LETTERS + MARKS, { targetFormat: "woff2", ...options }));
+  writeFileSync(new URL(name, made), await subsetFont(whole, LETTERS + MARKS, { targetFormat: "woff2", noHinting: true, ...options }));
 }
 
 mkdirSync(made, { recursive: true });
