@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from playwright.async_api import expect
+from playwright.async_api import Browser, expect
 
 from tests.browser.conftest import Come
 from tests.browser.person import PHONE, Person
@@ -74,6 +74,11 @@ FOCUS_SEEN = """() => {
   };
   return seen(e) || (e.parentElement && seen(e.parentElement)) ? '' : e.outerHTML.slice(0, 160);
 }"""
+
+
+#: The fonts' files that came, without the digest in their names.
+FONTS = """performance.getEntriesByType('resource').map((e) => e.name.match(/([^/]*)-[^/]{8}[.]woff2$/)?.[1])
+  .filter(Boolean).sort()"""
 
 
 async def lively(house: Outside) -> None:
@@ -169,3 +174,19 @@ async def test_a_phone_shows_all_of_it(come: Come, house: Outside) -> None:
     await ann.page.get_by_role("button", name="Open CLAUDE").click()
     await expect(ann.page.get_by_test_id("agent-panel")).to_be_in_viewport()
     assert await ann.page.evaluate(wide) <= 0
+
+
+async def test_only_the_letters_that_are_shown_are_loaded(chromium: Browser, house: Outside) -> None:
+    ann = await Person.signed_out(chromium, house, "ann")
+    page = ann.page
+    await page.goto(house.url)
+    await expect(page.get_by_test_id("sign-in")).to_be_visible()
+    await page.evaluate("document.fonts.ready")
+    assert await page.evaluate(FONTS) == ["mono", "sans"]
+    await page.evaluate("document.querySelector('h1').append(' — “so” · 2 × 3…')")
+    await page.evaluate("(document.body.offsetHeight, document.fonts.ready)")
+    assert await page.evaluate(FONTS) == ["mono", "sans"]
+    await page.evaluate("document.querySelector('h1').append('Gruß')")
+    await page.evaluate("(document.body.offsetHeight, document.fonts.ready)")
+    assert await page.evaluate(FONTS) == ["ibm-plex-sans-latin-wght-normal", "mono", "sans"]
+    await ann.leave()

@@ -131,7 +131,11 @@ class MemoryRoom:
     async def as_json(self) -> dict[str, Any]:
         if self.fail is not None:
             raise self.fail
-        return {"room": {"name": "memory", "cursor": str(await self.last_cursor())}, "agents": []}
+        return {
+            "room": {"name": "memory", "cursor": str(await self.last_cursor())},
+            "agents": [],
+            "commands": [],
+        }
 
     async def agent_log(self, name: str, *, limit: int = 200) -> list[dict[str, Any]]:
         self._agent(name)

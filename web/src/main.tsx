@@ -7,7 +7,6 @@ import "./style/tokens.css";
 import "./style/base.css";
 import "./style/shell.css";
 import "./style/transcript.css";
-import "./style/views.css";
 import "./style/proximity.css";
 
 import { signal } from "@preact/signals";
@@ -21,11 +20,13 @@ import { follow, nothing } from "./state/view";
 import { readRef } from "./text/reference";
 import { pump } from "./state/outbox";
 import { toast } from "./ui/bits";
-import { CutOff } from "./ui/cut_off";
+import { Lazy } from "./ui/lazy";
 import { Shell } from "./ui/shell";
-import { SignIn } from "./ui/signin";
 
 type Stage = { is: "starting" } | { is: "sign_in"; problem: string } | { is: "open" } | { is: "unreachable" } | { is: "cut_off"; why: string; fix: string };
+
+const cutOffPage = () => import("./ui/cut_off").then((all) => ({ default: all.CutOff }));
+const signIn = () => import("./ui/signin").then((all) => ({ default: all.SignIn }));
 
 const stage = signal<Stage>({ is: "starting" });
 
@@ -114,9 +115,9 @@ function App() {
         </main>
       );
     case "cut_off":
-      return <CutOff why={now.why} fix={now.fix} />;
+      return <Lazy load={cutOffPage} given={{ why: now.why, fix: now.fix }} />;
     case "sign_in":
-      return <SignIn key={now.problem} problem={now.problem} onSignedIn={() => void enter()} />;
+      return <Lazy key={now.problem} load={signIn} given={{ problem: now.problem, onSignedIn: () => void enter() }} />;
     case "open":
       return <Shell />;
   }

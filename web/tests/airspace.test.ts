@@ -4,7 +4,8 @@ import { inFrame, margins, standInSpace, standOnPlan } from "../src/airspace/fra
 import { liveModel, pastModel } from "../src/airspace/model";
 import { MOVE_MS, moving, placeOf, towards } from "../src/airspace/motion";
 import { appended, indexAt, inOrder, near, stillAt, strip, waysUpTo } from "../src/airspace/replay";
-import { isOpen, linkKey, precisionLine, readings, sameCoordinates, why } from "../src/state/nearness";
+import { precisionLine, readings } from "../src/airspace/words";
+import { isOpen, linkKey, sameCoordinates, why } from "../src/state/nearness";
 import type { Advisory, AirspaceState, Link, Sample } from "../src/airspace_types";
 import type { Level, Point } from "../src/basic_types";
 

@@ -14,6 +14,7 @@ from pathlib import Path
 from aiohttp import web
 
 from relay.config.command_line import command, script
+from relay.faces.http.requests.middleware import OF_A_PAGE
 from relay.model import Fault, Refusal
 
 _NOT_BUILT = """<!doctype html>
@@ -64,7 +65,7 @@ class PageFiles:
             typed = {"setup": script("scripts/setup.sh"), "join": command("join")}
             values = {name: html.escape(words.strip("`")) for name, words in typed.items()}
             return web.Response(text=_NOT_BUILT.format_map(values), content_type="text/html", status=503)
-        return web.FileResponse(file, headers={"Cache-Control": "no-cache"})
+        return web.FileResponse(file, headers={"Cache-Control": "no-cache", **OF_A_PAGE})
 
     async def asset(self, request: web.Request) -> web.StreamResponse:
         """`GET /assets/NAME`: named by their content."""

@@ -297,17 +297,26 @@ async def test_what_the_room_raises(home: House, raised: Exception, status: int,
         assert response.headers["Retry-After"]
 
 
+async def test_the_state_may_be_asked_for_without_the_commands(home: House) -> None:
+    _, whole, _ = await home.ask("GET", "/api/state")
+    _, data, _ = await home.ask("GET", "/api/state?commands=no")
+    assert set(whole) - set(data) == {"commands"}
+    assert (await home.ask("GET", "/api/state?commands=yes"))[0] == 400
+
+
 async def test_every_answer_has_the_headers_that_bind_a_page(home: House) -> None:
     csp = (
         "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; "
         "font-src 'self'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'"
     )
+    nothing = "default-src 'none'; frame-ancestors 'none'"
     for path in ("/", "/health", "/api/state", "/api/nothing", "/metrics"):
         _, _, response = await home.ask("GET", path)
-        assert response.headers["Content-Security-Policy"] == csp
+        assert response.headers["Content-Security-Policy"] == (csp if path == "/" else nothing)
         assert response.headers["X-Content-Type-Options"] == "nosniff"
         assert response.headers["Referrer-Policy"] == "no-referrer"
-        assert response.headers["Cross-Origin-Opener-Policy"] == "same-origin"
+        assert response.headers["Cross-Origin-Resource-Policy"] == "same-origin"
+        assert response.headers.get("Cross-Origin-Opener-Policy") == ("same-origin" if path == "/" else None)
         assert "Server" not in response.headers
 
 
@@ -332,6 +341,14 @@ async def test_the_built_pages_files_and_how_long_they_are_kept(tmp_path: Path) 
         ]:
             async with home.client.get(path) as response:
                 assert response.status == 200 and response.headers["Cache-Control"] == kept
+                assert ("Etag" in response.headers) == (kept == "no-cache")
+        async with (
+            home.client.get("/") as first,
+            home.client.get("/", headers={"If-None-Match": first.headers["Etag"]}) as again,
+        ):
+            # A browser puts these headers in the place of those that it holds.
+            assert again.status == 304
+            assert again.headers["Content-Security-Policy"] == first.headers["Content-Security-Policy"]
         for path in ("/assets/way-out.js", "/assets/..%2f..%2fconfig.json", "/assets/%2e%2e/index.html"):
             async with home.client.get(path) as response:
                 assert response.status in (401, 404)

@@ -1,12 +1,13 @@
 /** The advisories beside the picture: the open ones first, and how right they have been so far. */
 
-import { advisoryList, isOpen, precision, precisionKinds, silentIn, VERDICTS, verdict, why } from "../state/airspace";
+import { advisoryList, isOpen, precision, why } from "../state/airspace";
 import { now } from "../state/room";
 import { picked } from "../state/view";
 import { ago, instant, span } from "../text/format";
 import { term } from "../text/terms";
 import type { Advisory } from "../airspace_types";
 import { LevelChip, Who } from "../ui/proximity";
+import { precisionKinds, silentIn, VERDICTS, verdict } from "./words";
 
 /** Closed ones that are listed at first. */
 const CLOSED = 30;

@@ -1,9 +1,9 @@
 /** The side panel: why the picked agent, link or advisory is what it is. */
 
 import type { ComponentChildren } from "preact";
-import { api } from "../api";
+import { api } from "../api_views";
 import {
-  advisories, airspace, channelName, evidence, isOpen, linkKey, KIND_WORDS, kindOf, openAdvisories, other, readings, silentIn, VERDICTS, verdict, warningsOf, why,
+  advisories, airspace, evidence, isOpen, linkKey, KIND_WORDS, kindOf, openAdvisories, other, warningsOf, why,
 } from "../state/airspace";
 import { agents, now } from "../state/room";
 import { agentPanel, picked, showEntry, showWorktree } from "../state/view";
@@ -17,6 +17,7 @@ import { Diffstat } from "../ui/diffstat";
 import { LevelChip, Who } from "../ui/proximity";
 import { Explained, Term } from "../ui/term";
 import { levelOf } from "./model";
+import { channelName, readings, silentIn, VERDICTS, verdict } from "./words";
 
 const ranges = (lines: Lines | undefined): string => (lines ?? []).map(([s, e]) => (s === e ? String(s) : `${s}–${e}`)).join(", ");
 

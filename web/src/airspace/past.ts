@@ -1,7 +1,7 @@
 /** The replay: the samples that were read, and where in them the slider stands. */
 
 import { batch, computed, effect, signal } from "@preact/signals";
-import { api } from "../api";
+import { api } from "../api_views";
 import { airspace } from "../state/airspace";
 import { now } from "../state/room";
 import { appended, inOrder, stillAt, type Still } from "./replay";

@@ -1,10 +1,11 @@
 /** All that the picture shows, as tables: for readers of the screen, and for whoever likes them better. */
 
-import { channelName, flying, KIND_WORDS, kindOf, linkKey, other, readings } from "../state/airspace";
+import { flying, KIND_WORDS, kindOf, linkKey, other } from "../state/airspace";
 import { picked } from "../state/view";
 import type { Level, Point } from "../basic_types";
 import { LevelChip, Who } from "../ui/proximity";
 import { pastAt, still } from "./past";
+import { channelName, readings } from "./words";
 
 const place = (p: Point | null | undefined): string => (p ? p.map((x) => x.toFixed(2)).join(", ") : "");
 /** Rows that are listed; the rest is counted. */

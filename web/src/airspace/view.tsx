@@ -1,5 +1,6 @@
 /** The airspace view: the picture, the time under it, and the evidence and the advisories beside it. */
 
+import "../style/views.css";
 import { effect, signal } from "@preact/signals";
 import { useEffect, useMemo, useRef } from "preact/hooks";
 import { absent, airspaceProblem, advisories, coordinates, flying, loadAdvisories, showCloud } from "../state/airspace";

@@ -6,8 +6,9 @@
  * two stand now is shown instead.
  */
 
+import "../style/views.css";
 import { useEffect, useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
-import { api } from "../api";
+import { api } from "../api_views";
 import { choose, conflicts, conflictsProblem, loadConflicts, openConflicts } from "../state/conflicts";
 import { conflictOf, overlay, showConflict, showWorktree } from "../state/view";
 import "../style/conflicts.css";

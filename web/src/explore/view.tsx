@@ -1,7 +1,8 @@
 /** A task that is done in several ways: the variants at work with what they use, how they compare, what differs, and the choice. */
 
+import "../style/views.css";
 import { useEffect, useMemo, useState } from "preact/hooks";
-import { api } from "../api";
+import { api } from "../api_views";
 import { explorations, explorationsProblem, loadExplorations } from "../state/explorations";
 import "../style/explore.css";
 import "../style/worktrees.css";

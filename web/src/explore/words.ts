@@ -3,6 +3,8 @@
 import { amount, span } from "../text/format";
 import type { Budget, Exploration, Usage, Variant } from "./types";
 
+export { moving } from "./moving";
+
 /** One bar. `part`: 0 to 1 of the limit; null = there is no limit, or what is used is not known. */
 export interface Bar {
   id: string;
@@ -62,9 +64,6 @@ export function figure(value: number | undefined): string {
   if (value === undefined) return "unknown";
   return Number.isInteger(value) ? String(value) : String(Number(value.toPrecision(4)));
 }
-
-/** Does something still happen by itself? */
-export const moving = (one: Exploration): boolean => one.state !== "waiting" && one.state !== "done" && one.state !== "ended";
 
 /** The files that are to be taken from other variants than the winner, as the room reads them. */
 export const filesFor = (winner: string, picks: ReadonlyMap<string, string>): string[] =>

@@ -4,8 +4,10 @@
  * Invariant: an approval is decided once. One that somebody else decides meanwhile stays where it is, and says so.
  */
 
+import "../style/views.css";
 import { useEffect, useRef, useState } from "preact/hooks";
-import { api, ApiError } from "../api";
+import { ApiError } from "../api";
+import { api } from "../api_views";
 import { approvals, approvalsProblem, loadApprovals } from "../state/landing";
 import { roomNow } from "../state/locks";
 import { approvalFocus } from "../state/view";

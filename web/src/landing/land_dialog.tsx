@@ -1,7 +1,8 @@
 /** What would land, and by what it would be tested, before it is put into the landing queue. */
 
 import { useEffect, useState } from "preact/hooks";
-import { api, ApiError } from "../api";
+import { ApiError } from "../api";
+import { api } from "../api_views";
 import { landing, loadLanding } from "../state/landing";
 import { show } from "../state/view";
 import "../style/landing.css";

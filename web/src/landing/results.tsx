@@ -1,7 +1,9 @@
 /** All that came of one verification, over whatever view. Comes as a file of its own. */
 
+import "../style/views.css";
 import { useEffect, useState } from "preact/hooks";
-import { api, ApiError } from "../api";
+import { ApiError } from "../api";
+import { api } from "../api_views";
 import { roomNow } from "../state/locks";
 import { put, verifications } from "../state/landing";
 import { showApproval, verificationShown } from "../state/view";

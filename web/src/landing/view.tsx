@@ -1,7 +1,8 @@
 /** The landing queue as a line of cards: what is tested now, what each waits for, and how the last ones ended. */
 
+import "../style/views.css";
 import { useEffect, useState } from "preact/hooks";
-import { api } from "../api";
+import { api } from "../api_views";
 import { approvals, landing, landingProblem, loadLanding, verificationOf, waitingApprovals } from "../state/landing";
 import { roomNow } from "../state/locks";
 import { shell } from "../state/room";

@@ -2,7 +2,7 @@
 
 import { computed, effect, signal, type Signal } from "@preact/signals";
 import { useEffect, useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
-import { api } from "../api";
+import { api } from "../api_views";
 import { memoryWords, type MemoryWords } from "../state/view";
 import { Icon, Words } from "../ui/bits";
 import { Chosen, Fold, pointed, Row } from "./entry";

@@ -6,7 +6,8 @@
  */
 
 import { effect, signal, untracked, type ReadonlySignal } from "@preact/signals";
-import { api, ApiError } from "../api";
+import { ApiError } from "../api";
+import { api } from "../api_views";
 import { line } from "../state/live";
 import { onEntries } from "../state/room";
 import { memoryWords, show, showEntry, taskOpen, timelineWords, NO_WORDS, type MemoryWords } from "../state/view";

@@ -1,5 +1,6 @@
 /** The memory view: what the room remembers, found by words and filters; and what is known, as a graph. */
 
+import "../style/views.css";
 import { computed } from "@preact/signals";
 import { useEffect, useRef, useState } from "preact/hooks";
 import { shell } from "../state/room";

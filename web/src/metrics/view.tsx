@@ -1,7 +1,9 @@
 /** The room's metrics: a card each, with its target, how many it is of, and what exactly is counted. */
 
+import "../style/views.css";
 import { useEffect, useState } from "preact/hooks";
-import { api, ApiError } from "../api";
+import { ApiError } from "../api";
+import { api } from "../api_views";
 import "../style/metrics.css";
 import type { Metric, Metrics } from "./types";
 import { among, figure, wanted, windowName, WINDOWS } from "./words";

@@ -4,7 +4,7 @@
 import { signal } from "@preact/signals";
 import { api, ApiError } from "../api";
 import type { Exploration } from "../explore/types";
-import { moving } from "../explore/words";
+import { moving } from "../explore/moving";
 import { onLive } from "./live";
 import { onEntries } from "./room";
 import { view } from "./view";

@@ -27,6 +27,10 @@ export const dispatcher = signal<DispatcherState | null>(null);
 /** The relays that share the room; null before the room has said so. */
 export const fleet = signal<Fleet | null>(null);
 export const commands = signal<Command[]>([]);
+/** The commands come when somebody begins to write. */
+export async function loadCommands(): Promise<void> {
+  if (!commands.value.length) commands.value = await api.commands().catch(() => []);
+}
 export const timeline = signal<tl.Timeline>(tl.emptyTimeline);
 export const jobs = signal<ReadonlyMap<number, Job>>(new Map());
 export const streams = signal<ReadonlyMap<number, Stream>>(new Map());
@@ -194,7 +198,7 @@ export function applyFrames(frames: readonly Frame[]): void {
   if (others.length) for (const listener of frameListeners) listener(others);
 }
 
-function takeState(state: RoomState): void {
+function takeState(state: Omit<RoomState, "commands">): void {
   shellCommands.value = { ...shellCommands.peek(), ...state.shell };
   room.value = state.room;
   agents.value = state.agents;
@@ -204,13 +208,15 @@ function takeState(state: RoomState): void {
   peopleAt.value = state.people_at ?? {};
   dispatcher.value = state.dispatcher;
   fleet.value = state.fleet ?? null;
-  commands.value = state.commands;
   tail.value = state.tail;
 }
 
-/** The first look: state, newest page and receipts; the socket goes on from the page's cursor. */
+/** Entries that are read at first: a screen of them, and what is near above. */
+const FIRST = 40;
+
+/** The first look: state, newest entries and receipts; the socket goes on from the page's cursor. */
 export async function loadRoom(): Promise<void> {
-  const [state, page, queue] = await Promise.all([api.state(), api.newest(tl.PAGE), api.queue(400)]);
+  const [state, page, queue] = await Promise.all([api.state(), api.newest(FIRST), api.queue(400)]);
   batch(() => {
     takeState(state);
     putJobs(queue);
@@ -240,6 +246,12 @@ export async function pageUp(): Promise<void> {
     timeline.value = tl.up(t);
     return;
   }
+  await readOlder();
+}
+
+/** A page more of the past is held, and the first rows of it shown. */
+export async function readOlder(): Promise<void> {
+  const t = timeline.value;
   const first = t.entries[0];
   if (!t.moreBefore || !first || paging) return;
   paging = true;

@@ -1,9 +1,9 @@
 /** What the reader has not seen: the line, the count in the title, and what is remembered between visits. */
 
-import { computed, effect, signal } from "@preact/signals";
+import { computed, effect, signal, untracked } from "@preact/signals";
 import { permissions } from "./permissions";
 import { memory, personName } from "./prefs";
-import { loaded, onEntries, room, timeline } from "./room";
+import { loaded, onEntries, readOlder, room, timeline } from "./room";
 import { view } from "./view";
 
 /** Room number of the last entry that was on a visible screen; null before the first visit's load. */
@@ -41,6 +41,15 @@ effect(() => {
     lastRead.value = top.value;
     memory.set("read", String(top.value));
   }
+});
+
+// Of what came since the last visit a page more is counted than the first look has read.
+effect(() => {
+  if (!loaded.value) return;
+  untracked(() => {
+    const first = timeline.value.entries[0];
+    if (first && marker.value !== null && first.number > marker.value + 1) void readOlder().catch(() => undefined);
+  });
 });
 
 /** Remember where the reader was; the line appears once something newer is there. */

@@ -1,7 +1,7 @@
 /** The difference of two moments, read when somebody wants it. */
 
 import { useState } from "preact/hooks";
-import { api } from "../api";
+import { api } from "../api_views";
 import type { MomentDiff } from "../timeline_types";
 import type { WorktreeDiff } from "../worktree_types";
 import { DiffView } from "../ui/worktrees_diff";

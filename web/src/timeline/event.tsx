@@ -1,7 +1,7 @@
 /** One event: what it did, what its author had seen and had not, what it led to, and what can be done from here. */
 
 import { useEffect, useState } from "preact/hooks";
-import { api } from "../api";
+import { api } from "../api_views";
 import { full } from "../text/format";
 import type { EventHead, WholeEvent } from "../timeline_types";
 import { handoffs } from "../state/handoffs";

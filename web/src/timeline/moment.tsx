@@ -1,7 +1,7 @@
 /** The files as they stood at a moment, one of them opened, and what differs from another moment. */
 
 import { useEffect, useState } from "preact/hooks";
-import { api } from "../api";
+import { api } from "../api_views";
 import { bytes } from "../text/format";
 import type { TreeEntry } from "../timeline_types";
 import { Behind, useBehind } from "../ui/behind";

@@ -2,7 +2,7 @@
 
 import { signal } from "@preact/signals";
 import { useState } from "preact/hooks";
-import { api } from "../api";
+import { api } from "../api_views";
 import { Layer, toast, Words } from "../ui/bits";
 import { problemOf, useAnswer } from "./answer";
 import { Name } from "./name";

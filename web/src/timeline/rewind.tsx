@@ -2,7 +2,7 @@
 
 import { signal } from "@preact/signals";
 import { useEffect, useState } from "preact/hooks";
-import { api } from "../api";
+import { api } from "../api_views";
 import { onEntries } from "../state/room";
 import { counted } from "../text/format";
 import type { Rewound, RewindAction } from "../timeline_types";

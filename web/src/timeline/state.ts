@@ -6,7 +6,8 @@
  */
 
 import { computed, effect, signal } from "@preact/signals";
-import { api, ApiError } from "../api";
+import { ApiError } from "../api";
+import { api } from "../api_views";
 import { onLive } from "../state/live";
 import { toast } from "../ui/bits";
 import { onEntries, onFrames } from "../state/room";

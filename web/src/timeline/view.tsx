@@ -1,5 +1,6 @@
 /** The timeline view: who did what when, what each had seen, how the files stood, and the way back. */
 
+import "../style/views.css";
 import { computed, effect } from "@preact/signals";
 import { useEffect, useRef } from "preact/hooks";
 import { room } from "../state/room";

@@ -1,7 +1,8 @@
 /** The agents in full: their view, and the panel of one. Loaded when the first of them is opened. */
 
+import "../style/views.css";
 import { useEffect, useRef, useState } from "preact/hooks";
-import { api } from "../api";
+import { api } from "../api_views";
 import { locks } from "../state/locks";
 import { agents, away, dispatcher, now, workers } from "../state/room";
 import { permissions } from "../state/permissions";
@@ -13,8 +14,8 @@ import type { Agent, Meter, TokenMeter } from "../types";
 import { DISPATCHER_WORDS, Dot, health, healthLine } from "./agents";
 import { attempt, Avatar, Copyable, hued, Icon, IconButton, tell, toast, Words } from "./bits";
 import { PermissionCard } from "./permissions";
-import { FleetCards } from "./fleet";
-import { Whereabouts } from "./proximity";
+import { FleetCards } from "./fleet_cards";
+import { Whereabouts } from "./near";
 import { Term } from "./term";
 import { VisitorCards, VisitorPanel } from "./visitors";
 

@@ -1,7 +1,7 @@
 /** Who is behind the lines of a file (docs/merge.md): a mark and a name beside each, as the room tells it. */
 
 import { useEffect, useState } from "preact/hooks";
-import { api } from "../api";
+import { api } from "../api_views";
 import type { BlamedLines } from "../worktree_types";
 import { byLine, meaning } from "../text/behind";
 import { hued } from "./bits";

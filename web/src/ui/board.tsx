@@ -1,8 +1,9 @@
 /** The board. A card moves by dragging, by its buttons, or with Shift and an arrow key. */
 
+import "../style/views.css";
 import { signal } from "@preact/signals";
 import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
-import { api } from "../api";
+import { api } from "../api_views";
 import { BADGES, ordered, remarks } from "../state/board";
 import { roomNow } from "../state/locks";
 import { now, tasks } from "../state/room";
@@ -11,7 +12,7 @@ import { ago } from "../text/format";
 import { ref } from "../text/reference";
 import type { Task, TaskStatus } from "../coordination_types";
 import { attempt, hued, Icon, IconButton, toast } from "./bits";
-import { ProximityBadge } from "./proximity";
+import { ProximityBadge } from "./near";
 import { TaskMark } from "./verified";
 
 const COLUMNS: readonly { status: TaskStatus; name: string; empty: string }[] = [

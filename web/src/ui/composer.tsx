@@ -3,7 +3,7 @@
 import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
 import { send } from "../state/outbox";
 import { askName, memory, personName } from "../state/prefs";
-import { agents, commands, goToEnd, now, tasks } from "../state/room";
+import { agents, commands, goToEnd, loadCommands, now, tasks } from "../state/room";
 import { line } from "../state/live";
 import { clearMarker } from "../state/unread";
 import { awayIn, visitors, visitorsIn } from "../state/visitors";
@@ -46,6 +46,9 @@ export function Composer() {
   const gone = awayIn(text);
   const index = offered ? Math.min(picked, offered.choices.length - 1) : 0;
 
+  useEffect(() => {
+    if (focused || text) void loadCommands();
+  }, [focused]);
   // Before the next paint: a page that is reloaded at once has it too.
   useLayoutEffect(() => memory.set("draft", text || null), [text]);
   useEffect(() => {

@@ -1,7 +1,7 @@
 /** Taking an agent's work back. Git keeps it, and one click brings it back. */
 
 import { useState } from "preact/hooks";
-import { api } from "../api";
+import { api } from "../api_views";
 import { loadWorktrees } from "../state/worktrees";
 import type { Worktree } from "../worktree_types";
 import { counted } from "../text/format";

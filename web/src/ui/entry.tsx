@@ -1,7 +1,8 @@
 /** One entry of the transcript, and what is not an entry yet: the outgoing and the streaming. */
 
-import { memo } from "preact/compat";
+import { Component } from "preact";
 import { aboutTasks } from "../state/board";
+import { askedIn } from "../state/handoffs";
 import { discard, sendAgain, type Outgoing } from "../state/outbox";
 import { copyText, personName } from "../state/prefs";
 import { entryOf, now, type Stream } from "../state/room";
@@ -12,12 +13,14 @@ import { ref } from "../text/reference";
 import { WasGiven } from "../memory/given";
 import type { Entry, Usage } from "../types";
 import { Avatar, hued, Icon, IconButton, toast } from "./bits";
-import { ConflictAsked } from "./conflict_asked";
-import { HandoffAsked } from "./handoff_answers";
+import { Lazy } from "./lazy";
 import { Markdown } from "./markdown";
 import { AdvisoryEntry, Changed } from "./proximity";
 import { Receipts } from "./receipts";
 import { NoticeOf, VERIFIED } from "./verified";
+
+const conflictAsked = () => import("./conflict_asked").then((all) => ({ default: all.ConflictAsked }));
+const handoffAnswers = () => import("./handoff_answers").then((all) => ({ default: all.HandoffAnswers }));
 
 const ROLE: Record<string, string> = { agent: "agent", dispatcher: "dispatcher", system: "room", advisory: "advisory", human: "" };
 
@@ -48,6 +51,12 @@ function Quote({ id }: { id: string }) {
       )}
     </button>
   );
+}
+
+/** Below the newest message of the room that asks about a handoff. */
+function HandoffAsked({ entry }: { entry: string }) {
+  const number = askedIn.value.get(entry);
+  return number === undefined ? null : <Lazy load={handoffAnswers} given={{ number }} over />;
 }
 
 /** An agent's answer that directly follows the question needs no quote to be understood. */
@@ -125,7 +134,19 @@ interface EntryProps {
   found: boolean;
 }
 
-export const EntryRow = memo(function EntryRow({ entry, previous, lit, found }: EntryProps) {
+/** An entry is drawn anew only when what it is given changes. */
+export class EntryRow extends Component<EntryProps> {
+  override shouldComponentUpdate(next: EntryProps): boolean {
+    const now = this.props;
+    return next.entry !== now.entry || next.previous !== now.previous || next.lit !== now.lit || next.found !== now.found;
+  }
+
+  override render() {
+    return <Row {...this.props} />;
+  }
+}
+
+function Row({ entry, previous, lit, found }: EntryProps) {
   const together = continues(previous, entry);
   const mine = entry.kind === "human" && entry.speaker === personName.value;
   const marks = [
@@ -162,7 +183,7 @@ export const EntryRow = memo(function EntryRow({ entry, previous, lit, found }: 
         )}
         {needsQuote(entry, previous) && <Quote id={entry.in_reply_to!} />}
         {entry.kind === "advisory" ? <AdvisoryEntry entry={entry} /> : <Markdown text={withoutFooter(entry)} numbers={aboutTasks(entry, entryOf(entry.in_reply_to ?? "")) ? "tasks" : "messages"} own={entry.kind === "system" && (VERIFIED.has(entry.meta.notice ?? String(entry.meta.command)) ? "rva" : "r")} />}
-        {entry.meta.notice === "conflict" && entry.meta.conflict !== undefined && <ConflictAsked number={entry.meta.conflict} />}
+        {entry.meta.notice === "conflict" && entry.meta.conflict !== undefined && <Lazy load={conflictAsked} given={{ number: entry.meta.conflict }} over />}
         {entry.meta.notice === "handoff" && <HandoffAsked entry={entry.id} />}
         <NoticeOf entry={entry} />
         <Changed entry={entry} />
@@ -177,7 +198,7 @@ export const EntryRow = memo(function EntryRow({ entry, previous, lit, found }: 
       </div>
     </article>
   );
-});
+}
 
 export function StreamRow({ stream }: { stream: Stream }) {
   return (

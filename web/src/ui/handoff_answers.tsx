@@ -2,7 +2,7 @@
 
 import { useState } from "preact/hooks";
 import { api } from "../api";
-import { askedIn, handoffs, loadHandoffs } from "../state/handoffs";
+import { handoffs, loadHandoffs } from "../state/handoffs";
 import type { HandoffAnswer } from "../timeline_types";
 import "../style/proximity.css";
 import { tell } from "./bits";
@@ -41,10 +41,4 @@ export function HandoffAnswers({ number }: { number: number }) {
       )}
     </div>
   );
-}
-
-/** Below the newest message of the room that asks about a handoff. */
-export function HandoffAsked({ entry }: { entry: string }) {
-  const number = askedIn.value.get(entry);
-  return number === undefined ? null : <HandoffAnswers number={number} />;
 }

@@ -4,10 +4,12 @@ import type { ComponentType } from "preact";
 import { useEffect, useState } from "preact/hooks";
 import { toast } from "./bits";
 
-const held = new Map<() => Promise<{ default: ComponentType }>, ComponentType>();
+type Load<Given> = () => Promise<{ default: ComponentType<Given> }>;
+
+const held = new Map<unknown, unknown>();
 
 /** `over`: it lies over the view, and takes no room while it comes. */
-export function Lazy({ load, over }: { load: () => Promise<{ default: ComponentType }>; over?: boolean }) {
+export function Lazy<Given extends object = object>({ load, over, given }: { load: Load<Given>; over?: boolean; given?: Given }) {
   const [, again] = useState(0);
   const [failed, setFailed] = useState(false);
   useEffect(() => {
@@ -26,8 +28,8 @@ export function Lazy({ load, over }: { load: () => Promise<{ default: ComponentT
     );
     return () => { gone = true; };
   }, [load]);
-  const View = held.get(load);
-  if (View) return <View />;
+  const View = held.get(load) as ComponentType<Given> | undefined;
+  if (View) return <View {...(given as Given)} />;
   if (over) return null;
   if (!failed) return <section class="view" aria-busy="true" />;
   return (

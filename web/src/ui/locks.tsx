@@ -1,7 +1,9 @@
 /** Who holds what: locks with their holders, those who wait, and the sessions behind them. */
 
+import "../style/views.css";
 import { useEffect, useState } from "preact/hooks";
-import { api, ApiError } from "../api";
+import { ApiError } from "../api";
+import { api } from "../api_views";
 import { locks, lookAtHeld, roomNow, sessions } from "../state/locks";
 import "../style/locks.css";
 import { ago, counted, full, instant, span } from "../text/format";

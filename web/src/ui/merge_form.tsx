@@ -6,7 +6,8 @@
  */
 
 import { useEffect, useState } from "preact/hooks";
-import { api, ApiError } from "../api";
+import { ApiError } from "../api";
+import { api } from "../api_views";
 import { memory } from "../state/prefs";
 import type { MergeMethod, MergeProposal } from "../worktree_types";
 import { counted } from "../text/format";

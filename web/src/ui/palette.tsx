@@ -1,7 +1,7 @@
 /** Ctrl K: one field that finds entries (full text, by the room), tasks, agents, views and actions. */
 
 import { useEffect, useRef, useState } from "preact/hooks";
-import { api } from "../api";
+import { api } from "../api_views";
 import { nextTheme, askName } from "../state/prefs";
 import { agents, tasks } from "../state/room";
 import { visitors } from "../state/visitors";
@@ -13,6 +13,7 @@ import type { Hit } from "../types";
 import { signOut } from "./signin";
 import { Words } from "./term";
 import { hued, Icon, Layer, toast, type IconName } from "./bits";
+import "../style/palette.css";
 
 interface Item {
   key: string;

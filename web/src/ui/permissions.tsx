@@ -2,14 +2,15 @@
 
 import { useState } from "preact/hooks";
 import { advisories, why } from "../state/airspace";
-import { decide, permissions } from "../state/permissions";
+import { decide } from "../state/permissions";
 import { now } from "../state/room";
-import { agentPanel, showAirspace } from "../state/view";
+import { showAirspace } from "../state/view";
 import { instant, span } from "../text/format";
 import type { Advisory } from "../airspace_types";
 import type { PermissionRequest } from "../types";
 import { Icon, toast } from "./bits";
 import { LevelChip, Who } from "./proximity";
+import "../style/asks.css";
 
 /** Kinds of the Agent Client Protocol: allow_once, allow_always, reject_once, reject_always. */
 const allows = (kind: string): boolean => kind.startsWith("allow");
@@ -70,17 +71,5 @@ export function PermissionCard({ request, named = true }: { request: PermissionR
       </div>
       {left !== null && asked !== null && deadline !== null && <i class="asks-left" style={{ transform: `scaleX(${Math.max(0, Math.min(1, left / (deadline - asked)))})` }} aria-hidden="true" />}
     </section>
-  );
-}
-
-/** Over every view, at the corner. */
-export function PermissionStack() {
-  // In its agent's panel a request stands already.
-  const list = permissions.value.filter((request) => request.agent !== agentPanel.value);
-  return (
-    <div class="asks-stack" role="region" aria-label="Permission requests" aria-live="assertive">
-      {list.slice(0, 3).map((request) => <PermissionCard key={request.id} request={request} />)}
-      {list.length > 3 && <p class="asks-more">{list.length - 3} more wait</p>}
-    </div>
   );
 }

@@ -1,6 +1,6 @@
-/** How near somebody is to others, in the small: chips, badges on task cards, and advisories in the transcript. */
+/** How near somebody is to others, in the small: chips, and advisories in the transcript. */
 
-import { advisoryOf, airspace, isOpen, LEVEL_WORDS, linkKey, nearest, other, warningsOf, why } from "../state/airspace";
+import { advisoryOf, isOpen, LEVEL_WORDS, linkKey } from "../state/airspace";
 import { showAirspace, showWorktree } from "../state/view";
 import { worktreeFor } from "../state/worktrees";
 import type { Advisory } from "../airspace_types";
@@ -12,7 +12,7 @@ import { Diffstat } from "./diffstat";
 import { term } from "../text/terms";
 import { Markdown } from "./markdown";
 import { Term } from "./term";
-import { AgentMark, AnswerMark, VERIFIED } from "./verified";
+import { AnswerMark, VERIFIED } from "./verified";
 
 const TERM_OF: Readonly<Record<Level, string | null>> = { clear: null, advisory: "ta", resolution: "ra" };
 
@@ -26,18 +26,6 @@ export function LevelChip({ level, inside = false }: { level: Level; inside?: bo
 
 export function Who({ name }: { name: string }) {
   return <b class="who" style={hued(name)}>{name}</b>;
-}
-
-/** On a task card: its assignee is in an open advisory. */
-export function ProximityBadge({ name }: { name: string | null }) {
-  const one = warningsOf(name)[0];
-  if (!one || !name) return null;
-  const others = one.agents.filter((a) => a.toUpperCase() !== name.toUpperCase());
-  return (
-    <button type="button" class={`near-badge near-badge-${one.level}`} data-testid="near-badge" data-tip={why(one)} onClick={(event) => { event.stopPropagation(); showAirspace({ advisory: one.id }); }}>
-      <LevelChip level={one.level} inside /> {others.length ? `near ${others.join(", ")}` : `conflicts with ${one.set_back?.[0]?.branch ?? "the main branch"}`}
-    </button>
-  );
 }
 
 /** What the transcript says for an advisory: its level, who, one line, and the way to the evidence. */
@@ -90,32 +78,5 @@ export function Changed({ entry }: { entry: Entry }) {
       {!worktreeFor(entry.speaker)?.member && <button type="button" class="link" onClick={() => showWorktree(entry.speaker)} data-testid="show-diff">Show diff</button>}
       <AnswerMark job={entry.job} />
     </div>
-  );
-}
-
-/** In an agent's panel: its branch, and who is nearest to it. */
-export function Whereabouts({ name }: { name: string }) {
-  const tree = worktreeFor(name);
-  const link = nearest(name);
-  if (!tree && !link && !airspace.value?.positions[name]) return null;
-  return (
-    <dl class="whereabouts" data-testid="whereabouts">
-      {tree && (
-        <div>
-          <dt>Branch</dt>
-          <dd><code>{tree.branch}</code> <AgentMark name={name} /> {tree.files && tree.member ? <Diffstat of={tree} files /> : tree.files ? <button type="button" class="link" onClick={() => showWorktree(name)}><Diffstat of={tree} files /></button> : <span class="muted">no change</span>}</dd>
-        </div>
-      )}
-      <div>
-        <dt>Nearest</dt>
-        <dd>
-          {link ? (
-            <button type="button" class="link" onClick={() => showAirspace({ link: linkKey(link.a, link.b) })}>
-              <LevelChip level={link.level} inside /> <Who name={other(link, name)} /> {link.risk.toFixed(2)}
-            </button>
-          ) : <span class="muted">nobody</span>}
-        </dd>
-      </div>
-    </dl>
   );
 }

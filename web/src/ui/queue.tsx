@@ -1,5 +1,6 @@
 /** The dispatch queue as rows: what is asked of whom, and how it went. */
 
+import "../style/views.css";
 import { useEffect, useState } from "preact/hooks";
 import { api } from "../api";
 import { away, entryOf, jobs, now, numberOf } from "../state/room";

@@ -11,17 +11,20 @@ import { Icon, IconButton, Toasts, Tooltip, Words, hued } from "./bits";
 import { Composer } from "./composer";
 import { Lazy } from "./lazy";
 import { Mark } from "./mark";
-import { Help, Palette } from "./palette";
-import { PermissionStack } from "./permissions";
-import { NameDialog } from "./signin";
+import { PermissionStack } from "./permission_stack";
 import { BottomTabs, TABS, Tabs } from "./tabs";
 import { Transcript } from "./transcript";
-import { VisitorList } from "./visitors";
+import { VisitorList } from "./visitor_list";
 import { visitorOf } from "../state/visitors";
 import { Descriptions } from "./term";
 import { waiting } from "../text/fleet";
 import { moment } from "../text/format";
 
+/** What a key opens; where it cannot be loaded, the next key is not for it. */
+const opened = <Part,>(part: Promise<Part>): Promise<Part> => part.catch((problem) => { overlay.value = "none"; throw problem; });
+const search = () => opened(import("./palette").then((all) => ({ default: all.Palette })));
+const help = () => opened(import("./palette").then((all) => ({ default: all.Help })));
+const nameDialog = () => import("./signin").then((all) => ({ default: all.NameDialog }));
 const boardView = () => import("./board");
 const agentsView = () => import("./agents_view");
 const agentPanelOver = () => import("./agents_view").then((all) => ({ default: all.AgentPanel }));
@@ -238,9 +241,9 @@ export function Shell() {
       {taskOpen.value !== null && <Lazy load={taskPanel} over />}
       {verificationShown.value !== null && <Lazy load={resultsPanel} over />}
       {phone.value && <BottomTabs />}
-      {overlay.value === "search" && <Palette />}
-      {overlay.value === "help" && <Help />}
-      {(askName.value || !personName.value) && <NameDialog />}
+      {overlay.value === "search" && <Lazy load={search} over />}
+      {overlay.value === "help" && <Lazy load={help} over />}
+      {(askName.value || !personName.value) && <Lazy load={nameDialog} over />}
       <PermissionStack />
       <Toasts />
       <Tooltip />

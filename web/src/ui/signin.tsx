@@ -1,11 +1,13 @@
 /** Signing in by link or token, and saying who you are. */
 
 import { useState } from "preact/hooks";
-import { api, ApiError, besideLink, linkCommand, linkPlaced } from "../api";
+import { ApiError, besideLink, linkCommand, linkPlaced } from "../api";
+import { api } from "../api_views";
 import { askName, nameProblem, personName, setName } from "../state/prefs";
 import { outbox, sendAgain } from "../state/outbox";
 import { Copyable, Icon, Layer, Words } from "./bits";
 import { Mark } from "./mark";
+import "../style/signin.css";
 
 export function SignIn({ problem, onSignedIn }: { problem: string; onSignedIn: () => void }) {
   const [key, setKey] = useState("");

@@ -1,7 +1,9 @@
 /** One task, whole: what it is, what came of it, and what happened to it. Comes as a file of its own. */
 
+import "../style/views.css";
 import { useEffect, useState } from "preact/hooks";
-import { api, ApiError } from "../api";
+import { ApiError } from "../api";
+import { api } from "../api_views";
 import { BADGES, remarks } from "../state/board";
 import { roomNow } from "../state/locks";
 import { put, verifications } from "../state/landing";

@@ -1,7 +1,7 @@
 /** What was verified, in the small: a mark with its state in a word, which opens all results. */
 
 import { useEffect } from "preact/hooks";
-import { decisionSaid, stateSaid, type Said } from "../landing/words";
+import { decisionSaid, stateSaid, type Said } from "../landing/said";
 import type { Verification } from "../landing/types";
 import { approvals, newest, verificationOf, verifications, wantVerification } from "../state/landing";
 import { show, showApproval, verificationShown } from "../state/view";

@@ -2,31 +2,16 @@
 
 import { agentPanel, show, taskOpen } from "../state/view";
 import { roomNow } from "../state/locks";
-import { cameBy, claimsOf, locksOf, QUIET, visitorOf, visitors, type Visitor } from "../state/visitors";
+import { cameBy, claimsOf, locksOf, visitorOf, visitors, type Visitor } from "../state/visitors";
 import { airspace } from "../state/airspace";
-import { ago, counted, full, instant } from "../text/format";
+import { ago, counted, full } from "../text/format";
 import { ref } from "../text/reference";
 import "../style/visitors.css";
 import { Avatar, hued, IconButton, Path } from "./bits";
+import { quiet } from "./visitor_list";
 
 /** Paths that are listed; the locks' own view has all. */
 const SHOWN = 6;
-
-function quiet(visitor: Visitor): boolean {
-  return roomNow.value - (instant(visitor.sessions[0]!.heartbeat_at) ?? 0) > QUIET;
-}
-
-/** "2 locks, 1 task", or nothing. */
-function holding(name: string): string {
-  const held = locksOf(name).length, claimed = claimsOf(name).length;
-  return [held ? counted(held, "lock") : "", claimed ? counted(claimed, "task") : ""].filter(Boolean).join(", ");
-}
-
-function line(visitor: Visitor): string {
-  const last = visitor.sessions[0]!;
-  if (!visitor.alive) return `left ${ago(last.ended_at, roomNow.value)}`;
-  return holding(visitor.name) || (quiet(visitor) ? `heard ${ago(last.heartbeat_at, roomNow.value)}` : last.agent_type === "agent" ? "connected" : last.agent_type);
-}
 
 /** How it came, and as what: "claude-code, connected over MCP". */
 function origin(visitor: Visitor): string {
@@ -72,27 +57,6 @@ function Work({ of: visitor }: { of: Visitor }) {
         <div><dt>Will change next</dt><dd>{intent.slice(0, SHOWN).map((path) => <Path key={path} path={path} />)}{intent.length > SHOWN && <span class="muted">and {intent.length - SHOWN} more</span>}</dd></div>
       )}
     </dl>
-  );
-}
-
-/** In the side bar, below the room's own agents. */
-export function VisitorList() {
-  if (!visitors.value.length) return null;
-  return (
-    <>
-      <h2>Connected on their own</h2>
-      <ul class="agent-list">
-        {visitors.value.map((visitor) => (
-          <li key={visitor.name}>
-            <button type="button" class={`agent-row ${visitor.alive ? "" : "agent-off"}`} aria-pressed={agentPanel.value === visitor.name} onClick={() => (agentPanel.value = agentPanel.value === visitor.name ? null : visitor.name)} data-testid={`visitor-${visitor.name}`}>
-              <i class={`dot dot-${visitor.alive ? (quiet(visitor) ? "quiet" : "ready") : "off"}`} aria-hidden="true" />
-              <span class="agent-name" style={hued(visitor.name)} data-tip={visitor.name.length > 18 ? visitor.name : undefined}>{visitor.name}</span>
-              <span class="agent-line">{line(visitor)}</span>
-            </button>
-          </li>
-        ))}
-      </ul>
-    </>
   );
 }
 

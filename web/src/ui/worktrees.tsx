@@ -1,7 +1,9 @@
 /** The agents' worktrees: what each has changed, whether git can merge it, the diff, and the one click that merges. */
 
+import "../style/views.css";
 import { useEffect, useState } from "preact/hooks";
-import { api, ApiError } from "../api";
+import { ApiError } from "../api";
+import { api } from "../api_views";
 import { fleet, room } from "../state/room";
 import { show, showAirspace, showConflict, worktreeOf } from "../state/view";
 import { loadConflicts, openConflicts } from "../state/conflicts";

@@ -97,7 +97,7 @@ ROOM_ROUTES = (
     ),
     RoomRoute("POST", "/api/sign-out", "End the page's session.", body={}),
     RoomRoute("POST", "/api/links", "A sign-in link.", body={}),
-    RoomRoute("GET", "/api/state", "The room, its agents, tasks and people."),
+    RoomRoute("GET", "/api/state", "The room, its agents, tasks and people.", {"commands": {"enum": ["no"]}}),
     RoomRoute(
         "GET",
         "/api/transcript",

@@ -41,12 +41,13 @@ CSP = (
     "font-src 'self'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'"
 )
 SECURITY_HEADERS = {
-    "Content-Security-Policy": CSP,
     "X-Content-Type-Options": "nosniff",
     "Referrer-Policy": "no-referrer",
-    "Cross-Origin-Opener-Policy": "same-origin",
     "Cross-Origin-Resource-Policy": "same-origin",
 }
+OF_A_PAGE = {"Content-Security-Policy": CSP, "Cross-Origin-Opener-Policy": "same-origin"}
+#: What is no page may do nothing, and can open nothing.
+OF_OTHERS = {"Content-Security-Policy": "default-src 'none'; frame-ancestors 'none'"}
 
 _HOST = re.compile(r"(\[[0-9a-f:.]+\]|[^:\[\]/@\s]+)(?::([0-9]{1,5}))?")
 _EVERYWHERE = ("0.0.0.0", "::", "")
@@ -211,8 +212,13 @@ def too_many(wait_s: float) -> Refusal:
 async def secure(_request: web.Request, response: web.StreamResponse) -> None:
     """For `on_response_prepare`: the headers that every answer has."""
     response.headers.update(SECURITY_HEADERS)
-    response.headers.setdefault("Cache-Control", "no-store")
-    response.headers.pop("Server", None)
+    # That a page's file has not changed is said without a type: its handler has said what binds it.
+    for name, value in (OF_A_PAGE if response.content_type == "text/html" else OF_OTHERS).items():
+        response.headers.setdefault(name, value)
+    # What is kept for ever is never compared, nor read in parts.
+    kept = "immutable" in response.headers.setdefault("Cache-Control", "no-store")
+    for name in ("Server", "Etag", "Last-Modified", "Accept-Ranges") if kept else ("Server",):
+        response.headers.pop(name, None)
 
 
 @web.middleware

@@ -90,8 +90,14 @@ class RoomRoutes:
         kind = "text/plain; version=0.0.4; charset=utf-8"
         return web.Response(body=generate_latest(self._metrics), headers={"Content-Type": kind})
 
-    async def state(self, _request: web.Request) -> web.Response:
-        return _packed(await self._room.status.as_json())
+    async def state(self, request: web.Request) -> web.Response:
+        commands = Query(request, "commands").text("commands")
+        if commands not in (None, "no"):
+            raise bad(f"commands is {commands[:40]!r}.", "It is no, or left out.")
+        state = await self._room.status.as_json()
+        if commands == "no":
+            state.pop("commands", None)
+        return _packed(state)
 
     async def transcript(self, request: web.Request) -> web.Response:
         query = Query(request, "after", "before", "around", "limit")

@@ -1,0 +1,21 @@
+/** The letters that nearly every text is written with, as small files: they come first, and the whole ones by need. */
+
+import { mkdirSync, readFileSync, writeFileSync } from "node:fs";
+import subsetFont from "subset-font";
+
+const LETTERS = Array.from({ length: 95 }, (_, i) => String.fromCharCode(0x20 + i)).join("");
+/** As `unicode-range` in fonts.css has them. */
+const MARKS = "\u00a0§±·×\u2013\u2014‘’“”•…↑↓\u2212";
+const made = new URL("node_modules/.fonts/", import.meta.url);
+
+async function subset(source, name, options) {
+  const whole = readFileSync(new URL(`node_modules/${source}`, import.meta.url));
+  writeFileSync(new URL(name, made), await subsetFont(whole, LETTERS + MARKS, { targetFormat: "woff2", noHinting: true, ...options }));
+}
+
+mkdirSync(made, { recursive: true });
+await subset("@fontsource-variable/ibm-plex-sans/files/ibm-plex-sans-latin-wght-normal.woff2", "sans.woff2", {
+  keepFeatures: ["kern", "liga", "ccmp", "mark"],
+  variationAxes: { wght: { min: 400, max: 700 } },
+});
+await subset("@fontsource/ibm-plex-mono/files/ibm-plex-mono-latin-400-normal.woff2", "mono.woff2", { keepFeatures: ["ccmp", "mark"] });
