@@ -139,8 +139,7 @@ class SocketEndpoint:
                 self._limits.socket_buffer_bytes,
             )
             client.partly = bool(after)
-            with nullcontext() if name is None else self._room.live.here(name):
-                cut = await self._follow(socket, line, client, request[CREDENTIAL])
+            cut = await self._follow(socket, line, client, request[CREDENTIAL], name)
         except _Refused as refused:
             cut = refused.cut
         except ConnectionError:
@@ -197,9 +196,14 @@ class SocketEndpoint:
         return after
 
     async def _follow(
-        self, socket: web.WebSocketResponse, line: _Line, client: Client, credential: Credential
+        self,
+        socket: web.WebSocketResponse,
+        line: _Line,
+        client: Client,
+        credential: Credential,
+        name: str | None,
     ) -> Cut | None:
-        """Serve the client until it goes (None) or is disconnected."""
+        """Serve the client until it goes (None) or is disconnected. `name`: the person that is here meanwhile."""
         hello = {"cursor": str(client.cursor), "version": __version__}
         client.offer(wire(Frame(None, "hello", hello).as_text()), 1)
         self._hub.enter(client)
@@ -207,7 +211,9 @@ class SocketEndpoint:
         tell = asyncio.create_task(self._tell(line, client), name="ws-tell")
         guard = asyncio.create_task(self._until_ended(credential), name="ws-guard")
         try:
-            await asyncio.wait((listen, tell, guard), return_when=asyncio.FIRST_COMPLETED)
+            # It listens already, so the first one hears of itself too.
+            with nullcontext() if name is None else self._room.live.here(name):
+                await asyncio.wait((listen, tell, guard), return_when=asyncio.FIRST_COMPLETED)
             return next(task.result() for task in (tell, guard, listen) if task.done())
         finally:
             self._hub.leave(client)
