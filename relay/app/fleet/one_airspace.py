@@ -50,6 +50,7 @@ class OneAirspace:
         self._store, self._settings, self._fleet = store, settings, fleet
         self._sets, self._scanner, self._live, self._branches = sets, scanner, live, branches
         self._looked, self._showing = asyncio.Event(), asyncio.Event()
+        self._has_looked = False
         self._push_wanted, self._fetch_wanted = asyncio.Event(), asyncio.Event()
         #: What was told last; None: not known. As whom it was told: what a forgotten member told is gone.
         self._told: dict[str, SharedWork] | None = None
@@ -64,6 +65,7 @@ class OneAirspace:
         scanner.on_show = self._showing.set
 
     def _after_look(self) -> None:
+        self._has_looked = True
         if self._fleet.leads:
             self._live.shown = None
         self._looked.set()
@@ -84,6 +86,8 @@ class OneAirspace:
             await asyncio.sleep(EVERY_S)
 
     async def _tell(self) -> None:
+        if not self._has_looked:
+            return  # what this member told before it stopped stands until it knows better
         if self._told_as != self._fleet.incarnation:
             self._told, self._told_as = None, self._fleet.incarnation
         name, told = self._fleet.name, self._told

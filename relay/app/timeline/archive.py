@@ -11,6 +11,7 @@ import argparse
 from pathlib import Path
 from typing import Any
 
+from relay.app.health import context
 from relay.app.runtime import instance
 from relay.base.terminal_text import safe_line
 from relay.config.settings import Settings
@@ -80,8 +81,6 @@ async def _give_back(store: Store, settings: Settings) -> tuple[int, str]:
 
 
 async def _open_work(store: Store, settings: Settings, upto: int) -> list[Need]:
-    from relay.app.health import context
-
     member = settings.member
     rows = await store.read(lambda tx: tx.all(context.Q.open_work, upto=upto, member=member))
     return [Need(row["what"], row["pos"]) for row in rows]

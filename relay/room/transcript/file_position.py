@@ -110,7 +110,8 @@ def _lines(fd: int, offset: int, largest: int) -> tuple[list[Line], int]:
     end = data.rfind(b"\n")
     if end < 0:
         return _long_line(fd, offset, data, largest)
-    lines, start = [], 0
+    lines: list[Line] = []
+    start = 0
     while start <= end and len(lines) < MOST_LINES:
         stop = data.index(b"\n", start)
         size = stop - start
