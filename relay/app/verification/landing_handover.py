@@ -144,7 +144,12 @@ class LandingHandover:
         try:
             main = await self._common.follow(self._git.merger)
         except Refusal as refusal:
-            await self._say(str(refusal))
+            # A main with commits of its own may have all that has landed.
+            here = before.commit if before is not None else ""
+            lacks = [
+                each for each in landed if not await self._git.has(here, each.landed_as or each.at_commit)
+            ]
+            await self._say(str(refusal) if lacks else "")
             return
         self._followed = time.monotonic()
         await self._say("")
