@@ -61,14 +61,14 @@ def main(argv: Sequence[str] | None = None) -> int:
         names = args.only or RATIOS
         report = compared(names, args.against, args.rounds, lambda name, tree: measured(name, options, tree))
         if args.renew:
-            renew("against", _told(args.quick, report))
+            renew("against", json.loads(_told(args.quick, report)))
     else:
         reports: list[Json] = []
         for name in args.only or TITLES:
             reports.append(measured(name, options))
             report = together(reports)
             if args.renew and reports[-1]["figures"]:
-                renew(name, json.dumps(reports[-1]))
+                renew(name, reports[-1])
             if args.out:  # as far as it came: it may be interrupted
                 args.out.write_text(_told(args.quick, report))
         show(report)
@@ -85,8 +85,11 @@ def _told(quick: bool, report: Json) -> str:
     )
 
 
-def renew(name: str, report: str) -> None:
-    (FOLDER / f"{name}.json").write_text(report.rstrip("\n") + "\n")
+def renew(name: str, report: Json) -> None:
+    """Put a report in the place of the former one, whose remarks stay: whoever renews it reads them again."""
+    path = FOLDER / f"{name}.json"
+    remarks = json.loads(path.read_text()).get("remarks", []) if path.is_file() else []
+    path.write_text(json.dumps({**report, "remarks": remarks} if remarks else report, indent=2) + "\n")
     (FOLDER.parent / "figures.md").write_text(page())
 
 

@@ -44,6 +44,15 @@ def compared(
                 for figure in report["figures"]:
                     seen[figure["name"], figure["unit"]][when].append(figure)
             rows += [_row(name, *key, found) for key, found in seen.items() if all(found.values())]
+            absent += [
+                {
+                    "when": "before" if found["after"] else "after",
+                    "name": f"{name}: {key[0]}",
+                    "reason": "it has none",
+                }
+                for key, found in seen.items()
+                if not all(found.values())
+            ]
     _show(rows, absent)
     return {
         "before": _commit(root), "after": _commit(ROOT), "rounds": rounds, "figures": rows,

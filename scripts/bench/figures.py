@@ -15,6 +15,7 @@ import sqlite3
 import sys
 import tempfile
 import time
+import traceback
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -205,7 +206,7 @@ def carry_out(name: str, measure: Callable[[Path], Iterable[Figure]], args: argp
         print(heading(conditions), file=sys.stderr)
         figures: list[Figure] = []
         absent: list[dict[str, str]] = []
-        for figure in measure(folder):
+        for figure in _told(name, measure(folder)):
             if figure.n == 0 and not figure.values:
                 absent.append({"name": figure.name, "reason": figure.note})
                 print(f"{figure.name}: not measured: {figure.note}", file=sys.stderr, flush=True)
@@ -225,6 +226,15 @@ def carry_out(name: str, measure: Callable[[Path], Iterable[Figure]], args: argp
     }
     print(json.dumps(report, indent=2))
     return 0
+
+
+def _told(name: str, figures: Iterable[Figure]) -> Iterator[Figure]:
+    """The figures as they come. Where their measuring fails, those before stay, and the rest is not measured."""
+    try:
+        yield from figures
+    except Exception as error:
+        traceback.print_exc()
+        yield unmeasured(f"the rest of {name}", f"{type(error).__name__}: {error}")
 
 
 def heading(conditions: Mapping[str, Any]) -> str:

@@ -142,7 +142,8 @@ def _report(seen: _Seen) -> Iterator[Figure]:
         if step:
             yield single(f"as people, by {step}", count.same / count.n, "share", n=count.n)
     faults = sum(seen.faults.values())
-    yield single("faulty by the guard", faults, "files", n=every.resolved, limits=at_most(value=0))
+    if every.resolved:
+        yield single("faulty by the guard", faults, "files", n=every.resolved, limits=at_most(value=0))
     yield single("other with the sides swapped", seen.sides, "files", n=every.n, limits=at_most(value=0))
     if seen.took:
         yield spread("one merge, files to 6,000 lines", seen.took, limits=at_most(p95=100.0, max=2000.0))

@@ -67,6 +67,9 @@ def table(report: Mapping[str, Any]) -> str:
         "|---|---:|---:|---:|---|---|",
         *(_row(figure) for figure in report["figures"] if figure["targets"]),
     ]
+    lines += [
+        f"\nNot measured: {absent['name']}: {absent['reason']}." for absent in report.get("not_measured", ())
+    ]
     for remark in report.get("remarks", ()):
         lines += ["", remark]
     return "\n".join(lines)

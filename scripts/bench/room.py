@@ -92,7 +92,11 @@ def idle_room(folder: Path, quick: bool) -> Iterator[Figure]:
         yield single(
             "idle, ten agents, processor time", share, "% of a core", limits=at_most(value=1.0), **about
         )
+        about["note"] = "the daemon alone"
         yield single("idle, ten agents, memory", daemon.rss_mb(), "MB", limits=at_most(value=80), **about)
+        yield single(
+            "idle, ten agents, memory of its processes", daemon.others_mb(), "MB", **{**about, "note": "USS"}
+        )
 
 
 def _line(number: int) -> bytes:
@@ -160,6 +164,9 @@ def of_bursts(daemon: Daemon, copy: Path, lines: int, rounds: int) -> Iterator[F
     rates, plain_rates, commits = [], [], 0
     with closing(PlainRows(daemon.folder / ".relay" / "events.db", copy)) as plain:
         for _ in range(rounds):
+            # What the followers made of the burst before is in neither of the two.
+            daemon.wait_until_still()
+            plain.catch_up()
             rates.append(burst(daemon, lines))
             seconds, many = plain.catch_up()
             plain_rates.append(lines / seconds)

@@ -77,6 +77,11 @@ class Daemon:
     def rss_mb(self) -> float:
         return float(psutil.Process(self.process.pid).memory_info().rss) / 1e6
 
+    def others_mb(self) -> float:
+        """What its processes hold that they share with none."""
+        below = psutil.Process(self.process.pid).children(recursive=True)
+        return sum(float(each.memory_full_info().uss) for each in below) / 1e6
+
 
 @contextmanager
 def running(folder: Path, settings: Mapping[str, Any]) -> Iterator[Daemon]:

@@ -110,6 +110,8 @@ async def first_load(context: BrowserContext, url: str) -> tuple[Page, list[Figu
     await page.goto(url)
     await page.locator('[data-testid="connection"][data-state="live"]').wait_for()
     await page.wait_for_timeout(3000)
+    if lacking := {"Document", "Script", "Fetch", "WebSocket"} - got.keys():
+        raise RuntimeError(f"of the page nothing was seen of {sorted(lacking)}")
     parts = ", ".join(f"{kind} {size / 1000:.1f}" for kind, size in got.most_common())
     whole = single("first load", got.total() / 1000, "kB", limits=at_most(value=MOST_KB), note=parts)
     return page, [whole]

@@ -51,7 +51,8 @@ INSERT INTO followers (name, pos) VALUES (:name, :pos)
 ON CONFLICT (name) DO UPDATE SET pos = excluded.pos, failing_event = NULL, failures = 0
 
 -- name: move_follower
-INSERT INTO followers (name, pos) VALUES (:name, :pos)
+INSERT INTO followers (name, pos) SELECT :name, :pos
+WHERE :before = 0 OR EXISTS (SELECT 1 FROM followers WHERE name = :name)
 ON CONFLICT (name) DO UPDATE SET pos = excluded.pos, failing_event = NULL, failures = 0 WHERE followers.pos = :before
 
 -- name: drop_follower

@@ -28,16 +28,17 @@ class SharedProcessor:
 
     def share(self) -> None:
         """Let it run here only, where the calling thread runs now."""
-        if self._here is not None and (here := self._here()) != self._at:
+        if self._here is not None and (here := self._here()) != self._at and here >= 0:
             self._allow({here})
             self._at = here
 
     def leave(self) -> None:
         """Let it run wherever the calling thread may."""
         if self._at is not None:
-            self._allow(os.sched_getaffinity(0))
+            self._allow(None)
             self._at = None
 
-    def _allow(self, processors: set[int]) -> None:
-        with suppress(OSError):  # the processor was taken away meanwhile, say
-            os.sched_setaffinity(self._thread or 0, processors)
+    def _allow(self, processors: set[int] | None) -> None:
+        """None: as the calling thread."""
+        with suppress(OSError, ValueError):  # a processor was taken away meanwhile, say
+            os.sched_setaffinity(self._thread or 0, processors or os.sched_getaffinity(0))

@@ -235,9 +235,11 @@ class SqliteStore:
         return await asyncio.to_thread(_checkpoint_all, self.path, "TRUNCATE" if whole else "PASSIVE")
 
     async def give_back(self) -> int:
-        given = await asyncio.to_thread(_give_back, self.path)
-        await self.checkpoint(whole=True)
-        return given
+        before = _stamp(self.path)[1]
+        if await asyncio.to_thread(_give_back, self.path):
+            await self.checkpoint(whole=True)
+        # Somebody who reads keeps the file as long as it was, until a later checkpoint.
+        return max(0, before - _stamp(self.path)[1])
 
     async def daemon(self, member: str) -> str:
         """Empty: daemons of one machine find each other by their record (relay/app/runtime/instance.py)."""
@@ -297,7 +299,7 @@ def _give_back(path: Path) -> int:
         )
         if unused < LEAST_UNUSED * pages:
             return 0
-        # The whole is written twice: beside the file, and in the write-ahead log.
+        # The whole is written twice: in the system's folder for temporary files, and in the write-ahead log.
         connection.execute("VACUUM")
         (left,) = connection.execute("PRAGMA page_count").fetchone()
     return int((pages - left) * page)

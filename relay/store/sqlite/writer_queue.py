@@ -7,7 +7,8 @@ Invariants:
 - the loop waits for the thread for `LOOP_S` at most, and only where it may expect an answer by then: a slow disk, a
   locked database and a flush hold no other task;
 - the loop is woken once for all answers that are ready;
-- the thread runs on the loop's processor while the loop waits for it, and else anywhere.
+- the thread runs on the loop's processor while the loop waits for it. A write for which it does not wait lets it run
+  anywhere again.
 
 A short write takes no longer than to wake the loop (a pipe, a poll, a switch between threads), so the loop waits for
 it. It does not run the write itself: no statement can be called back from a slow disk, so that wait had no bound.
