@@ -106,14 +106,17 @@ async def run(store: Store, follower: Follower) -> None:
     """Drive one follower for ever, from its kept cursor on."""
     wakeup = store.wakeup(follower.reads)
     wanted = sorted(follower.reads)
-    seen = -1
+    seen, heard = -1, True
     try:
         while True:
-            # Most looks find no event. The kept cursor moves only with an event, so it is not read then.
+            # Most looks find no event. The kept cursor moves with an event, so it is not read then; it also moves
+            # over the events of others, but only while it is quiet: who archives the log asks how far all came.
             if seen >= 0 and not await store.read(
                 partial(events.read_after, after=seen, types=wanted, limit=1), single=True
             ):
-                await wakeup.wait(POLL_S)
+                if not heard and await store.read(events.last_pos) > seen:
+                    seen = await store.write(partial(_pass_over, follower=follower, seen=seen))
+                heard = await wakeup.wait(POLL_S)
                 continue
             progress = await step(store, follower)
             seen = -1 if progress.moved else progress.pos
@@ -123,7 +126,7 @@ async def run(store: Store, follower: Follower) -> None:
                 await _record_failure(store, follower, progress.failed, progress.error)
                 await wakeup.wait(0.2)
             elif not progress.applied:
-                await wakeup.wait(POLL_S)
+                heard = await wakeup.wait(POLL_S)
     finally:
         wakeup.close()
 
@@ -217,6 +220,15 @@ async def step(store: Store, follower: Follower, *, batch: int = 200) -> Progres
 async def _apply_all(tx: Tx, *, follower: BatchFollower, part: Sequence[Event], cursor: int) -> None:
     await follower.apply_all(tx, part)
     await _move(tx, follower, cursor, part[-1].pos)
+
+
+async def _pass_over(tx: Tx, follower: Follower, seen: int) -> int:
+    """Put the cursor behind the newest event where none after `seen` is the follower's; where it is then, -1: to be
+    read anew."""
+    end = await events.last_pos(tx)
+    if await events.read_after(tx, seen, types=sorted(follower.reads), limit=1):
+        return seen
+    return end if await tx.execute(Q.move_follower, name=follower.name, before=seen, pos=end) else -1
 
 
 async def _move(tx: Tx, follower: Follower, before: int, pos: int) -> None:

@@ -302,6 +302,30 @@ async def test_what_is_no_events_fault_is_not_tried_one_by_one(store: Store, fau
     assert (await step(store, follower)).applied == 2
 
 
+async def test_a_quiet_follower_comes_on_over_the_events_of_others(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Who archives the log asks how far all came."""
+    monkeypatch.setattr(follow, "POLL_S", 0.02)
+    await put(store, ANN)
+    running = asyncio.create_task(run(store, Counting()))
+    try:
+        for _ in range(2):
+            other = await put(store, ANN, type="other")
+            async with asyncio.timeout(60):
+                while True:
+                    row = await store.read(lambda tx: tx.one(events.Q.follower, name="counting"))
+                    if row is not None and row["pos"] >= other.pos:
+                        break
+                    await asyncio.sleep(0.02)
+        noted = await put(store, ANN)
+        async for batch in tail(store, noted.pos, types=["counted"]):
+            assert batch[-1].parents == (noted.id,)
+            break
+    finally:
+        running.cancel()
+
+
 async def test_poison_event_is_parked_and_announced(store: Store) -> None:
     made = [await put(store, ANN) for _ in range(3)]
     running = asyncio.create_task(run(store, Counting(poison=made[1].id)))

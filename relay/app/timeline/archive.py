@@ -32,7 +32,11 @@ async def run(store: Store, settings: Settings, args: argparse.Namespace) -> tup
         [*await needs(store, moment.pos), *await _open_work(store, settings, moment.pos)], key=_place
     )
     if needed and not args.dry_run:
-        raise Refusal(_in_the_way(needed), f'`--before "#{needed[0].pos}"` would go as far as it can.')
+        most = needed[0].pos - 1
+        goes = f'`--before "#{most}"` goes as far as it can now. ' if most else ""
+        raise Refusal(
+            _in_the_way(needed), f"{goes}What follows the log comes on within a minute, while relay runs."
+        )
     folder = settings.runtime_dir / FOLDER
     if args.dry_run:
         done = await preview(store, moment.pos)
