@@ -59,7 +59,14 @@ def main(argv: Sequence[str] | None = None) -> int:
     ]
     if args.against:
         names = args.only or RATIOS
-        report = compared(names, args.against, args.rounds, lambda name, tree: measured(name, options, tree))
+
+        def one(name: str, tree: Path) -> Json:
+            report = measured(name, options, tree)
+            if args.renew and tree == ROOT and report["figures"]:
+                renew(name, report)
+            return report
+
+        report = compared(names, args.against, args.rounds, one)
         if args.renew:
             renew("against", json.loads(_told(args.quick, report)))
     else:
