@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import sqlite3
 import threading
 from collections.abc import AsyncIterator
@@ -207,28 +206,6 @@ async def test_the_loop_waits_for_a_short_write_and_for_no_other(
     assert await answered(0.0) == 10, "it was not quick, so the next one is not waited for"
     await answered(0.00005)  # each may be answered as the wait ends
     assert len(await notes(store)) == 50
-
-
-@pytest.mark.skipif(not hasattr(os, "sched_setaffinity"), reason="Linux's")
-async def test_the_thread_is_where_the_loop_is_while_it_waits(
-    store: SqliteStore, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    anywhere = os.sched_getaffinity(0)
-
-    async def place(tx: Tx) -> set[int]:
-        """Where the writer's thread may run."""
-        return os.sched_getaffinity(0)
-
-    async def places(wait_s: float, *, durable: bool = False) -> list[set[int]]:
-        monkeypatch.setattr(writer_queue, "LOOP_S", wait_s)
-        return [await store.write(place, durable=durable) for _ in range(5)]
-
-    shared = (await places(60.0))[1:]  # the first may be in doubt: the one before it was not quick
-    assert all(len(where) == 1 and where <= anywhere for where in shared)
-    assert await places(60.0, durable=True) == [anywhere] * 5
-    await places(60.0)
-    await places(0.0)
-    assert await places(0.0) == [anywhere] * 5, "it was not quick, so the loop does not wait for the next one"
 
 
 async def test_a_group_has_a_bound_in_number_and_in_time(

@@ -6,9 +6,7 @@ Invariants:
 - the thread does not sleep while a write waits;
 - the loop waits for the thread for `LOOP_S` at most, and only where it may expect an answer by then: a slow disk, a
   locked database and a flush hold no other task;
-- the loop is woken once for all answers that are ready;
-- the thread runs on the loop's processor while the loop waits for it. A write for which it does not wait lets it run
-  anywhere again.
+- the loop is woken once for all answers that are ready.
 
 A short write takes no longer than to wake the loop (a pipe, a poll, a switch between threads), so the loop waits for
 it. It does not run the write itself: no statement can be called back from a slow disk, so that wait had no bound.
@@ -29,7 +27,6 @@ import aiosqlite
 from relay.store.ports import Work
 from relay.store.sqlite.files import DatabaseFiles
 from relay.store.sqlite.group_commit import PendingWrite, Writer
-from relay.store.sqlite.processor import SharedProcessor
 
 T = TypeVar("T")
 #: Writes in a group at most: at that many the COMMIT is a small part of each.
@@ -54,7 +51,6 @@ class WriteQueue:
         types of the appended events by their places in the log."""
         self._connection = connection
         self._writer = Writer(connection._conn, clock, busy_timeout_s, files)
-        self._processor = SharedProcessor(connection._thread.native_id)
         self._changed = changed
         self._loop = asyncio.get_running_loop()
         self._waiting: deque[PendingWrite] = deque()
@@ -103,10 +99,6 @@ class WriteQueue:
             self._awake = True
             self._is_watched = self._is_quick and not any(write.durable for write in self._waiting)
             is_watched = self._is_watched
-        if is_watched:
-            self._processor.share()
-        else:
-            self._processor.leave()
         self._connection._tx.put_nowait((None, self._run))
         if is_watched and self._is_answered():
             self._give_answers()
@@ -117,8 +109,6 @@ class WriteQueue:
             return True
         with self._lock:
             late, self._is_watched = self._is_watched, False
-        if late:
-            self._processor.leave()
         # Not late: the thread opened the gate meanwhile.
         return not late and self._gate.acquire()
 
