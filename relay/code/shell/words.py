@@ -1,0 +1,66 @@
+"""The words of a shell as patterns for `glob`: quotes, `~` and braces are gone, and what was quoted is escaped."""
+
+from __future__ import annotations
+
+import glob
+import re
+
+from tree_sitter import Node
+
+#: Values of one word, at most.
+MOST_VALUES = 500
+
+
+def plain(node: Node) -> bool:
+    """Has this here-document nothing that the shell fills in?"""
+    return all(child.type == "heredoc_content" for child in node.named_children)
+
+
+def text_of(node: Node) -> str:
+    return (node.text or b"").decode("utf-8", "replace")
+
+
+def bare(text: str) -> str:
+    """A word outside of quotes as a pattern: `\\x` is the character itself."""
+    return re.sub(
+        r"\\(.)", lambda match: glob.escape(match[1]) if match[1] != "\n" else "", text, flags=re.DOTALL
+    )
+
+
+def in_quotes(text: bytes) -> str:
+    plain = re.sub(r"\\([$`\"\\\n])", lambda match: match[1].strip("\n"), text.decode("utf-8", "replace"))
+    return glob.escape(plain)
+
+
+def unescaped(pattern: str) -> str:
+    return re.sub(r"\[([*?[])\]", r"\1", pattern)
+
+
+def tilde(word: str, home: str | None) -> str:
+    if home is not None and (word == "~" or word.startswith("~/")):
+        return glob.escape(home) + word[1:]
+    return word
+
+
+def ansi(text: str) -> str:
+    escapes = {"n": "\n", "t": "\t", "\\": "\\", "'": "'", '"': '"', "r": "\r"}
+    return re.sub(r"\\(.)", lambda match: escapes.get(match[1], match[0]), text)
+
+
+def braces(word: str) -> list[str]:
+    """`a{b,c}` and `a{1..3}`, as the shell takes them apart."""
+    match = re.search(r"(?<!\$)\{([^{}]*)\}", word)
+    if match is None:
+        return [word]
+    inner = match[1]
+    span = re.fullmatch(r"(-?\d+)\.\.(-?\d+)", inner)
+    if span is not None:
+        first, last = int(span[1]), int(span[2])
+        step = 1 if first <= last else -1
+        parts = [str(number) for number in range(first, last + step, step)][:MOST_VALUES]
+    elif "," in inner:
+        parts = inner.split(",")
+    else:
+        return [word]
+    whole = [word[: match.start()] + part + word[match.end() :] for part in parts]
+    return [each for one in whole for each in braces(one)][:MOST_VALUES]
