@@ -7,7 +7,7 @@ is cut short tells the agent so (session/cancel) before its processes are ended.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, nullcontext, suppress
 from dataclasses import replace
 from typing import Any
@@ -18,7 +18,7 @@ from acp.connection import Connection
 from relay import __version__
 from relay.agents.acp.client import AcpClient
 from relay.agents.acp.verdict import AUTH_REQUIRED, Failed, failed, text_of
-from relay.agents.acp.watch import SETTLE_S, watching
+from relay.agents.acp.watch import nothing, watching
 from relay.agents.acp.wire import Outbox, Wire
 from relay.agents.process.failure import Verdict
 from relay.agents.setup.mcp import acp_servers
@@ -155,11 +155,11 @@ class AcpTurn:
             forgotten=self._forgotten,
         )
         self._cost_before = self._client.cost
-        async with self._watched():
+        async with self._watched() as settled:
             while True:
                 stopped = await self._prompt(text)
-                if self._client.worked and not self._advice and self._edits:
-                    await asyncio.sleep(SETTLE_S)  # what it wrote last is told
+                if self._client.worked and not self._advice:
+                    await settled()  # what it wrote last is told
                 if not self._advice:
                     break
                 text, self._advice = self._advice, ""
@@ -170,14 +170,10 @@ class AcpTurn:
         if stopped != "end_turn":
             self._outbox.put(LogPart(f"the agent stopped: {stopped.replace('_', ' ')}"))
 
-    @property
-    def _edits(self) -> bool:
-        return self._permissions is not Permissions.READ_ONLY
-
-    def _watched(self) -> AbstractAsyncContextManager[None]:
+    def _watched(self) -> AbstractAsyncContextManager[Callable[[], Awaitable[None]]]:
         """Where it may edit, the folder is its own, so what changes there is its doing."""
-        if not self._edits:
-            return nullcontext()
+        if self._permissions is Permissions.READ_ONLY:
+            return nullcontext(nothing)
         root = self._turn.root or self._cwd
         return watching(root, self._client.changed, lambda why: self._outbox.put(LogPart(why)))
 
