@@ -18,6 +18,7 @@ from relay.model.guards import (
     LockRefusal,
     Unguarded,
 )
+from relay.model.inbox import Channel, Hears, Inbox, SteeringMessage
 from relay.model.messages import Kind, Message
 from relay.model.names import (
     ADMIN,
@@ -56,6 +57,7 @@ from relay.model.turns import (
     BriefPart,
     Changes,
     DebriefPart,
+    DeliveredPart,
     EndPart,
     FailureClass,
     Location,

@@ -10,6 +10,7 @@ from operator import add
 from pathlib import Path
 from typing import Any, Protocol
 
+from relay.model.inbox import Channel, Inbox
 from relay.model.touches import Touch
 
 #: The field of an advisory's `meta` that names the agents whose turn takes the main branch in.
@@ -46,7 +47,7 @@ class Turn:
     earlier turn, None for a new conversation; `room_session` is what the agent's processes get as
     RELAY_SESSION_ID. `root` is the top of the checkout that `cwd` is in, None = `cwd` itself. `may_edit` is true
     only when the agent has a worktree of its own. `interrupted` is true when an earlier attempt at this very
-    turn was cut off: the agent must be told, since its work may be half done.
+    turn was cut off: the agent must be told, since its work may be half done. `inbox` has what it is told meanwhile.
     """
 
     agent: str
@@ -61,6 +62,7 @@ class Turn:
     interrupted: bool = False
     job: int | None = None
     limits: TurnLimits = field(default_factory=TurnLimits)
+    inbox: Inbox = field(default_factory=Inbox, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,6 +185,15 @@ class SessionPart:
 
 
 @dataclass(frozen=True, slots=True)
+class DeliveredPart:
+    """The agent's program has taken these messages of the inbox into its turn. `ids`: of the room's entries; `after`:
+    the tool after which, empty = after none, or not known."""
+
+    ids: tuple[str, ...]
+    after: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class LogPart:
     """A line of the agent's diagnostics (its standard error), for its log in the page."""
 
@@ -205,17 +216,29 @@ class EndPart:
     truncated: bool = False
 
 
-Part = TextPart | ToolPart | BriefPart | DebriefPart | UsagePart | SessionPart | LogPart | EndPart
+Part = (
+    TextPart
+    | ToolPart
+    | BriefPart
+    | DebriefPart
+    | UsagePart
+    | SessionPart
+    | DeliveredPart
+    | LogPart
+    | EndPart
+)
 
 
 @dataclass(frozen=True, slots=True)
 class Availability:
-    """Can this agent take a turn now? `fix` is the command that would make it so."""
+    """Can this agent take a turn now? `fix` is the command that would make it so. `channel`: how it hears what is
+    said while it works, as far as the installed program tells without a turn."""
 
     installed: bool
     detail: str = ""
     fix: str = ""
     version: str = ""
+    channel: Channel = field(default_factory=Channel)
 
 
 class Agent(Protocol):
