@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from dataclasses import replace
 
 from relay.code.shell.calls import Call, Found, Target, Word, behind, named
 from relay.code.shell.patches import patched, text_of
@@ -26,6 +27,13 @@ def git(call: Call) -> Found:
     return targets, unknown
 
 
+def _brought_back(call: Call, paths: Sequence[Word]) -> Found:
+    """The files of a commit that are put in place: of a folder, only those that differ."""
+    targets, unknown = named(call, paths, below=True)
+    within = [os.path.isdir(os.path.join(call.cwd or "/", each.path)) for each in targets]
+    return [replace(each, sure=not folder) for each, folder in zip(targets, within, strict=True)], unknown
+
+
 def _before(words: Sequence[Word], rest: Sequence[Word]) -> Sequence[Word]:
     return words[: len(words) - len(rest)]
 
@@ -37,7 +45,7 @@ def _git_targets(call: Call) -> Found:
     match call.name:
         case "checkout":
             if paths:
-                return named(call, paths, below=True)
+                return _brought_back(call, paths)
             if call.has("-b", "-B", "--orphan") and len(call.split("-b -B --orphan")[1]) == 0:
                 return [], ""
             operands = call.split("-b -B --orphan")[1]
@@ -47,13 +55,13 @@ def _git_targets(call: Call) -> Found:
                 if word and call.cwd and os.path.lexists(os.path.join(call.cwd, word))
             ]
             if there and (len(operands) > 1 or "/" in there[0] or "." in there[0]):
-                return named(call, [word for word in operands if word in there], below=True)
+                return _brought_back(call, [word for word in operands if word in there])
             return [], tree
         case "restore":
             if call.has("--staged", "-S") and not call.has("--worktree", "-W"):
                 return [], ""
             operands = call.split("-s --source --pathspec-from-file")[1]
-            return named(call, paths or operands, below=True)
+            return _brought_back(call, paths or operands)
         case "rm":
             return (
                 ([], "")

@@ -22,6 +22,15 @@ def patch(call: Call) -> Found:
     return patched(call, text, int(strip) if strip and strip.isdigit() else None, folder)
 
 
+def apply_patch(call: Call) -> Found:
+    """Codex's own form of a patch, as its one word or on standard input."""
+    text = call.words[0] if call.words else call.given
+    if text is None:
+        return [], "a patch by `apply_patch` that cannot be read before it runs"
+    marks = r"^\*\*\* (?:(?:Add|Update|Delete) File|Move to): (.+)$"
+    return [Target(path.strip()) for path in re.findall(marks, text, re.MULTILINE)], ""
+
+
 def text_of(call: Call, path: Word) -> str | None:
     if path is None:
         return call.given

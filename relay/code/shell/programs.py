@@ -15,7 +15,7 @@ from collections.abc import Callable, Sequence
 from relay.code.shell.calls import Call, Found, Word, named, wrapped
 from relay.code.shell.formatters import TOOLS
 from relay.code.shell.git_commands import git
-from relay.code.shell.patches import patch
+from relay.code.shell.patches import apply_patch, patch
 from relay.code.shell.utilities import UTILITIES, perl
 
 #: Files that `find` is followed to, at most.
@@ -128,4 +128,5 @@ def _found(call: Call, places: Sequence[Word], tests: Sequence[Word]) -> list[st
 
 _LOOKS: dict[str, Callable[[Call], Found]] = {
     **UTILITIES, **TOOLS, "git": git, "find": _find, "gfind": _find, "patch": patch, "gpatch": patch,
+    "apply_patch": apply_patch, "applypatch": apply_patch,
 }  # fmt: skip

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable
+from dataclasses import replace
 
 from relay.code.shell.calls import Call, Found, Target, Word, named
 
@@ -81,6 +82,10 @@ def copied(call: Call) -> Found:
     folder = (
         bool(into) or to.endswith("/") or len(sources) > 1 or os.path.isdir(os.path.join(call.cwd or "/", to))
     )
+    # What is there stays where nothing is to be written over, and rsync leaves what is the same.
+    sure = call.name != "rsync" and not call.has(
+        "-n", "-u", "-i", "--no-clobber", "--update", "--interactive", "--dry-run"
+    )
     tree = call.name in ("mv", "rsync") or call.has("-r", "-R", "-a", "--recursive", "--archive")
     targets, unknown = [], None in sources
     for source in sources:
@@ -90,11 +95,11 @@ def copied(call: Call) -> Found:
         inside = os.path.join(to, os.path.basename(source.rstrip("/"))) if folder and not contents else to
         lies = os.path.join(call.cwd or "/", source)
         if tree and os.path.isdir(lies) and not os.path.islink(lies):
-            targets += _each(lies, inside)
+            targets += [replace(each, sure=each.sure and sure) for each in _each(lies, inside)]
         else:
-            targets.append(Target(inside))
+            targets.append(Target(inside, sure=sure))
         if call.name == "mv":
-            targets.append(Target(source, below=True))
+            targets.append(Target(source, below=True, sure=sure))
     return targets, f"`{call.name}` of files that its words do not name" if unknown else ""
 
 
@@ -114,11 +119,21 @@ def dd(call: Call) -> Found:
 
 
 def rm(call: Call) -> Found:
-    return named(call, call.split()[1], below=True)
+    return named(call, call.split()[1], below=call.name != "rm" or call.has("-r", "-R", "--recursive"))
 
 
 def chmod(call: Call) -> Found:
-    return named(call, call.split("--reference")[1][1:], below=call.has("-R", "--recursive"))
+    """Of a folder, what has another mode."""
+    all_below = call.has("-R", "--recursive")
+    return named(call, call.split("--reference")[1][1:], below=all_below, sure=not all_below)
+
+
+def touch(call: Call) -> Found:
+    """It makes what is not there; what is there keeps its text."""
+    _, operands = call.split("-d -t -r --date --reference")
+    targets, unknown = named(call, operands)
+    there = [os.path.exists(os.path.join(call.cwd or "/", each.path)) for each in targets]
+    return [replace(each, sure=not known) for each, known in zip(targets, there, strict=True)], unknown
 
 
 def sd(call: Call) -> Found:
@@ -223,7 +238,7 @@ def chosen(flags: str, skip: int = 0, valued: str = "") -> Callable[[Call], Foun
 
 UTILITIES: dict[str, Callable[[Call], Found]] = {
     "sed": sed, "gsed": sed, "awk": awk, "gawk": awk,
-    "tee": all_of(), "sponge": all_of(), "touch": all_of("-d -t -r --date --reference"),
+    "tee": all_of(), "sponge": all_of(), "touch": touch,
     "truncate": all_of("-s -r --size --reference"), "script": all_of("-c"),
     "cp": copied, "mv": copied, "install": copied, "ln": copied, "rsync": copied, "gcp": copied, "gmv": copied,
     "rm": rm, "unlink": rm, "shred": rm, "trash": rm, "chmod": chmod, "dd": dd, "tar": tar, "bsdtar": tar,
