@@ -26,6 +26,8 @@ class Standing:
         self.locks: dict[str, LockRefusal] = {}
         self.asked: list[tuple[str, Location]] = []
         self.sessions: list[str | None] = []
+        #: Commands that were asked about and may run.
+        self.ran: list[tuple[str, str]] = []
 
     async def decide(self, agent: str, location: Location, session: str | None = None) -> GuardDecision:
         self.asked.append((agent, location))
@@ -35,6 +37,14 @@ class Standing:
         if location.path in self.contested:
             return GuardDecision(True, REASON, "a1")
         return GuardDecision(note=self.notes.get(location.path, ""))
+
+    troubles = (OSError,)
+
+    async def standing(self, caller: Caller, paths: Sequence[str]) -> list[LockRefusal]:
+        return [self.locks[path] for path in paths if path in self.locks]
+
+    def runs(self, agent: str, command: str) -> None:
+        self.ran.append((agent, command))
 
     async def check(self, caller: Caller, paths: Sequence[str], *, act: str, override: str = "") -> Any:
         """Lets every write through, and answers with what was asked."""

@@ -79,7 +79,8 @@ class Location:
     `path` as the tool named it: absolute, or relative to the turn's folder. `lines`: the first and the last
     one, 1-based, both included, as the file is now; None = the whole file, as far as anybody knows. `writes`:
     the tool changes it (False: it only reads), None = unknown. `made`: the change was made unasked, and stands in the
-    file. `text`: the whole file as it would stand then, None = unknown.
+    file. `text`: the whole file as it would stand then, None = unknown. `command`: of the shell that changes
+    it, empty = it is another tool.
     """
 
     path: str
@@ -87,6 +88,11 @@ class Location:
     writes: bool | None = None
     made: bool = False
     text: bytes | None = field(default=None, compare=False)
+    command: str = field(default="", compare=False)
+
+
+#: What the programs call the tool that runs a shell's command.
+SHELL_TOOLS = frozenset({"Bash", "bash", "shell", "run_shell_command", "execute"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,6 +114,11 @@ class ToolPart:
         """Every file that it named, with what is known of it."""
         known = {location.path for location in self.locations}
         return (*self.locations, *(Location(path) for path in self.paths if path not in known))
+
+    @property
+    def command(self) -> str:
+        """What a shell was told to run, as far as the line for people has it; empty for another tool."""
+        return self.summary if self.name in SHELL_TOOLS else ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,10 +25,10 @@ from relay.base.files import write_atomically
 
 #: Seconds after which a program gives a hook up; the hook itself takes two at most (relay/app/guard/hook.py).
 HOOK_S = 5
-#: The tools that change the file they name.
-CLAUDE_TOOLS = "Edit|Write|MultiEdit|NotebookEdit"
-CODEX_TOOLS = "apply_patch"
-GEMINI_TOOLS = "^(write_file|replace)$"
+#: The tools that change the file they name, and the shell.
+CLAUDE_TOOLS = "Edit|Write|MultiEdit|NotebookEdit|Bash"
+CODEX_TOOLS = "^(apply_patch|Bash)$"
+GEMINI_TOOLS = "^(write_file|replace|run_shell_command)$"
 #: Where Codex says that hooks of its command line come from; the first of the first group.
 CODEX_KEY = "/<session-flags>/config.toml:pre_tool_use:0:0"
 GEMINI_VARIABLE = "GEMINI_CLI_SYSTEM_DEFAULTS_PATH"

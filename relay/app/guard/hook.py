@@ -1,10 +1,13 @@
-"""`relay guard hook`: Claude Code, Codex and Gemini CLI run it before each edit, to ask the room.
+"""`relay guard hook`: Claude Code, Codex and Gemini CLI run it before each edit and each command of a shell, to ask
+the room.
 
 Invariants:
 - an edit waits for `ANSWER_S` seconds at most. A running room answers from its locks and its advisories. Without one
   the locks are looked up in the database, and the advisories are left out;
 - an edit that cannot be checked goes on, with a note on standard error: the commit is checked again, and refused
   there (`relay/app/guard/git_hook.py`);
+- a command of a shell is asked about as it stands: the room reads what it would write, the hook does not. What nobody
+  can tell before it runs goes on;
 - only the standard library is imported, and little of it: the program starts before every edit. It also runs as a
   plain script (`python -I -S relay/guard_cli.py hook ...`), as the presets start it.
 
@@ -40,6 +43,9 @@ SEARCHED = 4_000_000
 SENT = 1_000_000
 USAGE = """usage: relay guard hook [--format claude|codex|gemini] [--agent NAME] [--config PATH]
        relay guard install|uninstall|status [--repo PATH] [--config PATH] [--json]"""
+#: Tools that run a command of a shell, and where they say in which folder.
+SHELLS = ("Bash", "run_shell_command", "shell", "local_shell", "exec_command")
+FOLDERS = ("workdir", "directory", "dir_path", "cwd")
 #: What the room answers when an edit must not be.
 NO = ("steer", "locked", "stale")
 
@@ -141,6 +147,14 @@ def ask(edit: dict[str, Any], agent: str, session: str, config: str) -> tuple[li
     tool, given = str(edit.get("tool_name", "")), edit.get("tool_input") or {}
     folder = str(edit.get("cwd") or os.getcwd())  # noqa: PTH109 - pathlib would double the start-up time
     give_up = time.monotonic() + ANSWER_S
+    command = command_of(tool, given)
+    if command:
+        named = next((given[key] for key in FOLDERS if isinstance(given.get(key), str)), "")
+        folder = os.path.join(folder, named)  # noqa: PTH118
+        try:
+            return ask_command(room(config), command, folder, tool, agent, session, give_up)
+        except (CannotAsk, OSError, ValueError) as error:
+            return (*look_it_up(config, folder, command, agent, session, error), "")
     places = [os.path.join(folder, path) for path in paths_of(given)]  # noqa: PTH118
     if not places:
         return [], "", ""
@@ -184,6 +198,31 @@ def ask_room(
     return list(reasons), " ".join(notes), " ".join(context)
 
 
+def ask_command(
+    address: tuple[str, int, str, str],
+    command: str,
+    folder: str,
+    tool: str,
+    agent: str,
+    session: str,
+    give_up: float,
+) -> tuple[list[str], str, str]:
+    """What a running room says of a shell's command. Raises CannotAsk, OSError, ValueError."""
+    question = {"agent": agent, "command": command, "cwd": folder, "tool": tool}
+    if session:
+        question["session"] = session
+    try:
+        answer = post(address, "/api/guard", question, give_up)
+    except CannotAsk as refused:
+        if refused.status != 400:
+            raise
+        return [], f"this command was not asked about: {refused}", ""
+    reason = str(answer.get("reason") or "")
+    if answer.get("decision") in NO:
+        return [reason or "This command would write what another agent works on."], "", ""
+    return [], reason if "gave no answer" in reason else "", str(answer.get("note") or "")
+
+
 def answers(
     address: tuple[str, int, str, str],
     places: list[str],
@@ -208,20 +247,35 @@ def answers(
 
 
 def look_it_up(
-    config: str, folder: str, places: list[str], agent: str, session: str, error: Exception
+    config: str, folder: str, asked: list[str] | str, agent: str, session: str, error: Exception
 ) -> tuple[list[str], str]:
-    """What the room's database says of the locks while the room itself gives no answer. Raises CannotAsk."""
+    """What the room's database says of the locks while the room itself gives no answer. `asked`: the files, or the
+    command of a shell. Raises CannotAsk."""
     # Rare, and so it may import what the hook itself goes without.
     find_packages()
     try:
-        from relay.app.guard.lookup import CannotTell, reasons_against
+        from relay.app.guard.lookup import CannotTell, reasons_against, reasons_against_command
 
-        reasons = reasons_against(config, folder, places, agent, session or None)
+        who = agent, session or None
+        if isinstance(asked, str):
+            reasons = reasons_against_command(config, folder, asked, *who)
+        else:
+            reasons = reasons_against(config, folder, asked, *who)
     except ImportError as missing:
         raise CannotAsk(f"{error}; and its locks cannot be looked up: {missing}") from None
     except CannotTell as unknown:
         raise CannotAsk(f"{error}; and {unknown}") from None
     return reasons, f"advisories were not asked for: {error}"
+
+
+def command_of(tool: str, given: dict[str, Any]) -> str:
+    """What a shell is to run; empty where the tool is no shell."""
+    command = given.get("command", given.get("cmd"))
+    if isinstance(command, list) and all(isinstance(word, str) for word in command):
+        import shlex
+
+        command = shlex.join(command)
+    return command if tool in SHELLS and isinstance(command, str) and command.strip() else ""
 
 
 def paths_of(given: dict[str, Any]) -> list[str]:

@@ -116,6 +116,28 @@ def reasons_against(
     return list(dict.fromkeys(f"{refusal.text} {refusal.fix}" for refusal in answer.refusals))
 
 
+def reasons_against_command(
+    config: str, folder: str, command: str, agent: str, session: str | None
+) -> list[str]:
+    """Why this command of a shell must not run in `folder`, in a sentence or two, by the locks alone. Raises
+    CannotTell, ImportError."""
+    # Its parser is no part of the standard library, and loads for a command alone.
+    from relay.coordination.writes.shell_guard import foresee, refusal_text
+
+    top = top_of(Path(folder))
+    foreseen = foresee(command, folder, lambda path: within(top, Path(path)))
+    if not foreseen.sure:
+        return []
+    room = Room.at(config)
+    try:
+        caller = caller_of(room.spelled(agent), session)
+    except Refusal as error:
+        raise CannotTell(error.message) from error
+    answer = look_up(room, caller, foreseen.sure, fold=folds_case(top))
+    pairs = [(refusal.path, f"{refusal.text} {refusal.fix}") for refusal in answer.refusals]
+    return [refusal_text(pairs)] if pairs else []
+
+
 def ask_database(config: str, asker: Asker, paths: Sequence[str], act: str, why: str) -> dict[str, Any]:
     """The answer as the room would give it. `why`: why the room was not asked. Raises Unasked."""
     from relay.app.guard.asker import Unasked

@@ -47,8 +47,8 @@ _FILES_OF_ALL = frozenset({"/dev/null", "/dev/stdout", "/dev/stderr", "/dev/tty"
 
 
 @cache
-def _parser() -> Parser:
-    return Parser(Language(tree_sitter_bash.language()))
+def _bash() -> Language:
+    return Language(tree_sitter_bash.language())
 
 
 def writes_of(command: str, cwd: str, env: Mapping[str, str] | None = None) -> Writes:
@@ -84,7 +84,8 @@ class _Shell:
             self.unknown["a command that is too long to be read"] = None
             return
         self.depth += 1
-        self.visit(_parser().parse(text.encode("utf-8", "surrogatepass")).root_node)
+        # A parser of its own: commands are read in several threads at once.
+        self.visit(Parser(_bash()).parse(text.encode("utf-8", "surrogatepass")).root_node)
         self.depth -= 1
 
     def visit(self, node: Node, given: str | None = None) -> None:

@@ -107,6 +107,10 @@ class EditClaims(Protocol):
 
     def claimed(self, agent: str, place: Location) -> None: ...
 
+    def ran(self, agent: str, command: str) -> None:
+        """A shell of the agent is about to run this."""
+        ...
+
 
 class LockGuard:
     """`relay.model.Guard`: the locks, and then what `then` says."""
@@ -122,6 +126,8 @@ class LockGuard:
     ) -> None:
         self._store, self._lock_check, self._then = store, lock_check, then
         self._log, self._merged, self._edits = log, merged, edits
+        #: What keeps the locks from being read.
+        self.troubles = (StoreError, store.transient, store.errors)
 
     async def decide(self, agent: str, location: Location, session: str | None = None) -> GuardDecision:
         """Another's lock, an own lease that ran out, an own exclusive lock (the edit goes on), an advisory."""
@@ -141,7 +147,7 @@ class LockGuard:
         caller = caller_of(agent, session)
         try:
             refusals, owns = await self._store.read(lambda tx: self._look(tx, caller, location.path))
-        except (StoreError, self._store.transient, self._store.errors) as error:
+        except self.troubles as error:
             decision = await self._then.decide(agent, location, session)
             note = f"The locks could not be read ({error}), so none was checked."
             return decision if decision.refused else replace(decision, reason=note)
@@ -150,6 +156,19 @@ class LockGuard:
         if owns:
             return GuardDecision(reason=f"You hold {location.path} exclusively.")
         return await self._then.decide(agent, location, session)
+
+    async def standing(self, caller: Caller, paths: Sequence[str]) -> list[LockRefusal]:
+        """The locks that stand against writing these files, with one look however many they are. Records nothing.
+        Raises one of `troubles` when nobody can tell."""
+        refusals, _ = await self._store.read(
+            lambda tx: _refused(tx, self._lock_check, caller, list(dict.fromkeys(paths)))
+        )
+        return refusals
+
+    def runs(self, agent: str, command: str) -> None:
+        """A command that was asked about may run."""
+        if self._edits is not None:
+            self._edits.ran(agent, command)
 
     async def check(self, caller: Caller, paths: Sequence[str], *, act: str, override: str = "") -> Answer:
         """May `caller` make this write? As the function `check`."""

@@ -173,7 +173,7 @@ ROOM_ROUTES = (
     RoomRoute(
         "POST",
         "/api/guard",
-        "May an agent change this file now, or each of these?",
+        "May an agent change this file now, or each of these, or run this command of a shell?",
         body={
             "agent": _TEXT,
             "path": {**_MAYBE, "pattern": r"\S"},
@@ -201,9 +201,15 @@ ROOM_ROUTES = (
             },
             "tool": _MAYBE,
             "session": _MAYBE,
+            "command": {**_MAYBE, "pattern": r"\S", "description": "what a shell is about to run"},
+            "cwd": {**_MAYBE, "description": "the folder that it runs in"},
         },
         required=("agent",),
-        rules=(exactly_one("path", "paths"), not_both("paths", "lines")),
+        rules=(
+            exactly_one("path", "paths", "command"),
+            not_both("paths", "lines"),
+            *(not_both("command", other) for other in ("lines", "content", "edits")),
+        ),
     ),
     RoomRoute(
         "POST",

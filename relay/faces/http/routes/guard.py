@@ -2,6 +2,7 @@
 
 Invariants:
 - the same rules apply to an agent that the room runs and to one that somebody else runs;
+- a shell's command is read in a thread, and what it would surely write is checked as an edit is;
 - a path is checked in the checkout of the codebase that contains it, the agent's own or another one. A path outside
   all checkouts is allowed;
 - a decision about an edit takes `GUARD_S` at most, however many files the edit has; after that the edit is allowed,
@@ -14,6 +15,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Protocol
 
@@ -23,6 +25,7 @@ from aiohttp import web
 from relay.base.files import inside, reading
 from relay.base.git_checkouts import within
 from relay.coordination.writes.lock_guard import LockGuard, caller_of
+from relay.coordination.writes.shell_guard import CommandAnswer, foresee, judge
 from relay.faces.http.requests.errors import answer
 from relay.faces.http.requests.middleware import CREDENTIAL
 from relay.faces.http.requests.parsing import Body, bad
@@ -70,11 +73,14 @@ class GuardRoutes:
         """`{agent, path, session?, lines?: [first, last], content?, edits?: [{old, new, all?}], tool?}` ->
         `{decision: allow|locked|stale|steer, reason, advisory, code, locked_by, session, file_path, expires_at,
         fencing_token}`; with `paths` instead of `path`, for an edit of several files, `{decisions: [...]}`, such an
-        answer on each in their order."""
-        fields = ("agent", "path", "paths", "lines", "content", "edits", "tool", "session")
+        answer on each in their order. With `command` and `cwd` instead, for what a shell is about to run: such an
+        answer with `writes`, `more` and `unknown`."""
+        fields = ("agent", "path", "paths", "lines", "content", "edits", "tool", "session", "command", "cwd")
         body = await self._reader.exact_body(request, *fields, limit=MOST_WRITE)
         agent, session = self._name(body.text("agent")), body.maybe_text("session")
         body.maybe_text("tool")
+        if body.values.get("command") is not None:
+            return await self._command(request, agent, session, body)
         many = body.values.get("paths") is not None
         if many and (body.values.get("path") is not None or body.values.get("lines") is not None):
             raise bad(
@@ -107,6 +113,34 @@ class GuardRoutes:
             decisions += [late] * (len(places) - len(decisions))
         answers = [decision.as_json() for decision in decisions]
         return answer({"decisions": answers} if many else answers[0])
+
+    async def _command(
+        self, request: web.Request, agent: str, session: str | None, body: Body
+    ) -> web.Response:
+        command, cwd = body.text("command"), body.maybe_text("cwd")
+        named = [
+            field
+            for field in ("path", "paths", "lines", "content", "edits")
+            if body.values.get(field) is not None
+        ]
+        if named:
+            raise bad(
+                f"command is given together with {named[0]}.", "Send command and cwd alone for a shell."
+            )
+        _own(request, agent)
+        root = self._checkouts.root_of(agent) or self._checkouts.home()
+        checkouts = (root, *self._checkouts.checkouts())
+        folder = str(root / (cwd or ""))
+        try:
+            async with asyncio.timeout(GUARD_S):
+                foreseen = await asyncio.to_thread(foresee, command, folder, partial(_place, checkouts))
+                told = await judge(self._guard, agent, command, foreseen, session)
+        except Refusal as error:
+            raise bad(error.message, error.fix) from None
+        except TimeoutError:
+            log.warning("guard gave no answer", agent=agent, command=command[:200], within_s=GUARD_S)
+            told = CommandAnswer(GuardDecision(reason=f"The guard gave no answer within {GUARD_S:g} s."))
+        return answer(told.as_json())
 
     async def _decide(
         self,
