@@ -218,6 +218,19 @@ async def test_a_command_is_a_persons_to_allow(
     assert [option.kind for option in request.options] == ["allow_once", "allow_always", "reject_once"]
 
 
+async def test_a_command_that_would_write_what_is_held_asks_no_person(stage: Stage) -> None:
+    """What its words surely say is the guard's to judge; the rest is a person's, as ever."""
+    person, guard = Person("allow_once"), Standing("a.py")
+    env = {"FAKE_KIND": "execute", "FAKE_COMMAND": "cat a.py; sed -i s/two/2/ a.py"}
+    parts = await collect(stage.agent("permit", env=env, permits=person, guard=guard), edits())
+    assert "This shell command would write a.py" in log(parts) and person.asked == []
+    assert {path.path for _, path in guard.asked} == {"a.py"}
+    env["FAKE_COMMAND"] = "cat a.py > copy.py; python3 build.py"
+    parts = await collect(stage.agent("permit", env=env, permits=person, guard=guard), edits())
+    assert end(parts).text == "The answer was yes." and len(person.asked) == 1
+    assert guard.asked[-1][1].path == "copy.py"
+
+
 async def test_the_room_s_tools_need_no_leave(stage: Stage) -> None:
     """It is given the room's server with its own identity, and may use it when nobody is there to be asked."""
     titles = {

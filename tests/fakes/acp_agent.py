@@ -136,7 +136,11 @@ class Fake:
         kind = os.environ.get("FAKE_KIND", "edit")
         diff = [acp.tool_diff_content(PATH, "2\n", "two\n")] if kind == "edit" else []
         call = schema.ToolCallUpdate(
-            tool_call_id="t1", title=os.environ.get("FAKE_TITLE", f"{kind} {PATH}"), kind=kind, content=diff
+            tool_call_id="t1",
+            title=os.environ.get("FAKE_TITLE", f"{kind} {PATH}"),
+            kind=kind,
+            content=diff,
+            raw_input={"command": os.environ["FAKE_COMMAND"]} if "FAKE_COMMAND" in os.environ else None,
         )
         answer = await self.conn.request_permission(session_id=session, tool_call=call, options=OPTIONS)
         chosen = getattr(answer.outcome, "option_id", answer.outcome.outcome)

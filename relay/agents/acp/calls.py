@@ -7,10 +7,12 @@ Schema: agentclientprotocol.com, version 1 (`acp.schema` of agent-client-protoco
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from itertools import takewhile
 from pathlib import Path
+from typing import Any
 
 from acp import schema
 
@@ -29,12 +31,15 @@ Told = schema.ToolCallStart | schema.ToolCallProgress | schema.ToolCallUpdate
 
 @dataclass(slots=True)
 class Call:
-    """One tool call, as far as it was told. `places` in the order of their coming; `diffs` while it is not over."""
+    """One tool call, as far as it was told. `places` in the order of their coming; `diffs` while it is not over.
+    `command`: what a shell is to run, in `folder` (empty = the turn's), where the agent says so."""
 
     kind: str = "other"
     title: str = ""
     places: dict[Location, None] = field(default_factory=dict)
     diffs: tuple[schema.FileEditToolCallContent, ...] = ()
+    command: str = ""
+    folder: str = ""
     shown: bool = False
     shown_places: int = 0
 
@@ -70,6 +75,10 @@ class Calls:
         call.kind = str(told.kind or call.kind)
         call.title = told.title or call.title
         diffs = tuple(item for item in told.content or () if isinstance(item, schema.FileEditToolCallContent))
+        if call.kind == "execute" and isinstance(told.raw_input, dict):
+            call.command = command_in(told.raw_input) or call.command
+            folder = told.raw_input.get("cwd") or told.raw_input.get("workdir")
+            call.folder = folder if isinstance(folder, str) else call.folder
         over = told.status in ("completed", "failed")
         call.diffs = () if over else diffs or call.diffs  # they may hold whole files
         places = [Location(diff.path, writes=True) for diff in diffs]
@@ -97,6 +106,14 @@ class Calls:
             return None
         fresh, call.shown_places = places[call.shown_places :], len(places)
         return ToolPart("", "", tuple(dict.fromkeys(place.path for place in fresh)), fresh)
+
+
+def command_in(given: dict[str, Any]) -> str:
+    """The command of a shell in what a tool is given; the adapters send a text, or an argument list."""
+    command = given.get("command")
+    if isinstance(command, list) and all(isinstance(word, str) for word in command):
+        return shlex.join(command)
+    return command if isinstance(command, str) else ""
 
 
 def lines_of(path: Path, old: str, new: str) -> tuple[int, int] | None:

@@ -3,8 +3,8 @@
 Invariants:
 - files are read and written below the top of the turn's checkout only, links followed; written only in a turn that
   may edit, and when the guard does not tell this agent to steer clear of the file;
-- an edit is the guard's to judge first; what the room's rules do not decide, a person does, and when nobody answers
-  it is refused;
+- an edit, and what a shell's command would surely write, is the guard's to judge first; what the room's rules do not
+  decide, a person does, and when nobody answers it is refused;
 - an answer is never for more than the one call: the next edit is asked about again;
 - an edit that was never asked about is judged when it is seen (watch.py).
 """
@@ -14,6 +14,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +29,7 @@ from relay.agents.setup.mcp import is_ours
 from relay.agents.setup.spec import AgentSpec, Permissions
 from relay.base.files import inside, reading, write_atomically
 from relay.base.terminal_text import safe_line
+from relay.code.shell.foreseen import foresee, refusal_text
 from relay.model import (
     Guard,
     GuardDecision,
@@ -42,6 +44,8 @@ from relay.model import (
 
 #: Bytes of a file that is served or written in one request; larger than any text that a model works on.
 MOST_FILE = 4 * 1_048_576
+#: Files that the guard is asked about for one command of a shell; what else it wrote is asked about when it is seen.
+MOST_ASKED = 50
 #: A JSON-RPC code of our own (-32000 to -32099 are the implementation's, JSON-RPC 2.0, section 5.1; ACP takes
 #: -32000 and -32002).
 REFUSED = -32010
@@ -166,6 +170,9 @@ class AcpClient:
                 return CANCELLED if await self._steered(decision.reason, False) else self._refuse(options, "")
             if within or self._permissions is Permissions.SKIP_ALL_CHECKS:
                 return self._choose(options, "allow_once", "allow_always")
+        elif call.command and (against := await self._against(call)):
+            self._note(f"{title}: {against}")
+            return CANCELLED if await self._steered(against, False) else self._refuse(options, "")
         elif self._permissions is Permissions.SKIP_ALL_CHECKS or await self._only_looks(call):
             return self._choose(options, "allow_once", "allow_always")
         request = PermissionRequest(self._spec.name, title, call.kind, call.paths, tuple(options))
@@ -176,6 +183,22 @@ class AcpClient:
             return self._refuse(options, f"{title}: refused, {answer.reason}")
         self._note(f"{title}: {answer.option.name} ({answer.by})")
         return {"outcome": {"outcome": "selected", "optionId": answer.option.id}}
+
+    async def _against(self, call: Call) -> str:
+        """Why a shell must not run this command, by what it would surely write in the turn's folder; empty when
+        nothing is known against it."""
+        folder = str(self._cwd / call.folder)
+        within = partial(inside, self._root)
+        foreseen = await asyncio.to_thread(foresee, call.command, folder, within)
+        refused = []
+        for path in foreseen.sure[:MOST_ASKED]:
+            place = Location(path, None, True, command=call.command)
+            decision = await self._guard.decide(self._spec.name, place, self._session)
+            if decision.refused:
+                refused.append((path, decision.reason))
+            else:
+                self._let_go.add(path)
+        return refusal_text(refused) if refused else ""
 
     async def _only_looks(self, call: Call) -> bool:
         """Does it read files of the turn's folder and nothing else?"""

@@ -122,7 +122,7 @@ def reasons_against_command(
     """Why this command of a shell must not run in `folder`, in a sentence or two, by the locks alone. Raises
     CannotTell, ImportError."""
     # Its parser is no part of the standard library, and loads for a command alone.
-    from relay.coordination.writes.shell_guard import foresee, refusal_text
+    from relay.code.shell.foreseen import foresee, refusal_text
 
     top = top_of(Path(folder))
     foreseen = foresee(command, folder, lambda path: within(top, Path(path)))

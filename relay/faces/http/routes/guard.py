@@ -24,8 +24,9 @@ from aiohttp import web
 
 from relay.base.files import inside, reading
 from relay.base.git_checkouts import within
+from relay.code.shell.foreseen import foresee
 from relay.coordination.writes.lock_guard import LockGuard, caller_of
-from relay.coordination.writes.shell_guard import CommandAnswer, foresee, judge
+from relay.coordination.writes.shell_guard import CommandAnswer, judge
 from relay.faces.http.requests.errors import answer
 from relay.faces.http.requests.middleware import CREDENTIAL
 from relay.faces.http.requests.parsing import Body, bad
