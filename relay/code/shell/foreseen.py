@@ -57,9 +57,9 @@ def _files(folder: str) -> Iterator[str]:
     """The files below a folder, relative to it, but those of git and of other checkouts in it."""
     for place, folders, names in os.walk(folder):
         folders[:] = [
-            name for name in folders if name != ".git" and not os.path.lexists(f"{place}/{name}/.git")
+            name for name in sorted(folders) if name != ".git" and not os.path.lexists(f"{place}/{name}/.git")
         ]
-        for name in names:
+        for name in sorted(names):
             yield Path(place, name).relative_to(folder).as_posix()
 
 

@@ -6,6 +6,10 @@ import os
 import re
 
 from relay.code.shell.calls import Call, Found, Target, Word, named
+from relay.code.shell.words import content
+
+#: Bytes of a patch that are read.
+MOST_PATCH = 1_000_000
 
 
 def patch(call: Call) -> Found:
@@ -34,11 +38,7 @@ def apply_patch(call: Call) -> Found:
 def text_of(call: Call, path: Word) -> str | None:
     if path is None:
         return call.given
-    try:
-        with open(os.path.join(call.cwd or "/", path), encoding="utf-8", errors="replace") as file:
-            return file.read(1_000_000)
-    except OSError:
-        return None
+    return content(call.cwd or "/", path, MOST_PATCH)
 
 
 def patched(call: Call, text: str | None, strip: int | None, folder: str = "") -> Found:

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import glob
+import os
 import re
+from pathlib import Path
 
 from tree_sitter import Node
+
+from relay.base.files import reading
 
 #: Values of one word, at most.
 MOST_VALUES = 500
@@ -14,6 +18,30 @@ MOST_VALUES = 500
 def plain(node: Node) -> bool:
     """Has this here-document nothing that the shell fills in?"""
     return all(child.type == "heredoc_content" for child in node.named_children)
+
+
+def last_command(node: Node) -> Node:
+    """Of a list or a pipeline, what stands at its end."""
+    while node.type in ("list", "pipeline") and node.named_children:
+        node = node.named_children[-1]
+    return node
+
+
+def home_known() -> dict[str, str]:
+    """HOME as it is here, where it is set."""
+    home = os.environ.get("HOME")
+    return {"HOME": home} if home else {}
+
+
+def content(folder: str | None, path: str, most: int) -> str | None:
+    """The first `most` bytes of a regular file; None where it cannot be read. Blocking."""
+    if folder is None:
+        return None
+    try:
+        with reading(Path(folder, path)) as file:
+            return file.read(most).decode("utf-8", "replace")
+    except (OSError, ValueError):
+        return None
 
 
 def text_of(node: Node) -> str:

@@ -30,7 +30,10 @@ from relay.code.shell.words import (
     ansi,
     bare,
     braces,
+    content,
+    home_known,
     in_quotes,
+    last_command,
     plain,
     text_of,
     tilde,
@@ -54,14 +57,9 @@ def _bash() -> Language:
 def writes_of(command: str, cwd: str, env: Mapping[str, str] | None = None) -> Writes:
     """What `command`, run by a shell in the folder `cwd`, would write. `env`: the variables that are known, else HOME
     alone. Blocking: it looks at folders where a pattern asks for it."""
-    shell = _Shell(cwd=os.path.abspath(cwd), known=dict(env or _home()))
+    shell = _Shell(cwd=os.path.abspath(cwd), known=dict(env or home_known()))
     shell.read(command)
     return Writes(tuple(shell.found.values()), tuple(shell.unknown))
-
-
-def _home() -> dict[str, str]:
-    home = os.environ.get("HOME")
-    return {"HOME": home} if home else {}
 
 
 @dataclass
@@ -75,6 +73,8 @@ class _Shell:
     found: dict[tuple[str, bool], Write] = field(default_factory=dict)
     unknown: dict[str, None] = field(default_factory=dict)
     functions: dict[str, Node] = field(default_factory=dict)
+    #: Redirections that stand above a list, by the command that they are of.
+    redirects: dict[int, Node] = field(default_factory=dict)
     depth: int = 0
     #: How many conditions stand around what is read.
     maybe: int = 0
@@ -90,6 +90,10 @@ class _Shell:
 
     def visit(self, node: Node, given: str | None = None) -> None:
         """A node of the tree in the order of its run. `given`: what a here-document gives it on standard input."""
+        redirected = self.redirects.pop(node.id, None)
+        if redirected is not None:
+            self._with_redirects(redirected, node)
+            return
         match node.type:
             case "command":
                 self.command(node, given)
@@ -150,6 +154,16 @@ class _Shell:
     # Statements
 
     def redirected(self, node: Node) -> None:
+        """`cd src && echo x > a.py`: the grammar hangs a redirection above the whole list, and it is of its last
+        command."""
+        body = node.child_by_field_name("body")
+        if body is None or (last := last_command(body)) == body:
+            self._with_redirects(node, body)
+        else:
+            self.redirects[last.id] = node
+            self.visit(body)
+
+    def _with_redirects(self, node: Node, body: Node | None) -> None:
         given, after = None, []
         for part in node.children_by_field_name("redirect"):
             if part.type == "heredoc_redirect":
@@ -157,7 +171,6 @@ class _Shell:
                 after += more
             elif part.type == "herestring_redirect":
                 given = self._one(part.named_children[-1]) if part.named_children else None
-        body = node.child_by_field_name("body")
         # Where the words of a redirection are looked up: before what runs goes elsewhere.
         for part in node.children_by_field_name("redirect"):
             if part.type == "file_redirect":
@@ -199,7 +212,7 @@ class _Shell:
         if to is None or ">" not in operator:
             self.children(node)
             paths = self.expanded(to) if to is not None and operator == "<" else None
-            return self._content(paths[0]) if paths and len(paths) == 1 else None
+            return content(self.cwd, paths[0], MOST_TEXT) if paths and len(paths) == 1 else None
         if operator in (">&", "<&") and re.fullmatch(r"\d+|-", text_of(to)):
             return None
         if text_of(to) == "!":
@@ -211,13 +224,6 @@ class _Shell:
         for path in words or ():
             self.write(Target(path))
         return None
-
-    def _content(self, path: str) -> str | None:
-        whole = os.path.join(self.cwd or "/", path)
-        if self.cwd is None or not os.path.isfile(whole):
-            return None
-        with open(whole, encoding="utf-8", errors="replace") as file:
-            return file.read(MOST_TEXT)
 
     def assign(self, node: Node) -> None:
         name, value = node.child_by_field_name("name"), node.child_by_field_name("value")
