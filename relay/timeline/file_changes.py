@@ -63,14 +63,15 @@ async def record_changes(
     merged: Merged | None = None,
     among: Sequence[str] = (),
     trailers: Sequence[tuple[str, str]] = (),
+    command: str = "",
 ) -> Event | None:
     """Append `files.changed`: the lane's author made the tree `after` of the tree `before`. `worktree`: whose, "main"
     with its `commit` for the main branch; `member`: at which member of a fleet, of the main checkout. `committed`: of
     the commit's paths that are in no touch, the events that recorded them before (`committed_edits`). `came`:
     contents of these paths that its author had before them, by a merge. `carried`: the lane brought what others
     wrote, so nothing is said of what it had not seen. `merged`: whose work it was, and who brought it. `among`: it
-    was one of these agents, whose turns ran in one checkout. `trailers`: of the commits, (name, value) each. None
-    when nothing was touched. Raises LaneError."""
+    was one of these agents, whose turns ran in one checkout. `trailers`: of the commits, (name, value) each.
+    `command`: what the lane's shell ran. None when nothing was touched. Raises LaneError."""
     if not touches and not committed:
         return None
     stood = {touch.path: touch.before for touch in touches}
@@ -90,6 +91,8 @@ async def record_changes(
         outputs["among"] = list(among)
     if trailers:
         outputs["trailers"] = [list(trailer) for trailer in trailers]
+    if command:
+        outputs["command"] = command
     if seen.unseen and not carried:
         outputs["unseen"] = [{"path": path, "event": event} for path, event in seen.unseen]
     new = NewEvent(

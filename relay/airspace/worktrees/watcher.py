@@ -35,6 +35,8 @@ class WorktreeWatcher:
         self.polling = ""
         #: Told what changed in the main checkout: paths below its top, None for anything.
         self.code: list[Callable[[frozenset[str] | None], None]] = []
+        #: Told of each change in an agent's worktree: its name, and the paths below its top, None for anything.
+        self.trees: list[Callable[[str, frozenset[str] | None], None]] = []
         #: Set while the watches stand.
         self.watching = asyncio.Event()
 
@@ -82,7 +84,12 @@ class WorktreeWatcher:
     def _all_stale(self) -> None:
         for worktree in self._registry.worktrees.values():
             worktree.mark_stale(None)
+            self._tell_tree(worktree.name, None)
         self._registry.wake.set()
+
+    def _tell_tree(self, name: str, paths: frozenset[str] | None) -> None:
+        for told in self.trees:
+            told(name, paths)
 
     def _tell_code(self, paths: frozenset[str] | None) -> None:
         for told in self.code:
@@ -105,6 +112,8 @@ class WorktreeWatcher:
                     worktree = self._registry.worktrees.get(name)
                     if worktree is not None:
                         worktree.mark_stale(paths if kind == "tree" else None)
+                        if kind == "tree":
+                            self._tell_tree(name, paths)
                 self._registry.wake.set()
 
     def _watched(self) -> Watched:

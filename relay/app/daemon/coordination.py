@@ -18,10 +18,11 @@ from typing import Any
 
 import structlog
 
-from relay.app.daemon.notices import EndedIntents, Notices
+from relay.app.daemon.notices import EndedIntents, Notices, UndeclaredWrites
 from relay.app.guard.lookup import KEPT
 from relay.base.files import reading
 from relay.config.settings import LiveSettings
+from relay.coordination.writes.fencing import LockCheck
 from relay.coordination.writes.lock_guard import (
     MOST_TOLD,
     MOST_WHY,
@@ -51,13 +52,21 @@ MOST_KEPT = 1_048_576
 class CoordinationTasks:
     """The tasks of a running room that concern its locks, sessions and tasks."""
 
-    def __init__(self, store: Store, settings: LiveSettings, services: Services, turns: RunningTurns) -> None:
+    def __init__(
+        self,
+        store: Store,
+        settings: LiveSettings,
+        services: Services,
+        turns: RunningTurns,
+        lock_check: LockCheck,
+    ) -> None:
         self._store, self._settings, self._services, self._turns = store, settings, services, turns
         self._waiting: deque[tuple[Caller, tuple[LockRefusal, ...]]] = deque()
         self._refused = asyncio.Event()
         self.followers: tuple[follow.Follower, ...] = (
             Notices(settings),
             EndedIntents(),
+            UndeclaredWrites(settings, lock_check),
         )
 
     def start(self, start: Start, lead: Start) -> None:

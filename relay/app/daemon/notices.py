@@ -11,13 +11,18 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from relay.airspace.advisories import intents
+from relay.app.wiring.main_commits import MAIN
+from relay.base.durations import parse_iso
 from relay.base.terminal_text import flat
 from relay.config.settings import LiveSettings
+from relay.coordination.writes.fencing import LockCheck
+from relay.coordination.writes.lock_guard import MOST_TOLD, caller_of
 from relay.log.events import Event
-from relay.model import references
+from relay.model import LOCKED, LockRefusal, references
 from relay.room.dispatch.permissions import code_span
 from relay.room.journal import ledger
 from relay.store.ports import Tx
+from relay.timeline.projection import CHANGED
 
 FORCED = "lock.forced"
 RECORDED = "changeset.recorded"
@@ -28,6 +33,10 @@ ENDED = "session.ended"
 MOST_NAMED = 5
 #: Characters of somebody's own words in a line.
 MOST_WORDS = 200
+#: Seconds after which a write is no news: a follower that is behind knows only who holds the file now.
+RECENT_S = 600.0
+#: Writes that are remembered as told.
+MOST_REMEMBERED = 5_000
 
 Json = Mapping[str, Any]
 
@@ -47,6 +56,57 @@ class Notices:
             about = {"coordination": event.type}
             meta = about if "@" in text else {**about, "notice": "coordination"}
             await ledger.say(tx, text, parents=[event.id], meta=meta)
+
+
+class UndeclaredWrites:
+    """A follower of the log: an agent wrote what another session holds, and asked nobody (a script, a build).
+
+    Both are told, once for each path of a turn, in the transaction that moves the cursor."""
+
+    name = "undeclared-writes"
+    reads = frozenset({CHANGED})
+    emits = frozenset({"message.posted"})
+
+    def __init__(self, settings: LiveSettings, lock_check: LockCheck) -> None:
+        self._settings, self._lock_check = settings, lock_check
+        #: By turn, holder and path: the event that it was told for, which may come again when its transaction failed.
+        self._told: dict[tuple[str, str, str, str], str] = {}
+
+    async def apply(self, tx: Tx, event: Event) -> None:
+        outputs = event.outputs or {}
+        if event.role is None or outputs.get("worktree") == MAIN or not event.parents:
+            return  # a commit on the main branch, a person's edit, or of nobody known
+        if await tx.now() - parse_iso(event.at) > RECENT_S:
+            return
+        caller = caller_of(event.lane, event.session)
+        paths = [touch["path"] for touch in outputs.get("touches") or ()]
+        held: dict[tuple[str, str], list[LockRefusal]] = {}
+        for refusal in await self._lock_check.refusals(tx, caller, paths):
+            key = (event.parents[0], refusal.locked_by, refusal.session, refusal.path)
+            if refusal.code == LOCKED and self._told.setdefault(key, event.id) == event.id:
+                held.setdefault((refusal.locked_by, refusal.session), []).append(refusal)
+        for key in list(self._told)[: max(0, len(self._told) - MOST_REMEMBERED)]:
+            del self._told[key]
+        for (holder, session), refusals in held.items():
+            await self._tell(tx, event, holder, session, refusals)
+
+    async def _tell(
+        self, tx: Tx, event: Event, holder: str, session: str, refusals: Sequence[LockRefusal]
+    ) -> None:
+        command = str((event.outputs or {}).get("command") or "")
+        paths = [refusal.path for refusal in refusals]
+        meta = {
+            "coordination": "undeclared_write",
+            "urgent": True,
+            "writer": event.lane,
+            "holder": holder,
+            "holder_session": session,
+            "paths": paths[:MOST_TOLD],
+            **({"command": command} if command else {}),
+        }
+        to = tuple(dict.fromkeys((event.lane, holder)))
+        body = undeclared(event.lane, holder, refusals, command, self._settings.current.agent_names)
+        await ledger.say(tx, body, parents=[event.id], meta=meta, to=to)
 
 
 class EndedIntents:
@@ -87,6 +147,23 @@ def _forced(outputs: Json, who: Callable[[object], str]) -> str:
     return (
         f"{outputs.get('by')} took the lock on {code_span(lock['file_path'])} from {who(lock['locked_by'])}.{why} "
         "Acquire it again before you write there."
+    )
+
+
+def undeclared(
+    writer: str, holder: str, refusals: Sequence[LockRefusal], command: str, agents: Sequence[str]
+) -> str:
+    """What both are told of a write into what one of them holds. Pure."""
+    by = f" by a command of its shell ({code_span(flat(command))})" if command else ""
+    names = [f"@{name}" if name in agents else name for name in (writer, holder)]
+    first = refusals[0]
+    until = f" until {first.until}" if first.until else ""
+    why = f" for: {_words(first.why)}" if first.why else "."
+    them = "it" if len(refusals) == 1 else "them"
+    return (
+        f"{names[0]} wrote {_named([refusal.path for refusal in refusals])}{by}, and nobody was asked: "
+        f"{names[1]} holds {them}{until}{why} {writer}: take the change back, or agree on it with {holder}; "
+        f"git's hook refuses to commit {them} meanwhile. {holder}: look at what stands there before you go on."
     )
 
 

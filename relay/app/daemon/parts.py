@@ -136,7 +136,7 @@ class Parts:
         self.journal = TimelineJournal(store, self.worktrees.registry)
         self.rewinds = RewindService(store, self.worktrees.registry, self.timeline, now.member)
         self.moments = TimelineService(store, self.worktrees.registry)
-        self.coordination = CoordinationTasks(store, settings, self.services, self.turns)
+        self.coordination = CoordinationTasks(store, settings, self.services, self.turns, judge)
         self.memory = RoomMemory(store, settings)
         self.vectors = Vectors(store, lambda: embedding_model(settings.current))
         self.knowledge = RoomKnowledge(store, settings)
@@ -164,6 +164,7 @@ class Parts:
             ]
         )
 
+        self.worktrees.watcher.trees.append(self.timeline.tools.changed)
         self.permissions = PermissionBroker(store, self.live)
         self.guard = LockGuard(
             store, judge, self.airspace.guard, self.coordination, self.worktrees, self.timeline.tools

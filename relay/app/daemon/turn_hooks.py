@@ -73,6 +73,9 @@ class DaemonHooks(TurnHooks):
         self._airspace.working_sets.named(agent, locations)
         self._timeline.tools.named(agent, locations)
 
+    def command_run(self, agent: str, command: str) -> None:
+        self._timeline.tools.ran(agent, command)
+
     def turn_ended(self, agent: str, result: str, seconds: float) -> None:
         self._metrics.turn_ended(agent, result, seconds)
 

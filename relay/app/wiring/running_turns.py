@@ -7,27 +7,36 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Sequence
+import time
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from relay.airspace.worktrees.lifecycle import is_ancestor
+from relay.airspace.worktrees.registry import WorktreeRegistry
 from relay.airspace.worktrees.tracked_worktree import TrackedWorktree
+from relay.git.kept_snapshots import KeptSnapshots
 from relay.git.snapshot import on_disk
+from relay.model import Location
 from relay.model.touches import Source
 from relay.room.dispatch.turns import Plan
 
+#: Paths of one turn that wait until they change; of more, the oldest are left to the end of the turn.
+MOST_WAITING = 2000
 #: When a file was changed last and what it is, as far as a look at its folder tells; None: it is not there.
 Signature = tuple[int, int, int, int] | None
 
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """A path that the turn says it edits. `looked`: was it looked at, and how was it on disk then?"""
+    """A path that the turn says it edits, or was seen to change. `looked`: was it looked at, and how was it on disk
+    then? `command`: of the shell that writes it, empty = not known, or no shell."""
 
     source: Source
     looked: bool = False
     signature: Signature = None
+    command: str = ""
 
 
 @dataclass(slots=True)
@@ -45,8 +54,10 @@ class WorkedCheckout:
 @dataclass(slots=True)
 class RunningTurn:
     """`began`: the tree that its checkout had. `heads`: what the worktree stands on, with what a merge under way
-    brings; `base`: the newest commit of the main branch among what it has. `kept`: the last kept snapshot. `beside`:
-    agents whose turns ran in the same checkout meanwhile. `has_ignored`: the tree has files that git ignores now."""
+    brings; `base`: the newest commit of the main branch among what it has. `command`: what its shell was told to run
+    last; `written`: what changed in its worktree since the last look, None = it may be anything. `kept`: the last
+    kept snapshot. `beside`: agents whose turns ran in the same checkout meanwhile. `has_ignored`: the tree has files
+    that git ignores now."""
 
     plan: Plan
     worktree: TrackedWorktree
@@ -60,6 +71,8 @@ class RunningTurn:
     reads: dict[str, None] = field(default_factory=dict)
     #: What was read in this turn: paths with their blobs.
     known_reads: set[tuple[str, str]] = field(default_factory=set)
+    command: str = ""
+    written: set[str] | None = field(default_factory=set)
     kept: str | None = None
     beside: set[str] = field(default_factory=set)
     has_ignored: bool = False
@@ -72,6 +85,45 @@ class RunningTurn:
     def tree(self) -> str:
         """Of the worktree, as the log last knew it."""
         return self.checkout.tree
+
+    def named(self, places: Sequence[Location], source: Source) -> None:
+        """A tool or a hook named these. What a tool says counts before what a hook asked."""
+        for place in places:
+            if place.writes is False:
+                self.reads[place.path] = None
+            elif source is Source.TOOL or place.path not in self.claims:
+                self.claims.pop(place.path, None)
+                self.claims[place.path] = Claim(source)
+        for waiting in (self.claims, self.reads):
+            for path in list(waiting)[: max(0, len(waiting) - MOST_WAITING)]:
+                del waiting[path]
+
+    def ran(self, command: str) -> None:
+        """Its shell was given this; the program's stream tells the beginning of it, in one line."""
+        known, said = (" ".join(text.split()) for text in (self.command, command.removesuffix("\u2026")))
+        if not self.command or not known.startswith(said):
+            self.command = command
+
+    def saw(self, paths: Collection[str] | None) -> None:
+        """These changed in its worktree; None: anything may have."""
+        if paths is None or self.written is None or len(self.written) + len(paths) > MOST_WAITING:
+            self.written = None
+        else:
+            self.written |= set(paths)
+
+    def take_written(self) -> Collection[str] | None:
+        """What changed since the last look. Nothing where others work in the checkout: it may be theirs."""
+        written, self.written = self.written, set()
+        return written if len(self.checkout.turns) == 1 else ()
+
+    def due(self, claims: Mapping[str, Claim], stood: Mapping[str, Signature]) -> dict[str, Claim]:
+        """Those of these claims that may have been written since they were looked at."""
+        elsewhere = self.waiting_elsewhere
+        return {
+            path: claim
+            for path, claim in claims.items()
+            if path not in elsewhere and (not claim.looked or claim.signature != stood[path])
+        }
 
     @property
     def waiting_elsewhere(self) -> set[str]:
@@ -89,3 +141,32 @@ def signatures(top: Path, paths: Sequence[str]) -> dict[str, Signature]:
             status = on_disk(top, os.fsencode(path)).lstat()
             found[path] = (status.st_mtime_ns, status.st_ctime_ns, status.st_size, status.st_ino)
     return found
+
+
+async def base_of(registry: WorktreeRegistry, worktree: TrackedWorktree, heads: Sequence[str]) -> str | None:
+    """The newest commit of the main branch that these have, a merge under way included. Raises GitError."""
+    target = await registry.target()
+    if target is None or not heads:
+        return None
+    git = worktree.checkout.git
+    bases = [await git.maybe("merge-base", target.commit, head) for head in heads]
+    newest = bases[0]
+    for base in bases[1:]:
+        if base and newest and base != newest and await is_ancestor(git, newest, base):
+            newest = base
+    return newest
+
+
+async def keep(registry: WorktreeRegistry, turn: RunningTurn, tree: str) -> None:
+    """Keep a tree, under one ref for all of the turn. Raises GitError."""
+    main = registry.main
+    assert main is not None
+    kept = await KeptSnapshots(registry.scratch, main).keep(
+        tree,
+        [turn.kept] if turn.kept else turn.commits,
+        lane=turn.plan.lane.key,
+        reason="a turn is at work",
+        at=time.time(),
+        series=f"turn-{turn.plan.event_id[:16]}",
+    )
+    turn.kept = kept.commit

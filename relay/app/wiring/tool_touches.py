@@ -8,6 +8,8 @@ Invariants:
   end of the turn adds the rest;
 - what the turn takes in of the main branch or of another agent's (a merge, a rebase, a cherry-pick) is read, not
   written, by this agent;
+- what changes while a shell runs, or after it, and no other tool named, is of the last command that the turn's shell
+  was given. It is looked at as soon as the worktree's watcher tells of it;
 - turns that run in one checkout at the same time have one tree. What a tool or a hook of one alone named is of its
   agent; what else came to stand there while there were several cannot be told, and is of nobody known;
 - a storm of claims costs one look a second and one transaction. What cannot be looked at is left to the turn's end.
@@ -17,8 +19,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-import time
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Collection, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import replace
 
@@ -28,11 +29,10 @@ from relay.airspace.worktrees.lifecycle import is_ancestor
 from relay.airspace.worktrees.registry import WorktreeRegistry
 from relay.airspace.worktrees.tracked_worktree import TrackedWorktree, WorktreeGone
 from relay.app.wiring.main_commits import commits_between, merged_side, tree_with_part
-from relay.app.wiring.running_turns import Claim, RunningTurn, WorkedCheckout, signatures
+from relay.app.wiring.running_turns import Claim, RunningTurn, WorkedCheckout, base_of, keep, signatures
 from relay.faces.rewinds import MainBranchLog
 from relay.git.checkout import head_of
 from relay.git.diff import changed_files, touches_of
-from relay.git.kept_snapshots import KeptSnapshots
 from relay.git.merge_state import merge_heads
 from relay.git.run import Git, GitError, name_of
 from relay.log.events import Lane
@@ -50,8 +50,8 @@ log = structlog.get_logger(__name__)
 UNKNOWN_LANE = Lane(ledger.ROOM, "unknown")
 #: Seconds that claims are gathered before a look, and between two looks; so many are looked at earlier.
 GATHER_S, MOST_GATHERED = 1.0, 200
-#: Paths of one turn that wait until they change; of more, the oldest are left to the end of the turn.
-MOST_WAITING = 2000
+#: Seconds that changes are gathered before a look: with the watcher's own, well under a second after a tool.
+WRITTEN_S = 0.2
 
 
 class ToolTouches:
@@ -64,6 +64,8 @@ class ToolTouches:
         #: What keeps a look from being recorded. The end of the turn has what it would have.
         self._troubles = (GitError, OSError, WorktreeGone, StoreError, store.transient, store.errors)
         self._named, self._many = asyncio.Event(), asyncio.Event()
+        #: A look that is due for what the watcher told.
+        self._due: asyncio.TimerHandle | None = None
 
     # -- the turn
 
@@ -110,7 +112,7 @@ class ToolTouches:
             return
         head = await head_of(worktree.checkout.git)
         heads = (*([head.commit] if head.commit else []), *await merge_heads(worktree.checkout))
-        base = await self._base(worktree, heads)
+        base = await base_of(self._registry, worktree, heads)
         checkout.tree = known.tree
         turn = RunningTurn(plan, worktree, checkout, known.tree, place.commits, head.branch, heads, base)
         turn.beside |= beside
@@ -123,22 +125,35 @@ class ToolTouches:
         turn = self._turns.get(agent)
         if turn is None:
             return
-        for place in places:
-            if place.writes is False:
-                turn.reads[place.path] = None
-            elif source is Source.TOOL or place.path not in turn.claims:
-                turn.claims.pop(place.path, None)
-                turn.claims[place.path] = Claim(source)
-        for waiting in (turn.claims, turn.reads):
-            for path in list(waiting)[: max(0, len(waiting) - MOST_WAITING)]:
-                del waiting[path]
+        turn.named(places, source)
         self._named.set()
         if len(turn.claims) + len(turn.reads) >= MOST_GATHERED:
             self._many.set()
 
     def claimed(self, agent: str, place: Location) -> None:
         """A hook asked whether the agent may edit this place, and it may (`relay.coordination.writes.lock_guard`)."""
-        self.named(agent, [place], Source.HOOK)
+        if not place.command:
+            self.named(agent, [place], Source.HOOK)
+
+    def ran(self, agent: str, command: str) -> None:
+        """The agent's shell runs this; of its writes the watcher tells."""
+        turn = self._turns.get(agent)
+        if turn is not None:
+            turn.ran(command)
+
+    def changed(self, name: str, paths: Collection[str] | None) -> None:
+        """These paths of the worktree `name` changed; None: any may have."""
+        turn = self._turns.get(name)
+        if turn is None or not turn.command:
+            return
+        turn.saw(paths)
+        self._named.set()
+        if self._due is None:
+            self._due = asyncio.get_running_loop().call_later(WRITTEN_S, self._look_now)
+
+    def _look_now(self) -> None:
+        self._due = None
+        self._many.set()
 
     async def finish(self, plan: Plan, changes: Changes | None) -> Changes | None:
         """The changes of a turn that has ended, without what was recorded while it ran. Never raises for git or the
@@ -188,9 +203,7 @@ class ToolTouches:
         turn = running[0]
         try:
             async with turn.worktree.lock:
-                stands = (await turn.worktree.take_snapshot(everything=True)).tree
-                after = await self._counted(turn.worktree, turn.tree, stands)
-                await self._record(turn, await self._touches(turn.tree, after), Source.TREE, after)
+                await self._look_at_all(turn, Source.TREE)
         except self._troubles as error:
             log.warning("edits of turns in one checkout not told apart", agent=turn.agent, reason=str(error))
             return False
@@ -220,22 +233,23 @@ class ToolTouches:
         the turn has the rest."""
         claims, turn.claims = turn.claims, {}
         reads, turn.reads = turn.reads, {}
-        if not claims and not reads and not last:
+        seen = turn.take_written()
+        if not claims and not reads and not last and seen is not None and not seen:
             return
         try:
             top = turn.worktree.checkout.top
             stood = await asyncio.to_thread(signatures, top, list(claims))
-            elsewhere = turn.waiting_elsewhere
-            due = {
-                path: claim
-                for path, claim in claims.items()
-                if path not in elsewhere and (not claim.looked or claim.signature != stood[path])
-            }
+            due = turn.due(claims, stood)
+            for path in seen or ():
+                if turn.command and path not in claims:
+                    due[path] = Claim(Source.TOOL, command=turn.command)
             written = set[str]()
-            if due or reads or last:
+            if due or reads or last or seen is None:
                 # Nobody empties the scratch meanwhile.
                 async with turn.worktree.lock:
                     written = await self._look_at(turn, due, reads)
+                    if seen is None:
+                        await self._look_at_all(turn, Source.TOOL, turn.command)
             for path, claim in claims.items():
                 if name_of(os.fsencode(path)) not in written:
                     turn.claims.setdefault(path, replace(claim, looked=True, signature=stood[path]))
@@ -249,15 +263,24 @@ class ToolTouches:
         await self._take_in(turn)
         await self._record_reads(turn, list(reads))
         written = set[str]()
-        for source in (Source.TOOL, Source.HOOK):
-            paths = [os.fsencode(path) for path, claim in claims.items() if claim.source is source]
-            if not paths:
-                continue
+        by_kind: dict[tuple[str, Source], list[bytes]] = {}
+        for path, claim in claims.items():
+            by_kind.setdefault((claim.command, claim.source), []).append(os.fsencode(path))
+        # What tools named, what hooks did, what commands wrote.
+        for (command, source), paths in sorted(
+            by_kind.items(), key=lambda kind: (kind[0][0], kind[0][1] != Source.TOOL)
+        ):
             tree = await turn.worktree.snapshotter.with_paths(turn.tree, paths)
             touches = await self._touches(turn.tree, tree)
-            await self._record(turn, touches, source, tree)
+            await self._record(turn, touches, source, tree, command=command)
             written |= {touch.path for touch in touches}
         return written
+
+    async def _look_at_all(self, turn: RunningTurn, source: Source, command: str = "") -> None:
+        """Record all that is different in the turn's worktree."""
+        stands = (await turn.worktree.take_snapshot(everything=True)).tree
+        after = await self._counted(turn.worktree, turn.tree, stands)
+        await self._record(turn, await self._touches(turn.tree, after), source, after, command=command)
 
     async def _record_reads(self, turn: RunningTurn, paths: Sequence[str]) -> None:
         """What is in no tree is not recorded: it is ignored, outside, or the turn's own and not told of yet."""
@@ -284,12 +307,13 @@ class ToolTouches:
         source: Source,
         tree: str,
         read: Mapping[str, str | None] | None = None,
+        command: str = "",
     ) -> None:
         """Record what leads from the turn's tree to this one: what it read of the main branch, and what it wrote.
         What only the tree shows is of nobody known where turns of others ran in the checkout."""
         if not touches and not read:
             return
-        await self._keep(turn, tree)
+        await keep(self._registry, turn, tree)
         plan, checkout = turn.plan, turn.checkout
         among = sorted(checkout.among) if source is Source.TREE and len(checkout.among) > 1 else []
         turns = [each.plan.event_id for each in checkout.turns.values() if each is not None]
@@ -317,24 +341,11 @@ class ToolTouches:
                 role=None if among else plan.role,
                 branch=turn.branch,
                 among=among,
+                command=command,
             )
 
         await self._store.write(work)
         checkout.tree = tree
-
-    async def _keep(self, turn: RunningTurn, tree: str) -> None:
-        """Keep the tree, under one ref for all of the turn."""
-        main = self._registry.main
-        assert main is not None
-        kept = await KeptSnapshots(self._registry.scratch, main).keep(
-            tree,
-            [turn.kept] if turn.kept else turn.commits,
-            lane=turn.plan.lane.key,
-            reason="a turn is at work",
-            at=time.time(),
-            series=f"turn-{turn.plan.event_id[:16]}",
-        )
-        turn.kept = kept.commit
 
     # -- what others wrote
 
@@ -346,7 +357,7 @@ class ToolTouches:
         if heads == turn.heads:
             return
         stood, turn.branch = turn.heads[0] if turn.heads else None, head.branch
-        base = await self._base(turn.worktree, heads)
+        base = await base_of(self._registry, turn.worktree, heads)
         if base != turn.base:
             await self._main.catch_up()
         joined = dict[str, str | None]()
@@ -423,19 +434,6 @@ class ToolTouches:
         own = [touch for touch in touches if brought.get(touch.path, "") != touch.after]
         await self._record(turn, own, Source.TREE, tree, brought)
         turn.base = base
-
-    async def _base(self, worktree: TrackedWorktree, heads: Sequence[str]) -> str | None:
-        """The newest commit of the main branch that these have, a merge under way included."""
-        target = await self._registry.target()
-        if target is None or not heads:
-            return None
-        git = worktree.checkout.git
-        bases = [await git.maybe("merge-base", target.commit, head) for head in heads]
-        newest = bases[0]
-        for base in bases[1:]:
-            if base and newest and base != newest and await is_ancestor(git, newest, base):
-                newest = base
-        return newest
 
     @property
     def _git(self) -> Git:

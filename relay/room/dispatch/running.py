@@ -51,6 +51,9 @@ class TurnHooks:
     def locations_named(self, agent: str, locations: Sequence[Location]) -> None:
         """A tool of the turn named these places. Paths are relative to the top of the checkout, none is outside."""
 
+    def command_run(self, agent: str, command: str) -> None:
+        """A shell of the turn runs this, as far as the agent's stream has it in one line."""
+
     def turn_ended(self, agent: str, result: str, seconds: float) -> None:
         """`result`: done, interrupted, or the class of the failure."""
 

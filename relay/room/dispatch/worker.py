@@ -301,6 +301,8 @@ class WorkerPool:
                         self._hooks.locations_named(plan.agent, locations)
                 if not name:
                     return
+                if part.command:
+                    self._hooks.command_run(plan.agent, part.command)
                 line = whole_text(f"{name}: {summary}" if summary else name)
                 output.tools.append(line)
                 if part.helper in output.helpers:

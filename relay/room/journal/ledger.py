@@ -234,6 +234,7 @@ async def say(
     meta: Mapping[str, Any] | None = None,
     job: int | None = None,
     id: str = "",
+    to: tuple[str, ...] = (),
 ) -> tuple[Message, Event]:
     """The room says something itself, in reply to the message `about` or as a notice of its own. `now`: None = by the
     store's clock, which is one for all members of a fleet."""
@@ -254,6 +255,7 @@ async def say(
             lane=lane,
             parents=causes,
             in_reply_to=about,
+            to=to,
             job=job,
             meta=meta or {},
         ),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import suppress
 from dataclasses import dataclass
@@ -14,20 +15,24 @@ from typing import Any
 import pytest
 
 from relay.airspace.advisories import intents
-from relay.airspace.advisories.intents import Source
+from relay.airspace.advisories.intents import Source as IntentSource
 from relay.app.daemon.coordination import CoordinationTasks, take_in
 from relay.app.daemon.notices import lines
 from relay.app.guard.lookup import KEPT, Room, keep
 from relay.config import loading
 from relay.config.settings import LiveSettings
 from relay.coordination.locks.service import Locks
-from relay.coordination.sessions import ENDED
+from relay.coordination.sessions import ENDED, lane_of
+from relay.coordination.writes.fencing import LockCheck
 from relay.coordination.writes.lock_guard import OVERRIDDEN, REFUSED, Answer, caller_of
 from relay.faces.services import services_of
-from relay.log import follow
+from relay.log import events, follow
+from relay.log.events import NewEvent
 from relay.model import LOCKED, Caller, LockRefusal
 from relay.model.actions import DeclareIntent
-from relay.store.ports import Store
+from relay.model.touches import Kind, Source, Touch
+from relay.store.ports import Store, Tx
+from relay.timeline.file_changes import record_changes
 from tests import engines
 from tests.coordination.desk import over
 from tests.engines import SCHEMAS, Clock, all_events
@@ -68,7 +73,12 @@ async def desk(tmp_path: Path) -> AsyncIterator[Desk]:
     services = services_of(store, settings, fold=False)
     turns: Any = SimpleNamespace(by_agent=running)
     yield Desk(
-        store, CoordinationTasks(store, settings, services, turns), services.locks, clock, tmp_path, running
+        store,
+        CoordinationTasks(store, settings, services, turns, LockCheck()),
+        services.locks,
+        clock,
+        tmp_path,
+        running,
     )
     await store.close()
 
@@ -124,6 +134,50 @@ async def test_a_session_of_a_turn_that_runs_lives_on(desk: Desk) -> None:
     assert [one["session"]["agent_id"] for one in await desk.outputs(ENDED)] == ["CODEX"]
 
 
+async def test_who_wrote_what_another_holds_and_its_holder_are_told_once(desk: Desk) -> None:
+    desk.clock.now = time.time()  # events have the time of day
+    codex = Caller("CODEX", "s2")
+    assert (await desk.locks.acquire(codex, ["a.py", "src"], reason="a move"))["success"]
+
+    async def wrote(turn: str, *paths: str, command: str = "", role: str | None = "agent") -> None:
+        touches = [Touch(path, None, "1" * 40, Kind.WRITE) for path in paths]
+
+        async def work(tx: Tx) -> None:
+            await record_changes(
+                tx, lane_of(CLAUDE), touches, source=Source.TOOL, before=None, after="2" * 40,
+                worktree="CLAUDE", parents=[turn], role=role, command=command,
+            )  # fmt: skip
+
+        await desk.store.write(work)
+
+    turns = []
+    for _ in range(2):
+        started = NewEvent("turn.started", lane_of(CLAUDE))
+        turns.append((await desk.store.write(lambda tx, new=started: events.append(tx, new))).id)
+    await wrote(turns[0], "a.py", "free.py", "src/b.py", command="python3 fix.py")
+    await wrote(turns[0], "a.py", "src/c.py", command="python3 fix.py")
+    await wrote(turns[0], "free.py", "mine.py")
+    await wrote(turns[1], "a.py")
+    await wrote(turns[1], "src/d.py", role=None)
+    await desk.follow()
+    told = await all_messages(desk.store)
+    assert [message.meta["paths"] for message in told] == [["a.py", "src/b.py"], ["src/c.py"], ["a.py"]]
+    assert {message.to for message in told} == {("CLAUDE", "CODEX")}
+    assert all(message.meta["urgent"] and "notice" not in message.meta for message in told)
+    assert told[0].body.startswith(
+        "@CLAUDE wrote `a.py`, `src/b.py` by a command of its shell (`python3 fix.py`), and nobody was asked: "
+        "@CODEX holds them until "
+    )
+    assert "for: a move." in told[0].body and "git's hook refuses" in told[0].body
+    # A follower that was away takes up what is old: its holder may have taken the lock since.
+    await desk.locks.release(codex, "a.py")
+    desk.clock.now = time.time() + 3600.0
+    assert (await desk.locks.acquire(Caller("CODEX", "s3"), ["a.py"]))["success"]
+    await wrote(turns[1], "a.py")
+    await desk.follow()
+    assert len(await all_messages(desk.store)) == 3
+
+
 async def test_what_a_session_meant_to_touch_ends_with_it(desk: Desk) -> None:
     now = desk.clock()
     for session, path in (("s1", "a.py"), ("s2", "b.py")):
@@ -132,7 +186,7 @@ async def test_what_a_session_meant_to_touch_ends_with_it(desk: Desk) -> None:
             lambda tx, session=session, path=path: intents.declare(  # type: ignore[misc]
                 tx,
                 DeclareIntent("CLAUDE", (path,)),
-                source=Source.AGENT,
+                source=IntentSource.AGENT,
                 by="CLAUDE",
                 now=now,
                 session=session,

@@ -87,6 +87,35 @@ async def test_a_hook_is_a_source_of_its_own(desk: RecordedRoom) -> None:
     assert is_chain(found)
 
 
+async def test_what_a_shell_writes_is_of_its_command(desk: RecordedRoom) -> None:
+    """The watcher tells what changed; the guard, or the agent's stream, what the shell was given."""
+    plan = await desk.begin("AVA")
+    at, tools = desk.at("AVA"), desk.timeline.tools
+    tools.changed("AVA", {"b.py"})  # no shell was given anything
+    desk.named(plan, "a.py")
+    (at / "a.py").write_text("by its tool\n")
+    tools.ran("AVA", "sed -i s/b/B/ b.py\npython3 make.py")
+    tools.ran("AVA", "sed -i s/b/B/ b.py pyth\u2026")
+    tools.claimed("AVA", Location("b.py", None, True, command="sed -i s/b/B/ b.py"))
+    for name in ("b.py", "new.py", "x.log"):
+        (at / name).write_text("by its shell\n")
+    tools.changed("AVA", {"a.py", "b.py", "new.py", "x.log", "gone.py"})
+    await desk.look(plan)
+    (at / "b.py").unlink()
+    tools.ran("AVA", "rm b.py")
+    tools.changed("AVA", None)
+    await desk.look(plan)
+    assert await desk.end(plan) is not None
+    found = await desk.changed()
+    assert [(event.outputs["source"], event.outputs.get("command"), touched(event)) for event in found] == [
+        ("tool", None, [("a.py", "write")]),
+        ("tool", "sed -i s/b/B/ b.py\npython3 make.py", [("b.py", "write"), ("new.py", "write")]),
+        ("tool", "rm b.py", [("b.py", "delete")]),
+    ]
+    assert is_chain(found)
+    assert all(event.parents == (plan.event_id,) and event.lane == "AVA" for event in found)
+
+
 async def test_what_a_shell_undid_is_undone_in_the_log(desk: RecordedRoom) -> None:
     plan = await desk.begin("AVA")
     desk.named(plan, "a.py")
