@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import os
 import time
+from collections import deque
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -24,6 +25,8 @@ from relay.room.dispatch.turns import Plan
 
 #: Paths of one turn that wait until they change; of more, the oldest are left to the end of the turn.
 MOST_WAITING = 2000
+#: Commands of one shell that may be at work at once; what an earlier one did not write, it does not write any more.
+MOST_AT_ONCE = 4
 #: When a file was changed last and what it is, as far as a look at its folder tells; None: it is not there.
 Signature = tuple[int, int, int, int] | None
 
@@ -55,9 +58,9 @@ class WorkedCheckout:
 class RunningTurn:
     """`began`: the tree that its checkout had. `heads`: what the worktree stands on, with what a merge under way
     brings; `base`: the newest commit of the main branch among what it has. `command`: what its shell was told to run
-    last; `written`: what changed in its worktree since the last look, None = it may be anything. `kept`: the last
-    kept snapshot. `beside`: agents whose turns ran in the same checkout meanwhile. `has_ignored`: the tree has files
-    that git ignores now."""
+    last; `recent`: with those before it; `by_command`: what they surely write. `written`: what changed in its worktree
+    since the last look, None = it may be anything. `kept`: the last kept snapshot. `beside`: agents whose turns ran in
+    the same checkout meanwhile. `has_ignored`: the tree has files that git ignores now."""
 
     plan: Plan
     worktree: TrackedWorktree
@@ -72,6 +75,8 @@ class RunningTurn:
     #: What was read in this turn: paths with their blobs.
     known_reads: set[tuple[str, str]] = field(default_factory=set)
     command: str = ""
+    recent: deque[str] = field(default_factory=lambda: deque(maxlen=MOST_AT_ONCE))
+    by_command: dict[str, str] = field(default_factory=dict)
     written: set[str] | None = field(default_factory=set)
     kept: str | None = None
     beside: set[str] = field(default_factory=set)
@@ -100,9 +105,23 @@ class RunningTurn:
 
     def ran(self, command: str) -> None:
         """Its shell was given this; the program's stream tells the beginning of it, in one line."""
+        # Of several commands at once, the guard has foretold which writes what.
         known, said = (" ".join(text.split()) for text in (self.command, command.removesuffix("\u2026")))
         if not self.command or not known.startswith(said):
             self.command = command
+            self.recent.append(command)
+
+    def foretold(self, path: str, command: str) -> None:
+        """The words of this command surely say that it writes this path."""
+        self.by_command.pop(path, None)
+        self.by_command[path] = command
+        if len(self.by_command) > MOST_WAITING:
+            del self.by_command[next(iter(self.by_command))]
+
+    def command_of(self, path: str) -> str:
+        """By which command a path came to be changed that no other tool named; empty = no shell was used."""
+        known = self.by_command.pop(path, "")
+        return known if known in self.recent else self.command
 
     def saw(self, paths: Collection[str] | None) -> None:
         """These changed in its worktree; None: anything may have."""

@@ -132,7 +132,10 @@ class ToolTouches:
 
     def claimed(self, agent: str, place: Location) -> None:
         """A hook asked whether the agent may edit this place, and it may (`relay.coordination.writes.lock_guard`)."""
-        if not place.command:
+        turn = self._turns.get(agent)
+        if turn is not None and place.command:
+            turn.foretold(place.path, place.command)
+        else:
             self.named(agent, [place], Source.HOOK)
 
     def ran(self, agent: str, command: str) -> None:
@@ -241,8 +244,8 @@ class ToolTouches:
             stood = await asyncio.to_thread(signatures, top, list(claims))
             due = turn.due(claims, stood)
             for path in seen or ():
-                if turn.command and path not in claims:
-                    due[path] = Claim(Source.TOOL, command=turn.command)
+                if path not in claims and (command := turn.command_of(path)):
+                    due[path] = Claim(Source.TOOL, command=command)
             written = set[str]()
             if due or reads or last or seen is None:
                 # Nobody empties the scratch meanwhile.
