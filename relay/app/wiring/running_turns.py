@@ -58,9 +58,9 @@ class WorkedCheckout:
 class RunningTurn:
     """`began`: the tree that its checkout had. `heads`: what the worktree stands on, with what a merge under way
     brings; `base`: the newest commit of the main branch among what it has. `command`: what its shell was told to run
-    last; `recent`: with those before it; `by_command`: what they surely write. `written`: what changed in its worktree
-    since the last look, None = it may be anything. `kept`: the last kept snapshot. `beside`: agents whose turns ran in
-    the same checkout meanwhile. `has_ignored`: the tree has files that git ignores now."""
+    last; `recent`: with those before it; `by_command`: what they surely write. `written`: what changed in its
+    worktree since the last look, None = it may be anything. `kept`: the last kept snapshot. `beside`: agents whose
+    turns ran in the same checkout meanwhile. `has_ignored`: the tree has files that git ignores now."""
 
     plan: Plan
     worktree: TrackedWorktree

@@ -119,7 +119,11 @@ def dd(call: Call) -> Found:
 
 
 def rm(call: Call) -> Found:
-    return named(call, call.split()[1], below=call.name != "rm" or call.has("-r", "-R", "--recursive"))
+    if call.name != "rm" or call.has("-r", "-R", "--recursive"):
+        return named(call, call.split()[1], below=True)
+    targets, unknown = named(call, call.split()[1])
+    folder = [os.path.isdir(os.path.join(call.cwd or "/", each.path)) for each in targets]
+    return [each for each, kept in zip(targets, folder, strict=True) if not kept], unknown
 
 
 def chmod(call: Call) -> Found:
