@@ -1,4 +1,5 @@
-"""How long an edit waits for the guard: the hook's whole process against a real daemon, and its parts.
+"""How long an edit, or a command of a shell, waits for the guard: the hook's whole process against a real daemon, and
+the question alone, as a resident hook asks it.
 
 `python -m scripts.bench.guard`. The target, 150 ms for the whole hook, is what nobody notices beside the seconds
 that a model takes for an edit. The floor is a Python that starts and does nothing, by turns with each hook.
@@ -6,21 +7,30 @@ that a model takes for an edit. The floor is a Python that starts and does nothi
 
 from __future__ import annotations
 
+import http.client
 import json
 import os
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from collections.abc import Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from pathlib import Path
 
 from relay.app.guard import hook
 from scripts.bench.figures import Figure, at_most, beside, run, spread, turns
-from scripts.bench.room_daemon import ROOT, running
+from scripts.bench.room_daemon import ROOT, Daemon, running
 
 SCRIPT = str(Path(hook.__file__).absolute())
 BARE = [sys.executable, "-c", "pass"]
+#: The hook's own start: isolated, without a look for packages.
+ISOLATED = [sys.executable, "-I", "-S", "-c", "pass"]
+#: Agents that ask at once, each by a connection of its own that stays.
+AT_ONCE = 10
+COMMAND = "cd src && sed -i 's/x/y/' a.py && cat a.py | grep -c y > ../found.txt; python3 -m pytest -q"
 #: What a hook may be of a bare start.
 TIMES = at_most(ratio=2.5)
 
@@ -34,7 +44,10 @@ def measure(folder: Path, quick: bool) -> Iterable[Figure]:
     script = [sys.executable, "-I", "-S", SCRIPT, *arguments]
     of_git = [sys.executable, "-I", SCRIPT, "pre-commit", "--config", str(room / "config.json")]
     repo = made(folder / "repo")
-    with running(room, {"agents": agents, "dispatcher": {"enabled": False}}):
+    command = json.dumps({"tool_name": "Bash", "tool_input": {"command": COMMAND}, "cwd": str(room)})
+    with running(room, {"agents": agents, "dispatcher": {"enabled": False}}) as daemon:
+        yield from resident(daemon, room, 5 if quick else 100)
+        yield from of_command(script, command, repo, count)
         hooks = {
             "guard hook, as the presets call it": script,
             "git's hook for a commit, by a running room": of_git,
@@ -46,6 +59,49 @@ def measure(folder: Path, quick: bool) -> Iterable[Figure]:
         "git's hook for a commit, by a room that is down": of_git,
     }
     yield from of_hooks(hooks, edit, repo, count // 3, {})
+
+
+def resident(daemon: Daemon, room: Path, rounds: int) -> Iterable[Figure]:
+    """The question over HTTP that stays open: `AT_ONCE` agents ask at the same moment, again and again."""
+    questions = {
+        "a command": {"agent": "BOT", "command": COMMAND, "cwd": str(room), "tool": "Bash"},
+        "an edit": {"agent": "BOT", "path": str(room / "a.py"), "lines": [1, 2], "tool": "Edit"},
+    }
+    daemon.wait_until_still()
+    for what, question in questions.items():
+        together = threading.Barrier(AT_ONCE)
+        with ThreadPoolExecutor(AT_ONCE) as pool:
+            took = list(pool.map(lambda _: asked(daemon, question, rounds, together), range(AT_ONCE)))  # noqa: B023
+        name = f"guard question about {what}, resident, {AT_ONCE} agents at once"
+        yield spread(name, [each for one in took for each in one], limits=at_most(p95=15))
+
+
+def asked(
+    daemon: Daemon, question: Mapping[str, object], rounds: int, together: threading.Barrier
+) -> list[float]:
+    """The seconds of each answer by one connection; `together`: all agents ask at once. The first is not counted."""
+    took = []
+    body, head = json.dumps(question), {"X-API-Key": daemon.token, "Content-Type": "application/json"}
+    with closing(http.client.HTTPConnection("127.0.0.1", daemon.port, timeout=30)) as wire:
+        for _ in range(rounds + 1):
+            together.wait()
+            began = time.perf_counter()
+            wire.request("POST", "/api/guard", body, head)
+            answer = wire.getresponse()
+            told = json.loads(answer.read())
+            took.append(time.perf_counter() - began)
+            if answer.status != 200 or told["decision"] != "allow":
+                raise RuntimeError(f"the guard said {told}")
+    return took[1:]
+
+
+def of_command(script: Sequence[str], command: str, repo: Path, count: int) -> Iterable[Figure]:
+    """The hook's process with a command, by turns with the Python that it is started with."""
+    took: dict[str, list[float]] = {"python -I -S -c pass": [], "hook": []}
+    for name in turns(took, count):
+        took[name].append(ran(script if name == "hook" else ISOLATED, command, repo)[0])
+    floor = spread("python -I -S -c pass", took["python -I -S -c pass"])
+    yield beside(spread("guard hook about a command, by its process", took["hook"]), floor, TIMES)
 
 
 def made(repo: Path) -> Path:

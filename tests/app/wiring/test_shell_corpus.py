@@ -27,7 +27,7 @@ KNOWN = 0.99
 @pytest.fixture
 async def desk(made: Path, tmp_path: Path) -> AsyncIterator[RecordedRoom]:
     """A checkout of the corpus with AVA's worktree, which is really watched."""
-    subprocess.run(["git", "clone", "-q", str(made), str(tmp_path / "repo")], check=True)
+    git(made, "clone", "-q", str(made), str(tmp_path / "repo"))
     git(tmp_path / "repo", "branch", "-q", "other", "origin/other")
     store = await engines.open_store(tmp_path, SCHEMAS)
     desk = RecordedRoom(store, await room(tmp_path / "repo", "AVA"))
