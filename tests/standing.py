@@ -40,6 +40,11 @@ class Standing:
 
     troubles = (OSError,)
 
+    async def decide_all(
+        self, agent: str, locations: Sequence[Location], session: str | None = None
+    ) -> list[GuardDecision]:
+        return [await self.decide(agent, location, session) for location in locations]
+
     async def standing(self, caller: Caller, paths: Sequence[str]) -> list[LockRefusal]:
         return [self.locks[path] for path in paths if path in self.locks]
 

@@ -21,9 +21,9 @@ output. An edit that may go on gets no decision, so that the program's own rules
 
 from __future__ import annotations
 
+import _socket
 import json
 import os
-import socket
 import sys
 import time
 
@@ -375,7 +375,8 @@ def post(
         f"Content-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n"
     )
     reply = b""
-    with socket.create_connection((host, port), timeout=left(give_up)) as wire:
+    wire = connected(host, port, give_up)
+    try:
         wire.sendall(head.encode() + body)
         while True:
             wire.settimeout(left(give_up))
@@ -383,6 +384,8 @@ def post(
             if not piece:
                 break
             reply += piece
+    finally:
+        wire.close()
     status, _, rest = reply.partition(b"\r\n")
     text = rest.partition(b"\r\n\r\n")[2]
     if b" 200 " not in status + b" ":
@@ -394,6 +397,23 @@ def post(
     if not isinstance(answer, dict):
         raise CannotAsk("the room's answer is not a JSON object")
     return answer
+
+
+def connected(host: str, port: int, give_up: float) -> _socket.socket:
+    """A connection to the room. Raises CannotAsk or OSError."""
+    if not host.replace(".", "").isdigit() and ":" not in host:
+        import socket
+
+        return socket.create_connection((host, port), timeout=left(give_up))
+    # The address stands there as numbers, mostly: the module that looks names up takes as long to load as the rest.
+    wire = _socket.socket(_socket.AF_INET6 if ":" in host else _socket.AF_INET, _socket.SOCK_STREAM)
+    try:
+        wire.settimeout(left(give_up))
+        wire.connect((host, port))
+    except BaseException:
+        wire.close()
+        raise
+    return wire
 
 
 def said_no(status: bytes, text: bytes) -> str:

@@ -14,7 +14,7 @@ Invariants:
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 
 from relay.coordination.locks import table
@@ -79,10 +79,19 @@ class LockCheck:
             others.append(longest([lock for lock in locks if target is not None and lock.concerns(target)]))
         return others
 
-    async def owns(self, tx: Tx, caller: Caller, path: str) -> bool:
-        target = file_target(path, self._fold)
-        mine = await _living(tx, caller, await table.of_session(tx, caller))
-        return target is not None and any(lock.mode == "exclusive" and lock.concerns(target) for lock in mine)
+    async def owned(self, tx: Tx, caller: Caller, paths: Iterable[str]) -> set[str]:
+        """Those of these files that the caller holds exclusively."""
+        mine = [
+            lock
+            for lock in await _living(tx, caller, await table.of_session(tx, caller))
+            if lock.mode == "exclusive"
+        ]
+        targets = {path: file_target(path, self._fold) for path in (paths if mine else ())}
+        return {
+            path
+            for path, target in targets.items()
+            if target is not None and any(lock.concerns(target) for lock in mine)
+        }
 
     async def held(self, tx: Tx) -> list[HeldPath]:
         """What holds now and is about files, for the airspace."""

@@ -14,7 +14,7 @@ docs/guard.md has the order of decisions and the interfaces.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol
 
@@ -131,31 +131,53 @@ class LockGuard:
 
     async def decide(self, agent: str, location: Location, session: str | None = None) -> GuardDecision:
         """Another's lock, an own lease that ran out, an own exclusive lock (the edit goes on), an advisory."""
-        decision = await self._decide(agent, location, session)
+        (decision,) = await self.decide_all(agent, [location], session)
+        return decision
+
+    async def decide_all(
+        self, agent: str, locations: Sequence[Location], session: str | None = None
+    ) -> list[GuardDecision]:
+        """As `decide` of each, in their order, with one look at the locks."""
+        caller = caller_of(agent, session)
+        paths = list(dict.fromkeys(location.path for location in locations if location.writes is not False))
+        refused: dict[str, LockRefusal] = {}
+        owned: set[str] = set()
+        note = ""
+        try:
+            if paths:
+                refused, owned = await self._store.read(lambda tx: self._look(tx, caller, paths))
+        except self.troubles as error:
+            note = f"The locks could not be read ({error}), so none was checked."
+        return [
+            await self._decided(caller, location, session, refused, owned, note) for location in locations
+        ]
+
+    async def _decided(
+        self,
+        caller: Caller,
+        location: Location,
+        session: str | None,
+        refused: Mapping[str, LockRefusal],
+        owned: Collection[str],
+        note: str,
+    ) -> GuardDecision:
+        agent, path = caller.agent, location.path
+        if location.writes is not False and path in refused:
+            decision = GuardDecision.of_lock(refused[path])
+        elif location.writes is not False and path in owned:
+            decision = GuardDecision(reason=f"You hold {path} exclusively.")
+        else:
+            decision = await self._then.decide(agent, location, session)
+            if note and location.writes is not False and not decision.refused:
+                decision = replace(decision, reason=note)
         merged = self._merged if decision.refused and location.made else None
-        if merged and await merged.brought(agent, location.path):
-            return GuardDecision(reason=f"{location.path} stands as on the main branch.")
+        if merged and await merged.brought(agent, path):
+            return GuardDecision(reason=f"{path} stands as on the main branch.")
         if decision.lock is not None and self._log is not None:
-            self._log.refused(caller_of(agent, session), [decision.lock])
+            self._log.refused(caller, [decision.lock])
         if self._edits is not None and not decision.refused and location.writes is not False:
             self._edits.claimed(agent, location)
         return decision
-
-    async def _decide(self, agent: str, location: Location, session: str | None) -> GuardDecision:
-        if location.writes is False:
-            return await self._then.decide(agent, location, session)
-        caller = caller_of(agent, session)
-        try:
-            refusals, owns = await self._store.read(lambda tx: self._look(tx, caller, location.path))
-        except self.troubles as error:
-            decision = await self._then.decide(agent, location, session)
-            note = f"The locks could not be read ({error}), so none was checked."
-            return decision if decision.refused else replace(decision, reason=note)
-        if refusals:
-            return GuardDecision.of_lock(refusals[0])
-        if owns:
-            return GuardDecision(reason=f"You hold {location.path} exclusively.")
-        return await self._then.decide(agent, location, session)
 
     async def standing(self, caller: Caller, paths: Sequence[str]) -> list[LockRefusal]:
         """The locks that stand against writing these files, with one look however many they are. Records nothing.
@@ -174,10 +196,17 @@ class LockGuard:
         """May `caller` make this write? As the function `check`."""
         return await check(self._store, self._lock_check, caller, paths, act=act, override=override)
 
-    async def _look(self, tx: Tx, caller: Caller, path: str) -> tuple[list[LockRefusal], bool]:
-        refusals, callers = await _refused(tx, self._lock_check, caller, [path])
-        owns = [await self._lock_check.owns(tx, possible, path) for possible in callers if not refusals]
-        return refusals, any(owns)
+    async def _look(
+        self, tx: Tx, caller: Caller, paths: Sequence[str]
+    ) -> tuple[dict[str, LockRefusal], set[str]]:
+        """What stands against each of these files, and those that the caller holds exclusively."""
+        refusals, callers = await _refused(tx, self._lock_check, caller, paths)
+        refused: dict[str, LockRefusal] = {}
+        for refusal in refusals:
+            refused.setdefault(refusal.path, refusal)
+        free = [path for path in paths if path not in refused]
+        owned = [await self._lock_check.owned(tx, possible, free) for possible in callers if free]
+        return refused, set().union(*owned)
 
 
 def ordered(refusals: Sequence[LockRefusal]) -> list[LockRefusal]:

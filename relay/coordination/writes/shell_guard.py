@@ -64,8 +64,9 @@ async def judge(
                 f"The locks could not be read ({error}), so not all that this command writes was checked."
             ] = None
     locked = [(lock.path, GuardDecision.of_lock(lock)) for lock in standing]
-    for path in foreseen.sure[:MOST_ADVISED]:
-        decision = await guard.decide(agent, Location(path, None, True, command=said), session)
+    first = [Location(path, None, True, command=said) for path in foreseen.sure[:MOST_ADVISED]]
+    decisions = await guard.decide_all(agent, first, session)
+    for path, decision in zip(foreseen.sure, decisions, strict=False):
         if decision.refused:
             refused.append((path, decision))
         elif decision.note:
