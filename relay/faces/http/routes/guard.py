@@ -96,7 +96,7 @@ class GuardRoutes:
         if root is None:
             # An agent without its own checkout shares one, so it is not known which changed lines are whose.
             root, lines = self._checkouts.home(), None
-        checkouts = (root, *self._checkouts.checkouts())
+        checkouts = tuple(dict.fromkeys((root, *self._checkouts.checkouts())))
         places = await asyncio.to_thread(lambda: [_place(checkouts, path) for path in paths])
         text = None
         if change is not None and not many and places[0] is not None:
@@ -130,7 +130,7 @@ class GuardRoutes:
             )
         _own(request, agent)
         root = self._checkouts.root_of(agent) or self._checkouts.home()
-        checkouts = (root, *self._checkouts.checkouts())
+        checkouts = tuple(dict.fromkeys((root, *self._checkouts.checkouts())))
         folder = str(root / (cwd or ""))
         try:
             async with asyncio.timeout(GUARD_S):
