@@ -123,6 +123,16 @@ async def _answer(tx: Tx, plan: Plan, outcome: Outcome, *, now: float, answer_id
         meta["worktree"] = outcome.changes.as_json()
     if plan.given.memories:
         meta["memories"] = [dict(memory) for memory in plan.given.memories]
+    if plan.heard:
+        meta["heard"] = [
+            {
+                "message": message.id,
+                "number": message.number,
+                "speaker": message.speaker,
+                "after": job.heard_after,
+            }
+            for job, message in plan.heard
+        ]
     chips = footer(outcome.text)
     if chips is not None:
         meta["footer"] = chips.as_meta()
