@@ -134,9 +134,9 @@ class Locks:
         else:
             outcome = await self._store.write(acquisition.attempt, actor=caller)
         if isinstance(outcome, Refusal):
-            if outcome.fault is not Fault.MALFORMED:
-                self.was_refused(caller, paths)
             raise outcome
+        if not isinstance(outcome, Granted):
+            self.was_refused(caller, paths)
         return outcome.as_json()
 
     async def acquire_in(
