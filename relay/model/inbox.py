@@ -63,6 +63,9 @@ class Inbox:
     def __init__(self) -> None:
         self.channel: Channel | None = None
         self.opened = asyncio.Event()
+        #: What was there when it was opened has been put.
+        self.filled = asyncio.Event()
+        self.closed = False
         self._put = asyncio.Event()
         self._waiting: deque[SteeringMessage] = deque()
 
@@ -72,13 +75,16 @@ class Inbox:
         return self.channel is not None and self.channel.hears is Hears.BOUNDARY
 
     def open(self, channel: Channel) -> None:
-        self.channel = channel
-        self.opened.set()
+        """Once it is closed it stays so."""
+        if not self.closed:
+            self.channel = channel
+            self.opened.set()
 
     def close(self) -> None:
         """The turn takes nothing in any more; what waits comes with the next one."""
-        self.channel = None
+        self.channel, self.closed = None, True
         self._waiting.clear()
+        self.filled.set()
 
     def put(self, message: SteeringMessage) -> None:
         """Where the agent does not hear, the message is not kept."""

@@ -62,6 +62,10 @@ def told(messages: Sequence[Message]) -> str:
     )
 
 
+def told_by_hook(messages: Sequence[SteeringMessage]) -> str:
+    return "\n\n".join(message.text for message in messages)
+
+
 async def unheard(tx: Tx, agent: str, after: int) -> list[Message] | None:
     """The messages behind the number `after`, the oldest first, at most `MOST`; None while the agent is paused."""
     state = await tx.one(Q.agent, name=agent)
@@ -82,6 +86,7 @@ async def feed(store: Store, turn: RunningTurn, *, only_steers: Callable[[], boo
             if is_urgent(message, agent, only_steers=only_steers()):
                 inbox.put(SteeringMessage(message.id, told([message])))
         if not messages or len(messages) < MOST:
+            inbox.filled.set()
             await turn.news.wait()
 
 

@@ -23,6 +23,7 @@ import structlog
 
 from relay.model import (
     BriefPart,
+    Channel,
     DebriefPart,
     DeliveredPart,
     EndPart,
@@ -32,6 +33,7 @@ from relay.model import (
     Message,
     Part,
     SessionPart,
+    SteeringMessage,
     TextPart,
     ToolPart,
     Turn,
@@ -54,6 +56,10 @@ log = structlog.get_logger(__name__)
 POLL_S, RENEW_S = 2.0, 5.0
 #: On top of an agent's own timeout, in seconds: an agent that ignores it is cut off here.
 GRACE_S = 30.0
+#: How a turn hears that its program's hook asks for.
+HOOK = Channel("hook after a tool", Hears.BOUNDARY, "Its hook asks the room after each tool.")
+#: Seconds that a hook waits for what is there when it asks first.
+FILLED_S = 0.5
 #: Seconds for which what was found in the memory is taken as it is, while a turn waits for its beginning.
 RECOLLECTED_S = 30.0
 
@@ -202,13 +208,30 @@ class WorkerPool:
         member = self._own(name)
         return member is not None and member.policy.inbox is Hears.NEXT
 
-    async def heard(self, agent: str, ids: Collection[str], after: str) -> None:
-        """The running turn of this agent has taken these messages in. It is recorded whole, also when its turn is cut
-        off meanwhile."""
+    async def take(self, agent: str, session: str) -> list[SteeringMessage]:
+        """What a hook of the agent's program tells it now. The first question opens the turn's inbox, where nothing
+        else tells that turn anything."""
         turn = self._turns.by_agent.get(agent)
-        if turn is not None:
+        if turn is None or turn.plan.session != session:
+            return []
+        if turn.inbox.channel is None:
+            turn.inbox.open(HOOK)
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(FILLED_S):
+                    await turn.inbox.filled.wait()
+        return turn.inbox.take() if turn.inbox.channel == HOOK else []
+
+    async def heard(
+        self, agent: str, ids: Collection[str], after: str, *, session: str | None = None
+    ) -> bool:
+        """The running turn of this agent has taken these messages in. It is recorded whole, also when its turn is cut
+        off meanwhile. False: the turn is over. `session`: that of the turn that is meant, None = whichever runs."""
+        turn = self._turns.by_agent.get(agent)
+        if turn is not None and session in (None, turn.plan.session):
             work = steering.hear(self._store, turn, ids, after, stopping=lambda: self._turns.stopping)
             await asyncio.shield(asyncio.create_task(work, name=f"heard-{agent}"))
+            return not turn.over_soon
+        return False
 
     async def _claim(self, policy: Policy, now: float) -> Plan | Idle:
         # A read takes no lock; only work to do takes the write lock.
