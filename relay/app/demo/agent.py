@@ -1,10 +1,10 @@
 """One agent of the demo: a program that reads its prompt, edits files in its worktree, and answers.
 
 It stands in for a coding agent that has a guard before its edits: it declares what it is about to touch
-(`relay airspace intent`), asks `relay guard hook` before each edit, as Claude Code does through its settings, and
-obeys. It answers an advisory as the advisory asks. With `--stubborn` it pays no attention to advisories and tries
-each refused edit again; the hook is asked all the same, since a coding agent's hook is not the model's to leave
-out.
+(`relay airspace intent`), asks `relay guard hook` before each edit and `relay guard told` after each tool, as Claude
+Code does through its settings, and obeys. It answers an advisory as the advisory asks. With `--stubborn` it pays no
+attention to advisories and tries each refused edit again; the hook is asked all the same, since a coding agent's hook
+is not the model's to leave out.
 """
 
 from __future__ import annotations
@@ -17,8 +17,9 @@ import re
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from relay.app.demo.collide_scene import COLLIDE
 from relay.app.demo.rewind_scene import REWIND
@@ -33,6 +34,8 @@ _ASKED = re.compile(r"The message to answer:\n(.*)", re.DOTALL)
 _SETTLE = re.compile(r"Answer with the tool `resolve` \(id (c\d+),")
 #: What the room tells an agent whose handoff has to be tried again.
 NOT_PASSED = "did not pass"
+#: The shortest look, in seconds.
+LOOK_S = 0.5
 #: How often a stubborn agent tries an edit that was refused.
 TRIES = 3
 
@@ -101,9 +104,27 @@ class Work:
                     return f"My edit of {edit.path} was refused: {refused}"
                 return f"My edit of {edit.path} was refused: {refused}\n{self._go_round(job)}"
             self._edit(edit)
+            if self._turns_away(job, "Edit"):
+                return self._on_the_way(job)
+        for _ in range(job.looks):
+            time.sleep(max(self.pace, LOOK_S))
+            if self._turns_away(job, "Bash"):
+                return self._on_the_way(job)
         if job.commit:
             self._commit(job.commit)
         return job.say
+
+    def _on_the_way(self, job: Job) -> str:
+        whole = next((one for one in self.jobs if one.word == job.of), job)
+        return f"I was told in the middle of my turn.\n{self._go_round(whole)}"
+
+    def _turns_away(self, job: Job, tool: str) -> bool:
+        """After a tool: is this agent told to give way? Nobody else's words are read."""
+        asked = {"hook_event_name": "PostToolUse", "tool_name": tool, "cwd": str(self.folder)}
+        told = self._hook("told", asked).get("hookSpecificOutput", {}).get("additionalContext", "")
+        steer = _STEER.search(told) if "[RELAY]" in told else None
+        gives_way = steer is not None and self.me in re.split(r"[, ]+", steer[1])
+        return gives_way and not self.stubborn and bool(job.instead or job.of)
 
     def mend(self, job: Job) -> str:
         """Do what was missing the first time."""
@@ -152,15 +173,20 @@ class Work:
             "tool_name": "Edit" if edit.old else "Write",
             "tool_input": tool if edit.old else {"file_path": str(target), "content": edit.new},
         }
-        words = [sys.executable, "-P", "-m", "relay.cli", "guard", "hook", "--format", "claude"]
-        ran = subprocess.run(words, input=json.dumps(asked), capture_output=True, text=True, check=False)
-        if ran.returncode == 2:
-            return ran.stderr.strip()
-        if ran.returncode != 0 or not ran.stdout.strip():
-            return ""
-        answer = json.loads(ran.stdout).get("hookSpecificOutput", {})
+        answer = self._hook("hook", asked).get("hookSpecificOutput", {})
         denied = answer.get("permissionDecision") == "deny"
         return str(answer.get("permissionDecisionReason", "it was denied")) if denied else ""
+
+    def _hook(self, which: str, asked: Mapping[str, object]) -> dict[str, Any]:
+        """What a hook of relay's says, as JSON."""
+        words = [sys.executable, "-P", "-m", "relay.cli", "guard", which, "--format", "claude"]
+        config = os.environ.get("RELAY_CONFIG")
+        words += ["--config", config] if config else []
+        ran = subprocess.run(
+            words, input=json.dumps(dict(asked)), capture_output=True, text=True, check=False
+        )
+        answer = json.loads(ran.stdout) if ran.returncode == 0 and ran.stdout.strip() else {}
+        return answer if isinstance(answer, dict) else {}
 
     def _edit(self, edit: Edit) -> None:
         path = self.folder / edit.path

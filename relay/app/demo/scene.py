@@ -110,7 +110,9 @@ class Edit:
 @dataclass(frozen=True, slots=True)
 class Job:
     """What an agent does when it is asked for `word`. `instead`: the way round, when it has to steer; `settles`: what
-    it writes when it is asked to settle a conflict of that work."""
+    it writes when it is asked to settle a conflict of that work. `looks`: how often it looks at something after its
+    edits, each a tool after which it hears the room; `of`: the word of the work that its way round is of.
+    """
 
     agent: str
     word: str
@@ -121,6 +123,8 @@ class Job:
     instead: tuple[Edit, ...] = ()
     instead_say: str = ""
     settles: str = ""
+    looks: int = 0
+    of: str = ""
 
 
 JOBS = (
@@ -212,6 +216,15 @@ JOBS = (
         ),
         "find() forgets expired sessions; committed.",
         commit="Forget expired sessions",
+    ),
+    Job(
+        "BEN",
+        "trial",
+        "please try out the counting (trial)",
+        (),
+        "The counting works.",
+        looks=10,
+        of="visits",
     ),
 )
 AGENTS = ("AVA", "BEN", "CLEO")

@@ -77,6 +77,8 @@ class Act:
     intents: dict[str, list[str]] = field(default_factory=dict)
     steered: list[str] = field(default_factory=list)
     refused_writes: int = 0
+    #: Who heard the room in the middle of a turn, and after which tool.
+    heard: dict[str, str] = field(default_factory=dict)
     person_asked: bool = False
     merged: list[str] = field(default_factory=list)
     refused: dict[str, str] = field(default_factory=dict)
@@ -91,6 +93,7 @@ class Act:
         return (
             warned
             and bool(self.steered)
+            and bool(self.heard)
             and bool(self.intents)
             and not self.refused
             and len(self.merged) == len(AGENTS)
@@ -168,14 +171,18 @@ async def _work(stage: Stage, act: Act, narrator: Narrator, *, stubborn: bool) -
     for job in JOBS[:3]:
         await stage.ask(f"@{job.agent} {job.ask}")
     await stage.quiet()
-    approach, collide = JOBS[3], JOBS[4]
+    approach, collide, trial = JOBS[3], JOBS[4], JOBS[5]
     narrator.scene(f"{approach.agent} comes near {collide.agent}: both change src/shop/session.py.")
     await stage.ask(f"@{approach.agent} {approach.ask}")
     await stage.quiet()
     if act.airspace:
         await _until_level(stage, act, "advisory")
         await stage.quiet()
-    narrator.scene(f"{collide.agent} goes on, into the lines that {approach.agent} has changed.")
+    narrator.scene(
+        f"{approach.agent} tries its work out, a long turn. Meanwhile {collide.agent} goes on, into the lines that "
+        f"{approach.agent} has changed."
+    )
+    await stage.ask(f"@{trial.agent} {trial.ask}")
     await stage.ask(f"@{collide.agent} {collide.ask}")
     await stage.quiet()
     if act.airspace:
@@ -213,6 +220,10 @@ async def _outcome(stage: Stage, act: Act) -> None:
     if meeting is not None:
         act.steered = list(meeting["left"])
     page = await stage.get("/api/transcript?limit=500")
+    for entry in page["entries"]:
+        for told in entry["meta"].get("heard", ()):
+            if told["speaker"] == "RELAY":
+                act.heard[entry["speaker"]] = told["after"]
     act.person_asked = any(meeting["people_asked_at"] for meeting in advisories)
     act.refused_writes = sum("was refused:" in entry["body"] for entry in page["entries"])
 
@@ -257,10 +268,26 @@ def verdict(outcome: dict[str, Any]) -> str:
         refused = "".join(f"; {agent}: {reason}" for agent, reason in act["refused"].items())
         steered = f"; {', '.join(act['steered'])} gave way" if act["steered"] else ""
         count = act["refused_writes"]
+        if steered and any(agent in act["heard"] for agent in act["steered"]):
+            steered += " in the middle of its turn, because it was told there"
         writes = f"; {count} edit{'s' * (count != 1)} refused" if count else ""
         lines.append(f"{name}: {merged}{steered}{writes}{refused}")
+    if saved := _saved(outcome["acts"]):
+        lines.append(saved)
     lines.append("That is how it should go." if outcome["ok"] else "That is NOT how it should go.")
     return "\n".join(lines)
+
+
+def _saved(acts: list[dict[str, Any]]) -> str:
+    """What the room saved an agent that does not listen, against the part without it, in one sentence."""
+    within = next((act for act in acts if act["airspace"] and act["refused_writes"]), None)
+    without = next((act for act in acts if not act["airspace"] and act["refused"]), None)
+    if within is None or without is None:
+        return ""
+    count = within["refused_writes"]
+    edits = "an edit before it was made" if count == 1 else f"{count} edits before they were made"
+    lost = ", ".join(without["refused"])
+    return f"The room refused {edits} and asked a person; without it {lost} could not be merged any more."
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:

@@ -224,6 +224,20 @@ ROOM_ROUTES = (
         },
         required=("paths", "act"),
     ),
+    RoomRoute(
+        "POST",
+        "/api/inbox/take",
+        "What the running turn of this session is told now, for a hook of its program.",
+        body={"agent": _TEXT, "session": _TEXT},
+        required=("agent", "session"),
+    ),
+    RoomRoute(
+        "POST",
+        "/api/inbox/heard",
+        "The program has been told these messages, after this tool.",
+        body={"agent": _TEXT, "session": _TEXT, "messages": _TEXTS, "after": _MAYBE},
+        required=("agent", "session", "messages"),
+    ),
     RoomRoute("GET", "/api/locks", "The locks that hold, who waits for them, and the sessions that live."),
     RoomRoute(
         "POST",

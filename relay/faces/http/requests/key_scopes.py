@@ -13,10 +13,11 @@ from relay.faces.operations.registry import OPERATIONS
 from relay.model import ADMIN, Fault, Refusal
 
 _OWN_CHECK = frozenset(endpoint for operation in OPERATIONS.values() for endpoint in operation.endpoints)
-#: Routes that are open to any good key: also the guard, which a key asks for its own agent, and MCP, where each call
-#: is an operation that checks its own scope.
+#: Routes that are open to any good key: also the guard and the inbox of a running turn, which a key asks for its own
+#: agent, and MCP, where each call is an operation that checks its own scope.
 _FREE = frozenset(
     {("POST", "/api/sign-out"), ("POST", "/api/guard"), ("POST", "/api/guard/write"), ("POST", "/mcp")}
+    | {("POST", "/api/inbox/take"), ("POST", "/api/inbox/heard")}
     | {("GET", path) for path in ("/openapi.json", "/reference", "/reference.css")}
 )
 #: Routes that write, and their scopes.
