@@ -22,8 +22,8 @@ from pydantic import ValidationError
 
 from relay.agents.acp import helpers
 from relay.agents.acp.calls import WRITING, Call, Calls
-from relay.agents.acp.wire import Outbox
 from relay.agents.process.helpers import Helpers
+from relay.agents.process.wire import Outbox
 from relay.agents.setup.mcp import is_ours
 from relay.agents.setup.spec import AgentSpec, Permissions
 from relay.base.files import inside, reading, write_atomically

@@ -19,8 +19,8 @@ from relay import __version__
 from relay.agents.acp.client import AcpClient
 from relay.agents.acp.verdict import AUTH_REQUIRED, Failed, failed, text_of
 from relay.agents.acp.watch import nothing, watching
-from relay.agents.acp.wire import Outbox, Wire
 from relay.agents.process.failure import Verdict
+from relay.agents.process.wire import Outbox, Wire
 from relay.agents.setup.mcp import acp_servers
 from relay.agents.setup.presets import AcpPreset
 from relay.agents.setup.prompt import compose

@@ -227,7 +227,7 @@ class CodexStream(Stream):
             case "turn.completed":
                 self.error = None
                 self.completed = True
-                return [_codex_usage(event["usage"])]
+                return [codex_usage(event["usage"])]
             case "turn.failed":
                 self.error = StreamError(event["error"]["message"])
             case "error":
@@ -424,7 +424,7 @@ def _claude_usage(usage: JSON) -> UsagePart:
     )
 
 
-def _codex_usage(usage: JSON) -> UsagePart:
+def codex_usage(usage: JSON) -> UsagePart:
     """`input_tokens` is the whole input, with what was read from the cache and what was written into it."""
     read, write = _count(usage, "cached_input_tokens"), _count(usage, "cache_write_input_tokens")
     return UsagePart(
