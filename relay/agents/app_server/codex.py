@@ -7,16 +7,15 @@ has the same tools of the room.
 from __future__ import annotations
 
 import asyncio
-import json
-import os
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import replace
 
 from relay.agents.app_server.turn import CHANNEL, AppServerTurn
 from relay.agents.command.command import CommandAgent, ask
+from relay.agents.process.asked_once import AskedOnce
 from relay.agents.setup import hooks, mcp
-from relay.agents.setup.spec import AgentSpec, Permissions
+from relay.agents.setup.spec import AgentSpec
 from relay.model import (
     Availability,
     Channel,
@@ -29,11 +28,6 @@ from relay.model import (
     Unguarded,
 )
 
-SANDBOXES = {
-    Permissions.READ_ONLY: "read-only",
-    Permissions.EDIT: "workspace-write",
-    Permissions.SKIP_ALL_CHECKS: "danger-full-access",
-}
 #: What of its own command line `codex app-server` takes as `codex exec` does (0.169.0): each with a value.
 TAKEN = frozenset({"-c", "--config", "--enable", "--disable"})
 
@@ -46,8 +40,7 @@ class CodexAgent(CommandAgent):
     ) -> None:
         super().__init__(spec, daemon_env=daemon_env)
         self._guard: Guard = guard or Unguarded()
-        self._asking = asyncio.Lock()
-        self._known: tuple[tuple[str, int, int], Channel] | None = None
+        self._has_server: AskedOnce[bool] = AskedOnce()
 
     async def probe(self) -> Availability:
         seen = await super().probe()
@@ -59,22 +52,18 @@ class CodexAgent(CommandAgent):
         foreign = not_taken(self.spec.args)
         if foreign:
             return _exec(f"`codex app-server` does not take the configured argument {foreign!r}")
-        async with self._asking:
-            try:
-                stat = await asyncio.to_thread(os.stat, path)
-            except OSError as error:
-                return _exec(f"{path} cannot be looked at: {error.strerror}")
-            key = (path, stat.st_mtime_ns, stat.st_size)
-            if self._known is not None and self._known[0] == key:
-                return self._known[1]
-            ended, output = await ask([path, "app-server", "--help"], env=self.env(""), cwd=self.spec.cwd)
-            if ended is None:
-                return _exec("`codex app-server --help` gave no answer")  # it may give one the next time
-            # A program that does not know the word may take it for a prompt, and print its general help.
-            has = ended.code == 0 and "codex app-server" in output
-            channel = CHANNEL if has else _exec("this Codex has no `codex app-server`")
-            self._known = (key, channel)
-            return channel
+        try:
+            has = await self._has_server.answer(path, lambda: self._ask_for_server(path))
+        except OSError as error:
+            return _exec(f"{path} cannot be looked at: {error.strerror}")
+        if has is None:
+            return _exec("`codex app-server --help` gave no answer")
+        return CHANNEL if has else _exec("this Codex has no `codex app-server`")
+
+    async def _ask_for_server(self, path: str) -> bool | None:
+        ended, output = await ask([path, "app-server", "--help"], env=self.env(""), cwd=self.spec.cwd)
+        # A program that does not know the word may take it for a prompt, and print its general help.
+        return None if ended is None else ended.code == 0 and "codex app-server" in output
 
     async def run(self, turn: Turn) -> AsyncGenerator[Part, None]:
         """One turn. A conversation that is gone is started anew, and a LogPart says so."""
@@ -108,10 +97,7 @@ class CodexAgent(CommandAgent):
 
     def server(self, path: str, turn: Turn) -> list[str]:
         """The command line of the server of one turn; `path` is the program's own."""
-        settings = {"sandbox_mode": SANDBOXES[self.permissions(turn)], "approval_policy": "never"}
-        arguments = [
-            word for key, value in settings.items() for word in ("--config", f"{key}={json.dumps(value)}")
-        ]
+        arguments: list[str] = []
         guard = self.guard(turn)
         if guard is not None:
             arguments += hooks.codex_arguments(guard)

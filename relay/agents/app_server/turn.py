@@ -33,6 +33,11 @@ CHANNEL = Channel(
     Hears.BOUNDARY,
     "Codex' app-server takes messages into the turn that runs (`codex app-server`).",
 )
+SANDBOXES = {
+    Permissions.READ_ONLY: "read-only",
+    Permissions.EDIT: "workspace-write",
+    Permissions.SKIP_ALL_CHECKS: "danger-full-access",
+}
 #: Seconds that a turn gets to end when it is interrupted, before its processes are ended.
 INTERRUPT_S = 1.0
 #: Seconds that the last message handed over has for its answer when the turn is over.
@@ -182,11 +187,10 @@ class AppServerTurn:
     async def _open(self) -> None:
         """Go on in the old conversation, or begin one.
 
-        The sandbox is on the command line, and the folder the process's own: with one of them said here, Codex would
-        note in the user's own settings that the folder is trusted. An old conversation goes on in its old folder until
-        its turn names another one.
+        The folder of a new one is the process's own: with a folder said here, Codex would note in the user's own
+        settings that it is trusted. An old one goes on in its old folder until its turn names another.
         """
-        place: dict[str, Any] = {"approvalPolicy": "never"}
+        place: dict[str, Any] = {"sandbox": SANDBOXES[self._permissions], "approvalPolicy": "never"}
         if self._spec.model:
             place["model"] = self._spec.model
         opened: JSON | None = None
