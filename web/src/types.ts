@@ -22,6 +22,14 @@ export interface Footer {
   blockers?: string;
 }
 
+/** A message that an agent heard while it worked, and after which tool. */
+export interface Heard {
+  message: string;
+  number: number | null;
+  speaker: string;
+  after: string;
+}
+
 export interface Meta {
   unverified?: boolean;
   history?: boolean;
@@ -54,6 +62,8 @@ export interface Meta {
   truncated?: boolean;
   /** What its agent was given of the room's memory with the turn. */
   memories?: { id: string; memory_type: string; reference: string }[];
+  /** What its agent was told while it worked. */
+  heard?: Heard[];
   /** What the answer changed in the agent's worktree. */
   worktree?: { branch: string; files: number; insertions: number; deletions: number; beside?: string[] };
   /** The advisory that this entry speaks of: it, or its id. */
@@ -99,6 +109,9 @@ export interface Job {
   answer_id: string | null;
   /** The number of the job that this one was taken together with. */
   folded_into: number | null;
+  /** When its agent heard it in the middle of a turn, and after which tool ("" = none); null = with a turn's prompt. */
+  heard_at?: Time;
+  heard_after?: string | null;
 }
 
 export interface Meter {
@@ -135,6 +148,8 @@ export interface Agent {
   detail: string;
   fix: string;
   version: string;
+  /** How it hears what is said while it works. */
+  channel?: { name: string; hears: "boundary" | "next"; why: string };
   breaker: { state: "closed" | "open" | "half_open"; failures: number; threshold: number; retry_at: Time };
   parked_until: Time;
   running: { job: number; message_id: string; since: Time } | null;

@@ -139,8 +139,9 @@ class AgentTurns:
         return {name: turn.plan.started_at for name, turn in self._turns.by_agent.items()}
 
     def guarded(self, agent: str) -> bool:
-        member = self._roster.members.get(agent)
-        return member is not None and member.guarded
+        """Or told of an advisory within its turn, and so not cut off for it."""
+        member, turn = self._roster.members.get(agent), self._turns.by_agent.get(agent)
+        return (member is not None and member.guarded) or (turn is not None and turn.inbox.hears)
 
 
 class AirspaceParts:

@@ -12,6 +12,7 @@ import hashlib
 import json
 from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
+from contextlib import closing
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -33,8 +34,11 @@ from relay.coordination.writes.lock_guard import (
 from relay.faces.services import Services
 from relay.log import events, follow
 from relay.log.events import Lane, NewEvent
-from relay.model import SESSION_ID, Caller, LockRefusal
+from relay.model import LOCKED, SESSION_ID, Caller, LockRefusal
+from relay.room.dispatch.permissions import code_span
 from relay.room.dispatch.running import RunningTurns
+from relay.room.journal import ledger
+from relay.room.journal.frames import LOCK_EVENTS
 from relay.store.ports import Store, StoreError, Tx, is_away
 
 log = structlog.get_logger(__name__)
@@ -43,6 +47,8 @@ Start = Callable[[str, Callable[[], Awaitable[None]]], None]
 MOST_WAITING = 1000
 #: A session is kept alive this often in the time of its lease, and at least every `BEAT_S` seconds.
 BEATS = 4
+#: What a line of the room says of a lock that came free.
+FREED = "lock.free"
 BEAT_S = 60.0
 #: Bytes of the hooks' file that are taken in at once.
 MOST_KEPT = 1_048_576
@@ -66,16 +72,40 @@ class CoordinationTasks:
         start("coordination-hooks", partial(self._for_ever, self._take_in))
         start("coordination-beats", self._beat_for_ever)
         start("coordination-refusals", self._record_refusals)
+        start("coordination-freed", self._tell_freed)
         for follower in self.followers:
             lead(follower.name, partial(follow.run, self._store, follower))
 
     def refused(self, caller: Caller, refusals: Sequence[LockRefusal]) -> None:
         """An edit was refused: it is recorded soon, since the edit does not wait for that."""
+        self._services.locks.was_refused(caller, [one.path for one in refusals if one.code == LOCKED])
         if len(self._waiting) >= MOST_WAITING:
             log.warning("refused edit not recorded", agent=caller.agent, path=refusals[0].path)
             return
         self._waiting.append((caller, tuple(refusals)))
         self._refused.set()
+
+    async def tell_freed(self) -> None:
+        """Tell each agent at work of the paths that it was refused in this turn and that nothing keeps it from now.
+        Once each."""
+        locks, running = self._services.locks, self._turns.by_agent
+        for agent, session in list(locks.refused):
+            turn = running.get(agent)
+            if turn is None or turn.plan.session != session:
+                del locks.refused[agent, session]
+                continue
+            caller = Caller(agent, session)
+            freed = []
+            for path in list(locks.refused[agent, session]):
+                now = await locks.explain(caller, path)
+                if now["free"] or now["yours"]:
+                    del locks.refused[agent, session][path]
+                    freed += [path] if now["free"] else []
+            if freed:
+                names = ", ".join(code_span(path) for path in freed)
+                text = f"@{agent}: {names} {'is' if len(freed) == 1 else 'are'} free now. Acquire before you write."
+                meta = {"coordination": FREED, "urgent": True}
+                await self._store.write(partial(ledger.say, body=text, to=[agent], meta=meta))
 
     # -- tasks
 
@@ -102,6 +132,17 @@ class CoordinationTasks:
         while True:
             await asyncio.sleep(min(BEAT_S, self._settings.current.coordination.session_lease_s / BEATS))
             await self.beat()
+
+    async def _tell_freed(self) -> None:
+        with closing(self._store.wakeup(LOCK_EVENTS)) as wakeup:
+            while True:
+                # A lease that runs out is no event.
+                await wakeup.wait(self._settings.current.coordination.sweep_s)
+                try:
+                    await self.tell_freed()
+                except (StoreError, self._store.transient) as error:
+                    if not is_away(error):
+                        log.warning("free locks not told", error=str(error))
 
     async def beat(self) -> None:
         """Keep the sessions of running turns alive, though they say nothing for long. Once."""

@@ -11,6 +11,7 @@ from dataclasses import asdict, fields, replace
 from typing import Any
 
 from relay.fleet.members import FleetMember
+from relay.model import Channel, Hears
 from relay.room.dispatch.budget import Budget
 from relay.room.dispatch.roster import Member, Policy
 
@@ -25,6 +26,7 @@ def told(members: Iterable[Member], shared: Iterable[str]) -> list[dict[str, Any
         {
             **{field.name: getattr(member, field.name) for field in fields(member) if field.name not in _OWN},
             "policy": asdict(member.policy),
+            "channel": member.channel.as_json(),
             "shared": member.name in names,
         }
         for member in members
@@ -48,6 +50,8 @@ def _member(agent: Mapping[str, Any], home: FleetMember) -> Member:
     known = {field.name for field in fields(Member)} - _OWN
     values = {name: value for name, value in agent.items() if name in known}
     policy = _policy(agent["policy"])
+    if "channel" in values:  # a member of before tells none
+        values["channel"] = Channel(**{**values["channel"], "hears": Hears(values["channel"]["hears"])})
     heard_at = None if home.live else home.heartbeat_at
     return Member(**{**values, "policy": policy}, home=home.name, absence=home.absence, heard_at=heard_at)
 
@@ -55,4 +59,5 @@ def _member(agent: Mapping[str, Any], home: FleetMember) -> Member:
 def _policy(values: Mapping[str, Any]) -> Policy:
     known = {field.name for field in fields(Policy)}
     made = Policy(**{name: value for name, value in values.items() if name in known})
-    return replace(made, budget=Budget(**values["budget"]), names=tuple(values["names"]))
+    budget, names = Budget(**values["budget"]), tuple(values["names"])
+    return replace(made, budget=budget, names=names, inbox=Hears(made.inbox))

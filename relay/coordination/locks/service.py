@@ -9,8 +9,9 @@ Invariants:
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import replace
+from itertools import islice
 from pathlib import Path
 from typing import TypeVar
 
@@ -48,6 +49,8 @@ T = TypeVar("T")
 #: Seconds that a lease which ran out is remembered, so that its holder is found stale: longer than any agent's turn,
 #: and three times the longest lease.
 KEEP_S = 24 * 3600.0
+#: Callers whose refused paths are remembered, and paths of each.
+MOST_REFUSED = 100
 
 
 class Locks:
@@ -66,6 +69,14 @@ class Locks:
         self._store, self._heartbeat, self._fold = store, heartbeat, fold
         self._root, self._checkouts = root, checkouts
         self._functions = stored_functions.functions_of(store, heartbeat)
+        #: By agent and session: the paths that it was refused in its turn, for whoever tells it that they are free.
+        self.refused: dict[tuple[str, str | None], dict[str, None]] = {}
+
+    def was_refused(self, caller: Caller, paths: Iterable[str]) -> None:
+        """Remember that somebody else's lock kept the caller from these paths."""
+        if len(self.refused) < MOST_REFUSED:
+            of_caller = self.refused.setdefault((caller.agent, caller.session), {})
+            of_caller.update(dict.fromkeys(islice(paths, MOST_REFUSED - len(of_caller))))
 
     async def target(self, caller: Caller, path: str) -> Target:
         """What the caller means by that text, links followed. Raises Refusal (malformed)."""
@@ -124,6 +135,8 @@ class Locks:
             outcome = await self._store.write(acquisition.attempt, actor=caller)
         if isinstance(outcome, Refusal):
             raise outcome
+        if not isinstance(outcome, Granted):
+            self.was_refused(caller, paths)
         return outcome.as_json()
 
     async def acquire_in(

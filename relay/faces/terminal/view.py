@@ -183,7 +183,8 @@ class RoomView:
         return note("quiet", f"── {day} ──")
 
     def _receipt(self, job: dict[str, Any]) -> list[Fragments]:
-        state, before = job.get("state"), self.jobs.get(job.get("id"), {}).get("state")
+        known = self.jobs.get(job.get("id"), {})
+        state, before = job.get("state"), known.get("state")
         if state in _OVER:
             self.jobs.pop(job.get("id"), None)
             self.streams.pop(job.get("id"), None)
@@ -197,6 +198,10 @@ class RoomView:
         if state == "dead":
             retry = f"/retry {references.job(_int(job.get('id')))}"
             return note("bad", f"· failed for good, {about}{why} ({retry})")
+        if state == "active" and job.get("heard_at") and not known.get("heard_at"):
+            tool = safe_line(str(job.get("heard_after") or ""), 80)
+            told = self._about(job.get("message_id")) or " a message"
+            return note("quiet", f"· {agent} heard{told} in its turn{f', after {tool}' if tool else ''}")
         if state == "failed" and before != "failed":
             return note("warn", f"· failed, {about}{why}; it will be tried again")
         return []
@@ -262,6 +267,8 @@ class RoomView:
         spin = SPINNER[int(now * 4) % len(SPINNER)]
         waiting: list[str] = []
         for key, job in self.jobs.items():
+            if job.get("state") == "active" and job.get("heard_at"):
+                continue  # its turn stands there
             agent = safe_line(str(job.get("agent")), 40)
             if job.get("state") != "active" or _waits_for(self.agents.get(str(job.get("agent")))):
                 again = " again" if job.get("state") == "failed" else ""

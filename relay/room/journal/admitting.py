@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from relay.model import STEWARD, Message, references
+from relay.model.actions import Steer
 from relay.room.journal import hop_limit as hops
 from relay.room.journal import ledger
 from relay.room.journal.admission_rules import Rules
@@ -22,12 +23,14 @@ from relay.store.ports import Tx
 @dataclass(frozen=True, slots=True)
 class Opening:
     """What a message opens. `named`: agents of the room, `apart`: visitors, `held`: nothing, since the hop limit is
-    reached, `slip`: a name that nobody has, and the one that was meant."""
+    reached, `steer`: the named agents hear it while they work, `slip`: a name that nobody has, and the one that was
+    meant."""
 
     command: bool = False
     named: tuple[str, ...] = ()
     apart: tuple[str, ...] = ()
     held: bool = False
+    steer: bool = False
     slip: tuple[str, str] | None = None
 
     @property
@@ -41,6 +44,9 @@ async def opening(
 ) -> Opening:
     """What a person's message is to open; a hop is counted where it takes one. Arguments as of `admit`."""
     command = commands.is_command(new.body)
+    steer = commands.parse(new.body, rules.agents) if command else None
+    if isinstance(steer, Steer) and "unverified" not in new.meta:
+        return Opening(named=steer.agents, steer=True)
     named = () if command else mentions(new.body, rules.agents, also=(STEWARD,))
     apart = () if command else mentions(new.body, (), also=visitors)
     routes = not (command or named or apart)
@@ -76,6 +82,8 @@ async def admit_as(tx: Tx, new: NewMessage, what: Opening, rules: Rules) -> Mess
     if what.held:
         return await _held(tx, replace(new, to=what.named, meta={**new.meta, "held": True}), rules)
     addressed = (*what.named, *what.apart)
+    if what.steer:
+        new = replace(new, meta={**new.meta, "steer": True})
     message, event = await ledger.put_message(tx, replace(new, to=addressed, routes=what.routes))
     if what.command or what.named:
         agents = (STEWARD,) if what.command else what.named

@@ -234,9 +234,11 @@ async def say(
     meta: Mapping[str, Any] | None = None,
     job: int | None = None,
     id: str = "",
+    to: Sequence[str] = (),
 ) -> tuple[Message, Event]:
     """The room says something itself, in reply to the message `about` or as a notice of its own. `now`: None = by the
-    store's clock, which is one for all members of a fleet."""
+    store's clock, which is one for all members of a fleet. `to`: whom it concerns; with `urgent` in `meta` an agent
+    among them hears it while it works."""
     kind = Kind.DISPATCHER if speaker == DISPATCHER else Kind.SYSTEM
     lane = cycle_lane(about) if about else Lane(ROOM, f"notice:{new_id()}", short=True)
     causes = list(parents)
@@ -254,6 +256,7 @@ async def say(
             lane=lane,
             parents=causes,
             in_reply_to=about,
+            to=tuple(to),
             job=job,
             meta=meta or {},
         ),

@@ -102,7 +102,12 @@ def _condition(agent: AgentView) -> str:
     waits = f"; {count(agent.queued, 'message')} waiting" if agent.queued else ""
     if agent.running is not None:
         so_far = rough_duration(agent.running.for_s)
-        return f"has worked on {message(agent.running.message)} for {so_far}{waits}"
+        how = (
+            f", hears `/steer @{agent.name}` at its next tool"
+            if agent.hears
+            else ", hears with its next turn"
+        )
+        return f"has worked on {message(agent.running.message)} for {so_far}{how}{waits}"
     return f"is ready{waits}"
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from relay.base.durations import parse_iso
 from relay.log.encoding import dumps
-from relay.model import Board, Holds
+from relay.model import Board, Hears, Holds
 from relay.room.dispatch.roster import Roster
 from relay.room.dispatch.running import RunningTurns
 from relay.room.dispatch.view_queries import agents_json
@@ -154,6 +154,7 @@ def _agent_view(agent: Mapping[str, Any], now: float, member: str) -> AgentView:
         budgets=tuple(
             BudgetView(_BUDGETS[key], meter["used"], meter["limit"]) for key, meter in meters if meter
         ),
+        hears=agent["channel"]["hears"] == Hears.BOUNDARY,
         running=turn and RunningView(turn["number"], _since(turn["since"], now)),
     )
 

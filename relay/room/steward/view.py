@@ -49,6 +49,8 @@ class AgentView:
     budgets: tuple[BudgetView, ...] = ()
     running: RunningView | None = None
     queued: int = 0
+    #: Does it hear what is urgent while it works?
+    hears: bool = False
     #: Where it lives, "" = in a room of one relay; why that member cannot be reached, "" = it can; and since when.
     member: str = ""
     absence: str = ""

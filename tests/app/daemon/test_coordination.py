@@ -189,3 +189,25 @@ def test_what_the_room_says() -> None:
     ]  # fmt: skip
     for type, told, said in table:
         assert lines(type, told, AGENTS) == said
+
+
+async def test_an_agent_at_work_is_told_once_that_a_path_it_was_refused_is_free(desk: Desk) -> None:
+    holder = Caller("CODEX", "s9")
+    await desk.locks.acquire(holder, ["a.py", "b.py"])
+    assert not (await desk.locks.acquire(CLAUDE, ["a.py"]))["success"]
+    desk.desk.refused(CLAUDE, [LockRefusal(LOCKED, "b.py", "b.py", "CODEX", "s9", 2_000_000_000.0, 3)])
+    desk.running["CLAUDE"] = at_work("s1")
+    await desk.desk.tell_freed()
+    assert await all_messages(desk.store) == []
+    await desk.locks.release(holder, "a.py")
+    for _ in range(2):
+        await desk.desk.tell_freed()
+    (said,) = await all_messages(desk.store)
+    assert said.body.startswith("@CLAUDE: `a.py` is free now.")
+    assert said.to == ("CLAUDE",) and said.meta["urgent"] is True
+    # What was refused in an earlier turn is nobody's news.
+    desk.running["CLAUDE"] = at_work("s2")
+    await desk.locks.release(holder, "b.py")
+    await desk.desk.tell_freed()
+    assert len(await all_messages(desk.store)) == 1
+    assert desk.locks.refused == {}

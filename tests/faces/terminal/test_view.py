@@ -123,6 +123,16 @@ def test_a_turn_at_work_is_above_the_input_until_it_is_over(view: RoomView) -> N
     assert not view.is_moving
 
 
+def test_what_a_turn_heard_is_said_once(view: RoomView) -> None:
+    view.on_frame(job("active"), NOW)
+    told = frame(
+        "receipt", id=8, message_id="m2", agent="CLAUDE", state="active", heard_at=TS, heard_after="Bash: ls"
+    )
+    assert said(view, told) == ["· CLAUDE heard a message in its turn, after Bash: ls"]
+    assert said(view, told) == []
+    assert len(plain(view.live(NOW, 80))) == 1
+
+
 def test_a_second_attempt_starts_its_text_anew(view: RoomView) -> None:
     view.on_frame(job("active"), NOW)
     for piece, offset in (("old text", 0), ("new", 0)):

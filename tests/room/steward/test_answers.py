@@ -172,7 +172,7 @@ def test_paused_and_switched_off_agents_need_no_installing() -> None:
         (replace(CLAUDE, queued=1), "is ready; 1 message waiting"),
         (
             replace(CLAUDE, running=RunningView(12, 130), queued=2),
-            "has worked on m12 for 2 min; 2 messages waiting",
+            "has worked on m12 for 2 min, hears with its next turn; 2 messages waiting",
         ),
         (
             NO_CODEX,

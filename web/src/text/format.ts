@@ -113,6 +113,9 @@ const CLASS_WORDS: Record<string, string> = {
   cancelled: "cancelled",
 };
 
+/** "heard after Bash" */
+const heardAfter = (job: Job): string => (job.heard_after ? `heard after ${job.heard_after.split(":")[0]}` : "heard in the turn");
+
 /** One (message, agent) as people read it. `number` is the room number of the message that a job is about, if known;
  * `away` its agent where that one's machine cannot be reached. */
 export function receipt(job: Job, now: number, number: (job: number) => number | null, away?: Agent): Receipt {
@@ -121,6 +124,7 @@ export function receipt(job: Job, now: number, number: (job: number) => number |
   const started = instant(job.started_at);
   const due = instant(job.not_before);
   const into = job.folded_into === null ? null : number(job.folded_into);
+  const heard = job.heard_at ? `, ${heardAfter(job)}` : "";
   const together = job.folded_into === null ? "" : ` together with ${into ? ref("m", into) : "another message"}`;
   if (away && (job.state === "pending" || job.state === "failed" || job.state === "active")) {
     const why = `${away.absence} since ${moment(away.heard_at ?? null, now)}`;
@@ -133,13 +137,14 @@ export function receipt(job: Job, now: number, number: (job: number) => number |
       return { tone: "queued", label: "queued", detail: `Queued for ${job.agent}${attempts}${wait}${cause ? `. ${cause}` : ""}` };
     }
     case "active": {
+      if (heard) return { tone: "working", label: heardAfter(job), detail: `${job.agent} answers it with its turn${heard}` };
       const elapsed = started === null ? "" : ` ${span(now - started)}`;
       return { tone: "working", label: `working${elapsed}`, detail: `${job.agent} is working${elapsed ? ` for${elapsed}` : ""}${attempts}` };
     }
     case "done": {
       const ended = instant(job.ended_at);
       const took = started !== null && ended !== null ? ` in ${span(ended - started)}` : "";
-      return { tone: "answered", label: together ? `answered with ${into ? ref("m", into) : "another"}` : "answered", detail: `${job.agent} answered${together}${took}${attempts}` };
+      return { tone: "answered", label: together ? `answered with ${into ? ref("m", into) : "another"}` : "answered", detail: `${job.agent} answered${together}${took}${attempts}${heard}` };
     }
     case "failed": {
       const again = due === null ? "will be retried" : due > now ? `retry in ${span(due - now)}` : "retrying";

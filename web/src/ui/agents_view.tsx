@@ -17,6 +17,7 @@ import { PermissionCard } from "./permissions";
 import { FleetCards } from "./fleet_cards";
 import { Whereabouts } from "./near";
 import { Term } from "./term";
+import { Steer } from "./steer";
 import { VisitorCards, VisitorPanel } from "./visitors";
 
 /** Where an agent lives, where that is at another member of the fleet. */
@@ -127,6 +128,9 @@ function Facts({ agent }: { agent: Agent }) {
     <>
       <p class={`health health-${state}`} data-testid="health"><Dot state={state} /> {healthLine(agent, at)}{agent.queued ? <span class="muted"> · {agent.queued} queued</span> : null}</p>
       {agent.away && <p class="detail away-why" data-testid="away">{absence(agent, at)}. What is written to {agent.name} waits for it{agent.running ? ", and so does what it was working on" : ""}.</p>}
+      {agent.channel && agent.installed && (
+        <p class="detail" data-testid="channel" data-tip={agent.channel.why || undefined}>hears {agent.channel.hears === "boundary" ? `within the turn (${agent.channel.name})` : "with the next turn"}</p>
+      )}
       {agent.running && (
         <button type="button" class="link now-on" onClick={() => void showEntry(agent.running!.message_id)}>{agent.away ? "what it was working on" : "what it is working on"}</button>
       )}
@@ -183,6 +187,7 @@ export function AgentPanel() {
         <Facts agent={agent} />
         <Whereabouts name={agent.name} />
         <Actions agent={agent} />
+        {agent.running && <Steer agent={agent.name} />}
         <Meters agent={agent} />
         <Settings agent={agent} />
         <h3>Log</h3>

@@ -20,6 +20,8 @@ import { Receipts } from "./receipts";
 import { NoticeOf, VERIFIED } from "./verified";
 
 const conflictAsked = () => import("./conflict_asked").then((all) => ({ default: all.ConflictAsked }));
+const steer = () => import("./steer").then((all) => ({ default: all.Steer }));
+const heardList = () => import("./steer").then((all) => ({ default: all.HeardList }));
 const handoffAnswers = () => import("./handoff_answers").then((all) => ({ default: all.HandoffAnswers }));
 
 const ROLE: Record<string, string> = { agent: "agent", dispatcher: "dispatcher", system: "room", advisory: "advisory", human: "" };
@@ -187,6 +189,7 @@ function Row({ entry, previous, lit, found }: EntryProps) {
         {entry.meta.notice === "handoff" && <HandoffAsked entry={entry.id} />}
         <NoticeOf entry={entry} />
         <Changed entry={entry} />
+        {entry.meta.heard && <Lazy load={heardList} given={{ heard: entry.meta.heard }} over />}
         <Footer entry={entry} />
         <WasGiven entry={entry} />
         <Receipts entry={entry} />
@@ -215,6 +218,7 @@ export function StreamRow({ stream }: { stream: Stream }) {
         {stream.text && (stream.from > 0 ? <div class="md md-rest">{stream.text}</div> : <Markdown text={stream.text} streaming />)}
         {stream.tool && <div class="tool-note">{stream.tool}</div>}
         {!stream.text && !stream.tool && <div class="tool-note">thinking…</div>}
+        <Lazy load={steer} given={{ agent: stream.agent }} over />
       </div>
     </article>
   );

@@ -3,12 +3,15 @@
 import { useState } from "preact/hooks";
 import { api } from "../api";
 import { send } from "../state/outbox";
-import { away, cycle, jobs, now, numberOf, receiptsOf, workers } from "../state/room";
+import { away, cycle, jobs, now, numberOf, receiptsOf } from "../state/room";
 import { showEntry } from "../state/view";
 import { receipt, span, type Tone } from "../text/format";
 import { ref } from "../text/reference";
 import type { Cycle, Decision, Entry, Job } from "../types";
 import { attempt, hued, Icon, tell } from "./bits";
+import { Lazy } from "./lazy";
+
+const overrule = () => import("./overrule").then((all) => ({ default: all.Overrule }));
 
 const GLYPH: Record<Tone, string> = {
   queued: "○",
@@ -87,7 +90,6 @@ function because(decision: Partial<Decision>): string {
 /** "routed to CLAUDE: why, 420 ms", and the way to say otherwise. */
 function DecisionChip({ entry, decision }: { entry: Entry; decision: Partial<Decision> }) {
   const [open, setOpen] = useState(false);
-  const [chosen, setChosen] = useState<string[]>([]);
   const took = decision.took_ms === null || decision.took_ms === undefined ? "" : span(decision.took_ms);
   const why = because(decision);
   return (
@@ -98,34 +100,10 @@ function DecisionChip({ entry, decision }: { entry: Entry; decision: Partial<Dec
         {why ? <span>: {why}</span> : null}
         {took ? <span>, {took}</span> : null}
       </span>
-      <button type="button" class="receipt-act" aria-expanded={open} onClick={() => { setChosen(decision.agents ?? []); setOpen(!open); }}>
+      <button type="button" class="receipt-act" aria-expanded={open} onClick={() => setOpen(!open)}>
         Overrule
       </button>
-      {open && (
-        <form
-          class="overrule"
-          aria-label="Choose who answers"
-          onKeyDown={(event) => event.key === "Escape" && setOpen(false)}
-          onSubmit={(event) => {
-            event.preventDefault();
-            void attempt(api.route(entry.id, chosen)).then((ok) => ok && setOpen(false));
-          }}
-        >
-          <span>Who should answer?</span>
-          {workers.value.map((a) => (
-            <label key={a.name} class="pick" style={hued(a.name)}>
-              <input
-                type="checkbox"
-                checked={chosen.includes(a.name)}
-                disabled={!a.installed}
-                onChange={(event) => setChosen(event.currentTarget.checked ? [...chosen, a.name] : chosen.filter((n) => n !== a.name))}
-              />
-              {a.name}
-            </label>
-          ))}
-          <button type="submit" class="button small primary" disabled={!chosen.length}>Route</button>
-        </form>
-      )}
+      {open && <Lazy load={overrule} given={{ id: entry.id, chosen: decision.agents ?? [], close: () => setOpen(false) }} over />}
     </div>
   );
 }

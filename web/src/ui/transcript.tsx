@@ -9,17 +9,18 @@ import { Fragment } from "preact";
 import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
 import { outbox } from "../state/outbox";
 import { personName } from "../state/prefs";
-import { dispatcher, focus, goToEnd, loaded, marked, pageDown, pageUp, streams, timeline, workers, ready } from "../state/room";
+import { focus, goToEnd, loaded, marked, pageDown, pageUp, streams, timeline } from "../state/room";
 import { clearMarker, marker, unread } from "../state/unread";
-import { callComposer } from "../state/view";
 import { showsEnd, pin } from "../state/timeline";
 import { dayKey, dayName } from "../text/format";
 import type { Entry } from "../types";
-import { Copyable, Icon, Words } from "./bits";
+import { Icon } from "./bits";
 import { EntryRow, OutgoingRow, StreamRow } from "./entry";
+import { Lazy } from "./lazy";
 
 const NEAR = 900;
 const AT_END = 48;
+const welcome = () => import("./welcome").then((all) => ({ default: all.Welcome }));
 /** The jump that was made last: coming back from another view does not make it again. */
 let jumped = 0;
 
@@ -39,44 +40,6 @@ function anchorOf(box: HTMLElement): Anchor | null {
   }
   const row = rows[first];
   return row ? { id: row.id, top: row.getBoundingClientRect().top - top } : null;
-}
-
-function Welcome() {
-  const missing = workers.value.filter((a) => !a.installed);
-  const none = ready.value.length === 0;
-  return (
-    <div class="welcome" data-testid="welcome">
-      <h2>{none ? "The room is open. No agent is here yet." : "The room is open."}</h2>
-      {none ? (
-        <>
-          <p>
-            People can already talk, keep tasks and search here. To have coding agents answer, install one; the room
-            notices by itself.
-          </p>
-          <ul class="fixes">
-            {missing.map((a) => (
-              <li key={a.name}>
-                <b>{a.name}</b>
-                <span><Words text={a.detail ?? ""} /></span>
-                {a.fix && <Copyable text={a.fix} />}
-              </li>
-            ))}
-            {!missing.length && <li><span>Add one under <code>agents</code> in <code>config.json</code>, then look at the Agents view.</span></li>}
-          </ul>
-        </>
-      ) : (
-        <p>
-          {ready.value.map((a) => a.name).join(", ")} {ready.value.length === 1 ? "is" : "are"} ready. Ask something; {dispatcher.value?.state === "off" ? "every active agent" : "a dispatcher decides who"} answers. Or name somebody: <code>@{ready.value[0]!.name} what does this repository do?</code>
-        </p>
-      )}
-      <ul class="first-steps">
-        <li><kbd>@</kbd> names an agent, <code>@all</code> asks everyone</li>
-        <li><kbd>/</kbd> at the start of a line is a command: <code>/task</code>, <code>/who</code>, <code>/help</code></li>
-        <li><kbd>Ctrl K</kbd> searches, <kbd>?</kbd> shows every key</li>
-      </ul>
-      <button type="button" class="button primary" onClick={callComposer}>Write the first message</button>
-    </div>
-  );
 }
 
 function firstUnread(shown: readonly Entry[], from: number | null): string | null {
@@ -168,7 +131,7 @@ export function Transcript() {
         <div class="rows" role="log" aria-live="polite" aria-relevant="additions">
           {loaded.value && !t.moreBefore && t.start === 0 && shown.length > 0 && <div class="beginning">The beginning of the room</div>}
           {(t.moreBefore || t.start > 0) && <div class="loading-older" aria-hidden="true">older entries…</div>}
-          {loaded.value && t.entries.length === 0 && outgoing.length === 0 && <Welcome />}
+          {loaded.value && t.entries.length === 0 && outgoing.length === 0 && <Lazy load={welcome} over />}
           {shown.map((entry, index) => {
             const key = dayKey(entry.ts);
             const newDay = key !== day;

@@ -19,8 +19,11 @@ async def ask_about(tx: Tx, asked: AskedConflict, strategy: MergeStrategy, voice
     """Ask in the room, in the caller's transaction."""
     agents = await _reached(tx, asked, strategy, voice)
     if not agents or voice is None:
-        meta = {"notice": "conflict", "conflict": asked.number, "agent": asked.question.agent}
-        await ledger.say(tx, question_text(asked), parents=[asked.event], meta=meta)
+        # Its agent hears of it while it works; what becomes of it is for people to say.
+        agent = asked.question.agent
+        meta = {"notice": "conflict", "conflict": asked.number, "agent": agent, "urgent": True}
+        to = [agent] if agent else []
+        await ledger.say(tx, question_text(asked), parents=[asked.event], meta=meta, to=to)
         return
     for agent in agents:
         await say_to(tx, voice, asked, agent, "The room")
