@@ -95,7 +95,10 @@ class Steering:
             answer = await self._ask(METHOD, {"sessionId": session, "prompt": [block], "_meta": ONLY_RUNNING})
         except RequestError as error:
             self._note(text_of(error))
-            self._offered = self._offered and error.code != UNKNOWN_METHOD
+            if error.code == UNKNOWN_METHOD:
+                self.open(
+                    Channel("next turn", Hears.NEXT, "The agent offers steering, and does not know it.")
+                )
             return self._offered
         except ConnectionError:
             return False  # the end of the turn says so
