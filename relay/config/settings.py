@@ -25,8 +25,6 @@ from relay.config.merge import MergeSettings
 from relay.config.verification import LandingSettings, VerificationSettings
 
 AgentKind = Literal["command", "acp", "ollama", "scripted"]
-Preset = Literal["claude", "codex", "gemini", "agy"]
-Output = Literal["text", "claude", "codex", "gemini", "agy"]
 Permissions = Literal["auto", "read-only", "edit", "skip-all-checks"]
 Storage = Literal["sqlite", "postgres"]
 
@@ -50,7 +48,11 @@ class AgentSettings:
 
     name: str = setting("its name, as in `@CLAUDE`. A-Z, 0-9, _ and -, a letter first, 32 at most; unique")
     kind: AgentKind = setting("how its turns are run", "command")
-    preset: Preset | None = setting("for `command` and `acp`: a program that relay knows", None)
+    preset: str | None = setting(
+        "for `command` and `acp`: a program that relay knows, by its name in docs/agents.md",
+        None,
+        empty=False,
+    )
     cmd: tuple[str, ...] = setting(
         "for `command` and `acp`: the program with its arguments, instead of a preset",
         (),
@@ -58,8 +60,10 @@ class AgentSettings:
         words=True,
     )
     args: tuple[str, ...] = setting("more arguments, after those of the preset or of `cmd`", ())
-    output: Output = setting(
-        "for `cmd`: the format of its output: plain text, or that of a known program", "text"
+    output: str = setting(
+        "for `cmd`: the format of its output: plain text (`text`), or that of a known program, by its name",
+        "text",
+        empty=False,
     )
     model: str | None = setting("the model; null = the agent's own default", None, empty=False)
     effort: str | None = setting("the reasoning effort, in the agent's own words", None, empty=False)

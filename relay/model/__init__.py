@@ -24,7 +24,6 @@ from relay.model.names import (
     ADMIN,
     DISPATCHER,
     MAX_CLIENT_ID,
-    PROGRAMS,
     RESERVED_NAMES,
     SCOPES,
     STEWARD,

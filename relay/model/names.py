@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 
 STEWARD = "RELAY"
@@ -25,17 +24,9 @@ TASK_STATUSES = ("pending", "in_progress", "done")
 
 @dataclass(frozen=True, slots=True)
 class Program:
-    """An agent's program that relay knows: what people call it, and the commands that install it and sign in."""
+    """An agent's program that relay knows (`relay.agents.programs`): what people call it, and the commands that
+    install it and sign in."""
 
     title: str
     install: str
     sign_in: str
-
-
-#: By the preset's name in the configuration.
-PROGRAMS: Mapping[str, Program] = {
-    "claude": Program("Claude Code", "npm install -g @anthropic-ai/claude-code", "claude auth login"),
-    "codex": Program("Codex", "npm install -g @openai/codex", "codex login"),
-    "gemini": Program("Gemini CLI", "npm install -g @google/gemini-cli", "gemini"),
-    "agy": Program("Antigravity CLI", "curl -fsSL https://antigravity.google/cli/install.sh | bash", "agy"),
-}

@@ -12,10 +12,10 @@ from typing import Any
 
 import pytest
 
-from relay.agents.acp.acp import ACP_PRESETS
 from relay.agents.acp.calls import lines_of
 from relay.agents.acp.turn import _usage_of
 from relay.agents.factory import AcpAgent, AgentSpec, Permissions, SpecError, build_agent
+from relay.agents.registry import acp_presets
 from relay.agents.setup.mcp import McpServer
 from relay.model import (
     LOCKED,
@@ -445,9 +445,9 @@ def test_lines_of_an_exchange_of_texts(tmp_path: Path) -> None:
     assert lines_of(tmp_path / "none", "x", "y") is None
 
 
-@pytest.mark.parametrize("preset", ACP_PRESETS)
+@pytest.mark.parametrize("preset", acp_presets())
 def test_no_preset_lets_edits_go_unasked(preset: str) -> None:
-    modes = ACP_PRESETS[preset].modes
+    modes = acp_presets()[preset].modes
     assert modes[Permissions.EDIT] == modes[Permissions.READ_ONLY] != modes[Permissions.SKIP_ALL_CHECKS]
 
 

@@ -15,11 +15,12 @@ import psutil
 import pytest
 
 from relay.agents.factory import AgentSpec, CommandAgent, Permissions
-from relay.model import PROGRAMS, FailureClass, SessionPart, Turn, TurnLimits, UsagePart
+from relay.agents.registry import presets
+from relay.model import FailureClass, SessionPart, Turn, TurnLimits, UsagePart
 from tests.agents.conftest import MakeAgent, collect, end, log, text
 
 SESSION = "22222222-2222-4222-8222-222222222222"
-PRESETS = ("claude", "codex", "gemini", "agy")
+PRESETS = tuple(presets())
 
 
 def calls(tmp_path: Path) -> list[dict[str, Any]]:
@@ -267,7 +268,7 @@ async def test_a_flood_of_100_mb_is_bounded(act: str, make_agent: MakeAgent) -> 
 async def test_a_program_that_is_not_there(preset: str, tmp_path: Path) -> None:
     agent = CommandAgent(AgentSpec("BOT", preset=preset, cwd=tmp_path), daemon_env={"PATH": str(tmp_path)})
     seen = await agent.probe()
-    assert not seen.installed and seen.fix == PROGRAMS[preset].install
+    assert not seen.installed and seen.fix == presets()[preset].install
     parts = await collect(agent, Turn("BOT", "hi"))
     assert end(parts).failure is FailureClass.NOT_INSTALLED
     assert seen.fix in end(parts).detail

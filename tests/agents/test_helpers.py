@@ -10,8 +10,8 @@ import pytest
 from acp import schema
 
 from relay.agents.acp.helpers import tell, used_by
-from relay.agents.command.stream import STREAMS
 from relay.agents.process.helpers import Helpers
+from relay.agents.registry import presets
 from relay.model import BriefPart, DebriefPart, Part, ToolPart
 
 RECORDED = Path(__file__).parent / "recorded"
@@ -25,7 +25,7 @@ def replay(name: str) -> list[Part]:
 
 
 def read(preset: str, lines: list[str]) -> list[Part]:
-    stream = STREAMS[preset]()
+    stream = presets()[preset].stream()
     return [part for line in lines for part in stream.read(line)]
 
 

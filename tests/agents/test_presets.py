@@ -7,22 +7,23 @@ from pathlib import Path
 import pytest
 
 from relay.agents.factory import AgentSpec, CommandAgent, Permissions, SpecError, build_agent
+from relay.agents.registry import presets
 from relay.agents.setup.hooks import GEMINI_VARIABLE, gemini_file
 from relay.agents.setup.mcp import McpServer
-from relay.agents.setup.presets import PRESETS, Call, fill_template
+from relay.agents.setup.presets import Call, fill_template
 from relay.model import Turn
 
 READ, EDIT, SKIP = Permissions.READ_ONLY, Permissions.EDIT, Permissions.SKIP_ALL_CHECKS
 DANGER = ("dangerously", "yolo", "bypass", "danger-full-access", "skip-permissions")
 
 
-@pytest.mark.parametrize("preset", PRESETS)
+@pytest.mark.parametrize("preset", presets())
 @pytest.mark.parametrize("permissions", [READ, EDIT, SKIP])
 @pytest.mark.parametrize("session", [None, "s1"])
 def test_checks_are_skipped_only_when_that_is_asked_for(
     preset: str, permissions: Permissions, session: str | None
 ) -> None:
-    line = " ".join(PRESETS[preset].arguments(Call(permissions, session=session)))
+    line = " ".join(presets()[preset].arguments(Call(permissions, session=session)))
     assert any(word in line for word in DANGER) == (permissions is SKIP)
 
 
@@ -53,7 +54,7 @@ def test_the_permissions_of_a_turn(permissions: Permissions, may_edit: bool, res
     ],
 )
 def test_model_effort_and_session(preset: str, session: str | None, expected: str) -> None:
-    arguments = PRESETS[preset].arguments(Call(READ, "m", "low", session))
+    arguments = presets()[preset].arguments(Call(READ, "m", "low", session))
     assert " ".join(arguments).endswith(expected)
     assert "m" in arguments
 
@@ -105,14 +106,15 @@ def test_a_template_leaves_out_what_has_no_value(cmd: list[str], call: Call, fil
 @pytest.mark.parametrize(
     ("values", "said"),
     [
-        ({}, "either `preset` (claude, codex, gemini, agy) or `cmd`"),
+        ({}, "either `preset` (agy, claude, codex, gemini) or `cmd`"),
         ({"preset": "claude", "cmd": ("x",)}, "either `preset`"),
-        ({"preset": "cloud"}, "allowed: claude, codex, gemini"),
+        ({"preset": "cloud"}, "preset is 'cloud'; allowed: agy, claude, codex, gemini"),
+        ({"preset": "cluade"}, "nearest: 'claude'"),
         ({"kind": "ollama"}, "one of command, acp, scripted"),
         ({"kind": "scripted"}, "needs `script`"),
         ({"cmd": ("x", "{modle}")}, "unknown placeholder {modle}; allowed: {model}"),
         ({"cmd": ("{model}",)}, "takes no placeholder"),
-        ({"cmd": ("x",), "output": "yaml"}, "allowed: text, claude, codex, gemini"),
+        ({"cmd": ("x",), "output": "yaml"}, "allowed: text, agy, claude, codex, gemini"),
         ({"preset": "claude", "timeout_s": 0}, "must be above 0"),
     ],
 )
@@ -128,18 +130,18 @@ SERVER = McpServer(("/bin/relay", "mcp", "--config", '/a "b"/config.json'))
 
 def test_the_room_s_server_is_handed_over() -> None:
     call = Call(Permissions.READ_ONLY, session="s", mcp=SERVER)
-    claude = PRESETS["claude"].arguments(call)
+    claude = presets()["claude"].arguments(call)
     told = json.loads(claude[claude.index("--mcp-config") + 1])["mcpServers"]["relay"]
     assert (told["command"], tuple(told["args"])) == (SERVER.command[0], SERVER.command[1:])
     assert claude[claude.index("--allowedTools") + 1] == "mcp__relay"
-    codex = PRESETS["codex"].arguments(call)
+    codex = presets()["codex"].arguments(call)
     said = "\n".join(codex[at + 1] for at, word in enumerate(codex) if word == "--config")
     read = tomllib.loads(said)["mcp_servers"]["relay"]
     assert (read["command"], tuple(read["args"])) == (SERVER.command[0], SERVER.command[1:])
     assert "RELAY_SESSION_ID" in read["env_vars"] and read["required"] is True
     assert codex.index("resume") > codex.index("--config")
     for preset in ("claude", "codex"):
-        assert "relay" not in " ".join(PRESETS[preset].arguments(Call(Permissions.READ_ONLY)))
+        assert "relay" not in " ".join(presets()[preset].arguments(Call(Permissions.READ_ONLY)))
 
 
 def test_gemini_has_it_from_a_file_of_defaults(tmp_path: Path) -> None:

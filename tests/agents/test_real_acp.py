@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from relay.agents.acp.acp import ACP_PRESETS
 from relay.agents.factory import AcpAgent, AgentSpec
+from relay.agents.registry import acp_presets
 from relay.model import FailureClass, SessionPart, ToolPart, Turn, TurnLimits, UsagePart
 from tests.agents.conftest import REPOSITORY, collect, end, log, text
 from tests.agents.test_real_agents import pinned
@@ -83,14 +83,14 @@ def test_the_adapters_are_those_of_the_docs(real_programs: Path) -> None:
         assert f"`{name} {pinned()[name]}`" in said
 
 
-@pytest.mark.parametrize("preset", ACP_PRESETS)
+@pytest.mark.parametrize("preset", acp_presets())
 async def test_the_version_is_told(preset: str, made: Make) -> None:
-    name = ACP_PRESETS[preset].preset.program
+    name = acp_presets()[preset].preset.program
     seen = await made(preset).probe()
     assert (seen.installed, seen.version) == (True, pinned()[name])
 
 
-@pytest.mark.parametrize("preset", ACP_PRESETS)
+@pytest.mark.parametrize("preset", acp_presets())
 async def test_a_conversation_of_two_turns(
     preset: str, made: Make, service: FakeService, tmp_path: Path
 ) -> None:
@@ -111,7 +111,7 @@ async def test_a_conversation_of_two_turns(
     assert again.cost_usd <= 2 * used.cost_usd
 
 
-@pytest.mark.parametrize("preset", ACP_PRESETS)
+@pytest.mark.parametrize("preset", acp_presets())
 async def test_a_conversation_that_is_gone_is_started_anew(
     preset: str, made: Make, service: FakeService
 ) -> None:
@@ -121,14 +121,14 @@ async def test_a_conversation_that_is_gone_is_started_anew(
     assert [part.id for part in parts if isinstance(part, SessionPart)] != [GONE]
 
 
-@pytest.mark.parametrize("preset", ACP_PRESETS)
+@pytest.mark.parametrize("preset", acp_presets())
 async def test_without_credentials_it_is_not_signed_in(preset: str, made: Make) -> None:
     parts = await collect(made(preset, signed=False), Turn("BOT", "hi", limits=LIMITS))
     assert end(parts).failure is FailureClass.NOT_SIGNED_IN, parts
-    assert ACP_PRESETS[preset].preset.sign_in in end(parts).detail
+    assert acp_presets()[preset].preset.sign_in in end(parts).detail
 
 
-@pytest.mark.parametrize("preset", ACP_PRESETS)
+@pytest.mark.parametrize("preset", acp_presets())
 async def test_a_turn_that_may_edit_writes_once_the_guard_was_asked(
     preset: str, made: Make, service: FakeService, project: Path
 ) -> None:
@@ -143,7 +143,7 @@ async def test_a_turn_that_may_edit_writes_once_the_guard_was_asked(
     assert str(project / "new.txt") in told
 
 
-@pytest.mark.parametrize("preset", ACP_PRESETS)
+@pytest.mark.parametrize("preset", acp_presets())
 async def test_a_contested_edit_is_not_made_and_the_model_reads_why(
     preset: str, made: Make, service: FakeService, project: Path
 ) -> None:
@@ -156,7 +156,7 @@ async def test_a_contested_edit_is_not_made_and_the_model_reads_why(
     assert len([part for part in parts if isinstance(part, SessionPart)]) == 1
 
 
-@pytest.mark.parametrize("preset", ACP_PRESETS)
+@pytest.mark.parametrize("preset", acp_presets())
 async def test_a_read_only_turn_cannot_write(
     preset: str, made: Make, service: FakeService, project: Path
 ) -> None:

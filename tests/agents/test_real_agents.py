@@ -13,13 +13,14 @@ from pathlib import Path
 import pytest
 
 from relay.agents.factory import AgentSpec, CommandAgent, Permissions
-from relay.agents.setup.presets import PRESETS, Call
+from relay.agents.registry import presets
+from relay.agents.setup.presets import Call
 from relay.model import FailureClass, SessionPart, ToolPart, Turn, TurnLimits, UsagePart
 from tests.agents.conftest import REPOSITORY, collect, end, log, text
 from tests.fakes.llm import FakeService
 
 #: No registry has `agy` (docs/agents.md): a stand-in plays it in test_command.py and test_stream.py.
-PROGRAMS = [name for name in PRESETS if name != "agy"]
+PROGRAMS = [name for name, preset in presets().items() if preset.seen]
 
 pytestmark = pytest.mark.real_agents
 
@@ -114,7 +115,7 @@ def section(said: str, flag: str) -> str | None:
 def test_every_flag_and_listed_value_exists(
     preset: str, permissions: Permissions, session: str | None, daemon_env: dict[str, str]
 ) -> None:
-    arguments = PRESETS[preset].arguments(Call(permissions, model="m", effort="low", session=session))
+    arguments = presets()[preset].arguments(Call(permissions, model="m", effort="low", session=session))
     said = "\n".join(help_of(preset, daemon_env, each) for each in HELP[preset])
     flags = [(number, each) for number, each in enumerate(arguments) if each.startswith("-") and each != "-"]
     assert len(flags) >= 3
@@ -142,7 +143,7 @@ async def test_without_credentials_it_is_not_signed_in(
 ) -> None:
     parts = await collect(made(preset, daemon_env, tmp_path), Turn("BOT", "say hi", limits=LIMITS))
     assert end(parts).failure is FailureClass.NOT_SIGNED_IN
-    assert PRESETS[preset].sign_in in end(parts).detail
+    assert presets()[preset].sign_in in end(parts).detail
 
 
 @pytest.mark.parametrize("preset", PROGRAMS)

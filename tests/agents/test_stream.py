@@ -10,8 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from relay.agents.command.stream import STREAMS, Stream, tool
 from relay.agents.process.failure import classify
+from relay.agents.process.stream import Stream, tool
+from relay.agents.registry import presets, stream_of
 from relay.base.child_process import Exit
 from relay.model import FailureClass, Location, LogPart, Part, SessionPart, TextPart, ToolPart, UsagePart
 
@@ -20,7 +21,7 @@ NOW = datetime(2026, 11, 22, 1, 6, 7, tzinfo=UTC)
 
 
 def replay(name: str) -> tuple[Stream, list[Part]]:
-    stream = STREAMS[name.split("-", maxsplit=1)[0]]()
+    stream = stream_of(name.split("-", maxsplit=1)[0])()
     parts: list[Part] = []
     for line in (RECORDED / f"{name}.jsonl").read_text().splitlines():
         parts += stream.read(line)
@@ -96,13 +97,13 @@ CACHED = {
     ],
 )
 def test_the_kinds_of_tokens_are_counted_apart(name: str, usage: UsagePart) -> None:
-    said = [part for part in STREAMS[name]().read(CACHED[name]) if isinstance(part, UsagePart)]
+    said = [part for part in stream_of(name)().read(CACHED[name]) if isinstance(part, UsagePart)]
     assert said == [usage]
     assert usage.counted == 15
 
 
 def agy(*events: dict[str, object]) -> tuple[Stream, list[Part]]:
-    stream, parts = STREAMS["agy"](), list[Part]()
+    stream, parts = stream_of("agy")(), list[Part]()
     for event in events:
         parts += stream.read(json.dumps(event))
     return stream, parts
@@ -157,7 +158,7 @@ def test_a_failure_of_agy(result: dict[str, object], failure: str, retry_in_s: f
 
 
 def test_a_claude_that_is_cut_off_has_used_what_its_messages_said() -> None:
-    stream = STREAMS["claude"]()
+    stream = stream_of("claude")()
     start = {
         "type": "message_start",
         "message": {
@@ -204,7 +205,7 @@ def test_claude_that_retries_a_refused_key_is_hopeless_and_a_codex_without_its_s
 
 
 def test_claude_names_the_time_of_its_limit_in_an_event_of_its_own() -> None:
-    stream = STREAMS["claude"]()
+    stream = stream_of("claude")()
     stream.read('{"type":"rate_limit_event","rate_limit_info":{"status":"rejected","resetsAt":1795312800}}')
     stream.read(
         '{"type":"result","is_error":true,"result":"You\'ve hit your session limit","session_id":"s"}'
@@ -214,7 +215,7 @@ def test_claude_names_the_time_of_its_limit_in_an_event_of_its_own() -> None:
 
 
 def test_what_a_subagent_says_is_not_the_answer() -> None:
-    stream = STREAMS["claude"]()
+    stream = stream_of("claude")()
     message = '{"id":"m","content":[{"type":"text","text":"t"}]}'
     line = '{"type":"assistant","parent_tool_use_id":%s,"message":' + message + "}"
     assert stream.read(line % '"toolu_1"') == []
@@ -226,7 +227,7 @@ def test_codex_names_the_files_it_changed() -> None:
         '{"type":"item.completed","item":{"type":"file_change","changes":'
         '[{"path":"a.py","kind":"update"},{"path":"b.py","kind":"add"}]}}'
     )
-    assert STREAMS["codex"]().read(line) == [
+    assert stream_of("codex")().read(line) == [
         ToolPart(
             "file_change",
             "a.py, b.py",
@@ -248,7 +249,7 @@ def test_codex_names_the_files_it_changed() -> None:
     ],
 )
 def test_a_line_that_means_nothing(name: str, line: str, parts: list[Part]) -> None:
-    assert STREAMS[name]().read(line) == parts
+    assert stream_of(name)().read(line) == parts
 
 
 TYPES = [
@@ -268,7 +269,7 @@ VALUES = st.recursive(
 )
 
 
-@pytest.mark.parametrize("name", STREAMS)
+@pytest.mark.parametrize("name", ["text", *presets()])
 @given(
     kind=st.sampled_from(TYPES),
     event=st.dictionaries(
@@ -279,7 +280,7 @@ VALUES = st.recursive(
     ),
 )
 def test_no_shape_of_an_event_breaks_a_parser(name: str, kind: str, event: dict[str, object]) -> None:
-    for part in STREAMS[name]().read(json.dumps({"type": kind, **event})):
+    for part in stream_of(name)().read(json.dumps({"type": kind, **event})):
         assert not isinstance(part, SessionPart) or isinstance(part.id, str)
 
 

@@ -144,11 +144,6 @@ def test_a_whole_number_is_a_number_and_settings_cannot_be_changed() -> None:
             "agents[0].env.K: found 1 (a whole number);",
         ),
         (
-            {"agents": [{"name": "A", "preset": "cluade"}]},
-            'agents[0].preset: found "cluade" (text); allowed: '
-            '"claude" | "codex" | "gemini" | "agy"; nearest: "claude"',
-        ),
-        (
             {"agents": [{"name": "claude", "cmd": "x"}]},
             'agents[0].name: found "claude"; allowed: A-Z, 0-9, _ and -, a letter first, '
             '32 at most; write "CLAUDE"',

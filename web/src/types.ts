@@ -62,6 +62,8 @@ export interface Meta {
   truncated?: boolean;
   /** What its agent was given of the room's memory with the turn. */
   memories?: { id: string; memory_type: string; reference: string }[];
+  /** Its agents hear it while they work. */
+  steer?: true;
   /** What its agent was told while it worked. */
   heard?: Heard[];
   /** What the answer changed in the agent's worktree. */

@@ -16,11 +16,11 @@ from typing import TYPE_CHECKING
 
 from relay.agents.command.command import CommandAgent
 from relay.agents.process.asked_once import AskedOnce
-from relay.agents.setup.presets import AcpPreset, Preset, modes
-from relay.agents.setup.spec import AgentSpec, Permissions, SpecError
+from relay.agents.registry import acp_presets, presets
+from relay.agents.setup.presets import NO_WORDS, AcpPreset, Preset
+from relay.agents.setup.spec import AgentSpec, SpecError
 from relay.base.terminal_text import safe_line
 from relay.model import (
-    PROGRAMS,
     Availability,
     Channel,
     EndPart,
@@ -37,57 +37,8 @@ from relay.model import (
 if TYPE_CHECKING:
     from relay.agents.acp.turn import AcpTurn
 
-#: What a program may do is said by its session's mode, not on its command line.
-NO_WORDS = modes("", "", "")
-
-
-def _asking(mode: str, skip: str) -> dict[Permissions, str]:
-    """`mode` is the one in which the program asks before each edit; `skip` the one without any check."""
-    return {Permissions.READ_ONLY: mode, Permissions.EDIT: mode, Permissions.SKIP_ALL_CHECKS: skip}
-
-
-#: Seen with claude-agent-acp 0.100.0, codex-acp 2.6.0 and Gemini CLI 0.61.0. The two adapters have moved from
-#: `@zed-industries/claude-code-acp` and `@zed-industries/codex-acp`.
-ACP_PRESETS: Mapping[str, AcpPreset] = {
-    "claude": AcpPreset(
-        Preset(
-            program="claude-agent-acp",
-            install="npm install -g @agentclientprotocol/claude-agent-acp",
-            sign_in=PROGRAMS["claude"].sign_in,
-            env_prefixes=("ANTHROPIC_", "CLAUDE_"),
-            modes=NO_WORDS,
-        ),
-        modes=_asking("default", "bypassPermissions"),
-    ),
-    "codex": AcpPreset(
-        Preset(
-            program="codex-acp",
-            install="npm install -g @agentclientprotocol/codex-acp",
-            sign_in=PROGRAMS["codex"].sign_in,
-            env_prefixes=("OPENAI_", "CODEX_"),
-            modes=NO_WORDS,
-        ),
-        # Its mode `read-only` asks before each edit, and makes it once it is allowed; the others do not ask.
-        modes=_asking("read-only", "agent-full-access"),
-    ),
-    "gemini": AcpPreset(
-        Preset(
-            program="gemini",
-            install=PROGRAMS["gemini"].install,
-            sign_in=PROGRAMS["gemini"].sign_in,
-            env_prefixes=("GEMINI_", "GOOGLE_"),
-            modes=NO_WORDS,
-            words=("--acp", "--skip-trust"),
-            options=("--model", "{model}"),
-        ),
-        modes=_asking("default", "yolo"),
-        # 0.61.0 takes our "Resource not found" for a failure of the disk, and then creates no new file.
-        fs_read=False,
-        chosen=(),
-    ),
-}
 #: A program that only its `cmd` names.
-UNKNOWN = AcpPreset(Preset(program="", install="", sign_in="", env_prefixes=(), modes=NO_WORDS))
+UNKNOWN = AcpPreset(Preset(title="", program="", install="", sign_in="", env_prefixes=(), modes=NO_WORDS))
 
 
 class AcpAgent(CommandAgent):
@@ -103,11 +54,12 @@ class AcpAgent(CommandAgent):
         guard: Guard | None = None,
         permits: Permits | None = None,
     ) -> None:
-        if spec.preset and spec.preset not in ACP_PRESETS:
-            known = ", ".join(ACP_PRESETS)
+        acp = presets()[spec.preset].acp if spec.preset else UNKNOWN
+        if acp is None:
+            known = ", ".join(acp_presets())
             raise SpecError(f"agent {spec.name}: {spec.preset} does not speak ACP; these presets do: {known}")
         super().__init__(spec, daemon_env=daemon_env)
-        self._acp = ACP_PRESETS[spec.preset] if spec.preset else UNKNOWN
+        self._acp = acp
         self.preset = self._acp.preset if spec.preset else None
         self._guard: Guard = guard or Unguarded()
         self._permits: Permits = permits or Nobody()

@@ -13,8 +13,8 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from relay.agents.command.stream import CodexStream, codex_usage
 from relay.agents.process.failure import StreamError
+from relay.agents.programs.codex import CodexStream, codex_usage
 from relay.model import (
     DeliveredPart,
     FailureClass,
@@ -68,7 +68,7 @@ class ToldTurn(CodexStream):
         except (KeyError, TypeError, ValueError, AttributeError, IndexError):
             return [LogPart(f"unknown {method!r} notification: {json.dumps(params)[:500]}")]
 
-    def begin(self, thread: str) -> list[Part]:
+    def opened(self, thread: str) -> list[Part]:
         self.thread = self.session = thread
         return [SessionPart(thread)]
 

@@ -211,7 +211,7 @@ class AppServerTurn:
         ident = thread.get("id") if isinstance(thread, dict) else None
         if not isinstance(ident, str) or not ident:
             raise Failed(Verdict(FailureClass.CRASH, "It named no conversation (thread.id)."))
-        for part in self._told.begin(ident):
+        for part in self._told.opened(ident):
             self._outbox.put(part)
 
     def _said(self, text: str) -> dict[str, Any]:

@@ -18,13 +18,13 @@ from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 
-from relay.agents.command.stream import STREAMS
 from relay.agents.process.failure import classify, with_sign_in
 from relay.agents.process.lines import LINE_LIMIT, STDERR_LINE_LIMIT, STDERR_TAIL, Lines
 from relay.agents.process.output_limit import OutputLimit
+from relay.agents.registry import presets, stream_of
 from relay.agents.setup.environment import environment
-from relay.agents.setup.hooks import GuardHook, guarded
-from relay.agents.setup.presets import PRESETS, Call, Preset, check_template, fill_template
+from relay.agents.setup.hooks import GuardHook, Surroundings
+from relay.agents.setup.presets import Call, Preset, check_template, fill_template
 from relay.agents.setup.prompt import compose
 from relay.agents.setup.spec import AgentSpec, Permissions
 from relay.base.child_process import STDOUT, ChildProcess, Exit
@@ -57,7 +57,7 @@ class CommandAgent:
         if spec.cmd:
             check_template(spec)
         self.spec, self.name = spec, spec.name
-        self.preset: Preset | None = PRESETS[spec.preset] if spec.preset else None
+        self.preset: Preset | None = presets()[spec.preset] if spec.preset else None
         self._daemon_env = os.environ if daemon_env is None else daemon_env
         self._probing = asyncio.Lock()
         self._seen: tuple[tuple[str, int, int], Availability] | None = None
@@ -139,6 +139,15 @@ class CommandAgent:
             key=self.spec.key() if session else "",
         )
 
+    async def surroundings(self, turn: Turn) -> tuple[dict[str, str], str]:
+        """The environment of one turn, and a line for the log where the program cannot be told all by it."""
+        env = self.env(turn.room_session)
+        if self.preset is None or self.preset.environment is None:
+            return env, ""
+        folder = self.spec.guard.folder if self.spec.guard else None
+        around = Surroundings(self.name, env, self.guard(turn), folder, self.spec.mcp)
+        return await self.preset.environment(around)
+
     async def signed_out(self, path: str, env: Mapping[str, str]) -> str | None:
         """What the program says about a missing sign-in; None when it is signed in or cannot tell."""
         if self.preset is None or not self.preset.check or any(env.get(key) for key in self.preset.keys):
@@ -212,7 +221,7 @@ class Attempt:
         self.resume = resume
         self.end: EndPart | None = None
         self.lost = False
-        self._stream = STREAMS[agent.spec.preset or agent.spec.output]()
+        self._stream = stream_of(agent.spec.preset or agent.spec.output)()
         self._lines = Lines(LINE_LIMIT)
         self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
         self._errors = Lines(STDERR_LINE_LIMIT)
@@ -227,23 +236,16 @@ class Attempt:
             may_edit=self.agent.permissions(self.turn) is not Permissions.READ_ONLY,
             forgotten=self.turn.resume is not None and self.resume is None,
         )
-        env, note = await guarded(
-            self.agent.spec.preset,
-            self.agent.guard(self.turn),
-            self.agent.name,
-            self.agent.env(self.turn.room_session),
-            self.agent.spec.guard.folder if self.agent.spec.guard else None,
-            self.agent.spec.mcp,
-        )
+        env, note = await self.agent.surroundings(self.turn)
         if note:
             yield LogPart(note)
-        cwd, preset = self.turn.cwd or self.agent.spec.cwd, self.agent.preset
+        cwd = self.turn.cwd or self.agent.spec.cwd
         try:
             process = await ChildProcess.start(
                 self.agent.argv(self.path, self.turn, self.resume),
                 env=env,
                 cwd=cwd,
-                stdin=(preset.framed(prompt) if preset else prompt).encode("utf-8", "replace"),
+                stdin=self._stream.begin(prompt),
             )
         except OSError as error:
             self.end = EndPart(

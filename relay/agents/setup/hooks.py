@@ -2,7 +2,7 @@
 
 Invariant: what the user has set up for a program stays as it is, on disk and in effect: the hook is handed over with
 the turn's command line, or in a file of ours that the program reads beneath the user's own settings. Pure but for
-`gemini_file` and `guarded`.
+`gemini_file` and `gemini_environment`.
 
 Seen in Claude Code 2.1.330, Codex 0.169.0 and Gemini CLI 0.61.0; `tests/agents/test_real_guard.py` sees it again.
 """
@@ -133,18 +133,24 @@ def gemini_file(
     return path
 
 
-async def guarded(
-    preset: str | None,
-    hook: GuardHook | None,
-    agent: str,
-    env: dict[str, str],
-    folder: Path | None = None,
-    mcp: McpServer | None = None,
-) -> tuple[dict[str, str], str]:
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    """What the environment of one turn is made from. `env`: as it would be; `folder`: for files of ours, None = the
+    hook's."""
+
+    agent: str
+    env: dict[str, str]
+    hook: GuardHook | None = None
+    folder: Path | None = None
+    mcp: McpServer | None = None
+
+
+async def gemini_environment(around: Surroundings) -> tuple[dict[str, str], str]:
     """The environment of one turn, and a line for the agent's log when its edits go unguarded, or when the room's
-    tools are missing. `folder`: for files of ours; None = the hook's."""
-    folder = hook.folder if folder is None and hook is not None else folder
-    if preset != "gemini" or folder is None or (hook is None and mcp is None):
+    tools are missing."""
+    hook, env = around.hook, around.env
+    folder = hook.folder if around.folder is None and hook is not None else around.folder
+    if folder is None or (hook is None and around.mcp is None):
         return env, ""
     what = "edits are not guarded" if hook is not None else "the room's tools are missing"
     try:
@@ -153,7 +159,7 @@ async def guarded(
                 f"{what}: Gemini CLI takes settings from a command's caller only in files that belong to root; "
                 "`kind: acp` has both"
             )
-        path = await asyncio.to_thread(gemini_file, hook, agent, env, folder, mcp)
+        path = await asyncio.to_thread(gemini_file, hook, around.agent, env, folder, around.mcp)
     except OSError as error:
         return env, f"{what}: {error}"
     if path is None:

@@ -1,24 +1,20 @@
-"""The command lines of the programs that relay knows, and those of any other by template.
+"""What relay has to know of a program to run it, and the command lines of any other program by template.
 
 Invariant: how much a program may do to files is said on every command line, never left to its own default;
 the flag that skips all checks appears only for `Permissions.SKIP_ALL_CHECKS`. A prompt is never an argument.
-Each flag and value of claude, codex and gemini is looked up in the real programs by
-`tests/agents/test_real_agents.py`; agy, which no registry has, was not run: docs/agents.md says where its flags
-come from.
+Each flag and value of a program with a `seen` is looked up in the real one by `tests/agents/test_real_agents.py`.
 """
 
 from __future__ import annotations
 
-import json
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from relay.agents.setup import hooks, mcp
-from relay.agents.setup.hooks import GuardHook
+from relay.agents.process.stream import Stream
+from relay.agents.setup.hooks import GuardHook, Surroundings
 from relay.agents.setup.mcp import McpServer
 from relay.agents.setup.spec import AgentSpec, Permissions, SpecError
-from relay.model import PROGRAMS
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,16 +35,22 @@ class Call:
 
 @dataclass(frozen=True, slots=True)
 class Preset:
-    """A program that relay knows.
+    """A program that relay knows: all that is known of it. Each stands in a module of `relay.agents.programs`.
 
-    `sign_in`: what a person runs to sign in. `words`: what its command line begins with; `modes`: how it is told what
-    it may do. `options` and `resume` (for a turn that goes on in a conversation) are templates, as `cmd` is one;
-    `last` ends the line. `guard`, `mcp`: how it is told of the hook and of the room's tools; None = elsewhere than on
-    its command line. `check`: arguments that print whether one is signed in, for a program that cannot tell from its
-    own failure; not asked when a variable of `keys` is set. `cumulative`: its usage counts the whole conversation,
-    not one turn. `framed`: how the prompt is written to standard input.
+    `title`: what people call it. `seen`: the version that relay was tested with, empty for one that was never run.
+    `install`, `sign_in`: what a person runs to have it, and to sign in. `about`: one line for the dispatcher on what
+    it is good at. `env_prefixes`: the variables of the daemon that it gets. `words`: what its command line begins
+    with; `modes`: how it is told what it may do. `options` and `resume` (for a turn that goes on in a conversation)
+    are templates, as `cmd` is one; `last` ends the line. `guard`, `mcp`: how it is told of the hook and of the room's
+    tools; None = elsewhere than on its command line; `environment`: how it is told by its environment instead, with a
+    line for the agent's log when it cannot be. `guarded`: it asks before each edit, wherever it runs. `check`:
+    arguments that print whether one is signed in, for a program that cannot tell from its own failure; not asked when
+    a variable of `keys` is set. `cumulative`: its usage counts the whole conversation, not one turn. `stream`: reads
+    what it prints. `app_server`: it may have Codex' app-server, which is then used. `acp`: how it speaks the Agent
+    Client Protocol, None = it does not.
     """
 
+    title: str
     program: str
     install: str
     sign_in: str
@@ -64,7 +66,13 @@ class Preset:
     check: tuple[str, ...] = ()
     sign_in_codes: frozenset[int] = frozenset()
     cumulative: bool = False
-    framed: Callable[[str], str] = str
+    environment: Callable[[Surroundings], Awaitable[tuple[dict[str, str], str]]] | None = None
+    guarded: bool = False
+    about: str = ""
+    seen: str = ""
+    stream: Callable[[], Stream] = Stream
+    app_server: bool = False
+    acp: AcpPreset | None = None
 
     def arguments(self, call: Call, own: Sequence[str] = ()) -> list[str]:
         """The command line behind the program; `own`: the arguments that a person has configured."""
@@ -106,81 +114,14 @@ def modes(read_only: str, edit: str, skip_all_checks: str) -> dict[Permissions, 
     }
 
 
-def agy_message(prompt: str) -> str:
-    """One line of its stream of input; the end of the input ends the conversation's process."""
-    content = [{"type": "text", "text": prompt}]
-    return json.dumps({"event": "user", "message": {"role": "user", "content": content}}) + "\n"
+#: What a program may do is said by its session's mode (ACP), not on its command line.
+NO_WORDS = modes("", "", "")
 
 
-PRESETS = {
-    "claude": Preset(
-        program="claude",
-        install=PROGRAMS["claude"].install,
-        sign_in=PROGRAMS["claude"].sign_in,
-        env_prefixes=("ANTHROPIC_", "CLAUDE_"),
-        words=("-p", "--output-format", "stream-json", "--verbose", "--include-partial-messages"),
-        # `dontAsk` refuses what would need a person's consent; the tools that write are taken away besides, so that
-        # no rule in the user's own settings hands them back. Nobody sits there to be asked.
-        modes=modes(
-            "--permission-mode dontAsk --disallowedTools Edit,Write,NotebookEdit --permission-prompts none",
-            "--permission-mode acceptEdits --permission-prompts none",
-            "--dangerously-skip-permissions",
-        ),
-        guard=hooks.claude_arguments,
-        mcp=mcp.claude_arguments,
-        options=("--model", "{model}", "--effort", "{effort}", "--resume", "{session}"),
-    ),
-    "codex": Preset(
-        program="codex",
-        install=PROGRAMS["codex"].install,
-        sign_in=PROGRAMS["codex"].sign_in,
-        env_prefixes=("OPENAI_", "CODEX_"),
-        words=("exec", "--json", "--skip-git-repo-check", "--color", "never"),
-        modes=modes(
-            "--sandbox read-only",
-            "--sandbox workspace-write",
-            "--dangerously-bypass-approvals-and-sandbox",
-        ),
-        guard=hooks.codex_arguments,
-        mcp=mcp.codex_arguments,
-        options=("--model", "{model}", "--config", 'model_reasoning_effort="{effort}"'),
-        # `resume` knows no --sandbox of its own: options stand before it. `-` reads the prompt from stdin.
-        resume=("resume", "{session}"),
-        last=("-",),
-        keys=("CODEX_API_KEY", "OPENAI_API_KEY"),
-        check=("login", "status"),
-        cumulative=True,
-    ),
-    "gemini": Preset(
-        program="gemini",
-        install=PROGRAMS["gemini"].install,
-        sign_in=PROGRAMS["gemini"].sign_in,
-        env_prefixes=("GEMINI_", "GOOGLE_"),
-        # An untrusted folder would end a run without a terminal; the approval mode still holds.
-        words=("--output-format", "stream-json", "--skip-trust"),
-        # Without a terminal, `default` takes away every tool that would need a person's consent. `plan` is read-only
-        # too, but makes the model write a plan instead of an answer.
-        modes=modes("--approval-mode default", "--approval-mode auto_edit", "--approval-mode yolo"),
-        options=("--model", "{model}", "--resume", "{session}"),
-        sign_in_codes=frozenset({41}),
-    ),
-    # Of agy 1.2. No `-p`, which takes the prompt as its argument: `--input-format` reads it from standard input.
-    "agy": Preset(
-        program="agy",
-        install=PROGRAMS["agy"].install,
-        sign_in=PROGRAMS["agy"].sign_in,
-        env_prefixes=("ANTIGRAVITY_", "AGY_", "GEMINI_", "GOOGLE_"),
-        # It would end a turn after 5 minutes, as if it were done; and work in a folder of its own.
-        words=(
-            *("--input-format", "stream-json", "--output-format", "stream-json"),
-            *("--print-timeout", "24h", "--add-dir", "."),
-        ),
-        # Its own default is what the user's settings say; what would need a person's consent is refused.
-        modes=modes("--mode plan", "--mode accept-edits", "--dangerously-skip-permissions"),
-        options=("--model", "{model}", "--effort", "{effort}", "--conversation", "{session}"),
-        framed=agy_message,
-    ),
-}
+def asking(mode: str, skip: str) -> dict[Permissions, str]:
+    """`mode` is the one in which the program asks before each edit; `skip` the one without any check."""
+    return {Permissions.READ_ONLY: mode, Permissions.EDIT: mode, Permissions.SKIP_ALL_CHECKS: skip}
+
 
 PLACEHOLDERS = ("model", "effort", "session", "permissions")
 _PLACEHOLDER = re.compile(r"\{([a-z_]+)\}")

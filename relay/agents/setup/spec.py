@@ -6,9 +6,12 @@ made, in words that name the agent and the key, and never when a turn is already
 
 from __future__ import annotations
 
+import difflib
+import pkgutil
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
+from functools import cache
 from pathlib import Path
 
 from relay.agents.setup.hooks import GuardHook
@@ -35,8 +38,19 @@ class Permissions(StrEnum):
         return self
 
 
-PRESET_NAMES = ("claude", "codex", "gemini", "agy")
-OUTPUT_NAMES = ("text", *PRESET_NAMES)
+@cache
+def preset_names() -> tuple[str, ...]:
+    """The programs that relay knows, by their names in the configuration: the modules of `relay.agents.programs`,
+    which are not imported for this."""
+    folder = Path(__file__).parents[1] / "programs"
+    return tuple(sorted(module.name for module in pkgutil.iter_modules([str(folder)]) if not module.ispkg))
+
+
+def _known(where: str, key: str, value: str, names: tuple[str, ...]) -> None:
+    if value not in names:
+        near = difflib.get_close_matches(value, names, 1)
+        hint = f"; nearest: {near[0]!r}" if near else ""
+        raise SpecError(f"{where}: {key} is {value!r}; allowed: {', '.join(names)}{hint}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,11 +95,10 @@ class AgentSpec:
         if self.kind not in ("command", "acp"):
             raise SpecError(f"{where}: kind is {self.kind!r}; here it is one of command, acp, scripted")
         if (self.preset is None) == (not self.cmd):
-            raise SpecError(f"{where}: give either `preset` ({', '.join(PRESET_NAMES)}) or `cmd`")
-        if self.preset is not None and self.preset not in PRESET_NAMES:
-            raise SpecError(f"{where}: preset is {self.preset!r}; allowed: {', '.join(PRESET_NAMES)}")
-        if self.output not in OUTPUT_NAMES:
-            raise SpecError(f"{where}: output is {self.output!r}; allowed: {', '.join(OUTPUT_NAMES)}")
+            raise SpecError(f"{where}: give either `preset` ({', '.join(preset_names())}) or `cmd`")
+        if self.preset is not None:
+            _known(where, "preset", self.preset, preset_names())
+        _known(where, "output", self.output, ("text", *preset_names()))
         if self.timeout_s is not None and self.timeout_s <= 0:
             raise SpecError(f"{where}: timeout_s is {self.timeout_s}; it must be above 0")
 

@@ -10,28 +10,27 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import Any
 
 from relay.access.agent_keys import AgentKeys
+from relay.agents.registry import presets
 from relay.app.fleet.remote_agents import remote_members, told
 from relay.app.runtime.built_agents import Built, build
 from relay.config.settings import AgentSettings, Settings
 from relay.faces.room import rules_of
 from relay.fleet.members import FleetMember
-from relay.model import Availability, Guard, Hears, Permits
+from relay.model import Availability, Guard, Hears, Permits, Program
 from relay.room.dispatch.budget import Budget
 from relay.room.dispatch.roster import Member, Policy, Roster
 
-#: One line for the dispatcher on what an agent is good at.
-ABOUT = {
-    "claude": "a coding agent (Claude Code): reads and changes code, reviews, plans, explains",
-    "codex": "a coding agent (Codex): implements, tests and debugs code",
-    "gemini": "a coding agent (Gemini): large contexts, research, reviews and documents",
-    "agy": "a coding agent (Antigravity, with Gemini models): large contexts, research, reviews and documents",
-}
-
 
 def _guarded(agent: AgentSettings) -> bool:
-    """Is it asked about each edit before it makes it? Gemini's program takes our hook from root only, and so not
-    for sure."""
-    return agent.kind == "acp" or (agent.kind == "command" and agent.preset in ("claude", "codex"))
+    """Is it asked about each edit before it makes it?"""
+    preset = presets().get(agent.preset or "")
+    return agent.kind == "acp" or (agent.kind == "command" and preset is not None and preset.guarded)
+
+
+def _about(agent: AgentSettings) -> str:
+    """One line for the dispatcher on what an agent is good at."""
+    preset = presets().get(agent.preset or "")
+    return preset.about if preset is not None else ""
 
 
 def policy_of(settings: Settings, agent: AgentSettings, names: tuple[str, ...], unable: str) -> Policy:
@@ -75,6 +74,9 @@ class Agents:
         self._probed: dict[str, Availability] = {}
         self._remote: Mapping[str, Member] = {}
         self.roster = roster
+        roster.programs = {
+            name: Program(preset.title, preset.install, preset.sign_in) for name, preset in presets().items()
+        }
         self.settings = settings
         self.apply(settings)
 
@@ -152,7 +154,7 @@ class Agents:
                 detail=known.detail,
                 fix=known.fix,
                 version=known.version,
-                about=ABOUT.get(settings.preset or "", ""),
+                about=_about(settings),
                 agent=built.agent,
                 timeout_s=settings.timeout_s,
                 cwd=settings.cwd or self.settings.repo,

@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import shutil
 
-from relay.agents.setup.presets import PRESETS
+from relay.agents.registry import presets
 from relay.airspace.worktrees.registry import EDITORS
 from relay.app.health.context import Check, CheckContext, ok, warning
 from relay.base.ollama_client import explain, missing_model, no_model, open_client, shown_host
@@ -80,7 +80,7 @@ def _lacks(agent: AgentSettings) -> str:
         return "" if agent.script and agent.script.is_file() else f"its script {agent.script} is missing"
     if agent.kind != "command":
         return ""  # its model is asked for by `ollama` where it is the dispatcher's, else at its first turn
-    preset = PRESETS.get(agent.preset or "")
+    preset = presets().get(agent.preset or "")
     program = agent.cmd[0] if agent.cmd else preset.program if preset else agent.name.lower()
     if shutil.which(program, path=agent.env.get("PATH")):
         return ""

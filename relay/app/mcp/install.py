@@ -21,6 +21,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from relay.agents.registry import presets
 from relay.app.mcp import hint as mcp_hint
 from relay.app.mcp.client_configs import SERVER, CannotEdit, entry_of, put
 from relay.app.mcp.entry_merge import IDENTITY, Wanted, meet
@@ -30,7 +31,6 @@ from relay.config.command_line import command
 from relay.config.loading import ConfigError, load_for_command
 from relay.config.locate import add_config_option
 from relay.config.settings import Settings
-from relay.model import PROGRAMS
 from relay.model.speaker_names import MAX_AGENT_NAME, clean_name, is_reserved, spelled
 
 Json = dict[str, Any]
@@ -249,7 +249,7 @@ def _print(targets: list[Target], *, as_json: bool) -> int:
         print(json.dumps(snippets))
         return 0
     for target, text in shown:
-        print(f"{PROGRAMS[target.program].title}, in {target.path}:\n\n{text}")
+        print(f"{presets()[target.program].title}, in {target.path}:\n\n{text}")
     return 0
 
 
@@ -328,7 +328,7 @@ def _write(path: Path, text: str, *, private: bool) -> None:
 
 
 def _line(result: Json) -> str:
-    title, before = PROGRAMS[result["program"]].title, result.get("room_before")
+    title, before = presets()[result["program"]].title, result.get("room_before")
     if result["refused"]:
         refusal = f"{title}: {result['path']} is left as it is: {result['refused']}."
         if before:

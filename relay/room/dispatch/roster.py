@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from relay.model import Agent, Channel, Hears
+from relay.model import Agent, Channel, Hears, Program
 from relay.room.dispatch.budget import Budget
 from relay.room.journal.admission_rules import Rules
 from relay.room.journal.ledger import Q
@@ -90,6 +90,8 @@ class Roster:
     def __init__(self, members: Mapping[str, Member] | None = None, rules: Rules | None = None) -> None:
         self.members: Mapping[str, Member] = {}
         self.rules = Rules()
+        #: The programs that relay knows, by the preset's name: what a person can add.
+        self.programs: Mapping[str, Program] = {}
         self.update(members or {}, rules or Rules())
 
     def update(self, members: Mapping[str, Member], rules: Rules) -> None:

@@ -13,7 +13,7 @@ from collections.abc import Callable, Collection, Sequence
 
 from relay.base.durations import rough_duration
 from relay.config.command_line import command
-from relay.model import PROGRAMS, STEWARD
+from relay.model import STEWARD
 from relay.room.parsing.commands import COMMANDS, find
 from relay.room.parsing.markdown import prose
 from relay.room.steward import markdown
@@ -195,11 +195,11 @@ def render_install(view: StewardView) -> str:
     if there:
         lines += [f"Installed: {', '.join(there)}.", ""]
     known = {agent.preset for agent in view.agents}
-    others = [preset for preset in PROGRAMS if preset not in known]
+    others = [preset for preset in view.programs if preset not in known]
     if others:
         lines += ["**To add an agent**, install its program and sign in:"]
         for preset in others:
-            program = PROGRAMS[preset]
+            program = view.programs[preset]
             lines.append(f"- {program.title}: `{program.install}`, then run `{program.sign_in}` to sign in")
         preset = others[0]
         lines += [

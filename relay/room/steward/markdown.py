@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 from relay.base.durations import rough_duration
 from relay.base.terminal_text import flat
-from relay.model import PROGRAMS, references
+from relay.model import references
 from relay.room.steward.view import AgentView, JobView, LockView, StewardView, TaskView, VisitorView
 
 #: Lines of a list that an answer shows.
@@ -52,7 +52,7 @@ def lacking(agent: AgentView) -> str:
     # A local model's program may well be installed; what it lacks is in the detail.
     what = "is not available" if agent.kind == "ollama" else "is not installed"
     detail = f" ({sentence(agent.detail).rstrip('.')})" if agent.detail else ""
-    program = PROGRAMS.get(agent.preset)
+    program = agent.program
     fix = agent.fix or (program.install if program else "")
     if not fix:
         return f"{what}{detail}: look at its `cmd` in the configuration"

@@ -8,7 +8,7 @@ from typing import Any
 
 from relay.base.durations import parse_iso
 from relay.log.encoding import dumps
-from relay.model import Board, Hears, Holds
+from relay.model import Board, Hears, Holds, Program
 from relay.room.dispatch.roster import Roster
 from relay.room.dispatch.running import RunningTurns
 from relay.room.dispatch.view_queries import agents_json
@@ -72,7 +72,7 @@ class Overview:
             numbers[row["id"]] = row["number"]
         here = self._here()
         return StewardView(
-            agents=tuple(_agent_view(agent, now, self._home(agent, here)) for agent in agents),
+            agents=tuple(self._agent_view(agent, now, here) for agent in agents),
             people=self._people(here),
             tasks=_task_views([task.as_json() for task in await self._board.list(tx)]),
             locks=tuple(_lock_view(lock, now) for lock in await self._holds.locks(tx)),
@@ -95,7 +95,12 @@ class Overview:
             dispatcher=of_row(DispatcherView, self._router.state_json()),
             address=self.address,
             config=self._config,
+            programs=self._roster.programs,
         )
+
+    def _agent_view(self, agent: Mapping[str, Any], now: float, here: str) -> AgentView:
+        program = self._roster.programs.get(agent["preset"] or "")
+        return _agent_view(agent, now, self._home(agent, here), program)
 
     def _home(self, agent: Mapping[str, Any], here: str) -> str:
         # Whichever member leads answers for all, and its answer is read at all.
@@ -140,12 +145,13 @@ def _lock_view(lock: Mapping[str, Any], now: float) -> LockView:
     )
 
 
-def _agent_view(agent: Mapping[str, Any], now: float, member: str) -> AgentView:
+def _agent_view(agent: Mapping[str, Any], now: float, member: str, program: Program | None) -> AgentView:
     turn, meters = agent["running"], agent["budget"].items()
     return of_row(
         AgentView,
         agent,
         member=member,
+        program=program,
         preset=agent["preset"] or "",
         breaker=agent["breaker"]["state"],
         retry_in_s=_until(agent["breaker"]["retry_at"], now),

@@ -6,7 +6,10 @@ that a rendering is a pure function of its view.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from relay.model import Program
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +58,8 @@ class AgentView:
     member: str = ""
     absence: str = ""
     unheard_s: float = 0.0
+    #: What its preset runs, None = not known.
+    program: Program | None = None
 
     @property
     def active(self) -> bool:
@@ -150,6 +155,8 @@ class StewardView:
     dispatcher: DispatcherView = DispatcherView()
     address: str = ""
     config: str = "config.json"
+    #: The programs that relay knows, by the preset's name.
+    programs: Mapping[str, Program] = field(default_factory=dict)
 
     @property
     def active(self) -> tuple[AgentView, ...]:

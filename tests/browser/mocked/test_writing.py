@@ -239,6 +239,38 @@ async def test_marks_footer_and_replies(room: MockRoom, open_page: OpenPage) -> 
     await expect(entries(page).first).to_be_focused()
 
 
+async def test_an_agent_that_works_is_steered_and_what_it_heard_stands_there(
+    room: MockRoom, open_page: OpenPage
+) -> None:
+    room.agents[0]["channel"] = {"name": "stream-json input", "hears": "boundary", "why": "It says so."}
+    page = await open_page()
+    question = room.say("ben", "@CLAUDE build it")
+    job = room.receipt(question, "CLAUDE", "active")
+    room.stream(job, "I begin.", 0, tool="Bash: make test")
+    stream = page.get_by_test_id("stream")
+    await expect(stream).to_contain_text("hears this at its next tool")
+    await stream.get_by_role("button", name="Steer").click()
+    await page.get_by_test_id("steer-text").fill("leave the tests alone")
+    await page.keyboard.press("Enter")
+    told = entries(page, "/steer @CLAUDE leave the tests alone")
+    await expect(told).to_be_visible()
+    heard = {"heard_at": "2026-01-01T00:00:00Z", "heard_after": "Bash: make test"}
+    room.receipt(room.entries[-1], "CLAUDE", "active", **heard)
+    await expect(told.get_by_test_id("receipt")).to_contain_text("heard after Bash")
+    await expect(stream.get_by_test_id("heard")).to_contain_text("leave the tests alone")
+    last = room.entries[-1]
+    meta = {
+        "heard": [
+            {"message": last["id"], "number": last["number"], "speaker": "ann", "after": "Bash: make test"}
+        ]
+    }
+    room.say("CLAUDE", "Done, without the tests.", "agent", in_reply_to=question["id"], meta=meta)
+    answer = entries(page, "Done, without the tests.").get_by_test_id("heard")
+    await expect(answer).to_contain_text("heard after Bash: make test")
+    await answer.get_by_role("button").click()
+    await expect(told.first).to_be_focused()
+
+
 HOSTILE = """<img src=x onerror="window.pwned=1"> <script>window.pwned=1</script>
 <svg onload="window.pwned=1"><a xlink:href="javascript:window.pwned=1">x</a></svg>
 [js](javascript:window.pwned=1) [JS](JaVaScRiPt:window.pwned=1) [data](data:text/html,<script>1</script>)

@@ -6,6 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from relay.agents.registry import presets
+from relay.model import Program
 from relay.room.parsing.commands import COMMANDS
 from relay.room.steward.answers import (
     answer,
@@ -32,6 +34,7 @@ from tests.engines import BOTH
 
 pytestmark = BOTH
 
+PROGRAMS = {name: Program(preset.title, preset.install, preset.sign_in) for name, preset in presets().items()}
 CLAUDE = AgentView("CLAUDE", preset="claude")
 NO_CODEX = AgentView(
     "CODEX",
@@ -39,6 +42,7 @@ NO_CODEX = AgentView(
     installed=False,
     detail="`codex` is not on PATH",
     fix="npm install -g @openai/codex",
+    program=Program("Codex", "npm install -g @openai/codex", "codex login"),
 )
 ROOM = StewardView(
     agents=(CLAUDE, NO_CODEX),
@@ -53,9 +57,10 @@ ROOM = StewardView(
     ),
     dispatcher=DispatcherView("ok", "llama3.2"),
     address="http://127.0.0.1:4173",
+    programs=PROGRAMS,
 )
 AWAY = AgentView("BRAVO", member="laptop", absence="laptop has given no sign of life", unheard_s=300)
-EMPTY = StewardView(address="http://127.0.0.1:4173")
+EMPTY = StewardView(address="http://127.0.0.1:4173", programs=PROGRAMS)
 
 WHO, QUEUE, SKIPS, INSTALL, ABLE, TASKS, HELP, ELSE = (
     "**People:**",

@@ -131,7 +131,7 @@ const folding = (job: number): number | null => numberOf(jobs.value.get(job)?.me
 export function Receipts({ entry }: { entry: Entry }) {
   const all = receiptsOf(entry.id).value;
   const { decision, folded, deciding, held } = standing(entry, cycle(entry.id).value, all);
-  const list = COMMAND.test(entry.body) || entry.meta.decision?.action === "steward" ? all.filter((job) => job.state !== "done") : all;
+  const list = (COMMAND.test(entry.body) && !entry.meta.steer) || entry.meta.decision?.action === "steward" ? all.filter((job) => job.state !== "done") : all;
   if (!list.length && !decision && !deciding && !folded && !held) return null;
   return (
     <div class="outcome">
