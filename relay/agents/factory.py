@@ -9,7 +9,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from relay.agents.acp.acp import AcpAgent
+from relay.agents.app_server.codex import CodexAgent
 from relay.agents.command.command import CommandAgent
+from relay.agents.registry import presets
 from relay.agents.scripted.scripted import ScriptedAgent
 from relay.agents.setup.spec import AgentSpec, Permissions, SpecError
 from relay.model import Agent, Guard, Permits
@@ -17,6 +19,7 @@ from relay.model import Agent, Guard, Permits
 __all__ = [
     "AcpAgent",
     "AgentSpec",
+    "CodexAgent",
     "CommandAgent",
     "Permissions",
     "ScriptedAgent",
@@ -41,4 +44,6 @@ def build_agent(
         return ScriptedAgent(spec)
     if spec.kind == "acp":
         return AcpAgent(spec, daemon_env=daemon_env, guard=guard, permits=permits)
+    if spec.preset and presets()[spec.preset].app_server:
+        return CodexAgent(spec, daemon_env=daemon_env, guard=guard)
     return CommandAgent(spec, daemon_env=daemon_env)

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from relay import guard_cli
-from relay.agents.factory import AgentSpec, CommandAgent
+from relay.agents.factory import AgentSpec, CodexAgent, CommandAgent
 from relay.agents.setup.hooks import GuardHook, rooted
 from relay.faces.http.routes.guard import GuardRoutes
 from relay.model import Turn, TurnLimits
@@ -25,7 +25,8 @@ from tests.standing import Folders, Standing
 
 pytestmark = pytest.mark.real_agents
 LIMITS = TurnLimits(timeout_s=90)
-PRESETS = ("claude", "codex", "gemini")
+#: Codex by its app-server, and by the command that a turn has without it.
+PRESETS = ("claude", "codex", "codex exec", "gemini")
 
 
 @pytest.fixture
@@ -89,7 +90,8 @@ def made(
     script, config = str(Path(guard_cli.__file__)), str(tmp_path / "room" / "config.json")
     words = (sys.executable, "-I", "-S", script, "hook", "--agent", "BOT", "--config", config)
 
-    def make(preset: str) -> CommandAgent:
+    def make(name: str) -> CommandAgent:
+        preset = name.split(maxsplit=1)[0]
         spec = AgentSpec(
             "BOT",
             preset=preset,
@@ -99,7 +101,8 @@ def made(
             guard=GuardHook(words, folder),
         )
         path = f"{real_programs}:{os.environ['PATH']}"
-        return CommandAgent(spec, daemon_env={"PATH": path, "HOME": str(tmp_path / "home")})
+        by = CodexAgent if name == "codex" else CommandAgent
+        return by(spec, daemon_env={"PATH": path, "HOME": str(tmp_path / "home")})
 
     return make
 
@@ -109,7 +112,7 @@ Make = Callable[[str], CommandAgent]
 
 def skip_without_sandbox(preset: str, real_programs: Path, home: Path) -> None:
     """Codex writes by a sandbox that not every machine allows, nor every home."""
-    if preset == "codex":
+    if preset.startswith("codex"):
         words = [
             str(real_programs / "codex"),
             "sandbox",

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from relay.agents.factory import AcpAgent, AgentSpec, CommandAgent
+from relay.agents.factory import AgentSpec, build_agent
 from relay.agents.setup.hooks import GuardHook, rooted
 from relay.agents.setup.mcp import McpServer
 from relay.app.mcp.command import main
@@ -118,7 +118,7 @@ async def test_an_agent_of_the_room_takes_a_lock(
         mcp=server,
     )
     service.call = (TOOL[preset], {"file_path": "src/a.py"})
-    agent = (AcpAgent if kind == "acp" else CommandAgent)(spec, daemon_env=daemon)
+    agent = build_agent(spec, daemon_env=daemon)
     turn = Turn("BOT", "hi", room_session="conversation-1", limits=TurnLimits(timeout_s=120))
     parts = await collect(agent, turn)
     assert end(parts).failure is None, parts

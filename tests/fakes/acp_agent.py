@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """An agent that speaks ACP over standard input and output, with the agent's side of the `acp` package.
 
-FAKE_ACT says what it does with a prompt, FAKE_CAPS which of `load` and `resume` it can, FAKE_DIR where it notes what
-it was told (`told.jsonl`) and keeps its conversations. FAKE_PATH is the file of the acts that are about one.
+FAKE_ACT says what it does with a prompt, FAKE_CAPS which of `load`, `resume` and `steering` it can, FAKE_DIR where it
+notes what it was told (`told.jsonl`) and keeps its conversations. FAKE_PATH is the file of the acts about one.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ ACT = os.environ.get("FAKE_ACT", "answer")
 FOLDER = Path(os.environ["FAKE_DIR"])
 PATH = os.environ.get("FAKE_PATH", "a.py")
 CAPS = os.environ.get("FAKE_CAPS", "").split()
+STEP_S = float(os.environ.get("FAKE_S", "0.01"))
 OPTIONS = [
     schema.PermissionOption(option_id="yes", name="Yes", kind="allow_once"),
     schema.PermissionOption(option_id="always", name="Always", kind="allow_always"),
@@ -37,6 +38,9 @@ def note(what: str, **more: Any) -> None:
 class Fake:
     def __init__(self) -> None:
         self.cancelled = asyncio.Event()
+        #: What the running prompt was steered with, and has not taken in; None: no prompt runs.
+        self.steers: list[str] | None = None
+        self.steered = asyncio.Event()
 
     def on_connect(self, conn: Any) -> None:
         self.conn = conn
@@ -51,7 +55,32 @@ class Fake:
         )
         capabilities = schema.AgentCapabilities(load_session="load" in CAPS, session_capabilities=sessions)
         version = 7 if ACT == "version" else protocol_version
-        return schema.InitializeResponse(protocol_version=version, agent_capabilities=capabilities)
+        # At the top level, as the adapters of claude and codex say it (docs/doors.md, section 4).
+        meta = {"steering": {"supported": True}} if "steering" in CAPS else None
+        return schema.InitializeResponse(
+            protocol_version=version, agent_capabilities=capabilities, field_meta=meta
+        )
+
+    async def ext_method(self, method: str, params: dict[str, Any]) -> dict[str, Any]:
+        if method != "session/steering" or ACT == "unknowing":
+            raise RequestError.method_not_found(f"_{method}")
+        assert params["_meta"] == {"steering": {"idleBehavior": "promptRequired"}}
+        text = params["prompt"][0]["text"]
+        note("steer", text=text)
+        if self.steers is None:
+            return {"outcome": "promptRequired", "reason": "noRunningTurn"}
+        self.steers.append(text)
+        self.steered.set()
+        return {"outcome": "injected"}
+
+    def take_in(self) -> bool:
+        """What the next request of the prompt has."""
+        taken = self.steers or []
+        self.steers = []
+        self.steered.clear()
+        for text in taken:
+            note("taken", text=text)
+        return bool(taken)
 
     async def new_session(self, cwd: str, **more: Any) -> schema.NewSessionResponse:
         note("new", cwd=cwd)
@@ -106,7 +135,9 @@ class Fake:
         self.cancelled.clear()
         text = prompt[0].text
         note("prompt", session=session_id, text=text)
+        self.steers = []
         stop = await getattr(self, f"act_{ACT}")(session_id, text)
+        self.steers = None
         usage = schema.Usage(input_tokens=12, output_tokens=9, total_tokens=24, cached_read_tokens=3)
         return schema.PromptResponse(stop_reason=stop or "end_turn", usage=usage)
 
@@ -115,6 +146,31 @@ class Fake:
     async def act_answer(self, session: str, text: str) -> None:
         await self.say(session, "Hello ")
         await self.say(session, "there.")
+
+    async def act_work(self, session: str, text: str) -> None:
+        """Text, a tool, an answer; again with what came meanwhile. What comes ends the tool."""
+        await self.say(session, "Let me look.")
+        tell = self.conn.session_update
+        await tell(session, acp.start_tool_call("t1", "make test", kind="execute", status="in_progress"))
+        waits = asyncio.create_task(self.steered.wait())
+        await asyncio.wait([waits], timeout=STEP_S)
+        waits.cancel()
+        await tell(session, acp.update_tool_call("t1", status="completed"))
+        self.take_in()
+        while True:
+            await asyncio.sleep(STEP_S)
+            if not self.take_in():
+                self.steers = None  # at once: what was injected is always taken in before the prompt ends
+                break
+        await self.say(session, "Done.")
+
+    act_unknowing = act_work
+
+    async def act_twice(self, session: str, text: str) -> str | None:
+        """Ask for an edit; what the guard refuses begins a second prompt, which works."""
+        if "cut you off" in text:
+            return await self.act_work(session, text)
+        return await self.act_permit(session, text)
 
     async def act_tools(self, session: str, text: str) -> None:
         await self.say(session, "Let me look.")

@@ -12,21 +12,30 @@ import importlib
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import aclosing
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from relay.agents.command.command import CommandAgent
+from relay.agents.process.asked_once import AskedOnce
 from relay.agents.registry import acp_presets, presets
 from relay.agents.setup.presets import NO_WORDS, AcpPreset, Preset
 from relay.agents.setup.spec import AgentSpec, SpecError
+from relay.base.terminal_text import safe_line
 from relay.model import (
+    Availability,
+    Channel,
     EndPart,
     FailureClass,
     Guard,
+    Hears,
     Nobody,
     Part,
     Permits,
     Turn,
     Unguarded,
 )
+
+if TYPE_CHECKING:
+    from relay.agents.acp.turn import AcpTurn
 
 #: A program that only its `cmd` names.
 UNKNOWN = AcpPreset(Preset(title="", program="", install="", sign_in="", env_prefixes=(), modes=NO_WORDS))
@@ -54,6 +63,31 @@ class AcpAgent(CommandAgent):
         self.preset = self._acp.preset if spec.preset else None
         self._guard: Guard = guard or Unguarded()
         self._permits: Permits = permits or Nobody()
+        self._channel: AskedOnce[Channel] = AskedOnce()
+
+    async def probe(self) -> Availability:
+        """A preset's program is also asked how a turn hears what is said meanwhile; any other tells it when its turn
+        begins."""
+        seen = await super().probe()
+        path = await self._find() if seen.installed else None
+        if path is None or self.preset is None:
+            return seen
+        try:
+            channel = await self._channel.answer(path, lambda: self._greet(path))
+        except Exception as error:  # whatever it is: a turn would say so, and the program is there
+            why = f"{self.program} did not say whether it offers steering: {safe_line(str(error), 200)}"
+            channel = Channel("next turn", Hears.NEXT, why)
+        return replace(seen, channel=channel or Channel())
+
+    async def _greet(self, path: str) -> Channel:
+        turn = Turn(self.name, "")
+        return await (await self._turn(turn)).greet(self.argv(path, turn, None), self.env(""))
+
+    async def _turn(self, turn: Turn) -> AcpTurn:
+        await asyncio.to_thread(importlib.import_module, "relay.agents.acp.turn")
+        from relay.agents.acp.turn import AcpTurn  # a look-up: the thread has imported it
+
+        return AcpTurn(self.spec, turn, self._acp, self.permissions(turn), self._guard, self._permits)
 
     async def run(self, turn: Turn) -> AsyncGenerator[Part, None]:
         """One turn, in a process of its own. A conversation that is gone is started anew, and a LogPart says so."""
@@ -63,10 +97,7 @@ class AcpAgent(CommandAgent):
             return
         limit = self.spec.limit_s(turn)
         deadline = asyncio.get_running_loop().time() + limit
-        await asyncio.to_thread(importlib.import_module, "relay.agents.acp.turn")
-        from relay.agents.acp.turn import AcpTurn  # a look-up: the thread has imported it
-
-        acp_turn = AcpTurn(self.spec, turn, self._acp, self.permissions(turn), self._guard, self._permits)
+        acp_turn = await self._turn(turn)
         argv, env = self.argv(path, turn, None), self.env(turn.room_session)
         async with aclosing(acp_turn.parts(argv, env, deadline)) as parts:
             async for part in parts:

@@ -23,8 +23,8 @@ from pydantic import ValidationError
 
 from relay.agents.acp import helpers
 from relay.agents.acp.calls import WRITING, Call, Calls
-from relay.agents.acp.wire import Outbox
 from relay.agents.process.helpers import Helpers
+from relay.agents.process.wire import Outbox
 from relay.agents.setup.mcp import is_ours
 from relay.agents.setup.spec import AgentSpec, Permissions
 from relay.base.files import inside, reading, write_atomically
@@ -49,6 +49,8 @@ MOST_ASKED = 50
 #: A JSON-RPC code of our own (-32000 to -32099 are the implementation's, JSON-RPC 2.0, section 5.1; ACP takes
 #: -32000 and -32002).
 REFUSED = -32010
+#: Characters of the tool that a message was delivered after.
+MOST_TITLE = 80
 CANCELLED = {"outcome": {"outcome": "cancelled"}}
 
 
@@ -77,6 +79,8 @@ class AcpClient:
         #: Files that the guard was asked about and let go, and those that were told to be changed unasked.
         self._let_go: set[str] = set()
         self._told: set[str] = set()
+        #: What it used last, for whom a message came after it.
+        self.last_tool = ""
         #: It used a tool that may change files.
         self.worked = False
         self._said = ""
@@ -140,6 +144,7 @@ class AcpClient:
         if part is not None:
             if part.name:
                 self.begin_anew()
+                self.last_tool = (part.summary or part.name)[:MOST_TITLE]
             self._outbox.put(replace(part, helper=by))
 
     def begin_anew(self) -> None:

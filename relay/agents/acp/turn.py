@@ -17,10 +17,11 @@ from acp.connection import Connection
 
 from relay import __version__
 from relay.agents.acp.client import AcpClient
+from relay.agents.acp.steering import Steering, channel_of
 from relay.agents.acp.verdict import AUTH_REQUIRED, Failed, failed, text_of
 from relay.agents.acp.watch import nothing, watching
-from relay.agents.acp.wire import Outbox, Wire
 from relay.agents.process.failure import Verdict
+from relay.agents.process.wire import Outbox, Wire
 from relay.agents.setup.mcp import acp_servers
 from relay.agents.setup.presets import AcpPreset
 from relay.agents.setup.prompt import compose
@@ -28,6 +29,7 @@ from relay.agents.setup.spec import AgentSpec, Permissions
 from relay.base.child_process import ChildProcess
 from relay.base.terminal_text import safe_line
 from relay.model import (
+    Channel,
     EndPart,
     FailureClass,
     Guard,
@@ -71,6 +73,14 @@ class AcpTurn:
         self._cwd = turn.cwd or spec.cwd
         self._outbox = Outbox(turn.limits.max_output_bytes)
         self._client = AcpClient(spec, turn, permissions, guard, permits, self._outbox, self._steer)
+        self.channel = Channel()
+        self._steering = Steering(
+            turn.inbox,
+            self._ask,
+            self._outbox,
+            after=lambda: self._client.last_tool,
+            ending=lambda: self._client.cancelling,
+        )
         self._env: Mapping[str, str] = {}
         self._connection: Connection | None = None
         self._session: str | None = None
@@ -81,6 +91,19 @@ class AcpTurn:
         self._forgotten = False
         self._usage = UsagePart()
         self._cost_before = 0.0
+
+    async def greet(self, argv: list[str], env: Mapping[str, str]) -> Channel:
+        """Only ask how a turn hears of something. Raises what `parts` makes a failure of, and OSError."""
+        async with await ChildProcess.start(argv, env=env, cwd=self._cwd, stdin=None) as process:
+            wire = Wire(process, self._outbox)
+            self._connection = Connection(self._client.handle, wire)
+            try:
+                async with asyncio.timeout(HELLO_S):
+                    await self._hello()
+            finally:
+                await self._connection.close()
+                await wire.released()
+        return self.channel
 
     async def parts(
         self, argv: list[str], env: Mapping[str, str], deadline: float
@@ -111,6 +134,7 @@ class AcpTurn:
                     for part in self._outbox.take():
                         yield part
             finally:
+                self._turn.inbox.close()
                 try:
                     await self._leave(drive)
                 finally:
@@ -155,6 +179,7 @@ class AcpTurn:
             forgotten=self._forgotten,
         )
         self._cost_before = self._client.cost
+        self._steering.open(self.channel)
         async with self._watched() as settled:
             while True:
                 stopped = await self._prompt(text)
@@ -165,6 +190,7 @@ class AcpTurn:
                 text, self._advice = self._advice, ""
                 self._client.cancelling = False
                 self._client.begin_anew()
+            self._turn.inbox.close()
         if stopped == "refusal":
             raise Failed(Verdict(FailureClass.CRASH, "The agent refused to go on with this conversation."))
         if stopped != "end_turn":
@@ -196,6 +222,7 @@ class AcpTurn:
             },
         )
         hello = schema.InitializeResponse.model_validate(answer)
+        self.channel = channel_of(answer, self._preset.preset.program or self._spec.cmd[0])
         if hello.protocol_version != PROTOCOL_VERSION:
             detail = f"It speaks version {hello.protocol_version} of ACP; relay speaks {PROTOCOL_VERSION}."
             raise Failed(Verdict(FailureClass.CRASH, detail))
@@ -291,7 +318,7 @@ class AcpTurn:
         prompt = [{"type": "text", "text": text}]
         self._prompting = True
         try:
-            async with asyncio.timeout(None) as self._limit:
+            async with self._steering.during(self._session), asyncio.timeout(None) as self._limit:
                 answer = await self._ask("session/prompt", {"sessionId": self._session, "prompt": prompt})
         except TimeoutError:
             late = f"It did not end its prompt within {YIELD_S:g} s of being told to (session/cancel)."

@@ -19,7 +19,7 @@ from datetime import datetime
 from pathlib import Path
 
 from relay.agents.process.failure import classify, with_sign_in
-from relay.agents.process.lines import Lines
+from relay.agents.process.lines import LINE_LIMIT, STDERR_LINE_LIMIT, STDERR_TAIL, Lines
 from relay.agents.process.output_limit import OutputLimit
 from relay.agents.registry import presets, stream_of
 from relay.agents.setup.environment import environment
@@ -40,10 +40,6 @@ from relay.model import (
     UsagePart,
 )
 
-#: Bytes of one line of a JSON stream: a tool's result may hold a whole file.
-LINE_LIMIT = 4 * 1_048_576
-STDERR_LINE_LIMIT = 8192
-STDERR_TAIL = 4096
 #: Seconds for a question to a program (`--version`, the state of its sign-in).
 ASK_S = 20.0
 #: Seconds a program may linger once it has said that its turn is done.

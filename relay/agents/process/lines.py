@@ -5,6 +5,12 @@ Invariant: no more than `limit` bytes of one line are ever held; a longer line i
 
 from __future__ import annotations
 
+#: Bytes of one line of a JSON stream: a tool's result may hold a whole file.
+LINE_LIMIT = 4 * 1_048_576
+STDERR_LINE_LIMIT = 8192
+#: Characters of the diagnostics' end that a failure is judged by.
+STDERR_TAIL = 4096
+
 
 class Lines:
     def __init__(self, limit: int) -> None:

@@ -1,4 +1,4 @@
-"""Codex (`codex exec`): its command line, and what it prints."""
+"""Codex: the command line of `codex exec`, and what it prints; `relay/agents/app_server` runs its app-server."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class CodexStream(Stream):
             case "turn.completed":
                 self.error = None
                 self.completed = True
-                return [_codex_usage(event["usage"])]
+                return [codex_usage(event["usage"])]
             case "turn.failed":
                 self.error = StreamError(event["error"]["message"])
             case "error":
@@ -60,7 +60,7 @@ class CodexStream(Stream):
         return []
 
 
-def _codex_usage(usage: JSON) -> UsagePart:
+def codex_usage(usage: JSON) -> UsagePart:
     """`input_tokens` is the whole input, with what was read from the cache and what was written into it."""
     read, write = count(usage, "cached_input_tokens"), count(usage, "cache_write_input_tokens")
     return UsagePart(
@@ -99,6 +99,7 @@ PROGRAM = Preset(
     check=("login", "status"),
     cumulative=True,
     stream=CodexStream,
+    app_server=True,
     # Seen with codex-acp 2.6.0, which has moved from `@zed-industries/codex-acp`.
     acp=AcpPreset(
         Preset(

@@ -46,7 +46,8 @@ class Preset:
     line for the agent's log when it cannot be. `guarded`: it asks before each edit, wherever it runs. `check`:
     arguments that print whether one is signed in, for a program that cannot tell from its own failure; not asked when
     a variable of `keys` is set. `cumulative`: its usage counts the whole conversation, not one turn. `stream`: reads
-    what it prints. `acp`: how it speaks the Agent Client Protocol, None = it does not.
+    what it prints. `app_server`: it may have Codex' app-server, which is then used. `acp`: how it speaks the Agent
+    Client Protocol, None = it does not.
     """
 
     title: str
@@ -70,6 +71,7 @@ class Preset:
     about: str = ""
     seen: str = ""
     stream: Callable[[], Stream] = Stream
+    app_server: bool = False
     acp: AcpPreset | None = None
 
     def arguments(self, call: Call, own: Sequence[str] = ()) -> list[str]:

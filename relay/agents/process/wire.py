@@ -1,4 +1,4 @@
-"""The messages of the Agent Client Protocol, over the pipes of an agent's process.
+"""The messages of an agent's protocol (JSON-RPC, one a line), over the pipes of its process.
 
 Invariant: what is held of the agent's output is bounded: a line up to `LINE_LIMIT`, a reader that waits while
 `MOST_WAITING` parts have not been taken. A line that is no message is told to the log and otherwise ignored; it
@@ -13,8 +13,7 @@ from collections import deque
 from collections.abc import AsyncGenerator
 from typing import Any
 
-from relay.agents.command.command import LINE_LIMIT, STDERR_LINE_LIMIT, STDERR_TAIL
-from relay.agents.process.lines import Lines
+from relay.agents.process.lines import LINE_LIMIT, STDERR_LINE_LIMIT, STDERR_TAIL, Lines
 from relay.agents.process.output_limit import OutputLimit
 from relay.base.child_process import STDOUT, ChildProcess
 from relay.base.terminal_text import safe, safe_line
@@ -65,7 +64,7 @@ class Outbox:
 
 
 class Wire:
-    """What `acp.Connection` calls a transport: it moves JSON-RPC messages, one a line."""
+    """Moves JSON-RPC messages, one a line: what `acp.Connection` calls a transport."""
 
     def __init__(self, process: ChildProcess, outbox: Outbox) -> None:
         self._process, self._outbox = process, outbox
