@@ -2,7 +2,8 @@
 """A program that speaks the stream of claude, codex, gemini or agy, after the name it is called by.
 
 FAKE_ACT says how it behaves; FAKE_DIR is the folder where it notes its calls and the processes it leaves. The
-lines are those of the real programs at the versions in docs/agents.md, cut to what matters.
+lines are those of the real programs at the versions in docs/agents.md, cut to what matters. FAKE_OLD: it knows none
+of the ways of hearing (`help`), or gives no receipts (`receipts`).
 """
 
 from __future__ import annotations
@@ -15,7 +16,10 @@ import sys
 import time
 from pathlib import Path
 
+from agent_input import ClaudeInput
+
 NAME = Path(sys.argv[0]).name
+OLD = os.environ.get("FAKE_OLD", "")
 FOLDER = Path(os.environ["FAKE_DIR"])
 SESSION = "22222222-2222-4222-8222-222222222222"
 SIGN_IN = {
@@ -41,6 +45,11 @@ LOST = {
 }
 
 
+HELP = {"claude": "  --input-format <format>\n  --replay-user-messages\n"}
+#: Where its input stays open.
+INPUT: list[ClaudeInput] = []
+
+
 def put(*events: dict[str, object]) -> None:
     for event in events:
         print(json.dumps(event, ensure_ascii=False), flush=True)
@@ -54,6 +63,7 @@ def begin() -> None:
                 "subtype": "init",
                 "session_id": SESSION,
                 "permissionMode": "dontAsk",
+                "capabilities": [] if OLD else ["interrupt_receipt_v1", "msg_lifecycle_v1"],
             },
             "codex": {"type": "thread.started", "thread_id": SESSION},
             "gemini": {"type": "init", "session_id": SESSION, "model": "auto"},
@@ -94,6 +104,14 @@ def claude_pieces(*pieces: str) -> None:
 
 
 def done(text: str) -> None:
+    for given in INPUT:
+        given.ended(given.prompt_uuid, lambda asked: result(text, user_message_uuids=asked))
+        given.later(lambda said: (begin(), say(f"Late: {said}"), done(f"Late: {said}"))[0])
+        return
+    result(text)
+
+
+def result(text: str, **more: object) -> None:
     usage = {"input_tokens": 12, "output_tokens": 9}
     put(
         {
@@ -104,6 +122,7 @@ def done(text: str) -> None:
                 "session_id": SESSION,
                 "usage": usage,
                 "total_cost_usd": 0.25,
+                **more,
             },
             "codex": {"type": "turn.completed", "usage": usage},
             "gemini": {"type": "result", "status": "success", "stats": usage},
@@ -165,6 +184,48 @@ def replay() -> None:
         hang()
 
 
+def work() -> None:
+    """Use a tool until the test says `go`; then answer, with what was heard at the boundary behind the tool."""
+    tool = {"type": "tool_use", "id": "toolu_1", "name": "Bash", "input": {"command": "make"}}
+    result = {"type": "tool_result", "tool_use_id": "toolu_1", "content": "made"}
+    heard: list[str] = []
+    if NAME == "claude":
+        put({"type": "assistant", "message": {"id": "msg_0", "content": [tool]}})
+    for given in INPUT:
+        given.wait()
+    if not INPUT:
+        wait()
+    if NAME == "claude":
+        put({"type": "user", "message": {"role": "user", "content": [result]}})
+    for given in INPUT:
+        heard = given.boundary()
+    text = " and ".join(["Hello there.", *heard])
+    say(text)
+    if os.environ.get("FAKE_SLOW"):
+        (FOLDER / "answers").touch()
+        wait("end")
+    done(text)
+
+
+def edit() -> None:
+    """Ask the hook on the pipe about an edit of a.py, and say what it said."""
+    said = "nobody was asked"
+    for given in INPUT:
+        change = {"file_path": str(Path.cwd() / "a.py"), "old_string": "b\n", "new_string": "B\n"}
+        may, why = given.may(
+            os.environ.get("FAKE_TOOL", "Edit"), json.loads(os.environ.get("FAKE_GIVEN", "0")) or change
+        )
+        said = f"{'allowed' if may else 'denied'}: {why}"
+    say(said)
+    done(said)
+
+
+def wait(file: str = "go") -> None:
+    (FOLDER / "works").touch()
+    while not (FOLDER / file).exists():
+        time.sleep(0.002)
+
+
 def act(what: str) -> None:
     if what == "replay":
         return replay()
@@ -173,6 +234,10 @@ def act(what: str) -> None:
         case "answer":
             say("Hello ", "there.")
             done("Hello there.")
+        case "work":
+            work()
+        case "edit":
+            edit()
         case "hang":
             hang()
         case "hang-deaf":
@@ -238,7 +303,14 @@ def main() -> None:
         return
     if sys.argv[1:3] == ["login", "status"]:
         sys.exit("Not logged in")
-    prompt = sys.stdin.read()  # to its end: codex would wait for it too
+    if "--help" in sys.argv:
+        print(f"usage: {NAME}\n{'' if OLD == 'help' else HELP.get(NAME, '')}")
+        return
+    if NAME == "claude" and "--replay-user-messages" in sys.argv:
+        INPUT.append(ClaudeInput(put, capable=not OLD))
+        prompt = INPUT[0].begin()
+    else:
+        prompt = sys.stdin.read()  # to its end: codex would wait for it too
     call = {"argv": sys.argv[1:], "prompt": prompt, "env": dict(os.environ), "cwd": str(Path.cwd())}
     with (FOLDER / "calls").open("a") as file:
         file.write(json.dumps(call) + "\n")

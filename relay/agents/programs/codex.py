@@ -99,6 +99,7 @@ PROGRAM = Preset(
     check=("login", "status"),
     cumulative=True,
     stream=CodexStream,
+    deaf="`codex exec` reads its input once.",
     # Seen with codex-acp 2.6.0, which has moved from `@zed-industries/codex-acp`.
     acp=AcpPreset(
         Preset(
