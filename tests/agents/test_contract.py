@@ -155,7 +155,7 @@ async def test_an_interrupted_turn_ends_its_processes_and_takes_nothing_in(
     assert not turn.inbox.hears and receipts(parts) == []
 
 
-@pytest.mark.parametrize("preset", HEARING)
+@pytest.mark.parametrize("preset", [name for name in HEARING if presets()[name].deaf])
 async def test_a_program_that_knows_no_way_of_hearing_is_told_the_old_way(
     preset: str, make_agent: MakeAgent, tmp_path: Path
 ) -> None:

@@ -64,7 +64,20 @@ class Input:
             time.sleep(0.002)
         self.poll()
 
-    def poll(self) -> None: ...
+    def begin(self) -> str:
+        raise NotImplementedError
+
+    def poll(self) -> None:
+        raise NotImplementedError
+
+    def boundary(self) -> list[str]:
+        raise NotImplementedError
+
+    def ended(self, result: Callable[[list[str]], None]) -> None:
+        raise NotImplementedError
+
+    def later(self, turn: Callable[[str], None]) -> None:
+        raise NotImplementedError
 
 
 class ClaudeInput(Input):
@@ -137,8 +150,9 @@ class ClaudeInput(Input):
         self._in_turn += taken
         return [event["message"]["content"] for event in taken]
 
-    def ended(self, uuid: str, result: Callable[[list[str]], None]) -> None:
-        """The turn that `uuid` began is over."""
+    def ended(self, result: Callable[[list[str]], None]) -> None:
+        """The turn is over."""
+        uuid = self.prompt_uuid
         for event in self._in_turn:
             self._state(event["uuid"], "completed")
         result([uuid, *(event["uuid"] for event in self._in_turn)])
@@ -157,3 +171,81 @@ class ClaudeInput(Input):
                 turn(event["message"]["content"])
             elif not self.closed:
                 time.sleep(0.002)
+
+
+class PiInput(Input):
+    """`pi --mode rpc`."""
+
+    def __init__(self, put: Callable[..., None], session: str) -> None:
+        super().__init__(put)
+        self.session = session
+        self.running = True
+        self.waiting: list[str] = []
+
+    @staticmethod
+    def say(put: Callable[..., None], text: str) -> None:
+        usage = {"input": 12, "output": 9, "cacheRead": 0, "cacheWrite": 0, "cost": {"total": 0.0}}
+        content = [{"type": "text", "text": text}]
+        message = {"role": "assistant", "content": content, "stopReason": "stop", "usage": usage}
+        put({"type": "message_end", "message": message})
+
+    @staticmethod
+    def fail(put: Callable[..., None], text: str) -> None:
+        message = {"role": "assistant", "content": [], "stopReason": "error", "errorMessage": text}
+        put({"type": "message_end", "message": message})
+
+    def begin(self) -> str:
+        while event := self.next():
+            self._answer(event)
+            if event["type"] == "prompt":
+                self.put({"type": "agent_start"})
+                self._user(event["message"])
+                return str(event["message"])
+        sys.exit(0)
+
+    def _answer(self, event: dict[str, Any]) -> None:
+        answer = {"type": "response", "id": event["id"], "command": event["type"], "success": True}
+        if event["type"] == "get_state":
+            waiting = len(self.waiting)
+            state = {"isStreaming": self.running, "pendingMessageCount": waiting}
+            answer["data"] = {"sessionId": self.session, **state}
+        self.put(answer)
+
+    def _user(self, text: str) -> None:
+        message = {"role": "user", "content": [{"type": "text", "text": text}]}
+        self.put({"type": "message_end", "message": message})
+
+    def poll(self) -> None:
+        for event in self.ready():
+            if event["type"] == "prompt":
+                self.waiting.append(event["message"])
+                note("received", event["message"])
+                if self.running:
+                    self.put({"type": "queue_update", "steering": self.waiting})
+            self._answer(event)
+
+    def boundary(self) -> list[str]:
+        self.poll()
+        taken, self.waiting = self.waiting, []
+        for text in taken:
+            self._user(text)
+            note("taken", text)
+        return taken
+
+    def ended(self, result: Callable[[list[str]], None]) -> None:
+        """The run goes on with what waits; else it is over."""
+        for text in self.boundary():
+            self.say(self.put, f"Late: {text}")
+        self.running = False
+        self.put({"type": "agent_end", "messages": []})
+
+    def later(self, turn: Callable[[str], None]) -> None:
+        if self.running:
+            self.ended(lambda _: None)
+        while not self.closed or self.waiting:
+            self.poll()
+            if self.waiting:
+                self.running = True
+                self.put({"type": "agent_start"})
+                self.ended(lambda _: None)
+            time.sleep(0.002)
