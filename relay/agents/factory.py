@@ -38,7 +38,7 @@ def build_agent(
     """The agent that `spec` describes. Raises SpecError; reads the script of a scripted agent.
 
     `daemon_env` is what the agent's environment is chosen from; None = this process's own. `guard` and
-    `permits` are for an agent that asks while it works (kind `acp`); None = nothing is contested, nobody is there.
+    `permits` are for an agent that asks while it works; None = nothing is contested, nobody is there.
     """
     if spec.kind == "scripted":
         return ScriptedAgent(spec)
@@ -46,4 +46,4 @@ def build_agent(
         return AcpAgent(spec, daemon_env=daemon_env, guard=guard, permits=permits)
     if spec.preset and presets()[spec.preset].app_server:
         return CodexAgent(spec, daemon_env=daemon_env, guard=guard)
-    return CommandAgent(spec, daemon_env=daemon_env)
+    return CommandAgent(spec, daemon_env=daemon_env, guard=guard)

@@ -123,11 +123,17 @@ class ChildProcess:
 
     @classmethod
     async def start(
-        cls, argv: Sequence[str], *, env: Mapping[str, str], cwd: Path, stdin: bytes | None = b""
+        cls,
+        argv: Sequence[str],
+        *,
+        env: Mapping[str, str],
+        cwd: Path,
+        stdin: bytes | None = b"",
+        more: bool = False,
     ) -> Self:
         """Start `argv` (its first entry an absolute path), write `stdin` to it and close its input.
 
-        With None its input stays open, for `send`.
+        With None, or with `more`, its input stays open, for `send`, until `end_input`.
 
         Raises OSError when the shim cannot be started (no such folder, no processes left); a program that
         cannot be executed shows as `exit.errno`.
@@ -159,7 +165,8 @@ class ChildProcess:
         pipe = cast("asyncio.WriteTransport | None", transport.get_pipe_transport(STDIN))
         if pipe is not None and stdin is not None:
             pipe.write(stdin)
-            pipe.write_eof()  # after the bytes: some programs wait for more as long as it is open
+            if not more:
+                pipe.write_eof()  # after the bytes: some programs wait for more as long as it is open
         return process
 
     async def __aenter__(self) -> Self:
@@ -202,6 +209,12 @@ class ChildProcess:
             raise ConnectionError("the program has closed its input")
         pipe.write(data)
         await self._pump.writable.wait()
+
+    def end_input(self) -> None:
+        """Close the program's input, after what was sent to it."""
+        pipe = cast("asyncio.WriteTransport | None", self._transport.get_pipe_transport(STDIN))
+        if pipe is not None and not pipe.is_closing():
+            pipe.write_eof()
 
     async def ended(self, seconds: float) -> Exit | None:
         """How the program ended; waits for `seconds` at most, and ends nothing."""

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from relay.agents.factory import AgentSpec, CommandAgent
-from relay.model import Agent, EndPart, LogPart, Part, TextPart, Turn
+from relay.model import Agent, EndPart, Guard, LogPart, Part, TextPart, Turn
 
 FAKES = Path(__file__).parent.parent / "fakes"
 REPOSITORY = Path(__file__).parent.parent.parent
@@ -92,7 +92,11 @@ def make_agent(tmp_path: Path) -> MakeAgent:
     bin_folder.mkdir()
 
     def make(
-        preset: str = "claude", act: str = "answer", env: Mapping[str, str] | None = None, **more: object
+        preset: str = "claude",
+        act: str = "answer",
+        env: Mapping[str, str] | None = None,
+        judge: Guard | None = None,
+        **more: object,
     ):
         program = bin_folder / preset
         program.unlink(missing_ok=True)
@@ -100,6 +104,6 @@ def make_agent(tmp_path: Path) -> MakeAgent:
         own = {"FAKE_ACT": act, "FAKE_DIR": str(tmp_path), **(env or {})}
         spec = AgentSpec(name="BOT", preset=preset, cwd=tmp_path, env=own, **more)  # type: ignore[arg-type]
         path = f"{bin_folder}:{Path(sys.executable).parent}:{os.environ['PATH']}"
-        return CommandAgent(spec, daemon_env={"PATH": path, "HOME": str(tmp_path)})
+        return CommandAgent(spec, daemon_env={"PATH": path, "HOME": str(tmp_path)}, guard=judge)
 
     return make

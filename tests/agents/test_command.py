@@ -111,7 +111,7 @@ async def test_a_conversation_goes_on(preset: str, make_agent: MakeAgent, tmp_pa
     parts = await collect(make_agent(preset), Turn("BOT", "hi", resume=SESSION))
     assert end(parts).failure is None
     (call,) = calls(tmp_path)
-    flag = {"codex": "resume", "agy": "--conversation"}.get(preset, "--resume")
+    flag = {"codex": "resume", "agy": "--conversation", "pi": "--session"}.get(preset, "--resume")
     assert call["argv"][call["argv"].index(flag) + 1] == SESSION
 
 

@@ -14,7 +14,7 @@ from relay.agents.setup.presets import Call, fill_template
 from relay.model import Turn
 
 READ, EDIT, SKIP = Permissions.READ_ONLY, Permissions.EDIT, Permissions.SKIP_ALL_CHECKS
-DANGER = ("dangerously", "yolo", "bypass", "danger-full-access", "skip-permissions")
+DANGER = ("bash", "dangerously", "yolo", "bypass", "danger-full-access", "skip-permissions")
 
 
 @pytest.mark.parametrize("preset", presets())
@@ -106,7 +106,7 @@ def test_a_template_leaves_out_what_has_no_value(cmd: list[str], call: Call, fil
 @pytest.mark.parametrize(
     ("values", "said"),
     [
-        ({}, "either `preset` (agy, claude, codex, gemini) or `cmd`"),
+        ({}, "either `preset` (agy, claude, codex, gemini, pi, qwen) or `cmd`"),
         ({"preset": "claude", "cmd": ("x",)}, "either `preset`"),
         ({"preset": "cloud"}, "preset is 'cloud'; allowed: agy, claude, codex, gemini"),
         ({"preset": "cluade"}, "nearest: 'claude'"),

@@ -12,7 +12,8 @@ from contextlib import aclosing
 from dataclasses import replace
 
 from relay.agents.app_server.turn import CHANNEL, AppServerTurn
-from relay.agents.command.command import CommandAgent, ask
+from relay.agents.command.command import CommandAgent
+from relay.agents.command.looking import ask, signed_out
 from relay.agents.process.asked_once import AskedOnce
 from relay.agents.setup import hooks, mcp
 from relay.agents.setup.spec import AgentSpec
@@ -38,7 +39,7 @@ class CodexAgent(CommandAgent):
     def __init__(
         self, spec: AgentSpec, *, daemon_env: Mapping[str, str] | None = None, guard: Guard | None = None
     ) -> None:
-        super().__init__(spec, daemon_env=daemon_env)
+        super().__init__(spec, daemon_env=daemon_env, guard=guard)
         self._guard: Guard = guard or Unguarded()
         self._has_server: AskedOnce[bool] = AskedOnce()
 
@@ -77,16 +78,16 @@ class CodexAgent(CommandAgent):
                     yield part
             return
         assert self.preset is not None
+        preset, env = self.preset, self.env(turn.room_session)
         limit = self.spec.limit_s(turn)
         deadline = asyncio.get_running_loop().time() + limit
-        env = self.env(turn.room_session)
         served = AppServerTurn(
             self.spec,
             turn,
             self.permissions(turn),
             self._guard,
-            signed_out=lambda: self.signed_out(path, env),
-            sign_in=self.preset.sign_in,
+            signed_out=lambda: signed_out(preset, path, env=env, cwd=self.spec.cwd),
+            sign_in=preset.sign_in,
         )
         async with aclosing(served.parts(self.server(path, turn), env, deadline)) as parts:
             async for part in parts:

@@ -9,30 +9,37 @@ from __future__ import annotations
 import asyncio
 import codecs
 import os
-import re
 import shutil
 import signal
 from collections.abc import AsyncGenerator, Mapping
-from contextlib import aclosing
+from contextlib import aclosing, asynccontextmanager
 from dataclasses import replace
 from datetime import datetime
-from pathlib import Path
+from typing import Any
 
+from relay.agents.command.asking import Asking
+from relay.agents.command.conversation import Conversation
+from relay.agents.command.looking import best_route, signed_out, version_of
 from relay.agents.process.failure import classify, with_sign_in
 from relay.agents.process.lines import LINE_LIMIT, STDERR_LINE_LIMIT, STDERR_TAIL, Lines
 from relay.agents.process.output_limit import OutputLimit
+from relay.agents.process.session import Session
+from relay.agents.process.stream import Stream
 from relay.agents.registry import presets, stream_of
 from relay.agents.setup.environment import environment
 from relay.agents.setup.hooks import GuardHook, Surroundings
-from relay.agents.setup.presets import Call, Preset, check_template, fill_template
+from relay.agents.setup.presets import Call, Preset, Route, check_template, fill_template
 from relay.agents.setup.prompt import compose
 from relay.agents.setup.spec import AgentSpec, Permissions
 from relay.base.child_process import STDOUT, ChildProcess, Exit
-from relay.base.terminal_text import safe, safe_line
+from relay.base.terminal_text import safe
 from relay.model import (
     Availability,
+    Channel,
     EndPart,
     FailureClass,
+    Guard,
+    Hears,
     LogPart,
     Part,
     TextPart,
@@ -40,8 +47,6 @@ from relay.model import (
     UsagePart,
 )
 
-#: Seconds for a question to a program (`--version`, the state of its sign-in).
-ASK_S = 20.0
 #: Seconds a program may linger once it has said that its turn is done.
 LINGER_S = 10.0
 #: Conversations whose cumulative usage is remembered.
@@ -53,23 +58,37 @@ class CommandAgent:
 
     kind = "command"
 
-    def __init__(self, spec: AgentSpec, *, daemon_env: Mapping[str, str] | None = None) -> None:
+    def __init__(
+        self, spec: AgentSpec, *, daemon_env: Mapping[str, str] | None = None, guard: Guard | None = None
+    ) -> None:
         if spec.cmd:
             check_template(spec)
         self.spec, self.name = spec, spec.name
         self.preset: Preset | None = presets()[spec.preset] if spec.preset else None
+        #: Answers an agent that asks on its own pipe; without it, its program runs the hook.
+        self.judge = guard
         self._daemon_env = os.environ if daemon_env is None else daemon_env
         self._probing = asyncio.Lock()
         self._seen: tuple[tuple[str, int, int], Availability] | None = None
+        self._route: Route | None = None
+        #: Of this very program: why it does not hear after all, as a turn found out; lets it nobody be asked before
+        #: an edit.
+        self._heard: Channel | None = None
+        self._asks_elsewhere = False
         self._counted: dict[str, UsagePart] = {}
+
+    @property
+    def _around(self) -> dict[str, Any]:
+        """Where a program is asked that has no turn."""
+        return {"env": self.env(""), "cwd": self.spec.cwd}
 
     @property
     def program(self) -> str:
         return self.preset.program if self.preset else self.spec.cmd[0]
 
     async def probe(self) -> Availability:
-        """Look for the program and, for a preset, ask its version; the answer is kept while the file
-        stays."""
+        """Look for the program and, for a preset, ask its version, and how it hears; the answer is kept while the
+        file stays."""
         path = await self._find()
         if path is None:
             return Availability(False, self._missing(), self.preset.install if self.preset else "")
@@ -79,11 +98,15 @@ class CommandAgent:
             stat = await asyncio.to_thread(os.stat, path)
             key = (path, stat.st_mtime_ns, stat.st_size)
             if self._seen is not None and self._seen[0] == key:
-                return self._seen[1]
-            seen = await self._ask_version(path)
-            if seen.installed:  # a failure may pass: the next probe asks again
-                self._seen = (key, seen)
-            return seen
+                return replace(self._seen[1], channel=self._heard or self._seen[1].channel)
+            seen = await version_of(self.preset, path, **self._around)
+            if not seen.installed:  # a failure may pass: the next probe asks again
+                return seen
+            self._route = await best_route(self.preset, path, **self._around)
+            self._heard, self._asks_elsewhere = None, False
+            channel = self._route.channel if self._route else Channel(why=self.preset.deaf)
+            self._seen = (key, replace(seen, channel=channel))
+            return self._seen[1]
 
     async def run(self, turn: Turn) -> AsyncGenerator[Part, None]:
         """One turn. A conversation that is gone is started anew, once, and a LogPart says so."""
@@ -93,29 +116,52 @@ class CommandAgent:
             return
         limit = self.spec.limit_s(turn)
         deadline = asyncio.get_running_loop().time() + limit
-        for resume in (turn.resume, None):
-            attempt = Attempt(self, turn, path, deadline, resume=resume)
+        route = await self.route()
+        resume = turn.resume
+        while True:
+            attempt = Attempt(self, turn, path, deadline, resume=resume, route=route)
             async with aclosing(attempt.parts()) as parts:
                 async for part in parts:
                     yield part
-            if not attempt.lost:
+            if attempt.refused:
+                self._asks_elsewhere = True  # and so the next attempt has the hook
+            elif attempt.lost:
+                yield LogPart(f"conversation {turn.resume} is gone: starting a new one")
+                resume = None
+            else:
                 break
-            yield LogPart(f"conversation {turn.resume} is gone: starting a new one")
         assert attempt.end is not None
         if attempt.end.failure is FailureClass.TIMEOUT:
             yield replace(attempt.end, detail=f"The turn timed out after {limit:g} s.")
         else:
             yield attempt.end
 
-    def argv(self, path: str, turn: Turn, resume: str | None) -> list[str]:
+    async def route(self) -> Route | None:
+        """How the program hears what it is told while it works; None where it hears nothing."""
+        if self.preset is None or not self.preset.routes:
+            return None
+        await self.probe()
+        return self._route
+
+    def asks(self, route: Route | None, turn: Turn) -> bool:
+        """Does it ask before each edit on its way of hearing, and not by a hook?"""
+        able = route is not None and route.asks and not self._asks_elsewhere and self.judge is not None
+        return able and self.guard(turn) is not None
+
+    def hears(self, channel: Channel) -> None:
+        """What a turn found out."""
+        self._heard = channel
+
+    def argv(self, path: str, turn: Turn, resume: str | None, route: Route | None = None) -> list[str]:
         """The command line of one turn; `path` is the program's own."""
         call = Call(
             permissions=self.permissions(turn),
             model=self.spec.model,
             effort=self.spec.effort,
             session=resume,
-            guard=self.guard(turn),
+            guard=None if self.asks(route, turn) else self.guard(turn),
             mcp=self.spec.mcp,
+            route=route.words if route is not None else (),
         )
         if self.preset is None:
             return [path, *fill_template(self.spec.cmd[1:], call), *self.spec.args]
@@ -148,15 +194,6 @@ class CommandAgent:
         around = Surroundings(self.name, env, self.guard(turn), folder, self.spec.mcp)
         return await self.preset.environment(around)
 
-    async def signed_out(self, path: str, env: Mapping[str, str]) -> str | None:
-        """What the program says about a missing sign-in; None when it is signed in or cannot tell."""
-        if self.preset is None or not self.preset.check or any(env.get(key) for key in self.preset.keys):
-            return None
-        ended, output = await ask([path, *self.preset.check], env=env, cwd=self.spec.cwd)
-        if ended is None or ended.code == 0 or not re.search(r"not logged in", output, re.IGNORECASE):
-            return None
-        return f"`{self.program} {' '.join(self.preset.check)}` says: Not logged in."
-
     def turn_usage(self, part: UsagePart, session: str | None, resumed: bool) -> tuple[UsagePart, str]:
         """The turn's own share of a cumulative count, and a line for the log when it cannot be told."""
         if self.preset is None or not self.preset.cumulative or session is None:
@@ -183,36 +220,19 @@ class CommandAgent:
         """What is wrong and what mends it, where that stands alone."""
         return f"{self._missing()} Install it: `{self.preset.install}`" if self.preset else self._missing()
 
-    async def _ask_version(self, path: str) -> Availability:
-        assert self.preset is not None
-        ended, output = await ask([path, "--version"], env=self.env(""), cwd=self.spec.cwd)
-        if ended is None or ended.code != 0:
-            how = f"gave no answer within {ASK_S:g} s" if ended is None else str(ended)
-            return Availability(False, f"`{self.program} --version` {how}.", self.preset.install)
-        version = re.search(r"\d+\.\d+\.\d+[\w.+-]*", output)
-        return Availability(True, path, version=version[0] if version else safe_line(output, 80))
-
-
-async def ask(argv: list[str], *, env: Mapping[str, str], cwd: Path) -> tuple[Exit | None, str]:
-    """Run a short question; its end (None when it took longer than `ASK_S`) and its first 4 KiB of output."""
-    output = b""
-    try:
-        async with await ChildProcess.start(argv, env=env, cwd=cwd) as process:
-            async with asyncio.timeout(ASK_S):
-                async for _, data in process.output():
-                    output = (output + data)[:STDERR_TAIL]
-            return process.exit, output.decode("utf-8", "replace")
-    except TimeoutError:
-        return None, output.decode("utf-8", "replace")
-    except OSError as error:
-        return Exit(errno=error.errno or 1), ""
-
 
 class Attempt:
-    """One run of the program. `parts()` gives everything but the end; then `end` or `lost` is set."""
+    """One run of the program. `parts()` gives everything but the end; then `end`, `lost` or `refused` is set."""
 
     def __init__(
-        self, agent: CommandAgent, turn: Turn, path: str, deadline: float, *, resume: str | None
+        self,
+        agent: CommandAgent,
+        turn: Turn,
+        path: str,
+        deadline: float,
+        *,
+        resume: str | None,
+        route: Route | None = None,
     ) -> None:
         self.agent = agent
         self.turn = turn
@@ -221,7 +241,13 @@ class Attempt:
         self.resume = resume
         self.end: EndPart | None = None
         self.lost = False
-        self._stream = stream_of(agent.spec.preset or agent.spec.output)()
+        self.refused = False
+        self._route = route
+        self._stream: Stream = stream_of(agent.spec.preset or agent.spec.output)()
+        if route is not None:
+            self._stream = route.session()
+            self._stream.asks = agent.asks(route, turn)
+        self._conversation: Conversation | None = None
         self._lines = Lines(LINE_LIMIT)
         self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
         self._errors = Lines(STDERR_LINE_LIMIT)
@@ -242,17 +268,18 @@ class Attempt:
         cwd = self.turn.cwd or self.agent.spec.cwd
         try:
             process = await ChildProcess.start(
-                self.agent.argv(self.path, self.turn, self.resume),
+                self.agent.argv(self.path, self.turn, self.resume, self._route),
                 env=env,
                 cwd=cwd,
                 stdin=self._stream.begin(prompt),
+                more=isinstance(self._stream, Session),
             )
         except OSError as error:
             self.end = EndPart(
                 FailureClass.CRASH, f"The program could not be started in {cwd}: {error.strerror}."
             )
             return
-        async with process:
+        async with process, self._talking(process):
             async with (
                 aclosing(process.output()) as output,
                 aclosing(self._read_all(output, env)) as parts,
@@ -262,8 +289,23 @@ class Attempt:
             if self.end is None:
                 for part in self._rest():
                     yield part
-        if self.end is None:
+        if self.end is None and not self.refused:
             self._judge(process.exit or Exit(signal=signal.SIGKILL))
+
+    @asynccontextmanager
+    async def _talking(self, process: ChildProcess) -> AsyncGenerator[None, None]:
+        """Pass on what the turn is told, and answer what the program asks, where it goes on reading."""
+        if not isinstance(self._stream, Session):
+            yield
+            return
+        asking = Asking(self.agent.name, self.turn, self.turn.cwd or self.agent.spec.cwd, self.agent.judge)
+        self._conversation = Conversation(process, self._stream, self.turn.inbox, asking.decide)
+        try:
+            yield
+        finally:
+            await self._conversation.stop()
+            if self._stream.channel is not None and self._stream.channel.hears is Hears.NEXT:
+                self.agent.hears(self._stream.channel)
 
     async def _read_all(
         self, output: AsyncGenerator[tuple[int, bytes], None], env: Mapping[str, str]
@@ -278,20 +320,39 @@ class Attempt:
             except StopAsyncIteration:
                 return
             except TimeoutError:
-                if not self._stream.completed:
+                if not self._stream.completed and not self._done:
                     self.end = EndPart(
                         FailureClass.TIMEOUT, text=None, truncated=self._output_limit.truncated
                     )
                 return
-            for part in self._read(fd, data):
+            parts = self._read(fd, data)
+            if self._conversation is not None:
+                self._conversation.heard()
+            for part in parts:
                 yield part
-            if self._stream.completed:
+            if self._refuses():
+                return
+            if self._done:
                 deadline = min(deadline, loop.time() + LINGER_S)
             if self._stream.stuck and not checked:
                 checked = True
-                if (signed_out := await self.agent.signed_out(self.path, env)) is not None:
+                if (signed_out := await self._signed_out(env)) is not None:
                     self.end = EndPart(FailureClass.NOT_SIGNED_IN, self._with_fix(signed_out))
                     return
+
+    async def _signed_out(self, env: Mapping[str, str]) -> str | None:
+        preset, cwd = self.agent.preset, self.agent.spec.cwd
+        return None if preset is None else await signed_out(preset, self.path, env=env, cwd=cwd)
+
+    @property
+    def _done(self) -> bool:
+        """Has it said that its turn is over, with all that it was told in it?"""
+        return self._stream.finished if isinstance(self._stream, Session) else self._stream.completed
+
+    def _refuses(self) -> bool:
+        """It has not begun, since nobody can be asked this way: its turn begins anew, with the hook."""
+        self.refused = isinstance(self._stream, Session) and self._stream.refused
+        return self.refused
 
     def _read(self, fd: int, data: bytes) -> list[Part]:
         if fd != STDOUT:

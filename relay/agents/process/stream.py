@@ -23,10 +23,10 @@ PATH_KEYS = (
 )
 #: Tools of the programs that change the file they name, and tools that read it.
 WRITERS = frozenset(
-    {"Edit", "MultiEdit", "Write", "NotebookEdit", "write_file", "replace"}
+    {"Edit", "MultiEdit", "Write", "NotebookEdit", "write_file", "replace", "edit", "write"}
     | {"write_to_file", "replace_file_content", "multi_replace_file_content"}
 )
-READERS = frozenset({"Read", "read_file", "NotebookRead", "view_file"})
+READERS = frozenset({"Read", "read", "read_file", "NotebookRead", "view_file"})
 SUMMARY_KEYS = (
     *PATH_KEYS,
     "command",

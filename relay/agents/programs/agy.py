@@ -103,4 +103,5 @@ PROGRAM = Preset(
     modes=modes("--mode plan", "--mode accept-edits", "--dangerously-skip-permissions"),
     options=("--model", "{model}", "--effort", "{effort}", "--conversation", "{session}"),
     stream=AgyStream,
+    deaf="Whether Antigravity CLI hears anything while it works was not seen.",
 )

@@ -1,10 +1,13 @@
-"""Claude Code (`claude -p`): its command line. `streams/claude.py` reads what it prints."""
+"""Claude Code (`claude -p`): its command line. What it prints and reads: `streams/claude.py` and
+`streams/claude_input.py`."""
 
 from __future__ import annotations
 
 from relay.agents.programs.streams.claude import ClaudeStream
+from relay.agents.programs.streams.claude_input import ClaudeSession
 from relay.agents.setup import hooks, mcp
-from relay.agents.setup.presets import NO_WORDS, AcpPreset, Preset, asking, modes
+from relay.agents.setup.presets import NO_WORDS, AcpPreset, Preset, Route, asking, modes
+from relay.model import Channel, Hears
 
 ENV_PREFIXES = ("ANTHROPIC_", "CLAUDE_")
 SIGN_IN = "claude auth login"
@@ -30,6 +33,18 @@ PROGRAM = Preset(
     mcp=mcp.claude_arguments,
     options=("--model", "{model}", "--effort", "{effort}", "--resume", "{session}"),
     stream=ClaudeStream,
+    routes=(
+        Route(
+            Channel(
+                "stream-json input", Hears.BOUNDARY, "It reads messages while it works (--input-format)."
+            ),
+            help=("--input-format", "--replay-user-messages"),
+            words=("--input-format", "stream-json", "--replay-user-messages"),
+            session=ClaudeSession,
+            asks=True,
+        ),
+    ),
+    deaf="This Claude Code reads its input once (it has no --input-format).",
     # Seen with claude-agent-acp 0.100.0, which has moved from `@zed-industries/claude-code-acp`.
     acp=AcpPreset(
         Preset(

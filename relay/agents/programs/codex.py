@@ -100,6 +100,7 @@ PROGRAM = Preset(
     cumulative=True,
     stream=CodexStream,
     app_server=True,
+    deaf="`codex exec` reads its input once.",
     # Seen with codex-acp 2.6.0, which has moved from `@zed-industries/codex-acp`.
     acp=AcpPreset(
         Preset(

@@ -96,6 +96,7 @@ PROGRAM = Preset(
     environment=hooks.gemini_environment,
     sign_in_codes=frozenset({41}),
     stream=GeminiStream,
+    deaf="Gemini CLI reads its input once.",
     acp=AcpPreset(
         Preset(
             title="Gemini CLI",

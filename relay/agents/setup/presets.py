@@ -11,10 +11,12 @@ import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from relay.agents.process.session import Session
 from relay.agents.process.stream import Stream
 from relay.agents.setup.hooks import GuardHook, Surroundings
 from relay.agents.setup.mcp import McpServer
 from relay.agents.setup.spec import AgentSpec, Permissions, SpecError
+from relay.model import Channel
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,7 +24,7 @@ class Call:
     """What a command line depends on. `session`: the program's own conversation id to resume, or None.
 
     `guard`: the hook that asks before each edit; None in a turn that cannot edit. `mcp`: where its tools of the room
-    come from.
+    come from. `route`: the words of the way by which it hears what it is told.
     """
 
     permissions: Permissions
@@ -31,6 +33,23 @@ class Call:
     session: str | None = None
     guard: GuardHook | None = None
     mcp: McpServer | None = None
+    route: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Route:
+    """A way by which a program hears what it is told while it works.
+
+    `channel`: as people read of it. `help`: words that the program's own `--help` has where it knows the way.
+    `words`: what its command line has for it, behind `Preset.words`. `session`: speaks it for one turn. `asks`: it
+    asks before each edit this way, too, and needs no hook (`Preset.guard`) for that.
+    """
+
+    channel: Channel
+    help: tuple[str, ...]
+    words: tuple[str, ...]
+    session: Callable[[], Session]
+    asks: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,8 +65,9 @@ class Preset:
     line for the agent's log when it cannot be. `guarded`: it asks before each edit, wherever it runs. `check`:
     arguments that print whether one is signed in, for a program that cannot tell from its own failure; not asked when
     a variable of `keys` is set. `cumulative`: its usage counts the whole conversation, not one turn. `stream`: reads
-    what it prints. `app_server`: it may have Codex' app-server, which is then used. `acp`: how it speaks the Agent
-    Client Protocol, None = it does not.
+    what it prints. `app_server`: it may have Codex' app-server, which is then used. `routes`: the ways by which it
+    hears what it is told while it works, the best one first; `deaf`: why it hears nothing where it knows none of
+    them. `acp`: how it speaks the Agent Client Protocol, None = not.
     """
 
     title: str
@@ -72,11 +92,13 @@ class Preset:
     seen: str = ""
     stream: Callable[[], Stream] = Stream
     app_server: bool = False
+    routes: tuple[Route, ...] = ()
+    deaf: str = ""
     acp: AcpPreset | None = None
 
     def arguments(self, call: Call, own: Sequence[str] = ()) -> list[str]:
         """The command line behind the program; `own`: the arguments that a person has configured."""
-        arguments = [*self.words, *self.modes[call.permissions]]
+        arguments = [*self.words, *call.route, *self.modes[call.permissions]]
         if self.guard is not None and call.guard is not None:
             arguments += self.guard(call.guard)
         if self.mcp is not None and call.mcp is not None:

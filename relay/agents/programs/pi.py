@@ -1,0 +1,142 @@
+"""pi (`pi --mode rpc`): its command line, and the lines of JSON that it reads and prints."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from relay.agents.process.failure import StreamError
+from relay.agents.process.helpers import text_of
+from relay.agents.process.session import Session, line
+from relay.agents.process.stream import JSON, count, tool
+from relay.agents.setup.presets import Preset, Route, modes
+from relay.model import Channel, DeliveredPart, Hears, LogPart, Part, SteeringMessage, UsagePart
+
+CHANNEL = Channel("rpc prompt", Hears.BOUNDARY, "It reads messages while it works (--mode rpc).")
+
+
+class PiSession(Session):
+    """One turn. It has ended when nothing runs and nothing waits after an `agent_end`, which a retry may follow."""
+
+    lost = re.compile(r"No session found matching", re.IGNORECASE)
+
+    def __init__(self) -> None:
+        super().__init__()
+        #: The room's messages that it has not taken in, by the ids of the commands that told them.
+        self._told: dict[str, SteeringMessage] = {}
+        self._usage = UsagePart()
+        self._answers: list[str] = []
+        self._tool = ""
+        self._asked = 0
+        self._ending = self._over = False
+
+    @property
+    def finished(self) -> bool:
+        return self._over
+
+    def begin(self, prompt: str) -> bytes:
+        return line({"id": "session", "type": "get_state"}) + _prompt("prompt", prompt)
+
+    def tell(self, message: SteeringMessage) -> bytes:
+        ident = f"told-{message.id}"
+        self._told[ident] = message
+        # Told while it ends, it may begin to work again: only what it says after that counts.
+        return _prompt(ident, message.text) + (self._ask() if self._ending else b"")
+
+    def _ask(self) -> bytes:
+        self._asked += 1
+        return line({"id": f"state-{self._asked}", "type": "get_state"})
+
+    def event(self, event: JSON) -> list[Part]:
+        match event["type"]:
+            case "response":
+                return self._on_response(event)
+            case "message_end":
+                return self._on_message(event["message"])
+            case "tool_execution_start":
+                self._tool = event["toolName"]
+                return [tool(self._tool, event["args"])]
+            case "agent_start":
+                self._ending = False
+            case "auto_retry_start":  # right after the `agent_end` of what failed
+                self._ending, self.error = False, None
+                return [LogPart(f"it tries again: {event.get('errorMessage')}"[:500])]
+            case "agent_end":
+                self._ending = True
+                self.completed = self.error is None
+                self.outgoing += self._ask()
+        return []
+
+    def _on_response(self, event: JSON) -> list[Part]:
+        ident = str(event.get("id"))
+        if not event["success"]:
+            self._told.pop(ident, None)  # the room's again
+            if ident == "prompt":
+                self.error, self._over = StreamError(str(event.get("error"))), True
+            return [LogPart(str(event.get("error"))[:500])]
+        if ident == "session":
+            self.channel = CHANNEL
+            return self._begin(event["data"]["sessionId"])
+        if ident == f"state-{self._asked}" and self._ending:
+            if event["data"].get("isStreaming"):
+                self.outgoing += self._ask()
+            else:
+                self._over = True  # what still waits would be given with the next prompt: it is the room's
+        return []
+
+    def _on_message(self, message: JSON) -> list[Part]:
+        text = text_of(message.get("content"))
+        if message["role"] == "user":
+            taken = next((ident for ident, told in self._told.items() if told.text == text), None)
+            return [] if taken is None else [DeliveredPart((self._told.pop(taken).id,), after=self._tool)]
+        if message["role"] != "assistant":
+            return []
+        self._usage += _usage(message.get("usage") or {})
+        if message.get("stopReason") == "error":
+            self.error = StreamError(str(message.get("errorMessage")))
+            return [self._usage]
+        if message.get("stopReason") != "toolUse":
+            self._tool = ""
+            self._answers += [text] if text else []
+            self.answer = "\n\n".join(self._answers) or None
+        return [*self._block(text), self._usage]
+
+
+def _prompt(ident: str, text: str) -> bytes:
+    """Begins to work on this; while it works, it is given to the model with its next request."""
+    said = text.encode("utf-8", "replace").decode()
+    return line({"id": ident, "type": "prompt", "message": said, "streamingBehavior": "steer"})
+
+
+def _usage(usage: JSON) -> UsagePart:
+    cost: Any = usage.get("cost") or {}
+    return UsagePart(
+        count(usage, "input"),
+        count(usage, "output"),
+        float(cost.get("total") or 0.0),
+        cache_write_tokens=count(usage, "cacheWrite"),
+        cache_read_tokens=count(usage, "cacheRead"),
+    )
+
+
+LOOKING, EDITING = ("read", "grep", "find", "ls"), ("edit", "write")
+
+PROGRAM = Preset(
+    title="pi",
+    program="pi",
+    seen="0.74.2",
+    install="npm install -g @earendil-works/pi-coding-agent",
+    sign_in="pi",
+    about="a coding agent (pi), with the model that is set up for it: reads and changes code",
+    env_prefixes=("PI_", "ANTHROPIC_", "OPENAI_", "GEMINI_", "OPENROUTER_", "DEEPSEEK_", "MISTRAL_", "XAI_"),
+    words=("--mode", "rpc", "--offline"),
+    # It asks nobody for anything: what it may do is which tools it has. Its shell is not kept within a folder.
+    modes=modes(
+        f"--tools {','.join(LOOKING)}",
+        f"--tools {','.join((*LOOKING, *EDITING))}",
+        f"--tools {','.join((*LOOKING, *EDITING, 'bash'))}",
+    ),
+    options=("--model", "{model}", "--thinking", "{effort}", "--session", "{session}"),
+    stream=PiSession,
+    routes=(Route(CHANNEL, help=("--mode", "rpc"), words=(), session=PiSession),),
+)

@@ -1,0 +1,120 @@
+"""The real programs are told something while they work, and the model reads it: the receipts are their own."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import random
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from relay.agents.factory import AgentSpec, CommandAgent
+from relay.agents.setup.hooks import GuardHook
+from relay.model import DeliveredPart, Hears, Part, SteeringMessage, ToolPart, Turn, TurnLimits
+from tests.agents.conftest import end, log
+from tests.fakes.llm import FakeService
+from tests.standing import REASON, Standing
+
+pytestmark = pytest.mark.real_agents
+LIMITS = TurnLimits(timeout_s=90)
+Make = Callable[..., CommandAgent]
+
+
+@pytest.fixture
+async def service() -> AsyncIterator[FakeService]:
+    async with FakeService().serve() as service:
+        yield service
+
+
+@pytest.fixture
+def claude(real_programs: Path, tmp_path: Path, service: FakeService) -> Make:
+    for name in ("home", "project"):
+        (tmp_path / name).mkdir()
+
+    def make(**more: Any) -> CommandAgent:
+        env = {"ANTHROPIC_BASE_URL": service.url, "ANTHROPIC_API_KEY": "sk-none"}
+        judge = more.pop("judge", None)
+        spec = AgentSpec("BOT", preset="claude", cwd=tmp_path / "project", env=env, **more)
+        daemon = {"PATH": f"{real_programs}:{os.environ['PATH']}", "HOME": str(tmp_path / "home")}
+        return CommandAgent(spec, daemon_env=daemon, guard=judge)
+
+    return make
+
+
+async def told(agent: CommandAgent, turn: Turn, when: Callable[[Part], bool]) -> list[Part]:
+    """The parts of a turn that is told to turn left as soon as a part comes that `when` is true of."""
+    parts: list[Part] = []
+    async for part in agent.run(turn):
+        if when(part):
+            turn.inbox.put(SteeringMessage("m1", "[ANN] turn left"))
+        parts.append(part)
+    return parts
+
+
+def receipts(parts: list[Part]) -> list[DeliveredPart]:
+    return [part for part in parts if isinstance(part, DeliveredPart)]
+
+
+async def test_claude_hears_a_message_behind_its_tool(claude: Make, service: FakeService) -> None:
+    service.call = ("Bash", {"command": "sleep 1", "description": "wait"})
+    agent = claude(args=("--allowedTools", "Bash"))
+    assert (await agent.probe()).channel.hears is Hears.BOUNDARY
+    turn = Turn("BOT", "hi", may_edit=True, limits=LIMITS)
+    parts = await told(agent, turn, lambda part: isinstance(part, ToolPart))
+    assert (end(parts).failure, end(parts).text) == (None, "Hello there."), parts
+    assert receipts(parts) == [DeliveredPart(("m1",), after="Bash")]
+    assert ["turn left" in body for body in service.requests] == [False, True]
+    assert not turn.inbox.hears
+
+
+async def test_claude_s_message_that_races_the_end_is_delivered_once_or_not_at_all(
+    claude: Make, service: FakeService
+) -> None:
+    agent, chance = claude(), random.Random(18)
+    outcomes: list[tuple[int, int]] = []
+    for _ in range(10):
+        service.requests.clear()
+        turn = Turn("BOT", "hi", limits=LIMITS)
+
+        async def put(turn: Turn = turn) -> None:
+            await turn.inbox.opened.wait()
+            await asyncio.sleep(chance.uniform(0, 0.25))
+            turn.inbox.put(SteeringMessage("m1", "[ANN] turn left"))
+
+        putting = asyncio.create_task(put())
+        parts = await told(agent, turn, lambda part: False)
+        putting.cancel()
+        assert end(parts).failure is None, parts
+        heard = sum("turn left" in body for body in service.requests)
+        outcomes.append((len(receipts(parts)), heard))
+    assert set(outcomes) <= {(0, 0), (1, 1)}, outcomes
+
+
+async def test_claude_asks_the_guard_on_its_own_pipe(
+    claude: Make, service: FakeService, tmp_path: Path
+) -> None:
+    guard = Standing("new.txt")
+    service.write = str(tmp_path / "project" / "new.txt")
+    agent = claude(judge=guard, guard=GuardHook(("/bin/false",), tmp_path / "guard"))
+    turn = Turn("BOT", "hi", may_edit=True, room_session="s", limits=LIMITS)
+    parts = await told(agent, turn, lambda part: False)
+    assert end(parts).failure is None, log(parts)
+    assert not Path(service.write).exists()
+    assert [(agent, place.path) for agent, place in guard.asked] == [("BOT", "new.txt")], log(parts)
+    assert guard.sessions == ["s"] and REASON in service.requests[-1].replace("\\u2013", "-")
+
+
+async def test_claude_goes_on_with_an_edit_that_nothing_stands_against(
+    claude: Make, service: FakeService, tmp_path: Path
+) -> None:
+    guard = Standing()
+    guard.notes["new.txt"] = "BOB reads new.txt."
+    service.write = str(tmp_path / "project" / "new.txt")
+    agent = claude(judge=guard, guard=GuardHook(("/bin/false",), tmp_path / "guard"))
+    parts = await told(agent, Turn("BOT", "hi", may_edit=True, limits=LIMITS), lambda part: False)
+    assert end(parts).failure is None, log(parts)
+    assert Path(service.write).read_text() == "x" and guard.asked[0][1].text == b"x"
+    assert "BOB reads new.txt." in service.requests[-1]
