@@ -29,6 +29,7 @@ COMMANDS = {
     "guard": "Ask the room before each edit (`hook`), commit and push (`install`, `uninstall`, `status`).",
     "mcp": "The room's tools for an agent, over MCP (`relay mcp --help`).",
     "airspace": "How close agents are in the code (`relay airspace --help`).",
+    "agents": "Can each agent take a turn, and does it hear what is said while it works (`doctor`)?",
     "locks": "Show who holds which files, or take a lock from its holder (`relay locks --help`).",
     "work": "Show the tasks, submit one, or reopen one (`relay work --help`).",
     "sessions": "Show the sessions of agents, or end one (`relay sessions --help`).",

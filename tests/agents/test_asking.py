@@ -72,7 +72,9 @@ async def test_a_program_that_takes_no_hooks_on_its_pipe_runs_the_hook(
         "claude", "edit", judge=Judge("a.py"), guard=hook(tmp_path), env={"FAKE_HOOKS": "refused"}
     )
     for _ in range(2):  # the second turn knows it
-        assert end(await collect(agent, Turn("BOT", "hi", may_edit=True))).text == "allowed: "
+        turn = Turn("BOT", "hi", may_edit=True)
+        assert end(await collect(agent, turn)).text == "allowed: "
+        assert turn.inbox.closed
     calls = [json.loads(line) for line in (tmp_path / "calls").read_text().splitlines()]
     assert ["--settings" in call["argv"] for call in calls] == [True, True]
 

@@ -98,6 +98,22 @@ async def test_a_message_is_delivered_after_a_tool_once_or_left_to_the_room(
 
 
 @pytest.mark.parametrize("preset", HEARING)
+async def test_a_turn_that_is_begun_anew_hears_too(
+    preset: str, make_agent: MakeAgent, tmp_path: Path
+) -> None:
+    turn = Turn("BOT", "please work", resume="gone")
+    running = asyncio.create_task(collect(make_agent(preset, "work"), turn))
+    await until((tmp_path / "works").exists)
+    async with asyncio.timeout(30):
+        await turn.inbox.opened.wait()
+    turn.inbox.put(LEFT)
+    await until(lambda: len(noted(tmp_path, "received")) == 1)
+    (tmp_path / "go").touch()
+    parts = await running
+    assert [id for id, _ in receipts(parts)] == ["m1"] and turn.inbox.closed
+
+
+@pytest.mark.parametrize("preset", HEARING)
 async def test_a_message_that_comes_while_it_answers_is_taken_in_too(
     preset: str, make_agent: MakeAgent, tmp_path: Path
 ) -> None:

@@ -19,7 +19,7 @@ from typing import Any
 
 from relay.agents.command.asking import Asking
 from relay.agents.command.conversation import Conversation
-from relay.agents.command.looking import best_route, signed_out, version_of
+from relay.agents.command.looking import best_route, signed_in, signed_out, version_of
 from relay.agents.process.failure import classify, with_sign_in
 from relay.agents.process.lines import LINE_LIMIT, STDERR_LINE_LIMIT, STDERR_TAIL, Lines
 from relay.agents.process.output_limit import OutputLimit
@@ -118,18 +118,22 @@ class CommandAgent:
         deadline = asyncio.get_running_loop().time() + limit
         route = await self.route()
         resume = turn.resume
-        while True:
-            attempt = Attempt(self, turn, path, deadline, resume=resume, route=route)
-            async with aclosing(attempt.parts()) as parts:
-                async for part in parts:
-                    yield part
-            if attempt.refused:
-                self._asks_elsewhere = True  # and so the next attempt has the hook
-            elif attempt.lost:
-                yield LogPart(f"conversation {turn.resume} is gone: starting a new one")
-                resume = None
-            else:
-                break
+        try:
+            while True:
+                attempt = Attempt(self, turn, path, deadline, resume=resume, route=route)
+                async with aclosing(attempt.parts()) as parts:
+                    async for part in parts:
+                        yield part
+                if attempt.refused:
+                    self._asks_elsewhere = True  # and so the next attempt has the hook
+                elif attempt.lost:
+                    yield LogPart(f"conversation {turn.resume} is gone: starting a new one")
+                    resume = None
+                else:
+                    break
+        finally:
+            if route is not None:
+                turn.inbox.close()  # once, since it stays so
         assert attempt.end is not None
         if attempt.end.failure is FailureClass.TIMEOUT:
             yield replace(attempt.end, detail=f"The turn timed out after {limit:g} s.")
@@ -193,6 +197,13 @@ class CommandAgent:
         folder = self.spec.guard.folder if self.spec.guard else None
         around = Surroundings(self.name, env, self.guard(turn), folder, self.spec.mcp)
         return await self.preset.environment(around)
+
+    async def signed_in(self) -> bool | None:
+        """Is one signed in, as far as the program tells without a turn? None: it cannot tell."""
+        path = await self._find()
+        if self.preset is None or path is None:
+            return None
+        return await signed_in(self.preset, path, **self._around)
 
     def turn_usage(self, part: UsagePart, session: str | None, resumed: bool) -> tuple[UsagePart, str]:
         """The turn's own share of a cumulative count, and a line for the log when it cannot be told."""

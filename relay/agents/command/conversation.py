@@ -48,9 +48,9 @@ class Conversation:
                 self._begin(self._pass_on())
 
     async def stop(self) -> None:
-        """Take nothing in any more. The process is ended by whoever started it."""
+        """Pass on nothing any more. The process is ended, and the inbox closed, by whoever began the turn: another
+        attempt at it may follow."""
         self._ended = True
-        self._inbox.close()
         for task in self._tasks:
             task.cancel()
         if self._tasks:

@@ -53,11 +53,20 @@ async def best_route(preset: Preset, path: str, *, env: Mapping[str, str], cwd: 
     return next((route for route in preset.routes if all(word in known for word in route.help)), None)
 
 
-async def signed_out(preset: Preset, path: str, *, env: Mapping[str, str], cwd: Path) -> str | None:
-    """What the program says about a missing sign-in; None when it is signed in or cannot tell."""
-    if not preset.check or any(env.get(key) for key in preset.keys):
+async def signed_in(preset: Preset, path: str, *, env: Mapping[str, str], cwd: Path) -> bool | None:
+    """Is one signed in, as the program says, or with a key? None: it cannot tell."""
+    if any(env.get(key) for key in preset.keys):
+        return True
+    if not preset.check:
         return None
     ended, output = await ask([path, *preset.check], env=env, cwd=cwd)
-    if ended is None or ended.code == 0 or not re.search(r"not logged in", output, re.IGNORECASE):
+    if ended is not None and ended.code == 0:
+        return True
+    return False if ended is not None and re.search(r"not logged in", output, re.IGNORECASE) else None
+
+
+async def signed_out(preset: Preset, path: str, *, env: Mapping[str, str], cwd: Path) -> str | None:
+    """What the program says about a missing sign-in; None when it is signed in or cannot tell."""
+    if await signed_in(preset, path, env=env, cwd=cwd) is not False:
         return None
     return f"`{preset.program} {' '.join(preset.check)}` says: Not logged in."

@@ -1,0 +1,101 @@
+"""`relay agents doctor`: can each agent take a turn, and does it hear what is said while it works?
+
+Invariant: no turn is begun, and nothing is changed: the installed programs are asked (docs/agents.md).
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+from dataclasses import dataclass, replace
+from typing import Any
+
+from relay.agents.command.command import CommandAgent
+from relay.agents.registry import presets
+from relay.app.runtime.built_agents import Built, build
+from relay.base.terminal_text import indented, safe_line
+from relay.config.loading import load_for_command
+from relay.config.settings import AgentSettings, Settings
+from relay.model import Availability, Hears
+
+HEARS = {Hears.BOUNDARY: "hears within the turn", Hears.NEXT: "hears with the next turn"}
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """An agent of the room, or (`configured` False) a program that relay knows. `signed_in` None: it cannot tell."""
+
+    settings: AgentSettings
+    configured: bool
+    seen: Availability
+    signed_in: bool | None
+
+    def as_json(self) -> dict[str, Any]:
+        return {
+            "name": self.settings.name if self.configured else None,
+            "kind": self.settings.kind,
+            "preset": self.settings.preset,
+            "enabled": self.settings.enabled if self.configured else None,
+            "installed": self.seen.installed,
+            "version": self.seen.version,
+            "detail": self.seen.detail,
+            "fix": self.seen.fix,
+            "signed_in": self.signed_in,
+            "channel": self.seen.channel.as_json(),
+        }
+
+    def lines(self) -> list[str]:
+        """As people read it."""
+        what = self.settings.preset or self.settings.kind
+        name = f"{self.settings.name} ({what})" if self.configured else f"{what}, which no agent uses"
+        if not self.seen.installed:
+            fix = f" `{self.seen.fix}`" if self.seen.fix else ""
+            return [f"{name}: cannot take a turn. {safe_line(self.seen.detail)}{fix}"]
+        signed = {True: ", signed in", False: ", not signed in", None: ""}[self.signed_in]
+        off = ", switched off" if self.configured and not self.settings.enabled else ""
+        version = f" {self.seen.version}" if self.seen.version else ""
+        channel = self.seen.channel
+        way = f" by {channel.name}" if channel.hears is Hears.BOUNDARY else ""
+        return [
+            f"{name}: installed{version}{signed}{off}",
+            f"  {HEARS[channel.hears]}{way}{': ' + channel.why if channel.why else ''}",
+        ]
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "what", choices=["doctor"], help="look at each agent, and at each program relay knows"
+    )
+    parser.add_argument("--json", action="store_true", help="print what was found as JSON")
+
+
+def run(args: argparse.Namespace) -> int:
+    """The command; its exit code is 1 when no agent can take a turn."""
+    found = asyncio.run(look(load_for_command(args.config)))
+    if args.json:
+        print(json.dumps([one.as_json() for one in found]))
+    else:
+        for one in found:
+            for line in one.lines():
+                print(indented(line))
+    able = any(one.configured and one.settings.enabled and one.seen.installed for one in found)
+    return 0 if able else 1
+
+
+async def look(settings: Settings) -> list[Found]:
+    """The agents in the order of the configuration, then the known programs that none of them uses."""
+    used = {agent.preset for agent in settings.agents}
+    others = [AgentSettings(name=name.upper(), preset=name) for name in presets() if name not in used]
+    each = [(agent, True) for agent in settings.agents]
+    each += [(replace(agent, mcp=False), False) for agent in others]
+    return list(await asyncio.gather(*(_look(settings, agent, known) for agent, known in each)))
+
+
+async def _look(settings: Settings, agent: AgentSettings, configured: bool) -> Found:
+    built: Built = build(settings, agent)
+    if built.agent is None:
+        return Found(agent, configured, Availability(False, built.trouble), None)
+    seen = await built.agent.probe()
+    able = built.agent if isinstance(built.agent, CommandAgent) and seen.installed else None
+    return Found(agent, configured, seen, await able.signed_in() if able is not None else None)
