@@ -133,12 +133,19 @@ class Guard(Protocol):
         not known. Quick: an edit waits."""
         ...
 
+    def runs(self, agent: str, command: str) -> None:
+        """A command of a shell that was asked about may run: what is written next may be its doing."""
+        ...
+
 
 class Unguarded:
     """The guard of a room whose airspace is switched off: nothing is contested."""
 
     async def decide(self, agent: str, location: Location, session: str | None = None) -> GuardDecision:
         return GuardDecision(reason="The airspace is switched off.")
+
+    def runs(self, agent: str, command: str) -> None:
+        pass
 
 
 @dataclass(frozen=True, slots=True)

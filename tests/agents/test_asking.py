@@ -20,6 +20,7 @@ class Judge:
 
     def __init__(self, *held: str, note: str = "") -> None:
         self.held, self.note, self.asked = held, note, list[tuple[str, Location, str | None]]()
+        self.ran: list[str] = []
 
     async def decide(self, agent: str, location: Location, session: str | None = None) -> GuardDecision:
         self.asked.append((agent, location, session))
@@ -27,8 +28,11 @@ class Judge:
             return GuardDecision(True, f"BOB works on {location.path}.")
         return GuardDecision(note=self.note)
 
+    def runs(self, agent: str, command: str) -> None:
+        self.ran.append(command)
 
-class Broken:
+
+class Broken(Judge):
     async def decide(self, agent: str, location: Location, session: str | None = None) -> GuardDecision:
         raise RuntimeError("no database")
 
@@ -53,7 +57,7 @@ async def test_an_edit_waits_for_the_guard_and_no_process_is_started(
     agent = make_agent("claude", "edit", judge=judge, guard=hook(tmp_path))
     parts = await collect(agent, Turn("BOT", "hi", may_edit=True, room_session="s"))
     assert end(parts).text == said
-    if isinstance(judge, Judge):
+    if not isinstance(judge, Broken):
         assert judge.asked == [("BOT", Location("a.py", (2, 2), True), "s")]
         assert judge.asked[0][1].text == b"a\nB\nc\n"
     (call,) = [json.loads(line) for line in (tmp_path / "calls").read_text().splitlines()]
@@ -103,3 +107,25 @@ def test_where_a_tool_would_write(given: dict[str, Any], places: list[Location],
 async def test_without_a_guard_nothing_is_contested(tmp_path: Path) -> None:
     asking = Asking("BOT", Turn("BOT", "hi"), tmp_path, None)
     assert await asking.decide(Question("q", "Edit", {"file_path": "a.py"})) == ("", "")
+
+
+@pytest.mark.parametrize(
+    ("command", "asked", "said"),
+    [
+        ("sed -i s/b/B/ a.py", ["a.py"], "This shell command would write a.py. BOB works on a.py."),
+        ("echo x > b.py", ["b.py"], ""),
+        ("cat a.py", [], ""),
+        ("echo x > /etc/hosts", [], ""),
+    ],
+)
+async def test_a_command_of_the_shell_is_asked_about_by_what_it_would_write(
+    command: str, asked: list[str], said: str, tmp_path: Path
+) -> None:
+    (tmp_path / "a.py").write_text("a\nb\n")
+    judge = Judge("a.py")
+    reason, note = await Asking("BOT", Turn("BOT", "hi"), tmp_path, judge).decide(
+        Question("q", "Bash", {"command": command}, str(tmp_path))
+    )
+    assert reason.startswith(said) and bool(reason) == bool(said) and note == ""
+    assert judge.ran == ([] if said else [command])
+    assert [(place.path, place.command) for _, place, _ in judge.asked] == [(path, command) for path in asked]

@@ -1,4 +1,4 @@
-"""What a program asks before an edit, on its own pipe: the room's guard answers, in this process.
+"""What a program asks on its own pipe, before an edit and a shell's command: the room's guard answers, in here.
 
 Invariant: an edit waits for `ANSWER_S` at most. What cannot be judged goes on, and a note says so: the commit is
 asked about again (docs/guard.md). As `relay/app/guard/hook.py`, which asks for programs that run it.
@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ import structlog
 
 from relay.agents.process.session import Question
 from relay.base.files import inside, reading
+from relay.code.shell.foreseen import foresee, refusal_text
 from relay.model import Guard, Location, Turn
 
 log = structlog.get_logger(__name__)
@@ -22,6 +24,11 @@ log = structlog.get_logger(__name__)
 ANSWER_S = 2.0
 #: Bytes of a file whose edit is tried in a merge.
 MOST_EDITED = 1_048_576
+#: Files that the guard is asked about for one command of a shell; what else it wrote is seen after it.
+MOST_ASKED = 50
+#: Characters of a command that are kept with what it wrote.
+MOST_COMMAND = 1_000
+SHELLS = ("Bash",)
 PATH_KEYS = ("file_path", "notebook_path", "absolute_path", "path")
 
 
@@ -46,6 +53,9 @@ class Asking:
         return "", ""
 
     async def _judged(self, question: Question, guard: Guard) -> tuple[str, str]:
+        command = question.given.get("command")
+        if question.tool in SHELLS and isinstance(command, str):
+            return await self._command(command, question, guard), ""
         reasons: dict[str, None] = {}
         notes: dict[str, None] = {}
         for place in await asyncio.to_thread(places_of, question, self._root, self._cwd):
@@ -55,6 +65,21 @@ class Asking:
             elif decision.note:
                 notes[decision.note] = None
         return " ".join(reasons), " ".join(notes)
+
+    async def _command(self, command: str, question: Question, guard: Guard) -> str:
+        """Why a shell must not run this, by what it would surely write in the turn's checkout; empty = it may."""
+        folder = question.folder or str(self._cwd)
+        foreseen = await asyncio.to_thread(foresee, command, folder, partial(inside, self._root))
+        refused = []
+        for path in foreseen.sure[:MOST_ASKED]:
+            place = Location(path, None, True, command=command[:MOST_COMMAND])
+            decision = await guard.decide(self._agent, place, self._session)
+            if decision.refused:
+                refused.append((path, decision.reason))
+        if refused:
+            return refusal_text(refused)
+        guard.runs(self._agent, command[:MOST_COMMAND])
+        return ""
 
 
 def places_of(question: Question, root: Path, cwd: Path) -> list[Location]:

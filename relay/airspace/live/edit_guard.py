@@ -35,6 +35,9 @@ class AirspaceGuard:
     ) -> None:
         self._context, self._protocol, self._scanner, self._joins = context, protocol, scanner, joins
 
+    def runs(self, agent: str, command: str) -> None:
+        """Who keeps the commands is asked before this one (relay/coordination/writes/lock_guard.py)."""
+
     async def decide(self, agent: str, location: Location, session: str | None = None) -> GuardDecision:
         """A standing resolution that tells this agent to keep off the file; else what this very edit would touch
         of an agent that holds against it, which no scan has seen yet."""
