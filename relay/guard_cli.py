@@ -1,8 +1,9 @@
 """`relay guard`, and the file that git hooks and agents' programs start: its place is the same from release to
 release.
 
-Invariant: `hook` loads nothing but the standard library (relay/app/guard/hook.py), since it starts before every edit.
-It also runs as a plain script (`python -I -S guard_cli.py hook ...`), where relay is not on the path.
+Invariant: `hook` and `session` load nothing but the standard library (relay/app/guard/hook.py and
+relay/app/attach/hook.py), since they start before every edit. They also run as a plain script
+(`python -I -S guard_cli.py hook ...`), where relay is not on the path.
 """
 
 import os
@@ -19,6 +20,10 @@ def main(arguments: list[str]) -> int:
     """The command; gives its exit code."""
     if arguments[:1] == ["hook"]:
         return hook(arguments)
+    if arguments[:1] == ["session"]:
+        from relay.app.attach.hook import main as session
+
+        return session(arguments)
     if not arguments or arguments[0] in ("-h", "--help"):
         print(USAGE, file=sys.stderr if not arguments else sys.stdout)
         return 0 if arguments else 2

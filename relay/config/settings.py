@@ -17,6 +17,7 @@ from types import MappingProxyType
 from typing import Any, Literal
 
 from relay.config.airspace import AirspaceSettings, Checkout
+from relay.config.attach import AttachSettings
 from relay.config.checks import setting
 from relay.config.coordination import CoordinationSettings, FleetSettings, PostgresSettings
 from relay.config.handoffs import HandoffSettings
@@ -244,6 +245,7 @@ class Settings:
     merge: MergeSettings = setting("", MergeSettings)
     verification: VerificationSettings = setting("", VerificationSettings)
     landing: LandingSettings = setting("", LandingSettings)
+    attach: AttachSettings = setting("", AttachSettings)
 
     @property
     def folder(self) -> Path:
@@ -338,6 +340,7 @@ LIVE = (
     "merge",
     "verification",
     "landing",
+    "attach",
 )
 
 
